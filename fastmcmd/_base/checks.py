@@ -35,6 +35,7 @@ __all__ = [
     "check_path",
     "check_positive",
     "check_same_length",
+    "distinct_digits",
     "is_cupy",
     "is_tensor",
     "on_device",
@@ -368,6 +369,24 @@ def shown(value: object) -> str:
     except Exception:  # objects of others: the message is about another matter
         text = f"an object of type {type(value).__name__}"
     return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def distinct_digits(first: float, second: float) -> tuple[str, str]:
+    """Return two numbers as a message shows them: six digits, or as many as tell them apart.
+
+    Examples
+    --------
+    >>> distinct_digits(1.0, 100000.0)
+    ('1', '100000')
+    >>> distinct_digits(100000.0, 100000.0000001)
+    ('100000', '100000.0000001')
+    """
+    texts = f"{first:g}", f"{second:g}"
+    for digits in range(7, 18):
+        if texts[0] != texts[1] or first == second:
+            break
+        texts = f"{first:.{digits}g}", f"{second:.{digits}g}"
+    return texts
 
 
 @overload

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.family import Family
@@ -42,6 +43,7 @@ _TO_SERIES = (
     * (2 * _DEGREES[:, None] + 1)
     / 2
 )
+_NODES = 1 << 18  # at which densities are computed together: about twelve such arrays at a time
 _ROUNDS = 6  # of halving panels on which some series are not exact
 
 
@@ -116,6 +118,12 @@ class PanelDensities:
             densities = _on_panels(prediction, low, high, mass, cuts)
         return densities
 
+    def block(self, rows: slice) -> PanelDensities:
+        """Return the densities of some rows, as views."""
+        return PanelDensities(
+            self.low[rows], self.high[rows], self.series[rows], self.weights[rows], self.error[rows]
+        )
+
     def norms(self, rate: float) -> Array:
         """Return norms (n, p) of the embeddings of what the series miss, estimated.
 
@@ -132,6 +140,22 @@ def _on_panels(
     prediction: Predictive, low: Array, high: Array, mass: Array, cuts: NDArray[np.intp]
 ) -> PanelDensities:
     """Return densities on panels cut into parts, scaled to the mass of each panel."""
+    blocks = row_blocks(len(prediction), _NODES // (int(cuts.sum()) * _TERMS))
+    if len(blocks) == 1:
+        return _block_on_panels(prediction, low, high, mass, cuts)
+    made = [
+        _block_on_panels(
+            prediction.take(np.arange(rows.start, rows.stop)), low[rows], high[rows], mass, cuts
+        )
+        for rows in blocks
+    ]
+    names = ("low", "high", "series", "weights", "error")
+    return PanelDensities(*(np.concatenate([getattr(one, k) for one in made]) for k in names))
+
+
+def _block_on_panels(
+    prediction: Predictive, low: Array, high: Array, mass: Array, cuts: NDArray[np.intp]
+) -> PanelDensities:
     n = len(prediction)
     owner = np.repeat(np.arange(len(cuts)), cuts)
     first = np.flatnonzero(np.diff(owner, prepend=-1))

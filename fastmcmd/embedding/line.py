@@ -5,11 +5,13 @@ and z, up to a constant. The embedding of a distribution is its density, smoothe
 the coefficients of bumps and of smoothed densities in Legendre polynomials on panels of the line: short
 panels where there are outputs, long ones in the tails, where smoothed densities hardly change. Pivots would
 have to cover the tails as closely as the kernel is wide.
+
+Besides its result (n, r) and the densities of the predictions that choose the panels (200 bytes for each
+panel of a density, of which there are about 30 a prediction), the blocks of a call take at most 30 MB.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -17,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
+from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.embedding.densities import PanelDensities, has_panels, parts_of
 from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
@@ -52,7 +55,7 @@ _LONGER = 8.0  # times a panel of a density: no prediction lies between two of 1
 _LIGHT = 1e-2  # of the goal: mass of a panel that does not matter
 _DENSITY = 0.05  # of the goal: error of a panel of a density
 _ROWS = 500  # predictions whose densities are held together
-_BLOCK = 1 << 22  # features of these
+_BLOCK = 1 << 19  # features, on all panels, of a block of rows: about six such arrays at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,21 +143,22 @@ class LineFeatures:
             error[rows] = np.sqrt(square) + np.sqrt(left_out) + light + _FLOOR
         return mean, error
 
-    def without(self, negligible: float, mean: Array, outputs: Array) -> LineFeatures:
-        """Return the features less those that hardly occur, in means (n, r) or at outputs (u,)."""
-        largest = np.abs(mean).max(axis=0)
+    def without(self, goal: float, prediction: Predictive, outputs: Array) -> LineFeatures:
+        """Return the features less those that hardly occur, in predictions or at outputs (u,)."""
+        largest = np.zeros(self.rank)
+        for rows in self._blocks(len(prediction)):
+            part = prediction.take(np.arange(rows.start, rows.stop))
+            largest = np.maximum(largest, np.abs(self.expected(part, goal)[0]).max(axis=0))
         for rows in self._blocks(len(outputs)):
             p = self.transform(outputs[rows][:, None])
             largest = np.maximum(largest, np.abs(p).max(axis=0))
         order = np.argsort(largest, kind="stable")
-        dropped = order[np.cumsum(largest[order] ** 2) <= negligible**2]
+        dropped = order[np.cumsum(largest[order] ** 2) <= goal**2]
         return replace(self, selected=np.setdiff1d(self.selected, self.selected[dropped]))
 
-    def _blocks(self, n: int) -> Iterator[slice]:
+    def _blocks(self, n: int) -> list[slice]:
         count = 1 + _TERMS * sum(len(low) for low, _ in self.panels)
-        step = max(1, min(_ROWS, _BLOCK // count))
-        for start in range(0, n, step):
-            yield slice(start, min(n, start + step))
+        return row_blocks(n, min(_ROWS, _BLOCK // count))
 
 
 def _bumps(kernel: Kernel) -> tuple[float, list[tuple[float, float]]] | None:
@@ -221,7 +225,7 @@ def line_features(
                 return None
             panels[number] = halved
         features = LineFeatures.on(kernel, panels)
-        features = features.without(goal, features.expected(some, goal)[0], outputs)
+        features = features.without(goal, some, outputs)
         if features.rank > _MOST:
             return None
         mean, error = features.expected(prediction, goal)
@@ -304,6 +308,16 @@ def _unresolved(features: Array) -> Array:
     return np.asarray(np.square(features[:, :, -2:]).sum(axis=2))
 
 
+def _most_unresolved(mixture: Mixture, gamma: float, low: Array, high: Array) -> Array:
+    """Return the largest squared norm (p,) of the last two terms among all predictions."""
+    largest = np.zeros(len(low))
+    for rows in row_blocks(len(mixture[0][0]), _BLOCK // (_TERMS * len(low))):
+        part = [(share[rows], densities.block(rows)) for share, densities in mixture]
+        features = _coefficients(part, gamma, low, high)
+        np.maximum(largest, _unresolved(features).max(axis=0), out=largest)
+    return largest
+
+
 def _miss(mixture: Mixture, gamma: float) -> Array:
     """Return norms (n,) of what the series of densities miss."""
     rate = float(np.sqrt(2 * gamma))
@@ -349,8 +363,7 @@ def _halved(
         long = coarse & ((beyond > inside) | _too_long(low, high, *scales))
         if not long.all():
             rest = np.flatnonzero(~long)
-            part = _coefficients(mixture, gamma, low[rest], high[rest])
-            unresolved = _unresolved(part).max(axis=0) > goal**2
+            unresolved = _most_unresolved(mixture, gamma, low[rest], high[rest]) > goal**2
             unresolved &= (high - low)[rest] * rate > _SHORT / 64
             long[rest] = unresolved
         done.append((low[~long], high[~long]))

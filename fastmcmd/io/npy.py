@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import io
 import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -21,6 +23,7 @@ __all__ = ["Header", "check_memory", "damaged", "read_data", "read_header", "rea
 _LONGEST = 10_000  # bytes of a header, as in NumPy: longer ones may exhaust the parser's stack
 _LARGEST = 2**63 - 1  # bytes of an array
 _READ = 1 << 24  # bytes at a time
+_SMALL = 1 << 16  # bytes of an array that is written at once
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,25 @@ def read_npy(path: FilePath, name: str) -> HostArray:
 
 def write_npy(stream: Any, array: Any) -> None:
     """Write an array in the .npy format; Python objects are refused."""
-    np.lib.format.write_array(stream, np.asanyarray(array), allow_pickle=False)
+    array = np.asanyarray(array)
+    small = type(array) is np.ndarray and array.nbytes <= _SMALL
+    if small and array.dtype.names is None and not array.dtype.hasobject:
+        fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+        header = _header(array.dtype, fortran, array.shape)
+        stream.write(header + array.tobytes("F" if fortran else "C"))
+    else:
+        np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+@lru_cache(maxsize=64)
+def _header(dtype: DType, fortran: bool, shape: tuple[int, ...]) -> bytes:
+    """Return the first bytes of a .npy file: arrays of a table share them."""
+    stream = io.BytesIO()
+    fields = {
+        "descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": fortran, "shape": shape,
+    }  # fmt: skip
+    np.lib.format.write_array_header_1_0(stream, fields)
+    return stream.getvalue()
 
 
 def _exactly(stream: BinaryIO, count: int) -> bytes:

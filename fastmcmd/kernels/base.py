@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Json
-from fastmcmd._base.checks import as_float
+from fastmcmd._base.checks import as_float, distinct_digits
 
 __all__ = [
     "UNIT",
@@ -102,7 +102,8 @@ def check_number(value: object, name: str, *, least: float = 0.0, strict: bool =
     number = as_float(value, name)
     if not np.isfinite(number) or number < least or (strict and number == least):
         sign = ">" if strict else ">="
-        raise ValueError(f"{name} is {number:g}; a finite number {sign} {least:g} is needed")
+        given, bound = distinct_digits(number, least)
+        raise ValueError(f"{name} is {given}; a finite number {sign} {bound} is needed")
     return number
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import NanPolicy
-from fastmcmd._base.checks import as_float
+from fastmcmd._base.checks import as_float, distinct_digits
 from fastmcmd.metrics.inputs import Outcomes, out_of_range, read, unit_of, weighted_mean
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive import Predictive
@@ -287,7 +287,8 @@ def conclude_variation(sums: SpreadSums, ddof: float = 1) -> float:
     if not 0 <= ddof < np.inf:
         raise ValueError(f"ddof is {ddof:g}; a finite number >= 0 is needed")
     if sums.weight <= ddof:
-        raise ValueError(f"ddof is {ddof:g}; it must be below the sum of weights, {sums.weight:g}")
+        given, total = distinct_digits(ddof, sums.weight)
+        raise ValueError(f"ddof is {given}; it must be below the sum of weights, {total}")
     if sums.mean == 0:
         raise ValueError("prediction has standard deviations of 0 only; c_v is their ratio to it")
     return float(np.sqrt(sums.squares / (sums.weight - ddof)))

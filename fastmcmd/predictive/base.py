@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array, Nodes, RandomState
-from fastmcmd._base.checks import as_array, check_count, shown
+from fastmcmd._base.checks import as_array, check_count, distinct_digits, shown
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.expectation import expected_kernel
@@ -336,9 +336,8 @@ def parameter(
         bad = array <= least if strict else array < least
         if bad.any():
             sign = ">" if strict else ">="
-            raise ValueError(
-                f"{name} has values down to {array.min():g}; all must be {sign} {least:g}"
-            )
+            lowest, bound = distinct_digits(array.min(), least)
+            raise ValueError(f"{name} has values down to {lowest}; all must be {sign} {bound}")
     return array
 
 

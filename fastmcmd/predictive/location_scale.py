@@ -9,6 +9,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.checks import distinct_digits
 from fastmcmd.kernels import Kernel, Laplacian
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive.family import Family, parameters
@@ -357,8 +358,9 @@ class Uniform(Family):
         bad = ~(values["low"] < values["high"])
         if bad.any():
             row = int(bad.argmax())
+            low_text, high_text = distinct_digits(values["low"][row], values["high"][row])
             raise ValueError(
-                f"low is {values['low'][row]:g} and high {values['high'][row]:g} in row {row} "
+                f"low is {low_text} and high {high_text} in row {row} "
                 f"({int(bad.sum())} such rows); low < high is needed"
             )
         with np.errstate(over="ignore"):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.cached import cached_property
-from fastmcmd._base.checks import check_count
+from fastmcmd._base.checks import check_count, distinct_digits
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.base import LEAST_LEVEL, MOST_LEVEL, ByQuadrature, Predictive
 from fastmcmd.predictive.count_base import Counts
@@ -110,9 +110,9 @@ class Truncated(ByQuadrature):
         self.low, self.high = _end(low, "low", base.shape), _end(high, "high", base.shape)
         if (self.low > self.high).any():
             row = int((self.low > self.high).argmax())
+            low_text, high_text = distinct_digits(self.low[row], self.high[row])
             raise ValueError(
-                f"low is {self.low[row]:g} and high is {self.high[row]:g} in row {row}; low <= high is "
-                "needed"
+                f"low is {low_text} and high is {high_text} in row {row}; low <= high is needed"
             )
         self.discrete = base.discrete
         self.has_density = base.has_density
@@ -125,9 +125,10 @@ class Truncated(ByQuadrature):
         self._cancelled = self._integrate()
         if not (self._log_mass > -np.inf).all():
             row = int((~(self._log_mass > -np.inf)).argmax())
+            low_text, high_text = distinct_digits(self.low[row], self.high[row])
             raise ValueError(
-                f"base has no mass, or none that a double can hold, in [{self.low[row]:g}, "
-                f"{self.high[row]:g}] in row {row}"
+                f"base has no mass, or none that a double can hold, in [{low_text}, {high_text}] in row "
+                f"{row}"
             )
 
     @property
@@ -221,6 +222,8 @@ class Truncated(ByQuadrature):
         """Return quantiles (n, j) at levels (n, j) of each row's own."""
         if self._inverts:
             return self._inverse(levels, 1 - levels)
+        if len(self._cancelled) and not self.discrete:
+            return self._inverse_with_narrow(levels, 1 - levels)
         quantiles = by_halving(self, np.maximum(levels, LEAST_LEVEL), Truncated.reaches)
         # Where the end is infinite, rounding reaches 1 before.
         last = (levels >= 1) & np.isinf(self.high)[:, None]
@@ -279,7 +282,12 @@ class Truncated(ByQuadrature):
         out[rows] = self._narrow.quantiles(level[rows], _by_halving)
         others = np.setdiff1d(np.arange(len(self)), rows)
         if len(others):
-            out[others] = self.take(others)._inverse(level[others], complement[others])
+            rest = self.take(others)
+            out[others] = (
+                rest._inverse(level[others], complement[others])
+                if rest._inverts
+                else rest.quantiles_at(level[others])
+            )
         return out
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:

@@ -19,6 +19,7 @@ from fastmcmd._base.checks import (
     check_lam,
     check_path,
     check_same_length,
+    distinct_digits,
 )
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.embedding.sample import DrawnOutputs
@@ -289,9 +290,9 @@ class CCE(Accumulator[CongruenceSums]):
         if not set(theirs.streams) <= set(mine.streams):
             raise ValueError("other has simulated outcomes that were not merged into this one")
         if theirs.weight > mine.weight * (1 + 1e-9):
+            other_weight, own_weight = distinct_digits(theirs.weight, mine.weight)
             raise ValueError(
-                f"other has weight {theirs.weight:g} and this one {mine.weight:g}: it was not merged "
-                "into it"
+                f"other has weight {other_weight} and this one {own_weight}: it was not merged into it"
             )
         self._state = None if theirs.rows == mine.rows else mine - theirs
         return self

@@ -73,6 +73,39 @@ def _on_the_line():
     return ".npz", write, read, True
 
 
+def _accumulator():
+    """Return an accumulator of the CCE of two models, with simulated outcomes; it goes on when it is read."""
+
+    def models(x):
+        import fastmcmd as fm
+
+        return {"right": fm.Gaussian(x[:, 0], 1.0), "flat": fm.Gaussian(np.zeros(len(x)), 1.5)}
+
+    def write(path):
+        import fastmcmd as fm
+
+        x, y = _data()
+        options = {"simulations": 19, "most_landmarks": 30, "random_state": 1}
+        made = fm.streaming.CCE(fm.RBF(0.5), fm.RBF(0.5), x[:15], 0.1, **options)
+        made.update(x, y, models(x)).save(path)
+
+    def read(path):
+        import fastmcmd as fm
+
+        found, points = fm.load(path), np.zeros((2, 2))
+        parts = (found.score_samples, found.error_bounds, lambda at: found.witness(at, [0.0, 1.0]))
+        # A forged name is a name as any other.
+        values = [value for part in parts for value in part(points).values()]
+        names = list(found.compute())
+        values.append(np.array([found.compute()[name].value for name in names]))
+        x, y = _data()
+        found.update(x, y, dict(zip(names, models(x).values(), strict=True)))
+        found.compute()
+        return values
+
+    return ".npz", write, read, True
+
+
 def _recalibrator(name="IsotonicCDF"):
     def write(path):
         import fastmcmd as fm
@@ -272,6 +305,7 @@ KINDS = {
     "dense estimator": _dense,
     "low-rank estimator": lambda: _estimator(solver="lowrank", tol=1e-2),
     "estimator on the line": _on_the_line,
+    "accumulator of the CCE": _accumulator,
     "recalibrator": _recalibrator,
     "recalibrator of bins": lambda: _recalibrator("HistogramBinningStd"),
     "recalibrator of intervals": lambda: _recalibrator("IntervalRecalibrator"),

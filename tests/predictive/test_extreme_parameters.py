@@ -206,7 +206,17 @@ def test_truncated_between_the_modes_of_a_mixture():
     tail = fm.Truncated(fm.Gaussian([0.0], 0.1), 1.0, 5.0)
     for y in (1.001, 1.01, 1.05):
         np.testing.assert_allclose(between.sf([y]), tail.sf([y]), rtol=1e-9)
-    np.testing.assert_allclose(between.quantile(0.5), tail.quantile(0.5), rtol=1e-12)
+    for level in (1e-9, 0.5):
+        np.testing.assert_allclose(between.quantile(level), tail.quantile(level), rtol=1e-12)
+
+
+def test_ends_that_differ_in_late_digits_are_told_apart():
+    with pytest.raises(ValueError, match=r"in \[100000, 100000\.00001\] in row 0"):
+        fm.Truncated(fm.Gaussian([0.0], 1.0), 100000.0, 100000.00001)
+    with pytest.raises(ValueError, match=r"low is 100000\.00001 and high is 100000 in row 0"):
+        fm.Truncated(fm.Gaussian([0.0], 1.0), 100000.00001, 100000.0)
+    with pytest.raises(ValueError, match=r"low is 1 and high 0\.9999999 in row 0"):
+        fm.Uniform([1.0], 0.9999999)
 
 
 @pytest.mark.parametrize("scale", [1e-250, 1e-170, 1e170, 1e250])

@@ -22,7 +22,7 @@ from fastmcmd.estimate import resume, task
 from fastmcmd.solvers import block_layout, cholesky
 from fastmcmd.solvers.base import Goal, System
 from fastmcmd.solvers.block_layout import one_panel_fits
-from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes
+from fastmcmd.solvers.cholesky import DirectSolver, SolutionState, cholesky_bytes
 from fastmcmd.solvers.factor_file import FactorStage
 from fastmcmd.solvers.out_of_core import OutOfCoreCholesky
 from fastmcmd.solvers.scratch import ScratchFile
@@ -354,6 +354,26 @@ def test_a_kept_factor_is_read_once(tmp_path, rng, monkeypatch):
     (found,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
     np.testing.assert_array_equal(found.value, expected.value)
     solver.close()
+
+
+@pytest.mark.parametrize("name", ["value", "image"])
+def test_a_solution_of_another_length_is_refused(name, tmp_path, rng):
+    """A forged solution was returned as it is, and failed far from the file it came from."""
+    path = tmp_path / "run.ckpt"
+    system, goal = System(rng.normal(size=(300, 2)), np.full(300, 3.0)), Goal(1e-8, 1.0)
+    solver, _ = solver_of(path)
+    (solution,) = solver.solve([system], goal, Progress(False, 1e-8))
+    stage = Checkpoint(path, "of", 0.0).stage("test solution 0")
+    saved = stage.load(SolutionState)
+    np.testing.assert_array_equal(saved.solution.value, solution.value)
+    for forged in (getattr(solution, name)[:-1], np.full((300, 2), np.nan)):
+        state = replace(saved, solution=replace(solution, **{name: forged}))
+        stage.save(lambda state=state: state, force=True)
+        solver, _ = solver_of(path)
+        with pytest.raises(
+            ValueError, match=r"run\.ckpt is damaged.*solution 0 do not fit the data"
+        ):
+            solver.solve([system], goal, Progress(False, 1e-8))
 
 
 def test_too_little_room_beside_the_factor(tmp_path):

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastmcmd as fm
+from fastmcmd import storage
 from fastmcmd.streaming import CCE, SlidingWindow
 
 N = 120
@@ -320,6 +321,22 @@ def test_saving_and_loading_goes_on(tmp_path):
         add(fm.load(tmp_path / "blank.npz"), data, slice(None)).compute(),
         add(blank, data, slice(None)).compute(),
     )
+
+
+@pytest.mark.parametrize("names", [["a", "a"], ["a"], []])
+def test_saved_models_of_one_name_are_refused(names, tmp_path):
+    """One of two models was lost, or sums of no model were read."""
+    path, rows = tmp_path / "one.npz", np.zeros((4, 2))
+    models = {"a": (np.zeros(4), 1.0), "b": (np.ones(4), 1.0)}
+    accumulator().update(rows, np.zeros(4), models).save(path)
+    arrays, document, _ = storage.read_file(path, "CCE")
+    saved = document["state"]["sums"]
+    saved["names"] = names
+    if not names:
+        saved["models"] = []
+    storage.write_file(path, arrays, {key: document[key] for key in ("kind", "state")})
+    with pytest.raises(ValueError, match="is damaged.*without models, or of models of one name"):
+        fm.load(path)
 
 
 @pytest.mark.parametrize(
