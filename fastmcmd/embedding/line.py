@@ -9,7 +9,7 @@ have to cover the tails as closely as the kernel is wide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -23,7 +23,7 @@ from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive import Predictive
 
-__all__ = ["LineFeatures", "line_features", "serves_on_line"]
+__all__ = ["LineFeatures", "common_line_features", "line_features", "serves_on_line"]
 
 Mixture: TypeAlias = list[tuple[Array, PanelDensities]]  # weights (n,), densities
 
@@ -204,33 +204,53 @@ def line_features(
     goal : float
         Error of an embedding that is aimed at.
     """
+    known = common_line_features(kernel, outputs, [prediction], goal)
+    if known is None:
+        return None
+    features, (mean,), (error,) = known
+    return features, mean, error
+
+
+def common_line_features(
+    kernel: Kernel, outputs: Array, predictions: Sequence[Predictive], goal: float
+) -> tuple[LineFeatures, list[Array], list[Array]] | None:
+    """Return what `line_features` does, on panels that serve several models' predictions."""
     parts = _checked(_bumps(kernel))[1]
-    rows = np.unique(
-        np.linspace(0, len(prediction) - 1, min(len(prediction), _SOME)).astype(np.intp)
-    )
-    ends, lengths = _scales(kernel, prediction, goal)
+    rows = [_spaced_rows(len(one)) for one in predictions]
+    scales = [_scales(kernel, one, goal) for one in predictions]
+    ends, lengths = (np.concatenate(values) for values in zip(*scales, strict=True))
+    order = np.argsort(ends, kind="stable")
+    ends, lengths = ends[order], lengths[order]
     panels: list[tuple[Array, Array]] = []
     for _ in range(_ROUNDS):
-        some = prediction.take(rows)
-        mixture = _mixture(kernel, some, goal)
+        some = [one.take(index) for one, index in zip(predictions, rows, strict=True)]
+        mixtures = [_mixture(kernel, one, goal) for one in some]
         panels = panels or [_all(outputs, ends, part[1]) for part in parts]
         for number, (weight, gamma) in enumerate(parts):
-            error = goal / np.sqrt(weight)
-            halved = _halved(*panels[number], outputs, mixture, (ends, lengths), gamma, error)
+            allowed = goal / np.sqrt(weight)
+            halved = _halved(*panels[number], outputs, mixtures, (ends, lengths), gamma, allowed)
             if halved is None:
                 return None
             panels[number] = halved
         features = LineFeatures.on(kernel, panels)
-        features = features.without(goal, features.expected(some, goal)[0], outputs)
+        few = np.concatenate([features.expected(one, goal)[0] for one in some])
+        features = features.without(goal, few, outputs)
         if features.rank > _MOST:
             return None
-        mean, error = features.expected(prediction, goal)
-        short = np.flatnonzero(error > _PANELS * goal)
-        short = np.setdiff1d(short[np.argsort(-error[short])][:_SOME], rows)
-        if not len(short):
+        expected = [features.expected(one, goal) for one in predictions]
+        complete = True
+        for model, (_, error) in enumerate(expected):
+            short = np.flatnonzero(error > _PANELS * goal)
+            short = np.setdiff1d(short[np.argsort(-error[short])][:_SOME], rows[model])
+            complete = complete and not len(short)
+            rows[model] = np.union1d(rows[model], short)
+        if complete:
             break
-        rows = np.union1d(rows, short)
-    return features, mean, error
+    return features, [mean for mean, _ in expected], [error for _, error in expected]
+
+
+def _spaced_rows(n: int) -> NDArray[np.intp]:
+    return np.unique(np.linspace(0, n - 1, min(n, _SOME)).astype(np.intp))
 
 
 def _mixture(kernel: Kernel, prediction: Predictive, goal: float) -> Mixture:
@@ -330,7 +350,7 @@ def _halved(
     low: Array,
     high: Array,
     outputs: Array,
-    mixture: Mixture,
+    mixtures: list[Mixture],
     scales: tuple[Array, Array],
     gamma: float,
     goal: float,
@@ -349,8 +369,10 @@ def _halved(
         long = coarse & ((beyond > inside) | _too_long(low, high, *scales))
         if not long.all():
             rest = np.flatnonzero(~long)
-            part = _coefficients(mixture, gamma, low[rest], high[rest])
-            unresolved = _unresolved(part).max(axis=0) > goal**2
+            unresolved = np.zeros(len(rest), dtype=bool)
+            for mixture in mixtures:
+                part = _coefficients(mixture, gamma, low[rest], high[rest])
+                unresolved |= _unresolved(part).max(axis=0) > goal**2
             unresolved &= (high - low)[rest] * rate > _SHORT / 64
             long[rest] = unresolved
         done.append((low[~long], high[~long]))

@@ -331,9 +331,10 @@ class Evaluation:
             A path that does not end in .html; a projection that is none of these, or has nothing to
             project.
         """
+        from fastmcmd.evaluation.comparison import Comparison
         from fastmcmd.report import write_report
 
-        return write_report({name: self}, path, title, projection)
+        return write_report(Comparison({name: self}), path, title, projection)
 
     def verdict(self, columns: Any = None) -> Verdict:
         """Return whether the model is wrong, where, how, and what rescaling by input would mend.
