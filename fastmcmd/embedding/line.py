@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.gauss import gauss_legendre
-from fastmcmd.embedding.densities import PanelDensities, has_panels, parts_of
+from fastmcmd.embedding.densities import TO_SERIES, PanelDensities, has_panels, parts_of
 from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive import Predictive
@@ -302,7 +302,9 @@ def _coefficients(mixture: Mixture, gamma: float, low: Array, high: Array) -> Ar
     places = gauss_legendre(mixture[0][1].series.shape[2])[0]
     for share, d in mixture:
         values = np.zeros_like(out)
-        smooth(d.low, d.high, d.series, d.weights, places, float(np.sqrt(2 * gamma)), t, values)
+        smooth(
+            d.low, d.high, d.series, d.weights, places, TO_SERIES, float(np.sqrt(2 * gamma)), t, values
+        )  # fmt: skip
         out += share[:, None] * values
     features = out.reshape(n, len(low), _TERMS) @ _TO_FEATURES
     return np.asarray(features * np.sqrt(length)[:, None] * _unit(gamma))
