@@ -1,6 +1,9 @@
-"""The exact test: its three sizes, from a thousand rows to a million."""
+"""The exact test, from a thousand rows to a million, and what a person waits for when results are shown."""
 
 from __future__ import annotations
+
+import tempfile
+from pathlib import Path
 
 import numpy as np
 
@@ -36,6 +39,63 @@ class CongruenceTest:
 
     def peakmem_right(self, problem):
         self.run()
+
+
+class Shown:
+    """Evaluations and comparisons, printed and as a report: 3,000 rows and 9 columns."""
+
+    timeout = 600
+    warmup_time = 0.0
+    number = 1
+    repeat = (1, 3, 60.0)
+    params = ["one model", "three models", "two Cauchy models"]
+    param_names = ("models",)
+
+    def setup(self, models):
+        rng = np.random.default_rng(0)
+        self.x = rng.standard_normal((3000, 9))
+        self.folder = tempfile.TemporaryDirectory()
+        if models == "two Cauchy models":
+            centre = np.sin(self.x[:, 0])
+            self.y = centre + 0.05 * rng.standard_cauchy(len(centre))
+            self.models = {
+                "right": fm.StudentT(1.0, centre, 0.05),
+                "shifted": fm.StudentT(1.0, centre + 0.05, 0.08),
+            }
+        else:
+            mean = np.exp(1 + 0.5 * np.sin(self.x[:, 0]) + 0.3 * self.x[:, 1])
+            self.y = rng.negative_binomial(2.0, 1 / (1 + 0.5 * mean)).astype(np.float64)
+            self.models = {"too high": fm.NegativeBinomial(1.2 * mean, 0.3)}
+            if models == "three models":
+                self.models |= {
+                    "right": fm.NegativeBinomial(mean, 0.5),
+                    "Poisson": fm.Poisson(mean),
+                }
+        self.save(self.judged(300))  # loads and compiles what is needed
+
+    def teardown(self, models):
+        self.folder.cleanup()
+
+    def judged(self, n=3000):
+        y, x, rows = self.y[:n], self.x[:n], np.arange(n)
+        some = {name: one.take(rows) for name, one in self.models.items()}
+        if len(some) > 1:
+            return fm.compare(some, y, x)
+        return fm.evaluate(y, next(iter(some.values())), x)
+
+    def save(self, result):
+        result.report(Path(self.folder.name) / "report.html")
+
+    def time_printed(self, models):
+        str(self.judged())
+
+    def time_report(self, models):
+        self.save(self.judged())
+
+    def time_printed_and_report(self, models):
+        result = self.judged()
+        str(result)
+        self.save(result)
 
 
 class StreamingCCE:

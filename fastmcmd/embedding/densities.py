@@ -13,7 +13,7 @@ from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.family import Family
 
-__all__ = ["PanelDensities", "has_panels", "parts_of"]
+__all__ = ["TO_SERIES", "PanelDensities", "has_panels", "parts_of"]
 
 _LEVELS = [
     1e-16,
@@ -37,7 +37,7 @@ _TERMS = 12
 _PLACES, _SHARES = gauss_legendre(_TERMS)
 _DEGREES = np.arange(_TERMS)
 # Values at the nodes to coefficients of Legendre polynomials.
-_TO_SERIES = (
+TO_SERIES = (
     np.polynomial.legendre.legvander(_PLACES, _TERMS - 1).T
     * _SHARES
     * (2 * _DEGREES[:, None] + 1)
@@ -174,7 +174,7 @@ def _block_on_panels(
     sums = np.add.reduceat(weights.sum(axis=2), first, axis=1)
     scale = (mass / np.where(sums > 0, sums, 1.0))[:, owner, None]
     lost = np.where(sums > 0, 0.0, mass)[:, owner]
-    series = (density * scale) @ _TO_SERIES.T
+    series = (density * scale) @ TO_SERIES.T
     tail = series[:, :, -2:] ** 2 @ (2 / (2 * _DEGREES[-2:] + 1)) * half
     length = np.maximum(b - a, np.finfo(np.float64).tiny)
     error = np.sqrt(tail) + lost / np.sqrt(length)

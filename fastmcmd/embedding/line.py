@@ -12,6 +12,7 @@ panel of a density, of which there are about 30 a prediction), the blocks of a c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -21,12 +22,12 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.gauss import gauss_legendre
-from fastmcmd.embedding.densities import PanelDensities, has_panels, parts_of
+from fastmcmd.embedding.densities import TO_SERIES, PanelDensities, has_panels, parts_of
 from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive import Predictive
 
-__all__ = ["LineFeatures", "line_features", "serves_on_line"]
+__all__ = ["LineFeatures", "common_line_features", "line_features", "serves_on_line"]
 
 Mixture: TypeAlias = list[tuple[Array, PanelDensities]]  # weights (n,), densities
 
@@ -143,12 +144,15 @@ class LineFeatures:
             error[rows] = np.sqrt(square) + np.sqrt(left_out) + light + _FLOOR
         return mean, error
 
-    def without(self, goal: float, prediction: Predictive, outputs: Array) -> LineFeatures:
+    def without(
+        self, goal: float, predictions: Sequence[Predictive], outputs: Array
+    ) -> LineFeatures:
         """Return the features less those that hardly occur, in predictions or at outputs (u,)."""
         largest = np.zeros(self.rank)
-        for rows in self._blocks(len(prediction)):
-            part = prediction.take(np.arange(rows.start, rows.stop))
-            largest = np.maximum(largest, np.abs(self.expected(part, goal)[0]).max(axis=0))
+        for prediction in predictions:
+            for rows in self._blocks(len(prediction)):
+                part = prediction.take(np.arange(rows.start, rows.stop))
+                largest = np.maximum(largest, np.abs(self.expected(part, goal)[0]).max(axis=0))
         for rows in self._blocks(len(outputs)):
             p = self.transform(outputs[rows][:, None])
             largest = np.maximum(largest, np.abs(p).max(axis=0))
@@ -208,19 +212,31 @@ def line_features(
     goal : float
         Error of an embedding that is aimed at.
     """
+    known = common_line_features(kernel, outputs, [prediction], goal)
+    if known is None:
+        return None
+    features, (mean,), (error,) = known
+    return features, mean, error
+
+
+def common_line_features(
+    kernel: Kernel, outputs: Array, predictions: Sequence[Predictive], goal: float
+) -> tuple[LineFeatures, list[Array], list[Array]] | None:
+    """Return what `line_features` does, on panels that serve several models' predictions."""
     parts = _checked(_bumps(kernel))[1]
-    rows = np.unique(
-        np.linspace(0, len(prediction) - 1, min(len(prediction), _SOME)).astype(np.intp)
-    )
-    ends, lengths = _scales(kernel, prediction, goal)
+    rows = [_spaced_rows(len(one)) for one in predictions]
+    scales = [_scales(kernel, one, goal) for one in predictions]
+    ends, lengths = (np.concatenate(values) for values in zip(*scales, strict=True))
+    order = np.argsort(ends, kind="stable")
+    ends, lengths = ends[order], lengths[order]
     panels: list[tuple[Array, Array]] = []
     for _ in range(_ROUNDS):
-        some = prediction.take(rows)
-        mixture = _mixture(kernel, some, goal)
+        some = [one.take(index) for one, index in zip(predictions, rows, strict=True)]
+        mixtures = [_mixture(kernel, one, goal) for one in some]
         panels = panels or [_all(outputs, ends, part[1]) for part in parts]
         for number, (weight, gamma) in enumerate(parts):
-            error = goal / np.sqrt(weight)
-            halved = _halved(*panels[number], outputs, mixture, (ends, lengths), gamma, error)
+            allowed = goal / np.sqrt(weight)
+            halved = _halved(*panels[number], outputs, mixtures, (ends, lengths), gamma, allowed)
             if halved is None:
                 return None
             panels[number] = halved
@@ -228,13 +244,20 @@ def line_features(
         features = features.without(goal, some, outputs)
         if features.rank > _MOST:
             return None
-        mean, error = features.expected(prediction, goal)
-        short = np.flatnonzero(error > _PANELS * goal)
-        short = np.setdiff1d(short[np.argsort(-error[short])][:_SOME], rows)
-        if not len(short):
+        expected = [features.expected(one, goal) for one in predictions]
+        complete = True
+        for model, (_, error) in enumerate(expected):
+            short = np.flatnonzero(error > _PANELS * goal)
+            short = np.setdiff1d(short[np.argsort(-error[short])][:_SOME], rows[model])
+            complete = complete and not len(short)
+            rows[model] = np.union1d(rows[model], short)
+        if complete:
             break
-        rows = np.union1d(rows, short)
-    return features, mean, error
+    return features, [mean for mean, _ in expected], [error for _, error in expected]
+
+
+def _spaced_rows(n: int) -> NDArray[np.intp]:
+    return np.unique(np.linspace(0, n - 1, min(n, _SOME)).astype(np.intp))
 
 
 def _mixture(kernel: Kernel, prediction: Predictive, goal: float) -> Mixture:
@@ -286,7 +309,9 @@ def _coefficients(mixture: Mixture, gamma: float, low: Array, high: Array) -> Ar
     places = gauss_legendre(mixture[0][1].series.shape[2])[0]
     for share, d in mixture:
         values = np.zeros_like(out)
-        smooth(d.low, d.high, d.series, d.weights, places, float(np.sqrt(2 * gamma)), t, values)
+        smooth(
+            d.low, d.high, d.series, d.weights, places, TO_SERIES, float(np.sqrt(2 * gamma)), t, values
+        )  # fmt: skip
         out += share[:, None] * values
     features = out.reshape(n, len(low), _TERMS) @ _TO_FEATURES
     return np.asarray(features * np.sqrt(length)[:, None] * _unit(gamma))
@@ -344,7 +369,7 @@ def _halved(
     low: Array,
     high: Array,
     outputs: Array,
-    mixture: Mixture,
+    mixtures: list[Mixture],
     scales: tuple[Array, Array],
     gamma: float,
     goal: float,
@@ -363,7 +388,9 @@ def _halved(
         long = coarse & ((beyond > inside) | _too_long(low, high, *scales))
         if not long.all():
             rest = np.flatnonzero(~long)
-            unresolved = _most_unresolved(mixture, gamma, low[rest], high[rest]) > goal**2
+            unresolved = np.zeros(len(rest), dtype=bool)
+            for mixture in mixtures:
+                unresolved |= _most_unresolved(mixture, gamma, low[rest], high[rest]) > goal**2
             unresolved &= (high - low)[rest] * rate > _SHORT / 64
             long[rest] = unresolved
         done.append((low[~long], high[~long]))

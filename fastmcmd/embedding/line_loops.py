@@ -20,6 +20,9 @@ _W = np.zeros((3, 40))
 for _row, (_z, _w) in enumerate(_RULES):
     _Z[_row, : len(_z)], _W[_row, : len(_w)] = _z, _w
 _SIZES = np.array([16, 24, 40])
+_PIECE = 3.0  # of longer panels, with the first rule
+_NODES = 6 * 16  # of a stretch of length 2 REACH in such pieces, with one to spare
+_MANY = 24  # places from which a smoothed series pays
 _HERMITE_Z, _HERMITE_W = np.polynomial.hermite.hermgauss(8)  # exact for polynomials of degree 15
 
 
@@ -43,12 +46,85 @@ def _rule_of(length: float) -> int:
 
 
 @compiled
+def _tabulated(
+    series: Array, a: float, b: float, start: float, end: float, rate: float, table: Array
+) -> int:
+    """Write nodes between start and end and their masses to ``table`` (2, _NODES); return their number."""
+    middle, half = 0.5 * (a + b), 0.5 * (b - a)
+    pieces = max(1, math.ceil((end - start) * rate / _PIECE))
+    length, count = (end - start) / pieces, 0
+    for piece in range(pieces):
+        for k in range(_SIZES[0]):
+            y = start + length * (piece + 0.5 * (1.0 + _Z[0, k]))
+            table[0, count] = y
+            table[1, count] = 0.5 * length * _W[0, k] * _series(series, (y - middle) / half)
+            count += 1
+    return count
+
+
+@compiled
+def _add_bumps(table: Array, count: int, rate: float, t: Array, out: Array) -> None:
+    """Add the sums of tabulated masses under bumps around places t to ``out``; nodes and places ascend."""
+    first = 0
+    for j in range(len(t)):
+        total = 0.0
+        while first < count and rate * (table[0, first] - t[j]) < -REACH:
+            first += 1
+        for k in range(first, count):
+            u = rate * (table[0, k] - t[j])
+            if u > REACH:
+                break
+            total += table[1, k] * math.exp(-u * u)
+        out[j] += total
+
+
+@compiled
+def _by_hermite(series: Array, a: float, b: float, rate: float, t: float) -> float:
+    middle, half = 0.5 * (a + b), 0.5 * (b - a)
+    total = 0.0
+    for k in range(len(_HERMITE_Z)):
+        s = (t + _HERMITE_Z[k] / rate - middle) / half
+        total += _HERMITE_W[k] / rate * _series(series, s)
+    return total
+
+
+@compiled
+def _add_inside(
+    series: Array,
+    a: float,
+    b: float,
+    places: Array,
+    to_series: Array,
+    rate: float,
+    t: Array,
+    out: Array,
+) -> None:
+    """Add smoothed values at places t further than the reach of a bump from both ends of the panel.
+
+    There a smoothed polynomial is a polynomial of the same degree.
+    """
+    if len(t) < _MANY:
+        for j in range(len(t)):
+            out[j] += _by_hermite(series, a, b, rate, t[j])
+        return
+    middle, half = 0.5 * (a + b), 0.5 * (b - a) - REACH / rate
+    smoothed = np.zeros(len(places))
+    for k in range(len(places)):
+        value = _by_hermite(series, a, b, rate, middle + half * places[k])
+        for m in range(len(places)):
+            smoothed[m] += to_series[m, k] * value
+    for j in range(len(t)):
+        out[j] += _series(smoothed, (t[j] - middle) / half)
+
+
+@compiled
 def smooth(
     low: Array,
     high: Array,
     series: Array,
     weights: Array,
     places: Array,
+    to_series: Array,
     rate: float,
     t: Array,
     out: Array,
@@ -56,35 +132,36 @@ def smooth(
     """Add ``integral f_i(y) exp(-(rate (y - t_j))^2) dy`` to ``out`` (n, q), t ascending.
 
     f_i is a Legendre series ``series[i, p]`` on the panel from ``low[i, p]`` to ``high[i, p]``; at its
-    nodes, ``places`` in (-1, 1), it has the ``weights[i, p]``.
+    nodes, ``places`` in (-1, 1), it has the ``weights[i, p]``. ``to_series`` maps values at the nodes to
+    coefficients.
     """
     n, panels, _ = series.shape
     reach = REACH / rate
+    table = np.empty((2, _NODES))
     for i in range(n):
         for p in range(panels):
-            a, b = low[i, p], high[i, p]
-            middle, half = 0.5 * (a + b), 0.5 * (b - a)
-            first = np.searchsorted(t, a - reach)
-            last = np.searchsorted(t, b + reach)
-            for j in range(first, last):
-                total = 0.0
-                if 2 * half * rate <= _SHORT:
-                    for k in range(len(places)):
-                        u = rate * (middle + half * places[k] - t[j])
-                        total += weights[i, p, k] * math.exp(-u * u)
-                elif t[j] - reach >= a and t[j] + reach <= b:
-                    for k in range(len(_HERMITE_Z)):
-                        s = (t[j] + _HERMITE_Z[k] / rate - middle) / half
-                        total += _HERMITE_W[k] / rate * _series(series[i, p], s)
-                else:
-                    start, end = max(a, t[j] - reach), min(b, t[j] + reach)
-                    rule = _rule_of((end - start) * rate)
-                    for k in range(_SIZES[rule]):
-                        y = 0.5 * (start + end) + 0.5 * (end - start) * _Z[rule, k]
-                        u = rate * (y - t[j])
-                        value = _series(series[i, p], (y - middle) / half)
-                        total += 0.5 * (end - start) * _W[rule, k] * value * math.exp(-u * u)
-                out[i, j] += total
+            a, b, own = low[i, p], high[i, p], series[i, p]
+            first, last = np.searchsorted(t, a - reach), np.searchsorted(t, b + reach)
+            if first == last:
+                continue
+            if (b - a) * rate <= _SHORT:
+                for k in range(len(places)):
+                    table[0, k] = 0.5 * (a + b) + 0.5 * (b - a) * places[k]
+                    table[1, k] = weights[i, p, k]
+                _add_bumps(table, len(places), rate, t[first:last], out[i, first:last])
+            elif (b - a) * rate <= 2 * REACH:
+                count = _tabulated(own, a, b, a, b, rate, table)
+                _add_bumps(table, count, rate, t[first:last], out[i, first:last])
+            else:
+                inside = np.searchsorted(t, a + reach), np.searchsorted(t, b - reach)
+                if inside[0] > first:
+                    count = _tabulated(own, a, b, a, a + 2 * reach, rate, table)
+                    _add_bumps(table, count, rate, t[first : inside[0]], out[i, first : inside[0]])
+                if last > inside[1]:
+                    count = _tabulated(own, a, b, b - 2 * reach, b, rate, table)
+                    _add_bumps(table, count, rate, t[inside[1] : last], out[i, inside[1] : last])
+                some = slice(inside[0], inside[1])
+                _add_inside(own, a, b, places, to_series, rate, t[some], out[i, some])
 
 
 @compiled

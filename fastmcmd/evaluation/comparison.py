@@ -306,7 +306,7 @@ class Comparison:
         """Write one HTML page of all models; see `Evaluation.report`."""
         from fastmcmd.report import write_report
 
-        return write_report(self.evaluations, path, title, projection, self.clusters)
+        return write_report(self, path, title, projection)
 
     def __repr__(self) -> str:
         title = f"Comparison of {len(self.evaluations)} models"

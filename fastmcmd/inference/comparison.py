@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.embedding.line import LineFeatures
 from fastmcmd.embedding.sample import DrawnOutputs
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.inference.chance import Chance
-from fastmcmd.inference.row_norms import mean_features, member_spread, output_features
+from fastmcmd.inference.row_norms import embedded, member_spread
 from fastmcmd.inference.smoother import Basis, Smoother
 
 __all__ = [
@@ -43,6 +44,7 @@ _LANDMARKS = 100, 400  # in x, at least and at most: validity does not depend on
 _OPERATIONS = 2e10  # of a product of the coordinates with themselves
 _TYPICAL_RANK = 40  # of output features, of an RBF kernel on numbers
 _RANK = 400  # of the output features: likewise
+_ROWS_ON_LINE = 150_000  # of all models, of up to 4,000 features each: 5 GB
 _ROWS = 4_096  # rows whose coordinates are held together
 _MULTIPLIERS = 40  # simulated draws behind a variance
 _BATCHES = 1_000  # sums of consecutive rows at most, from which bootstrap samples are taken
@@ -230,11 +232,11 @@ def congruence_losses(models: Sequence[Chance], random_state: object = 0) -> Con
     w = np.ones(n) if weight is None else weight
     y = np.asarray(nature.outputs.values[:, 0], dtype=np.float64)  # type: ignore[union-attr]
     outputs = [one.model.outputs for one in models]
-    features = output_features(first.y_kernel, y, outputs, _RANK, best=True)
-    if features is None:
+    line = n * (2 * len(models) + 2) <= _ROWS_ON_LINE
+    known = embedded(first.y_kernel, y, outputs, _RANK, best=True, line=line)
+    if known is None:
         raise ValueError(f"{first.y_kernel!r} has no features of affordable rank here")
-    means = np.stack([mean_features(features, side) for side in outputs])
-    outcomes = features.transform(y)
+    features, outcomes, means = known[0], known[1], np.stack(known[2])
     most = int(np.clip(np.sqrt(_OPERATIONS / n), *_LANDMARKS))
     basis = Smoother.of(first.x_kernel, x, most, random_state).basis(x, weight)
     energy = basis.energy(nature.lam)
@@ -286,7 +288,7 @@ def _moved_by_draws(
     basis: Basis,
     x: Array,
     w: Array,
-    features: KernelFeatures,
+    features: KernelFeatures | LineFeatures,
     side: DrawnOutputs,
     mean: Array,
     rng: np.random.Generator,

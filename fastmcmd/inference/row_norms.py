@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fastmcmd.backends import get_backend
 from fastmcmd.embedding.candidates import candidates, chunks, has_nodes, row_candidates
 from fastmcmd.embedding.expected import Expectation
-from fastmcmd.embedding.line import line_features, serves_on_line
+from fastmcmd.embedding.line import LineFeatures, common_line_features, serves_on_line
 from fastmcmd.embedding.pivots import Pool
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs
 from fastmcmd.gram import KernelFeatures
@@ -23,7 +23,14 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.expectation import closed_form_rows, expected_kernel
 
-__all__ = ["mean_features", "member_spread", "output_features", "own_products", "row_norms"]
+__all__ = [
+    "embedded",
+    "mean_features",
+    "member_spread",
+    "output_features",
+    "own_products",
+    "row_norms",
+]
 
 Array = NDArray[np.float64]
 
@@ -128,7 +135,9 @@ def mean_features(features: KernelFeatures, outputs: Outputs) -> Array:
     return out
 
 
-def member_spread(features: KernelFeatures, outputs: DrawnOutputs, mean: Array) -> Array:
+def member_spread(
+    features: KernelFeatures | LineFeatures, outputs: DrawnOutputs, mean: Array
+) -> Array:
     """Return ``s_i^2`` (n,), the variance of the features of a row's l draws, with divisor l - 1."""
     n, draws, columns = outputs.values.shape
     squares = np.empty(n)
@@ -157,22 +166,17 @@ def row_norms(kernel: Kernel, y: Array, outputs: Outputs) -> tuple[Array, Array 
         The prediction of each row.
     """
     y = np.asarray(y, dtype=np.float64)
-    features = None
-    if not isinstance(outputs, DrawnOutputs) and not _within_rows(kernel, outputs):
-        known = _on_line(kernel, y, outputs)
-        if known is not None:
-            return known
+    known = None
     if isinstance(outputs, DrawnOutputs) or has_nodes(outputs.prediction):
-        features = output_features(kernel, y, [outputs])
-        if features is None and not _within_rows(kernel, outputs):
-            features = output_features(kernel, y, [outputs], best=True)
-    if features is None:
+        within = _within_rows(kernel, outputs)
+        known = embedded(kernel, y, [outputs], _MOST_RANK, best=not within, line=not within)
+    if known is None:
         cross, inner, own = _inner_products(kernel, y, outputs)
         errors = np.maximum(kernel.diagonal(y) - 2 * cross + inner, 0.0)
         variances = np.maximum(own - inner, 0.0)
     else:
-        mean = mean_features(features, outputs)
-        errors = ((features.transform(y) - mean) ** 2).sum(axis=1)
+        _, observed, (mean,) = known
+        errors = ((observed - mean) ** 2).sum(axis=1)
         inner = (mean**2).sum(axis=1)
         variances = np.maximum(own_products(kernel, outputs) - inner, 0.0)
     if not isinstance(outputs, DrawnOutputs):
@@ -181,24 +185,57 @@ def row_norms(kernel: Kernel, y: Array, outputs: Outputs) -> tuple[Array, Array 
     return errors, None if draws == 1 else variances * (draws + 1) / (draws - 1)
 
 
-def _on_line(kernel: Kernel, y: Array, outputs: PredictedOutputs) -> tuple[Array, Array] | None:
-    """Return `row_norms` by features on panels of the line; None where few pivots suffice, or none serve.
+def embedded(
+    kernel: Kernel,
+    y: Array,
+    outputs: Sequence[Outputs],
+    most: int,
+    best: bool = False,
+    line: bool = True,
+) -> tuple[KernelFeatures | LineFeatures, Array, list[Array]] | None:
+    """Return features, those of outcomes (n, r), and expected ones (n, r) of each model's predictions.
 
-    Pivots would have to cover tails as closely as the kernel is wide: minutes, and still an error.
+    Parameters
+    ----------
+    kernel, y, outputs, most, best
+        As of `output_features`.
+    line : bool
+        Whether features on panels of the line serve where few pivots do not suffice: pivots would have to
+        cover tails as closely as the kernel is wide, which takes minutes and still leaves an error.
     """
-    prediction = outputs.prediction
-    if not serves_on_line(kernel, prediction):
+    features = None
+    if line and _serves_on_line(kernel, outputs):
+        features = output_features(kernel, y, outputs, _FEW_PIVOTS)
+        if features is None:
+            known = _on_line(kernel, y, outputs)
+            if known is not None:
+                return known
+    if features is None:
+        features = output_features(kernel, y, outputs, most, best)
+    if features is None:
         return None
-    if output_features(kernel, y, [outputs], _FEW_PIVOTS) is not None:
-        return None
+    return features, features.transform(y), [mean_features(features, side) for side in outputs]
+
+
+def _serves_on_line(kernel: Kernel, outputs: Sequence[Outputs]) -> bool:
+    return all(
+        not isinstance(side, DrawnOutputs) and serves_on_line(kernel, side.prediction)
+        for side in outputs
+    )
+
+
+def _on_line(
+    kernel: Kernel, y: Array, outputs: Sequence[Outputs]
+) -> tuple[LineFeatures, Array, list[Array]] | None:
+    """Return `embedded` by features on panels of the line; None where these are too many."""
+    predictions = [side.prediction for side in outputs if isinstance(side, PredictedOutputs)]
     values, where = np.unique(y[:, 0], return_inverse=True)
     goal = _GOAL * float(np.sqrt(kernel.diagonal(values[:1, None])[0]))
-    known = line_features(kernel, values, prediction, goal)
+    known = common_line_features(kernel, values, predictions, goal)
     if known is None:
         return None
-    features, mean, _ = known
-    errors = ((features.transform(values[:, None])[where.reshape(-1)] - mean) ** 2).sum(axis=1)
-    return errors, np.maximum(own_products(kernel, outputs) - (mean**2).sum(axis=1), 0.0)
+    features, means, _ = known
+    return features, features.transform(values[:, None])[where.reshape(-1)], means
 
 
 def _within_rows(kernel: Kernel, outputs: Outputs) -> bool:

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fastmcmd._base.cached import cached_property
-from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.plots.inputs import Inputs
 from fastmcmd.plots.panels import inputs_of
 from fastmcmd.plots.projection import Projection
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from fastmcmd.evaluation.comparison import Comparison
     from fastmcmd.evaluation.result import Evaluation
 
 __all__ = ["Material"]
@@ -23,16 +20,15 @@ __all__ = ["Material"]
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """Evaluations by the names of their models, and how inputs are laid on a plane."""
+    """Evaluations beside each other, with the tests that were done, and how inputs are laid on a plane."""
 
-    evaluations: Mapping[str, Evaluation]
+    comparison: Comparison
     projection: Projection = "pca"
-    clusters: NDArray[np.intp] | None = None  # between which outcomes are independent
 
-    @cached_property
-    def comparison(self) -> Comparison:
-        """The models beside each other."""
-        return Comparison(self.evaluations, self.clusters)
+    @property
+    def evaluations(self) -> Mapping[str, Evaluation]:
+        """Evaluations by the names of their models."""
+        return self.comparison.evaluations
 
     @property
     def several(self) -> bool:

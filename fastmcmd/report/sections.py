@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import FilePath
 from fastmcmd._version import __version__
+from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.plots.projection import Projection
 from fastmcmd.report.material import Material
 from fastmcmd.report.numbers import all_numbers, groups, headline, reading
@@ -70,11 +70,10 @@ SECTIONS: tuple[Callable[[Material], Section | None], ...] = (
 
 
 def write_report(
-    evaluations: Mapping[str, Evaluation],
+    evaluations: Mapping[str, Evaluation] | Comparison,
     path: FilePath,
     title: str | None = None,
     projection: Projection = "pca",
-    clusters: NDArray[np.intp] | None = None,
 ) -> Path:
     """Write the page atomically and return its path; see `Evaluation.report`."""
     from fastmcmd.io import as_path, destination, write_atomically
@@ -83,10 +82,11 @@ def write_report(
     if target.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"path is {str(path)!r}; a name that ends in .html is needed")
     destination(target, "path")  # before pictures are drawn
-    rows = next(iter(evaluations.values())).n
-    models = ", ".join(evaluations)
+    comparison = evaluations if isinstance(evaluations, Comparison) else Comparison(evaluations)
+    rows = next(iter(comparison.evaluations.values())).n
+    models = ", ".join(comparison)
     lead = f"{models}: predicted distributions judged at {rows:,} outcomes"
-    material = Material(evaluations, projection, clusters)
+    material = Material(comparison, projection)
     parts = [part for make in SECTIONS for part in [make(material)] if part is not None]
     text = page(title or "Evaluation of predictions", lead, parts, f"fastmcmd {__version__}")
 

@@ -106,7 +106,9 @@ def saved_sums(sums: CongruenceSums | None) -> SavedSums | None:
 def sums_of(saved: SavedSums, smoother: Smoother | None, data_sets: int) -> CongruenceSums:
     """Return the sums of a state, at its landmarks."""
     if smoother is None or not len(set(saved.names)) == len(saved.names) == len(saved.models) > 0:
-        raise ValueError("there are sums without landmarks, without models, or of models of one name")
+        raise ValueError(
+            "there are sums without landmarks, without models, or of models of one name"
+        )
     rank, count = smoother.rank, len(saved.columns)
     shape = rank, data_sets, count
     for one in saved.models:

@@ -74,7 +74,7 @@ def _on_the_line():
 
 
 def _accumulator():
-    """Return an accumulator of the CCE of two models, with simulated outcomes; it goes on when it is read."""
+    """Return an accumulator of the CCE of two models, with simulated outcomes."""
 
     def models(x):
         import fastmcmd as fm

@@ -9,7 +9,7 @@ from scipy import integrate
 
 import fastmcmd as fm
 from fastmcmd.default_kernels import default_kernels_of
-from fastmcmd.embedding.line import line_features, serves_on_line
+from fastmcmd.embedding.line import common_line_features, line_features, serves_on_line
 from tests.embedding.test_rare_predictions import values_by_definition
 
 KERNEL = 0.5 * fm.RBF(0.5 / 0.6**2) + 0.5 * fm.RBF(0.5 / 0.1**2) + fm.Constant(0.25)
@@ -57,6 +57,24 @@ def test_inner_products_follow_from_characteristic_functions(family):
         np.testing.assert_allclose(mean[i] @ mean.T, pairs, atol=2 * error.max() + 1e-11)
         cross = [expected(spectrum, CENTRES[i] - output) for output in outputs]
         np.testing.assert_allclose(mean[i] @ p.T, cross, atol=error.max() + 1e-8)
+
+
+def test_panels_of_several_models_give_products_between_them():
+    """Also of mirrored predictions, whose embeddings cancel in a sum."""
+    centres = {"Cauchy": CENTRES, "Gaussian": CENTRES, "mirrored": -CENTRES}
+    spectra = [FAMILIES[name][1] for name in ("Cauchy", "Gaussian", "Cauchy")]
+    predictions = [FAMILIES[name][0] for name in ("Cauchy", "Gaussian")]
+    predictions.append(fm.StudentT(ONE, -CENTRES, ONE))
+    features, means, errors = common_line_features(KERNEL, np.array([90.0]), predictions, 1e-8)
+    assert np.max(errors) < 1e-7
+    assert all(mean.shape == (3, features.rank) for mean in means)
+    for one, at in enumerate(centres.values()):
+        for other, to in enumerate(centres.values()):
+            wanted = [
+                expected(lambda w: spectra[one](w) * spectra[other](w), at[2] - t)  # noqa: B023
+                for t in to
+            ]
+            np.testing.assert_allclose(means[one][2] @ means[other].T, wanted, atol=3e-7)
 
 
 def test_densities_with_poles():

@@ -74,6 +74,19 @@ def test_terms_against_the_definition(weighted):
     assert record.low < record.difference < record.high
 
 
+def test_wide_predictions_against_the_definition():
+    """Pivots of outcomes would have to cover 600 lengths of the kernel."""
+    _, x, y = sample()
+    mean = np.sin(x[:, 0])
+    models = {"a": (40 * mean, 30.0), "b": (-40 * mean, 40.0)}
+    fitted = fm.ConditionalCongruence(x_kernel=X_KERNEL, y_kernel=Y_KERNEL, lam=LAM).fit_each(
+        x, y, {name: fm.Gaussian(*p) for name, p in models.items()}
+    )
+    parts = congruence_losses([one.chance for one in fitted.values()])
+    wanted = naive(x, y, *models.values())
+    np.testing.assert_allclose(parts.pair(0, 1), wanted, rtol=0, atol=1e-6 * np.abs(wanted).max())
+
+
 def test_draws_are_not_punished_for_their_noise():
     """What the sampling noise of l draws adds is subtracted, against the definition."""
     rng, x, y = sample()

@@ -13,6 +13,7 @@ import scipy.stats
 
 import fastmcmd as fm
 from fastmcmd.evaluation.measures import MEASURES
+from fastmcmd.inference.comparison import congruence_losses
 from fastmcmd.report.numbers import READING
 
 pytest.importorskip("matplotlib")
@@ -77,6 +78,21 @@ class Page(HTMLParser):
     def handle_data(self, data):
         if self.open and self.open[-1] in ("td", "th", "button"):
             self.cells.append(data)
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_a_report_uses_the_tests_of_its_comparison(evaluations, tmp_path, monkeypatch):
+    """Paired tests take as long as all evaluations: the page does not repeat them."""
+    tests = []
+    monkeypatch.setattr(
+        "fastmcmd.evaluation.pairs.congruence_losses",
+        lambda *models: tests.append(models) or congruence_losses(*models),
+    )
+    comparison = fm.compare(evaluations)
+    assert comparison.pairs.of("mean_cce")
+    comparison.report(tmp_path / "r.html")
+    assert str(comparison)
+    assert len(tests) == 1
 
 
 @pytest.mark.slow

@@ -335,7 +335,7 @@ def test_saved_models_of_one_name_are_refused(names, tmp_path):
     if not names:
         saved["models"] = []
     storage.write_file(path, arrays, {key: document[key] for key in ("kind", "state")})
-    with pytest.raises(ValueError, match="is damaged.*without models, or of models of one name"):
+    with pytest.raises(ValueError, match=r"is damaged.*without models, or of models of one name"):
         fm.load(path)
 
 
