@@ -40,7 +40,7 @@ full = {
     name: fm.cce(x, y, model, x_kernel=smooth, y_kernel="paper", lam=0.1).values
     for name, model in models.items()
 }
-found = {
+estimates = {
     (POISSON, method, size): downsampled_cce(
         x, y, models[POISSON], size, method=method, repeats=REPEATS[size], random_state=0,
         x_kernel=smooth, y_kernel="paper", lam=0.1)
@@ -48,7 +48,7 @@ found = {
     for size in SIZES
 }  # fmt: skip
 # The negative binomial has many features: fewer repeats, and none of 4,000 rows.
-found |= {
+estimates |= {
     (NEGBIN, method, size): downsampled_cce(
         x, y, models[NEGBIN], size, method=method, repeats=max(4, REPEATS[size] // 4),
         random_state=0, x_kernel=smooth, y_kernel="paper", lam=0.1)
@@ -56,7 +56,7 @@ found |= {
     for size in SIZES[:-1]
 }  # fmt: skip
 full_paper = fm.cce(x, y, models[POISSON], x_kernel=paper, y_kernel="paper", lam=0.1).values
-found_paper = {
+paper_estimates = {
     method: downsampled_cce(
         x, y, models[POISSON], FAR_SIZE, method=method, repeats=REPEATS[FAR_SIZE], random_state=0,
         x_kernel=paper, y_kernel="paper", lam=0.1)
@@ -71,7 +71,7 @@ print(
     "RBF kernel on inputs                  |       mean CCE               |  CCE at a point, medians"
 )
 print("model              method         k  R | all rows  bias     std      c |  std     |bias|")
-for (name, method, size), one in found.items():
+for (name, method, size), one in estimates.items():
     mean = full[name].mean()
     squares = one.values**2 + one.std**2 * (1 - 1 / one.repeats)
     added = np.mean(squares - full[name] ** 2) / (1 / size - 1 / n)
@@ -82,7 +82,7 @@ for (name, method, size), one in found.items():
     )
 
 
-one = found[POISSON, "uniform", FAR_SIZE]
+one = estimates[POISSON, "uniform", FAR_SIZE]
 print(
     f"at the farthest 1 % of inputs, Poisson, uniform, k = {FAR_SIZE}: mean CCE "
     f"{one.values[far].mean():.4f}, from all rows {full[POISSON][far].mean():.4f}"
@@ -97,7 +97,7 @@ def rms_error(one, exact):
 print(f"\npolynomial kernel of the paper, Poisson, k = {FAR_SIZE}: rms error (bias)")
 print(f"method      median point     farthest 1 % of inputs   mean CCE of all rows "
       f"{full_paper.mean():.4f}, of the farthest {full_paper[far].mean():.4f}")  # fmt: skip
-for method, one in found_paper.items():
+for method, one in paper_estimates.items():
     error, bias = rms_error(one, full_paper), one.values - full_paper
     print(
         f"{method:10}  {np.median(error):.4f} ({np.median(bias):+.4f})  "
@@ -117,8 +117,8 @@ grey = {"color": "0.5", "linewidth": 5, "alpha": 0.35, "zorder": 0}
 
 def draw(ax, name, method, quantity, **changes):
     """Draw a quantity of the results over the sizes."""
-    sizes = [size for size in SIZES if (name, method, size) in found]
-    values = [quantity(found[name, method, size]) for size in sizes]
+    sizes = [size for size in SIZES if (name, method, size) in estimates]
+    values = [quantity(estimates[name, method, size]) for size in sizes]
     ax.plot(sizes, values, **{**style[method], **changes})
 
 
@@ -129,7 +129,7 @@ for ax, quantity in (
 ):
     for method in METHODS:
         draw(ax, POISSON, method, quantity)
-    runs = np.array([quantity(found[POISSON, "uniform", size]) for size in SIZES])
+    runs = np.array([quantity(estimates[POISSON, "uniform", size]) for size in SIZES])
     scale = np.exp(np.mean(np.log(runs / law)))
     ax.plot(SIZES, scale * law, **grey, label="in proportion to (1/k − 1/n)$^{1/2}$")
     ax.set(xscale="log", yscale="log", ylabel="std over repeats")
@@ -152,7 +152,7 @@ for ax in (spread, of_mean, bias):
 ranks = np.argsort(np.argsort(distance)) / n * 100
 edges = np.array([0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 100])
 which = np.digitize(ranks, edges) - 1
-for method, one in found_paper.items():
+for method, one in paper_estimates.items():
     error = rms_error(one, full_paper)
     heights = [error[which == index].mean() for index in range(len(edges) - 1)]
     edge.plot((edges[1:] + edges[:-1]) / 2, heights, **style[method])

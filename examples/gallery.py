@@ -124,8 +124,8 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
         return figure
 
     def missing() -> Any:
-        found = missing_mass(x, y, prediction, [0.0, 1.0])
-        return one(lambda ax: plots.missing_mass(found, ax, "at x = (0, 1)"))
+        contrast = missing_mass(x, y, prediction, [0.0, 1.0])
+        return one(lambda ax: plots.missing_mass(contrast, ax, "at x = (0, 1)"))
 
     def diagnosis() -> Any:
         rng = np.random.default_rng(1)
