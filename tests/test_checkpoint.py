@@ -25,6 +25,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
 from fastmcmd.checkpoint import Checkpoint, fingerprint_of
 from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.io import archive
 from fastmcmd.solvers import block_cg, cg
 from fastmcmd.solvers.base import Goal, System
 
@@ -255,14 +256,14 @@ def test_full_disk(path, monkeypatch, error):
     content = saved(path)
     checkpoint = Checkpoint(path, "f", every=0)
     written = []
-    real = np.lib.format.write_array
+    real = archive.write_npy
 
-    def write(stream, array, **options):
-        written.append(real(stream, array, **options))
+    def write(stream, array):
+        written.append(real(stream, array))
         if len(written) == 3:
             raise error
 
-    monkeypatch.setattr(np.lib.format, "write_array", write)
+    monkeypatch.setattr(archive, "write_npy", write)
     with pytest.raises(type(error)) as told:
         checkpoint.save("stage", lambda: Saved({"a": np.zeros(9), "b": np.ones(9)}))
     if isinstance(error, OSError):

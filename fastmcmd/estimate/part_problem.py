@@ -187,7 +187,8 @@ class PartProblem:
     @cached_property
     def _unit(self) -> float:
         """A power of two near the right-hand sides of some rows, where float32 may not hold their norms."""
-        some = np.unique(np.linspace(0, len(self.stream) - 1, _ROWS_OF_UNIT).astype(np.intp))
+        n = len(self.stream.x)  # those at hand: the stream of a plan stands for more
+        some = np.unique(np.linspace(0, n - 1, _ROWS_OF_UNIT).astype(np.intp))
         largest = float(np.abs(self.stream.rhs(some)[0]).max(initial=0.0))
         if largest == 0.0 or _LEAST_NORM < largest < _MOST_NORM:
             return 1.0
