@@ -18,6 +18,7 @@ from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.text import Text
 from fastmcmd.io import Archive, source
 from fastmcmd.io.npy import check_memory, damaged, read_header
+from fastmcmd.rows.arrow import to_array
 
 __all__ = ["open_columns"]
 
@@ -119,7 +120,7 @@ class _Parquet(Columns):
         kinds = package("pyarrow", str(self.path)).types
         kind = column.type
         if not (kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)):
-            return column.to_numpy()
+            return to_array(column)
         lists = column.combine_chunks()
         sizes = set(lists.value_lengths().to_pylist())
         if len(sizes) > 1 or None in sizes:
@@ -127,7 +128,7 @@ class _Parquet(Columns):
                 f"{self.path}, column {name!r} holds lists of different lengths or nulls; lists of one "
                 "length are needed"
             )
-        values = lists.flatten().to_numpy(zero_copy_only=False)
+        values = to_array(lists.flatten())
         return values.reshape(len(lists), -1)
 
 

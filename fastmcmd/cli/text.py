@@ -24,6 +24,7 @@ from fastmcmd._base.checks import EXACT_INTEGERS
 from fastmcmd._base.progress import Progress, Sweep
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
+from fastmcmd.rows.arrow import to_array
 
 __all__ = ["Text"]
 
@@ -155,10 +156,10 @@ class Text(Columns):
                 )
         except pyarrow.ArrowInvalid:
             return None
-        values = {name: table.column(place).to_numpy() for place, name in enumerate(names)}
+        values = {name: to_array(table.column(place)) for place, name in enumerate(names)}
         for place, name in enumerate(words, start=len(names)):
             column = table.column(place).combine_chunks().dictionary_encode()
-            index = np.asarray(column.indices)
+            index = to_array(column.indices)
             values[name] = _numbers_or_words(np.array(column.dictionary.to_pylist(), str))[index]
         return values
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
-from scipy import integrate
 
+from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.evaluation.context import Context
 from fastmcmd.metrics.pit import pit_of_rows, sort_pit
@@ -33,6 +33,7 @@ VARIANCE_MEASURES = ("ence", "uce")
 _SAMPLES = 20  # of n simulated outcomes: as `fastmcmd.metrics.null_ence`; 5 % of the mean remain
 _LEAST_SAMPLES = 4
 _SIMULATED = 400_000  # outcomes at most, unless the least number of samples needs more
+_NODES = 200  # of the integral over a half line
 _MEAN_ABSOLUTE = np.sqrt(2 / np.pi)  # of a standard normal number
 
 
@@ -99,17 +100,18 @@ def _root_mean_square(levels: Array) -> float:
     """Return E sqrt(Q), Q the mean square of the bridge at levels.
 
     Q is ``sum l_i Z_i^2`` with l the eigenvalues of its covariance, and ``E sqrt(Q)`` the integral of
-    ``(1 - E exp(-t Q)) t^(-3/2) / (2 sqrt(pi))``, here with ``t = u^2``.
+    ``(1 - E exp(-t Q)) t^(-3/2) / (2 sqrt(pi))``, here with ``t = u^2`` and ``u = s / (1 - s)`` in units
+    of ``1 / sqrt(E Q)``, which a Gauss rule integrates to rounding.
     """
     covariance = np.minimum.outer(levels, levels) - np.outer(levels, levels)
-    eigenvalues = np.linalg.eigvalsh(covariance) / len(levels)
-
-    def integrand(u: float) -> float:
-        laplace = np.exp(-0.5 * np.log1p(2 * u**2 * eigenvalues).sum())
-        return float((1 - laplace) / u**2)
-
-    value, _ = integrate.quad(integrand, 0, np.inf, limit=200)
-    return float(value / np.sqrt(np.pi))
+    eigenvalues = np.maximum(np.linalg.eigvalsh(covariance), 0.0)
+    unit = float(eigenvalues.sum())  # of the mean square, without 1 / len(levels)
+    nodes, weights = gauss_legendre(_NODES)
+    s = (nodes + 1) / 2
+    u = s / (1 - s)
+    exponents = np.log1p(2 * np.square(u)[:, None] * (eigenvalues / unit)).sum(axis=1)
+    value = (weights / 2) @ (-np.expm1(-0.5 * exponents) / np.square(s))
+    return float(value * np.sqrt(unit / len(levels) / np.pi))
 
 
 def _samples(n: int) -> int:
