@@ -133,7 +133,8 @@ class PanelDensities:
         """
         length = self.high - self.low
         least = np.minimum(np.sqrt(length), (2 * np.pi) ** 0.25 * rate**-0.5)
-        return np.asarray(self.error * least * np.minimum(1.0, rate * length))
+        norms = self.error * least * np.minimum(1.0, rate * length)
+        return np.where(np.isnan(norms), np.inf, norms)
 
 
 def _on_panels(
@@ -173,9 +174,13 @@ def _block_on_panels(
     weights = density * _SHARES * half[:, :, None]
     sums = np.add.reduceat(weights.sum(axis=2), first, axis=1)
     scale = (mass / np.where(sums > 0, sums, 1.0))[:, owner, None]
+    # No double between the ends of a panel, or a density that underflows at every node: the mass is spread
+    # evenly, and is off by at most the panel's length.
     lost = np.where(sums > 0, 0.0, mass)[:, owner]
+    even = (lost / cuts[owner] / 2)[:, :, None] * _SHARES
     series = (density * scale) @ TO_SERIES.T
     tail = series[:, :, -2:] ** 2 @ (2 / (2 * _DEGREES[-2:] + 1)) * half
     length = np.maximum(b - a, np.finfo(np.float64).tiny)
+    series[:, :, 0] += np.where(b > a, lost / cuts[owner] / length, 0.0)
     error = np.sqrt(tail) + lost / np.sqrt(length)
-    return PanelDensities(a, b, series, weights * scale, error)
+    return PanelDensities(a, b, series, weights * scale + even, error)

@@ -199,7 +199,7 @@ def line_features(
 ) -> tuple[LineFeatures, Array, Array] | None:
     """Return features, those of predictions (n, r), and errors (n,) of these.
 
-    None where features are too many.
+    None where features are too many, or quantiles of predictions lie beyond float64.
 
     Parameters
     ----------
@@ -227,6 +227,8 @@ def common_line_features(
     rows = [_spaced_rows(len(one)) for one in predictions]
     scales = [_scales(kernel, one, goal) for one in predictions]
     ends, lengths = (np.concatenate(values) for values in zip(*scales, strict=True))
+    if not (np.isfinite(ends).all() and np.isfinite(lengths).all()):
+        return None
     order = np.argsort(ends, kind="stable")
     ends, lengths = ends[order], lengths[order]
     panels: list[tuple[Array, Array]] = []
@@ -278,7 +280,8 @@ def _scales(kernel: Kernel, prediction: Predictive, goal: float) -> tuple[Array,
     for start in range(0, len(prediction), _ROWS):
         rows = np.arange(start, min(len(prediction), start + _ROWS))
         for share, densities in _mixture(kernel, prediction.take(rows), goal):
-            matter = share[:, None] * densities.weights.sum(axis=2) > _LIGHT * goal
+            mass = share[:, None] * densities.weights.sum(axis=2)
+            matter = ~(mass <= _LIGHT * goal)  # NaN where ends are infinite
             length = (densities.high - densities.low)[matter]
             ends += [densities.low[matter], densities.high[matter]]
             lengths += [length, length]

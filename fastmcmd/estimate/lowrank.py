@@ -120,8 +120,10 @@ class LowRankPart:
                 )
                 return image, np.asarray(at_rows)
         if known is None:
-            rigorous = any(solution.kind == "rigorous" for solution in self.solutions)
-            row_features, _, off = self.features.of_rows(x, self.dtype, keep=False, sizes=rigorous)
+            sizes_matter = any(solution.needs_sizes for solution in self.solutions)
+            row_features, _, off = self.features.of_rows(
+                x, self.dtype, keep=False, sizes=sizes_matter
+            )
             known = off, row_features.sizes
         off, sizes = known
         size = np.zeros(len(x)) if sizes is None else sizes

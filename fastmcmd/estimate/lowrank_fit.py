@@ -48,6 +48,7 @@ _ROUNDS = 4  # times that a missed goal asks for more landmarks
 _GROWTH = 1.5
 CANDIDATES = 20_000  # rows that landmarks are drawn from
 _WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough digits
+_DEPENDENT = 1e4  # ||L^-1||, for kernel values of 1, from which float64 may lose a residual of 1e-8
 _COARSE = 1e-5  # tolerance from which float32 features can serve
 
 
@@ -117,7 +118,7 @@ class _Fitting:
         """Return the features at the landmarks that the caller gave."""
         rows = self.kernel.prepared(self.setting.landmarks, "landmarks")
         search = self._search(rows, np.ones(len(rows)), len(rows))
-        search.take(np.arange(len(rows)))
+        search.take(np.arange(len(rows)), independent=True)
         if search.rank < len(rows):
             self.notes.append(f"{len(rows) - search.rank} landmarks repeat others: left out")
         return search.kernel_features()
@@ -195,7 +196,9 @@ class _Fitting:
     def _extend(self, search: LandmarkSearch, rank: int) -> None:
         if self.setting.landmarks == "uniform":
             order = generator(len(self.stream), Purpose.PROBE).permutation(len(search.rows))
-            search.take(order[search.tried : search.tried + rank - search.rank])
+            while search.rank < rank and search.tried < len(order):
+                proposed = order[search.tried : search.tried + rank - search.rank]
+                search.take(proposed, independent=True)
         else:
             search.grow(rank)
 
@@ -276,8 +279,11 @@ class _Fitting:
             whole = self.setting.certificate == "auto" and self.passes.all_is_cheap(features.rank)
             whole = whole and self.setting.dtype != FLOAT32
             dtype = EXACT if whole else self._precision(set(kinds.values()), features)
-            # Sampled residuals show what rounding did; rigorous certificates must foresee it.
-            sizes = whole or ("rigorous" in kinds.values() and dtype == EXACT)
+            # Rigorous certificates must foresee what rounding does. Sampled residuals show it in the rows
+            # that are drawn; where landmarks are nearly dependent, single rows suffer more than all others.
+            sizes = whole or (
+                dtype == EXACT and ("rigorous" in kinds.values() or _nearly_dependent(features))
+            )
             done = self.passes.sums(features, dtype, sizes=sizes)
             sums, residual_diagonal = done.sums, done.residual_diagonal
             if done.sizes is not None:
@@ -358,3 +364,9 @@ class _Fitting:
             return self.setting.dtype
         coarse = self.setting.goal >= _COARSE and features.inverse_norm <= _WELL_CONDITIONED
         return FLOAT32 if coarse else EXACT
+
+
+def _nearly_dependent(features: KernelFeatures) -> bool:
+    """Tell whether rounding of features may hide residuals that the certificate relies on."""
+    largest = float(features.diagonal(features.pivots).max())
+    return features.inverse_norm * math.sqrt(largest) > _DEPENDENT

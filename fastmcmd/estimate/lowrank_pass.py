@@ -67,6 +67,13 @@ class Pass:
     rounding: Rounding | None
     norms: NDArray[np.float32]
 
+    @property
+    def bounded_residual_diagonal(self) -> Array:
+        """``residual_diagonal`` (n,) with what rounding may hide of it."""
+        if self.rounding is None or self.sizes is None:
+            return self.residual_diagonal
+        return self.residual_diagonal + self.rounding.of_residual_diagonal(self.sizes)
+
 
 @dataclass(frozen=True, eq=False)
 class SumsPassState:
@@ -267,7 +274,7 @@ class Passes:
         stream, total = self.stream, made.sums.weight
         drawn = int(np.clip(features.rank // 2, DRAWN, _MOST_DRAWN))
         sample = self.problem.sample(
-            features, made.residual_diagonal, stream.weights, guessed, drawn
+            features, made.bounded_residual_diagonal, stream.weights, guessed, drawn
         )
         sample.begin(stream.x[sample.rows], stream.columns)
         at = features.coefficients(np.hstack([solution.weights for solution in solutions]))

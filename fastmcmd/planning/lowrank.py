@@ -177,8 +177,9 @@ class _Look:
     def _extend(self, rank: int) -> None:
         start, search = time.perf_counter(), self._search
         if self._setting.landmarks == "uniform":  # the rows are in random order
-            stop = min(search.tried + rank - search.rank, len(self._rows))
-            search.take(np.arange(search.tried, stop))
+            while search.rank < rank and search.tried < len(self._rows):
+                stop = min(search.tried + rank - search.rank, len(self._rows))
+                search.take(np.arange(search.tried, stop), independent=True)
         else:
             search.grow(rank)
         self.searching += time.perf_counter() - start

@@ -22,6 +22,7 @@ __all__ = ["LandmarkSearch", "importance_of"]
 
 _LEAST_BLOCK, _MOST_BLOCK = 8, 128  # pivots proposed together
 _FLOOR = 1e-13  # of k(x, x): below, a residual is rounding and its row would be no good pivot
+_DEPENDENT = 1e-9  # of the largest residual: below, others nearly reproduce a row
 _DULL = 3  # blocks without a pivot after which there are none left
 
 
@@ -134,11 +135,16 @@ class LandmarkSearch:
             self._dull = 0 if self.rank > before else self._dull + 1
         self._never_empty()
 
-    def take(self, index: NDArray[np.intp]) -> None:
-        """Make given candidates landmarks, but for those that the others reproduce already."""
+    def take(self, index: NDArray[np.intp], *, independent: bool = False) -> None:
+        """Make given candidates landmarks, but for those that the others reproduce already.
+
+        ``independent`` leaves out also those that the others nearly reproduce. In the order of chance such
+        a row may come before one that all miss, in whose features it would multiply rounding.
+        """
         self.tried += len(index)
+        least = _DEPENDENT if independent else 0.0
         for start in range(0, len(index), _MOST_BLOCK):
-            self._accept(index[start : start + _MOST_BLOCK], len(self._columns), certain=True)
+            self._accept(index[start : start + _MOST_BLOCK], len(self._columns), least)
         self._never_empty()
 
     def _never_empty(self) -> None:
@@ -147,8 +153,12 @@ class LandmarkSearch:
             self._columns[0] = 0.0
             self._pivots.append(0)
 
-    def _accept(self, drawn: NDArray[np.intp], most: int, certain: bool = False) -> None:
-        """Eliminate the proposals one after the other; each is kept with its share of what is left."""
+    def _accept(self, drawn: NDArray[np.intp], most: int, least: float | None = None) -> None:
+        """Eliminate the proposals one after the other; each is kept with its share of what is left.
+
+        With ``least``, a share of the largest residual, each that leaves more is kept.
+        """
+        smallest = (least or 0.0) * float(self.residual_diagonal.max())
         # A row drawn again after it was refused has its chance again.
         distinct, proposals = np.unique(drawn, return_inverse=True)
         known = self._columns[: self.rank, distinct]
@@ -162,9 +172,9 @@ class LandmarkSearch:
             if self.rank + len(accepted) >= most:
                 break
             left = rest[index, index]
-            if left <= _FLOOR * self.diagonal[distinct[index]]:
+            if left <= max(_FLOOR * self.diagonal[distinct[index]], smallest):
                 continue
-            if not certain and self._rng.random() * first[index] > left:
+            if least is None and self._rng.random() * first[index] > left:
                 continue
             column = rest[:, index] / np.sqrt(left)
             local[:, len(accepted)] = column

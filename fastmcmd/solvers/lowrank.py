@@ -195,6 +195,11 @@ class LowRankSolution:
     hidden: float = 0.0
     rows: RowErrors | None = None
 
+    @property
+    def needs_sizes(self) -> bool:
+        """Whether the error depends on the sizes of coefficients of interpolation."""
+        return self.through > 0.0 or self.row > 0.0 or self.pivots > 0.0
+
     def error(self, scale: Array, residual_diagonal: Array, size: Array) -> Array:
         """Bound the error where ``sqrt(k(x, x)) = scale``, e(x, x) = residual_diagonal, |c| = size."""
         rounding = (2 * self.row + self.pivots * size) * size

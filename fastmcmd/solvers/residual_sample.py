@@ -58,7 +58,7 @@ class ResidualSample:
     features : KernelFeatures
         Gives kernel and backend.
     residual_diagonal : ndarray (n,)
-        e(x, x) of every row.
+        e(x, x) of every row, with what rounding may hide of it.
     weight : ndarray (n,) or None
         Weights of the rows.
     norms : ndarray (m, n)
@@ -196,7 +196,10 @@ class ResidualSample:
     def certified(
         self, index: int, solution: LowRankSolution, residual: Array, weight: float, lam: float
     ) -> LowRankSolution:
-        """Return the solution of a term, certified by the residuals (s, r) of the sampled rows."""
+        """Return the solution of a term, certified by the residuals (s, r) of the sampled rows.
+
+        What rounding adds in rows that were not drawn is that of ``solution``.
+        """
         squares = np.einsum("ij,ij->i", residual, residual)
         scale = 1.0 / (weight * lam)
         rest = self._weights * (squares - self._own[index] ** 2)
@@ -210,13 +213,9 @@ class ResidualSample:
         return replace(
             solution,
             slope=float(np.sqrt(total)) / 2,
-            constant=0.0,
             miss=_SPREAD * max(ratio, float(self._own_most[index])),
             floor=floor,
-            through=0.0,
-            row=0.0,
             kind="sampled",
-            pivots=0.0,
         )
 
 

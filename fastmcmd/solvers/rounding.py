@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fastmcmd._base.annotations import Array
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.kernels.base import UNIT, relative_error
 
@@ -50,6 +51,10 @@ class Rounding:
     size: float
     diagonal: float
     product: float
+
+    def of_residual_diagonal(self, sizes: Array) -> Array:
+        """Bound what rounding hides of e(x, x) where ``|c(x)|`` is ``sizes`` (n,)."""
+        return np.asarray((2 * self.row + (self.pivots + self.upper**2) * sizes) * sizes)
 
     @staticmethod
     def of(features: KernelFeatures, entry: float, largest: float, size: float) -> Rounding:

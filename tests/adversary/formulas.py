@@ -23,7 +23,8 @@ def overlap(a, b):
 def cauchy(a, b):
     total = 1.0
     for i in range(len(a)):
-        total /= 1.0 + (a[i] - b[i]) ** 2
+        difference = float(a[i]) - float(b[i])  # not NumPy's numbers, which warn of overflow
+        total /= 1.0 + difference * difference
     return total
 
 

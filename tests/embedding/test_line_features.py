@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import integrate
+from scipy import integrate, special
 
 import fastmcmd as fm
 from fastmcmd.default_kernels import default_kernels_of
@@ -160,6 +160,27 @@ def test_a_rare_row_has_panels_of_its_own(rng):
     assert error.max() < 1e-6
     own = prediction.take(np.array([301])).expected_kernel(KERNEL, [300.0])[0, 0]
     assert features[301] @ features[301] == pytest.approx(own, rel=1e-2)
+
+
+def test_mass_between_two_doubles_is_in_the_features():
+    """1e-5 of the mass of this beta lies above the last double below 1, where no density is computed."""
+    prediction = fm.Beta([55.43485403124853], [0.34932819938004067])
+    kernel = fm.RBF(3.2) * fm.Constant(0.0116) + fm.RBF(40.0)
+    _, features, error = line_features(kernel, np.array([0.2]), prediction, 1e-9)
+    # Jacobi nodes: the weight function of the beta itself.
+    nodes, weights = special.roots_jacobi(80, 0.34932819938004067 - 1, 54.43485403124853)
+    y, weights = (1 + nodes) / 2, weights / weights.sum()
+    truth = float(weights @ kernel(y[:, None], y[:, None]) @ weights)
+    norm = float(features[0] @ features[0])
+    assert abs(norm - truth) <= 2 * np.sqrt(truth) * error[0] + 1e-12
+    assert error[0] < 1e-8
+
+
+def test_quantiles_beyond_float64_have_no_panels():
+    prediction = fm.StudentT(np.full(2, 0.02), np.zeros(2), np.ones(2))
+    assert not np.isfinite(prediction.quantiles_at(np.full((2, 1), 1e-16))).all()
+    with np.errstate(all="ignore"):
+        assert line_features(KERNEL, np.array([0.0]), prediction, 1e-6) is None
 
 
 def test_fits_are_saved_and_have_witnesses(rng, tmp_path):
