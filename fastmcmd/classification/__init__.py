@@ -27,8 +27,9 @@ from fastmcmd.classification.confidence import (
     uncertainty_histogram,
 )
 from fastmcmd.classification.decomposition import BrierDecomposition, brier_decomposition
-from fastmcmd.classification.evaluation import ClassificationEvaluation, evaluate
+from fastmcmd.classification.evaluation import evaluate
 from fastmcmd.classification.ranking import AreaEstimate, auroc, ood_auroc
+from fastmcmd.classification.result import ClassificationEvaluation
 from fastmcmd.classification.scores import (
     brier_score,
     log_score,

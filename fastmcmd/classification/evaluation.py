@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,9 +9,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_choice, check_count, check_flag
-from fastmcmd._base.tables import columns_as_text
 from fastmcmd.classification.accuracy import (
-    AccuracyAboveConfidence,
     above_confidence_of,
     check_thresholds,
     gather_top_k,
@@ -24,7 +21,7 @@ from fastmcmd.classification.bins import (
     column_edges,
     sort_column,
 )
-from fastmcmd.classification.calibration import NORMS, ReliabilityCurve, class_error, curve_of
+from fastmcmd.classification.calibration import NORMS, class_error, curve_of
 from fastmcmd.classification.columns import over_columns
 from fastmcmd.classification.confidence import (
     MEASURES,
@@ -32,11 +29,12 @@ from fastmcmd.classification.confidence import (
     check_same_classes,
     histogram_of,
 )
-from fastmcmd.classification.decomposition import BrierDecomposition, decomposition_of
+from fastmcmd.classification.decomposition import decomposition_of
 from fastmcmd.classification.events import check_event, gather_event
 from fastmcmd.classification.inputs import LabelledRows, read, read_probabilities
 from fastmcmd.classification.metric import metric, total
 from fastmcmd.classification.ranking import ClassAreas, area_of_sets, average_areas
+from fastmcmd.classification.result import ClassificationEvaluation
 from fastmcmd.classification.scores import (
     brier_of,
     check_clip,
@@ -48,115 +46,9 @@ from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.predictive.base import Array
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
-__all__ = ["ClassificationEvaluation", "evaluate"]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ClassificationEvaluation:
-    """All measures of a classification.
-
-    Attributes
-    ----------
-    n, classes : int
-        Rows that were scored, and classes.
-    accuracy : float
-        See `accuracy`.
-    top_k_accuracy : float or None
-        See `top_k_accuracy`; None if there are not more classes than k.
-    k : int
-        Its k.
-    nll : float
-        Mean log score in nats; inf if any row is impossible.
-    impossible : int
-        Rows of positive weight whose label had probability 0.
-    brier_score : float
-        See `mean_brier_score`.
-    brier_decomposition : BrierDecomposition
-        What it is made of.
-    ranked_probability_score : float or None
-        See `mean_ranked_probability_score`; None unless classes are ordered.
-    ece, mce, ece_mass : float
-        Calibration error with bins of even width, its largest gap, and with bins of even weight.
-    classwise_ece, adaptive_ece : float
-        Mean over classes with bins of even width and of even weight.
-    confidence, entropy : float
-        Mean largest probability and mean entropy in nats.
-    auroc, auroc_weighted : float
-        Mean over classes, plain and by weight; of two, of class 1. NaN if not defined for any.
-    auroc_classes : int
-        Classes it is defined for.
-    reliability : ReliabilityCurve
-        The curve behind ``ece``.
-    above_confidence : AccuracyAboveConfidence
-        Accuracy of the rows that the model is sure of.
-    ood : dict
-        With ``p_out``: for "entropy" and "confidence" the `ood_auroc` and the `UncertaintyHistogram`.
-    """
-
-    n: int
-    classes: int
-    accuracy: float
-    top_k_accuracy: float | None
-    k: int
-    nll: float
-    impossible: int
-    brier_score: float
-    brier_decomposition: BrierDecomposition
-    ranked_probability_score: float | None
-    ece: float
-    mce: float
-    ece_mass: float
-    classwise_ece: float
-    adaptive_ece: float
-    confidence: float
-    entropy: float
-    auroc: float
-    auroc_weighted: float
-    auroc_classes: int
-    reliability: ReliabilityCurve
-    above_confidence: AccuracyAboveConfidence
-    ood: dict[str, tuple[float, UncertaintyHistogram]]
-
-    def to_dict(self) -> dict[str, float]:
-        """Return all numbers by name; those not computed are left out."""
-        terms = self.brier_decomposition.to_dict()
-        named: dict[str, float | None] = {
-            "accuracy": self.accuracy,
-            f"top_{self.k}_accuracy": self.top_k_accuracy,
-            "nll": self.nll,
-            "impossible": self.impossible,
-            "brier_score": self.brier_score,
-            **{f"brier_{name}": value for name, value in terms.items() if name != "score"},
-            "ranked_probability_score": self.ranked_probability_score,
-            "ece": self.ece,
-            "mce": self.mce,
-            "ece_mass": self.ece_mass,
-            "classwise_ece": self.classwise_ece,
-            "adaptive_ece": self.adaptive_ece,
-            "confidence": self.confidence,
-            "entropy": self.entropy,
-            "auroc": self.auroc,
-            "auroc_weighted": self.auroc_weighted,
-            "auroc_classes": self.auroc_classes,
-            **{f"ood_auroc_{name}": ood[0] for name, ood in self.ood.items()},
-        }
-        return {name: value for name, value in named.items() if value is not None}
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the numbers as a pandas data frame with one column, "value"."""
-        import pandas as pd
-
-        return pd.DataFrame({"value": self.to_dict()})
-
-    def table(self) -> str:
-        """Return the numbers as text, a line each."""
-        numbers = self.to_dict()
-        return columns_as_text({"measure": list(numbers), "value": list(numbers.values())})
-
-    def __repr__(self) -> str:
-        return f"Classification of {self.n:,} rows, {self.classes} classes\n{self.table()}"
+__all__ = ["evaluate"]
 
 
 @metric
@@ -196,8 +88,8 @@ def evaluate(
     Returns
     -------
     ClassificationEvaluation
-        With ``.table()``, ``.to_dict()`` and ``.to_frame()``. Each number is the result of the function of
-        the same name.
+        ``evaluation["nll"]``, ``.table()``, ``.to_dict()`` and ``.to_frame()``. Each number is the result
+        of the function of the same name.
 
     Notes
     -----
@@ -266,6 +158,7 @@ def evaluate(
         auroc_classes=int(np.count_nonzero(~np.isnan(class_areas))),
         reliability=curve_of(event),
         above_confidence=above_confidence_of(rows, summary, taus),
+        of=of,
         ood={} if p_out is None else _ood(rows, summary, p_out, nan_policy, sum_tolerance),
     )
 

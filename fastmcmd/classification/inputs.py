@@ -9,7 +9,7 @@ from typing import NoReturn, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import AnyArray, HostArray
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.arrays import (
     HOST,
     Namespace,
@@ -19,12 +19,13 @@ from fastmcmd._base.arrays import (
     shape_only,
 )
 from fastmcmd._base.blocks import over_rows
-from fastmcmd._base.checks import (
-    as_array,
-    check_choice,
-    check_positive,
-    check_same_length,
-    is_cupy,
+from fastmcmd._base.checks import check_choice, check_positive, check_same_length
+from fastmcmd.classification.labels import (
+    as_labels,
+    as_names,
+    as_numbers,
+    numbers_of_names,
+    refuse_label,
 )
 from fastmcmd.metrics.inputs import (
     NAN_POLICIES,
@@ -38,8 +39,6 @@ from fastmcmd.predictive.base import Array
 __all__ = [
     "SUM_TOLERANCES",
     "LabelledRows",
-    "as_labels",
-    "as_numbers",
     "count_classes",
     "read",
     "read_probabilities",
@@ -204,7 +203,7 @@ class LabelledRows(SelectedRows):
     def refuse(self, row: int) -> NoReturn:
         """Raise the error that says what is wrong with a row."""
         if self.labels is not None and not 0 <= self.labels[row] < self.classes:
-            _refuse_label(self.labels, row, self.classes, self.valid)
+            refuse_label(self.labels, row, self.classes, self.valid)
         values = np.atleast_1d(self.namespace.to_host(self.original(slice(row, row + 1)))[0])
         row = row if self.valid is None else int(self.valid[row])
         if np.isnan(values).any():
@@ -240,7 +239,7 @@ def read(
     Parameters
     ----------
     y : array_like (n,)
-        Labels, integers from 0 to C - 1; booleans for two classes.
+        Labels, integers from 0 to C - 1; booleans for two classes; or text, see `numbers_of_names`.
     p : array_like (n, C) or (n,)
         Probabilities of the classes, or of class 1. Arrays of float32 and float64 are not copied.
     sample_weight : array_like (n,), optional
@@ -296,7 +295,11 @@ def _read(
 ) -> LabelledRows:
     """Return checked rows; ``y`` holds the labels if there are some."""
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
-    labels = as_numbers(*y) if y is not None and arrays.on_host else None
+    names = None if y is None else as_names(*y)
+    labels = None
+    if y is not None and names is None and arrays.on_host:
+        labels = as_numbers(*y)
+    table = p  # a data frame names its columns
     rounded = "float16" in str(getattr(p, "dtype", ""))  # float16 and torch's bfloat16
     p = arrays.bring(p, name)
     n, classes = int(p.shape[0]) if p.ndim else 0, count_classes(tuple(p.shape), name)
@@ -305,6 +308,8 @@ def _read(
     else:
         kind = p.dtype if arrays.on_host else np.dtype(kind_of(p))
         tolerance = SUM_TOLERANCES[2 if rounded else kind.itemsize]
+    if names is not None:
+        labels = arrays.from_host(numbers_of_names(names, table, classes, name))
     if y is not None:
         labels = _labels_on_device(arrays, *y) if labels is None else labels
         check_same_length(y=range(labels.shape[0]), **{name: range(n)})
@@ -392,55 +397,6 @@ def count_classes(shape: tuple[int, ...], name: str) -> int:
             f"class 1 as shape ({shape[0]},)"
         )
     return classes
-
-
-def as_numbers(y: AnyArray) -> HostArray:
-    """Return y (n,) as integers or booleans without a copy, or as float64."""
-    if is_cupy(y):  # NumPy does not take its arrays by itself
-        y = y.get()
-    kind = getattr(getattr(y, "dtype", None), "kind", None)
-    array = np.asarray(y) if kind in ("i", "u", "b") and not np.ma.isMaskedArray(y) else None
-    if array is None or array.dtype.kind not in "iub":
-        try:
-            array = as_array(y, "y")
-        except TypeError as error:
-            raise TypeError(
-                f"{error}: labels from 0 to C - 1, as of numpy.unique(y, return_inverse=True)"
-            ) from None
-    if array.ndim != 1:
-        raise ValueError(f"y has shape {array.shape}; (n,) is needed: a label a row")
-    return array
-
-
-def as_labels(y: HostArray, classes: int, valid: NDArray[np.intp] | None) -> NDArray[np.int64]:
-    """Return numbers (n,) as labels, checked."""
-    if y.dtype == np.bool_:
-        if classes > 2:
-            raise ValueError(f"y is boolean; labels from 0 to {classes - 1} are needed")
-        return y.astype(np.int64)
-    labels = y
-    if y.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
-            labels = y.astype(np.int64)
-        bad = labels != y
-    if y.dtype.kind != "f" or not bad.any():
-        if labels.dtype == np.int64:
-            fits = bool(labels.view(np.uint64).max() < classes)  # negative ones are the largest
-        else:
-            fits = bool(labels.min() >= 0 and labels.max() < classes)
-        if fits:
-            return labels.astype(np.int64, copy=False)
-        bad = (labels < 0) | (labels >= classes)
-    _refuse_label(y, int(np.flatnonzero(bad)[0]), classes, valid)
-
-
-def _refuse_label(
-    y: HostArray, first: int, classes: int, valid: NDArray[np.intp] | None
-) -> NoReturn:
-    row = first if valid is None else int(valid[first])
-    raise ValueError(
-        f"y[{row}] is {y[first]}; integers from 0 to {classes - 1} are needed ({classes} classes in p)"
-    )
 
 
 def _stand_in(p: Array) -> Array:

@@ -65,9 +65,10 @@ def total(rows: LabelledRows, values: HostArray) -> Totals:
 metric = with_shared_parameters(
     entries("""
 y : array_like (n,)
-    Labels, integers from 0 to C - 1; booleans for two classes.
+    Labels: integers from 0 to C - 1, booleans for two classes, or the names of the classes as text.
 p : array_like (n, C) or (n,)
-    Probabilities of the classes, or of class 1.
+    Probabilities of the classes, or of class 1. The columns of a data frame name the classes; those of an
+    array stand for the sorted names, all of which must occur (the order of scikit-learn).
 sample_weight : array_like (n,), optional
     Nonnegative weights of rows.
 nan_policy : {"raise", "omit", "propagate"}, default "raise"

@@ -179,10 +179,17 @@ def test_evaluate_gives_what_each_function_gives(data, weighted, closed, norm):
 def test_evaluation_tells_what_it_holds():
     y, p, _ = labelled_with_every_class(0, 100, 7)
     found = c.evaluate(y, p)
-    assert repr(found).startswith("Classification of 107 rows, 7 classes\nmeasure")
+    assert repr(found).startswith("Classification of 107 rows, 7 classes\n")
     assert "ranked_probability_score" not in found.to_dict()
     assert "ranked_probability_score" in c.evaluate(y, p, ordered=True).to_dict()
-    assert "top_5_accuracy" in found.table()
+    assert "label among the 5 most probable classes" in found.table()
+    assert "negative log-likelihood" in found._repr_html_()
+    assert "that the most probable class is right" in repr(found)
+    assert "that class 1 occurs" in repr(c.evaluate(y > 2, p[:, 1]))
+    assert found["nll"] == found.nll
+    assert set(found.keys()) == set(found.to_dict())
+    with pytest.raises(KeyError, match="did you mean 'nll'"):
+        found["nl"]
     json.dumps(found.to_dict())
     assert found.to_frame().loc["nll", "value"] == found.nll
     with pytest.raises(AttributeError):

@@ -1,0 +1,159 @@
+"""Labels of a classification: numbers from 0 to C - 1, or the names of the classes."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.annotations import AnyArray, HostArray
+from fastmcmd._base.checks import as_array, is_cupy
+from fastmcmd.frames import column_names
+
+__all__ = ["as_labels", "as_names", "as_numbers", "numbers_of_names", "refuse_label"]
+
+_SHOWN = 5  # names in a message
+
+
+def as_numbers(y: AnyArray) -> HostArray:
+    """Return y (n,) as integers or booleans without a copy, or as float64."""
+    if is_cupy(y):  # NumPy does not take its arrays by itself
+        y = y.get()
+    kind = getattr(getattr(y, "dtype", None), "kind", None)
+    array = np.asarray(y) if kind in ("i", "u", "b") and not np.ma.isMaskedArray(y) else None
+    if array is None or array.dtype.kind not in "iub":
+        try:
+            array = as_array(y, "y")
+        except TypeError as error:
+            raise TypeError(
+                f"{error}: integers from 0 to C - 1, or the names of the classes as text"
+            ) from None
+    if array.ndim != 1:
+        raise ValueError(f"y has shape {array.shape}; (n,) is needed: a label a row")
+    return array
+
+
+def as_names(y: AnyArray) -> NDArray[np.object_] | None:
+    """Return y (n,) as text with None where a label is missing; None if its labels are no text."""
+    kind = getattr(getattr(y, "dtype", None), "kind", "O")
+    if kind not in ("O", "U", "S") or hasattr(y, "detach") or is_cupy(y):
+        return None
+    try:
+        labels = np.asarray(y)
+    except Exception:  # __array__ of other libraries raises what it likes; `as_numbers` says it
+        return None
+    if labels.ndim != 1 or labels.dtype.kind not in "OUS":
+        return None
+    if labels.dtype.kind == "S":
+        labels = np.char.decode(labels, "utf-8", "replace")
+    names = labels.astype(object)
+    is_text = np.fromiter((isinstance(one, str) for one in names), dtype=bool, count=len(names))
+    if not is_text.any():
+        return None
+    missing = np.fromiter((_is_missing(one) for one in names), dtype=bool, count=len(names))
+    mixed = np.flatnonzero(~is_text & ~missing)
+    if len(mixed):
+        raise TypeError(
+            f"y[{mixed[0]}] is {names[mixed[0]]!r} and other labels are text; all must be text, or all "
+            "numbers"
+        )
+    names[missing] = None
+    return names
+
+
+def _is_missing(label: object) -> bool:
+    """Tell whether an object is None, NaN, or the missing value of pandas."""
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(label, (float, np.floating)) and label != label
+
+
+def numbers_of_names(names: NDArray[np.object_], p: AnyArray, classes: int, name: str) -> HostArray:
+    """Return the class of each label (n,), as float64 with NaN where a label is missing.
+
+    The columns of a data frame ``p`` name the classes. Those of an array stand for the sorted names, as in
+    scikit-learn, and each name must occur, so that no column is taken for another.
+
+    Raises
+    ------
+    ValueError
+        A label that names no column; as many different labels as there are classes are needed, and are not
+        there; labels that are numbers as text, whose order as text is another.
+    """
+    known = names[[one is not None for one in names]]
+    occurring = sorted(set(known.tolist()))
+    columns = column_names(p)
+    if columns == tuple(str(place) for place in range(classes)) and not set(occurring) & set(
+        columns
+    ):
+        columns = ()  # numbers that pandas gave
+    if classes == len(columns) and set(occurring) <= set(columns):
+        order = {column: place for place, column in enumerate(columns)}
+    elif columns and len(columns) == classes:
+        unknown = next(one for one in occurring if one not in columns)
+        row = int(np.flatnonzero(names == unknown)[0])
+        raise ValueError(
+            f"y[{row}] is {unknown!r}, which is no column of {name}; its columns are {_listed(columns)}"
+        )
+    else:
+        otherwise = (
+            f"give {name} as a data frame whose columns are the classes, or y as integers from 0 to "
+            f"{classes - 1}"
+        )
+        if any(_is_number(one) for one in occurring):
+            shown = next(filter(_is_number, occurring))
+            raise ValueError(f"y holds numbers as text, such as {shown!r}; {otherwise}")
+        if len(occurring) != classes:
+            raise ValueError(
+                f"y holds {len(occurring)} different labels ({_listed(occurring)}) and {name} has "
+                f"{classes} classes; {otherwise}"
+            )
+        order = {label: place for place, label in enumerate(occurring)}
+    numbers = np.array([np.nan if one is None else order[one] for one in names], dtype=np.float64)
+    return numbers if len(known) < len(names) else numbers.astype(np.int64)
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
+
+
+def _listed(labels: tuple[str, ...] | list[str]) -> str:
+    shown = ", ".join(repr(one) for one in labels[:_SHOWN])
+    return shown if len(labels) <= _SHOWN else f"{shown}, ..."
+
+
+def as_labels(y: HostArray, classes: int, valid: NDArray[np.intp] | None) -> NDArray[np.int64]:
+    """Return numbers (n,) as labels, checked."""
+    if y.dtype == np.bool_:
+        if classes > 2:
+            raise ValueError(f"y is boolean; labels from 0 to {classes - 1} are needed")
+        return y.astype(np.int64)
+    labels = y
+    if y.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            labels = y.astype(np.int64)
+        bad = labels != y
+    if y.dtype.kind != "f" or not bad.any():
+        if labels.dtype == np.int64:
+            fits = bool(labels.view(np.uint64).max() < classes)  # negative ones are the largest
+        else:
+            fits = bool(labels.min() >= 0 and labels.max() < classes)
+        if fits:
+            return labels.astype(np.int64, copy=False)
+        bad = (labels < 0) | (labels >= classes)
+    refuse_label(y, int(np.flatnonzero(bad)[0]), classes, valid)
+
+
+def refuse_label(
+    y: HostArray, first: int, classes: int, valid: NDArray[np.intp] | None
+) -> NoReturn:
+    """Raise the error that names the first label that is no class."""
+    row = first if valid is None else int(valid[first])
+    raise ValueError(
+        f"y[{row}] is {y[first]}; integers from 0 to {classes - 1} are needed ({classes} classes in p)"
+    )
