@@ -28,8 +28,8 @@ def over_rows(work: Callable[[slice], Any], n: int, step: int) -> list[Any]:
     are no more threads.
     """
     blocks = row_blocks(n, step)
-    threads = min(get_num_threads(), len(blocks))
-    if threads <= 1:
+    threads = 1 if len(blocks) <= 1 else min(get_num_threads(), len(blocks))
+    if threads == 1:
         return [work(rows) for rows in blocks]
     with ThreadPoolExecutor(threads, "fastmcmd-block", initializer=one_of_many) as pool:
         return list(pool.map(work, blocks))

@@ -120,7 +120,7 @@ def _pivoted_cholesky(
             if _cannot_converge(looks, rank, worth[pivot] * rest[pivot], limit, len(columns)):
                 return None
             looks.append((rank, worth[pivot] * rest[pivot]))
-        column = kernel(y[pivot : pivot + 1], y)[0].astype(np.float64)
+        column = kernel.evaluate(y[pivot : pivot + 1], y)[0]
         column -= columns[:rank, pivot] @ columns[:rank]
         column /= np.sqrt(rest[pivot])
         column[pivots] = 0.0

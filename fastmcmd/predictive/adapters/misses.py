@@ -7,6 +7,7 @@ import numpy as np
 from fastmcmd._base.annotations import Array
 from fastmcmd.errors import MIXED_UP
 from fastmcmd.predictive.base import Predictive
+from fastmcmd.predictive.draws import Draws
 
 __all__ = ["misses_of"]
 
@@ -26,13 +27,16 @@ def misses_of(y: Array, prediction: Predictive) -> list[str]:
     n = len(y)
     if n < _LEAST_ROWS:
         return []
-    some = np.unique(np.linspace(0, n - 1, _SOME_ROWS).astype(np.intp))
+    if isinstance(prediction, Draws) and prediction.array.shape[1] == 1:
+        return []  # without a spread
     try:
-        if _share_of_misses(y[some], prediction.take(some)) < _NEARLY_ALL:
-            return []
+        if n > _SOME_ROWS:
+            some = np.linspace(0, n - 1, _SOME_ROWS).astype(np.intp)
+            if _share_of_misses(y[some], prediction.take(some)) < _NEARLY_ALL:
+                return []
+        far = _share_of_misses(y, prediction)
     except ValueError:  # moments that cannot be computed, which what needs them says
         return []
-    far = _share_of_misses(y, prediction)
     if far < _NEARLY_ALL:
         return []
     errors = y - np.asarray(prediction.mean)
