@@ -41,7 +41,8 @@ _DROP = 0.1  # of the target: directions with a smaller residual are dropped
 # eigenvalue and the size of the solution (0.2 to 0.33 in float32, lam = 1e-3 to 0.1, RBF and polynomial
 # kernels). Below half of that the recurrence's residual carries no information.
 _ATTAINED = 0.15
-_NEAR = 16  # times the attainable residual: within it, _PATIENT iterations without halving end the run
+# Within so many times the attainable residual, few iterations without halving it end the run.
+_NEAR = 16
 _PATIENT = 4
 _FLAT = 25  # iterations without halving the residual after which more do not help
 _NOISE = 1e-14  # of the largest eigenvalue of a Gram matrix: smaller eigenvalues are rounding noise

@@ -151,7 +151,7 @@ class OutOfCoreCholesky:
                 self._apply_file(panel, blocks, done)
             for place in range(done, len(panel)):
                 column, block = panel[place], blocks[place]
-                if not first:  # just before its factorisation: slow kernel values are then saved with it
+                if not first:  # only now: slow kernel values are then saved with the factor
                     self._fill(column, block, shift)
                 self._factor_column(panel[: place + 1], blocks[: place + 1])
                 for rows in self._layout.blocks(0, column.rows):
@@ -184,7 +184,7 @@ class OutOfCoreCholesky:
         square = np.empty((stop - start) * width, self._dtype)
         staged = np.empty(self._layout.rows * width, self._dtype)
         for column in self._columns[: start // width]:
-            head = square.reshape(-1, column.width)  # the rows of `column` that match the panel's columns
+            head = square.reshape(-1, column.width)  # the rows that match the panel's columns
             skip = column.start
             self._read(column, slice(start - skip, stop - skip), head)
             for rows in self._layout.blocks(start, n):
