@@ -108,7 +108,7 @@ def low_rank_peak(
     """Return the peak memory of a fit in bytes.
 
     Measured peaks of resident memory are between 0.6 and 1.1 times this value
-(``tests/estimate/test_peak_bytes.py`` asserts a factor of two). The allocator retains part of the
+    (``tests/estimate/test_peak_bytes.py`` asserts a factor of two). The allocator retains part of the
     memory that one stage frees, so output features count in addition to the stages that follow them.
 
     Parameters
