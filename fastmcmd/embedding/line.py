@@ -2,9 +2,9 @@
 
 ``exp(-gamma (y - z)^2)`` is, up to a constant, the L2 inner product of two bumps
 ``exp(-2 gamma (t - y)^2)`` around y and z. The embedding of a distribution is its density smoothed by that
-bump. The features are the coefficients of bumps and of smoothed densities in Legendre polynomials on panels of the line: short
-panels near outputs, long ones in the tails, where smoothed densities vary slowly. Pivots would have to
-cover the tails at the spacing of the kernel's width.
+bump. The features are the coefficients of bumps and of smoothed densities in Legendre polynomials on panels
+of the line: short panels near outputs, long ones in the tails, where smoothed densities vary slowly. Pivots
+would have to cover the tails at the spacing of the kernel's width.
 
 Memory: the result (n, r), the densities of the predictions that choose the panels (200 bytes for each panel
 of a density, about 30 panels for a prediction), and at most 30 MB for the blocks of a call.
