@@ -1,4 +1,4 @@
-"""Backends: who computes tiles. A new one is a file with a `Backend` and a line in `_BACKENDS`."""
+"""Backends, which compute tiles. A new one is a file with a `Backend` and a line in `_BACKENDS`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BACKENDS: dict[str, Callable[[], Backend]] = {
 
 
 def available_backends() -> dict[str, str]:
-    """Return for each backend "available", or why it is not."""
+    """Return, for each backend, "available" or the reason why it is not."""
     status = dict.fromkeys(_BACKENDS, "available")
     try:
         core()
@@ -51,23 +51,23 @@ def get_backend(
     Parameters
     ----------
     name : str
-        A name, or "auto": "cpu" for kernels that the core knows, "numba" for a person's own. Where a
-        device is the better choice, `Options.settled` has named it before.
+        Name of a backend, or "auto": "cpu" for kernels that the core supports, "numba" for a user's own. If
+        a device is the better choice, `Options.settled` has already replaced "auto" by its name.
     kernel : Kernel
-        What it must evaluate.
+        Kernel that the backend must evaluate.
     devices : sequence of int, optional
-        Devices of "cupy"; default the first.
+        Devices of "cupy"; default: the first.
     device_memory_limit : int, optional
-        Bytes that "cupy" may take on each device; default 0.8 of what is free there.
+        Bytes that "cupy" may use on each device; default: 0.8 of the free memory there.
 
     Raises
     ------
     ValueError
-        For an unknown name, or a kernel that the backend does not know.
+        The name is unknown, or the backend does not support the kernel.
     ImportError
-        For "cpu" without the compiled extension, "cupy" without CuPy.
+        "cpu" without the compiled extension, or "cupy" without CuPy.
     RuntimeError
-        For "cupy" without a device.
+        "cupy" without a device.
     """
     if name == "auto":
         if not kernel.compiled:
@@ -97,7 +97,7 @@ def get_backend(
 
 
 def _cuda_devices(devices: Sequence[int], limit: int | None) -> tuple[cuda.CudaDevice, ...]:
-    cuda.cupy()  # says how to install it
+    cuda.cupy()  # its error says how to install CuPy
     count, why = cuda.cuda_device_count()
     if not count:
         raise RuntimeError(f"backend='cupy': {why}; use backend='auto'")
@@ -106,13 +106,11 @@ def _cuda_devices(devices: Sequence[int], limit: int | None) -> tuple[cuda.CudaD
 
 @lru_cache(maxsize=1)
 def _core_is_there() -> bool:
-    """Tell whether the extension can be imported; says so once where it cannot."""
+    """Tell whether the extension can be imported; if not, warn once."""
     try:
         core()
     except ImportError as error:
-        if "FASTMCMD_ISA" in str(
-            error
-        ):  # a setting that is wrong, not an extension that is missing
+        if "FASTMCMD_ISA" in str(error):  # a wrong setting, not a missing extension
             raise
         warnings.warn(
             f"the compiled extension fastmcmd._core cannot be imported ({error}); the slower 'numba' "

@@ -1,8 +1,8 @@
-"""What a backend does: the few operations on a kernel matrix that everything else is made of.
+"""The interface of a backend: the few operations on a kernel matrix from which everything is computed.
 
-Arrays are NumPy arrays, but for what a backend keeps to itself: prepared rows, packed tiles, features.
-Products take and return float64; inside, tiles are of the precision of the prepared rows, and sums
-over tiles are in float64.
+Arrays are NumPy arrays, except those that stay inside a backend: prepared rows, packed tiles, features.
+Products take and return float64. Inside, tiles have the precision of the prepared rows, and sums over tiles
+are in float64.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Points:
     Attributes
     ----------
     rows : object
-        What the backend made of them.
+        The backend's own representation of the rows.
     n, d : int
-        Shape.
+        Shape of the rows.
     dtype : numpy.dtype
-        Precision of tiles made from them.
+        Precision of the tiles computed from them.
     """
 
     rows: Any
@@ -89,11 +89,11 @@ class RowFeatures:
     Attributes
     ----------
     values : array (p, b) or None
-        Column j holds the features of row j; an array of NumPy after `Backend.to_host`.
+        Column j holds the features of row j; a NumPy array after `Backend.to_host`.
     squares : ndarray (b,)
         ``|f|^2``.
     sizes : ndarray (b,) or None
-        ``|L^-T f|``: the size of the coefficients of interpolation at the landmarks.
+        ``|L^-T f|``: the norm of the interpolation coefficients at the landmarks.
     """
 
     values: Any
@@ -102,27 +102,27 @@ class RowFeatures:
 
 
 class Products(Protocol):
-    """Sums of products of features over blocks of rows, kept where the backend works."""
+    """Sums of products of features over blocks of rows, in the memory where the backend works."""
 
     def add(self, f: Any, rhs: Array, weight: Array | None) -> None:
-        """Add those of a block; see `Backend.add_products`."""
+        """Add the products of a block; see `Backend.add_products`."""
 
     def sums(self) -> tuple[Array, Array]:
         """Return ``f diag(w) f'`` (p, p) and ``f diag(w) rhs`` (p, c)."""
 
     def start(self, gram: Array, cross: Array) -> None:
-        """Go on from sums that were written down."""
+        """Resume from saved sums."""
 
 
 class HostProducts:
-    """`Products` in the memory of the host."""
+    """`Products` in host memory."""
 
     def __init__(self, backend: Backend, rank: int, columns: int) -> None:
         self._backend = backend
         self._gram, self._cross = np.zeros((rank, rank)), np.zeros((rank, columns))
 
     def add(self, f: Any, rhs: Array, weight: Array | None) -> None:
-        """Add those of a block."""
+        """Add the products of a block."""
         self._backend.add_products(f, rhs, weight, self._gram, self._cross)
 
     def sums(self) -> tuple[Array, Array]:
@@ -130,7 +130,7 @@ class HostProducts:
         return self._gram, self._cross
 
     def start(self, gram: Array, cross: Array) -> None:
-        """Go on from sums that were written down."""
+        """Resume from saved sums."""
         self._gram, self._cross = gram, cross
 
 
@@ -168,57 +168,57 @@ class Backend(ABC):
 
     @property
     def on_device(self) -> bool:
-        """Whether tiles are kept in memory of their own, not in the host's."""
+        """Whether tiles are in a device's memory instead of host memory."""
         return False
 
     def directly(self) -> Backend:
-        """Return a backend that forms squared distances from differences, in any dimension.
+        """Return a backend that computes squared distances from differences, in any dimension.
 
-        That takes longer in many columns, and loses no digits however far rows are from the origin, or
-        some of them from the others; a device stays as it is.
+        That takes longer with many columns, but loses no digits however far rows are from the origin, or
+        some rows from the others. A device backend returns itself.
         """
         return self
 
     @abstractmethod
     def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
-        """Tell whether squared distances in ``dim`` columns are formed from differences.
+        """Tell whether squared distances in ``dim`` columns are computed from differences.
 
-        In tiles of ``kernel``, or of one that does not compare rows where it is None.
+        The answer is for tiles of ``kernel``; None stands for a kernel that does not compare rows.
         """
 
     def label(self, dtype: DType, dim: int) -> str:
-        """Return what computes, for people, where the name does not say it all."""
+        """Return a description of the hardware for users; empty if the backend's name is enough."""
         del dtype, dim
         return ""
 
     def unit(self, dtype: DType, dim: int) -> float:
-        """Return the unit roundoff of what tiles of ``dtype`` of ``dim`` columns are made of."""
+        """Return the unit roundoff of the arithmetic behind tiles of ``dtype`` over ``dim`` columns."""
         del dim
         return float(np.finfo(dtype).eps) / 2
 
     def keeps(self, packed: int, rows: int, budget: int) -> bool:
-        """Tell whether packed tiles and prepared rows, of so many bytes, fit where they are kept.
+        """Tell whether packed tiles and prepared rows, in bytes, fit in the memory that holds them.
 
-        ``budget`` is what the memory of the host has for them.
+        ``budget`` is the host memory available for them.
         """
         return packed + rows <= budget
 
     def takes(self, rows: Any) -> bool:
-        """Tell whether `points` takes rows of the caller's that lie on a device, where they are."""
+        """Tell whether `points` accepts the caller's rows on a device without a copy to the host."""
         del rows
         return False
 
     def to_host(self, values: Any) -> Array:
-        """Return features (p, b) of `features` as a NumPy array."""
+        """Return features (p, b) from `features` as a NumPy array."""
         return np.asarray(values)
 
     @abstractmethod
     def points(
         self, x: Array, dtype: DType | type, offset: NDArray[np.float64] | None = None
     ) -> Points:
-        """Prepare rows (n, d); ``offset`` (d,) is subtracted before rounding to ``dtype``.
+        """Return rows (n, d) prepared for the backend; ``offset`` (d,) is subtracted before rounding.
 
-        They are the host's, or on a device where the backend `takes` them.
+        The rows are in host memory, or on a device if the backend `takes` them.
         """
 
     @abstractmethod
@@ -248,9 +248,10 @@ class Backend(ABC):
         keep: bool,
         sizes: bool,
     ) -> RowFeatures:
-        """Return features ``L^-1 K(landmarks, x)`` of rows, or of them only what is asked for.
+        """Return features ``L^-1 K(landmarks, x)`` of rows, or only their norms.
 
-        ``factor`` is L (p, p) in the precision of the points.
+        ``factor`` is L (p, p) in the precision of the points. ``keep`` asks for the features themselves,
+        ``sizes`` for the norms of interpolation coefficients.
         """
 
     @abstractmethod
@@ -259,11 +260,11 @@ class Backend(ABC):
     ) -> None:
         """Add ``f diag(w) f'`` to gram (p, p) and ``f diag(w) rhs`` to cross (p, c), in float64.
 
-        ``f`` (p, b) are features, ``rhs`` (b, c), ``weight`` (b,) or None.
+        ``f`` (p, b) holds features; ``rhs`` has shape (b, c), ``weight`` (b,) or None.
         """
 
     def products(self, rank: int, columns: int) -> Products:
-        """Return sums of `add_products` that begin at zero."""
+        """Return empty sums for `add_products`."""
         return HostProducts(self, rank, columns)
 
     @abstractmethod
@@ -282,11 +283,11 @@ class Backend(ABC):
 
     @abstractmethod
     def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:
-        """Add to the diagonal, in place."""
+        """Add ``diagonal`` to the diagonal, in place."""
 
     @abstractmethod
     def packed_cholesky(self, packed: PackedGram) -> None:
-        """Factor in place; raises `NotPositiveDefiniteError`."""
+        """Replace the matrix by its Cholesky factor, in place; raises `NotPositiveDefiniteError`."""
 
     @abstractmethod
     def packed_solve(self, packed: PackedGram, b: Array) -> NDArray[np.float64]:

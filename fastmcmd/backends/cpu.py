@@ -26,7 +26,7 @@ __all__ = ["CpuBackend", "core"]
 
 @lru_cache(maxsize=1)
 def core() -> Any:
-    """Return the compiled extension; ImportError where it is missing."""
+    """Return the compiled extension; raise ImportError if it is missing."""
     from fastmcmd import _core
 
     return _core
@@ -47,14 +47,14 @@ def _like(v: Array, dtype: DTypeLike) -> Array:
 
 @dataclass(frozen=True)
 class CpuBackend(Backend):
-    """Tiles by the compiled core, in threads of its own.
+    """Tiles by the compiled core, in its own threads.
 
-    Products with no columns return at once: the core takes at least one.
+    Products with no columns return at once, because the core needs at least one column.
 
     Attributes
     ----------
     direct : bool
-        Whether squared distances are formed from differences in any dimension.
+        Whether squared distances are computed from differences in any dimension.
     """
 
     direct: bool = False
@@ -65,17 +65,17 @@ class CpuBackend(Backend):
         return "cpu"
 
     def supports(self, kernel: Kernel) -> bool:
-        """Tell whether the kernel is a program of the core."""
+        """Tell whether the core can evaluate the kernel."""
         return kernel.compiled
 
     def directly(self) -> CpuBackend:
-        """Return the same with squared distances from differences."""
+        """Return a copy that computes squared distances from differences."""
         return replace(self, direct=True)
 
     def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
-        """Tell whether squared distances are formed from differences.
+        """Tell whether squared distances are computed from differences.
 
-        Beside a comparison of rows they are in any dimension: such rows cannot be centred.
+        A kernel that compares rows needs that in any dimension, because its rows cannot be centred.
         """
         compares = kernel is not None and kernel.compares_rows
         return self.direct or compares or bool(dim <= core().DIRECT_DISTANCE_LIMIT)
@@ -83,7 +83,7 @@ class CpuBackend(Backend):
     def points(
         self, x: Array, dtype: DType | type, offset: NDArray[np.float64] | None = None
     ) -> Points:
-        """Prepare rows: packed in panels."""
+        """Return rows packed in panels."""
         kind = np.dtype(dtype)
         if x.dtype not in (np.float32, np.float64):
             x = x.astype(np.float64)
@@ -144,7 +144,7 @@ class CpuBackend(Backend):
         keep: bool,
         sizes: bool,
     ) -> RowFeatures:
-        """Return features of rows: substitution on tiles while they are in the cache."""
+        """Return features of rows, by substitution on tiles while they are in the cache."""
         values = np.empty((landmarks.n, x.n), dtype=x.dtype) if keep else None
         squares, norms = np.empty(x.n), np.empty(x.n) if sizes else None
         core().features(
@@ -156,7 +156,7 @@ class CpuBackend(Backend):
     def add_products(
         self, f: Array, rhs: Array, weight: Array | None, gram: Array, cross: Array
     ) -> None:
-        """Add products of features, summed over 256 rows in their precision, then in float64."""
+        """Add products of features, summed over 256 rows in their own precision, then in float64."""
         w = None if weight is None else _like(weight, np.float64)
         core().self_product(f, w, gram, threads=get_num_threads())
         right = rhs if weight is None else rhs * weight[:, None]
@@ -196,17 +196,17 @@ class CpuBackend(Backend):
         return out
 
     def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:
-        """Add to the diagonal, in place."""
+        """Add ``diagonal`` to the diagonal, in place."""
         core().packed_add_diagonal(packed.tiles, packed.n, _like(diagonal, np.float64))
 
     def packed_cholesky(self, packed: PackedGram) -> None:
-        """Factor in place."""
+        """Replace the matrix by its Cholesky factor, in place."""
         bad = core().packed_cholesky(packed.tiles, packed.n, threads=get_num_threads())
         if bad >= 0:
             raise NotPositiveDefiniteError(bad)
 
     def packed_solve(self, packed: PackedGram, b: Array) -> NDArray[np.float64]:
-        """Return the solution with a factor."""
+        """Return the solution for a Cholesky factor."""
         work = np.array(b, dtype=packed.tiles.dtype, order="C")
         if work.size:
             core().packed_solve(packed.tiles, packed.n, work, threads=get_num_threads())

@@ -1,7 +1,7 @@
 """The CUDA backend: tiles, products and features on devices, for data larger than their memory.
 
-The order of the work is that of `fastmcmd.device`; which device does it, and by what library, is the
-`Device`'s affair. Right-hand sides and results are the host's, as of every backend.
+`fastmcmd.device` determines the order of the work. A `Device` determines where it runs and by which
+library. As for every backend, right-hand sides and results are in host memory.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from fastmcmd.kernels import Kernel
 
 __all__ = ["CupyBackend"]
 
-_OF_BUDGET = 4  # right-hand sides and results take at most this part of a device's memory
+_OF_BUDGET = 4  # right-hand sides and results use at most 1 / 4 of a device's memory
 
 
 @dataclass(frozen=True)
 class CupyBackend(Backend):
-    """Tiles on one device or several.
+    """Tiles on one or several devices.
 
     Attributes
     ----------
     tile : int
-        Most rows of a square tile; fewer where the memory of the device asks for it.
+        Largest number of rows of a square tile; smaller if the device's memory requires it.
     devices : tuple of Device
         Devices that share the rows of tiles.
     precision : {"auto", "float32", "split"}
-        How inner products of float32 rows are made: as such, or as three products of parts of 10 bits that
-        tensor cores take (TF32). "auto" takes the faster, by rates measured once. Errors are measured in
-        float64 either way.
+        How inner products of float32 rows are computed: directly, or as three products of parts of 10 bits
+        for tensor cores (TF32). "auto" takes the faster way, by rates that are measured once. Errors are
+        measured in float64 in either case.
     """
 
     tile: int = LARGEST_TILE
@@ -69,11 +69,11 @@ class CupyBackend(Backend):
 
     @property
     def on_device(self) -> bool:
-        """True: tiles are kept on the devices."""
+        """True: tiles are in device memory."""
         return True
 
     def label(self, dtype: DType, dim: int) -> str:
-        """Return the devices, and how products are made, for people."""
+        """Return the names of the devices, and how products are computed, for users."""
         gpus = ", ".join(device.label for device in self.devices)
         return f"{gpus}; products split for tensor cores" if self.splits(dtype, dim) else gpus
 
@@ -88,13 +88,13 @@ class CupyBackend(Backend):
         return kernel.compiled
 
     def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
-        """Tell whether squared distances are formed from differences, as in `CpuBackend`."""
+        """Tell whether squared distances are computed from differences, as in `CpuBackend`."""
         return dim <= DIRECT_LIMIT or (kernel is not None and kernel.compares_rows)
 
     def unit(self, dtype: DType, dim: int) -> float:
         """Return the unit roundoff of tiles.
 
-        Of split rows, low.low is left out (2^-22 of a product) and low parts are rounded (2^-23 each).
+        For split rows, low.low is left out (2^-22 of a product) and low parts are rounded (2^-23 each).
         """
         return 2.0**-21 if self.splits(dtype, dim) else super().unit(dtype, dim)
 
@@ -105,16 +105,16 @@ class CupyBackend(Backend):
         return all(per_device <= device.budget - device.budget // 4 for device in self.devices)
 
     def takes(self, rows: AnyArray) -> bool:
-        """Return True: devices copy from each other."""
+        """Return True: devices copy rows from each other."""
         del rows
         return True
 
     def points(
         self, x: AnyArray, dtype: DType | type, offset: NDArray[np.float64] | None = None
     ) -> Points:
-        """Prepare rows: shared with the caller, and brought to a device when first used."""
+        """Return rows that share the caller's memory, and move to a device on first use."""
         kind, dim = np.dtype(dtype), int(x.shape[1])
-        # Blocks of rows on a device know where they lie: they are not copied back.
+        # Blocks of rows on a device store their place there: they are not copied back.
         x = x if getattr(x, "there", None) is None else x.there
         if isinstance(x, np.ndarray):
             if x.dtype not in (np.float32, np.float64):
@@ -176,7 +176,7 @@ class CupyBackend(Backend):
     def _product(
         self, kernel: Kernel, x: Points, held: DeviceRows, streamed: DeviceRows, v: Array
     ) -> NDArray[np.float64]:
-        """Return the product (x.n, k), a part of the columns at a time where the device holds no more."""
+        """Return the product (x.n, k), in groups of columns if the device cannot hold all of them."""
         out = np.zeros((x.n, v.shape[1]))
         if not out.size or not len(v):
             return out
@@ -208,7 +208,7 @@ class CupyBackend(Backend):
         return out
 
     def _on_each(self, work: Callable[[int, Device, int], Any]) -> list[Any]:
-        """Return what each device gives, with smaller tiles where one has no room."""
+        """Return the result of each device, with smaller tiles if one runs out of memory."""
 
         def run(place: int, device: Device) -> Any:
             with self._limits_explained((device,), ", with tiles of the smallest size"):
@@ -218,11 +218,11 @@ class CupyBackend(Backend):
 
     @contextmanager
     def _limits_explained(self, devices: tuple[Device, ...] = (), how: str = "") -> Iterator[None]:
-        """Let a device that has no room be told as a limit; by default any of them."""
+        """Raise MemoryLimitError if one of ``devices`` (default: all) runs out of memory."""
         try:
             yield
         except DeviceMemoryError as error:
-            # Of several devices the one with least left is named: they are filled alike.
+            # Of several devices the message names the one with least memory left: they are filled alike.
             full = min(devices or self.devices, key=lambda device: device.budget - device.held)
             raise MemoryLimitError(
                 f"{full.label} has no room for {format_bytes(error.wanted)} more{how}; "
@@ -240,7 +240,7 @@ class CupyBackend(Backend):
         keep: bool,
         sizes: bool,
     ) -> RowFeatures:
-        """Return features of rows, each device those of its share."""
+        """Return features of rows; each device computes its share."""
         program = self._program(kernel, x)
         with self._limits_explained():
             features = features_of(
@@ -249,7 +249,7 @@ class CupyBackend(Backend):
         return RowFeatures(*features)
 
     def to_host(self, values: AnyArray) -> Array:
-        """Return features as an array (p, b) of the host."""
+        """Return features as a host array (p, b)."""
         return values.to_host() if isinstance(values, DeviceFeatures) else np.asarray(values)
 
     def add_products(
@@ -262,12 +262,12 @@ class CupyBackend(Backend):
             total += part
 
     def products(self, rank: int, columns: int) -> Products:
-        """Return sums of `add_products`, a part on each device."""
+        """Return empty sums for `add_products`, with a part on each device."""
         with self._limits_explained():
             return DeviceProducts(self.devices, rank, columns)
 
     def pack(self, kernel: Kernel, x: Points) -> PackedGram:
-        """Return the packed tiles, spread over the devices."""
+        """Return the packed tiles, distributed over the devices."""
         program = self._program(kernel, x)
 
         def work(place: int, device: Device, tile: int) -> DeviceTiles:
@@ -290,7 +290,7 @@ class CupyBackend(Backend):
         return PackedGram(DeviceTiles.joined(parts), x.n)
 
     def _packed_tile(self, n: int) -> int:
-        """Return rows of a packed tile: at least eight blocks, so that little of the diagonal is double."""
+        """Return the rows of a packed tile: at least eight blocks, so that few entries come twice."""
         tile = self.tile
         while tile > 256 and tile * 8 > n:
             tile //= 2
@@ -323,18 +323,18 @@ class CupyBackend(Backend):
         return out
 
     def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:
-        """Add to the diagonal, in place."""
+        """Add ``diagonal`` to the diagonal, in place."""
         packed.tiles.add_diagonal(diagonal)
 
     def packed_cholesky(self, packed: PackedGram) -> None:
-        """Factor in place, on the devices that hold the tiles."""
+        """Replace the matrix by its Cholesky factor, on the devices that hold the tiles."""
         with self._limits_explained():
             bad = packed.tiles.cholesky()
         if bad >= 0:
             raise NotPositiveDefiniteError(bad)
 
     def packed_solve(self, packed: PackedGram, b: Array) -> NDArray[np.float64]:
-        """Return the solution with a factor."""
+        """Return the solution for a Cholesky factor."""
         with self._limits_explained():
             return np.asarray(packed.tiles.solve(b), dtype=np.float64)
 
@@ -354,13 +354,13 @@ class _Sums:
         self._v = device.upload(v)
         self._out = device.zeros((n, self._columns), np.float64)
         self._source = row_source(v.dtype)
-        # Products in float32 are summed in float64: those of a tile come here first.
+        # Products in float32 are summed in float64: this buffer receives the products of a tile first.
         self._part = None
         if v.dtype == np.float32:
             self._part = device.empty((min(tile, max(n, len(v))), self._columns), v.dtype)
 
     def add(self, tile: AnyArray, rows: slice, cols: slice, transposed: bool = False) -> None:
-        """Add ``tile v[cols]``, or that of its transpose, to some rows of the result."""
+        """Add ``tile v[cols]``, or the product with the transposed tile, to some rows of the result."""
         out, v = self._out[rows], self._v[cols]
         if self._part is None:
             self._device.multiply(out, tile, v, transposed=(transposed, False), keep=1.0)
@@ -371,7 +371,7 @@ class _Sums:
         self._device.launch(self._source, "add_to_double", (count, 1), part, out, count)
 
     def add_symmetric(self, tile: AnyArray, rows: slice, cols: slice) -> None:
-        """Add what a tile of a symmetric matrix gives, and its mirror image."""
+        """Add the products of a tile of a symmetric matrix and of its mirror image."""
         self.add(tile, rows, cols)
         if rows != cols:
             self.add(tile, cols, rows, transposed=True)

@@ -1,4 +1,4 @@
-"""The Numba backend: compiles a person's own kernel, and stands in where the extension is missing."""
+"""The Numba backend: it compiles a user's own kernel, and replaces a missing compiled extension."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class NumbaBackend(TiledBackend):
 
     @property
     def parallel(self) -> bool:
-        """Return True: compiled loops run beside each other."""
+        """Return True: compiled loops run in parallel."""
         return True
 
     def tile_of(self, kernel: Kernel) -> TileFunction:
-        """Return a compiled tile function; kernels of an inner product stay NumPy's."""
+        """Return a compiled tile function; kernels of an inner product use NumPy."""
         match kernel:
             case CustomKernel():
                 return _custom(kernel.function)
@@ -59,8 +59,8 @@ class NumbaBackend(TiledBackend):
     ) -> NDArray[np.float64]:
         """Return the product of a symmetric matrix, given by its lower tiles, with v.
 
-        In rounds of tiles that share no block of rows: threads never add to the same rows, and each
-        row is summed in the order of the rounds, whatever the number of threads.
+        The tiles of a round share no block of rows. So threads never add to the same rows, and the order in
+        which each row is summed does not depend on the number of threads.
         """
         out = np.zeros((n, v.shape[1]))
         blocks = self._blocks(n)
@@ -85,12 +85,13 @@ class NumbaBackend(TiledBackend):
 
 
 def _rounds(count: int) -> Iterator[list[tuple[int, int]]]:
-    """Yield all pairs i >= j below ``count``, in rounds in which no index comes twice.
+    """Yield all pairs i >= j below ``count``, in rounds in which no index occurs twice.
 
-    First i = j, then the circle method of round-robin tournaments: one player stays, the others turn.
+    The pairs i = j come first. The others follow the circle method of round-robin tournaments, in which one
+    player stays and the others rotate.
     """
     yield [(i, i) for i in range(count)]
-    players = list(range(count + count % 2))  # the last one rests its partner where count is odd
+    players = list(range(count + count % 2))  # for an odd count, the last one is a bye
     for _ in range(len(players) - 1):
         half = len(players) // 2
         met = zip(players[:half], reversed(players[half:]), strict=True)
@@ -132,7 +133,7 @@ def _statistics() -> dict[str, TileFunction]:
 
 @lru_cache(maxsize=32)
 def _custom(function: Callable[[Any, Any], float]) -> TileFunction:
-    """Return the compiled loop over all pairs of a person's function."""
+    """Return the compiled loop over all pairs for a user's function."""
     import numba
 
     try:
@@ -164,7 +165,7 @@ def _custom(function: Callable[[Any, Any], float]) -> TileFunction:
 
 
 def _compiled(function: Any) -> Any:
-    """Return the function compiled for rows of float64; as it is where a person compiled it."""
+    """Return the function compiled for rows of float64; a function that is already compiled unchanged."""
     import numba
 
     if hasattr(function, "py_func"):
@@ -179,7 +180,7 @@ def _compiled(function: Any) -> Any:
 
 
 def _not_compiled(function: Any, error: Exception) -> TypeError:
-    """Return the error that says why, in the first of Numba's lines that are about the function."""
+    """Return the error with the reason: the first line of Numba's message that is about the function."""
     frame = ("Failed in", "During:", "File ", "- Resolution", "- During")
     lines = (line.strip() for line in str(error).splitlines())
     reason = next((line for line in lines if line and not line.startswith(frame)), repr(error))

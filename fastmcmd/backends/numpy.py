@@ -1,4 +1,4 @@
-"""The plain backend: tiles by the kernels' own definitions, for tests and for small data."""
+"""The plain backend: tiles by the kernels' own definitions, for tests and small data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["NumpyBackend"]
 
 @dataclass(frozen=True)
 class NumpyBackend(TiledBackend):
-    """Tiles by ``kernel(x, z)``; knows every kernel, a person's own functions too."""
+    """Tiles by ``kernel(x, z)``; it supports every kernel, including a user's own functions."""
 
     @property
     def name(self) -> str:

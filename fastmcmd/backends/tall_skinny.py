@@ -1,8 +1,8 @@
-"""Products of tall and narrow blocks in float64: what solvers do between two passes over K.
+"""Products of tall and skinny blocks in float64: the work of solvers between two passes over K.
 
-Compiled, on the threads of `get_num_threads`, in one pass each and without temporary arrays: at
-n = 1,000,000 a block of 30 columns is 240 MB, and on a device's host this is what all of it waits for.
-The bits do not depend on the number of threads.
+They are compiled, use the threads of `get_num_threads`, and take one pass each without temporary arrays. At
+n = 1,000,000 a block of 30 columns is 240 MB; with K on a device, everything else waits for this work.
+The bits of results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from fastmcmd.backends.cpu import core
 
 __all__ = ["beside", "inner", "row_squares", "scaled", "times"]
 
-_COPIED = 1 << 16  # rows of a copy
+_COPIED = 1 << 16  # rows copied at once
 
 
 def inner(a: Array, b: Array) -> Array:
-    """Return ``a' b`` (k, j) of blocks (n, k) and (n, j)."""
+    """Return ``a' b`` (k, j) for blocks (n, k) and (n, j)."""
     a, b = _rows(a), _rows(b)
     out = np.zeros((a.shape[1], b.shape[1]))
     if a.size and b.size:
@@ -47,7 +47,7 @@ def times(
     base : ndarray (n, j), optional
     sign : float
     out : ndarray (n, j), optional
-        Where the result goes: a new array by default; ``base``, or ``a`` where it is as wide.
+        Array for the result: a new one by default; it may be ``base``, or ``a`` if that is as wide.
     """
     if out is None:
         out = np.empty((len(a), small.shape[1]))
@@ -62,7 +62,7 @@ def times(
 
 
 def scaled(scale: Array, a: Array, *, base: Array | None = None, out: Array | None = None) -> Array:
-    """Return ``base + scale[:, None] * a`` (n, k), or without the base; ``out`` may be either of them."""
+    """Return ``base + scale[:, None] * a`` (n, k), or without the base; ``out`` may be either input."""
     if out is None:
         out = np.empty(a.shape)
     if out.size:
@@ -72,7 +72,7 @@ def scaled(scale: Array, a: Array, *, base: Array | None = None, out: Array | No
 
 
 def row_squares(x: HostArray, offset: Array | None = None) -> Array:
-    """Return ``|x_i - offset|^2`` (n,) in float64 of rows (n, d) in float32 or float64."""
+    """Return ``|x_i - offset|^2`` (n,) in float64 for rows (n, d) in float32 or float64."""
     out = np.empty(len(x))
     step = len(x) if x.flags.c_contiguous else _COPIED
     for start in range(0, len(x), max(1, step)):
@@ -83,7 +83,7 @@ def row_squares(x: HostArray, offset: Array | None = None) -> Array:
 
 
 def beside(blocks: list[Array]) -> Array:
-    """Return blocks (n, k) side by side; one alone as it is."""
+    """Return blocks (n, k) side by side as one array; a single block is returned as it is."""
     if len(blocks) == 1:
         return blocks[0]
     ends = np.cumsum([block.shape[1] for block in blocks])
@@ -98,7 +98,7 @@ def beside(blocks: list[Array]) -> Array:
 
 
 def _rows(a: Any) -> Array:
-    """Return a matrix in float64 whose rows are contiguous; columns of a wider one are."""
+    """Return a float64 matrix with contiguous rows; columns of a wider matrix qualify without a copy."""
     a = np.asarray(a, dtype=np.float64)
     inside = a.shape[1] <= 1 or a.strides[1] == a.itemsize
     apart = len(a) <= 1 or (

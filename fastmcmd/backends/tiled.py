@@ -1,7 +1,7 @@
-"""Operations from tiles alone: a backend that can make a tile inherits all the rest.
+"""Operations from tiles alone: a backend that can compute a tile inherits all others.
 
-Rows of tiles are spread over threads; each thread sums its own rows from left to right, so that
-results are the same bit for bit whatever the number of threads.
+Rows of tiles are distributed over threads. Each thread sums its own rows from left to right, so results are
+bit for bit the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = ["TiledBackend", "inner", "times"]
 
 @dataclass(frozen=True)
 class TiledBackend(Backend):
-    """A backend whose products are NumPy products of its tiles."""
+    """A backend whose products are NumPy products with its tiles."""
 
     @abstractmethod
     def tile_of(self, kernel: Kernel) -> Callable[[Array, Array], Array]:
-        """Return the function of two blocks of rows that makes their tile of the matrix."""
+        """Return the function that computes a tile of the matrix from two blocks of rows."""
 
     @property
     def parallel(self) -> bool:
@@ -44,14 +44,14 @@ class TiledBackend(Backend):
         return False
 
     def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
-        """Return True: always from differences."""
+        """Return True: distances are always computed from differences."""
         del dim, kernel
         return True
 
     def points(
         self, x: Array, dtype: DType | type, offset: NDArray[np.float64] | None = None
     ) -> Points:
-        """Prepare rows: a C-contiguous array of the precision."""
+        """Return rows as a C-contiguous array in the precision ``dtype``."""
         kind = np.dtype(dtype)
         moved = x if offset is None else x - offset
         return Points(np.ascontiguousarray(moved, dtype=kind), len(x), x.shape[1], kind)
@@ -120,7 +120,7 @@ class TiledBackend(Backend):
     def add_products(
         self, f: Array, rhs: Array, weight: Array | None, gram: Array, cross: Array
     ) -> None:
-        """Add products of features, summed in their precision."""
+        """Add products of features, summed in their own precision."""
         left = f if weight is None else f * weight.astype(f.dtype)
         gram += left @ f.T
         cross += left @ rhs.astype(f.dtype)
@@ -193,14 +193,14 @@ class TiledBackend(Backend):
         return self.packed_sum(self._tiles(packed), packed.n, v)
 
     def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:
-        """Add to the diagonal, in place."""
+        """Add ``diagonal`` to the diagonal, in place."""
         for i, rows in enumerate(self._blocks(packed.n)):
             own = packed.tiles[i * (i + 1) // 2 + i]
             size = rows.stop - rows.start
             own[np.arange(size), np.arange(size)] += diagonal[rows].astype(own.dtype)
 
     def packed_cholesky(self, packed: PackedGram) -> None:
-        """Factor in place, by LAPACK on the diagonal tiles and BLAS on the others."""
+        """Replace the matrix by its Cholesky factor: LAPACK on diagonal tiles, BLAS on the others."""
         tile, blocks = self._tiles(packed), self._blocks(packed.n)
         for k, block in enumerate(blocks):
             try:
@@ -216,7 +216,7 @@ class TiledBackend(Backend):
                     tile(i, j)[...] -= tile(i, k) @ tile(j, k).T
 
     def packed_solve(self, packed: PackedGram, b: Array) -> NDArray[np.float64]:
-        """Return the solution with a factor."""
+        """Return the solution for a Cholesky factor."""
         tile, blocks = self._tiles(packed), self._blocks(packed.n)
         out = np.array(b, dtype=packed.tiles.dtype)
         for k, rows in enumerate(blocks):
@@ -231,7 +231,7 @@ class TiledBackend(Backend):
 
 
 _ONE_THREAD = 1 << 18  # multiply-adds up to which OpenBLAS stays on the calling thread
-_LEAST_ROWS = 32  # below that the calls themselves cost more than threads
+_LEAST_ROWS = 32  # with fewer, the calls themselves cost more than the threads save
 
 
 def _pieces(rows: int, columns: int, others: int) -> list[slice]:
@@ -242,7 +242,7 @@ def _pieces(rows: int, columns: int, others: int) -> list[slice]:
 
 
 def inner(a: Array, b: Array) -> Array:
-    """Return ``a' b`` (k, j) in float64 of blocks (n, k) and (n, j)."""
+    """Return ``a' b`` (k, j) in float64 for blocks (n, k) and (n, j)."""
     out = np.zeros((a.shape[1], b.shape[1]))
     for rows in _pieces(len(a), a.shape[1], b.shape[1]):
         out += a[rows].T @ b[rows]
@@ -250,7 +250,7 @@ def inner(a: Array, b: Array) -> Array:
 
 
 def times(a: Array, small: Array) -> Array:
-    """Return ``a small`` (n, j) of a block (n, k) and a matrix (k, j)."""
+    """Return ``a small`` (n, j) for a block (n, k) and a matrix (k, j)."""
     out = np.empty((len(a), small.shape[1]), np.result_type(a, small))
     for rows in _pieces(len(a), *small.shape):
         np.matmul(a[rows], small, out=out[rows])

@@ -1,8 +1,8 @@
 """Outputs and Gaussian predictions as one set of normal distributions, for the dense form.
 
-An observed output is a normal distribution of standard deviation 0, a Gaussian prediction is one with
-its own, and a Gaussian mixture is several with weights. Inner products of their embeddings are
-``E k(Y, Y')`` of independent Y and Y', in closed form: nothing is integrated numerically.
+An observed output is a normal distribution of standard deviation 0. A Gaussian prediction is one with its
+own standard deviation, and a Gaussian mixture is several with weights. Inner products of their embeddings
+are ``E k(Y, Y')`` of independent Y and Y', in closed form: nothing is integrated numerically.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = [
     "quadratic_forms",
 ]
 
-CLOSED_FORM_ERROR = 16  # units of rounding of a closed form, for each component of outputs
-_BLOCK = 1 << 22  # kernel values held together
+CLOSED_FORM_ERROR = 16  # roundings in a closed form, for each component of outputs
+_BLOCK = 1 << 22  # kernel values in memory at once
 
 
 def has_atoms(outputs: Outputs, kernel: Kernel) -> bool:
-    """Tell whether inner products of these outputs' embeddings have closed forms here."""
+    """Tell whether inner products of these outputs' embeddings have closed forms."""
     if isinstance(outputs, DrawnOutputs):
         return True
     first = outputs.prediction.take(np.zeros(1, dtype=np.intp))
@@ -55,7 +55,7 @@ def normal_atoms(outputs: Outputs) -> DrawnOutputs:
 
 
 def kernel_of_atoms(kernel: Kernel, one: Array, other: Array) -> Array:
-    """Return ``E k(Y_i, Y'_j)`` (n, m) of normal distributions (n, 2 k) and (m, 2 k)."""
+    """Return ``E k(Y_i, Y'_j)`` (n, m) for normal distributions (n, 2 k) and (m, 2 k)."""
     columns = one.shape[1] // 2
     mean, std = one[:, :columns], one[:, columns:]
     against, spread = other[:, :columns], other[:, columns:]
@@ -81,12 +81,12 @@ def kernel_of_atoms(kernel: Kernel, one: Array, other: Array) -> Array:
 
 
 def quadratic_forms(kernel: Kernel, atoms: Array, coefficients: Array) -> Array:
-    """Return ``c' K c`` (q,) for columns c (u, q), with K of the atoms (u, 2 k), in blocks of rows."""
+    """Return ``c' K c`` (q,) for columns c (u, q), with K over the atoms (u, 2 k), in blocks of rows."""
     total = np.zeros(coefficients.shape[1])
     step = max(1, _BLOCK // len(atoms))
     for start in range(0, len(atoms), step):
         rows = slice(start, start + step)
-        # Symmetric: the square of a block, and twice what lies to its right.
+        # By symmetry: the square of a block, plus twice the part to its right.
         block = kernel_of_atoms(kernel, atoms[rows], atoms[start:])
         width = len(block)
         own, right = coefficients[rows], coefficients[start + width :]
@@ -96,7 +96,7 @@ def quadratic_forms(kernel: Kernel, atoms: Array, coefficients: Array) -> Array:
 
 
 def products(kernel: Kernel, one: Array, other: Array, coefficients: Array) -> Array:
-    """Return ``K coefficients`` (n, q) with ``K = E k(Y_i, Y'_j)`` of atoms (n, 2 k) and (u, 2 k)."""
+    """Return ``K coefficients`` (n, q) with ``K = E k(Y_i, Y'_j)`` for atoms (n, 2 k) and (u, 2 k)."""
     out = np.empty((len(one), coefficients.shape[1]))
     step = max(1, _BLOCK // len(other))
     for start in range(0, len(one), step):

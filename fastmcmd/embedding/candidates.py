@@ -1,4 +1,4 @@
-"""Outputs among which pivots of output features are chosen, for predicted distributions."""
+"""Candidates for the pivots of output features: outputs that represent predicted distributions."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ __all__ = ["IN_SQUARE", "candidates", "chunks", "has_nodes", "row_candidates"]
 
 
 _NEGLIGIBLE = 1e-9  # of the mass: pivots need not cover nodes of less weight
-_GRID = 2500  # candidates over the range; twice as many among the nodes
-_BLOCK = 1 << 21  # node values held together
-_MOST_ROWS = 20000  # predictions among whose nodes candidates are looked for
+_GRID = 2500  # candidates over the range; twice as many from the nodes
+_BLOCK = 1 << 21  # node values in memory at once
+_MOST_ROWS = 20000  # predictions whose nodes give candidates
 _AT_ENDS = 100  # of them at either end
 _VECTOR_ROWS, _VECTOR_DRAWS = 2000, 2  # predictions of vectors, and draws of each
-_DRAWS_OF_ROW = 16  # draws of a prediction whose embedding the features miss
-# What features miss adds to the square of a value v: s^2 / (2 v) of it, which is below s where v > s. So
-# embeddings of continuous predictions may be missed by this many times what drawn outputs may.
+_DRAWS_OF_ROW = 16  # draws of a prediction whose embedding has a large residual
+# A residual s adds to the square of a value v: s^2 / (2 v) of it, which is below s if v > s. So the
+# residual of continuous predictions may be this many times that of drawn outputs.
 IN_SQUARE = 16.0
 
 
 def has_nodes(prediction: Predictive) -> bool:
-    """Tell whether sums over nodes are affordable: numbers, and vectors of two components."""
+    """Tell whether sums over nodes are affordable: for numbers and vectors of two components."""
     return prediction.columns <= 2
 
 
 def chunks(prediction: Predictive, per_row: int) -> Iterator[tuple[slice, Predictive]]:
-    """Yield the predictions in blocks of rows, with ``per_row`` numbers held for each."""
+    """Yield the predictions in blocks of rows that hold ``per_row`` numbers in memory for each row."""
     n = len(prediction)
     step = max(1, _BLOCK // max(1, per_row))
     for start in range(0, n, step):
@@ -43,12 +43,12 @@ def chunks(prediction: Predictive, per_row: int) -> Iterator[tuple[slice, Predic
 
 
 def candidates(prediction: Predictive) -> tuple[Array, Array]:
-    """Return outputs (u, k) to choose pivots from, and their importance (u,) in (0, 1].
+    """Return outputs (u, k) that are candidates for pivots, and their importance (u,) in (0, 1].
 
-    They are a first choice: rows whose embeddings the features then miss add outputs of their own
+    They are a first choice: rows whose embeddings then have large residuals add outputs of their own
     (`row_candidates`). The importance of an output is its weight in the prediction that gives it most,
-    times the number of nodes, as a root mean square over rows: what features miss of a far tail, or of one
-    row in many, counts as little as these do.
+    times the number of nodes, as a root mean square over rows. So a residual in a far tail, or in one row
+    of many, counts as little as the tail or the row does.
     """
     if not has_nodes(prediction):
         return _of_vectors(prediction)
@@ -62,7 +62,7 @@ def candidates(prediction: Predictive) -> tuple[Array, Array]:
     values = np.concatenate([values for values, _ in pools])
     importance = np.concatenate([importance for _, importance in pools])
     values, importance = _thinned(values, importance)
-    # Squares add up over rows: what one row in many gives counts less than what all give.
+    # Squares add up over rows: an output of one row in many counts less than an output of all rows.
     importance = np.minimum(1.0, importance / np.sqrt(len(prediction)) / IN_SQUARE)
     if prediction.columns > 1 or isinstance(prediction, Draws):
         return values, importance
@@ -74,7 +74,7 @@ def candidates(prediction: Predictive) -> tuple[Array, Array]:
 
 
 def row_candidates(prediction: Predictive, kernel: Kernel, seed: int) -> tuple[Array, Array]:
-    """Return outputs of some predictions whose embeddings the features miss, and their importance."""
+    """Return outputs of predictions whose embeddings have large residuals, and their importance."""
     if prediction.discrete:
         return _support(prediction)
     if prediction.columns > 1:
@@ -96,7 +96,7 @@ def row_candidates(prediction: Predictive, kernel: Kernel, seed: int) -> tuple[A
 
 
 def _weighed(values: Array, weights: Array, columns: int, equal: bool) -> tuple[Array, Array]:
-    """Return the nodes (m, k) whose weight counts, thinned, and their importance (m,)."""
+    """Return the nodes (m, k) of relevant weight, thinned, and their importance (m,)."""
     flat = values.reshape(-1, columns)
     share = weights.reshape(-1)
     relevant = share > _NEGLIGIBLE
@@ -105,10 +105,10 @@ def _weighed(values: Array, weights: Array, columns: int, equal: bool) -> tuple[
 
 
 def _thinned(values: Array, importance: Array) -> tuple[Array, Array]:
-    """Return at most 2 * _GRID outputs, for as many groups of neighbours, with the importance of a group.
+    """Return at most 2 * _GRID outputs, one for each group of neighbours, and the groups' importance.
 
-    The most important output stands for a group; the squares of its members' importance add up. Numbers
-    are sorted; vectors stay in the order of their rows.
+    The most important output represents a group; the squares of its members' importance add up. Numbers are
+    sorted; vectors stay in the order of their rows.
     """
     if values.shape[1] == 1:
         order = np.argsort(values[:, 0], kind="stable")
@@ -126,7 +126,7 @@ def _thinned(values: Array, importance: Array) -> tuple[Array, Array]:
 
 
 def _of_vectors(prediction: Predictive) -> tuple[Array, Array]:
-    """Return means and draws of rows that are chosen at random."""
+    """Return the means and draws of randomly chosen rows."""
     rng = generator(len(prediction), Purpose.PROBE)
     rows = rng.choice(len(prediction), min(len(prediction), _VECTOR_ROWS), replace=False)
     part = prediction.take(np.sort(rows))
@@ -141,7 +141,7 @@ def _finite_means(prediction: Predictive) -> Array:
 
 
 def _some_rows(prediction: Predictive) -> Predictive:
-    """Return the predictions themselves, or of very many those at the ends and some between."""
+    """Return the predictions; of very many, only those at the ends and some between."""
     n = len(prediction)
     if n <= _MOST_ROWS:
         return prediction
@@ -160,7 +160,7 @@ def _some_rows(prediction: Predictive) -> Predictive:
 
 
 def _support(prediction: Predictive) -> tuple[Array, Array]:
-    """Return the counts that any prediction can give, and their largest probabilities."""
+    """Return the counts that any prediction supports, and their largest probabilities."""
     best: dict[float, float] = {}
     for _, part in chunks(prediction, prediction.node_count):
         shared = part.support()

@@ -1,4 +1,4 @@
-"""Densities of predictions as Legendre series on panels, with an estimate of what the series miss."""
+"""Densities of predictions as Legendre series on panels, with an estimate of the truncation error."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ TO_SERIES = (
     * (2 * _DEGREES[:, None] + 1)
     / 2
 )
-_NODES = 1 << 18  # at which densities are computed together: about twelve such arrays at a time
-_ROUNDS = 6  # of halving panels on which some series are not exact
+_NODES = 1 << 18  # nodes whose densities are computed together: about twelve such arrays at a time
+_ROUNDS = 6  # of halving panels whose series are not exact enough
 
 
 def parts_of(prediction: Predictive) -> list[tuple[Array, Predictive]]:
-    """Return weights (n,) and the distributions that predictions are mixtures of, themselves else."""
+    """Return weights (n,) and components of mixtures; for others, weights 1 and the prediction."""
     parts = prediction.weighted_parts()
     if parts is None:
         return [(np.ones(len(prediction)), prediction)]
@@ -56,9 +56,10 @@ def parts_of(prediction: Predictive) -> list[tuple[Array, Predictive]]:
 
 
 def has_panels(prediction: Predictive) -> bool:
-    """Tell whether predictions are of the package's families of densities, or mixtures of these.
+    """Tell whether predictions belong to the package's families of densities, or are mixtures of these.
 
-    Other distributions may have atoms, which no series of a density shows: `ZeroInflated` has one at 0.
+    Other distributions may have atoms, which a series for a density cannot show: `ZeroInflated` has one at
+    0.
     """
     if prediction.columns > 1 or prediction.discrete:
         return False
@@ -69,18 +70,18 @@ def has_panels(prediction: Predictive) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class PanelDensities:
-    """Densities of n predictions.
+    """Densities of n predictions on panels of the line.
 
     Attributes
     ----------
     low, high : ndarray (n, p)
         Ends of the panels.
     series : ndarray (n, p, 12)
-        Coefficients of Legendre polynomials on them.
+        Coefficients of Legendre polynomials on the panels.
     weights : ndarray (n, p, 12)
         Masses at the nodes of each panel.
     error : ndarray (n, p)
-        Norm in L2 of what the series miss, estimated by their last two terms.
+        L2 norm of the truncation error of the series, estimated by their last two terms.
     """
 
     low: Array
@@ -91,9 +92,9 @@ class PanelDensities:
 
     @staticmethod
     def of(prediction: Predictive, allowed: list[tuple[float, float]]) -> PanelDensities:
-        """Return densities of predictions; panels are halved where series miss more than is allowed.
+        """Return densities of predictions, with panels halved until the truncation errors are as allowed.
 
-        ``allowed`` has pairs of a rate and the largest norm of an embedding by the kernel
+        ``allowed`` holds pairs of a rate and the largest norm of the error's embedding by the kernel
         ``exp(-(rate (y - z))^2 / 2)``.
         """
         levels = np.array(_LEVELS)
@@ -125,11 +126,11 @@ class PanelDensities:
         )
 
     def norms(self, rate: float) -> Array:
-        """Return norms (n, p) of the embeddings of what the series miss, estimated.
+        """Return estimated norms (n, p) of the embeddings of the truncation errors.
 
-        By the kernel ``k(y, z) = exp(-(rate (y - z))^2 / 2)``: at most the mass, or ``(2 pi)^(1/4)
-        rate^(-1/2)`` times the norm in L2 (Young's inequality). The masses of panels are right, so that a
-        short panel misses as much less as the kernel varies over it.
+        For the kernel ``k(y, z) = exp(-(rate (y - z))^2 / 2)`` the norm is at most the mass, and at most
+        ``(2 pi)^(1/4) rate^(-1/2)`` times the L2 norm (Young's inequality). The masses of panels are exact,
+        so the error of a short panel shrinks with the variation of the kernel over it.
         """
         length = self.high - self.low
         least = np.minimum(np.sqrt(length), (2 * np.pi) ** 0.25 * rate**-0.5)
@@ -140,7 +141,7 @@ class PanelDensities:
 def _on_panels(
     prediction: Predictive, low: Array, high: Array, mass: Array, cuts: NDArray[np.intp]
 ) -> PanelDensities:
-    """Return densities on panels cut into parts, scaled to the mass of each panel."""
+    """Return densities on panels that are cut into parts, scaled to the mass of each panel."""
     blocks = row_blocks(len(prediction), _NODES // (int(cuts.sum()) * _TERMS))
     if len(blocks) == 1:
         return _block_on_panels(prediction, low, high, mass, cuts)
@@ -174,8 +175,8 @@ def _block_on_panels(
     weights = density * _SHARES * half[:, :, None]
     sums = np.add.reduceat(weights.sum(axis=2), first, axis=1)
     scale = (mass / np.where(sums > 0, sums, 1.0))[:, owner, None]
-    # No double between the ends of a panel, or a density that underflows at every node: the mass is spread
-    # evenly, and is off by at most the panel's length.
+    # If no double lies between the ends of a panel, or the density underflows at every node, the mass is
+    # spread evenly, with an error of position of at most the panel's length.
     lost = np.where(sums > 0, 0.0, mass)[:, owner]
     even = (lost / cuts[owner] / 2)[:, :, None] * _SHARES
     series = (density * scale) @ TO_SERIES.T

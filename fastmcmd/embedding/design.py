@@ -1,13 +1,13 @@
-"""The design of a sample: its distinct inputs, and how much each weighs.
+"""The design of a sample: its distinct inputs and their weights.
 
-Rows with the same input collapse to one with the sum of their weights (counts, or importance
+Rows with equal inputs collapse to one row, with the sum of their weights (counts, or importance
 weights) and the mean of their output features. With ``w_g`` the weight of a distinct input and
 ``N = sum w``, the regularised system of the sample becomes::
 
     (K_X + N lam diag(1/w)) B = mean P
 
-which has the solution of the uncollapsed system, summed over equal inputs. Repeated inputs,
-several draws per input, bootstrap replicates and covariate-shift weights are all this.
+Its solution is that of the uncollapsed system, summed over equal inputs. This covers repeated inputs,
+several draws per input, bootstrap replicates and covariate-shift weights.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fastmcmd.rows import Rows
 
 __all__ = ["Design", "distinct_rows", "match_rows"]
 
-_HASH_BLOCK = 1 << 20  # elements hashed together
+_HASH_BLOCK = 1 << 20  # elements that are hashed at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +32,15 @@ class Design:
     Attributes
     ----------
     x : ndarray (n, d)
-        Distinct inputs; the caller's own array where no row repeats, or is on disk.
+        Distinct inputs; the caller's own array if no row repeats or the inputs are on disk.
     weight : ndarray (n,)
         Sum of the weights of the rows at each distinct input, all positive.
     rows : ndarray (N,) of int or None
-        The caller's rows that take part (positive weight); None means all.
+        The caller's rows with positive weight; None means all.
     group : ndarray (N,) of int or None
-        Position in ``x`` of each row that takes part; None means row i is input i.
+        Position in ``x`` of each of these rows; None means row i is input i.
     row_weight : ndarray (N,) or None
-        Weight of each row that takes part; None means all equal to one.
+        Weight of each of these rows; None means weights of one.
     """
 
     x: HostArray | Rows
@@ -51,9 +51,9 @@ class Design:
 
     @staticmethod
     def of(x: HostArray | Rows, weights: NDArray[np.float64] | None) -> Design:
-        """Collapse equal rows of ``x`` (n, d); rows of zero weight take no part.
+        """Return the design of ``x`` (n, d), with equal rows collapsed and rows of zero weight left out.
 
-        Rows on disk stay there, and are not collapsed: that saves work, and changes no value.
+        Rows on disk stay there and are not collapsed: collapsing saves work but changes no value.
         """
         rows = None
         if weights is not None and not weights.all():
@@ -106,13 +106,13 @@ def _same(x: HostArray | Rows, z: HostArray | Rows) -> bool:
 
 
 def _bits(x: HostArray) -> NDArray[np.uint64]:
-    """Return the bit patterns of the rows, with -0.0 made 0.0, as unsigned integers."""
+    """Return the bit patterns of the rows as unsigned integers, with -0.0 replaced by 0.0."""
     clean = np.ascontiguousarray(x) + x.dtype.type(0)
     return clean.view(np.uint32 if x.dtype == np.float32 else np.uint64).astype(np.uint64)
 
 
 def _row_hash(x: HostArray) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each row; equal rows have equal hashes (integer arithmetic)."""
+    """Return a 64-bit hash of each row by integer arithmetic; equal rows have equal hashes."""
     factors = (
         np.random.default_rng(20240512).integers(1, 2**63, x.shape[1], dtype=np.uint64) * 2 + 1
     )
@@ -128,18 +128,18 @@ def _row_hash(x: HostArray) -> NDArray[np.uint64]:
 
 
 def distinct_rows(x: HostArray) -> tuple[NDArray[np.intp], NDArray[np.intp] | None]:
-    """Find the distinct rows of ``x``.
+    """Return the distinct rows of ``x``.
 
     Returns
     -------
     first : ndarray (n,) of int
-        Rows of ``x`` that hold each distinct row first, ascending.
+        Index in ``x`` of the first occurrence of each distinct row, ascending.
     group : ndarray (N,) of int or None
-        Which distinct row each row is; None when all rows differ.
+        Position of each row among the distinct rows; None if all rows differ.
     """
     n, d = x.shape
     few = min(d, 4)
-    # Real data mostly differ within a few columns already.
+    # Rows of real data mostly differ within a few columns.
     if few < d and len(np.unique(_row_hash(x[:, :few]))) == n:
         return np.arange(n), None
     keys = _bits(x)[:, 0] if d == 1 else _row_hash(x)
@@ -168,7 +168,7 @@ def _distinct_rows_sorted(x: HostArray) -> tuple[NDArray[np.intp], NDArray[np.in
 
 
 def match_rows(x: HostArray | Rows, z: HostArray | Rows) -> NDArray[np.intp] | None:
-    """Return for each row of ``z`` the row of ``x`` that equals it, or None if any has none."""
+    """Return for each row of ``z`` the index of an equal row of ``x``, or None if any has no match."""
     if x is z:
         return np.arange(len(x))
     if isinstance(x, Rows) or isinstance(z, Rows):

@@ -1,4 +1,4 @@
-"""Expected output features under predictions, with what they miss and how exact they are, row by row."""
+"""Expected output features of predictions, with their residuals and errors for each row."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from fastmcmd.predictive.expectation import closed_form, closed_form_rows
 __all__ = ["Expectation", "Expected"]
 
 
-_PROBES = 64  # draws a row that stand for vector predictions without nodes
+_PROBES = 64  # draws of each row of vector predictions without nodes
 _PMF_ERROR = 1e-11  # relative error of SciPy's probabilities: sums of log-gamma values
-_GOAL = 1e-9  # error of an embedding that quadrature aims at, relative to the largest feature
+_GOAL = 1e-9  # target error of an embedding by quadrature, relative to the largest feature
 _COVERED = 0.01  # importance, relative to the largest, of outputs that features certainly cover
-_LOOKED_AT = 20000  # outputs at which coefficients of interpolation are measured
+_LOOKED_AT = 20000  # outputs at which interpolation coefficients are measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +35,11 @@ class Expected:
     mean : ndarray (n, r)
         ``E p(Y_i)``.
     residual : ndarray (n,)
-        Norm of what the features of row i miss, bounded or estimated.
+        Norm of the part of row i that the features do not represent; a bound or an estimate.
     error : ndarray (n,)
-        Error of ``mean``, bounded or estimated.
+        Error of ``mean``; a bound or an estimate.
     floor : float
-        What rounding alone adds to ``residual``: more pivots do not lower it.
+        Part of ``residual`` that is rounding alone: more pivots do not lower it.
     """
 
     mean: Array
@@ -49,18 +49,19 @@ class Expected:
 
 
 class Expectation:
-    """``E p(Y_i)`` for predictions, row by row or all at once.
+    """``E p(Y_i)`` of predictions, for blocks of rows or for all at once.
 
-    Where ``E k(z, Y_i)`` and ``E k(Y_i, Y_i')`` of independent outputs have closed forms, the features
-    miss ``|m_i|^2 - |p_i|^2 = E k(Y_i, Y_i') - |p_i|^2`` of the squared norm of the embedding m_i, exactly
-    in every row, up to rounding. Otherwise ``E sqrt(e(Y_i))`` bounds what they miss, e the residual of an
-    output.
+    If ``E k(z, Y_i)`` and ``E k(Y_i, Y_i')`` of independent outputs have closed forms, the features miss
+    ``|m_i|^2 - |p_i|^2 = E k(Y_i, Y_i') - |p_i|^2`` of the squared norm of the embedding m_i, exactly in
+    every row, up to rounding. Otherwise ``E sqrt(e(Y_i))`` bounds the residual, where e is the residual of
+    an output.
 
-    Sums over nodes add features themselves. A closed form of ``E k(z, Y)`` at the r pivots z, exact to
-    eta, becomes ``L^-1 (kappa + dkappa)``. In the squared norm of a combination ``sum a_i (p(y_i) -
-    p_i)`` that costs ``2 sum |a_i| eta ||L^-T v||_1 + (sum |a_i|)^2 r eta^2 ||L^-1||^2``, and ``L^-T v``
-    are the coefficients of interpolation at the pivots: of moderate size (their largest 1-norm is
-    measured over the outputs), although ``||L^-1||`` is 1e7.
+    Sums over nodes use the features themselves. A closed form of ``E k(z, Y)`` at the r pivots z, with
+    error eta, gives features ``L^-1 (kappa + dkappa)``. In the squared norm of a combination
+    ``sum a_i (p(y_i) - p_i)`` the error is at most
+    ``2 sum |a_i| eta ||L^-T v||_1 + (sum |a_i|)^2 r eta^2 ||L^-1||^2``. Here ``L^-T v`` are interpolation
+    coefficients at the pivots: they are moderate (their largest 1-norm is measured over the outputs),
+    although ``||L^-1||`` is 1e7.
 
     Parameters
     ----------
@@ -69,19 +70,19 @@ class Expectation:
     prediction : Predictive
         All n predictions.
     points : ndarray (u, k), optional
-        Drawn outputs of the other sample, at which coefficients of interpolation are measured. Default:
-        those that `candidates` chooses from the predictions.
+        Drawn outputs of the other sample, at which interpolation coefficients are measured. Default:
+        outputs that `candidates` chooses from the predictions.
     goal : float, optional
-        Error of an embedding that quadrature aims at.
+        Target error of an embedding by quadrature.
     share : float
-        Share of the work that quadrature may take: that of these predictions among all.
+        Share of the quadrature work for these predictions, if they are a part of all.
 
     Attributes
     ----------
     noise : float
-        What rounding of closed forms adds to ``missed^2`` of both sides.
+        Rounding that closed forms add to ``residual^2`` of both sides.
     rigorous : bool
-        False where ``residual`` or ``error`` is an estimate: densities integrated numerically.
+        False if ``residual`` or ``error`` is an estimate: densities integrated numerically.
     """
 
     def __init__(
@@ -133,14 +134,14 @@ class Expectation:
             return Expected(*means, floor)
         mean = np.empty((len(prediction), features.rank))
         residual = np.empty(len(prediction))
-        # Rows that share their support need its features once: many rows at a time.
+        # Rows with a common support need its features once, so many rows are processed at a time.
         for some, part in chunks(prediction, prediction.node_count):
             self._sum(part, mean[some], residual[some])
         error = np.full(len(mean), _PMF_ERROR * float(np.sqrt(self._largest)))
         return Expected(mean, residual, error, floor)
 
     def _sum(self, part: Predictive, mean: Array, residual: Array) -> None:
-        """Write ``mean`` (m, r) and ``residual`` (m,) of predictions with finitely many outcomes."""
+        """Fill ``mean`` (m, r) and ``residual`` (m,) for predictions with finitely many outcomes."""
         features = self._features
         shared = part.support()
         if shared is not None:
@@ -155,14 +156,14 @@ class Expectation:
                 mean[:], residual[:] = sums_over_nodes(features, *part.nodes())
 
     def errors(self, prediction: Predictive) -> Array:
-        """Return the error (n,) of each row's ``mean``: nothing is computed for closed forms."""
+        """Return the error (n,) of each row's ``mean``; closed forms need no computation."""
         if self._closed or self._exact:
             size = 0.0 if self._closed else _PMF_ERROR * float(np.sqrt(self._largest))
             return np.full(len(prediction), size)
         return self.coverage(prediction)[1]
 
     def coverage(self, prediction: Predictive) -> tuple[Array, Array, float]:
-        """Return ``residual``, ``error`` and ``floor`` of predictions, with no array of size n x r."""
+        """Return ``residual``, ``error`` and ``floor`` of predictions without an array of size n x r."""
         residual, error = np.empty(len(prediction)), np.empty(len(prediction))
         floor = 0.0
         for rows, part in chunks(prediction, self._features.rank):
@@ -171,7 +172,7 @@ class Expectation:
         return residual, error, floor
 
     def _residual(self, prediction: Predictive, mean: Array) -> Array:
-        """Return what the features miss of embeddings whose expectations have closed forms."""
+        """Return the residuals of embeddings whose expectations have closed forms."""
         features = self._features
         norms = closed_form_rows(prediction, features.kernel, prediction)
         if norms is not None:
@@ -191,7 +192,7 @@ class Expectation:
 
 
 def _residual_of_draws(features: KernelFeatures, prediction: Predictive) -> Array:
-    """Estimate what the features miss of vector outputs: E sqrt(e) <= sqrt(E e), from draws."""
+    """Return estimates of the residuals of vector outputs from draws: E sqrt(e) <= sqrt(E e)."""
     drawn = prediction.sample(_PROBES, generator(1, Purpose.PROBE))
     flat = drawn.reshape(-1, prediction.columns)
     e = features.residuals(flat, features.transform(flat)).reshape(len(prediction), _PROBES)

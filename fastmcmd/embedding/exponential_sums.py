@@ -1,9 +1,9 @@
 """Quadratic forms of output kernels that are sums of exponentials, in linear time.
 
-On numbers, ``exp(-gamma |y - z|)`` times a polynomial in ``|y - z|`` is a state-space kernel: sums over
-all outputs to the left of y follow from those to the left of its neighbour. `Laplacian` and `Matern` have
-this form, and so do their sums and products with each other, with `Constant` and with `Delta`. For sorted
-outputs, ``c' K c`` takes O(u) operations per column instead of O(u^2).
+For numbers, ``exp(-gamma |y - z|)`` times a polynomial in ``|y - z|`` is a state-space kernel: the sums
+over all outputs to the left of y follow from the sums to the left of its neighbour. `Laplacian` and
+`Matern` have this form, and so do their sums and products with each other, with `Constant` and with
+`Delta`. For sorted outputs, ``c' K c`` takes O(u) operations per column instead of O(u^2).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ExponentialSum:
     terms : tuple of (float, tuple of float)
         The rate of each term and the coefficients of its polynomial, the constant first.
     delta : float
-        What is added where outputs are equal.
+        Value that is added at equal outputs.
     """
 
     terms: tuple[tuple[float, tuple[float, ...]], ...]
@@ -41,7 +41,7 @@ class ExponentialSum:
 
     @staticmethod
     def of(kernel: Kernel, columns: int) -> ExponentialSum | None:
-        """Return a resolved kernel of outputs (u, columns) in this form; None where it has another."""
+        """Return a resolved kernel of outputs (u, columns) in this form, or None if it has another form."""
         parts = _parts(kernel, columns)
         if parts is None or len(parts.terms) > _MOST_TERMS:
             return None
@@ -50,7 +50,7 @@ class ExponentialSum:
 
     @property
     def at_zero(self) -> float:
-        """The smooth part where outputs are equal."""
+        """The smooth part at equal outputs."""
         return math.fsum(coefficients[0] for _, coefficients in self.terms)
 
     def quadratic_forms(self, y: Array, c: Array) -> Array:
@@ -75,8 +75,8 @@ class ExponentialSum:
     def rounding(count: int) -> float:
         """Return the error of `quadratic_forms` in units of rounding of ``max k (sum |c|)^2``.
 
-        Sums go over 256 outputs, then over such blocks, of which each step to the next has eight roundings;
-        the rest is for exponentials and polynomials.
+        Sums run over blocks of 256 outputs, and then over the blocks; each step between blocks has eight
+        roundings. The rest of the bound is for exponentials and polynomials.
         """
         return 1024.0 + count / 16
 
@@ -106,12 +106,12 @@ def _parts(kernel: Kernel, columns: int) -> ExponentialSum | None:
 def _product(
     one: tuple[float, tuple[float, ...]], other: tuple[float, tuple[float, ...]]
 ) -> tuple[float, tuple[float, ...]]:
-    """Return the product of two terms: rates add up, polynomials are multiplied."""
+    """Return the product of two terms: rates add up, and polynomials are multiplied."""
     rate = one[0] + other[0]
     product = [0.0] * (len(one[1]) + len(other[1]) - 1)
     for i, a in enumerate(one[1]):
         for j, b in enumerate(other[1]):
-            # In powers of distances in units of the common rate.
+            # In powers of the distance times the common rate.
             product[i + j] += (
                 a * b * ((one[0] / rate) ** i * (other[0] / rate) ** j if rate else 1.0)
             )
@@ -119,9 +119,9 @@ def _product(
 
 
 def split_delta(kernel: Kernel) -> tuple[Kernel | None, bool]:
-    """Return a kernel without its `Delta` parts, None where nothing is left, and whether it had any.
+    """Return a kernel without its `Delta` parts (None if nothing is left), and whether it had any.
 
-    That is the kernel of different outputs; of equal ones the kernel itself has more.
+    The result is the kernel at different outputs; at equal outputs the kernel itself is larger.
     """
     match kernel:
         case Delta():

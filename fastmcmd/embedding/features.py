@@ -1,9 +1,9 @@
 """Low-rank features of the output kernel by pivoted Cholesky.
 
-``k_Y(y, y') = p(y).p(y')`` with ``p(y)`` in R^r, exact at the r pivots and elsewhere up to the
-residual ``e(y) = k(y, y) - |p(y)|^2 >= 0``, which is measured at every output that takes part.
-For coefficients c the truncated form misses at most ``(sum |c_i| sqrt(e_i))^2`` of
-``|sum c_i phi(y_i)|^2`` (triangle inequality in the kernel's space), and never adds.
+``k_Y(y, y') = p(y).p(y')`` with ``p(y)`` in R^r. The features are exact at the r pivots and elsewhere up to
+the residual ``e(y) = k(y, y) - |p(y)|^2 >= 0``, which is measured at every output of the sample. For
+coefficients c, truncation reduces ``|sum c_i phi(y_i)|^2`` by at most ``(sum |c_i| sqrt(e_i))^2`` (triangle
+inequality in the kernel's space), and never increases it.
 
 An RBF kernel on scalar outputs needs 20 to 35 pivots for float64 rounding.
 """
@@ -22,8 +22,8 @@ from fastmcmd.kernels.base import UNIT
 
 __all__ = ["output_features", "pooled", "pooled_with_importance"]
 
-_LOOKS = (64, 128, 256, 512, 1024)  # ranks at which the fall of the residual is looked at
-_CANDIDATES = 2000  # outputs among which pivots are first looked for
+_LOOKS = (64, 128, 256, 512, 1024)  # ranks at which the decay of the residual is checked
+_CANDIDATES = 2000  # outputs that are the first candidates for pivots
 
 
 def output_features(
@@ -34,28 +34,28 @@ def output_features(
     max_rank: int,
     importance: NDArray[np.float64] | None = None,
 ) -> tuple[KernelFeatures, NDArray[np.float64], NDArray[np.float64]] | None:
-    """Factor the output kernel over the distinct outputs ``y``.
+    """Return features of the output kernel over the distinct outputs ``y``.
 
     Parameters
     ----------
     kernel : Kernel
         Resolved output kernel.
     backend : Backend
-        What computes kernel values.
+        Backend that computes kernel values.
     y : ndarray (u, k)
         All distinct outputs.
     eps : float
-        Largest residual wanted, relative to the largest k(y, y).
+        Target for the largest residual, relative to the largest k(y, y).
     max_rank : int
-        Give up beyond this rank.
+        Rank beyond which the search stops.
     importance : ndarray (u,), optional
-        Largest weight with which each output takes part, at most 1: what is missed of it counts that
-        much less, so rare outcomes need fewer pivots.
+        Largest weight of each output, at most 1. Its residual counts that much less, so rare outcomes need
+        fewer pivots.
 
     Returns
     -------
     (KernelFeatures, ndarray (u, r), ndarray (u,)) or None
-        The map, the features of ``y`` and what they miss; None when the rank would exceed ``max_rank``.
+        The map, the features of ``y`` and their residuals; None if the rank would exceed ``max_rank``.
     """
     diagonal = kernel.diagonal(y)
     largest = float(diagonal.max())
@@ -66,8 +66,8 @@ def output_features(
     direct = backend.direct_distances(y.shape[1], kernel)
     entry = kernel.rounding(UNIT, y.shape[1], norm2, direct, largest) / largest
     worth = np.ones(len(y)) if importance is None else importance**2
-    # Pivots are looked for among a sample in order of the first coordinate; outputs that it
-    # leaves uncovered join it until all residuals are small.
+    # A sample in order of the first coordinate supplies the pivots. Outputs that it leaves uncovered join
+    # it until all residuals are small.
     order = np.argsort(y[:, 0], kind="stable")
     count = min(len(y), max(_CANDIDATES, 2 * max_rank))
     chosen = order[np.unique(np.linspace(0, len(y) - 1, count).astype(np.intp))]
@@ -79,13 +79,13 @@ def output_features(
             return None
         pivots, factor = factorization
         if not len(pivots):
-            # The largest outputs dwarf all that have weight: nodes far out in a tail.
+            # The largest outputs dwarf all that have weight: they are nodes far out in a tail.
             raise NumericalError(TOO_HEAVY)
         features = KernelFeatures(kernel, y[chosen][pivots], factor, backend, entry=entry)
         p = features.transform(y)
         residual_diagonal = features.residuals(y, p)
         residuals = worth * residual_diagonal
-        # What `residuals` adds for rounding cannot be removed by more pivots.
+        # More pivots cannot remove the rounding bound that `residuals` adds.
         if residuals.max() <= limit + features.noise * largest or len(chosen) == len(y):
             break
         more = np.argsort(residuals)[-min(len(y), 500) :]
@@ -101,15 +101,15 @@ def _pivoted_cholesky(
     limit: float,
     max_rank: int,
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
-    """Return pivots and the factor of their matrix, or None when max_rank does not reach limit."""
+    """Return pivots and the factor of their matrix, or None if max_rank is too small for ``limit``."""
     rest = diagonal.astype(np.float64).copy()
     columns = np.empty((min(max_rank, len(y)), len(y)))
     pivots: list[int] = []
     looks: list[tuple[int, float]] = []
     while True:
         pivot = int((worth * rest).argmax())
-        # Below a few units of rounding the residual is noise and its pivots would be, too.
-        # One pivot there is always: outputs far in a tail may make the limit larger than all others.
+        # A residual below a few units of rounding is noise, and so would its pivot be. There is always one
+        # pivot: outputs far in a tail may make the limit larger than all other residuals.
         small = bool(pivots) and worth[pivot] * rest[pivot] <= limit
         if small or rest[pivot] <= 4 * UNIT * diagonal[pivot]:
             break
@@ -134,10 +134,10 @@ def _pivoted_cholesky(
 def _cannot_converge(
     looks: list[tuple[int, float]], rank: int, rest: float, limit: float, most: int
 ) -> bool:
-    """Tell whether the residual falls too slowly to reach the limit within the most pivots.
+    """Tell whether the residual falls too slowly to reach the limit with the most pivots.
 
-    Extrapolates its logarithm in the rank; residuals of low-rank kernels fall at least so fast. The
-    verdict is left open until not even the square root of the limit is in sight.
+    It extrapolates the residual's logarithm linearly in the rank; residuals of low-rank kernels fall at
+    least so fast. The answer is True only if even the square root of the limit is out of reach.
     """
     if not looks:
         return False
@@ -154,7 +154,7 @@ def _finish(
 
 
 def pooled(*parts: HostArray) -> tuple[NDArray[np.float64], list[NDArray[np.intp]]]:
-    """Return the distinct outputs (u, k) of all parts, and where each part's rows are in them."""
+    """Return the distinct outputs (u, k) of all parts, and the positions of each part's rows in them."""
     from fastmcmd.embedding.design import distinct_rows
 
     together = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
@@ -171,7 +171,7 @@ def pooled(*parts: HostArray) -> tuple[NDArray[np.float64], list[NDArray[np.intp
 def pooled_with_importance(
     *parts: tuple[HostArray, NDArray[np.float64]],
 ) -> tuple[NDArray[np.float64], list[NDArray[np.intp]], NDArray[np.float64]]:
-    """Return what `pooled` does of outputs with weights, and the largest weight of each output."""
+    """Return the results of `pooled` for outputs with weights, and the largest weight of each output."""
     distinct, where = pooled(*(values for values, _ in parts))
     importance = np.zeros(len(distinct))
     for index, (_, weight) in zip(where, parts, strict=True):

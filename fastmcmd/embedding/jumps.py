@@ -1,9 +1,10 @@
 """Output kernels that jump at 0: `Cosine` of numbers is the product of their signs.
 
-Quadrature does not see a jump inside a panel, nor does the difference of two rules that share it. What
-depends on signs alone has an expectation in closed form, ``E sign(Y) = 1 - 2 F(0)``. Of the rest, a rule
-with positive weights misses at most the weight of the nodes on either side of the jump (the inequality of
-Chebyshev, Markov and Stieltjes; Szegő, *Orthogonal Polynomials*, section 3.41).
+Quadrature does not detect a jump inside a panel, nor does the difference of two rules that share it. The
+part of a kernel that depends on signs alone has an expectation in closed form, ``E sign(Y) = 1 - 2 F(0)``.
+For the other parts, the error of a rule with positive weights is at most the weight of the nodes on either
+side of the jump (the inequality of Chebyshev, Markov and Stieltjes; Szegő, *Orthogonal Polynomials*,
+section 3.41).
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class SignPart:
     Attributes
     ----------
     direction : ndarray (r,)
-        Features of that part: ``E sign(Y)`` times these is its share of the expected features.
+        Features of that part: ``E sign(Y)`` times these is its contribution to the expected features.
     rest : float
-        Norm of the jump at 0 that the other parts have.
+        Norm of the jump at 0 of the other parts.
     """
 
     direction: Array
@@ -41,7 +42,7 @@ class SignPart:
 
     @staticmethod
     def of(features: KernelFeatures, prediction: Predictive) -> SignPart | None:
-        """Return the part, or None where the kernel does not jump or outputs are no numbers."""
+        """Return the part, or None if the kernel does not jump or outputs are not numbers."""
         kernel = features.kernel
         if prediction.columns != 1 or not kernel.divides_by_norms:
             return None
@@ -55,7 +56,7 @@ class SignPart:
         return SignPart(features.solve(column[:, None])[:, 0], rest)
 
     def correct(self, prediction: Predictive, values: Array, weights: Array, means: Array) -> Array:
-        """Put the closed form into means (n, r), in place; return a bound (n,) on the rest of the jump."""
+        """Correct means (n, r) in place by the closed form; return a bound (n,) for the other jumps."""
         if self.direction.any():
             exact = 1 - 2 * prediction.cdf(np.zeros(len(prediction)))
             signed = np.einsum("nl,nl->n", weights, np.sign(values))
@@ -64,7 +65,7 @@ class SignPart:
 
 
 def jump_error(kernel: Kernel, values: Array, weights: Array) -> Array:
-    """Return a bound (n,) on what a jump of the kernel at 0 adds to the error of nodes (n, l)."""
+    """Return a bound (n,) on the error of nodes (n, l) due to a jump of the kernel at 0."""
     if not kernel.divides_by_norms:
         return np.zeros(len(values))
     return _jump(kernel) * _weight_at_zero(values, weights)
@@ -79,13 +80,13 @@ def _summands(kernel: Kernel) -> Iterator[Kernel]:
 
 
 def _jump(kernel: Kernel) -> float:
-    """Return the distance in the norm of the kernel between numbers just above and just below 0."""
+    """Return the distance, in the norm of the kernel, between numbers just above and just below 0."""
     square = kernel(_NEAR * _BOTH, _NEAR * _BOTH)
     return float(np.sqrt(max(float(square[0, 0] + square[1, 1] - 2 * square[0, 1]), 0.0)))
 
 
 def _weight_at_zero(values: Array, weights: Array) -> Array:
-    """Return the weight (n,) of the nodes next to 0 on both sides; 0 where all are on one side."""
+    """Return the weight (n,) of the nodes next to 0 on both sides; 0 if all are on one side."""
     rows = np.arange(len(values))
     some = weights > 0
     below = np.where(some & (values <= 0), values, -np.inf)

@@ -1,13 +1,13 @@
-"""Features of sums of RBF kernels on the line, for predictions that are wide against the kernel.
+"""Features of sums of RBF kernels on the line, for predictions that are wide relative to the kernel.
 
-``exp(-gamma (y - z)^2)`` is the inner product, in L2, of two bumps ``exp(-2 gamma (t - y)^2)`` around y
-and z, up to a constant. The embedding of a distribution is its density, smoothed by that bump. Features are
-the coefficients of bumps and of smoothed densities in Legendre polynomials on panels of the line: short
-panels where there are outputs, long ones in the tails, where smoothed densities hardly change. Pivots would
-have to cover the tails as closely as the kernel is wide.
+``exp(-gamma (y - z)^2)`` is, up to a constant, the L2 inner product of two bumps
+``exp(-2 gamma (t - y)^2)`` around y and z. The embedding of a distribution is its density smoothed by that
+bump. The features are the coefficients of bumps and of smoothed densities in Legendre polynomials on panels
+of the line: short panels near outputs, long ones in the tails, where smoothed densities vary slowly. Pivots
+would have to cover the tails at the spacing of the kernel's width.
 
-Besides its result (n, r) and the densities of the predictions that choose the panels (200 bytes for each
-panel of a density, of which there are about 30 a prediction), the blocks of a call take at most 30 MB.
+Memory: the result (n, r), the densities of the predictions that choose the panels (200 bytes for each panel
+of a density, about 30 panels for a prediction), and at most 30 MB for the blocks of a call.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SHORT = (
 _REACH = 6.0  # of a bump, in the same unit
 _PLACES, _SHARES = gauss_legendre(_TERMS)
 _DEGREES = np.arange(_TERMS)
-# Values at the nodes to coefficients of orthonormal polynomials on a panel of length 1.
+# Matrix from values at the nodes to coefficients of orthonormal polynomials on a panel of length 1.
 _TO_FEATURES = (
     np.polynomial.legendre.legvander(_PLACES, _TERMS - 1)
     * np.sqrt(2 * _DEGREES + 1)
@@ -47,15 +47,15 @@ _TO_FEATURES = (
 )
 _SOME = 200  # predictions whose smoothed densities choose the panels
 _MOST = 4000  # features
-_MOST_PANELS = 2000  # of a kernel, on most of which nothing matters
-_PANELS = 4  # times the error allowed on a panel, that of all
+_MOST_PANELS = 2000  # of a kernel; most of them have negligible features
+_PANELS = 4  # total error of a prediction, in units of the error allowed on a panel
 _HALVINGS = 200
-_ROUNDS = 4  # in which rows that panels do not resolve join those that choose them
+_ROUNDS = 4  # of adding rows with unresolved densities to those that choose the panels
 _FLOOR = 1e-12
-_LONGER = 8.0  # times a panel of a density: no prediction lies between two of 16 nodes
-_LIGHT = 1e-2  # of the goal: mass of a panel that does not matter
+_LONGER = 8.0  # times a panel of a density: no prediction fits between two of 16 nodes
+_LIGHT = 1e-2  # of the goal: mass of a negligible panel
 _DENSITY = 0.05  # of the goal: error of a panel of a density
-_ROWS = 500  # predictions whose densities are held together
+_ROWS = 500  # predictions whose densities are in memory at once
 _BLOCK = 1 << 19  # features, on all panels, of a block of rows: about six such arrays at a time
 
 
@@ -70,7 +70,7 @@ class LineFeatures:
     panels : list of (ndarray (p,), ndarray (p,))
         Ends of the panels of each RBF kernel, ascending.
     selected : ndarray (r,)
-        Which of the constant and of the coefficients on all panels are features: those that matter.
+        Indices of the features in use, among the constant and the coefficients on all panels.
     """
 
     kernel: Kernel
@@ -84,7 +84,7 @@ class LineFeatures:
         Raises
         ------
         ValueError
-            A kernel of another kind, or panels for another number of RBF kernels.
+            The kernel is of another kind, or the panels are for another number of RBF kernels.
         """
         known = _bumps(kernel)
         if known is None or len(known[1]) != len(panels):
@@ -115,15 +115,15 @@ class LineFeatures:
         return out
 
     def residuals(self, y: HostArray, p: Array) -> Array:
-        """Return ``k(y, y) - |p(y)|^2`` (n,), not below zero, with a bound on rounding added."""
+        """Return ``k(y, y) - |p(y)|^2`` (n,), not below zero, plus a bound on rounding."""
         diagonal = np.asarray(self.kernel.diagonal(y), dtype=np.float64)
         gap = np.maximum(diagonal - np.einsum("ij,ij->i", p, p), 0.0)
         return np.asarray(gap + 64 * UNIT * diagonal)
 
     def expected(self, prediction: Predictive, goal: float) -> tuple[Array, Array]:
-        """Return expected features (n, r), and estimates of what they miss (n,).
+        """Return expected features (n, r), and estimates of their errors (n,).
 
-        Densities are exact to much less than ``goal``.
+        The error of the densities is far below ``goal``.
         """
         constant, parts = _checked(_bumps(self.kernel))
         n = len(prediction)
@@ -147,7 +147,7 @@ class LineFeatures:
     def without(
         self, goal: float, predictions: Sequence[Predictive], outputs: Array
     ) -> LineFeatures:
-        """Return the features less those that hardly occur, in predictions or at outputs (u,)."""
+        """Return the features without those that are negligible in predictions and at outputs (u,)."""
         largest = np.zeros(self.rank)
         for prediction in predictions:
             for rows in self._blocks(len(prediction)):
@@ -166,7 +166,7 @@ class LineFeatures:
 
 
 def _bumps(kernel: Kernel) -> tuple[float, list[tuple[float, float]]] | None:
-    """Return a kernel as a constant and ``sum a exp(-gamma (y - z)^2)``, the pairs (a, gamma), or None."""
+    """Return a kernel ``c + sum a exp(-gamma (y - z)^2)`` as c and the pairs (a, gamma), or None."""
     match kernel:
         case Constant(value=value):
             return value, []
@@ -189,7 +189,7 @@ def _bumps(kernel: Kernel) -> tuple[float, list[tuple[float, float]]] | None:
 
 
 def serves_on_line(kernel: Kernel, prediction: Predictive) -> bool:
-    """Tell whether a kernel is a sum of RBF kernels, and predictions are densities of numbers."""
+    """Tell whether the kernel is a sum of RBF kernels, and the predictions are densities of numbers."""
     known = _bumps(kernel)
     return known is not None and bool(known[1]) and has_panels(prediction)
 
@@ -197,20 +197,20 @@ def serves_on_line(kernel: Kernel, prediction: Predictive) -> bool:
 def line_features(
     kernel: Kernel, outputs: Array, prediction: Predictive, goal: float
 ) -> tuple[LineFeatures, Array, Array] | None:
-    """Return features, those of predictions (n, r), and errors (n,) of these.
+    """Return features, the expected features of predictions (n, r), and their errors (n,).
 
-    None where features are too many, or quantiles of predictions lie beyond float64.
+    Returns None if there are too many features, or quantiles of predictions lie beyond float64.
 
     Parameters
     ----------
     kernel : Kernel
-        Resolved output kernel that `serves_on_line`.
+        Resolved output kernel for which `serves_on_line` is true.
     outputs : ndarray (u,)
         Drawn outputs of the other sample, ascending.
     prediction : Predictive
         All n predictions.
     goal : float
-        Error of an embedding that is aimed at.
+        Target error of an embedding.
     """
     known = common_line_features(kernel, outputs, [prediction], goal)
     if known is None:
@@ -222,7 +222,7 @@ def line_features(
 def common_line_features(
     kernel: Kernel, outputs: Array, predictions: Sequence[Predictive], goal: float
 ) -> tuple[LineFeatures, list[Array], list[Array]] | None:
-    """Return what `line_features` does, on panels that serve several models' predictions."""
+    """Return the results of `line_features` on panels that several models' predictions share."""
     parts = _checked(_bumps(kernel))[1]
     rows = [_spaced_rows(len(one)) for one in predictions]
     scales = [_scales(kernel, one, goal) for one in predictions]
@@ -263,7 +263,7 @@ def _spaced_rows(n: int) -> NDArray[np.intp]:
 
 
 def _mixture(kernel: Kernel, prediction: Predictive, goal: float) -> Mixture:
-    """Return the densities that predictions are mixtures of, as exact as all RBF kernels need them."""
+    """Return the components of the predictions, as exact as all RBF kernels need them."""
     allowed = [
         (float(np.sqrt(2 * gamma)), _DENSITY * goal / float(np.sqrt(weight)))
         for weight, gamma in _checked(_bumps(kernel))[1]
@@ -272,9 +272,9 @@ def _mixture(kernel: Kernel, prediction: Predictive, goal: float) -> Mixture:
 
 
 def _scales(kernel: Kernel, prediction: Predictive, goal: float) -> tuple[Array, Array]:
-    """Return the ends (m,) of panels of all densities, ascending, and the lengths (m,) of these panels.
+    """Return the ends (m,) of the panels of all densities, ascending, and the lengths (m,) of these panels.
 
-    A longer panel of the line might have a whole prediction between two of its nodes.
+    A whole prediction might fit between two nodes of a longer panel of the line.
     """
     ends, lengths = [], []
     for start in range(0, len(prediction), _ROWS):
@@ -298,7 +298,7 @@ def _checked(
 
 
 def _unit(gamma: float) -> float:
-    """Return what makes squared norms of bumps 1."""
+    """Return the factor that normalises bumps to squared norm 1."""
     return float((4 * gamma / np.pi) ** 0.25)
 
 
@@ -321,7 +321,7 @@ def _coefficients(mixture: Mixture, gamma: float, low: Array, high: Array) -> Ar
 
 
 def _too_long(low: Array, high: Array, ends: Array, lengths: Array) -> NDArray[np.bool_]:
-    """Tell which panels, ascending, have ends of much shorter ones inside."""
+    """Tell which panels, in ascending order, contain ends of much shorter panels."""
     first, last = np.searchsorted(ends, low), np.searchsorted(ends, high, side="right")
     longer = np.zeros(len(low), dtype=bool)
     for number, (start, stop) in enumerate(zip(first, last, strict=True)):
@@ -332,7 +332,7 @@ def _too_long(low: Array, high: Array, ends: Array, lengths: Array) -> NDArray[n
 
 
 def _unresolved(features: Array) -> Array:
-    """Return the squared norm (n, p) of the last two terms: a series that converges misses less."""
+    """Return the squared norm (n, p) of the last two terms, a bound on the error of a converging series."""
     return np.asarray(np.square(features[:, :, -2:]).sum(axis=2))
 
 
@@ -347,7 +347,7 @@ def _most_unresolved(mixture: Mixture, gamma: float, low: Array, high: Array) ->
 
 
 def _miss(mixture: Mixture, gamma: float) -> Array:
-    """Return norms (n,) of what the series of densities miss."""
+    """Return the norms (n,) of the truncation errors of the densities' series."""
     rate = float(np.sqrt(2 * gamma))
     total = np.zeros(len(mixture[0][0]))
     for share, d in mixture:
@@ -356,13 +356,13 @@ def _miss(mixture: Mixture, gamma: float) -> Array:
 
 
 def _light(share: Array, densities: PanelDensities, goal: float) -> Array:
-    """Return the mass (n,) that `_scales` leaves out."""
+    """Return the mass (n,) that `_scales` neglects."""
     mass = share[:, None] * densities.weights.sum(axis=2)
     return np.asarray(np.where(mass > _LIGHT * goal, 0.0, mass).sum(axis=1))
 
 
 def _all(outputs: Array, ends: Array, gamma: float) -> tuple[Array, Array]:
-    """Return one panel around outputs and all mass that matters."""
+    """Return one panel around outputs and all relevant mass."""
     reach = _REACH / np.sqrt(2 * gamma)
     low, high = min(outputs[0], ends[0]), max(outputs[-1], ends[-1])
     return np.array([low - reach]), np.array([high + reach])
@@ -379,7 +379,7 @@ def _halved(
 ) -> tuple[Array, Array] | None:
     """Return panels halved until they resolve bumps around outputs and these densities.
 
-    No panel is much longer than those of the densities of any row (`_scales`).
+    No panel is much longer than the panels of any row's densities (`_scales`).
     """
     rate = float(np.sqrt(2 * gamma))
     done: list[tuple[Array, Array]] = []

@@ -1,4 +1,4 @@
-"""Compiled integrals of bumps on the line. Imported where they are used: compiling takes seconds once."""
+"""Compiled integrals of bumps on the line. Import it lazily: the first compilation takes seconds."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fastmcmd._base.compiled import compiled
 
 __all__ = ["REACH", "project", "smooth"]
 
-REACH = 6.0  # of exp(-x^2): 2e-16
-_SHORT = 1.5  # panels up to that length are integrated at their own nodes
+REACH = 6.0  # half-width of a bump: exp(-x^2) is 2e-16 there
+_SHORT = 1.5  # panels up to this length are integrated at their own nodes
 # Gauss-Legendre rules for windows of length 3, 6 and 12, exact to rounding under exp(-x^2).
 _RULES = tuple(np.polynomial.legendre.leggauss(count) for count in (16, 24, 40))
 _Z = np.zeros((3, 40))
@@ -20,9 +20,9 @@ _W = np.zeros((3, 40))
 for _row, (_z, _w) in enumerate(_RULES):
     _Z[_row, : len(_z)], _W[_row, : len(_w)] = _z, _w
 _SIZES = np.array([16, 24, 40])
-_PIECE = 3.0  # of longer panels, with the first rule
-_NODES = 6 * 16  # of a stretch of length 2 REACH in such pieces, with one to spare
-_MANY = 24  # places from which a smoothed series pays
+_PIECE = 3.0  # length of a piece of longer panels, for the first rule
+_NODES = 6 * 16  # of a stretch of length 2 REACH in such pieces, with one piece to spare
+_MANY = 24  # places from which a smoothed series saves work
 _HERMITE_Z, _HERMITE_W = np.polynomial.hermite.hermgauss(8)  # exact for polynomials of degree 15
 
 
@@ -49,7 +49,7 @@ def _rule_of(length: float) -> int:
 def _tabulated(
     series: Array, a: float, b: float, start: float, end: float, rate: float, table: Array
 ) -> int:
-    """Write nodes between start and end and their masses to ``table`` (2, _NODES); return their number."""
+    """Fill ``table`` (2, _NODES) with nodes between start and end and their masses; return their count."""
     middle, half = 0.5 * (a + b), 0.5 * (b - a)
     pieces = max(1, math.ceil((end - start) * rate / _PIECE))
     length, count = (end - start) / pieces, 0
@@ -64,7 +64,7 @@ def _tabulated(
 
 @compiled
 def _add_bumps(table: Array, count: int, rate: float, t: Array, out: Array) -> None:
-    """Add the sums of tabulated masses under bumps around places t to ``out``; nodes and places ascend."""
+    """Add the sums of tabulated masses under bumps around t to ``out``; nodes and t are ascending."""
     first = 0
     for j in range(len(t)):
         total = 0.0
@@ -99,7 +99,7 @@ def _add_inside(
     t: Array,
     out: Array,
 ) -> None:
-    """Add smoothed values at places t further than the reach of a bump from both ends of the panel.
+    """Add smoothed values at places t that are farther from both ends of the panel than a bump reaches.
 
     There a smoothed polynomial is a polynomial of the same degree.
     """
@@ -129,11 +129,11 @@ def smooth(
     t: Array,
     out: Array,
 ) -> None:
-    """Add ``integral f_i(y) exp(-(rate (y - t_j))^2) dy`` to ``out`` (n, q), t ascending.
+    """Add ``integral f_i(y) exp(-(rate (y - t_j))^2) dy`` to ``out`` (n, q), with t ascending.
 
-    f_i is a Legendre series ``series[i, p]`` on the panel from ``low[i, p]`` to ``high[i, p]``; at its
-    nodes, ``places`` in (-1, 1), it has the ``weights[i, p]``. ``to_series`` maps values at the nodes to
-    coefficients.
+    f_i is the Legendre series ``series[i, p]`` on the panel from ``low[i, p]`` to ``high[i, p]``. Its
+    masses at the panel's nodes ``places`` in (-1, 1) are ``weights[i, p]``. ``to_series`` maps values at
+    the nodes to coefficients.
     """
     n, panels, _ = series.shape
     reach = REACH / rate
@@ -168,7 +168,7 @@ def smooth(
 def project(y: Array, low: Array, high: Array, rate: float, out: Array) -> None:
     """Fill ``out`` (n, p, l) with the first Legendre coefficients of ``exp(-(rate (t - y_i))^2)``.
 
-    On panels p from ``low[p]`` to ``high[p]``, ascending and disjoint, of orthonormal polynomials.
+    The polynomials are orthonormal on panels p from ``low[p]`` to ``high[p]``, ascending and disjoint.
     """
     terms = out.shape[2]
     reach = REACH / rate

@@ -1,4 +1,4 @@
-"""Compiled sums over nodes on the line. Imported where they are used: compiling takes seconds once."""
+"""Compiled sums over nodes on the line. Import it lazily: the first compilation takes seconds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fastmcmd._base.compiled import compiled
 
 __all__ = ["add_quadratic_forms", "chebyshev_moments"]
 
-_BLOCK = 256  # outputs whose sums are kept apart, so that rounding grows with their number only
-_LONGEST = 1.0  # of a block, in 1 / rate: no exponential in it is above e
+_BLOCK = 256  # outputs with separate sums, so that rounding grows with the number of blocks only
+_LONGEST = 1.0  # length of a block, in 1 / rate: no exponential in it exceeds e
 
 
 @compiled
@@ -24,11 +24,11 @@ def add_quadratic_forms(
     polynomial: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None:
-    """Add ``c_j' K c_j`` to ``out[j]``: ``k = p(s) exp(-s)`` with ``s = rate |y - z|``, y ascending.
+    """Add ``c_j' K c_j`` to ``out[j]`` for ``k = p(s) exp(-s)`` with ``s = rate |y - z|``, y ascending.
 
     The state at the start b of a block is ``before[m] = sum c_l (rate (b - y_l))^m exp(-rate (b - y_l))``
-    over all outputs before it, and ``inside[m] = sum c_l t_l^m exp(t_l)``, ``t = rate (y - b)``, sums over
-    those in the block.
+    over all earlier outputs. ``inside[m] = sum c_l t_l^m exp(t_l)``, with ``t = rate (y - b)``, sums over
+    the outputs of the block.
     """
     count, columns = c.shape
     degree = len(polynomial)
@@ -92,7 +92,7 @@ def chebyshev_moments(
     weights: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None:
-    """Add ``w_ij T_k(u_ij)`` to ``out[i, place_ij, k]``; nodes with a negative place take no part."""
+    """Add ``w_ij T_k(u_ij)`` to ``out[i, place_ij, k]``; nodes with a negative place are skipped."""
     n, count = place.shape
     terms = out.shape[2]
     for i in range(n):

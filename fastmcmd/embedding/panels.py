@@ -1,9 +1,9 @@
-"""Sums of features over many nodes on the line, through Chebyshev series on panels they share.
+"""Sums of features over many nodes on the line, by Chebyshev series on shared panels.
 
-Features of a smooth kernel are smooth. On a panel of about the kernel's length they are a Chebyshev
-series of few terms, and a sum over nodes needs only the moments of their weights there. That takes a
-few operations a node, where features themselves take ``r^2``. Each panel is checked between its points;
-nodes on panels that fail (kernels with kinks), or that hold few nodes, take the features themselves.
+Features of a smooth kernel are smooth. On a panel of about the kernel's length they are a Chebyshev series
+of few terms, and a sum over nodes needs only the moments of the weights there. That takes a few operations
+for each node, while the features themselves take ``r^2``. Each panel is checked between its points. Nodes
+on panels that fail the check (kernels with kinks), or that hold few nodes, use the features themselves.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Index = NDArray[np.intp]
 
 _TERMS = 22  # of a series: exact to 1e-13 for an RBF kernel on panels of 2 / sqrt(gamma)
 _CHECKS = np.array([-0.983, -0.61, 0.04, 0.57, 0.991])  # places where a series is checked
-# Error of a series, relative to the largest feature, up to which it serves: rounding of features themselves
-# is 1e-9 and more, in directions that count little.
+# Largest acceptable error of a series, relative to the largest feature: rounding of features themselves is
+# 1e-9 and more, in directions that count little.
 _EXACT = 2e-8
-_TRIALS, _TRIED = 3, 16  # lengths of panels, each half the one before, and panels tried
-_CELLS = 8  # of a panel, on each of which the largest residual of three places is taken
-_SERVED = 0.8  # share of panels tried on which series must serve
-_FEW = 4 * _TERMS  # nodes of a panel for which a series does not pay
-_MOST_MOMENTS = 1 << 23  # held together
+_TRIALS, _TRIED = 3, 16  # lengths of panels, each half the previous one, and panels that are tried
+_CELLS = 8  # of a panel; each stores the largest residual of three places
+_SERVED = 0.8  # share of the tried panels on which series must be exact enough
+_FEW = 4 * _TERMS  # nodes of a panel below which a series costs more than it saves
+_MOST_MOMENTS = 1 << 23  # in memory at once
 
 
 class PanelSums:
@@ -37,9 +37,9 @@ class PanelSums:
     Parameters
     ----------
     features : KernelFeatures
-        Of a kernel on numbers.
+        Features of a kernel on numbers.
     length : float
-        Length of panels.
+        Length of the panels.
     """
 
     def __init__(self, features: KernelFeatures, length: float) -> None:
@@ -48,17 +48,17 @@ class PanelSums:
         self._reach = local_reach(features.kernel)
         ends = np.array([-np.inf, np.inf])
         self._pivots = np.sort(np.concatenate([features.pivots[:, 0], ends]))
-        self._known = np.empty(0, dtype=np.int64)  # numbers of panels, ascending
+        self._known = np.empty(0, dtype=np.int64)  # indices of panels, ascending
         self._series = np.empty((0, _TERMS, features.rank))
-        self._off = np.empty(0)  # error of each series where it was checked
-        # Largest norm missed on each cell of a panel; infinite where no series serves.
+        self._off = np.empty(0)  # error of each series at the check points
+        # Largest residual norm on each cell of a panel; infinite if its series is not exact enough.
         self._residual = np.empty((0, _CELLS))
 
     @staticmethod
     def of(features: KernelFeatures, at: Array) -> PanelSums | None:
-        """Return sums on panels where series serve, or None where they do not (kernels with kinks).
+        """Return sums on panels if series are exact enough, or None if they are not (kernels with kinks).
 
-        ``at`` are some nodes (m,), on whose panels that is tried.
+        ``at`` holds some nodes (m,); the series are tried on their panels.
         """
         length = variation_length(features.kernel, float(np.median(at)))
         for _ in range(_TRIALS):
@@ -74,7 +74,7 @@ class PanelSums:
         return None
 
     def sums(self, values: Array, weights: Array) -> tuple[Array, Array, Array]:
-        """Return sums of features (n, r), of what they miss (n,), and bounds on what series add (n,)."""
+        """Return sums of features (n, r) and residuals (n,), and bounds on the error of the series (n,)."""
         n = len(weights)
         mean, residual = np.zeros((n, self._features.rank)), np.zeros(n)
         number = np.floor(values / self._length)
@@ -135,9 +135,9 @@ class PanelSums:
             residual[rows] += (share * most[np.maximum(own, 0), cell]).sum(axis=1)
 
     def _at(self, points: Array) -> Array:
-        """Return the features (m, r) of points (m, 1): zero where no pivot is within reach of the kernel.
+        """Return the features (m, r) of points (m, 1): zero if no pivot is within reach of the kernel.
 
-        Nodes of heavy tails are mostly there, and features take r^2 operations each.
+        Most nodes of heavy tails are out of reach, and features take r^2 operations for each node.
         """
         after = np.clip(np.searchsorted(self._pivots, points[:, 0]), 1, len(self._pivots) - 1)
         gap = np.minimum(
@@ -153,7 +153,7 @@ class PanelSums:
         return p
 
     def _cover(self, numbers: NDArray[np.int64]) -> None:
-        """Make the series of panels that have none yet."""
+        """Compute the series of panels that have none yet."""
         new = np.setdiff1d(numbers, self._known)
         if not len(new):
             return

@@ -1,8 +1,8 @@
-"""Output features that cover both samples: pivots are added where predictions are missed.
+"""Output features that cover both samples: predictions with large residuals add pivots.
 
-Pivots are first chosen among all drawn outputs and some outputs of the predictions. Then what the
-features miss is measured in every row. Rows that miss most, and others at random in proportion to what
-they miss, add outputs of their own, until what is missed no longer matters.
+All drawn outputs and some outputs of the predictions are the first candidates for pivots. Then the residual
+of the features is measured in every row. The rows with the largest residuals, and others drawn with
+probabilities proportional to their residuals, add outputs of their own, until the residual is negligible.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = ["Pool", "Predicted", "rows_to_add"]
 
 
 _ROWS = 200  # rows that add outputs in a round
-_CERTAIN = 0.25  # share of them that are those which are missed most
-_FLOORS = 2.0  # times what rounding alone misses, before a row counts as missed
+_CERTAIN = 0.25  # share of them with the largest residuals; the others are drawn
+_FLOORS = 2.0  # times the residual of rounding alone: above it a row counts as not covered
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Predicted:
     prediction : Predictive
         All n predictions.
     weight : ndarray (n,)
-        ``1 / D_ii`` of each row: how much the square of what is missed counts.
+        ``1 / D_ii`` of each row: the weight of its squared residual.
     """
 
     prediction: Predictive
@@ -46,14 +46,14 @@ class Predicted:
 
 
 class Pool:
-    """Outputs among which pivots are chosen.
+    """Outputs that are candidates for pivots.
 
     Parameters
     ----------
     kernel : Kernel
         Resolved output kernel.
     backend : Backend
-        What computes kernel values.
+        Backend that computes kernel values.
     parts : list of (ndarray (u, k), ndarray (u,))
         Outputs of each sample and their importance.
     """
@@ -72,9 +72,9 @@ class Pool:
     def features(
         self, eps: float, most: int
     ) -> tuple[KernelFeatures, Array, Array, Array, list[NDArray[np.intp]]] | None:
-        """Return features, distinct outputs, their features, what is missed, where each part's rows are.
+        """Return features, distinct outputs with features and residuals, and positions of each part's rows.
 
-        None where the rank would exceed ``most``.
+        Returns None if the rank would exceed ``most``.
         """
         values, where, importance = pooled_with_importance(*self._parts)
         result = output_features(self._kernel, self._backend, values, eps, most, importance)
@@ -92,22 +92,22 @@ def rows_to_add(
     kernel: Kernel,
     seed: int,
 ) -> tuple[Array, Array] | None:
-    """Return outputs of rows that the features miss, and their importance; None where none matter.
+    """Return outputs of rows with large residuals, and their importance; None if residuals are negligible.
 
     Parameters
     ----------
     side : Predicted
         The sample.
     residual : ndarray (n,)
-        What the features miss of each row.
+        Residual norm of the features in each row.
     floor : float
-        What rounding alone makes of that.
+        Part of the residual that is rounding alone.
     allowed : float
-        Norm of what is missed, weighted, that does not matter.
+        Weighted residual norm that is negligible.
     kernel : Kernel
         Output kernel.
     seed : int
-        Of the random choice.
+        Seed of the random choice.
     """
     square = np.where(residual > _FLOORS * floor, residual**2 * side.weight, 0.0)
     total = float(square.sum())

@@ -1,8 +1,8 @@
 """Embeddings of continuous predictions by quadrature, refined row by row, with an error for each row.
 
-The error of a row is estimated by the distance, in the norm of the output kernel, between its embedding
-and that from other nodes: coarser ones, or those before the last refinement. It is measured in every
-row, and it is an estimate: bounds that use it are "sampled".
+The error of a row is estimated by the distance, in the norm of the output kernel, between its embedding and
+that by other nodes: coarser ones, or those before the last refinement. It is measured in every row, but it
+is an estimate: bounds that use it are "sampled".
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ __all__ = ["mean_features_by_nodes", "refined_nodes", "sums_over_nodes"]
 
 Index = NDArray[np.intp]
 
-_ROUNDS = 5  # refinements at most: the length of panels is halved each time
-_FINER = 1.5  # times the nodes of before, for a difference that shows errors
+_ROUNDS = 5  # refinements at most; each halves the length of panels
+_FINER = 1.5  # ratio of new to old nodes for which a difference reveals errors
 _HALVINGS = 16  # of a length that changes no panel
-# A refinement that leaves more of the error than that is the last; but not the first, whose difference from
-# nodes that resolve nothing is as large as theirs from each other.
+# A refinement that leaves a larger share of the error is the last one. The first is an exception: if its
+# nodes resolve nothing, its difference from them is as large as their difference from each other.
 _GAIN = 0.5
-_GAIN_LINEAR = 0.8  # where refinements are cheap: a kink halves the error with twice the nodes
-_NODE_VALUES = 2e9  # feature values computed for refinements, at most
-_MORE_NODES = 2e4  # nodes that refinements add in dense form, at most
-_MORE_NODES_LINEAR = 2e5  # the same where the cost is linear in them
-_UNLIKE = 4.0  # times the median error, from which rows are refined in dense form
-_MANY = 2e7  # feature values of nodes from which series on panels pay
-_VALUES_HELD = 3e7  # feature values held together
+_GAIN_LINEAR = 0.8  # if refinements are cheap: with a kink, twice the nodes halve the error
+_NODE_VALUES = 2e9  # largest number of feature values computed for refinements
+_MORE_NODES = 2e4  # largest number of nodes that refinements add in dense form
+_MORE_NODES_LINEAR = 2e5  # the same if the cost is linear in the nodes
+_UNLIKE = 4.0  # times the median error: rows above it are refined in dense form
+_MANY = 2e7  # feature values of nodes from which series on panels save work
+_VALUES_HELD = 3e7  # feature values in memory at once
 _ROUNDING = 1e-12  # relative error of densities and quantile functions
 _BAND = 128  # sorted nodes whose pairs with their neighbourhood are summed together
-_LEAST_WEIGHT = 1e-17  # lighter nodes are dropped
+_LEAST_WEIGHT = 1e-17  # nodes of less weight are dropped
 
 
 def sums_over_nodes(features: KernelFeatures, values: Array, weights: Array) -> tuple[Array, Array]:
-    """Return the weighted sums (n, r) of features over nodes, and of what they miss (n,)."""
+    """Return the weighted sums (n, r) of features over nodes, and of their residuals (n,)."""
     n, count = weights.shape
     flat = values.reshape(n * count, -1)
     if flat.shape[1] == 1:
         distinct, where = np.unique(flat[:, 0], return_inverse=True)
-        if len(distinct) <= 4 * count:  # counts: the support is shared, one product does it
+        if len(distinct) <= 4 * count:  # counts share their support: one product is enough
             p = features.transform(distinct[:, None])
             residual = np.sqrt(features.residuals(distinct[:, None], p))
             spread = np.zeros((n, len(distinct)))
@@ -67,10 +67,10 @@ def sums_over_nodes(features: KernelFeatures, values: Array, weights: Array) -> 
 def mean_features_by_nodes(
     features: KernelFeatures, prediction: Predictive, goal: float, share: float = 1.0
 ) -> tuple[Array, Array, Array]:
-    """Return expected features (n, r), what they miss (n,), and estimates of their error (n,).
+    """Return expected features (n, r), their residuals (n,), and estimates of their errors (n,).
 
-    Rows whose error exceeds ``goal`` are refined, those with the largest errors first, as far as ``share``
-    of the work that all predictions may take goes.
+    Rows whose error exceeds ``goal`` are refined, largest errors first, within ``share`` of the work for
+    all predictions.
     """
     n, rank = len(prediction), features.rank
     mean, residual, error = np.empty((n, rank)), np.empty(n), np.empty(n)
@@ -90,8 +90,8 @@ def mean_features_by_nodes(
         error[rows] = np.linalg.norm(other - mean[rows], axis=1) + floor + extra + more
         residual[rows] = np.maximum(residual[rows], misses)
     budget = share * _NODE_VALUES / max(1, rank)
-    # What features miss of a row moves a value v by ``missed^2 / (2 v)`` and more, and v is at most twice
-    # the root of the kernel: refinements below that gain nothing.
+    # The residual of a row changes a value v by ``residual^2 / (2 v)`` and more, and v is at most twice the
+    # root of the kernel: smaller errors than that gain nothing.
     largest = float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
     goals = np.maximum(goal, residual**2 / (4 * largest))
     todo = np.flatnonzero(error > goals)
@@ -118,7 +118,7 @@ def mean_features_by_nodes(
 
 
 class _Sums:
-    """Weighted sums of features over nodes: through series on panels where those serve."""
+    """Weighted sums of features over nodes, by series on panels if these are exact enough."""
 
     def __init__(self, features: KernelFeatures, prediction: Predictive) -> None:
         self._features = features
@@ -130,13 +130,13 @@ class _Sums:
             self._panels = PanelSums.of(features, middle.ravel())
 
     def held(self, nodes: int) -> int:
-        """Return how many numbers are held for a row of so many nodes."""
+        """Return how many numbers a row of so many nodes needs in memory."""
         if self._panels is None:
             return nodes * max(1, self._features.rank // 8)
         return 4 * nodes
 
     def __call__(self, values: Array, weights: Array) -> tuple[Array, Array, Array]:
-        """Return sums (n, r), what they miss (n,), and what series add to the error (n,)."""
+        """Return sums (n, r), residuals (n,), and the error that series add (n,)."""
         if self._panels is not None:
             return self._panels.sums(values, weights)
         n, count = weights.shape
@@ -151,15 +151,15 @@ class _Sums:
 
 
 def _counts(nodes: Nodes) -> Index:
-    """Return how many nodes of each row have weight."""
+    """Return the number of nodes with positive weight in each row."""
     return np.count_nonzero(nodes[1], axis=1)
 
 
 def _finer_nodes(prediction: Predictive, length: float, used: Index) -> Nodes | None:
-    """Return nodes from panels of at most ``length``, many more a row than ``used``, or None.
+    """Return nodes on panels of at most ``length``, clearly more in each row than ``used``, or None.
 
-    Where most panels are as before, a difference of sums says nothing of an error in one of them (a jump
-    of the kernel, say): the length is halved.
+    If most panels are unchanged, a difference of sums does not reveal an error in one of them (such as a
+    jump of the kernel). The length is then halved.
     """
     for _ in range(_HALVINGS):
         nodes = prediction.nodes_within(length)
@@ -183,7 +183,7 @@ def _length(kernel: Kernel, prediction: Predictive, rows: Index) -> float:
 def _affordable(
     prediction: Predictive, rows: Index, error: Array, length: float, budget: float
 ) -> tuple[Index, list[Index], float]:
-    """Return the rows that a refinement can afford, in groups of alike width, and what is left."""
+    """Return the rows that the budget allows to refine, in groups of similar width, and the rest of it."""
     if not len(rows) or budget <= 0 or prediction.columns > 1:
         return rows[:0], [], budget
     rows = rows[np.argsort(-error[rows], kind="stable")]
@@ -212,7 +212,7 @@ def refined_nodes(
 ) -> tuple[DrawnOutputs, Array]:
     """Return predictions as weighted outputs, for the dense form, and errors (n,) of their embeddings.
 
-    Nodes where they are not the distribution itself, as they are for counts and draws, whose error is 0.
+    Counts and draws are such outputs themselves, with error 0; other predictions are replaced by nodes.
     """
     values, weights = prediction.nodes()
     n, count = weights.shape
@@ -225,9 +225,9 @@ def refined_nodes(
     if jumps:
         error += jump_error(kernel, values[:, :, 0], weights)
     parts, places = [(values, weights)], [np.arange(n)]
-    owner = np.zeros(n, dtype=np.intp)  # the part that holds the newest nodes of each row
+    owner = np.zeros(n, dtype=np.intp)  # index of the part with the newest nodes of each row
     slot = np.arange(n)
-    # Where the cost of the dense form is quadratic in the nodes, rows unlike the rest only.
+    # If the cost of the dense form is quadratic in the nodes, only rows unlike the others are refined.
     linear = ExponentialSum.of(kernel, prediction.columns) is not None
     least = goal if linear else max(goal, _UNLIKE * float(np.median(error)))
     todo = np.flatnonzero(error > least)
@@ -272,9 +272,9 @@ def _distances(kernel: Kernel, one: tuple[Array, Array], other: tuple[Array, Arr
     weights = np.concatenate([one[1], -other[1]], axis=1)
     exponential = ExponentialSum.of(kernel, values.shape[2])
     if exponential is not None and exponential.delta:
-        exponential = None  # nodes of both may be equal
+        exponential = None  # both may contain equal nodes
     reach = local_reach(kernel) if values.shape[2] == 1 else np.inf
-    known: dict[bytes, float] = {}  # rows are often alike, and a square takes milliseconds
+    known: dict[bytes, float] = {}  # many rows are equal, and each square takes milliseconds
     distances = np.empty(len(values))
     for row, (points, signed) in enumerate(zip(values, weights, strict=True)):
         key = sha256(points.tobytes() + signed.tobytes()).digest()
@@ -292,7 +292,7 @@ def _distances(kernel: Kernel, one: tuple[Array, Array], other: tuple[Array, Arr
 
 
 def _square(kernel: Kernel, points: Array, c: Array, reach: float) -> float:
-    """Return ``c' K c``, leaving out pairs of numbers that are further apart than ``reach``."""
+    """Return ``c' K c`` without the pairs of numbers that are farther apart than ``reach``."""
     if not np.isfinite(reach):
         return float(c @ (kernel(points, points) @ c))
     order = np.argsort(points[:, 0], kind="stable")
@@ -309,7 +309,7 @@ def _square(kernel: Kernel, points: Array, c: Array, reach: float) -> float:
 
 
 def _compact(parts: list[tuple[Array, Array]], places: list[Index], n: int) -> DrawnOutputs:
-    """Return all rows' nodes as one array: rows with fewer repeat their first node with no weight."""
+    """Return all rows' nodes as one array; rows with fewer nodes repeat their first with zero weight."""
     significant = []
     for values, weights in parts:
         keep = weights.max(axis=0, initial=0.0) > _LEAST_WEIGHT

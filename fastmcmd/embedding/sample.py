@@ -1,4 +1,4 @@
-"""One side of the comparison: inputs with outputs, or with predicted distributions."""
+"""A sample, one side of the comparison: inputs with outputs, or with predicted distributions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastmcmd.rows import Rows
 
 __all__ = ["DrawnOutputs", "Outputs", "PredictedOutputs", "Sample"]
 
-_BLOCK = 1 << 20  # feature values held together
+_BLOCK = 1 << 20  # feature values in memory at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class DrawnOutputs:
 
 
 def _means(p: NDArray[np.float64], index: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return the means (n, r) of features ``p`` at ``index`` (n, l), row after row in order."""
+    """Return the means (n, r) of features ``p`` at ``index`` (n, l), summed in the order of the draws."""
     total = p[index[:, 0]]
     for draw in range(1, index.shape[1]):
         total += p[index[:, draw]]
@@ -89,7 +89,7 @@ class Sample:
     Attributes
     ----------
     x : ndarray (N, d) or Rows
-        Inputs, as the caller gave them.
+        Inputs as the caller passed them.
     all_outputs : Outputs
         Outputs of all N rows.
     weights : ndarray (N,) or None
@@ -97,7 +97,7 @@ class Sample:
     lam : float
         Regulariser.
     twin : Sample or None
-        A sample at the same inputs with the same weights: its design is shared.
+        A sample at the same inputs with the same weights; this one shares its design.
     """
 
     x: HostArray | Rows
@@ -111,7 +111,7 @@ class Sample:
 
     @cached_property
     def design(self) -> Design:
-        """Its distinct inputs: rows of positive weight, equal inputs collapsed."""
+        """The design: rows of positive weight, with equal inputs collapsed."""
         if self.twin is not None:
             return self.twin.design
         return Design.of(self.x, self.weights)
@@ -124,15 +124,15 @@ class Sample:
 
     @property
     def shift(self) -> NDArray[np.float64]:
-        """The diagonal of its regularised system."""
+        """The diagonal of the regularised system."""
         return self.design.shift(self.lam)
 
     def same_system(self, other: Sample) -> bool:
-        """Tell whether both have the same regularised system, but for right-hand sides."""
+        """Tell whether both samples have the same regularised system, except for right-hand sides."""
         return self.lam == other.lam and self.design.same_as(other.design)
 
     def same_rows(self, other: Sample) -> bool:
-        """Tell whether both have the same inputs and weights row by row, without collapsing them."""
+        """Tell whether both samples have the same inputs and weights row by row, before collapsing."""
         if other.twin is self or self.twin is other:
             return True
         if len(self) != len(other):

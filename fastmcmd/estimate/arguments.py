@@ -1,4 +1,4 @@
-"""Inputs and kernels as a computation takes them, from what a caller passed."""
+"""Conversion of a caller's inputs and kernels into the form that a computation uses."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = [
     "scaled_inputs",
 ]
 
-_SMALL = 16  # inputs on disk of at most that share of the memory limit are simply loaded
-_LOST = 1e-3  # of a kernel value: a rounding error beyond is no rounding
-_TINY = 1 << 22  # bytes on a device that are copied in no time, so that equal inputs collapse
+_SMALL = 16  # inputs on disk are loaded if they take at most the memory limit divided by this
+_LOST = 1e-3  # of a kernel value: a larger relative error is underflow or overflow, not rounding
+_TINY = 1 << 22  # bytes: device inputs up to this are copied to the host, where duplicates collapse
 
 
 def check_files(out: object, checkpoint: object, **inputs: Any) -> None:
-    """Refuse ``out`` and ``checkpoint`` that are each other, or one of the inputs by name."""
+    """Raise if ``out`` and ``checkpoint`` name the same file, or the file of an input."""
     if out is not None:
         check_apart(out, "out", inputs)
     if checkpoint is not None:
@@ -42,7 +42,7 @@ def check_files(out: object, checkpoint: object, **inputs: Any) -> None:
 def inputs(
     value: object, name: str, options: Options, columns: int | None = None
 ) -> HostArray | Rows:
-    """Return inputs as an (n, d) array, or as rows on disk or on a device that are too large to load."""
+    """Return inputs as an (n, d) array, or as `Rows` if too large to load from disk or a device."""
     rows = open_rows(value, name, columns=columns, stays=options.backend == "cupy")
     if not isinstance(rows, Rows):
         return rows
@@ -53,7 +53,7 @@ def inputs(
 
 
 def common_dtype(*arrays: HostArray | Rows) -> tuple[Any, ...]:
-    """Return the arrays in the widest of their precisions; the same array stays the same.
+    """Return the arrays in the widest of their precisions; an array passed twice gives one object.
 
     Rows on disk stay as they are.
     """
@@ -66,7 +66,7 @@ def common_dtype(*arrays: HostArray | Rows) -> tuple[Any, ...]:
 
 
 def _check_lengths(kernel: Kernel, dim: int, name: str) -> None:
-    """Raise where squares of distances of the order of the kernel's length leave the range of float64."""
+    """Raise if squares of distances near the kernel's length scale leave the range of float64."""
     if not kernel.compiled or not kernel.translation_invariant:
         return
     if kernel.entry_error(UNIT, dim, 0.0, True) > _LOST * kernel.max_value(0.0):
@@ -79,10 +79,10 @@ def _check_lengths(kernel: Kernel, dim: int, name: str) -> None:
 def scaled_inputs(
     kernel: Any, options: Options | None = None, **arrays: HostArray | Rows
 ) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Return the inner kernel of a `Scaled` one, the options, and the inputs with their columns scaled.
+    """Return the inner kernel of a `Scaled` one, the options, and the inputs with scaled columns.
 
-    Landmarks in the options are inputs, too. The same array stays the same, and everything is as given
-    where nothing is scaled.
+    Landmarks in the options are scaled like inputs. An array passed twice gives one object. Without scales,
+    everything is returned unchanged.
     """
     scales, inner = split_scales(kernel) if isinstance(kernel, Kernel) else (None, kernel)
     if scales is None:
@@ -100,14 +100,14 @@ def scaled_inputs(
 def _scaled(kernel: Scaled, array: HostArray | Rows, name: str) -> HostArray | Rows:
     if not isinstance(array, Rows):
         return kernel.rows(array, name)
-    kernel.rows(np.empty((0, array.shape[1])), name)  # as many columns as scales
+    kernel.rows(np.empty((0, array.shape[1])), name)  # checks the number of columns
     return array.scaled(np.array(kernel.scales))
 
 
 def prepared_inputs(kernel: object, **arrays: HostArray | Rows) -> tuple[Any, ...]:
-    """Return inputs as the kernel takes them (`Kernel.prepared`); the same array stays the same.
+    """Return inputs as the kernel needs them (`Kernel.prepared`); an array passed twice gives one object.
 
-    ``arrays`` are called in messages as they are named here. Rows on disk are only looked at.
+    The keywords in ``arrays`` are the names in error messages. Rows on disk are only checked.
     """
     if not isinstance(kernel, Kernel) or not kernel.divides_by_norms:
         return tuple(arrays.values())
@@ -140,7 +140,7 @@ def resolved_kernels(
 ) -> tuple[Kernel, Kernel]:
     """Return both kernels with their parameters resolved on x and y.
 
-    Kernels that are Python functions are examined on rows of both samples.
+    Kernels that are Python functions are tested on rows of both samples.
     """
     resolved = []
     for kernel, data, other, name in (

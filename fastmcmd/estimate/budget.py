@@ -1,4 +1,4 @@
-"""How `memory_limit` is divided: what the work needs besides the matrix, and what is left for it."""
+"""The division of `memory_limit`: bytes for the working arrays, and the rest for the kernel matrix."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from fastmcmd.gram.cost import prepared_bytes
 __all__ = ["TILE_BYTES", "Budget", "low_rank_peak", "pool_bytes"]
 
 TILE_BYTES = 4_000_000  # a thread's tiles and partial products
-_CG_ARRAYS = 10  # (n, r) arrays in float64 that block CG and its certificate hold together
-_VALUES = 1 << 21  # values of a block of kernel values, as in gram/features.py
-_LEAST_BYTES = 8_000_000  # blocks of prepared rows, when neither rows nor tiles are kept
+_CG_ARRAYS = 10  # (n, r) arrays in float64 that block CG and its certificate hold at once
+_VALUES = 1 << 21  # kernel values in a block, as in gram/features.py
+_LEAST_BYTES = 8_000_000  # blocks of prepared rows, if neither rows nor tiles are cached
 _PROPOSED = 128  # landmarks proposed together, as in `LandmarkSearch`
-_TILE = 512  # rows of a tile, at most: the packed triangle is of whole ones
+_TILE = 512  # largest number of rows of a tile: the packed triangle consists of whole tiles
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Bytes of a call beyond its inputs.
+    """The memory of a call beyond its inputs, in bytes.
 
     Attributes
     ----------
     limit : int
         ``memory_limit``.
     working : int
-        What outputs, features, right-hand sides, iterates and thread-local tiles take.
+        Bytes of outputs, features, right-hand sides, iterates and thread-local tiles.
     """
 
     limit: int
@@ -45,38 +45,38 @@ class Budget:
         return Budget(limit, iterates + features + values + threads * TILE_BYTES)
 
     def serves_as(self, other: Budget, n: int, dim: int, least: int = 0) -> bool:
-        """Tell whether as much can be held over n inputs in ``dim`` columns as within another budget.
+        """Tell whether n inputs of ``dim`` columns allow every method here that ``other`` allows.
 
-        That is ``least``, prepared rows, tiles and a factor, in float32 or float64: what decides between
-        ways of different speed, or between one and none.
+        It compares with the needs of ``least``, prepared rows, tiles and a factor, in float32 and float64:
+        these decide between methods of different speed, or between one and none.
         """
         ways = [least]
         for size in (4, 8):
             rows = prepared_bytes(n * dim, size)
             tiles = size * (n + _TILE) ** 2 // 2
-            # Rows; tiles besides; rows twice, or in both precisions: a factor, the exact product.
+            # Rows; rows and tiles; rows twice, or in both precisions: a factor, the exact product.
             ways += [rows, rows + tiles, 2 * rows + tiles, 3 * rows + tiles]
         ours, theirs = self.limit - self.working, other.limit - other.working
         return ours >= _LEAST_BYTES and all(ours >= way or theirs < way for way in ways)
 
     def holds(self) -> bool:
-        """Tell whether streaming, the least of all ways, fits."""
+        """Tell whether streaming, which needs the least memory of all methods, fits."""
         return self.limit - self.working >= _LEAST_BYTES
 
     def available(self, least: int = 0, what: str = "to stream this problem") -> int:
-        """Return what is left for prepared rows, tiles and factors.
+        """Return the bytes that are left for prepared rows, tiles and factors.
 
         Parameters
         ----------
         least : int
-            What the solver asked for needs of it.
+            Bytes that the chosen solver needs.
         what : str
-            For what that is, in the message.
+            The purpose of these bytes, for the message.
 
         Raises
         ------
         MemoryLimitError
-            Less is left, or not even streaming fits.
+            Fewer bytes are left, or not even streaming fits.
         """
         available, least = self.limit - self.working, max(least, _LEAST_BYTES)
         if available < least:
@@ -88,7 +88,7 @@ class Budget:
 
 
 def pool_bytes(outputs: int, rank: int) -> tuple[int, int]:
-    """Return what features of some outputs take: kept during a fit, and in passing before it."""
+    """Return the bytes of features of outputs: during the fit, and while they are computed."""
     return 8 * outputs * rank, 8 * 2 * min(_VALUES, outputs * rank)
 
 
@@ -105,26 +105,26 @@ def low_rank_peak(
     block: int,
     whole: int,
 ) -> int:
-    """Return the bytes that a fit took at its peak.
+    """Return the peak memory of a fit in bytes.
 
-    Measured peaks of resident memory are between 0.6 and 1.1 times that (a factor of two is asserted in
-    ``tests/estimate/test_peak_bytes.py``): the allocator keeps some of what one stage freed, so that
-    output features count beside the stages that follow them.
+    Measured peaks of resident memory are between 0.6 and 1.1 times this value
+    (``tests/estimate/test_peak_bytes.py`` asserts a factor of two). The allocator retains part of the
+    memory that one stage frees, so output features count in addition to the stages that follow them.
 
     Parameters
     ----------
     rows, points, dim : int
-        Rows of the sample, points of evaluation, input columns.
+        Rows of the sample, evaluation points, input columns.
     models, columns, rank : int
         Models fitted together, their right-hand sides, landmarks.
     outputs : int
-        Outputs among which output features were looked for.
+        Outputs from which output features were chosen.
     searched : int
         Candidates for landmarks.
     block : int
         Rows of a block of a pass.
     whole : int
-        What the residuals of all rows took; 0 where they were not formed.
+        Bytes of the residuals of all rows; 0 if they were not computed.
     """
     threads = get_num_threads()
     block, per_model = min(block, rows), columns // max(1, models)

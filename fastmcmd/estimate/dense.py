@@ -1,12 +1,13 @@
 """The dense form, for output kernels without low rank: solve at every evaluation point.
 
 ``MCMD^2(x) = c(x)' K_Y c(x)`` over the pooled distinct outputs, where c(x) spreads the coefficients
-``a(x) = (K_X + D)^-1 k_X(x)`` of nature and ``-a'(x)`` of the model over their outputs. Evaluation
-points pass in blocks, so that memory stays bounded; the factors of the direct solver are kept.
+``a(x) = (K_X + D)^-1 k_X(x)`` of nature and ``-a'(x)`` of the model over their outputs. The evaluation
+points are processed in blocks, so that memory stays bounded; the direct solver's factors stay for all
+blocks.
 
-An error e in the coefficients moves the norm by at most ``sqrt(max k_Y) ||e||_1`` and
+An error e in the coefficients changes the norm by at most ``sqrt(max k_Y) ||e||_1``, and
 ``||e||_1 <= ||D^(-1/2)||_F ||D^(1/2) e|| <= lam^(-1/2) ||D^(-1/2) R||``. Rounding of K_Y and of the sums
-enters the square as ``unit ||c||_1^2``.
+adds ``unit ||c||_1^2`` to the square.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits,
 
 __all__ = ["DenseFit", "distinct_samples", "least_memory", "spread_matrix"]
 
-_SHARE = 3, 4  # of the room is for matrices of the solvers, the rest for a block of points
-_MANY = 1000  # outputs from which linear-time quadratic forms are compiled
-_CG_COLUMNS = 128  # points a block with CG: its small dense problems stay small
+_SHARE = 3, 4  # of the budget is for matrices of the solvers, the rest for a block of points
+_MANY = 1000  # outputs from which linear-time quadratic forms are used
+_CG_COLUMNS = 128  # points in a block with CG: its small dense problems stay small
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +58,13 @@ class DenseProgress:
     Attributes
     ----------
     values, errors : ndarray (done,)
-        At the points that are done.
+        Values and error bounds at the finished points.
     step : int
-        Points of a block.
+        Points in a block.
     iterations, passes, solver, dtype, notes
         As in `DenseFit`.
     kinds : list of str
-        Kinds of the certificates so far.
+        Kinds of certificates so far.
     """
 
     values: Array
@@ -79,31 +80,31 @@ class DenseProgress:
 
 @dataclass(eq=False)
 class DenseFit:
-    """A difference of conditional embeddings, kept as its systems.
+    """A difference of conditional embeddings, stored as its linear systems.
 
     Attributes
     ----------
     backend, x_kernel, y_kernel
-        What computes which matrix.
+        Backend, and the kernels of inputs and outputs.
     samples : tuple of Sample
         Nature and model.
     outputs : ndarray (u, k)
         Pooled distinct outputs.
     spread : tuple of sparse matrices (u, n)
-        How coefficients of distinct inputs are spread over the outputs; the model's is negative.
+        Matrices that spread coefficients of distinct inputs over the outputs; the model's is negative.
     budget : int
         Bytes for matrices.
     options : Options
         Solver, tolerance, precision.
     node_error : float or None
-        ``sum ||D^(-1/2) d||`` over both sides, d the estimated error of each embedding through its nodes;
-        None where no density is integrated numerically. Bounds with it are "sampled".
+        ``sum ||D^(-1/2) d||`` over both sides, where d is the estimated error of each embedding by nodes;
+        None if no density is integrated numerically. Bounds that include it are "sampled".
     deviations : ndarray (u, k) or None
-        Outputs are normal distributions with these standard deviations; None where all are points.
+        Standard deviations of outputs that are normal distributions; None if all outputs are points.
     points : int or None
-        How many points the solver is chosen for; None for as many as nature has rows.
+        Number of evaluation points for which the solver is chosen; None for the number of nature's rows.
     atomless : tuple of bool
-        Whether the outputs of a side stand for densities, which give no single output a probability:
+        Whether the outputs of a side are nodes of densities, which give no single output a probability:
         `Delta` parts of the output kernel are zero for them.
     """
 
@@ -125,12 +126,12 @@ class DenseFit:
     dtype: str = "float64"
     cache: str = "packed"
     notes: list[str] = field(default_factory=list)
-    peak_bytes: int = 0  # of what solvers and blocks of points took
+    peak_bytes: int = 0  # of solvers and blocks of points
     _direct: list[DirectSolver] = field(default_factory=list)
-    _checkpoint: Checkpoint | None = None  # of the evaluation that is under way
+    _checkpoint: Checkpoint | None = None  # of the current evaluation
 
     def details(self) -> dict[str, Any]:
-        """Return what `Info` tells of it, and the bytes held."""
+        """Return the fields of `Info` that this form determines, and the bytes it holds."""
         return {
             "solver": self.solver,
             "form": "dense",
@@ -148,7 +149,7 @@ class DenseFit:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         """Return values (q,), their error bounds (q,) and the kind of the bounds.
 
-        ``keep`` is where those of the blocks that are done are saved, and gone on with; so are factors.
+        ``keep`` is the stage that saves finished blocks and factors, and from which evaluation resumes.
         """
         self._checkpoint = None if keep is None else keep.checkpoint
         try:
@@ -158,7 +159,7 @@ class DenseFit:
             raise
         finally:
             if self._checkpoint is not None:
-                self.close()  # a later evaluation, without the checkpoint, makes them again
+                self.close()  # a later evaluation, without the checkpoint, recomputes the factors
             self._checkpoint = None
 
     def _evaluated(
@@ -173,7 +174,7 @@ class DenseFit:
         entry = self.y_kernel.rounding(UNIT, columns, norm2, direct, largest)
         if self.deviations is not None:
             entry = max(entry, CLOSED_FORM_ERROR * columns * UNIT * largest)
-        # Sums over a tile, over tiles, and over coefficients.
+        # Rounding of the sums over a tile, over tiles, and over coefficients.
         roundings = 512 + len(self.outputs) / 256 + 16
         if self._exponential is not None:
             roundings = self._exponential.rounding(len(self.outputs))
@@ -201,7 +202,7 @@ class DenseFit:
             errors[rows] = error + np.maximum(values[rows] - low, high - values[rows])
             if keep is not None:
                 done = min(len(grid), rows.stop)
-                last = done == len(grid)  # then the factors go
+                last = done == len(grid)  # the factors are freed next
                 state = partial(self._state, step, values[:done], errors[:done], kinds)
                 keep.save(state, force=last)
         if self.node_error is not None:
@@ -212,25 +213,25 @@ class DenseFit:
 
     @property
     def _smooth(self) -> Kernel | None:
-        """The output kernel, without its `Delta` parts where nodes of densities are among the outputs."""
+        """The output kernel; without its `Delta` parts if nodes of densities are among the outputs."""
         return split_delta(self.y_kernel)[0] if any(self.atomless) else self.y_kernel
 
     @property
     def _exponential(self) -> ExponentialSum | None:
-        """The smooth part as a sum of exponentials, where its quadratic forms then take linear time."""
+        """The smooth part as a sum of exponentials, if that gives quadratic forms in linear time."""
         smooth, columns = self._smooth, self.outputs.shape[1]
         if smooth is None or self.deviations is not None or len(self.outputs) < _MANY:
             return None
         return ExponentialSum.of(smooth, columns)
 
     def _equality(self, y: Array) -> Array:
-        """Return by how much the kernel of equal outputs y (g, k) exceeds its smooth part (g,)."""
+        """Return the difference (g,) between the kernel and its smooth part at equal outputs y (g, k)."""
         smooth = self._smooth
         rest = 0.0 if smooth is None else smooth.diagonal(y)
         return np.asarray(self.y_kernel.diagonal(y) - rest)
 
     def _quadratic_forms(self, coefficients: Array, atoms: Array | None) -> Array:
-        """Return ``c' K_Y c`` (q,) of coefficients (u, q) over the outputs, with those of atoms."""
+        """Return ``c' K_Y c`` (q,) for coefficients (u, q) of all outputs, and of atoms alone."""
         if self.deviations is not None:
             return quadratic_forms(self.y_kernel, self._atoms, coefficients)
         smooth, exponential = self._smooth, self._exponential
@@ -256,13 +257,13 @@ class DenseFit:
         )  # fmt: skip
 
     def close(self) -> None:
-        """Give back the factors, those on disk included; they are made again where needed."""
+        """Release all factors, and delete their files; they are recomputed when needed."""
         for direct in self._direct:
             direct.close()
         self._direct.clear()
 
     def _leave(self) -> None:
-        """Give back the factors; files that a checkpoint knows stay for a later run."""
+        """Release all factors; files that a checkpoint lists stay for a later run."""
         for direct in self._direct:
             direct.leave()
         self._direct.clear()
@@ -297,13 +298,13 @@ class DenseFit:
         return int(min(count, fitting, most))
 
     def _bytes_per_point(self) -> int:
-        """Return what a point takes: coefficients, right-hand sides and their residuals."""
+        """Return the bytes for each point: coefficients, right-hand sides and their residuals."""
         n = max(len(sample.design) for sample in self.samples)
         return 8 * (12 * n + 4 * len(self.outputs))
 
     @cached_property
     def _use_direct(self) -> bool:
-        """Whether factors are made, once for all points: where they fit, and cost less than CG."""
+        """Whether to factor once for all points: if the factors fit and cost less than CG."""
         if self.options.solver in ("cg", "cholesky"):
             return self.options.solver == "cholesky"
         points = len(self.samples[0]) if self.points is None else self.points
@@ -326,9 +327,9 @@ class DenseFit:
     def _coefficients(
         self, grid: HostArray | Rows, largest: float, progress: Progress
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, float, str]:
-        """Return c (u, q), a bound on the error it causes in the value, and its kind.
+        """Return c (u, q), its part for atoms, a bound on the resulting error of the value, and its kind.
 
-        Second, what of c belongs to outputs that are atoms; None where all are.
+        The second item holds the coefficients of outputs that are atoms; None if all outputs are atoms.
         """
         samples = distinct_samples(self.samples)
         solved = [
@@ -368,10 +369,10 @@ class DenseFit:
                 self._leave()
                 raise
             except BaseException:
-                self.close()  # the other factor, too
+                self.close()  # also the other side's factor
                 raise
             self.solver, self.dtype = "cholesky", str(direct.operator.dtype)
-            self.cache = min(self.cache, direct.operator.cache)  # "disk" comes first
+            self.cache = min(self.cache, direct.operator.cache)  # "disk" sorts first
             self.passes += direct.operator.passes - before
             matrices = cholesky_bytes(direct.operator) * len(distinct_samples(self.samples))
         else:
@@ -401,7 +402,7 @@ class DenseFit:
 def least_memory(
     samples: tuple[Sample, Sample], backend: Backend, x_kernel: Kernel, options: Options
 ) -> tuple[int, str]:
-    """Return the least room that solver="cholesky" needs in dense form, and for what."""
+    """Return the least bytes that solver="cholesky" needs in dense form, and a phrase for the message."""
     distinct = distinct_samples(samples)
     sample = max(distinct, key=lambda sample: len(sample.design))
     dtype = options.dtype or EXACT
@@ -411,7 +412,7 @@ def least_memory(
 
 
 def distinct_samples(samples: tuple[Sample, Sample]) -> list[Sample]:
-    """Return both samples, or the first where one system serves both."""
+    """Return both samples, or only the first if one system serves both."""
     nature, model = samples
     if nature.same_system(model):
         return [nature]
@@ -428,7 +429,7 @@ def spread_matrix(
     draws = drawn.values.shape[1]
     rows = len(drawn.values)
     group = np.arange(rows) if design.group is None else design.group
-    # Without collapsed rows each row is its input: the weights cancel.
+    # Without collapsed rows each row is its own input: the weights cancel.
     weight = design.weight[group] if design.group is None else _row_weight(design, rows)
     share = sign * np.repeat(weight / design.weight[group], draws) * drawn.share
     return sparse.csr_array((share, (where, np.repeat(group, draws))), shape=(outputs, len(design)))

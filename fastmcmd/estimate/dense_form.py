@@ -1,4 +1,4 @@
-"""The dense form of two samples: their outputs, or the nodes of predictions, and memory for systems."""
+"""Construction of the dense form of two samples: outputs or nodes of predictions, and the memory budget."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["fit_dense"]
 
 
 def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]:
-    """Return the dense form of two samples, and the bytes it takes besides matrices.
+    """Return the dense form of two samples, and the bytes it needs besides matrices.
 
     Raises
     ------
     ValueError
-        Predicted distributions whose nodes have too many pairs.
+        The nodes of predicted distributions have too many pairs.
     MemoryLimitError
-        ``memory_limit`` has no room for it.
+        The form does not fit in ``memory_limit``.
     """
     options, x_kernel, y_kernel = task.options, task.x_kernel, task.y_kernel
     samples = nature, model
@@ -92,9 +92,9 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
 def _by_nodes(
     samples: tuple[Sample, Sample], atomless: tuple[bool, ...], task: Task
 ) -> tuple[list[DrawnOutputs], float | None]:
-    """Return predictions as weighted nodes, and ``sum ||D^(-1/2) d||`` of their errors d.
+    """Return predictions as weighted nodes, and the norm ``sum ||D^(-1/2) d||`` of their errors d.
 
-    Where single outputs have no probability, nodes are those of the kernel without its `Delta` parts.
+    Densities give single outputs no probability; their nodes are for the kernel without its `Delta` parts.
     """
     drawn: list[DrawnOutputs] = []
     total: float | None = None

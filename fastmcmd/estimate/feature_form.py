@@ -1,4 +1,4 @@
-"""The feature form of nature and one or several models: one solve for all that share their inputs."""
+"""Fitting the feature form of nature and one or several models, with one solve for shared inputs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def budget_of(nature: Sample, pairs: list[tuple[Sample, MeanFeatures]], task: Ta
 
 
 def least_for(sides: list[Sample], task: Task) -> tuple[()] | tuple[int, str]:
-    """Return the least room that the solver asked for needs, and for what."""
+    """Return the least bytes that the chosen solver needs, and a phrase for the message; empty if none."""
     if task.options.solver != "cholesky":
         return ()
     x = max((side.design.x for side in sides), key=len)
@@ -64,15 +64,15 @@ def fit_features(
     nature : Sample
         Observed outputs.
     pairs : list of (Sample, MeanFeatures)
-        The models; several where one solve with the difference serves each of them.
+        The models. With several, one solve with the difference serves each of them.
     task : Task
-        What is asked for.
+        Kernels, options and evaluation points.
     budget : Budget
-        Of all systems together.
+        Memory of all systems together.
     progress : Progress
-        Told of each product.
+        Receives a report of each product.
     checkpoint : Checkpoint, optional
-        Where the solver keeps its state.
+        Where the solver saves its state.
     """
     sides = [nature, *(model for model, _ in pairs)]
     lam, available = min(side.lam for side in sides), budget.available(*least_for(sides, task))
@@ -94,7 +94,7 @@ def fit_features(
 def _solves(
     nature: Sample, pairs: list[tuple[Sample, MeanFeatures]]
 ) -> Iterator[tuple[Sample, list[System], float, str]]:
-    """Yield each solve: whose inputs, the systems, their share of the error, and a name."""
+    """Yield the solves: the sample whose inputs they use, systems, share of the error budget, and name."""
     if all(nature.same_system(model) for model, _ in pairs):
         # One solve with the difference of both sides, for all models.
         systems = [
@@ -124,7 +124,7 @@ def _parts(
         if len(pairs) == 1:
             (only,) = result.solutions
             return [[Part(design, only.value, only.image, result)]]
-        # Arrays of its own: a model that is kept does not keep those of the others.
+        # Contiguous copies, so that one model's arrays do not keep those of the others alive.
         alone = [replace(s, image=np.ascontiguousarray(s.image)) for s in result.solutions]
         return [[Part(design, s.value, s.image, _of_one(result, s))] for s in alone]
     if len(results) == 1:
@@ -141,5 +141,5 @@ def _parts(
 
 
 def _of_one(result: Solved, solution: Solution) -> Solved:
-    """Return what was done, as it concerns one of the systems: its certificate alone."""
+    """Return ``result`` reduced to one of its systems, with the certificate of that system alone."""
     return replace(result, solutions=[solution], notes=list(result.notes))

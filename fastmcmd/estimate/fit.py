@@ -1,7 +1,7 @@
-"""From samples to fitted differences of their conditional embeddings: the order of the work.
+"""Fitting: from samples to fitted differences of their conditional embeddings.
 
-The low-rank form first, where it serves; else output features of each model and one solve for as many
-models as there is memory for; the dense form where outputs have no features of low rank.
+The low-rank form comes first, if it is suitable; else output features of each model, with one solve for as
+many models as fit in memory; else the dense form, if outputs have no features of low rank.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class Fit:
     def evaluate(
         self, grid: HostArray | Rows, progress: Progress, checkpoint: Checkpoint | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], Info]:
-        """Return values and error bounds (q,) at ``grid``, and how they were computed.
+        """Return values and error bounds (q,) at ``grid``, and information on the computation.
 
-        ``checkpoint`` keeps what is done in dense form, where evaluation is the work.
+        ``checkpoint`` saves finished blocks in dense form, where evaluation is the main work.
         """
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if isinstance(self.form, DenseFit):
@@ -85,7 +85,7 @@ class Fit:
     def _note_on_outputs(
         self, values: NDArray[np.float64], worst: float, scale: float
     ) -> tuple[str, ...]:
-        """Return a note where most of the error bound comes from the outputs, whatever the solver."""
+        """Return a note if the outputs cause most of the error bound, whatever the solver."""
         if isinstance(self.form, DenseFit):
             quadrature, truncated = scale / 2 * (self.form.node_error or 0.0), 0.0
         else:
@@ -130,38 +130,39 @@ def fit(
     progress: Progress,
     checkpoint: Checkpoint | None = None,
 ) -> list[Fit]:
-    """Fit the differences of the conditional embeddings of nature and of each model.
+    """Return the fitted differences of the conditional embeddings of nature and of each model.
 
-    Each model has its own output features, and its own certificate; models at nature's inputs share solves.
-    Where ``memory_limit`` has no room for all, they go in groups, down to one at a time.
+    Each model has its own output features and certificate; models at nature's inputs share solves. If not
+    all models fit in ``memory_limit``, they are solved in groups, down to one at a time.
 
     Parameters
     ----------
     nature : Sample
         Observed outputs.
     models : list of Sample
-        One; or several, each with nature as its twin, and its regulariser.
+        One model; or several, each with nature as its twin and with nature's regulariser.
     x_kernel, y_kernel : Kernel
         Resolved kernels.
     options : Options
-        How to compute.
+        Options of the computation.
     grid : ndarray (q, d)
         Points where the tolerance must hold.
     progress : Progress
-        Receives each product.
+        Receives a report of each product.
     checkpoint : Checkpoint, optional
         Where the state of CG and of the passes over rows is saved.
 
     Raises
     ------
     NumericalError
+        Intermediate numbers are not finite, or a factorisation failed.
         Numbers that are not finite came up on the way, or a factorisation failed.
     """
     task = Task(x_kernel, y_kernel, options, grid)
     work = _Work(nature, task, progress, checkpoint)
     try:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            # What is not finite in the end is refused by `Result.of`.
+            # `Result.of` raises for final values that are not finite.
             for group, budget in work.groups(models):
                 pairs = list(group.values())
                 forms = fit_features(nature, pairs, task, budget, progress, checkpoint)
@@ -179,12 +180,12 @@ _Group = dict[int, tuple[Sample, MeanFeatures]]
 
 
 class _Work:
-    """Fits of models against one sample of nature: which models are solved for together.
+    """Fits of models against one sample of nature, with the models grouped by shared solves.
 
     Attributes
     ----------
     fits : dict of int to Fit
-        Those that are done, by the numbers of their models.
+        The finished fits by the indices of their models.
     """
 
     def __init__(
@@ -196,7 +197,7 @@ class _Work:
         self.fits: dict[int, Fit] = {}
 
     def groups(self, models: list[Sample]) -> Iterator[tuple[_Group, Budget]]:
-        """Yield groups of models in feature form that one solve serves; fit those in other forms."""
+        """Yield groups of models in feature form that share a solve; fit models in other forms directly."""
         nature, task = self._nature, self._task
         forms = low_rank_forms(nature, models, task, self._progress, self._checkpoint)
         group: _Group = {}
@@ -217,7 +218,7 @@ class _Work:
                 self._add(number, dense, (len(nature.design), len(model.design)), working)
                 continue
             if group and not self._fits(group, model, features):
-                del features  # more than expected: the group is solved first, without it
+                del features  # larger than expected: solve the group first, without them in memory
                 yield from self._ready(group)
                 features = mean_features(nature, model, task)
                 assert features is not None
@@ -233,7 +234,7 @@ class _Work:
 
     @cached_property
     def _least(self) -> int:
-        """Room that the solver asked for needs, over the inputs that nature shares with models."""
+        """Bytes that the chosen solver needs over the inputs that nature shares with models."""
         least = least_for([self._nature], self._task)
         return least[0] if least else 0
 
@@ -243,9 +244,9 @@ class _Work:
         model: Sample,
         features: MeanFeatures | None = None,
     ) -> bool:
-        """Tell whether a model can join a group without a loss for any of them.
+        """Tell whether a model can join a group without a slower method for any of its models.
 
-        Where its features are not known, they are taken to be as many as the most there.
+        Without ``features``, the model is assumed to have as many as the largest in the group.
         """
         if not self._nature.same_system(model):
             return False
@@ -269,7 +270,7 @@ class _Work:
         )
 
     def _ready(self, group: _Group) -> Iterator[tuple[_Group, Budget]]:
-        """Yield a group with its budget and empty it; a model that does not fit goes its own way."""
+        """Yield a group with its budget, and empty it; a model too large alone takes another form."""
         budget = budget_of(self._nature, list(group.values()), self._task)
         if self._task.options.solver != "auto" or len(group) > 1 or budget.holds():
             yield group, budget
@@ -278,14 +279,14 @@ class _Work:
         ((number, (model, _)),) = group.items()
         group.clear()
         try:
-            budget.available()  # raises, with what is needed
+            budget.available()  # raises, and states the bytes needed
         except MemoryLimitError:
             self._last_resort(number, model)
 
     def _last_resort(self, number: int, model: Sample) -> None:
-        """Fit in low-rank form, which takes the least memory; called while a refusal is handled.
+        """Fit a model in low-rank form, which needs the least memory; call it in an ``except`` block.
 
-        Raises the refusal itself where a solver was asked for, or landmarks would not reach ``tol``.
+        It re-raises that exception if the caller chose a solver, or if landmarks would not reach ``tol``.
         """
         low = None
         if self._task.options.solver == "auto":

@@ -1,6 +1,6 @@
 """The low-rank form: the difference of two conditional embeddings at x is ``W' f(x)``.
 
-f are features at p landmarks and W is p x r: nothing of the size of the sample is kept.
+f are features at p landmarks and W is p x r: no array is as large as the sample.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["LowRankFit", "LowRankPart", "Term"]
 
 @dataclass(frozen=True)
 class Term:
-    """One system of a part: its right-hand sides, regulariser, sign in the answer, its model's number."""
+    """One system of a part: the columns of its right-hand sides, regulariser, sign, and model index."""
 
     columns: slice
     lam: float
@@ -40,25 +40,25 @@ class LowRankPart:
     features : KernelFeatures
         Features at the landmarks.
     solutions : list of LowRankSolution
-        One a term.
+        One for each term.
     terms : list of Term
-        What they solve.
+        The systems that they solve.
     dtype : numpy.dtype
         Precision of the features.
     rows, passes : int
-        Rows of the sample, and how often they were read.
+        Rows of the sample, and number of passes over them.
     mean_residual_diagonal : float
-        ``sum w e(x, x) / N``: what the landmarks miss on average.
+        ``sum w e(x, x) / N``: the weighted mean of the residual diagonal.
     notes : list of str
-        What went differently from the first choice.
+        Departures from the first choice of method.
     x : ndarray or Rows or None
-        Inputs of the sample, while they are at hand.
+        Inputs of the sample, if still in memory.
     known : tuple of ndarray (n,) or None
-        What the features miss in each row of ``x``, and the sizes of their coefficients.
+        Residual diagonal of the rows of ``x``, and norms of their interpolation coefficients.
     searched : int
-        Candidates that landmarks were chosen from.
+        Number of candidates from which landmarks were chosen.
     whole : int
-        Bytes that the residuals of all rows took; 0 where they were not formed.
+        Bytes of the residuals of all rows; 0 if they were not computed.
     """
 
     features: KernelFeatures
@@ -82,7 +82,7 @@ class LowRankPart:
         )
 
     def of_model(self, model: int) -> LowRankPart:
-        """Return what belongs to one of several models."""
+        """Return the part of one of several models."""
         own = [index for index, term in enumerate(self.terms) if term.model == model]
         begin = self.terms[own[0]].columns.start
         terms = [
@@ -103,13 +103,13 @@ class LowRankPart:
         known: tuple[Array, Array | None] | None = None,
         rows: slice | None = None,
     ) -> tuple[Array, Array]:
-        """Return the image (b, r) at some points, and bounds on its error (b,).
+        """Return the image (b, r) at points ``x``, and bounds on its error (b,).
 
-        ``known`` is what the features miss there, and the sizes of their coefficients; ``rows`` says
-        which rows of the sample they are.
+        ``known`` holds the residual diagonal there and the norms of the interpolation coefficients.
+        ``rows`` says which rows of the sample the points are.
         """
-        # Points of their own are not rounded to float32: beside an isolated row far from the origin that
-        # moves the kernel by more than any residual of the sample's rows shows.
+        # Points outside the sample are not rounded to float32: near an isolated row far from the origin,
+        # that changes the kernel by more than the residuals of the sample's rows show.
         dtype = self.dtype if rows is not None else EXACT
         image = self.features.combine(x, self.coefficients, dtype)
         if rows is not None:
@@ -138,15 +138,15 @@ class LowRankFit:
     Attributes
     ----------
     features : KernelFeatures
-        Of the output kernel.
+        Features of the output kernel.
     parts : list of LowRankPart
         One for each set of inputs.
     truncation : Truncation
-        What the output features miss.
+        Bounds on the error of the output features.
     block_rows : int
-        Points that are evaluated together.
+        Number of points evaluated together.
     peak_bytes : int
-        What the fit took at its peak, see `low_rank_peak`.
+        Peak memory of the fit, see `low_rank_peak`.
     """
 
     features: KernelFeatures
@@ -162,7 +162,7 @@ class LowRankFit:
         return "sampled" if "sampled" in kinds or not self.truncation.rigorous else "rigorous"
 
     def details(self) -> dict[str, Any]:
-        """Return what `Info` tells of it, and the bytes held."""
+        """Return the fields of `Info` that this form determines, and the bytes it holds."""
         ranks = [part.features.rank for part in self.parts]
         return {
             "solver": "lowrank",
@@ -190,7 +190,7 @@ class LowRankFit:
         return values, errors, self.kind
 
     def _at(self, x: HostArray, rows: slice | None = None) -> tuple[Array, Array, Array]:
-        """Return image, error and scale at points; ``rows`` says which rows of the sample they are."""
+        """Return image, error and scale at points ``x``, which may be the rows ``rows`` of the sample."""
         scale = np.sqrt(np.maximum(self.parts[0].features.diagonal(x), 0.0))
         total, error = np.zeros((len(x), self.features.rank)), np.zeros(len(x))
         for part in self.parts:

@@ -1,4 +1,4 @@
-"""Whether the low-rank form is taken, and within what memory."""
+"""The decision for or against the low-rank form, and its memory budget."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from fastmcmd.solvers import BlockCG, ProblemSize
 __all__ = ["low_rank_forms", "low_rank_setting"]
 
 _MOST_LANDMARKS = 4096
-_COLUMNS = 30  # features of a scalar output, about
-_VECTOR_COLUMNS = 256  # of a vector
-_PATIENT = 40000  # rows from which CG takes long enough for a closer look
+_COLUMNS = 30  # approximate number of features of a scalar output
+_VECTOR_COLUMNS = 256  # of a vector output
+_PATIENT = 40000  # rows from which CG is slow enough to justify a longer search
 _LEAST_LANDMARKS = 32
 _BYTES_PER_PAIR = 200  # of landmarks: sums, factors, candidates
-# From that many operations of CG the low-rank form can pay: 16,000 rows of two columns. Its search alone
-# takes as long as CG of 5,000 to 8,000.
+# The low-rank form can pay from that many operations of CG on: 16,000 rows of two columns. Its search alone
+# takes as long as CG with 5,000 to 8,000 rows.
 _LEAST_ROWS, _LEAST_WORK = 4000, 1.02e11
 _SHARE = 0.4  # of the cost of CG on an easy problem: two passes over the rows may cost as much
-_OF_DEVICE = 50.0  # operations of a device in the time of one of its host, which makes the search
-# What a feature of a further model takes: five columns over 20,000 candidates, and in the sums.
+_OF_DEVICE = 50.0  # operations of a device in the time of one on the host, where the search runs
+# Bytes of a feature of a further model: five columns over 20,000 candidates, and a part of the sums.
 _COLUMN_BYTES = 8 * (5 * 20000 + 4 * _MOST_LANDMARKS)
-_SHARED_PART = 8  # models share a pass where all further ones take at most that part of the room
+_SHARED_PART = 8  # models share a pass if all further ones take at most 1 / 8 of the budget
 
 
 def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) -> int:
-    """Return the landmarks at most that the low-rank form may take; 0 where it is not considered."""
+    """Return the largest number of landmarks for the low-rank form; 0 if the form is not an option."""
     solver, kernel, backend = task.options.solver, task.x_kernel, task.backend.name
     if solver not in ("auto", "lowrank", "nystrom"):
         return 0
@@ -53,10 +53,10 @@ def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) 
     least = _LEAST_WORK * (_OF_DEVICE if task.backend.on_device else 1.0)
     if n < _LEAST_ROWS or BlockCG().estimate(size).total < least:
         return 0
-    # Landmarks must pay even where CG needs few products: a search may fail, and is paid for then, too.
+    # Landmarks must pay even if CG needs few products: the cost of a failed search comes on top.
     easy = BlockCG().estimate(size, products=FEWEST_PRODUCTS)
     affordable = LowRank.affordable(size, _SHARE * easy.total).landmarks
-    if n < _PATIENT:  # small dense problems of the search weigh more
+    if n < _PATIENT:  # the small dense problems of the search weigh more
         affordable //= 3
     return min(n // 4, _MOST_LANDMARKS, affordable)
 
@@ -71,34 +71,34 @@ def low_rank_setting(
     *,
     last_resort: bool = False,
 ) -> Setting | None:
-    """Return what the low-rank form of ``n`` rows must reach, and with what; None where it is not taken.
+    """Return goal and limits of the low-rank form of ``n`` rows, or None if the form is not an option.
 
     Parameters
     ----------
     n, dim : int
-        Rows and columns.
+        Rows and columns of the inputs.
     drawn : int
-        Outputs among which features are looked for.
+        Outputs from which features are chosen.
     points : int
-        Points of evaluation.
+        Number of evaluation points.
     task : Task
-        What is asked for; its grid, for the largest ``k(x, x)``, may be some rows only.
+        Kernels, options, and a grid for the largest ``k(x, x)``; some of its rows are enough.
     lam : float
         Smallest regulariser.
     last_resort : bool
-        Whether no other solver fits in memory: then it is tried however many landmarks it takes.
+        Whether no other solver fits in memory: the form is then tried with any number of landmarks.
 
     Raises
     ------
     MemoryLimitError
-        ``memory_limit`` has no room for the landmarks asked for.
+        The landmarks that the options require do not fit in ``memory_limit``.
     """
     options = task.options
     most = _limit(n, dim, task, lam, last_resort)
     if not most:
         return None
     wanted = options.solver != "auto"
-    # What each row misses, its size, values and bounds; then sums, factors and candidates.
+    # Residual diagonal, norms, values and bounds of each row; below: sums, factors and candidates.
     pool, passing = pool_bytes(drawn, _COLUMNS)
     held = 8 * (4 * n + 2 * points) + get_num_threads() * TILE_BYTES + pool
     budget = options.memory_limit - held
@@ -130,17 +130,17 @@ def low_rank_forms(
     *,
     last_resort: bool = False,
 ) -> list[LowRankFit | None]:
-    """Return the low-rank form of each model where it was asked for, or serves best; else None.
+    """Return the low-rank form of each model, or None if it is neither required nor the best choice.
 
-    Several models must have the inputs and the regulariser of nature; they share their passes as far
-    as there is memory. ``last_resort`` says that no other solver fits in memory.
+    Several models must have the inputs and the regulariser of nature; they share passes as far as memory
+    allows. ``last_resort`` says that no other solver fits in memory.
 
     Raises
     ------
     ValueError
-        Landmarks of other columns than the inputs.
+        The landmarks have another number of columns than the inputs.
     MemoryLimitError
-        ``memory_limit`` has no room for the landmarks asked for.
+        The landmarks that the options require do not fit in ``memory_limit``.
     """
     options, dim = task.options, nature.x.shape[1]
     n = max(len(side) for side in (nature, *models))
@@ -159,7 +159,7 @@ def low_rank_forms(
     fits: list[LowRankFit | None] = []
     most = _limit(n, dim, task, lam, last_resort)
     further = _COLUMN_BYTES * (_COLUMNS if _scalar(nature) else _VECTOR_COLUMNS)
-    # Models share passes where no landmark is lost by it.
+    # Models share passes as long as that costs no landmarks.
     spare = min(setting.budget // _SHARED_PART, setting.budget - _BYTES_PER_PAIR * (most + 1) ** 2)
     together = 1 + max(0, spare // further)
     for start in range(0, len(models), together):
@@ -176,6 +176,6 @@ def _scalar(side: Sample) -> bool:
 
 
 def _drawn(side: Sample) -> int:
-    """Return the outputs of a side among which features are looked for in low-rank form, at most."""
+    """Return the largest number of outputs of a side from which the low-rank form chooses features."""
     outputs = side.all_outputs
     return min(len(outputs.flat), POOL) if isinstance(outputs, DrawnOutputs) else POOL

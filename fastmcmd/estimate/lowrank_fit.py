@@ -2,11 +2,11 @@
 
 Several models at the same inputs share landmarks and passes; each has its own certificate.
 
-Landmarks are looked for among candidate rows. The candidates are a small problem of their own, on which
-the certificate is computed before any pass over all rows: it tells how many landmarks the tolerance
-needs, or that no affordable number will do. One pass then sums the normal equations; where its
-certificate misses the goal, the rows that were missed most become candidates in turn (block randomly
-pivoted Cholesky of the whole matrix, one pass a block).
+Landmarks are chosen among candidate rows. The candidates form a small problem of their own. Its
+certificate, computed before any pass over all rows, predicts how many landmarks the tolerance needs, or
+that no affordable number is enough. One pass then sums the normal equations. If its certificate misses the
+goal, the rows with the largest residuals become candidates for more landmarks (block randomly pivoted
+Cholesky of the whole matrix, one pass for each block).
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ __all__ = ["LowRank"]
 
 Index = NDArray[np.intp]
 
-_ROUNDS = 4  # times that a missed goal asks for more landmarks
+_ROUNDS = 4  # passes of the normal equations at most: a missed goal adds landmarks
 _GROWTH = 1.5
-CANDIDATES = 20_000  # rows that landmarks are drawn from
+CANDIDATES = 20_000  # rows from which landmarks are chosen
 _WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough digits
 _DEPENDENT = 1e4  # ||L^-1||, for kernel values of 1, from which float64 may lose a residual of 1e-8
-_COARSE = 1e-5  # tolerance from which float32 features can serve
+_COARSE = 1e-5  # tolerance from which float32 features are precise enough
 
 
 @dataclass(frozen=True)
 class LowRank:
-    """The solver of a `PartProblem`: normal equations at a few landmarks, summed in passes over the rows.
+    """The solver of a `PartProblem`: normal equations at a few landmarks, summed by passes over the rows.
 
     Attributes
     ----------
     landmarks : int
-        How many, at most.
+        Largest number of landmarks.
     """
 
     landmarks: int
@@ -67,7 +67,7 @@ class LowRank:
 
     @classmethod
     def affordable(cls, size: ProblemSize, work: float) -> LowRank:
-        """Return the solver with the most landmarks whose estimate is no more than ``work``."""
+        """Return the solver with the most landmarks whose estimated cost is at most ``work``."""
         return cls(most_landmarks(size, work))
 
     def estimate(self, size: ProblemSize) -> Cost:
@@ -77,10 +77,10 @@ class LowRank:
     def solve(
         self, problem: PartProblem, progress: Progress, state: Stages | None = None
     ) -> list[LowRankPart | None]:
-        """Return the certified embeddings of each model; None where the goal is out of reach.
+        """Return the certified embeddings of each model, or None if the goal is out of reach.
 
-        ``state`` returns where the state of a named pass is saved. A resumed run chooses the same
-        landmarks anew.
+        ``state`` returns the checkpoint stage of a named pass. A resumed run chooses the same landmarks
+        again.
         """
         stream, setting = problem.stream, problem.setting
         if setting.most != self.landmarks:
@@ -108,14 +108,14 @@ class _Fitting:
         self.backend, self.kernel = problem.backend, problem.kernel
         self.rng = generator(len(problem.stream), Purpose.LANDMARKS)
         self.grid_residual = np.zeros(0)
-        self.size = 0.0  # of coefficients of interpolation, the largest seen
+        self.size = 0.0  # largest norm of interpolation coefficients so far
         self.notes: list[str] = []
-        self.searched = 0  # candidates for landmarks, the most at a time
+        self.searched = 0  # largest number of candidates for landmarks in a search
 
     # Landmarks ------------------------------------------------------------------------------------
 
     def given(self) -> KernelFeatures:
-        """Return the features at the landmarks that the caller gave."""
+        """Return the features at the landmarks that the caller passed."""
         rows = self.kernel.prepared(self.setting.landmarks, "landmarks")
         search = self._search(rows, np.ones(len(rows)), len(rows))
         search.take(np.arange(len(rows)), independent=True)
@@ -124,7 +124,7 @@ class _Fitting:
         return search.kernel_features()
 
     def chosen(self) -> list[LowRankPart | None]:
-        """Choose landmarks until the predicted error is within the goal, then make the passes."""
+        """Choose landmarks until the predicted error is within the goal, then pass over the rows."""
         setting, models = self.setting, range(self.problem.models)
         most = setting.most if setting.rank is None else setting.rank
         index = self._candidates(most)
@@ -163,9 +163,9 @@ class _Fitting:
     def _climb(
         self, candidates: CandidateProblem, most: int, kind: CertificateKind, models: set[int]
     ) -> set[int]:
-        """Take landmarks until the predicted errors of some models are within the goal.
+        """Add landmarks until the predicted errors of ``models`` are within the goal.
 
-        Returns those for which they are; it ends where no other will follow.
+        Returns the models that reach it. The search ends early if no other model can reach the goal.
         """
         looks: list[tuple[int, Array]] = []
         search, left, reached = candidates.search, set(models), set[int]()
@@ -179,7 +179,7 @@ class _Fitting:
             reached |= {model for model in left if predicted[model] <= SURE[kind]}
             left -= reached
             if search.rank >= LOOKED_AT:
-                if len(looks) > 1:  # over two steps: a predicted error scatters
+                if len(looks) > 1:  # over two steps, as a single predicted error scatters
                     before, was = looks[-2]
                     left -= {
                         model
@@ -203,7 +203,7 @@ class _Fitting:
             search.grow(rank)
 
     def _candidates(self, most: int) -> Index:
-        """Return rows of positive weight drawn uniformly, in order."""
+        """Return rows of positive weight, drawn uniformly, in ascending order."""
         size = int(np.clip(self.setting.budget // 4 // (8 * most), 2 * most, CANDIDATES))
         weights = self.stream.weights
         rows = np.arange(len(self.stream)) if weights is None else np.flatnonzero(weights)
@@ -221,10 +221,10 @@ class _Fitting:
         return LandmarkSearch(self.backend, self.kernel, x, weight, most, self.rng, offset)
 
     def _importance(self, done: Pass, measured: bool) -> Array | None:
-        """Return how much each row counts where landmarks are chosen; None where all count alike.
+        """Return the importance of each row in the choice of landmarks, or None if all rows count alike.
 
-        For the trace certificate that is its weight. Where residuals were measured the coefficients are
-        known: a row enters the residuals with ``e(x, x) |B|^2``, too.
+        For the trace certificate the importance is the weight. If residuals were measured, coefficients are
+        known: a row then also counts by its part ``e(x, x) |B|^2`` of the residuals.
         """
         weights = self.stream.weights
         if not measured:
@@ -238,7 +238,7 @@ class _Fitting:
         rank: int,
         importance: Array | None,
     ) -> LandmarkSearch:
-        """Return a search with more landmarks, from the points that were missed most."""
+        """Return a search with more landmarks, drawn among the points with the largest residuals."""
         size = int(np.clip(self.setting.budget // 4 // (8 * rank), rank, CANDIDATES))
         rows = self._drawn(
             residual_diagonal if importance is None else residual_diagonal * importance, size
@@ -256,7 +256,7 @@ class _Fitting:
         return search
 
     def _drawn(self, chance: Array, size: int) -> Index:
-        """Return distinct rows drawn in proportion to ``chance``."""
+        """Return distinct rows, drawn with probabilities proportional to ``chance``."""
         total = float(chance.sum())
         if not total > 0:
             return np.empty(0, dtype=np.intp)
@@ -268,10 +268,10 @@ class _Fitting:
     def run(
         self, features: KernelFeatures, fixed: bool, kinds: dict[int, CertificateKind]
     ) -> tuple[list[LowRankPart], Array]:
-        """Make passes until the certificates are within the goal, or there is no way on.
+        """Make passes until the certificates are within the goal, or more landmarks do not help.
 
-        Returns the best parts of all models, and their errors relative to the goal; ``fixed`` landmarks
-        stay. Only models that ``kinds`` names, with the kind of their certificate, must reach the goal.
+        Returns the best parts of all models, and their errors relative to the goal. ``fixed`` prevents more
+        landmarks. Only the models in ``kinds``, which maps them to certificate kinds, must reach the goal.
         """
         best: tuple[float, list[LowRankPart], Array] | None = None
         wanted = np.array(sorted(kinds))
@@ -279,8 +279,9 @@ class _Fitting:
             whole = self.setting.certificate == "auto" and self.passes.all_is_cheap(features.rank)
             whole = whole and self.setting.dtype != FLOAT32
             dtype = EXACT if whole else self._precision(set(kinds.values()), features)
-            # Rigorous certificates must foresee what rounding does. Sampled residuals show it in the rows
-            # that are drawn; where landmarks are nearly dependent, single rows suffer more than all others.
+            # Rigorous certificates must bound the rounding of features in advance. Sampled residuals show
+            # it for the sampled rows; with nearly dependent landmarks it may be much larger in single other
+            # rows.
             sizes = whole or (
                 dtype == EXACT and ("rigorous" in kinds.values() or _nearly_dependent(features))
             )
@@ -300,7 +301,7 @@ class _Fitting:
                 late = {model for model in kinds if errors[model] > 1.0}
             else:
                 late = set()
-            if whole:  # no reason to estimate; the trace alone may do
+            if whole:  # nothing is sampled, and the trace certificate may be enough
                 sampled = {model for model in sampled | late if errors[model] > 1.0}
             if sampled or late:
                 if whole:
@@ -323,7 +324,7 @@ class _Fitting:
                 sums.residual_trace / sums.weight, self.notes, self.stream.x,
                 (residual_diagonal, done.sizes), self.searched, self.passes.whole_bytes,
             )  # fmt: skip
-            if best is not None and worst >= best[0]:  # rounding: more would only cost
+            if best is not None and worst >= best[0]:  # due to rounding: more landmarks do not help
                 best_rank = best[1][0].features.rank
                 self.notes.append(f"{features.rank} landmarks were no better: kept {best_rank}")
                 break
@@ -344,7 +345,7 @@ class _Fitting:
         return best[1], best[2]
 
     def _residual_on_grid(self, features: KernelFeatures, dtype: DType, sizes: bool) -> float:
-        """Return the largest e(x, x) at points of the grid, where it is not the sample itself."""
+        """Return the largest e(x, x) on the grid, if the grid is not the sample itself."""
         grid = self.setting.grid
         if grid is None:
             return 0.0
@@ -355,7 +356,7 @@ class _Fitting:
         return float(off.max())
 
     def _precision(self, kinds: set[CertificateKind], features: KernelFeatures) -> DType:
-        """Return the precision of the features: float32 only where residuals are looked at."""
+        """Return the precision of the features: float32 only if residuals are measured."""
         if "rigorous" in kinds or not self.kernel.compiled:
             return EXACT
         if tile_dtype(self.kernel, FLOAT32, self.stream.x) == EXACT:

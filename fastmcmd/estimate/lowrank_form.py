@@ -1,4 +1,4 @@
-"""The low-rank form of nature and models: output features from some rows, then each set of inputs."""
+"""Fitting the low-rank form of nature and models: output features from some rows, then each input set."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from fastmcmd.gram import KernelFeatures
 __all__ = ["POOL", "fit_low_rank"]
 
 
-POOL = 40000  # outputs of a sample among which pivots are looked for
+POOL = 40000  # outputs of a sample from which pivots are chosen
 _LEAST_POOL = 2000
 _OUTPUT_BYTES = (
     8 * 3 * 30
-)  # of an output while features are looked for: 30 of a scalar output, about
-_ROUNDS = 3  # times that outputs which the features miss join them
-_SHARE = 0.3  # of the tolerance that truncation may take
-_ROUNDING = 1.5  # times what rounding alone misses: no pivots would bring that down much
+)  # of an output during the choice of features: about 30 for a scalar output
+_ROUNDS = 3  # of choosing features, each with the outputs that the previous features miss
+_SHARE = 0.3  # of the tolerance that truncation may use
+_ROUNDING = 1.5  # times the residual of rounding alone: below that, more pivots barely help
 
 
 @dataclass(eq=False)
 class _Pending:
-    """A model that is not fitted yet: its place, and outputs that its features missed so far."""
+    """A model without a final fit: its index, its samples, and outputs that its features missed so far."""
 
     number: int
     samples: tuple[Sample, Sample]
@@ -57,22 +57,22 @@ def fit_low_rank(
     progress: Progress,
     checkpoint: Checkpoint | None = None,
 ) -> list[LowRankFit | None]:
-    """Return the fitted low-rank form of each model, or None where its goal is out of reach.
+    """Return the fitted low-rank form of each model, or None if it cannot reach its goal.
 
     Parameters
     ----------
     nature : Sample
         Observed outputs.
     models : list of Sample
-        Several share landmarks and passes; they must have the inputs and the regulariser of nature.
+        Models that share landmarks and passes; several must have the inputs and the regulariser of nature.
     task : Task
-        What is asked for.
+        Kernels, options and evaluation points.
     setting : Setting
-        Goal of all parts of a model together, landmarks, memory.
+        Goal for all parts of a model together, landmarks, memory.
     progress : Progress
-        Told of each pass.
+        Receives a report of each pass.
     checkpoint : Checkpoint, optional
-        Where the sums of the passes are kept.
+        Where the sums of the passes are saved.
     """
     fits: list[LowRankFit | None] = [None] * len(models)
     pending = [
@@ -102,7 +102,7 @@ def _fitted(
     checkpoint: Checkpoint | None,
     attempt: int,
 ) -> list[tuple[_Pending, LowRankFit, list[RowStream]]]:
-    """Return the models whose goal is in reach, with their fits and the streams they came from."""
+    """Return the models that can reach their goal, with their fits and row streams."""
     known: list[tuple[_Pending, KernelFeatures, list[_Group]]] = []
     outputs = 0
     for one in pending:
@@ -117,7 +117,7 @@ def _fitted(
         return []
     parts: list[list[LowRankPart | None]] = []
     streams: list[list[RowStream]] = []
-    groups = [groups for *_, groups in known]  # two of one model, or one of each of several
+    groups = [groups for *_, groups in known]  # two of a single model, or one for each of several
     for number, side_by_side in enumerate(zip(*groups, strict=True)):
         rows = [
             RowStream(group.samples, features, group.difference)
@@ -149,7 +149,7 @@ def _fitted(
 def _peak(
     parts: list[LowRankPart], points: int, models: int, columns: int, outputs: int, setting: Setting
 ) -> int:
-    """Return the bytes that the fit took."""
+    """Return the peak memory of the fit in bytes."""
     largest = 0
     for part in parts:
         rank, dim = part.features.rank, int(part.features.pivots.shape[1])
@@ -184,7 +184,7 @@ def _fit(
 
 
 def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Task) -> bool:
-    """Tell whether outputs that the features missed join them for another round."""
+    """Tell whether to try again, with the outputs that the features missed among the candidates."""
     residual = fit.truncation.residual
     if task.scale / 2 * residual <= _SHARE * task.options.tol:
         return False
@@ -208,12 +208,12 @@ def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Tas
             if rows is not None:
                 more.append(rows[0])
     one.extra.extend(more)
-    return bool(more)  # else rounding, or expectations: other pivots would miss as much
+    return bool(more)  # if none, the rest is rounding or quadrature, which no other pivots reduce
 
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """Samples that share their inputs, the systems over them, and whether their difference is taken."""
+    """Samples with the same inputs, their systems, and whether one solve takes their difference."""
 
     samples: list[Sample]
     terms: list[Term]
@@ -221,7 +221,7 @@ class _Group:
 
 
 def _groups(samples: tuple[Sample, Sample], rank: int) -> list[_Group]:
-    """Return the samples that share their inputs, and the systems over them."""
+    """Return the samples grouped by equal inputs, with their systems."""
     nature, model = samples
     whole = slice(0, rank)
     if not nature.same_rows(model):
@@ -236,7 +236,7 @@ def _groups(samples: tuple[Sample, Sample], rank: int) -> list[_Group]:
 
 
 def _terms(groups: Sequence[_Group], streams: list[RowStream]) -> list[Term]:
-    """Return the systems of all models, whose right-hand sides stand beside each other."""
+    """Return the systems of all models, with their right-hand sides in adjacent columns."""
     terms, begin = [], 0
     for model, (group, stream) in enumerate(zip(groups, streams, strict=True)):
         for term in group.terms:
@@ -253,7 +253,7 @@ def _weights(sample: Sample) -> Array:
 
 
 def _rounding(features: KernelFeatures, sample: Sample) -> float:
-    """Return what a sample's features miss where they miss nothing but rounding."""
+    """Return the residual of a sample's features if it were rounding alone."""
     largest = float(np.max(features.kernel.diagonal(features.pivots)))
     return float(np.sqrt(features.noise * largest / sample.lam))
 
@@ -261,7 +261,7 @@ def _rounding(features: KernelFeatures, sample: Sample) -> float:
 def _uncovered(
     outputs: NDArray[np.float64], features: KernelFeatures, eps: float
 ) -> NDArray[np.float64]:
-    """Return those of some outputs that more pivots would serve: not only rounding is missed of them."""
+    """Return the outputs whose residual exceeds rounding, so that more pivots would help."""
     diagonal = np.asarray(features.kernel.diagonal(outputs), dtype=np.float64)
     residual = features.residuals(outputs, features.transform(outputs))
     return outputs[residual > (eps + features.noise) * diagonal.max()]
@@ -270,7 +270,7 @@ def _uncovered(
 def _outputs(
     samples: tuple[Sample, Sample], extra: list[NDArray[np.float64]], pool: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return distinct outputs to choose pivots from, and their importance."""
+    """Return distinct outputs as candidates for pivots, and their importance."""
     parts = []
     for sample in samples:
         outputs = sample.all_outputs
@@ -285,12 +285,12 @@ def _outputs(
 
 
 def _pool(budget: int) -> int:
-    """Return among how many outputs of a side features are looked for: fewer where memory is short."""
+    """Return how many outputs of a side are candidates for pivots: fewer if memory is short."""
     return int(np.clip(budget // 4 // _OUTPUT_BYTES, _LEAST_POOL, POOL))
 
 
 def _spread(outputs: DrawnOutputs, pool: int) -> NDArray[np.float64]:
-    """Return some outputs: drawn evenly from the rows, with the ends of each component."""
+    """Return some outputs: a uniform draw, and the smallest and largest of each component."""
     flat = outputs.flat
     if len(flat) <= pool:
         return np.asarray(flat, dtype=np.float64)

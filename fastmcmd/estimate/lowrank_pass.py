@@ -1,6 +1,6 @@
-"""Passes over the rows for the low-rank form: sums of the normal equations, and residuals of some rows.
+"""Passes over the rows for the low-rank form: sums of the normal equations, and residuals of rows.
 
-Each goes on from a checkpoint where there is one.
+Each pass resumes from a checkpoint if there is one.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from fastmcmd.solvers.rounding import Rounding
 __all__ = ["Pass", "Passes"]
 
 
-_MOST_DRAWN = 1024  # rows whose residuals are looked at
-# The product with all of K is made where it costs at most that share of the normal equations, or so few
-# float32 operations that nobody waits for them (a quarter of a second of two cores).
+_MOST_DRAWN = 1024  # sampled rows at most
+# The residuals of all rows are computed if the product with K costs at most this share of the normal
+# equations, or at most this many float32 operations (a quarter of a second on two cores).
 _AFFORDABLE, _CHEAP = 0.6, 5e10
 
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """What a pass over the rows gave.
+    """The results of a pass over the rows.
 
     Attributes
     ----------
     sums : RowSums
         Sums of the normal equations.
     residual_diagonal : ndarray (n,)
-        What the features leave of ``k(x, x)`` of each row.
+        Residual diagonal of each row: the part of ``k(x, x)`` that the features do not explain.
     sizes : ndarray (n,) or None
-        Sizes of the coefficients of interpolation.
+        Norms of the interpolation coefficients.
     rounding : Rounding or None
-        What float64 did to the features.
+        Bounds on the float64 rounding of the features.
     norms : ndarray (m, n)
         Norm of each row's right-hand side, for each model; after a pass over the residuals, of ``D B``.
     """
@@ -69,7 +69,7 @@ class Pass:
 
     @property
     def bounded_residual_diagonal(self) -> Array:
-        """``residual_diagonal`` (n,) with what rounding may hide of it."""
+        """``residual_diagonal`` (n,) plus the part that rounding may hide."""
         if self.rounding is None or self.sizes is None:
             return self.residual_diagonal
         return self.residual_diagonal + self.rounding.of_residual_diagonal(self.sizes)
@@ -77,20 +77,20 @@ class Pass:
 
 @dataclass(frozen=True, eq=False)
 class SumsPassState:
-    """A pass that sums normal equations, after some rows.
+    """The state of a pass that sums the normal equations, after some rows.
 
     Attributes
     ----------
     of : str
-        Identifies the landmarks and the precision.
+        Fingerprint of the landmarks and the precision.
     step : int
         Rows of a block.
     largest, norm2 : float
         Largest kernel value, and largest squared norm of a row.
     sums, streams
-        Sums, and what the output features missed.
+        Sums, and accumulated truncation of the output features.
     residual_diagonal, sizes : ndarray (done,)
-        What the landmarks miss in each row, and the sizes of its coefficients.
+        Residual diagonal of the finished rows, and norms of their interpolation coefficients.
     norms : ndarray (models, done)
         Norms of the right-hand sides.
     """
@@ -108,7 +108,7 @@ class SumsPassState:
 
 @dataclass(frozen=True, eq=False)
 class ResidualPassState:
-    """A pass that measures sampled residuals, after some rows; fields as in `SumsPassState`."""
+    """The state of a pass over sampled residuals, after some rows; fields as in `SumsPassState`."""
 
     of: str
     step: int
@@ -117,23 +117,23 @@ class ResidualPassState:
 
 
 class Passes:
-    """Makes passes over the rows of a problem.
+    """Passes over the rows of a problem.
 
     Parameters
     ----------
     problem : PartProblem
         Rows and systems.
     progress : Progress
-        Told of each block.
+        Receives a report of each block.
     stages : Stages, optional
-        Where the state of a named pass is kept.
+        Function of a name that returns the checkpoint stage of that pass.
 
     Attributes
     ----------
     made : int
-        Passes so far.
+        Number of passes so far.
     whole_bytes : int
-        What the residuals of all rows took, once they were formed.
+        Bytes of the residuals of all rows, once they were computed.
     """
 
     def __init__(self, problem: PartProblem, progress: Progress, stages: Stages | None) -> None:
@@ -143,7 +143,7 @@ class Passes:
         self.whole_bytes = 0
 
     def sums(self, features: KernelFeatures, dtype: DType, *, sizes: bool) -> Pass:
-        """Sum the normal equations over all rows; with ``sizes`` look at what rounding in float64 does."""
+        """Return the sums of the normal equations over all rows; with ``sizes``, also bound rounding."""
         stream, kernel, backend = self.stream, self.problem.kernel, self.problem.backend
         sums, n = self.problem.sums(features.rank), len(stream)
         residual_diagonal, row_sizes = np.empty(n), np.empty(n) if sizes else None
@@ -156,7 +156,7 @@ class Passes:
         keep = None if self.stages is None else self.stages(f"sums {self.made}")
         identity = fingerprint_of(features.pivots, features.factor, str(dtype)) if keep else ""
         saved = None if keep is None else keep.load(SumsPassState)
-        # With other memory other landmarks may have been found: the pass begins anew.
+        # With another amount of memory the landmarks may differ: the pass then starts again.
         if keep is not None and saved is not None and saved.of == identity:
             keep.check(_sums_fit(saved, sums, stream, norms, row_sizes))
             sums.restore(saved.sums)
@@ -190,7 +190,7 @@ class Passes:
                     residual_diagonal[:done], None if row_sizes is None else row_sizes[:done],
                     norms[:, :done],
                 )  # fmt: skip
-                keep.save(state, force=done == n)  # a pass that is over is not made again
+                keep.save(state, force=done == n)  # a finished pass is never repeated
         sums.settle()
         self.made += 1
         rounding = None
@@ -208,7 +208,7 @@ class Passes:
         return Pass(sums, residual_diagonal, row_sizes, rounding, norms)
 
     def all_is_cheap(self, rank: int) -> bool:
-        """Tell whether the residuals of all rows cost little beside the normal equations, and fit."""
+        """Tell whether the residuals of all rows are cheap beside the normal equations, and fit."""
         n, columns = len(self.stream), self.stream.columns
         dim, budget = int(self.stream.x.shape[1]), self.problem.setting.budget
         if full_residual_bytes(n, columns) + 16 * n * dim > budget // 2:
@@ -221,7 +221,7 @@ class Passes:
     def all_residuals(
         self, features: KernelFeatures, made: Pass, solutions: list[LowRankSolution]
     ) -> list[LowRankSolution]:
-        """Certify by the residuals of all rows: a pass over their coefficients, and a product with K."""
+        """Certify by the residuals of all rows: one pass over coefficients, one product with K."""
         stream, problem, n = self.stream, self.problem, len(self.stream)
         at = features.coefficients(np.hstack([solution.weights for solution in solutions]))
         value, image = np.empty((n, stream.columns)), np.empty((n, stream.columns))
@@ -250,10 +250,10 @@ class Passes:
         made: Pass,
         solutions: list[LowRankSolution],
     ) -> list[LowRankSolution]:
-        """Certify by the residuals of some rows: a pass over the coefficients of all.
+        """Certify by the residuals of some rows: one pass over the coefficients of all rows.
 
-        Rows are drawn by the norms of their right-hand sides. Where many coefficients are much larger than
-        these let expect, a second pass looks at other rows, drawn by the coefficients themselves.
+        The rows are drawn by the norms of their right-hand sides. If many coefficients are much larger than
+        these norms predict, a second pass samples other rows, drawn by the coefficients themselves.
         """
         guessed = made.norms.copy()
         sampled, sample = self._sampled(features, dtype, made, solutions, guessed, "")
@@ -309,7 +309,7 @@ class Passes:
 
 
 def _rows_fit(saved: HostArray, whole: HostArray, step: int) -> bool:
-    """Tell whether columns of rows are the first ones of those of all rows."""
+    """Tell whether ``saved`` can be the first columns of ``whole``, whose columns are all rows."""
     if saved.ndim != whole.ndim or saved.dtype != whole.dtype or step < 1:
         return False
     return saved.shape[:-1] == whole.shape[:-1] and saved.shape[-1] <= whole.shape[-1]

@@ -1,7 +1,7 @@
-"""Whether `memory_limit` can hold a solve at all, told before anything of its size is allocated.
+"""An early check that `memory_limit` can hold a solve, before anything of its size is allocated.
 
-What a solve takes follows from the shapes and from the rank of the output kernel. The rank is found on a
-few hundred outputs; a few thousand rows bound from below how many inputs and outputs are distinct.
+The memory of a solve follows from the shapes and the rank of the output kernel. A few hundred outputs give
+the rank; a few thousand rows give a lower bound on the number of distinct inputs and outputs.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from fastmcmd.estimate.task import Task
 
 __all__ = ["check_memory"]
 
-_GLANCED = 2000  # rows looked at for repeats
-_OUTPUTS = 600  # outputs of a side that the rank is found on
-_PREDICTED = 50  # predictions that stand for all
-_MOST_RANK = 256  # a larger one is not looked for
-# Below that the refusal comes from exact sizes a little later: what is taken before it is less than the
-# room that any call needs.
+_GLANCED = 2000  # rows that are searched for repeats
+_OUTPUTS = 600  # outputs of a side that give the rank
+_PREDICTED = 50  # predictions that represent all
+_MOST_RANK = 256  # largest rank of the search
+# For smaller problems the exact sizes give the refusal a little later: the memory that is allocated until
+# then is less than any call needs.
 _SMALL = 16_000_000
 _DENSE = 16  # columns and rank of the dense form's budget
-# If among g of n rows none repeats another, fewer than g^2 / 16 distinct ones have a chance of e^-8.
+# With fewer than g^2 / 16 distinct rows, g sampled rows show no repeat with probability e^-8 at most.
 _REPEATS = 16
 
 
 def check_memory(nature: Sample, model: Sample, task: Task) -> None:
-    """Raise before any allocation where ``memory_limit`` is too small for CG or Cholesky.
+    """Raise, before any allocation, if ``memory_limit`` is too small for CG or Cholesky.
 
-    Passing is no promise: what is not known yet is taken as small as it can be.
+    Passing is no guarantee: unknown sizes count with their lower bounds.
 
     Raises
     ------
     MemoryLimitError
-        With what is needed, at most.
+        Even the lower bounds do not fit; the message states an upper bound of the bytes needed.
     """
     sides = nature, model
     n, outputs = max(map(len, sides)), sum(map(expected_outputs, sides))
@@ -73,7 +73,7 @@ def _budget(n: int, rank: int, outputs: int, sides: tuple[Sample, Sample], task:
 
 
 def _spread(n: int, count: int) -> NDArray[np.intp]:
-    """Return evenly spaced rows."""
+    """Return the indices of evenly spaced rows."""
     return np.unique(np.linspace(0, n - 1, min(n, count)).astype(np.intp))
 
 
@@ -89,7 +89,7 @@ def _some_inputs(side: Sample) -> NDArray[np.float64]:
 
 
 def _distinct_outputs(side: Sample) -> int:
-    """Return how many outputs of a side are distinct, at least; 1 for predicted distributions."""
+    """Return a lower bound on a side's number of distinct outputs; 1 for predicted distributions."""
     outputs = side.all_outputs
     if not isinstance(outputs, DrawnOutputs):
         return 1
@@ -98,7 +98,7 @@ def _distinct_outputs(side: Sample) -> int:
 
 
 def _distinct(some: NDArray[np.float64], n: int) -> int:
-    """Return how many of n rows are distinct, at least, from some of them."""
+    """Return a lower bound on the number of distinct rows among n, from ``some`` of them."""
     count = len(np.unique(some, axis=0))
     if count < len(some):
         return count
@@ -106,7 +106,7 @@ def _distinct(some: NDArray[np.float64], n: int) -> int:
 
 
 def _rank(sides: tuple[Sample, Sample], task: Task) -> int | None:
-    """Return the rank of the output kernel on some outputs; None where it is large."""
+    """Return the rank of the output kernel on some outputs, or None if it is large."""
     parts = []
     for side in sides:
         outputs = side.all_outputs

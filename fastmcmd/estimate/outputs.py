@@ -1,4 +1,4 @@
-"""The outputs of nature and of a model as features: their means at each input, and what is missed."""
+"""The outputs of nature and of a model as features: means at each input, and bounds on the residual."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ __all__ = [
 Index = NDArray[np.intp]
 
 MOST_RANK = 2000  # of the output features
-_NODES = 400  # quadrature nodes of a prediction, about
+_NODES = 400  # approximate number of quadrature nodes of a prediction
 MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 _LEAST_RANK = 256
-_MOST_PREDICTED = 1000  # of the output features, where predictions are integrated numerically
-_MOST_PIVOTS = 200  # beyond, panels of the line take less time, where they serve
-_CANDIDATES = 7500  # outputs that stand for predicted distributions, about
-_MOST_DENSE = 5000  # inputs and points, up to which systems for each point are cheap
-_OUT_OF_REACH = 1e3  # times the tolerance: an error with which features are of no use
+_MOST_PREDICTED = 1000  # largest rank if predictions are integrated numerically
+_MOST_PIVOTS = 200  # beyond, panels of the line take less time, where they apply
+_CANDIDATES = 7500  # approximate number of outputs that represent predicted distributions
+_MOST_DENSE = 5000  # inputs and points up to which systems for each point are cheap
+_OUT_OF_REACH = 1e3  # times the tolerance: an error that makes features useless
 _USEFUL = 2.5e-3  # times sqrt(k(y, y)): an error that leaves two digits of a large CCE
-_PROBED = 12  # predictions on which that is tried
+_PROBED = 12  # predictions on which the error is tried
 _ROUNDS = 8  # of choosing pivots
-_ALLOWED = 0.1  # of the tolerance: what the features miss in rows that could be covered
+_ALLOWED = 0.1  # of the tolerance: error from rows that more outputs could cover
 _RELAXED, _MOST_RELAXED = (
     1e3,
     1e-3,
-)  # steps of the residual where the rank limit is met, and its end
+)  # factor by which the residual grows if the rank limit is reached, and its largest value
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +59,13 @@ class MeanFeatures:
     Attributes
     ----------
     features : KernelFeatures or LineFeatures
-        Of the output kernel, over the outputs of both samples.
+        Features of the output kernel, over the outputs of both samples.
     nature, model : ndarray (n, r)
         ``E p(Y)`` at each distinct input.
     truncation : Truncation
-        What the features miss.
+        Bounds on the error of the features.
     outputs : int
-        Distinct outputs that the features were made of.
+        Number of distinct outputs from which the features were chosen.
     """
 
     features: KernelFeatures | LineFeatures
@@ -76,16 +76,16 @@ class MeanFeatures:
 
 
 def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | None:
-    """Return the mean output features of two samples; None where the dense form serves better.
+    """Return the mean output features of two samples, or None if the dense form is better.
 
-    That is where ``k_Y`` has no low rank over the outputs, or features at the rank limit would miss more
-    than the tolerance of predictions whose inner products have closed forms.
+    The dense form is better if ``k_Y`` has no low rank over the outputs. It is also better if predictions
+    have inner products in closed form, and features at the rank limit would miss the tolerance.
     """
     sides = (nature, model)
     if better_dense(sides, task):
         return None
     if _on_line(sides, task):
-        # Few pivots suffice where the kernel is wide; tails that are wide against it take panels.
+        # Few pivots are enough for a wide kernel; if tails are wide relative to it, panels are needed.
         result = _by_pivots(sides, task, _MOST_PIVOTS)
         if result is not None and result.truncation.linear_at(task.scale) <= task.options.tol:
             return result
@@ -98,7 +98,7 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
 def _by_pivots(
     sides: tuple[Sample, Sample], task: Task, limit: int | None = None
 ) -> MeanFeatures | None:
-    """Return mean features at pivots: no more of these than ``limit``, where that is given."""
+    """Return mean features at pivots, at most ``limit`` of them if that is given."""
     nature, model = sides
     n = max(len(side.design) for side in sides)
     pool = Pool(task.y_kernel, task.y_backend, [_pivot_pool(side) for side in sides])
@@ -127,7 +127,7 @@ def _by_pivots(
 
 
 def _on_line(sides: tuple[Sample, Sample], task: Task) -> bool:
-    """Tell whether features on panels of the line serve: drawn numbers against predicted densities."""
+    """Tell whether features on panels of the line apply: drawn numbers against predicted densities."""
     nature, model = sides
     return (
         isinstance(nature.outputs, DrawnOutputs)
@@ -138,7 +138,7 @@ def _on_line(sides: tuple[Sample, Sample], task: Task) -> bool:
 
 
 def _by_panels(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | None:
-    """Return mean features on panels of the line; None where these are too many."""
+    """Return mean features on panels of the line, or None if these are too many."""
     nature, model = sides
     assert isinstance(nature.outputs, DrawnOutputs)
     assert isinstance(model.outputs, PredictedOutputs)
@@ -170,10 +170,10 @@ def _by_panels(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | None:
 def _relaxed(
     pool: Pool, eps: float, most: int, sides: tuple[Sample, Sample], task: Task
 ) -> MeanFeatures | None:
-    """Return features that miss more than was wanted, where sums over pairs of nodes are too many.
+    """Return features with a larger residual than intended, if sums over all pairs of nodes are too many.
 
-    None where the answer would be of no use (`_OUT_OF_REACH`, `_USEFUL`): tails of predictions so heavy
-    that features of any affordable rank leave much of them out.
+    Returns None if their error would make the answer useless (`_OUT_OF_REACH`, `_USEFUL`): predictions may
+    have tails so heavy that features of any affordable rank leave out much of them.
     """
     if (float(_NODES) ** 2) * _pairs(sides) * len(task.grid) <= MOST_PAIRS:
         return None
@@ -190,7 +190,7 @@ def _relaxed(
 
 
 def _probed_error(features: KernelFeatures, sides: tuple[Sample, Sample], task: Task) -> float:
-    """Return the error of the MCMD that a few predictions let expect of all."""
+    """Return the error of the MCMD for all predictions as a few predictions suggest it."""
     total = 0.0
     for side in sides:
         if isinstance(side.outputs, DrawnOutputs):
@@ -206,7 +206,7 @@ def _probed_error(features: KernelFeatures, sides: tuple[Sample, Sample], task: 
 
 
 class _EmbeddedSides:
-    """Features with the expectations of both sides, and what is missed of them."""
+    """Features with the expectations of both sides, and with their residuals and errors."""
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class _EmbeddedSides:
         self._noise, self._rigorous = 0.0, True
         self._rows: list[
             tuple[Array, Array, Array]
-        ] = []  # means, missed, error of each side's rows
+        ] = []  # means, residuals, errors of each side's rows
         self._floors: list[float] = []
         for side, index in zip(sides, where, strict=False):
             if isinstance(side.outputs, DrawnOutputs):
@@ -238,7 +238,7 @@ class _EmbeddedSides:
             expectation = Expectation(features, side.outputs.prediction, self._drawn(), goal)
             expected = expectation.of(side.outputs.prediction)
             self._rows.append((expected.mean, expected.residual, expected.error))
-            # Two sums over importance: each output may be missed by sqrt(eps) over its importance.
+            # Two sums over importance: the residual of an output may be sqrt(eps) over its importance.
             wanted = (
                 2
                 * IN_SQUARE
@@ -256,7 +256,7 @@ class _EmbeddedSides:
         return np.asarray(np.concatenate(drawn), dtype=np.float64) if drawn else None
 
     def more_outputs(self, attempt: int) -> list[tuple[Array, Array]]:
-        """Return outputs of predicted rows that the features miss too much of, with importance."""
+        """Return outputs of predicted rows whose residual is too large, with importance."""
         task = self._task
         more = []
         for side, (_, residual, _), floor in zip(
@@ -275,7 +275,7 @@ class _EmbeddedSides:
         return more
 
     def result(self) -> MeanFeatures:
-        """Return the mean features at the distinct inputs, and what they miss."""
+        """Return the mean features at the distinct inputs, with bounds on their error."""
         nature, model = self._sides
         means = [
             side.design.average(mean)
@@ -291,7 +291,7 @@ class _EmbeddedSides:
         if nature.same_system(model) and all(
             isinstance(side.outputs, DrawnOutputs) for side in self._sides
         ):
-            # Where both sides have the same outputs their features cancel, and so does what they miss.
+            # If both sides have the same outputs, their features cancel, and so do their residuals.
             equal = (means[0] == means[1]).all(axis=1) & (means[0] != 0).any(axis=1)
             residual = [np.where(equal, 0.0, miss) for miss in residual]
         total, expectation = 0.0, 0.0
@@ -303,7 +303,7 @@ class _EmbeddedSides:
 
 
 def pairs_in_closed_form(sides: tuple[Sample, Sample], task: Task) -> bool:
-    """Tell whether inner products of all embeddings have closed forms: the dense form is exact there."""
+    """Tell whether all inner products of embeddings have closed forms, so that the dense form is exact."""
     return _any_predicted(sides) and all(has_atoms(side.outputs, task.y_kernel) for side in sides)
 
 
@@ -325,9 +325,10 @@ def sums_exponentials(sides: tuple[Sample, Sample], task: Task) -> bool:
 
 
 def better_dense(sides: tuple[Sample, Sample], task: Task) -> bool:
-    """Tell whether features of predicted densities would be in vain: kernels with kinks or jumps.
+    """Tell whether features of predicted densities would not pay: kernels with kinks or jumps.
 
-    Their rank is that of the outputs, and the dense form takes time in proportion to the nodes.
+    The rank of such kernels is the number of outputs, and the dense form takes time proportional to the
+    number of nodes.
     """
     densities = [
         side
@@ -348,23 +349,23 @@ def _pairs(sides: tuple[Sample, Sample]) -> float:
 
 
 def expected_outputs(side: Sample) -> int:
-    """Return how many distinct outputs of a side the features are made of, at most or about."""
+    """Return the number of distinct outputs of a side that give the features: an upper bound or a guess."""
     outputs = side.all_outputs
     return len(outputs.flat) if isinstance(outputs, DrawnOutputs) else _CANDIDATES
 
 
 def _pivot_pool(side: Sample) -> tuple[Array, Array]:
-    """Return the outputs of a side to choose pivots from, and their importance."""
+    """Return the outputs of a side that are candidates for pivots, and their importance."""
     if isinstance(side.outputs, DrawnOutputs):
         return side.outputs.flat, np.ones(len(side.outputs.flat))
     return candidates(side.outputs.prediction)
 
 
 def _affordable_rank(n: int, task: Task, outputs: int, sides: tuple[Sample, Sample]) -> int:
-    """Return the rank beyond which the dense form is the cheaper one.
+    """Return the rank beyond which the dense form is cheaper.
 
-    Of predicted distributions without closed forms of inner products the dense form sums over all pairs
-    of their nodes: it is never cheaper.
+    If predicted distributions have no inner products in closed form, the dense form sums over all pairs of
+    their nodes, and is never cheaper.
     """
     if _any_predicted(sides) and not pairs_in_closed_form(sides, task):
         return min(outputs, _MOST_PREDICTED)

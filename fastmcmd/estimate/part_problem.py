@@ -1,4 +1,4 @@
-"""One set of inputs in low-rank form: its rows and systems, what is asked for, how it is solved."""
+"""The low-rank problem for one set of inputs: its rows, systems and settings."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from fastmcmd.solvers.rounding import Rounding
 __all__ = ["PartProblem", "Setting"]
 
 
-# Of a block; not a power of two, whose columns would share few sets of the cache.
+# Rows of a block; not a power of two, whose columns would share few sets of the cache.
 _LEAST_ROWS, _MOST_ROWS = 256, 12256
-_MOST_AHEAD = 8  # blocks that are made ready at once: what a pass does with them takes threads, too
+_MOST_AHEAD = 8  # blocks computed ahead at once: the pass itself needs threads, too
 _ROWS_OF_UNIT = 64
-_LEAST_NORM, _MOST_NORM = 1e-15, 1e15  # of right-hand sides whose norms need no unit of their own
-_LARGEST = 1e37  # norm, in single precision with room for sums
-_MOST_OF_DEVICE = 65504  # that starting kernels, and waiting for them, is little beside their work
+_LEAST_NORM, _MOST_NORM = 1e-15, 1e15  # right-hand sides in this range need no unit for their norms
+_LARGEST = 1e37  # largest norm: it leaves float32 some range for sums
+_MOST_OF_DEVICE = 65504  # so many that launching kernels and waiting for them costs little
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is asked for.
+    """Goal, limits and precision of a low-rank solve.
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ class Setting:
     scale : float
         Largest ``sqrt(k(x, x))`` where the goal must hold.
     rank : int or None
-        Landmarks, or None: as many as the goal needs.
+        Number of landmarks; None chooses as many as the goal needs.
     most : int
-        Landmarks at most.
+        Largest number of landmarks.
     landmarks : str or ndarray (p, d)
         "rpcholesky", "uniform", or the landmarks themselves.
     certificate : str
@@ -54,13 +54,13 @@ class Setting:
     dtype : numpy.dtype or None
         Precision of the features; None chooses.
     budget : int
-        Bytes.
+        Available memory in bytes.
     give_up : bool
-        Whether to end without a pass where the goal is out of reach.
+        Whether to end without a pass if the goal is out of reach.
     patient : bool
-        Whether more than a glance at a few rows is worth it to find that out.
+        Whether finding that out may cost more than a trial on a few rows.
     grid : ndarray (g, d) or None
-        Points where the goal must hold, too (some, where they are many).
+        Further points where the goal must hold (a sample of them, if there are many).
     """
 
     goal: float
@@ -76,31 +76,31 @@ class Setting:
     grid: HostArray | None = None
 
     def block_rows(self, rank: int, columns: int, dim: int, on_device: bool = False) -> int:
-        """Return how many rows are worked on together."""
+        """Return the number of rows of a block."""
         per_row = 8 * (4 * rank + 8 * columns + 3 * dim)
         most = _MOST_OF_DEVICE if on_device else _MOST_ROWS
         return int(np.clip(self.budget // 6 // per_row, _LEAST_ROWS, most))
 
     def threads(self, rows: int, columns: int, dim: int) -> int:
-        """Return how many blocks of so many rows are made ready at once."""
+        """Return how many blocks of so many rows are computed at once."""
         block = 8 * rows * (4 * columns + 2 * dim)
         return max(1, min(get_num_threads(), _MOST_AHEAD, self.budget // 4 // max(1, block)))
 
 
 @dataclass(frozen=True, eq=False)
 class PartProblem:
-    """Systems over one set of inputs, to be solved in low-rank form.
+    """Systems over one set of inputs, for a solver in low-rank form.
 
     Attributes
     ----------
     stream : StackedRowStream
         Inputs, right-hand sides and weights.
     terms : list of Term
-        The systems, in order of their right-hand sides, which all models have side by side.
+        The systems in the order of their right-hand sides, whose columns are adjacent for all models.
     backend, kernel
-        What computes the input kernel.
+        The input kernel, and the backend that computes it.
     setting : Setting
-        What is asked for.
+        Goal, limits and precision.
     """
 
     stream: StackedRowStream
@@ -115,11 +115,11 @@ class PartProblem:
         return min(term.lam for term in self.terms)
 
     def sums(self, rank: int) -> RowSums:
-        """Return sums over no rows yet, of features at ``rank`` landmarks."""
+        """Return empty sums for features at ``rank`` landmarks."""
         return RowSums(self.backend, rank, [term.columns for term in self.terms])
 
     def step(self, rank: int) -> int:
-        """Return how many rows are worked on together."""
+        """Return the number of rows of a block."""
         dim = self.stream.x.shape[1]
         return self.setting.block_rows(rank, self.stream.columns, dim, self.backend.on_device)
 
@@ -131,11 +131,11 @@ class PartProblem:
     def solve(
         self, sums: RowSums, features: KernelFeatures, rounding: Rounding | None
     ) -> list[LowRankSolution]:
-        """Solve all terms."""
+        """Return the solutions of all terms, with trace certificates."""
         return [solve_sums(sums, t.columns, t.lam, features, rounding) for t in self.terms]
 
     def coefficients(self, image: Array, rhs: Array, weight: Array | None, total: float) -> Array:
-        """Return ``B = D^-1 (P - F W)`` of a block, the terms side by side."""
+        """Return ``B = D^-1 (P - F W)`` of a block, with the columns of all terms."""
         coefficients = rhs - image
         for term in self.terms:
             coefficients[:, term.columns] /= total * term.lam
@@ -162,7 +162,7 @@ class PartProblem:
         return len(self.stream.streams)
 
     def columns_of(self, model: int) -> slice:
-        """Return the right-hand sides of a model."""
+        """Return the columns of a model's right-hand sides."""
         own = [term.columns for term in self.terms if term.model == model]
         return slice(own[0].start, own[-1].stop)
 
@@ -171,7 +171,7 @@ class PartProblem:
     ) -> Array:
         """Return the certified error of each model, relative to the goal.
 
-        Features leave at most ``max_residual_diagonal``; ``size`` is that of coefficients of interpolation.
+        ``max_residual_diagonal`` is the largest e(x, x), ``size`` the norm of interpolation coefficients.
         """
         at = np.array([self.setting.scale]), np.array([max_residual_diagonal]), np.array([size])
         errors = np.zeros(self.models)
@@ -186,8 +186,8 @@ class PartProblem:
 
     @cached_property
     def _unit(self) -> float:
-        """A power of two near the right-hand sides of some rows, where float32 may not hold their norms."""
-        n = len(self.stream.x)  # those at hand: the stream of a plan stands for more
+        """A power of two near the right-hand sides of some rows if float32 may not hold them, else 1."""
+        n = len(self.stream.x)  # rows in memory: the stream of a plan stands for more
         some = np.unique(np.linspace(0, n - 1, _ROWS_OF_UNIT).astype(np.intp))
         largest = float(np.abs(self.stream.rhs(some)[0]).max(initial=0.0))
         if largest == 0.0 or _LEAST_NORM < largest < _MOST_NORM:
@@ -197,7 +197,8 @@ class PartProblem:
     def norms(self, values: Array) -> NDArray[np.float32]:
         """Return the norms (m, b) of rows of right-hand sides, or of residuals, of each model.
 
-        They say which rows to draw: only their ratios count, so they are in a unit that float32 holds.
+        The norms only set probabilities of rows: their ratios matter, so the unit is one that float32
+        holds.
         """
         out = np.empty((self.models, len(values)), dtype=np.float32)
         for model in range(self.models):
@@ -206,7 +207,7 @@ class PartProblem:
                 own = own / self._unit
             with np.errstate(over="ignore"):
                 norms = np.sqrt(np.einsum("ij,ij->i", own, own))
-            out[model] = np.minimum(norms, _LARGEST)  # of rows unlike the rest
+            out[model] = np.minimum(norms, _LARGEST)  # for rows unlike the sampled ones
         return out
 
     def sample(
@@ -217,7 +218,7 @@ class PartProblem:
         norms: HostArray,
         drawn: int,
     ) -> ResidualSample:
-        """Return a sample of rows whose residuals are looked at."""
+        """Return a sample of rows for measuring residuals."""
         terms = [term.columns for term in self.terms]
         return ResidualSample(
             features, residual_diagonal, weight, norms, terms, len(residual_diagonal), drawn

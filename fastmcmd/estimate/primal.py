@@ -1,8 +1,8 @@
 """The feature form: one solve with r right-hand sides, then norms of r-vectors.
 
-With output features p and ``B = (K_X + D)^-1 P``, ``MCMD(x) = ||B' k_X(x) - B'' k_X'(x)||``. Where
-both samples have the same inputs, the two terms share every product with K_X; where they also
-have the same regulariser, one solve with the difference of the features serves both.
+With output features p and ``B = (K_X + D)^-1 P``, ``MCMD(x) = ||B' k_X(x) - B'' k_X'(x)||``. If both
+samples have the same inputs, the two terms share every product with K_X. If they also have the same
+regulariser, one solve with the difference of the features serves both.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from fastmcmd.solvers.certify import SAMPLE, rounding
 
 __all__ = ["Part", "PrimalFit", "Truncation"]
 
-_AFFORDABLE = 0.5  # of the solve: evaluation in float64 that costs no more is always made
+_AFFORDABLE = 0.5  # of the solve: an evaluation in float64 that costs at most this is always made
 
 
 @dataclass(frozen=True)
 class Truncation:
-    """What the low-rank features can miss.
+    """Bounds on the error of the low-rank output features.
 
-    With ``s_i`` the norm of what the features of row i miss, the coefficients a(x) miss at most
+    Let ``s_i`` be the norm of the part of row i that the features do not represent. The coefficients a(x)
+    then cause an error of at most
     ``sum |a_i| s_i <= ||D^(1/2) a|| ||D^(-1/2) s|| <= sqrt(k(x, x)) / 2 ||D^(-1/2) s||``.
 
     Attributes
@@ -42,9 +43,9 @@ class Truncation:
     residual : float
         Sum over both sides of ``||D^(-1/2) s||``; it adds to the square of the MCMD.
     expectation : float
-        Bound of the same kind on errors of expected features, which add to the MCMD itself.
+        Bound of the same kind on the errors of expected features, which add to the MCMD itself.
     rigorous : bool
-        False where one of them is an estimate (densities integrated numerically).
+        False if one of the bounds is an estimate (densities integrated numerically).
     """
 
     residual: float = field(metadata={"stored": "missed"})
@@ -52,15 +53,15 @@ class Truncation:
     rigorous: bool
 
     def square(self, scale: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bound the error of MCMD^2 where ``sqrt(k(x, x)) = scale``."""
+        """Bound the error of MCMD^2 at points with ``sqrt(k(x, x)) = scale``."""
         return np.asarray((scale / 2 * self.residual) ** 2)
 
     def linear(self, scale: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bound the error of the feature difference through expectations."""
+        """Bound the error of the feature difference due to expectations."""
         return np.asarray(scale / 2 * self.expectation)
 
     def linear_at(self, scale: float) -> float:
-        """Bound the error of the feature difference where ``sqrt(k(x, x))`` is at most ``scale``."""
+        """Bound the error of the feature difference at points with ``sqrt(k(x, x)) <= scale``."""
         return scale / 2 * self.expectation
 
     def bounds(
@@ -70,9 +71,9 @@ class Truncation:
         scale: NDArray[np.float64],
         rank: int,
     ) -> NDArray[np.float64]:
-        """Return the error bounds of values (q,): norms of r-vectors that are off by ``error``."""
+        """Return the error bounds of values (q,), the norms of r-vectors with errors up to ``error``."""
         error = error + self.linear(scale) + 4 * UNIT * rank * values
-        # Truncation only takes away from the square: the true value lies between the square roots.
+        # Truncation only lowers the square: the true value lies between the square roots.
         square = self.square(scale)
         low = np.maximum(values - error, 0.0)
         below = values - low
@@ -82,7 +83,7 @@ class Truncation:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Coefficients over one set of distinct inputs: their images are added.
+    """Coefficients over one set of distinct inputs; the images of all parts are added.
 
     Attributes
     ----------
@@ -91,7 +92,7 @@ class Part:
     value, image : ndarray (n, r)
         Coefficients B, and K B at the inputs themselves.
     solved : Solved
-        Solutions and operator they came from.
+        Solutions, and the operator from which they were computed.
     """
 
     design: Design
@@ -100,7 +101,7 @@ class Part:
     solved: Solved
 
     def solver_error(self, scale: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bound the error of the image through the solves."""
+        """Bound the error of the image due to the solves."""
         solutions: list[Solution] = self.solved.solutions
         return scale / 2 * sum(s.certificate.residual for s in solutions)
 
@@ -119,7 +120,7 @@ class PrimalFit:
     certificate: str
 
     def details(self) -> dict[str, Any]:
-        """Return what `Info` tells of it, and the bytes held."""
+        """Return the fields of `Info` that this form determines, and the bytes it holds."""
         solved = [part.solved for part in self.parts]
         operators = [each.operator for each in solved]
         return {
@@ -203,6 +204,6 @@ class PrimalFit:
 
 
 def _scale(kernel: Kernel, grid: HostArray | Rows) -> NDArray[np.float64]:
-    """Return ``sqrt(k(x, x))`` (q,), with the rounding of a float32 diagonal on top."""
+    """Return ``sqrt(k(x, x))`` (q,), increased by the rounding of a float32 diagonal."""
     diagonal = diagonal_of(kernel, grid)
     return np.asarray(np.sqrt(np.maximum(diagonal, 0.0)) * (1 + 1e-5))

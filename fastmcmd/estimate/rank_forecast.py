@@ -1,7 +1,7 @@
-"""Rank forecast: how many landmarks a goal needs, or that none will do, before any pass over all rows.
+"""Rank forecast: the number of landmarks that a goal needs, before any pass over all rows.
 
-The candidates for landmarks are a small problem of their own; what its certificate says at growing ranks
-is extrapolated.
+The candidates for landmarks are a small problem of their own. The forecast extrapolates the certificate of
+that problem at growing ranks; it may show that no number of landmarks is enough.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ __all__ = [
 
 Index = NDArray[np.intp]
 
-LADDER = tuple(round(2 ** (k / 3)) for k in range(14, 42))  # ranks looked at: 25, 32, 40, ... 13004
-LOOKED_AT = 60  # ranks from which the fall of the error is extrapolated
-# A predicted error below that share of the goal is believed; residuals are seen at few rows only.
+LADDER = tuple(round(2 ** (k / 3)) for k in range(14, 42))  # trial ranks: 25, 32, 40, ... 13004
+LOOKED_AT = 60  # ranks from which the decay of the error is extrapolated
+# A predicted error below this share of the goal is trusted; sampled residuals come from few rows.
 SURE = {"rigorous": 0.7, "sampled": 0.55}
-_GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of a first glance
+_GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of the first trial
 
 
 def trace_may_suffice(
     x: Any, backend: Backend, kernel: Kernel, lam: float, goal: float, scale: float, most: int
 ) -> bool:
-    """Tell from a glance at a few of the rows ``x`` whether the trace can fall to what the goal needs."""
+    """Tell from a few of the rows ``x`` whether the trace can fall to what the goal needs."""
     rng = generator(len(x), Purpose.PROBE)
     x = x[np.sort(rng.choice(len(x), min(len(x), _GLANCE), replace=False))]
-    # Room for more than is asked for: a search that has no room left calls itself exhausted.
+    # A limit above the trial ranks: a search that reaches its limit counts as exhausted.
     search = _search(x, backend, kernel, 2 * _GLANCED[-1], rng)
     looks = []
     for rank in _GLANCED:
@@ -62,17 +62,17 @@ def _search(
 
 
 def _trace_error(search: LandmarkSearch, lam: float, scale: float) -> float:
-    """Return ``scale t b / 2`` of the trace certificate; b, not known yet, is taken as lam^(-1/2)."""
+    """Return ``scale t b / 2`` of the trace certificate; the unknown b is replaced by lam^(-1/2)."""
     return scale / 2 * float(search.residual_diagonal.mean()) / lam**1.5
 
 
 def cannot_converge(
     before: tuple[int, float], now: tuple[int, float], most: int, kind: str
 ) -> bool:
-    """Tell whether the error falls too slowly to reach the goal within the most landmarks.
+    """Tell whether the error falls too slowly to reach the goal with the most landmarks.
 
-    A trace falls ever slower in the rank, and so does a sampled error in its logarithm: the line
-    through the last two looks is the best that can be hoped for.
+    The decay of a trace slows down with the rank, and the decay of a sampled error with the logarithm of
+    the rank: the line through the last two points is the most optimistic forecast.
     """
     rank, error = now
     if not 0.0 < error < math.inf:
@@ -82,21 +82,21 @@ def cannot_converge(
 
 
 def slope(before: tuple[int, float], now: tuple[int, float], kind: str) -> float:
-    """Return how the logarithm of the error falls with the rank, or with the rank's logarithm."""
+    """Return the slope of the error's logarithm in the rank, or in the rank's logarithm."""
     (r0, e0), (r1, e1) = before, now
     if r1 <= r0 or not (0.0 < e0 < math.inf and 0.0 < e1 < math.inf):
-        return 0.0  # nothing is known of it
+        return 0.0  # no information
     fall = math.log(e1) - math.log(e0)
     return fall / (r1 - r0 if kind == "rigorous" else math.log(r1 / r0))
 
 
 class CandidateProblem:
-    """The candidates as a problem of their own: what its certificate says, that of all rows will.
+    """The candidates as a small problem, whose certificate predicts that of all rows.
 
     The trace certificate is about the same for any number of rows. Residuals are not: outputs scatter
-    around their conditional mean, and the share of the scatter in a residual falls with the root of the
-    number of rows. The two are told apart by the residuals through two halves of the rows: what does not
-    scatter is common to both, so that the mean of their products is the square of its half.
+    around their conditional mean, and the scatter's share in a residual falls with the root of the number
+    of rows. Residuals from two halves of the rows separate the two parts: the part that does not scatter is
+    common to both halves, so the mean of their products is the square of half that part.
     """
 
     def __init__(self, problem: PartProblem, search: LandmarkSearch, index: Index) -> None:
@@ -111,22 +111,22 @@ class CandidateProblem:
             search.columns, self._rhs, search.residual_diagonal, search.diagonal, search.weight
         )
         sums.settle()
-        if len(self._rhs) < self._n:  # landmarks are rarer among all rows
+        if len(self._rhs) < self._n:  # landmarks are a smaller share of all rows
             sums.residual_trace *= len(self._rhs) / max(1, len(self._rhs) - search.rank)
         return sums
 
     def errors(self, kind: str) -> Array:
-        """Return the error of each model that this kind of certificate will tell, relative to the goal."""
+        """Return the predicted error of each model by this kind of certificate, relative to the goal."""
         return self.rigorous() if kind == "rigorous" else self.sampled()
 
     def rigorous(self) -> Array:
-        """Return the error of each model by the trace certificate, relative to the goal; no rounding."""
+        """Return each model's error by the trace certificate, relative to the goal, without rounding."""
         sums = self._sums()
         solutions = self.problem.solve(sums, self.search.kernel_features(), None)
         return self.problem.errors(solutions, sums.max_residual_diagonal)
 
     def sampled(self) -> Array:
-        """Return the error of each model by the sampled certificate of all rows, relative to the goal."""
+        """Return each model's predicted error by a sampled certificate, relative to the goal."""
         problem, search = self.problem, self.search
         features, sums = search.kernel_features(), self._sums()
         solutions = problem.solve(sums, features, None)
@@ -134,7 +134,7 @@ class CandidateProblem:
         image = times(search.columns.T, weights)
         coefficients = problem.coefficients(image, self._rhs, search.weight, sums.weight)
         norms = problem.norms(self._rhs - image)
-        search.importance = importance_of(search.weight, norms)  # of landmarks that follow
+        search.importance = importance_of(search.weight, norms)  # for later landmarks
         sample = problem.sample(features, search.residual_diagonal, search.weight, norms, DRAWN)
         sample.account(slice(0, len(image)), coefficients)
         halves = [self._residual(sample.rows, half, coefficients) for half in (0, 1)]
@@ -151,7 +151,7 @@ class CandidateProblem:
         return errors
 
     def _residual(self, rows: Index, half: int, coefficients: Array) -> Array:
-        """Return what one half of the candidates adds to the residuals ``-E B`` of some rows."""
+        """Return the contribution of one half of the candidates to the residuals ``-E B`` of some rows."""
         search, problem = self.search, self.problem
         kernel, backend, offset = problem.kernel, problem.backend, search.offset
         inputs, right = search.rows[half::2], np.ascontiguousarray(coefficients[half::2])

@@ -1,4 +1,4 @@
-"""What a computation is, so that a checkpoint is gone on with by the same one only."""
+"""The identity of a computation, so that only the same computation resumes from a checkpoint."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def begin(
     options: Options,
     grid: HostArray | Rows,
 ) -> tuple[Options, Checkpoint | None]:
-    """Return the checkpoint that the options name, and the options to go on with.
+    """Return the options for the run, and the checkpoint that they name.
 
     Parameters
     ----------
     samples, kernels, grid
-        What is computed. All data count, and every option that can change a value.
+        Data and kernels of the computation. All data and every option that can change a value count.
     options : Options
-        The memory limit found from the free memory is replaced by that of the run which is gone on
-        with, if memory allows: blocks and landmarks follow from it.
+        Options of the call. If the memory limit is the default from free memory, the limit of the
+        interrupted run replaces it, as far as memory allows: blocks and landmarks depend on it.
 
     Raises
     ------
     ValueError
-        The file is of another computation, or damaged.
+        The file belongs to another computation, or is damaged.
     """
     if options.checkpoint is None:
         return options, None
@@ -55,7 +55,7 @@ def begin(
     }
     known: dict[int, str] = {}
 
-    def of_once(data: object) -> str:  # the same object often comes as grid, x and x_prime
+    def of_once(data: object) -> str:  # grid, x and x_prime are often the same object
         if id(data) not in known:
             known[id(data)] = fingerprint_of(data)
         return known[id(data)]
@@ -75,7 +75,7 @@ def begin(
         ("x_kernel", kernels[0], samples[0].x[:4]),
         ("y_kernel", kernels[1], _first(samples[0].all_outputs)),
     ):
-        if not kernel.compiled:  # a function is known by what it returns
+        if not kernel.compiled:  # a function is identified by its values
             data[f"values of {name}"] = fingerprint_of(np.asarray(kernel(rows)))
     fingerprint = fingerprint_of(
         *(f"{name}={value!r}" for name, value in {**settings, **data}.items())
@@ -96,7 +96,7 @@ def _first(outputs: Outputs) -> HostArray:
 
 
 def _parts(value: object) -> list[Any]:
-    """Return arrays, numbers and texts that tell a value from others."""
+    """Return arrays, numbers and texts that identify a value."""
     if isinstance(value, DrawnOutputs):
         return ["drawn", value.values, value.weights]
     if value is None or isinstance(value, np.ndarray | np.generic | str | bool | int | float):

@@ -1,4 +1,4 @@
-"""Samples as rows that stream past: inputs, right-hand sides, weights; nothing of size n x r is kept."""
+"""Samples as streams of rows: inputs, right-hand sides, weights; no array of size n x r is stored."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Block:
     Attributes
     ----------
     rows : slice
-        Which.
+        Their place in the stream.
     x : ndarray (b, d)
         Their inputs.
     rhs : ndarray (b, c)
-        Right-hand sides: mean output features, those of several samples side by side or subtracted.
+        Right-hand sides: mean output features; those of several samples are adjacent or subtracted.
     residuals : list of ndarray (b,)
-        Norm of what the features of each sample's outputs miss.
+        Residual norm of the output features in each row, for each sample.
     weight : ndarray (b,) or None
         Weights of the rows.
     """
@@ -46,16 +46,16 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class StreamState:
-    """What features missed in the rows so far.
+    """Accumulated truncation of the output features in the rows so far.
 
     Attributes
     ----------
     total : float
         Sum of the weights.
     truncated : ndarray (samples,)
-        Weighted sums of squares of what the features of each sample miss.
+        Weighted sums of the squared residual norms of each sample's features.
     worst_rows : list of int
-        The row of each block where they miss most.
+        The row of each block with the largest residual.
     """
 
     total: float
@@ -64,14 +64,14 @@ class StreamState:
 
 
 class RowStream:
-    """Samples at the same inputs, row by row.
+    """A stream of the rows of samples at the same inputs.
 
     Parameters
     ----------
     samples : list of Sample
-        One, or two at the same inputs with the same weights.
+        One sample, or two at the same inputs with the same weights.
     features : KernelFeatures
-        Of the output kernel.
+        Features of the output kernel.
     difference : bool
         Whether the right-hand side is the difference of the two samples (one solve for both).
     """
@@ -94,13 +94,13 @@ class RowStream:
 
     @property
     def columns(self) -> int:
-        """Right-hand sides."""
+        """Number of right-hand sides."""
         return self.features.rank * (1 if self.difference else len(self.samples))
 
     def expectation_error(self) -> tuple[float, bool]:
         """Return ``sum ||D^(-1/2) error||`` of the expectations, and whether it is rigorous.
 
-        Measured in every row, in a pass of its own where expectations are integrated numerically.
+        The error is measured in every row; numerical integration of expectations takes an extra pass.
         """
         total, rigorous = 0.0, True
         for sample, expectation in zip(self.samples, self._expectations, strict=True):
@@ -113,7 +113,7 @@ class RowStream:
         return total, rigorous
 
     def coverage(self) -> Iterator[tuple[Sample, Predictive, Array, float]]:
-        """Yield predicted samples, their predictions, what features miss of rows, and its rounding."""
+        """Yield predicted samples, their predictions, residuals of the rows, and the rounding of these."""
         for sample, expectation in zip(self.samples, self._expectations, strict=True):
             if expectation is not None and not isinstance(sample.all_outputs, DrawnOutputs):
                 prediction = sample.all_outputs.prediction
@@ -121,11 +121,11 @@ class RowStream:
                 yield sample, prediction, residual, floor
 
     def noise(self) -> float:
-        """Return what rounding of closed forms adds to the squares of what is missed."""
+        """Return the rounding that closed forms add to the squared residuals."""
         return sum(each.noise for each in self._expectations if each is not None)
 
     def rhs(self, rows: slice | NDArray[np.intp]) -> tuple[Array, list[Array]]:
-        """Return right-hand sides (b, c) of some rows, and what their features miss."""
+        """Return right-hand sides (b, c) of some rows, and the residual norms of their features."""
         means, residuals = [], []
         for sample, expectation in zip(self.samples, self._expectations, strict=True):
             part = sample.all_outputs.take(rows)
@@ -138,7 +138,7 @@ class RowStream:
             means.append(mean)
             residuals.append(miss)
         if self.difference:
-            # Where both have the same outputs their features cancel, and so does what they miss
+            # If both samples have the same outputs, their features cancel, and so do their residuals
             # (not with two regularisers: the coefficients differ).
             equal = (means[0] == means[1]).all(axis=1) & (means[0] != 0).any(axis=1)
             if all(each is None for each in self._expectations) and equal.any():
@@ -157,13 +157,13 @@ class RowStream:
         return outputs.mean_features(p, index), outputs.mean_features(miss[:, None], index)[:, 0]
 
     def begin(self) -> None:
-        """Begin to account for what the features miss, before a pass."""
+        """Reset the accumulated truncation before a pass."""
         self._truncated = np.zeros(len(self.samples))
         self._total = 0.0
         self.worst_rows: list[int] = []
 
     def account(self, block: Block) -> None:
-        """Add what the features of a block miss."""
+        """Add the residuals of a block to the accumulated truncation."""
         noise = self.noise()
         weight = np.ones(len(block.x)) if block.weight is None else block.weight
         self._total += float(weight.sum())
@@ -172,16 +172,16 @@ class RowStream:
         self.worst_rows.append(block.rows.start + int(np.argmax(sum(block.residuals))))
 
     def state(self) -> StreamState:
-        """Return the account so far."""
+        """Return the accumulated truncation so far."""
         return StreamState(self._total, self._truncated.copy(), list(self.worst_rows))
 
     def restore(self, state: StreamState) -> None:
-        """Resume from a saved account."""
+        """Resume from a saved state."""
         self._total, self._truncated = state.total, state.truncated
         self.worst_rows = state.worst_rows
 
     def truncated(self) -> float:
-        """Return ``sum ||D^(-1/2) s||`` over the samples, after a pass."""
+        """Return ``sum ||D^(-1/2) s||`` over the samples after a pass."""
         return sum(
             float(np.sqrt(total / self._total / sample.lam))
             for total, sample in zip(self._truncated, self.samples, strict=True)
@@ -189,12 +189,12 @@ class RowStream:
 
 
 class StackedRowStream:
-    """Streams over the same rows, a model each, that pass together.
+    """Streams over the same rows, one for each model, that advance together.
 
     Parameters
     ----------
     streams : list of RowStream
-        Of the same inputs and weights.
+        Streams with the same inputs and weights.
     """
 
     def __init__(self, streams: list[RowStream]) -> None:
@@ -207,18 +207,18 @@ class StackedRowStream:
 
     @property
     def columns(self) -> int:
-        """Right-hand sides of all models."""
+        """Number of right-hand sides of all models."""
         return sum(stream.columns for stream in self.streams)
 
     def rhs(self, rows: slice | NDArray[np.intp]) -> tuple[Array, list[Array]]:
-        """Return right-hand sides (b, c) of some rows side by side, and what features miss."""
+        """Return right-hand sides (b, c) of some rows, adjacent for all models, and residual norms."""
         parts = [stream.rhs(rows) for stream in self.streams]
         if len(parts) == 1:
             return parts[0]
         return np.hstack([rhs for rhs, _ in parts]), [miss for _, part in parts for miss in part]
 
     def blocks(self, step: int, start: int = 0, threads: int = 1) -> Iterator[Block]:
-        """Yield the rows from ``start`` in blocks of ``step``; several threads make those that follow."""
+        """Yield the rows from ``start`` in blocks of ``step``; several threads compute blocks ahead."""
         if threads <= 1 or not self._bears_threads:
             for rows, x in as_blocks(self.x, step, start):
                 yield self._block(rows, x)
@@ -236,7 +236,7 @@ class StackedRowStream:
 
     @property
     def _bears_threads(self) -> bool:
-        """Whether several threads may make blocks: no user function and no device computes them."""
+        """Whether several threads may compute blocks: no user function and no device takes part."""
         if isinstance(self.x, Rows) and self.x.on_device is not None:
             return False
         return all(
@@ -247,22 +247,22 @@ class StackedRowStream:
         )
 
     def begin(self) -> None:
-        """Begin to account for what the features miss, before a pass."""
+        """Reset the accumulated truncation before a pass."""
         for stream in self.streams:
             stream.begin()
 
     def account(self, block: Block) -> None:
-        """Add what the features of a block miss."""
+        """Add the residuals of a block to the accumulated truncation."""
         remaining = iter(block.residuals)
         for stream in self.streams:
             own = [next(remaining) for _ in stream.samples]
             stream.account(replace(block, residuals=own))
 
     def state(self) -> list[StreamState]:
-        """Return the account so far of each stream."""
+        """Return the accumulated truncation of each stream so far."""
         return [stream.state() for stream in self.streams]
 
     def restore(self, states: list[StreamState]) -> None:
-        """Resume from saved accounts."""
+        """Resume from saved states."""
         for stream, state in zip(self.streams, states, strict=True):
             stream.restore(state)

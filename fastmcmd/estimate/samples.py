@@ -1,4 +1,4 @@
-"""What a CCE is computed from: samples and kernels, from the caller's inputs, outcomes and predictions."""
+"""Samples and kernels of a CCE, from the caller's inputs, outcomes and predictions."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def encoded_inputs(
     options: Options,
     columns: int | None = None,
 ) -> HostArray | Rows:
-    """Return checked inputs, encoded if there is an encoder; messages name the culprit."""
+    """Return checked inputs, encoded if there is an encoder; messages name the argument at fault."""
     description = name if encoder is None else f"encoder({name})"
     return inputs(encoded(value, encoder), description, options, columns)
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What a CCE is computed from.
+    """The checked data and kernels of a CCE.
 
     Attributes
     ----------
@@ -67,15 +67,15 @@ class Problem:
     models : list of Sample
         The same inputs with the outcomes of each prediction.
     x_kernel, y_kernel : Kernel
-        Resolved kernels, of inputs and outcomes as the samples have them.
+        Resolved kernels, for inputs and outcomes as the samples hold them.
     scales : tuple of float (d,) or None
-        What the columns of the caller's inputs were multiplied by.
+        Factors of the columns of the caller's inputs.
     grid : ndarray (q, d) or Rows
-        Points to score, scaled alike; the inputs themselves where none were given.
+        Points to score, with the same scales; the inputs themselves by default.
     options : Options
-        How to compute, landmarks scaled alike.
+        Options of the computation, with landmarks scaled alike.
     notes : list of list of str
-        What looks wrong about each prediction.
+        Suspicious features of each prediction.
     """
 
     nature: Sample
@@ -106,10 +106,11 @@ def problem_of(
     options: Options,
     grid: HostArray | Rows | None = None,
 ) -> Problem:
-    """Check the caller's arguments, choose the kernels, and return what the CCE is computed from.
+    """Check the caller's arguments, choose the kernels, and return the problem.
 
-    The kernels follow from inputs and outcomes, so that they are the same for every prediction; outcomes
-    are classes if any prediction is `Categorical`. ``x`` and ``grid`` are checked and encoded already.
+    Inputs and outcomes determine the kernels, which are thus the same for every prediction. Outcomes are
+    classes if any prediction is `Categorical`. The caller has already checked and encoded ``x`` and
+    ``grid``.
     """
     check_order(y, "(x, y, prediction)")
     observed = as_rows(y, "y")
@@ -136,7 +137,7 @@ def problem_of(
 
 
 def _suspicions(y: HostArray, prediction: Predictive) -> list[str]:
-    """Return notes on outcomes (n, k) that no prediction comes near."""
+    """Return notes on outcomes (n, k) that are far from every prediction."""
     if y.shape[1] > 1 or isinstance(prediction, Categorical):
         return []
     return misses_of(np.asarray(y[:, 0], dtype=np.float64), prediction)
@@ -145,7 +146,7 @@ def _suspicions(y: HostArray, prediction: Predictive) -> list[str]:
 def _predicted_outputs(
     predictive: Predictive, draws: int | None, random_state: RandomState
 ) -> Outputs:
-    """Return the outputs of the model's side: draws, or distributions used exactly."""
+    """Return the outputs of the model: draws, or distributions that are used exactly."""
     n, columns = len(predictive), predictive.columns
     draws = check_count(draws, "draws", optional=True)
     if draws is None:
@@ -159,7 +160,7 @@ def _predicted_outputs(
 
 
 def _prepared_outputs(kernel: Kernel | None, outputs: Outputs) -> Outputs:
-    """Return draws as the output kernel takes them; distributions as they are."""
+    """Return draws in the form that the output kernel needs; distributions unchanged."""
     if isinstance(outputs, DrawnOutputs):
         (flat,) = prepared_inputs(kernel, prediction=outputs.flat)
         return DrawnOutputs(flat.reshape(outputs.values.shape), outputs.weights)

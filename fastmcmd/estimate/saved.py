@@ -1,7 +1,6 @@
-"""A fitted estimator as a state, and back.
+"""Conversion of a fitted estimator to a saved state, and back.
 
-A file is trusted in nothing: the compiled core takes shapes and indices as they come, so all are checked
-here.
+Nothing in a file is trusted: the compiled core does not check shapes and indices, so all are checked here.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ __all__ = ["fit_of", "parameters_of", "read_state", "state_of"]
 
 Array = NDArray[Any]
 
-# Arguments that files hold: plain values. Arrays have a place of their own, and paths and devices are
-# those of another day.
+# The arguments that files store in this table: plain values. Arrays are stored elsewhere; paths and devices
+# depend on the machine and are not stored.
 _ELSEWHERE = {"dtype", "landmarks", "cache_dir", "checkpoint", "devices", "device_memory_limit"}
 _OPTIONS = ("lam", "draws", *(name for name in DEFAULTS if name not in _ELSEWHERE))
 
@@ -200,7 +199,7 @@ def parameters_of(state: EstimatorState) -> Json:
 
 
 def _given_kernel(given: Any, name: str) -> Any:
-    """Return the argument of the constructor: a kernel, the name of a choice, or None."""
+    """Return the constructor's argument: a kernel, the name of a choice, or None."""
     if given is None or given in ("auto", "paper"):
         return given
     if isinstance(given, str):
@@ -211,12 +210,12 @@ def _given_kernel(given: Any, name: str) -> Any:
 def fit_of(
     state: EstimatorState, options: Options
 ) -> tuple[Fit, Result, int, int, DType, tuple[float, ...] | None, float]:  # fmt: skip
-    """Return what `ConditionalCongruence.restore` takes.
+    """Return the arguments of `ConditionalCongruence.restore`.
 
     Raises
     ------
     ValueError
-        Something is not of the shape or range that the rest needs.
+        A field has a wrong shape or range.
     """
     x_kernel, y_kernel = kernel_from_dict(state.x_kernel), kernel_from_dict(state.y_kernel)
     for name, kernel in (("x_kernel", x_kernel), ("y_kernel", y_kernel)):
@@ -244,7 +243,7 @@ def fit_of(
 
 @dataclass(frozen=True)
 class _Reader:
-    """Makes each form of a fit from its state."""
+    """Builds each form of a fit from its state."""
 
     x_kernel: Kernel
     y_kernel: Kernel
@@ -379,9 +378,9 @@ class _Reader:
         if not 0 < state.lam < np.inf:
             raise ValueError(f"lam is {state.lam}")
         design = self.design(state.design)
-        # The outputs themselves are in the spread already.
+        # The spread matrix already contains the outputs.
         sample = Sample(design.x, DrawnOutputs(np.empty((0, 1, 1))), None, state.lam)
-        sample.__dict__["design"] = design  # equal inputs are collapsed already
+        sample.__dict__["design"] = design  # with equal inputs already collapsed
         return sample
 
 
@@ -398,7 +397,7 @@ def _features(
 
 
 def _numbers(array: Array, name: str, *shape: int | None, finite: bool = True) -> Array:
-    """Check an array of float32 or float64 for its shape, in which None is any length."""
+    """Return a float32 or float64 array after a check of its shape, in which None is any length."""
     _check_shape(array, name, shape)
     if array.dtype not in (np.float32, np.float64):
         raise ValueError(f"{name} has dtype {array.dtype}; float32 or float64 is needed")
@@ -408,7 +407,7 @@ def _numbers(array: Array, name: str, *shape: int | None, finite: bool = True) -
 
 
 def _sparse(state: SideState, rows: int, columns: int) -> Any:
-    """Return a sparse matrix by rows; SciPy's own products check no index."""
+    """Return a sparse matrix by rows. It checks the indices, which SciPy's products do not."""
     from scipy import sparse
 
     data = _numbers(state.data, "data", None)

@@ -1,7 +1,7 @@
-"""What is saved of a fitted estimator: its state, one frozen dataclass for each part of it.
+"""The saved state of a fitted estimator, with one frozen dataclass for each part.
 
-The names of the fields are in the files that users have: whoever changes them needs a new format in
-`storage`, and a reader of this one beside that of formats 1 and 2 below.
+The files of users contain the names of the fields. A change of names needs a new format in `storage`, and a
+reader for this format beside the reader for formats 1 and 2 below.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class LowRankState:
 
 @dataclass(frozen=True)
 class SideState:
-    """One side of the dense form: its inputs, regulariser, and the sparse matrix (u, n) that spreads it."""
+    """One side of the dense form: inputs, regulariser, and the sparse matrix (u, n) to its outputs."""
 
     design: DesignState
     lam: float
@@ -152,15 +152,16 @@ class EstimatorState:
     options : dict
         Plain arguments of the constructor.
     given : dict
-        Kernels and random state as they were given; kernels None for the defaults.
+        Kernels and random state as the caller passed them; kernels None for the defaults.
     x_kernel, y_kernel : dict
         The resolved kernels.
     sizes : tuple of int
-        Distinct inputs of both samples.
+        Number of distinct inputs of both samples.
     working : int
-        Bytes that the fit needed beside its matrices.
+        Bytes that the fit needed besides its matrices.
     chosen_lam : float or None
-        The regulariser of the fit. None in files from when kernels of None were the published ones.
+        Regulariser of the fit. None in files from versions in which default kernels were the published
+        ones.
     """
 
     options: Json
@@ -199,7 +200,7 @@ _RENAMED = {
 
 
 def upgraded(arrays: Arrays, settings: Json) -> tuple[Arrays, Json]:
-    """Return the arrays and the document of an `EstimatorState`."""
+    """Return arrays and document in the present format, from those of format 1 or 2."""
     kernels = {name: settings[name] for name in ("x_kernel", "y_kernel")}
     designs = (
         r"form.sides.\1.design.\2" if settings["form"] == "dense" else r"form.parts.\1.design.\2"
@@ -278,7 +279,7 @@ def _low_rank_part(part: Json) -> Json:
 
 
 def _embedding_error(settings: Json) -> Any:
-    """Return the weighted error of embeddings; the oldest files hold it without the regulariser."""
+    """Return the weighted error of embeddings, which the oldest files store without the regulariser."""
     if "embedding_error" in settings:
         return settings["embedding_error"]
     return settings["node_error"] / min(settings["lams"]) ** 0.5 or None

@@ -1,4 +1,4 @@
-"""What a fit is asked for: kernels, options, and the points where the tolerance must hold."""
+"""The task of a fit: kernels, options, and the points where the tolerance must hold."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ __all__ = ["SOLVER_SHARE", "Task", "backend_of", "feature_backend_of", "some_row
 SOLVER_SHARE = 0.74  # of the tolerance; truncation of the features takes at most a quarter
 _LEAST_EPS, _MOST_EPS = 5e-15, 1e-9  # residual of the output features, relative
 _QUADRATURE_SHARE = 0.05  # of the tolerance
-_MOST_LOOKED_AT = 20000  # points of a grid whose certificate is looked at before the end
+_MOST_LOOKED_AT = 20000  # grid points at which certificates are checked during a fit
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is computed, how, and where.
+    """Kernels, options and evaluation points of a fit.
 
     Attributes
     ----------
     x_kernel, y_kernel : Kernel
         Resolved kernels.
     options : Options
-        How to compute.
+        Options of the computation.
     grid : ndarray (q, d) or Rows
         Points where the tolerance must hold.
     """
@@ -45,12 +45,12 @@ class Task:
 
     @cached_property
     def backend(self) -> Backend:
-        """What computes the input kernel."""
+        """Backend that computes the input kernel."""
         return backend_of(self.options, self.x_kernel)
 
     @cached_property
     def y_backend(self) -> Backend:
-        """What computes output features."""
+        """Backend that computes output features."""
         return feature_backend_of(self.options, self.y_kernel)
 
     @cached_property
@@ -61,15 +61,15 @@ class Task:
         return float(np.sqrt(max(float(diagonal.max()), 0.0)))
 
     def feature_residual(self, lam: float, lam_prime: float) -> float:
-        """Return what the output features may leave of ``k_Y(y, y)``, relative to the largest."""
+        """Return the target residual of the output features, relative to the largest ``k_Y(y, y)``."""
         amplitude = self.scale / 2 * (lam**-0.5 + lam_prime**-0.5)
         share = min(1.0, self.options.tol / 4 / max(amplitude, 1e-300))
         return float(np.clip(share**2, _LEAST_EPS, _MOST_EPS))
 
     def expectation_error(self, lam: float) -> float:
-        """Return the error of each row's expected features that quadrature aims at.
+        """Return the target for the quadrature error of each row's expected features.
 
-        Such errors in all rows move a value by at most ``scale / 2 / sqrt(lam)`` times as much.
+        If every row has this error, a value changes by at most ``scale / 2 / sqrt(lam)`` times as much.
         """
         return (
             _QUADRATURE_SHARE * self.options.tol * 2 * float(np.sqrt(lam)) / max(self.scale, 1e-300)
@@ -82,9 +82,9 @@ def backend_of(options: Options, kernel: Kernel) -> Backend:
 
 
 def feature_backend_of(options: Options, kernel: Kernel) -> Backend:
-    """Return the backend that computes output features: not a GPU, as copying them would take longer.
+    """Return the backend for output features: not a GPU, because copying them would take longer.
 
-    Distances are direct: features multiply what rounding does to kernel values, and outputs are not
+    Distances are computed directly: features amplify the rounding of kernel values, and outputs are not
     centred.
     """
     backend = backend_of(options, kernel)
@@ -92,7 +92,7 @@ def feature_backend_of(options: Options, kernel: Kernel) -> Backend:
 
 
 def some_rows(grid: HostArray | Rows) -> HostArray:
-    """Return the points of a grid, or some of very many."""
+    """Return the points of a grid, or a random subset if there are very many."""
     if len(grid) <= _MOST_LOOKED_AT:
         return grid[:]
     rng = generator(len(grid), Purpose.PROBE)

@@ -1,4 +1,4 @@
-"""The input kernel matrix as an operator under a memory budget, and kernels as features."""
+"""The input kernel matrix as an operator under a memory budget, and low-rank features of kernels."""
 
 from fastmcmd.gram.features import KernelFeatures
 from fastmcmd.gram.operator import GramOperator

@@ -1,8 +1,8 @@
-"""What entries of a Gram matrix cost, in float32 operations per pair and product.
+"""Cost of entries of a Gram matrix, in float32 operations per pair and product.
 
-A symmetric product computes each pair once, so that a multiply-add per coordinate counts one
-operation per ordered pair. The figures are ratios of measured times, see docs/performance.md.
-What a solver costs follows from these in `fastmcmd.solvers.costs`.
+A symmetric product computes each pair once, so a multiply-add per coordinate counts as one operation per
+ordered pair. The figures are ratios of measured times, see docs/performance.md. The costs of solvers in
+`fastmcmd.solvers.costs` follow from these.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ __all__ = [
 
 _EPILOGUE = 15.0  # exponential or power of an entry
 READ_COST = 45.0  # reading a float32 entry of a stored lower triangle from memory
-FEWEST_PRODUCTS = 4.0  # of CG: at the default regulariser
-USUAL_ERROR, _PER_DIGIT = 1e-6, 0.3  # of the products for that error, each digit more
+FEWEST_PRODUCTS = 4.0  # products of CG at the default regulariser
+USUAL_ERROR, _PER_DIGIT = 1e-6, 0.3  # error of a usual run, and share of products per further digit
 _CUSTOM = 1000.0  # a user's function, pair by pair
 
 
@@ -43,7 +43,7 @@ def entry_cost(kernel: Kernel, dim: int, backend: str) -> float:
             per_coordinate = 1.0
     slow = (
         10.0 if backend in ("numba", "numpy") else 1.0
-    )  # of a device: reading costs as on the CPU
+    )  # for a device the costs of reading are those of the CPU
     return slow * (_EPILOGUE + per_coordinate * dim)
 
 
@@ -53,9 +53,9 @@ def cached_pays(kernel: Kernel, dim: int, backend: str) -> bool:
 
 
 def expected_products(ratio: float, error: float = USUAL_ERROR) -> float:
-    """Return a guess of the products that CG needs where ``k(x, x) / lam`` is ``ratio``.
+    """Return a guess of the number of products of CG for ``k(x, x) / lam`` equal to ``ratio``.
 
-    ``error`` is what the answer may be off by.
+    ``error`` is the permitted error of the answer.
     """
     products = FEWEST_PRODUCTS + 6.0 * max(0.0, math.log10(max(ratio, 1.0)) - 1.0) ** 1.5
     digits = math.log10(USUAL_ERROR / max(error, 1e-16))
@@ -63,7 +63,7 @@ def expected_products(ratio: float, error: float = USUAL_ERROR) -> float:
 
 
 class KernelMatrix(Protocol):
-    """A kernel matrix as far as its costs go: an operator, or sizes alone."""
+    """The costs of a kernel matrix: those of an operator, or estimates from sizes alone."""
 
     @property
     def size(self) -> int:
@@ -74,7 +74,7 @@ class KernelMatrix(Protocol):
         """Operations per ordered pair, see `entry_cost`."""
 
     def streamed_cost(self, columns: int, *, exact: bool = False) -> float:
-        """Return the cost of a product whose entries are computed; ``exact`` in float64."""
+        """Return the cost of a product that computes the entries; ``exact`` means in float64."""
 
     def product_cost(self, columns: int) -> float:
         """Return the cost of each product after the first."""
@@ -82,7 +82,7 @@ class KernelMatrix(Protocol):
 
 @dataclass(frozen=True)
 class MatrixSize:
-    """A kernel matrix in float32 of which only the sizes are known: every product is streamed.
+    """A float32 kernel matrix known by its sizes only: every product is streamed.
 
     Attributes
     ----------
@@ -105,9 +105,9 @@ class MatrixSize:
         return entry_cost(self.kernel, self.dim, self.backend)
 
     def streamed_cost(self, columns: int, *, exact: bool = False) -> float:
-        """Return the cost of a product; ``exact`` in float64."""
+        """Return the cost of a product; ``exact`` means in float64."""
         return float(self.size) ** 2 * (2.0 if exact else 1.0) * (self.entry_cost + 2 * columns)
 
     def product_cost(self, columns: int) -> float:
-        """Return the cost of each product after the first: that of the first."""
+        """Return the cost of each product after the first, which equals that of the first."""
         return self.streamed_cost(columns)

@@ -1,8 +1,8 @@
-"""Features of a kernel at chosen points: ``k(y, z) ~ p(y).p(z)``, exact where y is one of the points.
+"""Features of a kernel at chosen points: ``k(y, z) ~ p(y).p(z)``, exact if y is one of the points.
 
-With the pivots Z and the Cholesky factor L of K(Z, Z), ``p(y) = L^-1 k(Z, y)``. What they miss, the
-residual ``e(y) = k(y, y) - |p(y)|^2 >= 0``, bounds every error by Cauchy-Schwarz. The output kernel
-is factored so (feature form), and the input kernel (low-rank solver).
+With the pivots Z and the Cholesky factor L of K(Z, Z), ``p(y) = L^-1 k(Z, y)``. Their residual
+``e(y) = k(y, y) - |p(y)|^2 >= 0`` bounds every error by Cauchy-Schwarz. The feature form factors the output
+kernel in this way, and the low-rank solver the input kernel.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class KernelFeatures:
     factor : ndarray (r, r)
         Lower Cholesky factor of the kernel matrix of the pivots.
     backend : Backend
-        What computes kernel values against the pivots.
+        Backend that computes kernel values against the pivots.
     offset : ndarray (k,) or None
         Subtracted from rows and pivots before they are rounded to the precision of the tiles.
     entry : float
-        Rounding of kernel values against the pivots, relative to the largest, where `noise` is to count
-        it; 0 where the caller does.
+        Rounding of kernel values against the pivots, relative to the largest, as a part of `noise`; 0 if
+        the caller accounts for it.
     """
 
     kernel: Kernel
@@ -56,7 +56,7 @@ class KernelFeatures:
     entry: float = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy or a pickle holds: rows prepared by the backend are made again."""
+        """Return the state for a copy or a pickle, without the backend's prepared rows."""
         return {name: value for name, value in self.__dict__.items() if name != "_points"}
 
     @property
@@ -83,7 +83,7 @@ class KernelFeatures:
     def of_rows(
         self, y: HostArray, dtype: DType, *, keep: bool, sizes: bool
     ) -> tuple[RowFeatures, NDArray[np.float64], NDArray[np.float64]]:
-        """Return features of rows (n, k) in ``dtype``, by columns, ``k(y, y)`` (n,), and what they miss."""
+        """Return features of rows (n, k) in ``dtype``, by columns, ``k(y, y)`` (n,), and residuals (n,)."""
         row_features = self._features(y, dtype, keep=keep, sizes=sizes)
         diagonal = self.diagonal(y)
         return row_features, diagonal, np.maximum(diagonal - row_features.squares, 0.0)
@@ -91,7 +91,7 @@ class KernelFeatures:
     def combine(
         self, y: HostArray, coefficients: NDArray[np.float64], dtype: DType
     ) -> NDArray[np.float64]:
-        """Return ``k(y, pivots) coefficients`` (n, c), tiles in ``dtype``."""
+        """Return ``k(y, pivots) coefficients`` (n, c), by ``dtype`` tiles."""
         kind = tile_dtype(self.kernel, dtype, y, self.pivots)
         points = self.backend.points(y, kind, self.offset)
         return self.backend.matmul(self.kernel, points, self._points[kind], coefficients)
@@ -99,7 +99,7 @@ class KernelFeatures:
     def adjoint(
         self, y: HostArray, values: NDArray[np.float64], dtype: DType
     ) -> NDArray[np.float64]:
-        """Return ``k(pivots, y) values`` (r, c) of values (n, c) at rows (n, k), tiles in ``dtype``."""
+        """Return ``k(pivots, y) values`` (r, c) for values (n, c) at rows (n, k), by ``dtype`` tiles."""
         kind = tile_dtype(self.kernel, dtype, y, self.pivots)
         points = self.backend.points(y, kind, self.offset)
         return self.backend.matmul(self.kernel, self._points[kind], points, values)
@@ -135,7 +135,7 @@ class KernelFeatures:
         return self.coefficients(p.T)
 
     def residuals(self, y: HostArray, p: HostArray) -> NDArray[np.float64]:
-        """Return ``k(y, y) - |p(y)|^2`` (n,), not below zero, with a bound on rounding added.
+        """Return ``k(y, y) - |p(y)|^2`` (n,), not below zero, plus a bound on rounding.
 
         Rounding of a computed Cholesky factor: ``|A - L L'| <= gamma_{r+1} |l_i||l_j|`` (Higham,
         *Accuracy and Stability of Numerical Algorithms*, theorem 10.3), and a few units in k itself.
@@ -148,28 +148,29 @@ class KernelFeatures:
     def noise(self) -> float:
         """Rounding of a product of features, relative to k(y, y).
 
-        Kernel values k(Z, y) that are off by g, |g| at most ``sqrt(r)`` times ``entry``, move the product
-        by c'g on either side, with coefficients c of interpolation whose norm is of the order of 1.
+        If kernel values k(Z, y) have the error g, with |g| at most ``sqrt(r)`` times ``entry``, the product
+        changes by c'g on either side; the norm of the interpolation coefficients c is of the order of 1.
         """
         return (self.rank + 6) * UNIT + 2 * float(np.sqrt(self.rank)) * self.entry
 
     @cached_property
     def inverse_norm(self) -> float:
-        """Bound on ``||L^-1||_2``: how much errors of kernel values grow in the features.
+        """Bound on ``||L^-1||_2``, the factor by which errors of kernel values grow in the features.
 
-        With the singular values s of ``X = L^-1`` it is ``(sum s^16)^(1/16)``, from three products: at
-        most ``rank^(1/16)`` times the norm, 1.7 for 4,000 landmarks, and seldom 1.3. Substitution is
-        backward stable, ``(L + E) x = e_j`` with ``|E| <= gamma |L|`` (Higham, *Accuracy and Stability of
-        Numerical Algorithms*, theorem 8.5), so that ``||X|| <= ||X~|| / (1 - gamma ||L||_F ||X~||)`` for
-        the computed X~; infinite where L is singular to rounding.
+        With the singular values s of ``X = L^-1`` the bound is ``(sum s^16)^(1/16)``, from three products.
+        It is at most ``rank^(1/16)`` times the norm, 1.7 for 4,000 landmarks, and seldom above 1.3.
+        Substitution is backward stable, ``(L + E) x = e_j`` with ``|E| <= gamma |L|`` (Higham, *Accuracy
+        and Stability of Numerical Algorithms*, theorem 8.5), so that
+        ``||X|| <= ||X~|| / (1 - gamma ||L||_F ||X~||)`` for the computed X~. The bound is infinite if L is
+        singular to rounding.
 
-        Not from an SVD of L: half of its operations are products with vectors, for which BLAS wakes its
-        threads thousands of times (18 s against 0.7 s at rank 1,500 beside busy neighbours).
+        An SVD of L would be slower: half of its operations are products with vectors, for which BLAS wakes
+        its threads thousands of times (18 s against 0.7 s at rank 1,500 on a busy machine).
         """
         from fastmcmd.backends import get_backend
 
-        rank, identity = self.rank, Delta()  # of the indices
-        backend = get_backend("auto", identity)  # on the host, where the factor is
+        rank, identity = self.rank, Delta()  # over the indices
+        backend = get_backend("auto", identity)  # on the host, as the factor is
         index = backend.points(np.arange(rank, dtype=np.float64)[:, None], EXACT)
         inverse = backend.features(identity, index, index, self.factor, keep=True, sizes=False)
         frobenius = float(inverse.squares.sum())
@@ -177,7 +178,7 @@ class KernelFeatures:
             return np.inf
         assert inverse.values is not None
         power, norm, exponent = inverse.values / np.sqrt(frobenius), frobenius, 1.0
-        for _ in range(3):  # squares of singular values, their squares, and those of these
+        for _ in range(3):  # the singular values are squared three times
             square, nothing = np.zeros((rank, rank)), np.zeros((rank, 1))
             backend.add_products(power, nothing, None, square, nothing)
             size = float(np.linalg.norm(square))
@@ -185,7 +186,7 @@ class KernelFeatures:
             exponent /= 2
             power = square / size
         gamma = relative_error(rank + 2, UNIT)
-        # Products of matrices of norm 1 are off by gamma, and their norm is at least rank^(-1/2).
+        # Products of matrices of norm 1 have an error of gamma, and their norm is at least rank^(-1/2).
         bound = np.sqrt(norm) * (1 + 4 * gamma * np.sqrt(rank))
         lost = gamma * float(np.linalg.norm(self.factor)) * bound
         return float(bound / (1 - lost)) if lost < 1 else np.inf

@@ -1,8 +1,8 @@
 """The input kernel matrix as a linear operator under a memory budget.
 
-A `GramOperator` multiplies K_X with a few columns at a time. It holds the prepared rows, and, where
-that pays and the budget allows, the packed lower tiles of K_X; otherwise every product
-recomputes the tiles it needs (streams). What the right-hand sides mean is not its concern.
+A `GramOperator` multiplies K_X by a few columns at a time. It holds the prepared rows and, if that pays and
+the budget allows, the packed lower tiles of K_X; otherwise every product recomputes (streams) its tiles.
+The operator does not depend on the meaning of the right-hand sides.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fastmcmd.rows import Rows, as_blocks
 
 __all__ = ["GramOperator"]
 
-_BLOCK_BYTES = 32_000_000  # of rows converted together where the whole would not fit
+_BLOCK_BYTES = 32_000_000  # of rows converted at once if all of them do not fit
 
 
 class GramOperator:
@@ -38,15 +38,15 @@ class GramOperator:
     Parameters
     ----------
     backend : Backend
-        What computes tiles.
+        Backend that computes tiles.
     kernel : Kernel
         Resolved input kernel.
     x : ndarray (n, d) or Rows, float32 or float64
         Inputs, in memory or on disk.
     dtype : numpy.dtype
-        Precision of the tiles; float64 where equality of rows would not survive it (`tile_dtype`).
+        Precision of the tiles; float64 if float32 would make different rows equal (`tile_dtype`).
     budget : int
-        Bytes that prepared rows and cached tiles may take.
+        Bytes that prepared rows and cached tiles may use.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class GramOperator:
         check_finite(kernel, self.diagonal, self.max_norm2)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy or a pickle holds: prepared rows and tiles are made again when needed."""
+        """Return the state for a copy or a pickle, without prepared rows and tiles."""
         made_again = {"_points": None, "_exact_points": None, "_packed": None}
         return {**self.__dict__, **made_again}
 
@@ -83,11 +83,11 @@ class GramOperator:
 
     @property
     def size(self) -> int:
-        """Rows that costs are counted for: its own, but for one that stands for more (a plan's)."""
+        """Number of rows that costs are counted for: its own, unless it represents more rows (a plan)."""
         return len(self)
 
     def drawn(self, count: int, rng: np.random.Generator) -> tuple[HostArray, NDArray[np.intp]]:
-        """Return at most ``count`` rows drawn at random, and where their diagonals are found."""
+        """Return at most ``count`` rows drawn at random, and their indices in the diagonal."""
         n = len(self)
         index = np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
         return self.x[index], index
@@ -111,7 +111,7 @@ class GramOperator:
         return int(np.prod(self.backend.packed_shape(len(self)))) * self.dtype.itemsize
 
     def row_bytes(self, dtype: DType) -> int:
-        """Bytes of all rows prepared in ``dtype``."""
+        """Return the bytes of all rows prepared in ``dtype``."""
         return prepared_bytes(self.x.size, np.dtype(dtype).itemsize)
 
     def points(self) -> Points:
@@ -121,24 +121,24 @@ class GramOperator:
         return self._points
 
     def prepare(self, x: Any, dtype: DType) -> Points:
-        """Return some rows (m, d) prepared in ``dtype``, moved as all of them are."""
+        """Return some rows (m, d) prepared in ``dtype``, with the operator's offset."""
         return self.backend.points(x, dtype, self.offset)
 
     def _stay(self, x: HostArray | Rows) -> bool:
-        """Return whether a device prepares rows in place, which takes no host memory."""
+        """Tell whether a device prepares the rows in place, which takes no host memory."""
         if isinstance(x, Rows):
             return x.on_device is not None and self.backend.takes(x.on_device)
         return self.backend.on_device
 
     def _whole(self, x: HostArray | Rows) -> Any:
-        """Return all rows, where they stay if they do, else in the memory of the host."""
+        """Return all rows: on the device if they stay there, else in host memory."""
         if not isinstance(x, Rows):
             return x
         return x.on_device if self._stay(x) else x[:]
 
     @property
     def holds_rows(self) -> bool:
-        """Whether the prepared rows fit; else every product reads and prepares them anew."""
+        """Whether the prepared rows fit; if not, every product reads and prepares them again."""
         if self._stay(self.x):
             return True
         need = self.row_bytes(self.dtype)
@@ -168,13 +168,13 @@ class GramOperator:
         self._points = None
 
     def release(self) -> None:
-        """Free all that can be made again, once the systems are solved."""
+        """Free everything that can be recomputed, once the systems are solved."""
         self.drop_cache()
         self._exact_points = None
 
     @property
     def cache(self) -> str:
-        """Where tiles were kept: "disk" (a factor), "packed" in memory, or "streamed", not at all."""
+        """Where tiles were stored: "disk" (a factor), "packed" in memory, or "streamed" (nowhere)."""
         if self.has_filed:
             return "disk"
         return "packed" if self.has_cached else "streamed"
@@ -182,13 +182,13 @@ class GramOperator:
     @property
     def peak_bytes(self) -> int:
         """Most bytes of prepared rows and packed tiles that this operator held."""
-        if self.has_filed:  # panels of the factor take what there is
+        if self.has_filed:  # panels of the factor use the whole budget
             return self.budget
         rows = self.row_bytes(self.dtype)
         return rows + (self.packed_bytes if self.has_cached else 0)
 
     def exact_matmul(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return K v (n, k) from float64 tiles: the product that certificates rest on."""
+        """Return K v (n, k) from float64 tiles, the product for certificates."""
         if self.dtype == EXACT:
             return self.matmul(v)
         self.passes += 1
@@ -222,7 +222,7 @@ class GramOperator:
         return out
 
     def _converted(self, x: HostArray | Rows, dtype: DType) -> Iterator[tuple[slice, Points]]:
-        """Yield rows in prepared blocks; those that stay in one, which the device cuts itself."""
+        """Yield rows in prepared blocks; rows on a device as a single one, which the device divides."""
         if self._stay(x):
             yield slice(None), self.prepare(self._whole(x), dtype)
             return
@@ -230,7 +230,7 @@ class GramOperator:
             yield rows, self.prepare(some, dtype)
 
     def columns(self, grid: HostArray | Rows) -> NDArray[np.float64]:
-        """Return K(x, grid) (n, q) in float64: right-hand sides of the dense path."""
+        """Return K(x, grid) (n, q) in float64, the right-hand sides of the dense form."""
         return np.ascontiguousarray(
             self.backend.gram(
                 self.kernel,

@@ -1,4 +1,4 @@
-"""The precision of tiles: what is asked for, unless rounding the rows would change their equality."""
+"""The precision of tiles: the requested one, unless rounding the rows could make different rows equal."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ FLOAT32 = np.dtype(np.float32)
 def tile_dtype(kernel: Kernel, wanted: Any, *rows: Any) -> DType:
     """Return the precision of tiles of ``kernel`` over ``rows``: ``wanted``, or float64.
 
-    A kernel that asks whether two rows are equal (`Kernel.compares_rows`) must see them as they are:
-    float64 rows that differ may be the same in float32.
+    A kernel that compares rows for equality (`Kernel.compares_rows`) needs unrounded rows: different
+    float64 rows may be equal in float32.
     """
     kind = np.dtype(wanted)
     if kind == EXACT or not kernel.compares_rows:

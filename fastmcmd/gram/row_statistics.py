@@ -1,7 +1,8 @@
-"""What passes over all rows tell, each made once a call: k(x, x), the mean, the largest norm.
+"""Statistics of all rows, each computed once a call: k(x, x), the mean, the largest norm.
 
-Several parts of a call ask the same of the same rows: the scale of the tolerance, operators in float32 and
-float64, certificates. Within `shared_row_statistics` a pass is kept with its rows, as long as these live.
+Several parts of a call need the same statistics of the same rows: the scale of the tolerance, operators in
+float32 and float64, certificates. Within `shared_row_statistics` the statistics are cached with their rows,
+as long as these exist.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ __all__ = [
 Floats = NDArray[np.float64]
 Statistic = TypeVar("Statistic")
 
-_PIECE = 1 << 17  # elements that a thread takes at once: 1 MB in float64, which stays in its cache
+_PIECE = 1 << 17  # elements of a thread's piece: 1 MB in float64, which stays in its cache
 
 
 @dataclass(eq=False)
 class _RowStatistics:
-    """What is known of some rows."""
+    """The known statistics of some rows."""
 
     diagonals: list[tuple[Kernel, Floats]] = field(default_factory=list)
     mean: Floats | None = None
@@ -49,7 +50,7 @@ _KNOWN: ContextVar[_Known | None] = ContextVar("_KNOWN", default=None)
 
 @contextmanager
 def shared_row_statistics() -> Iterator[None]:
-    """Keep what passes find until the end of the outermost: rows must not be changed within."""
+    """Cache statistics until the end of the outermost block; rows must not change within it."""
     if _KNOWN.get() is not None:
         yield
         return
@@ -61,8 +62,8 @@ def shared_row_statistics() -> Iterator[None]:
 
 
 def diagonal_of(kernel: Kernel, x: HostArray | Rows) -> Floats:
-    """Return k(x_i, x_i) (n,) in float64 of rows in memory, on disk or on a device."""
-    if kernel.translation_invariant:  # it is k(0, 0) everywhere
+    """Return k(x_i, x_i) (n,) in float64 for rows in memory, on disk or on a device."""
+    if kernel.translation_invariant:  # k(0, 0) everywhere
         return np.full(len(x), float(kernel.diagonal(x[:1])[0]))
     statistics = _of(x)
     for known, diagonal in statistics.diagonals:
@@ -71,9 +72,9 @@ def diagonal_of(kernel: Kernel, x: HostArray | Rows) -> Floats:
     if kernel.compiled:
         squares = _squares(x, None)
         out = kernel.of_squares(squares)
-        # Norms cost nothing more while the rows are at hand.
+        # The norms come for free while the squares are in memory.
         statistics.norms.append((None, float(squares.max())))
-    else:  # a person's own function, which may not bear threads
+    else:  # a user's function, which may not be thread-safe
         out = np.empty(len(x))
         for rows, block in as_blocks(x):
             out[rows] = kernel.diagonal(block)
@@ -83,9 +84,9 @@ def diagonal_of(kernel: Kernel, x: HostArray | Rows) -> Floats:
 
 
 def check_finite(kernel: Kernel, diagonal: Floats, norm2: float = 0.0, name: str = "x") -> None:
-    """Raise NumericalError where ``k(x, x)`` (n,), or a squared norm that the kernel needs, overflows.
+    """Raise NumericalError if ``k(x, x)`` (n,), or a squared norm that the kernel needs, overflows.
 
-    ``name`` is what the caller calls the rows.
+    ``name`` is the caller's name for the rows.
     """
     largest = float(diagonal.max(initial=0.0))
     if not np.isfinite(largest) or (kernel.compiled and not np.isfinite(norm2)):
@@ -97,7 +98,7 @@ def check_finite(kernel: Kernel, diagonal: Floats, norm2: float = 0.0, name: str
 
 
 def check_sizes(kernel: Kernel, **arrays: HostArray | Rows) -> None:
-    """Raise NumericalError that names the first of arrays in memory whose ``k(x, x)`` overflows."""
+    """Raise NumericalError if ``k(x, x)`` overflows in one of the arrays; the message names the array."""
     seen: list[Any] = []
     for name, rows in arrays.items():
         if isinstance(rows, np.ndarray) and not any(rows is one for one in seen):
@@ -107,10 +108,10 @@ def check_sizes(kernel: Kernel, **arrays: HostArray | Rows) -> None:
 
 
 def offset_of(kernel: Kernel, backend: Backend, x: HostArray | Rows) -> Floats | None:
-    """Return the mean (d,) of the rows where tiles are to be made of centred ones, else None.
+    """Return the mean (d,) of the rows if tiles are computed from centred rows, else None.
 
-    Centred rows lose fewer digits in ``|x|^2 + |z|^2 - 2 x.z``; a kernel of ``x.z`` would change, and a
-    kernel that compares rows would find equal what rounding makes equal.
+    Centred rows lose fewer digits in ``|x|^2 + |z|^2 - 2 x.z``. But a kernel of ``x.z`` would change, and a
+    kernel that compares rows would treat rows as equal that rounding makes equal.
     """
     if not kernel.translation_invariant or kernel.compares_rows:
         return None
@@ -144,7 +145,7 @@ def _squares(x: HostArray | Rows, offset: Floats | None) -> Floats:
 
 
 def _of(x: HostArray | Rows) -> _RowStatistics:
-    """Return what is known of rows: of these very rows, not of others that took their place in memory."""
+    """Return the statistics of these very rows, not of others that had the same place in memory."""
     known = _KNOWN.get()
     if known is None:
         return _RowStatistics()
@@ -154,9 +155,9 @@ def _of(x: HostArray | Rows) -> _RowStatistics:
 
 
 def _over(x: HostArray | Rows, work: Callable[[HostArray], Statistic]) -> list[Statistic]:
-    """Return what ``work(some of x)`` gives for all rows, in their order, on all threads."""
+    """Return the results of ``work`` for pieces of all rows, in the order of the rows, on all threads."""
     statistics: list[Statistic] = []
-    # What is in memory is one block: threads are made once.
+    # Rows in memory are one block, so that threads start once.
     for _, block in as_blocks(x, None if isinstance(x, Rows) else len(x)):
 
         def piece(rows: slice, block: HostArray = block) -> Statistic:

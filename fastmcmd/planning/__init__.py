@@ -1,4 +1,4 @@
-"""What a call would do, without doing it: backend, solver, cache, memory, passes, seconds."""
+"""Plans: the backend, solver, cache, memory, passes and seconds of a call, without running it."""
 
 from __future__ import annotations
 

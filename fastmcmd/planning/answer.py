@@ -1,4 +1,4 @@
-"""From rows that stand for all to a plan, by one backend."""
+"""The plan of one backend, from a subsample of the rows."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from fastmcmd.rows import Rows
 
 __all__ = ["FEATURES", "ROWS", "answer", "subsample_of"]
 
-FEATURES = 30  # of a scalar output under an RBF kernel, about
-ROWS = 4000  # that decisions are made on
+FEATURES = 30  # approximate number for a scalar output under an RBF kernel
+ROWS = 4000  # rows that decisions are based on
 
 
 def subsample_of(x: HostArray | Rows, backend: str) -> Subsample:
-    """Return rows drawn at random that stand for ``x``, for work on a backend."""
+    """Return randomly drawn rows that represent ``x``, for work on a backend."""
     some = _drawn(x, DEVICE_ROWS if backend == "cupy" else ROWS)
     if isinstance(x, Rows):  # not collapsed
         on_device = backend == "cupy" and x.on_device is not None
@@ -63,11 +63,11 @@ def answer(
     rows : Subsample
         Inputs.
     backend, kernel, options, lam
-        What would be computed.
+        Parts of the computation to plan.
     columns : int
         Features of the output kernel.
     low_rank : bool
-        Whether the rows can tell the rank of the kernel matrix.
+        Whether the rows show the rank of the kernel matrix.
 
     Raises
     ------

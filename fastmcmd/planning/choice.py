@@ -1,6 +1,6 @@
-"""What ``backend="auto"`` takes: a CUDA device where one is there and its plan is clearly the quicker one.
+"""The choice of ``backend="auto"``: a CUDA device if there is one and its plan is clearly faster.
 
-Small work never gets here: below what a device takes to start, nothing about devices is looked at.
+Small work never gets here: below the startup time of a device, nothing about devices is looked up.
 """
 
 from __future__ import annotations
@@ -29,22 +29,23 @@ from fastmcmd.solvers import BlockCG, ProblemSize
 
 __all__ = ["CLEARLY", "STARTUP", "choose", "nominal_seconds", "settled"]
 
-# Seconds until a device does its first work, at most: CuPy is imported, a context and handles of cuBLAS are
-# made, NVRTC compiles the kernels that CuPy has not stored. Each takes a second or two on machines of
-# today; taken high, since a choice of the CPU that was wrong costs less than one of the device.
+# Upper bound on the seconds until a device does its first work: Python imports CuPy, the driver creates a
+# context and cuBLAS handles, and NVRTC compiles the kernels that CuPy has not cached. Each takes a second
+# or two on present machines. The value is high because choosing the CPU wrongly costs less than choosing
+# the device wrongly.
 STARTUP = 6.0
 CLEARLY = 0.7  # of the seconds on the CPU that a device may take: estimates are not exact
-# Operations a second of a thread: one multiply-add of 8 numbers a cycle, at 2.5 GHz.
+# Operations per second of a thread: one multiply-add of 8 numbers per cycle, at 2.5 GHz.
 _NOMINAL = 2e10
 
-_LEAST_FREE = 1 << 29  # bytes: a device with less is full of somebody else's work
+_LEAST_FREE = 1 << 29  # bytes: other processes use most of a device that has less
 _FIRST = (0,)
 
 _DECIDED: dict[tuple[Any, ...], tuple[bool, str]] = {}  # rates are measured once in a process
 
 
 def nominal_seconds(size: ProblemSize, threads: int) -> float:
-    """Return the seconds of CG on processors of nominal speed: from sizes alone, nothing is measured."""
+    """Return the seconds of CG on processors of nominal speed, from sizes alone; nothing is measured."""
     return BlockCG().estimate(size).total / (_NOMINAL * threads)
 
 
@@ -55,10 +56,10 @@ def settled(
     lam: float,
     columns: int = FEATURES,
 ) -> Options:
-    """Return the options with the backend that "auto" stands for at these inputs.
+    """Return the options with the backend that "auto" selects for these inputs.
 
-    It is a GPU where one is available and its plan is clearly the quicker one. Another backend than "auto"
-    stays, and so does "auto" with a checkpoint: a resumed run must take the same steps.
+    That is a GPU if one is available and its plan is clearly faster. A backend other than "auto" stays, and
+    so does "auto" with a checkpoint: a resumed run must take the same steps.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ def settled(
         Options of the call.
     kernels : tuple of Kernel
         Resolved kernels of inputs and outputs.
-    x : ndarray (n, d), Rows, or rows that stand for them
+    x : ndarray (n, d), Rows, or a Subsample of them
         Inputs.
     lam : float
         Smallest regulariser.
@@ -81,7 +82,7 @@ def settled(
     matrix = MatrixSize(kernel, n, dim, "cpu")
     size = ProblemSize(matrix, (columns,), 1, condition, USUAL_ERROR)
     if CLEARLY * nominal_seconds(size, get_num_threads()) <= STARTUP:
-        return options  # no device is looked for
+        return options  # without looking for a device
     return choose(options, kernel, x, lam, columns)
 
 
@@ -92,12 +93,12 @@ def choose(
     lam: float,
     columns: int = FEATURES,
 ) -> Options:
-    """Return the options with the first device as backend, or as they are; ``chosen`` says why.
+    """Return the options with the first device as backend, or on the CPU; ``chosen`` states the reason.
 
     Parameters
     ----------
     options : Options
-        As asked for, with backend "auto".
+        Options of the call, with backend "auto".
     kernel : Kernel
         Resolved input kernel.
     x : ndarray (n, d), Rows or Subsample
@@ -115,7 +116,7 @@ def choose(
     if place not in _DECIDED:
         try:
             _DECIDED[place] = _decided(options, kernel, x, lam, columns)
-        except MemoryLimitError:  # the call itself says so
+        except MemoryLimitError:  # the call itself will raise it
             return options
     on_device, why = _DECIDED[place]
     if on_device:
@@ -130,7 +131,7 @@ def _decided(
     lam: float,
     columns: int,
 ) -> tuple[bool, str]:
-    """Return whether the first device is taken, and why."""
+    """Return whether to use the first device, and the reason."""
     there = replace(options, backend="cupy", devices=_FIRST)
     try:
         device = cuda.cuda_device(_FIRST[0], None)
@@ -167,7 +168,7 @@ def _plan(
     columns: int,
 ) -> Plan:
     rows = x if isinstance(x, Subsample) else subsample_of(x, name)
-    shaped = isinstance(x, Subsample)  # from a shape alone
+    shaped = isinstance(x, Subsample)  # x may be a mere shape
     return answer(
         rows, backend_of(options, kernel), kernel, options, lam, columns, low_rank=not shaped
     )

@@ -1,4 +1,4 @@
-"""CG or Cholesky foreseen: the solver itself runs on some rows, with the costs of all."""
+"""The plan of CG or Cholesky: the solver itself runs on some rows, with the costs of all rows."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from fastmcmd.solvers.cholesky import cholesky_bytes, factor_fits, least_bytes
 
 __all__ = ["exact_plan"]
 
-# Few rows tell an easy problem, within that many products; a hard one is looked at again with more, as its
-# small eigenvalues are seen in more rows only.
+# An easy problem shows on few rows within the first number of products. A hard one gets a second run with
+# more rows, because only more rows show its small eigenvalues.
 _FEW, _MORE = 1500, 4000
 _EASY, _HARD = 12, 60
 _MOST_COLUMNS = 64  # right-hand sides of the small problem
@@ -43,7 +43,7 @@ _UNLIMITED = 1 << 62
 
 
 class _Counted(Progress):
-    """Counts products, up to the most."""
+    """Counts products up to a limit, and extrapolates the total."""
 
     def __init__(self, target: float, most: int) -> None:
         super().__init__(False, target)
@@ -59,12 +59,12 @@ class _Counted(Progress):
         self._left -= 1
 
     def exhausted(self) -> bool:
-        """Tell whether as many products were made as are looked at."""
+        """Tell whether the limit of products is reached."""
         return self._left <= 0
 
     @property
     def beyond(self) -> float:
-        """Products that the target takes, relative to those made, if residuals fall on as they did."""
+        """Products to the target relative to those made, if residuals keep falling at their rate."""
         most = MOST_PRODUCTS / self._most
         if self._first is None or not 0.0 < self._last < self._first:
             return most
@@ -86,13 +86,13 @@ def exact_plan(
     Parameters
     ----------
     rows : Subsample
-        Rows to look at.
+        Rows to run the solver on.
     backend, kernel, options, lam
-        What would be computed.
+        Parts of the computation to plan.
     goal : float
         Error that the certificate may leave.
     columns : int
-        Right-hand sides.
+        Number of right-hand sides.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def exact_plan(
     whole = WholeOperator(rows, rows, backend, kernel, options.dtype or EXACT, options.memory_limit)
     available = budget.available(*(least_bytes(whole, options.cache_dir) if direct else ()))
     reasons: list[str] = []
-    # Where it does not fit `least_bytes` has seen to it that there is a folder.
+    # If the factor does not fit, `least_bytes` has checked that there is a folder.
     filed = direct and not factor_fits(whole, available)
     ask = replace(options, cache_dir=None, checkpoint=None, progress=False)
     columns_of = min(columns, _MOST_COLUMNS)
@@ -134,7 +134,7 @@ def exact_plan(
 
 
 class _Run:
-    """A run of the solver on some rows."""
+    """A run of the solver on some rows, for a plan of all rows."""
 
     def __init__(
         self, rows: Subsample, backend: Backend, kernel: Kernel, lam: float, goal: float, available: int,
@@ -146,14 +146,14 @@ class _Run:
         self.trouble = ""
 
     def make(self, options: Options) -> None:
-        """Run on few rows, and on more where the problem is a hard one."""
+        """Run on few rows, and on more if the problem is hard."""
         for count, most in ((_FEW, _EASY), (_MORE, _HARD)):
             some = self._rows.some(count)
             self._progress = _Counted(options.tol, most)
             self._problem = self._problem_of(some, self._progress.exhausted)
             try:
                 solved = solve(self._problem, options, self._progress)
-            except NumericalError as error:  # a factorisation that the call would fail with, too
+            except NumericalError as error:  # the call itself would fail with it, too
                 self.trouble = str(error)
                 break
             if not solved.stopped:
@@ -183,14 +183,14 @@ class _Run:
 
     @property
     def solver(self) -> str:
-        """What solved, or tried."""
+        """Name of the solver that solved the problem, or that tried last."""
         if self.solved is None:
             return "cholesky" if self.trouble else "cg"
         return self.solved.solver
 
     @property
     def _beyond(self) -> float:
-        """Products in all, relative to those that were made."""
+        """Total number of products, relative to the number that was made."""
         return 1.0 if self.solved is not None or self.trouble else self._progress.beyond
 
     @property
@@ -199,7 +199,7 @@ class _Run:
         return max(1, math.ceil(self.operator.passes * self._beyond))
 
     def findings(self) -> list[str]:
-        """Return what is to be told of the run."""
+        """Return the remarks on the run for the plan's reasons."""
         if self.trouble:
             return [f"on some rows: {self.trouble}"]
         if self.solved is None:
@@ -216,10 +216,10 @@ class _Run:
         return notes
 
     def seconds(self, columns: int, *, direct: bool) -> float:
-        """Return the wall time of a run for all rows."""
+        """Return the wall time in seconds of a run for all rows."""
         problem, made = self._problem, self._problem.made
         per_second = rate(self._backend, self._kernel, self._rows, columns, made[0].dtype)
-        host_kernel = RBF(1.0)  # what the host does between two products depends on no kernel
+        host_kernel = RBF(1.0)  # work on the host between two products depends on no kernel
         host = rate(get_backend("auto", host_kernel), host_kernel, self._rows, columns, EXACT)
         operator = made[-1]
         size = replace(problem.size(operator), columns=(columns,))
@@ -232,13 +232,13 @@ class _Run:
                 size, self.solved.preconditioned, count
             )
             tiles += preconditioned_cost.total - count * plain.per_product
-        if direct:  # the residual is among the products
+        if direct:  # the product for the residual is counted already
             residual = operator.streamed_cost(0, exact=True)
             tiles += Cholesky().estimate(size).total - residual
         return tiles / per_second + between / host + self._setup()
 
     def _setup(self) -> float:
-        """Return what is done once: distinct inputs, features of outputs, norms of rows."""
+        """Return the seconds of the setup: distinct inputs, features of outputs, norms of rows."""
         rows = self._rows
         begun = time.perf_counter()
         features, _ = rows.features()

@@ -1,4 +1,4 @@
-"""The low-rank form foreseen: how many landmarks, which certificate, what the passes take."""
+"""The plan of the low-rank form: the number of landmarks, the certificate, and the time of the passes."""
 
 from __future__ import annotations
 
@@ -38,30 +38,30 @@ from fastmcmd.solvers.landmarks import LandmarkSearch
 
 __all__ = ["Search", "plan_of", "search"]
 
-_SHARE = 4  # landmarks looked at are at most that part of the rows, else rows explain themselves
+_SHARE = 4  # at most 1 / 4 of the rows are trial landmarks; more would merely reproduce the rows
 _KINDS = {
     "auto": ("rigorous", "sampled"),
     "rigorous": ("rigorous",),
     "sampled": ("sampled",),
 }
-_TIMES = 1.3  # what rows that landmarks are taken from, and others, may differ by
+_TIMES = 1.3  # tolerated ratio between errors at candidate rows and at other rows
 _TIMED = 1024  # rows of a pass that is timed
 
 
 @dataclass(frozen=True)
 class Search:
-    """What a search for landmarks came to.
+    """The result of a search for landmarks.
 
     Attributes
     ----------
     landmarks : int
-        How many would be taken; 0 where the low-rank form is not.
+        Number of landmarks that the fit would use; 0 if it would not take the low-rank form.
     kind : str
-        "rigorous" or "sampled": the certificate.
+        Kind of certificate: "rigorous" or "sampled".
     seconds : float
-        What the search takes.
+        Time of the search.
     reason : str
-        Why.
+        Reason for the result, for the user.
     """
 
     landmarks: int
@@ -71,7 +71,7 @@ class Search:
 
 
 class _Stream(StackedRowStream):
-    """Some rows with their outputs, that stand for all."""
+    """Some rows with their outputs, which represent all ``n`` rows."""
 
     def __init__(self, streams: list[RowStream], n: int) -> None:
         super().__init__(streams)
@@ -82,14 +82,14 @@ class _Stream(StackedRowStream):
 
 
 def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False) -> Search | None:
-    """Look for landmarks as the fit would; None where it would not even look.
+    """Search for landmarks as the fit would; return None if the fit would not even search.
 
     Parameters
     ----------
     rows : Subsample
-        Rows to look at.
+        Rows to search.
     task : Task
-        What is asked for, at these rows.
+        Kernels and options, with these rows as evaluation points.
     lam : float
         Regulariser.
     last_resort : bool
@@ -98,7 +98,7 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
     Raises
     ------
     MemoryLimitError
-        ``memory_limit`` has no room for the landmarks asked for.
+        The landmarks that the options require do not fit in ``memory_limit``.
     """
     n, backend, kernel = rows.n, task.backend, task.x_kernel
     outputs = 2 * min(n, POOL)
@@ -114,8 +114,8 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
         return Search(0, seconds=taken, reason="a glance at the rows rules it out")
     looked = _Look(rows, backend, kernel, setting, lam)
     landmarks = looked.result()
-    # The fit searches among more candidates than the rows at hand, and perhaps on to more landmarks, where
-    # products of candidates and pairs of landmarks are what takes the time.
+    # The fit searches more candidates than these rows, and perhaps up to more landmarks. Its time grows
+    # with the number of candidates, and with the square of the number of landmarks.
     more = looked.searching * (min(rows.n, CANDIDATES) / len(rows) - 1.0)
     further = max(1.0, landmarks.landmarks / looked.rank) ** 2
     return replace(landmarks, seconds=(time.perf_counter() - start + more) * further)
@@ -143,11 +143,11 @@ class _Look:
 
     @property
     def rank(self) -> int:
-        """Landmarks that were looked at."""
+        """Number of landmarks so far, at least 1."""
         return max(1, self._search.rank)
 
     def result(self) -> Search:
-        """Return what the search comes to."""
+        """Return the result of the search."""
         setting = self._setting
         if setting.rank is not None:
             return self._of_rank(setting.rank)
@@ -164,7 +164,7 @@ class _Look:
         return Search(0 if setting.give_up else setting.most, kinds[-1], reason=explanation)
 
     def _of_rank(self, rank: int) -> Search:
-        """Return what a number of landmarks that was asked for leads to."""
+        """Return the result for a number of landmarks that the options fix."""
         self._extend(min(rank, len(self._rows)))
         kind = _KINDS[self._setting.certificate][-1]
         if self._setting.certificate == "auto" and self._error("rigorous") <= 1.0:
@@ -185,9 +185,9 @@ class _Look:
         self.searching += time.perf_counter() - start
 
     def _climb(self, kind: str) -> int | None:
-        """Return how many landmarks a certificate of this kind needs; None if they will never do.
+        """Return how many landmarks a certificate of this kind needs, or None if no number is enough.
 
-        Where the rows are too few for the last of them, the error is taken to fall on as it did.
+        If the rows are too few for the last landmarks, the error is extrapolated at its rate of decay.
         """
         looks: list[tuple[int, float]] = []
         search, end, most = self._search, self._end, self._setting.most
@@ -200,9 +200,9 @@ class _Look:
                 return None
             if search.rank >= LOOKED_AT:
                 now = search.rank, error
-                if looks and looks[-1][0] == search.rank:  # no rows are left
+                if looks and looks[-1][0] == search.rank:  # all rows are used
                     return None
-                # Over two steps: a predicted error scatters.
+                # Over two steps, because a single predicted error scatters.
                 if len(looks) > 1 and cannot_converge(looks[-2], now, most, kind):
                     return None
                 looks.append(now)
@@ -215,7 +215,7 @@ class _Look:
         return math.ceil(rank + steps if kind == "rigorous" else rank * math.exp(min(steps, 30.0)))
 
     def _rounding(self, kind: str) -> bool:
-        """Tell whether a pass over the rows at hand is off by more than the search foresees."""
+        """Tell whether a pass over these rows has a larger error than the search predicts."""
         problem, rows = self._problem, self._rows
         landmarks = self._search.kernel_features()
         setting = replace(self._setting, landmarks=landmarks.pivots, rank=None, certificate=kind)
@@ -243,7 +243,7 @@ def plan_of(
     options: Options,
     columns: int,
 ) -> Plan:
-    """Return the plan of the low-rank form with the landmarks found."""
+    """Return the plan of the low-rank form with the landmarks of a search."""
     landmarks, n = search.landmarks, rows.n
     sampled = search.kind == "sampled"
     a_row = _seconds_a_row(rows, backend, kernel, landmarks, columns, sizes=not sampled)
@@ -267,7 +267,7 @@ def plan_of(
 def _seconds_a_row(
     rows: Subsample, backend: Backend, kernel: Kernel, landmarks: int, columns: int, *, sizes: bool
 ) -> tuple[float, float]:
-    """Return what a row of the normal equations takes, and one of the values."""
+    """Return the seconds for each row: of the normal equations, and of the values."""
     rng = generator(0, Purpose.PLAN)
     some = rows.x[:_TIMED]
     points = backend.points(some, EXACT)

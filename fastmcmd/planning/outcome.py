@@ -1,4 +1,4 @@
-"""What a plan tells."""
+"""The result of `plan`."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ __all__ = ["Plan"]
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """What a call would do.
+    """The expected course of a call.
 
     Attributes
     ----------
     n, d : int
         Rows and columns of the inputs.
     backend : str
-        What would compute the tiles.
+        Backend that would compute the tiles.
     solver : str
         "lowrank", "cg" or "cholesky".
     landmarks : int
         Landmarks of the low-rank solver (0 with others).
     cache : str
-        "packed" (tiles of K kept), "streamed" (made anew in every pass) or "disk" (a Cholesky factor).
+        "packed" (tiles of K are stored), "streamed" (recomputed in every pass) or "disk" (a Cholesky
+        factor).
     memory_bytes : int
-        Memory beyond the inputs, about.
+        Approximate memory beyond the inputs, in bytes.
     passes : int
-        Passes over the rows, or products with K, certificates included.
+        Passes over the rows, or products with K, including those for certificates.
     seconds : float
         Estimated wall time on this machine, from rates measured on some rows.
     reasons : tuple of str
-        Why.
+        Reasons for the choices, one sentence each.
     """
 
     n: int

@@ -1,4 +1,4 @@
-"""The public question: what a call would do at some inputs."""
+"""The public function `plan`: what `cce` would do at some inputs."""
 
 from __future__ import annotations
 
@@ -47,27 +47,27 @@ def plan(
     y: Any = None,
     y_kernel: Kernel | str | None = None,
 ) -> Plan:
-    """Say what `cce` would do at these inputs, without computing it.
+    """Return a plan of what `cce` would do at these inputs, without the computation.
 
     Parameters
     ----------
     x : array_like (n, d), rows on disk, or tuple (n, d)
-        Inputs, or only their shape; then kernel matrices are taken to have no low rank.
+        Inputs, or only their shape. For a shape the plan assumes a kernel matrix of no low rank.
     x_kernel : Kernel, "auto" or "paper", optional
         Kernel on inputs; default as in `cce`, chosen from ``x``.
     lam : float, "auto" or "paper", optional
         Regulariser; default as in `cce`.
     features : int, optional
-        Features that the output kernel needs. Default: those of ``y``, else 30, which the reasons mention:
-        an RBF kernel on scalar outputs needs 20 to 35, the default kernel more where it resolves outcomes
+        Number of features of the output kernel. Default: that of ``y``, else 30, which the reasons mention:
+        an RBF kernel on scalar outputs needs 20 to 35, the default kernel more if it resolves outcomes
         that scatter little around steep means.
     tol, solver, backend, dtype, memory_limit, certificate, rank, cache_dir, devices
     device_memory_limit
         As in `mcmd`.
     y : array_like (n,) or (n, k), optional
-        Observed outputs, from which ``features`` follow.
+        Observed outputs, which determine ``features``.
     y_kernel : Kernel, "auto" or "paper", optional
-        Kernel on outputs, of use with ``y``; default as in `cce`.
+        Kernel on outputs, used with ``y``; default as in `cce`.
 
     Returns
     -------
@@ -79,13 +79,13 @@ def plan(
     ValueError, TypeError
         An argument is not as described; the message names it.
     MemoryLimitError
-        ``memory_limit`` is too small for any way of computing.
+        ``memory_limit`` is too small for any method.
 
     Notes
     -----
-    The solvers run on 1,500 to 4,000 of the rows, with outputs made up for them, and with the costs and the
-    memory of all rows: about a second, a few where many products are needed. What outputs are like
-    matters little, but to the sampled certificate of the low-rank form.
+    The solvers run on 1,500 to 4,000 of the rows, with made-up outputs, and with the costs and the memory
+    of all rows: about a second, a few seconds if many products are needed. The outputs matter little,
+    except for the sampled certificate of the low-rank form.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def plan(
 def _features(
     features: int | None, rows: Any, x_kernel: Any, y: Any, y_kernel: Any
 ) -> tuple[int, str]:
-    """Return how many features the output kernel needs, and where the number comes from."""
+    """Return the number of features of the output kernel, and a sentence on its origin."""
     if features is not None:
         return check_count(features, "features"), ""
     if y is None:
@@ -146,7 +146,7 @@ def _is_shape(x: Any) -> bool:
 
 
 def _of_shape(shape: tuple[int, int]) -> NDArray[np.float32]:
-    """Return rows of a shape, few where they would be many."""
+    """Return random rows for a shape, at most `ROWS` of them."""
     n, d = shape
     if n < 1 or d < 1:
         raise ValueError(f"x is {shape}; a shape (n, d) of positive numbers is needed")

@@ -1,4 +1,4 @@
-"""How fast a backend is here: measured on some rows, once in a process."""
+"""Measured speed of a backend on this machine; each rate is measured once in a process."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fastmcmd.planning.subsample import Subsample
 
 __all__ = ["DEVICE_ROWS", "rate", "seconds_of"]
 
-_ROWS = 2000  # of the product that is measured
+_ROWS = 2000  # rows of the product that is measured
 DEVICE_ROWS = (
-    16_384  # the same on a device, where smaller tiles tell how long it takes to start them
+    16_384  # the same on a device, where the startup of kernels would dominate smaller products
 )
 _RUNS = 3
 
@@ -27,7 +27,7 @@ _KNOWN: dict[tuple[Backend, Kernel, int, int, str], float] = {}
 def rate(
     backend: Backend, kernel: Kernel, rows: Subsample, columns: int, dtype: np.dtype[np.floating]
 ) -> float:
-    """Return float32 operations a second of a streamed product, as `gram.cost` counts them."""
+    """Return float32 operations per second of a streamed product, counted as in `gram.cost`."""
     place = (backend, kernel, rows.dim, columns, np.dtype(dtype).name)
     if place not in _KNOWN:
         _KNOWN[place] = _measured(backend, kernel, rows, columns, dtype)
@@ -38,7 +38,7 @@ def _measured(
     backend: Backend, kernel: Kernel, rows: Subsample, columns: int, dtype: np.dtype[np.floating]
 ) -> float:
     count = DEVICE_ROWS if backend.on_device else _ROWS
-    x = np.resize(rows.x, (min(count, rows.n), rows.dim))  # repeated where there are fewer
+    x = np.resize(rows.x, (min(count, rows.n), rows.dim))  # rows repeat if there are fewer
     operator = GramOperator(backend, kernel, x, dtype, 1 << 62)
     points = operator.points()
     v = generator(0, Purpose.PLAN).standard_normal((len(x), columns))
@@ -47,7 +47,7 @@ def _measured(
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Return the least wall time of several runs."""
+    """Return the shortest wall time of several runs, in seconds."""
     taken = []
     for _ in range(_RUNS):
         start = time.perf_counter()

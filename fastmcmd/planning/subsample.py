@@ -1,8 +1,8 @@
-"""Some rows that stand for all: a small problem whose decisions are those of the whole.
+"""Subsamples: some rows as a small problem whose decisions are those of all rows.
 
-Eigenvalues of ``K / n`` are about the same for any number of rows, and so are the norms that
-certificates are made of. So the solvers themselves run on some rows, with ``D = m lam``, while costs and
-memory, on which their choices rest, are counted for all: what they do there is what they will do.
+Eigenvalues of ``K / n`` are about the same for any number of rows, and so are the norms behind
+certificates. So the solvers themselves run on m rows, with ``D = m lam``. Costs and memory, which determine
+their choices, are counted for all rows: the solvers choose as they will for all rows.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from fastmcmd.solvers import LinearProblem
 
 __all__ = ["EPS", "Y_KERNEL", "Subsample", "SubsampleOperator", "SubsampleProblem", "WholeOperator"]
 
-Y_KERNEL = RBF(0.5)  # on outputs of about unit variance: the paper's
+Y_KERNEL = RBF(0.5)  # the paper's kernel on outputs, for about unit variance
 EPS = 1e-13  # residual of output features: near rounding, as for small tolerances
 _MOST_FEATURES = 200
 _SCATTER, _WRONG = (
     0.7,
     0.8,
-)  # standard deviation of outputs around their mean; the model's share of it
+)  # standard deviation of outputs around their mean; factor of the mean in the model
 
 
 @dataclass(frozen=True, eq=False)
 class Subsample:
-    """Rows that stand for ``n``.
+    """A sample of rows that represents all ``n``.
 
     Attributes
     ----------
     n : int
-        Rows stood for.
+        Number of rows that the sample represents.
     x : ndarray (m, d)
-        Some of them, in random order.
+        Some of the rows, in random order.
     read_bytes : int
-        Bytes of all rows where they lie on disk, else 0.
+        Bytes of all rows if they are on disk, else 0.
     on_device : bool
-        Whether they lie on the device that works on them.
+        Whether the rows are on the device that processes them.
     distinct : Subsample or None
-        The distinct rows, where rows repeat: CG and Cholesky work on these.
+        The distinct rows, if rows repeat: CG and Cholesky use these.
     """
 
     n: int
@@ -75,11 +75,11 @@ class Subsample:
         return self.n, self.dim
 
     def some(self, count: int) -> Subsample:
-        """Return fewer rows that stand for the same."""
+        """Return fewer rows that represent the same n."""
         return Subsample(self.n, self.x[:count], self.read_bytes, self.on_device)
 
     def outputs(self) -> tuple[Array, Array]:
-        """Return outputs (m,) and a model's draws (m,): a smooth mean, about which both scatter."""
+        """Return outputs (m,) and a model's draws (m,); both scatter around smooth means."""
         rng = generator(0, Purpose.PLAN)
         along = np.asarray(self.x @ rng.standard_normal(self.dim), dtype=np.float64)
         spread = float(along.std())
@@ -94,7 +94,7 @@ class Subsample:
         return nature, Sample(self.x, drawn, None, lam, nature)
 
     def features(self) -> tuple[KernelFeatures, Array]:
-        """Return features of the outputs, and the right-hand sides (m, r) made of them."""
+        """Return features of the outputs, and the right-hand sides (m, r) from them."""
         y, drawn = self.outputs()
         factored = output_features(
             Y_KERNEL, get_backend("auto", Y_KERNEL), np.concatenate([y, drawn])[:, None], EPS,
@@ -106,12 +106,12 @@ class Subsample:
 
 
 class SubsampleOperator(GramOperator):
-    """The operator of some rows with the costs of all.
+    """The kernel operator of some rows with the costs of all rows.
 
     Attributes
     ----------
     work : float
-        What the products so far would cost for all rows, in float32 operations.
+        Cost of the products so far if made for all rows, in float32 operations.
     """
 
     def __init__(
@@ -124,11 +124,11 @@ class SubsampleOperator(GramOperator):
 
     @property
     def size(self) -> int:
-        """Rows that costs are counted for."""
+        """Number of rows that costs are counted for."""
         return self._rows.n
 
     def drawn(self, count: int, rng: np.random.Generator) -> tuple[HostArray, NDArray[np.intp]]:
-        """Return rows, from more than the operator has: landmarks are few among all."""
+        """Return rows from a larger subsample than the operator's: landmarks are few among all rows."""
         some = self._reserve.x[:count]
         return some, np.zeros(len(some), dtype=np.intp)  # all have the same diagonal
 
@@ -148,7 +148,7 @@ class SubsampleOperator(GramOperator):
         return self._rows.on_device or need <= self.budget
 
     def matmul(self, v: Array) -> Array:
-        """Return K v, its cost counted."""
+        """Return K v, and count its cost."""
         columns = v.shape[1]
         if self._packed is not None:
             self.work += self.cached_cost(columns)
@@ -157,13 +157,13 @@ class SubsampleOperator(GramOperator):
         return super().matmul(v)
 
     def exact_matmul(self, v: Array) -> Array:
-        """Return K v in float64, its cost counted."""
-        if self.dtype != EXACT:  # else it is a `matmul`
+        """Return K v in float64, and count its cost."""
+        if self.dtype != EXACT:  # otherwise `matmul` counts it
             self.work += self.streamed_cost(v.shape[1], exact=True)
         return super().exact_matmul(v)
 
     def cross_matmul(self, grid: Any, v: Array, dtype: DType) -> Array:
-        """Return K(grid, x) v; of a certificate's rows its cost is counted."""
+        """Return K(grid, x) v, and count its cost if ``grid`` holds a certificate's rows."""
         if grid is not self.x:
             whole = self.streamed_cost(v.shape[1], exact=dtype == EXACT)
             self.work += 2 * whole * len(grid) / self.size
@@ -171,7 +171,7 @@ class SubsampleOperator(GramOperator):
 
 
 class WholeOperator(SubsampleOperator):
-    """The operator of all rows, of which some are known: it knows its sizes and costs."""
+    """The operator of all rows, known by its sizes and costs only."""
 
     def __len__(self) -> int:
         return self.size
@@ -179,14 +179,14 @@ class WholeOperator(SubsampleOperator):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SubsampleProblem(LinearProblem):
-    """Systems over some rows, solved as those over all would be.
+    """Systems over some rows, solved with the decisions for all rows.
 
     Attributes
     ----------
     rows, reserve : Subsample
-        Rows of the problem, and those that landmarks are drawn from.
+        Rows of the problem, and rows from which landmarks are drawn.
     made : list of SubsampleOperator
-        Its operators so far.
+        Operators of the problem so far.
     """
 
     rows: Subsample
@@ -194,7 +194,7 @@ class SubsampleProblem(LinearProblem):
     made: list[SubsampleOperator] = field(default_factory=list)
 
     def operator(self, dtype: DType, reserved: int = 0) -> GramOperator:
-        """Return K of some rows, with the costs of all."""
+        """Return K over the subsample, with the costs of all rows."""
         operator = SubsampleOperator(
             self.rows, self.reserve, self.backend, self.kernel, dtype, self.budget - reserved
         )

@@ -1,4 +1,4 @@
-"""Solvers of regularised kernel systems; each returns its solution with a certificate."""
+"""Solvers of regularised kernel systems. Each returns its solution with a certificate."""
 
 from fastmcmd.solvers.auto import Auto, solve, solver_of
 from fastmcmd.solvers.base import Certificate, Goal, Solution, System

@@ -1,4 +1,4 @@
-"""The choice of solver, and the next one where the first does not reach the tolerance."""
+"""The choice of solver, and the fallback to another solver when the first misses the tolerance."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["Auto", "solve", "solver_of"]
 
 @dataclass(frozen=True)
 class Auto:
-    """Cholesky where its estimate is the lower one, else CG; Cholesky after all where CG does not converge.
+    """Cholesky if its estimated cost is lower, else CG; Cholesky as a fallback if CG does not converge.
 
-    CG may take as many products as cost as much as the factorisation. That is tried where the factor fits
-    in memory, or in ``cache_dir``.
+    The products of CG may cost as much as the factorisation. The fallback needs a factor that fits in
+    memory, or a ``cache_dir``.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Auto:
     def solve(
         self, problem: LinearProblem, progress: Progress, state: Checkpoint | None = None
     ) -> Solved:
-        """Return certified solutions, the best where no solver reaches the goal."""
+        """Return certified solutions; if no solver reaches the goal, the most accurate ones."""
         cg, cholesky = self._members
         goal, operator = problem.goal, cg.operator(problem)
         size = problem.size(operator)
@@ -82,7 +82,7 @@ class Auto:
 
 
 def solver_of(options: Options) -> Solver:
-    """Return the solver of a linear problem that the options ask for."""
+    """Return the solver of a linear problem that the options select."""
     match options.solver:
         case "cg":
             return PreconditionedCG(options.certificate, options.dtype)
@@ -98,5 +98,5 @@ def solve(
     progress: Progress,
     checkpoint: Checkpoint | None = None,
 ) -> Solved:
-    """Solve with the solver that the options ask for; its state is saved in ``checkpoint``."""
+    """Return solutions by the solver that the options select; ``checkpoint`` stores its state."""
     return solver_of(options).solve(problem, progress, checkpoint)

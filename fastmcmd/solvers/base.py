@@ -1,7 +1,7 @@
-"""What solvers take and give: systems, solutions, certificates.
+"""Inputs and outputs of solvers: systems, solutions, certificates.
 
-A system is ``(K + D) B = P`` with a positive diagonal ``D``. Of any approximate ``B~`` with residual
-``R = P - (K + D) B~`` the answer at x is off by at most::
+A system is ``(K + D) B = P`` with a positive diagonal ``D``. If an approximation ``B~`` has the residual
+``R = P - (K + D) B~``, the error of the answer at x is at most::
 
     ||k(x)' (B - B~)|| = ||k(x)' (K + D)^-1 R|| <= sqrt(k(x, x)) / 2 * ||D^(-1/2) R||_2
 
@@ -36,20 +36,20 @@ class System:
 
 @dataclass(frozen=True)
 class Certificate:
-    """How far a solution can be from the exact one.
+    """Bound on the distance of a solution from the exact one.
 
     Attributes
     ----------
     residual : float
-        Bound on ``||D^(-1/2) R||_2``, rounding of the residual included.
+        Bound on ``||D^(-1/2) R||_2`` that includes the rounding of the residual.
     value : float
-        Bound on the rounding error of a row of ``K B~`` as returned.
+        Bound on the rounding error of a row of ``K B~`` as the solver returns it.
     kind : str
-        "rigorous", or "sampled" when the residual was estimated from some rows. None of 106 sampled
-        bounds was exceeded by ``tests/adversary/sampled.py`` at 2,000 rows: at 95 % confidence fewer than
-        2.8 % of problems like those; see docs/theory.md.
+        "rigorous", or "sampled" if the residual was estimated from some rows.
+        ``tests/adversary/sampled.py`` checked 106 sampled bounds at 2,000 rows, and the error exceeded none
+        of them: at 95 % confidence a bound fails on fewer than 2.8 % of such problems; see docs/theory.md.
     rounding : float
-        What of ``residual`` is rounding of the certificate itself: no better solution has less.
+        The part of ``residual`` that bounds the certificate's own rounding: no better solution reduces it.
     """
 
     residual: float
@@ -64,14 +64,14 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Goal:
-    """What the solver must reach.
+    """The accuracy that a solver must reach.
 
     Attributes
     ----------
     error : float
-        Largest error of the answer that the certificate of a system may leave.
+        Largest error that the certificate of a system may leave in the answer.
     scale : float
-        ``sqrt(k(x, x))``, or what else turns scaled residuals into errors of the answer, doubled.
+        Twice the factor that turns scaled residuals into errors of the answer, such as ``sqrt(k(x, x))``.
     """
 
     error: float
@@ -79,16 +79,16 @@ class Goal:
 
     @property
     def residual(self) -> float:
-        """Scaled residual at which iterations end: half of the error, the rest is for rounding."""
+        """Scaled residual at which iterations end: half of the error; the other half is for rounding."""
         return self.error / max(self.scale, 1e-300)
 
     def out_of_reach(self, certificate: Certificate) -> bool:
-        """Tell whether rounding of the certificate alone exceeds the goal, and is most of what is left."""
+        """Tell whether rounding alone exceeds the goal and makes up most of the certified error."""
         rounding = self.scale / 2 * certificate.rounding + certificate.value
         return rounding > self.error and certificate.error(self.scale) <= 2 * rounding
 
     def miss(self, certificate: Certificate) -> float:
-        """Return the certified error relative to the goal: at most 1 where it is met."""
+        """Return the certified error relative to the goal; at most 1 if the goal is met."""
         return certificate.error(self.scale) / self.error
 
 
@@ -102,7 +102,7 @@ class Solution:
 
 
 def by_diagonal(systems: list[System]) -> list[list[int]]:
-    """Return the numbers of the systems, those of equal diagonals together: they have the same matrix."""
+    """Return the indices of the systems, grouped by equal diagonals: systems of a group share a matrix."""
     groups: list[list[int]] = []
     for number, system in enumerate(systems):
         for group in groups:
@@ -115,7 +115,7 @@ def by_diagonal(systems: list[System]) -> list[list[int]]:
 
 
 def scaled_norm(residual: NDArray[np.float64], shift: NDArray[np.float64]) -> float:
-    """Return ``||D^(-1/2) R||_2``; infinity where it overflows."""
+    """Return ``||D^(-1/2) R||_2``, or infinity if it overflows."""
     gram = inner(scaled(1.0 / shift, residual), residual)
     if not np.isfinite(gram).all():
         return float("inf")

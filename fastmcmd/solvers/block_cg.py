@@ -1,19 +1,18 @@
 """Block conjugate gradients for several systems that share one operator.
 
-All columns of a system search in one common Krylov space, so that a block of r columns needs far
-fewer products than r separate runs (4 instead of 7 at the paper's settings). The iteration follows
-Ji and Li, *A breakdown-free block conjugate gradient method* (BIT, 2017): directions are made
-orthonormal, and those that can no longer matter for the certificate are dropped, so that the block
-gets narrower as columns converge. It works in the variables scaled by ``D^(-1/2)``, in which the
-system is ``(K~ + I) x = D^(-1/2) P`` and the norm of the residual is the one that the certificate
-needs.
+All columns of a system search in one common Krylov space, so a block of r columns needs far fewer products
+than r separate runs (4 instead of 7 at the paper's settings). The iteration follows Ji and Li,
+*A breakdown-free block conjugate gradient method* (BIT, 2017): it makes the directions orthonormal and
+drops those that can no longer matter for the certificate, so the block gets narrower as columns converge.
+It works in variables scaled by ``D^(-1/2)``. In these the system is ``(K~ + I) x = D^(-1/2) P``, and the
+norm of the residual is the norm that the certificate needs.
 
-A preconditioner approximates ``(K~ + I)^-1`` in these variables. Which directions matter is still
-read from the residual; only where they lead is the preconditioner's.
+A preconditioner approximates ``(K~ + I)^-1`` in these variables. The residual still decides which
+directions matter; the preconditioner only transforms them.
 
-Systems that share the operator (two regularisers, bootstrap replicates) run in step, and share every
-pass over K. `BlockCGRun.products` yields the complete state after each product; its caller decides
-whether to save it, to go on, or to take another way.
+Systems that share the operator (two regularisers, bootstrap replicates) run in step and share every pass
+over K. After each product, `BlockCGRun.products` yields with the complete state at hand; its caller decides
+whether to save the state, to continue, or to switch to another method.
 """
 
 from __future__ import annotations
@@ -37,15 +36,16 @@ from fastmcmd.solvers.block_state import BlockState, CGResult, ColumnState
 __all__ = ["BlockCGRun", "Preconditioner", "restarted"]
 
 Preconditioner = Callable[[Array], Array]
-_DROP = 0.1  # of the target: a direction with less residual than that is dropped
-# What rounding of the products leaves in the true residual is about 0.3 of unit, largest eigenvalue and
-# size of the solution (0.2 to 0.33 in float32, lam = 1e-3 to 0.1, RBF and polynomial); at half of that the
-# residual of the recurrence says no more.
+_DROP = 0.1  # of the target: directions with a smaller residual are dropped
+# Rounding of the products leaves a true residual of about 0.3 times the unit roundoff, the largest
+# eigenvalue and the size of the solution (0.2 to 0.33 in float32, lam = 1e-3 to 0.1, RBF and polynomial
+# kernels). Below half of that the recurrence's residual carries no information.
 _ATTAINED = 0.15
-_NEAR = 16  # times that: near enough for fewer iterations without halving the residual
+# Within so many times the attainable residual, few iterations without halving it end the run.
+_NEAR = 16
 _PATIENT = 4
-_FLAT = 25  # iterations without halving the residual after which more will not help
-_NOISE = 1e-14  # of the largest: below it squares are rounding noise
+_FLAT = 25  # iterations without halving the residual after which more do not help
+_NOISE = 1e-14  # of the largest eigenvalue of a Gram matrix: smaller eigenvalues are rounding noise
 
 
 def _directions(block: Array, least: float) -> Array:
@@ -60,9 +60,9 @@ def preconditioned_directions(
 ) -> Array | None:
     """Return the singular directions of ``block`` above ``least``, preconditioned.
 
-    They are orthonormal in the norm of the preconditioner, which is nearly the energy; in the plain norm
-    those along the leading eigenvectors would be lost to rounding. None where the preconditioner is not
-    positive definite.
+    They are orthonormal in the preconditioner's norm, which is close to the energy norm; in the plain norm
+    rounding would destroy the directions along the leading eigenvectors. Returns None if the preconditioner
+    is not positive definite.
     """
     wanted = _directions(block, least)
     if precondition is None or wanted.shape[1] == 0:
@@ -79,9 +79,9 @@ def preconditioned_directions(
 def restarted(
     state: BlockState, preconditioners: list[Preconditioner], target: float
 ) -> BlockState | None:
-    """Return the state in which preconditioned CG goes on from the residuals of another run.
+    """Return the state from which preconditioned CG continues with the residuals of another run.
 
-    None where a preconditioner is not positive definite.
+    Returns None if a preconditioner is not positive definite.
     """
     systems: list[ColumnState | CGResult] = []
     for old, precondition in zip(state.systems, preconditioners, strict=True):
@@ -115,9 +115,9 @@ def _spectral(block: Array) -> float:
 
 
 class _SystemRun:
-    """One system: the directions that it wants multiplied, and what it makes of their product.
+    """One system: its search directions, and its solution, updated with their products.
 
-    ``directions`` is None once the system is done.
+    ``directions`` is None once the system has ended.
     """
 
     def __init__(
@@ -137,11 +137,11 @@ class _SystemRun:
         self.residual = scaled(self.scale, system.rhs)
         self.solution = np.zeros_like(self.residual)
         self.iterations, self.best, self.since_best = 0, np.inf, 0
-        self.largest = largest  # eigenvalue that directions have shown
+        self.largest = largest  # largest eigenvalue that the directions have shown
         self.attainable = 0.0  # residual that rounding leaves
-        # The constant function is near the leading eigenvector of most kernels: it costs a column and
-        # saves a product. No residual has its image, so the recurrence alone would not keep later
-        # directions conjugate to it: they are made so against the whole first block, explicitly.
+        # The constant function is near the leading eigenvector of most kernels: its column saves a product.
+        # No residual contains its image, so the recurrence alone would not keep later directions conjugate
+        # to it. `take` therefore makes them conjugate to the whole first block explicitly.
         self.first: tuple[Array, Array] | None = None
         self.directions: Array | None = None
         self.indefinite = False
@@ -155,29 +155,29 @@ class _SystemRun:
 
     @property
     def width(self) -> int:
-        """Number of columns k that are wanted."""
+        """Number of columns k of the next product."""
         assert self.directions is not None
         return self.directions.shape[1]
 
     @property
     def wanted(self) -> Array:
-        """Block (n, k) that K is to be multiplied with."""
+        """Block (n, k) that the caller multiplies by K."""
         assert self.directions is not None
         return scaled(self.scale, self.directions)
 
     def take(self, product: Array) -> None:
-        """Update solution and residual with ``product``, K times what was wanted."""
+        """Update solution and residual with ``product``, K times the block `wanted`."""
         assert self.directions is not None
-        directions, self.directions = self.directions, None  # freed as soon as they are not needed
+        directions, self.directions = self.directions, None  # freed as soon as possible
         image = scaled(self.scale, product, base=directions)
         self.iterations += 1
         energy = inner(directions, image)
         values, vectors = np.linalg.eigh((energy + energy.T) / 2)
-        if self.precondition is None:  # else directions are not orthonormal
+        if self.precondition is None:  # with one, directions are not orthonormal
             self.largest = max(self.largest, float(values[-1]))
         good = values > 1e-13 * values[-1]
         half = vectors[:, good] / np.sqrt(values[good])
-        # Now directions' A directions = I. In place where none is left out: new memory costs as much.
+        # Now directions' A directions = I. In place if all columns stay: new memory costs as much time.
         directions, image = (
             times(block, half, out=block if good.all() else None) for block in (directions, image)
         )
@@ -192,8 +192,8 @@ class _SystemRun:
             self.since_best += 1
         if self._is_done():
             return
-        # Without a preconditioner dropping can wait for the part of the residual that is conjugate to what
-        # was searched.
+        # Without a preconditioner directions are dropped later: only from the part of the residual that is
+        # conjugate to the directions searched so far.
         plain = self.precondition is None
         least = _DROP * self.target
         block = self.residual
@@ -213,28 +213,28 @@ class _SystemRun:
 
     def _is_done(self) -> bool:
         return (
-            not self.norm > self.target  # a NaN ends it as well
+            not self.norm > self.target  # also true of a NaN
             or self._is_exhausted()
             or self.iterations >= self.max_iterations
             or self.since_best > _FLAT
         )
 
     def _is_exhausted(self) -> bool:
-        """Tell whether the products are not exact enough for more."""
+        """Tell whether the products are too inexact to reduce the residual further."""
         near = self.norm <= _NEAR * self.attainable and self.since_best > _PATIENT
         return near or self.norm <= self.attainable
 
     def _search(self, directions: Array | None) -> None:
-        """Take ``directions`` for the next product, unless the system is done."""
+        """Set ``directions`` for the next product, unless the system is done."""
         if directions is not None and self._is_done():
             return
         if directions is not None and not directions.shape[1]:
-            # All were dropped, and together they are still above the target: start again.
+            # Each direction is below the threshold, their sum is not: restart with all of them.
             directions = preconditioned_directions(self.residual, self.precondition, 0.0)
         self.directions, self.indefinite = directions, directions is None
 
     def state(self) -> ColumnState:
-        """Return the state; it shares its arrays with this system."""
+        """Return the state, which shares its arrays with this object."""
         assert self.directions is not None
         first, image = (None, None) if self.first is None else self.first
         return ColumnState(
@@ -243,7 +243,7 @@ class _SystemRun:
         )  # fmt: skip
 
     def _restore(self, state: ColumnState) -> None:
-        # Copied into arrays of the usual layout, so that sums over them run in the same order.
+        # Copied into arrays of the usual layout, so that sums over them are taken in the same order.
         self.solution[...] = state.solution
         self.residual[...] = state.residual
         self.directions = state.directions
@@ -253,7 +253,7 @@ class _SystemRun:
             self.first = state.first, state.first_image
 
     def result(self) -> CGResult:
-        """Return the solution in the variables of the system."""
+        """Return the solution in the unscaled variables of the system."""
         short = self.norm > self.target and self._is_exhausted()
         return CGResult(
             value=scaled(self.scale, self.solution),
@@ -276,18 +276,18 @@ class BlockCGRun:
     systems : list of System
         Right-hand sides and shifts.
     target : float
-        Norm of the scaled residual at which a system is done.
+        Norm of the scaled residual at which the iteration of a system ends.
     max_iterations : int
-        Products at most.
+        Largest number of products.
     precondition : list of callable, optional
-        For each system a function of a block (n, k) that returns ``M^-1`` times it (n, k), a symmetric
-        positive definite approximation of ``(K~ + I)^-1``.
+        For each system a function that multiplies a block (n, k) by ``M^-1``, a symmetric positive definite
+        approximation of ``(K~ + I)^-1``.
     unit : float
-        Unit roundoff of the products, where a run is to end at what they allow.
+        Unit roundoff of the products. If positive, a run ends at the residual that rounding attains.
     largest : float
-        Largest eigenvalue of ``K~ + I`` as far as it is known: with a preconditioner none is seen.
+        Largest known eigenvalue of ``K~ + I``: directions of a preconditioned run do not show it.
     state : BlockState, optional
-        State to continue from: the run then returns the same bits as one that was not interrupted.
+        State to resume from: the run then returns the same bits as an uninterrupted run.
     """
 
     def __init__(
@@ -320,10 +320,10 @@ class BlockCGRun:
         self._settle()
 
     def products(self) -> Iterator[float | None]:
-        """Make one product after the other; after each, yield the largest residual norm.
+        """Make the products one by one; after each, yield the largest residual norm of the running systems.
 
-        Systems that have ended do not count; None where all have. The state is complete then: an interrupt
-        of the main thread is held back until it is.
+        Yield None once all systems have ended. The state is complete at each yield: interrupts of the main
+        thread wait until the update is finished.
         """
         running = self._running
         while running:
@@ -347,7 +347,7 @@ class BlockCGRun:
             self._results[index] = running.pop(index).result()
 
     def state(self) -> BlockState:
-        """Return the state after the last product."""
+        """Return the state after the latest product."""
         systems: list[ColumnState | CGResult] = [
             self._results[index] if index in self._results else self._running[index].state()
             for index in range(self._count)
@@ -355,21 +355,21 @@ class BlockCGRun:
         return BlockState(self._passes, systems)
 
     def results(self) -> list[CGResult]:
-        """Return the result of each system, once all have ended."""
+        """Return the results of the systems after all have ended."""
         return [self._results[index] for index in range(self._count)]
 
 
 def _row_major(result: CGResult) -> CGResult:
-    """Return a result with arrays laid out as a run makes them: sums over them run in the same order."""
+    """Return a result with arrays in the layout of a fresh run, so that sums keep their order."""
     value, residual = np.ascontiguousarray(result.value), np.ascontiguousarray(result.residual)
     return replace(result, value=value, residual=residual)
 
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Hold back an interrupt until the block is done, so that no state is half updated."""
+    """Hold back Ctrl-C until the block ends, so that no state is half updated."""
     usual = signal.getsignal(signal.SIGINT)
-    # Python interrupts the main thread only, and only where it handles the signal.
+    # Python raises KeyboardInterrupt only in the main thread, and only if it handles the signal.
     if threading.current_thread() is not threading.main_thread() or not callable(usual):
         yield
         return

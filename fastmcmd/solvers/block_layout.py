@@ -1,7 +1,7 @@
-"""How the factor of the out-of-core Cholesky is divided: block columns, panels, and their memory.
+"""Layout of the out-of-core Cholesky factor: block columns, panels, and their memory.
 
-Block column s holds the columns ``[s0, s1)`` of the rows ``s0..n``, row by row, one block column after
-the other, n^2 / 2 numbers in all. A panel is as many neighbouring block columns as memory holds.
+Block column s holds the columns ``[s0, s1)`` of the rows ``s0..n``, row by row. Block columns follow each
+other in the file, n^2 / 2 numbers in all. A panel is as many neighbouring block columns as memory holds.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _WIDTHS = (
     256,
     128,
     64,
-)  # of block columns; BLAS is at its rate from 256, less only for lack of room
+)  # of block columns; BLAS reaches its full rate from 256, narrower ones only save memory
 _ROWS = 4096  # of a block: with 512 columns 2 GFLOP, some ten milliseconds
 _GRAM_WORK = 4e9  # operations of one call for a block of K
 
 
 @dataclass(frozen=True)
 class BlockColumn:
-    """Columns ``[start, stop)`` of rows ``start..n`` of the factor; ``offset`` counts numbers."""
+    """Columns ``[start, stop)`` of rows ``start..n`` of the factor; ``offset`` is in numbers, not bytes."""
 
     start: int
     stop: int
@@ -41,13 +41,13 @@ class BlockColumn:
 
     @property
     def size(self) -> int:
-        """Number of numbers."""
+        """Number of matrix entries."""
         return self.rows * self.width
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Widths of block columns and lengths of blocks; sizes in numbers of ``itemsize`` bytes."""
+    """Width of block columns and rows of a block, for an (n, n) factor of ``itemsize`` bytes a number."""
 
     n: int
     dim: int
@@ -57,7 +57,7 @@ class Layout:
 
     @property
     def gram_rows(self) -> int:
-        """Rows of a block of K: no more bytes than a block of the factor, and soon done."""
+        """Rows of a block of K: no more bytes than a block of the factor, and little work at once."""
         fits = self.rows * self.width * self.itemsize // (16 * self.dim)
         return max(1, min(self.rows, fits, int(_GRAM_WORK / (2 * self.width * self.dim))))
 
@@ -71,17 +71,17 @@ class Layout:
         return columns
 
     def bytes_of(self, panel: list[BlockColumn]) -> int:
-        """Return the bytes held while a panel is made."""
-        # Rows of an earlier block column that stand beside the panel's columns; the first panel has none.
+        """Return the bytes in use while a panel is computed."""
+        # The rows of an earlier block column that match the panel's columns; the first panel has none.
         columns = panel[-1].stop - panel[0].start if panel[0].start else self.width
         numbers = sum(column.size for column in panel)
         numbers += (columns + self.rows + self.gram_rows) * self.width
-        # Rows prepared for the backend, and once more in float64 while they are moved.
+        # Rows prepared for the backend, with a float64 copy of them during the conversion.
         prepared = (self.gram_rows + self.width) * self.dim * (self.itemsize + 8)
         return numbers * self.itemsize + prepared
 
     def panels(self, budget: int) -> list[list[BlockColumn]]:
-        """Return panels that fit; later ones hold more block columns, as these have fewer rows."""
+        """Return panels within ``budget``; later block columns are shorter, so later panels hold more."""
         panels: list[list[BlockColumn]] = []
         for column in self.columns():
             if panels and self.bytes_of([*panels[-1], column]) <= budget:
@@ -103,7 +103,7 @@ def _least(operator: GramOperator) -> Layout:
 
 
 def least_memory(operator: GramOperator) -> int:
-    """Return the bytes of the narrowest panels with which K + D can be factored."""
+    """Return the bytes that factoring K + D in the narrowest panels needs."""
     layout = _least(operator)
     return layout.bytes_of(layout.columns()[:1])
 
@@ -113,22 +113,22 @@ def _block_rows(width: int) -> Iterator[int]:
     while rows > width:
         yield rows
         rows //= 2
-    yield width  # the least: the square on the diagonal is read as one block
+    yield width  # the minimum: the square on the diagonal is read as one block
 
 
 def choose_layout(operator: GramOperator, budget: int) -> Layout:
-    """Return the layout of widest block columns, then of longest blocks, that fits.
+    """Return the layout within ``budget`` that has the widest block columns, then the longest blocks.
 
     Raises
     ------
     MemoryLimitError
-        ``budget`` is less than `least_room`.
+        ``budget`` is less than `least_memory`.
     """
     least = _least(operator)
     for width in (min(width, least.n) for width in _WIDTHS):
         for rows in _block_rows(width):
             layout = Layout(least.n, least.dim, least.itemsize, width, rows)
-            # Blocks only stage: seven eighths are for the panel, or as much as can be had.
+            # Blocks are only staging buffers: the panel gets seven eighths of the budget, if possible.
             small = rows == width or 8 * rows * width * layout.itemsize <= budget
             if small and layout.bytes_of(layout.columns()[:1]) <= budget:
                 return layout

@@ -1,4 +1,4 @@
-"""The state of block CG between two products: frozen dataclasses, as a checkpoint saves them."""
+"""The state of block CG between two products: frozen dataclasses in the form that a checkpoint stores."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ __all__ = ["BlockState", "CGResult", "ColumnState"]
 
 @dataclass(frozen=True, eq=False)
 class CGResult:
-    """Solution (n, r), its recurred residual (n, r) and what it took.
+    """Solution (n, r) of a system, its residual by recurrence (n, r), and how the iteration ended.
 
     Attributes
     ----------
     value, residual : ndarray (n, r)
-        Solution, and the residual that the recurrence left.
+        Solution, and its residual as the recurrence computes it.
     iterations : int
-        Products.
+        Number of products.
     converged : bool
-        Whether the target was reached, or the products are not exact enough for more (``short``).
+        Whether the residual reached the target, or the products are too inexact for more (``short``).
     short : bool
-        Whether it ended above the target because of the rounding of the products; a run on a residual of
-        exact ones may go on.
+        Whether the rounding of the products ended the iteration above the target. Another run on an
+        exactly computed residual can continue.
     largest : float
-        Largest eigenvalue that was seen.
+        Largest eigenvalue that the directions showed.
     indefinite : bool
-        Whether it ended because the preconditioner is not positive definite.
+        Whether the iteration ended because the preconditioner is not positive definite.
     """
 
     value: Array
@@ -48,11 +48,11 @@ class ColumnState:
     solution, residual : ndarray (n, r)
         Iterate and recurred residual.
     directions : ndarray (n, k)
-        What K is to be multiplied with next.
+        The next block that K multiplies.
     iterations, since_best : int
-        Products so far, and since the residual was halved.
+        Products so far, and products since the residual norm last halved.
     best, norm, largest : float
-        Residual norm when it was halved, the present one, and the largest eigenvalue seen.
+        Residual norm when it last halved, present residual norm, and largest eigenvalue so far.
     first, first_image : ndarray or None
         First block of directions and its image; None before the first product.
     """
@@ -78,7 +78,7 @@ class BlockState:
     passes : int
         Products with K so far.
     systems : list of ColumnState or CGResult
-        Each system: its state where it iterates, its result where it has ended.
+        The state of each running system, and the result of each one that has ended.
     """
 
     passes: int

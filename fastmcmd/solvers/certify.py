@@ -1,14 +1,14 @@
-"""Certificates: the residual of a solution as float64 tiles see it.
+"""Certificates: bounds on the residual of a solution, measured with float64 tiles.
 
-`exact` forms the residual of every row in float64 and bounds the rounding that is left (rigorous).
-`refined` certifies a correction that was solved for on such a residual: the correction is small, and so is
-the worst case of what float32 does to it; no further float64 pass is needed (rigorous).
+`exact` computes the residual of every row in float64 and bounds the remaining rounding (rigorous).
+`refined` certifies a correction that solves for such a residual: the correction is small, and so is the
+worst-case effect of float32 on it; no further float64 pass is needed (rigorous).
 
-`sampled` knows the residual of every row as the iterations left it. How far that is from the true
-residual, through float32 tiles and float32 copies of the coefficients, is measured in float64 for some
-rows. They are drawn by what rounding of a row grows with: ``k(x, x)`` against the diagonal D, the row's own
-coefficient (``k_ii B_i`` is rounded, too), and the norm of x, which distances are computed from. The
-largest by each are always in the sample.
+`sampled` starts from the residual of every row as the iterations left it. Float32 tiles and float32 copies
+of the coefficients separate it from the true residual. `sampled` measures that difference in float64 for
+some rows. It draws them by the quantities that the rounding of a row grows with: ``k(x, x)`` relative to
+the diagonal D, the row's own coefficient (``k_ii B_i`` is rounded, too), and the norm of x, from which
+distances are computed. The rows with the largest of each quantity are always in the sample.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _TILE = 256  # terms summed one after the other inside a tile
 _ROWS = 4096  # rows of a block of temporary arrays
 
 SAMPLE = 256  # rows drawn
-_CERTAIN = 16  # rows that are always looked at, the largest by each guess of their rounding
+_CERTAIN = 16  # rows always in the sample: the largest by each guess of the rounding
 _LARGEST = 3 * _CERTAIN
-_SPREAD = 2.0  # largest deviation of any row, relative to the largest seen
+_SPREAD = 2.0  # assumed bound on any row's deviation, relative to the largest in the sample
 
 
 def rounding(
@@ -46,7 +46,7 @@ def rounding(
 ) -> float:
     """Bound the rounding of a row of K(grid, x) B: ``max |dK_ij| * sum_j ||B_j||``.
 
-    Sums run over a tile in ``dtype``, over tiles in float64; B is rounded to ``dtype``, too.
+    Sums are in ``dtype`` within a tile and in float64 over tiles; B is rounded to ``dtype``, too.
     """
     unit = float(np.finfo(dtype).eps) / 2
     summation = (_TILE + 4) * unit + len(operator) / _TILE * UNIT
@@ -57,13 +57,13 @@ def rounding(
 def exact(
     operator: GramOperator, systems: list[System], values: list[Array]
 ) -> tuple[list[Solution], list[Array]]:
-    """Return solutions with rigorous certificates, and their residuals; one pass for all."""
+    """Return solutions with rigorous certificates, and their residuals, by one pass for all systems."""
     images = _split(operator.exact_matmul(beside(values)), values)
     solutions, residuals = [], []
     for system, value, image in zip(systems, values, images, strict=True):
         residual = _residual(system, value, image)
         row = rounding(operator, value)
-        # Rows of K B are wrong by at most `row`, and the subtraction rounds its two operands.
+        # The error of a row of K B is at most `row`; the subtraction rounds its two operands.
         noise = row * np.sqrt((1.0 / system.shift).sum()) + 2 * UNIT * _operands(system, value)
         bound = scaled_norm(residual, system.shift) + noise
         solutions.append(Solution(value, image, Certificate(bound, row, "rigorous", noise)))
@@ -84,13 +84,14 @@ def refined(
     Parameters
     ----------
     operator : GramOperator
-        K, in the precision that the corrections were solved in.
+        K, in the precision in which the corrections were solved.
     systems : list of System
-        What is solved.
+        The systems.
     base : list of Solution
-        Solutions with their exact ``residuals``.
+        Solutions before the correction, with their exact ``residuals``.
     corrections, recurred : list of ndarray (n, r)
-        Approximate solutions of the systems with those residuals, and what is left of them.
+        Approximate solutions of the systems with these residuals as right-hand sides, and the residuals
+        of these solutions by the solver's recurrence.
     """
     solutions = []
     for system, start, residual, correction, left in zip(
@@ -114,13 +115,13 @@ def refined(
 
 
 def sampled_cost(operator: GramOperator, columns: int) -> float:
-    """Return the cost of `sampled` in operations of a product in float32."""
+    """Return the cost of `sampled` in float32 operations of a product."""
     share = (SAMPLE + _LARGEST) / operator.size
     return 2 * share * operator.streamed_cost(columns, exact=True)
 
 
 def replaced(operator: GramOperator, systems: list[System], values: list[Array]) -> list[Array]:
-    """Return the residuals as tiles of the operator's own precision see them, by one product."""
+    """Return the residuals that one product with tiles of the operator's own precision gives."""
     images = _split(operator.matmul(beside(values)), values)
     return [
         _residual(system, value, image)
@@ -133,7 +134,7 @@ def sampled(
 ) -> list[Solution]:
     """Return solutions with certificates estimated from some rows in float64.
 
-    ``recurred`` are the residuals that the solver believes in; the image ``K B`` follows from them.
+    ``recurred`` are the residuals by the solver's recurrence; the image ``K B`` follows from them.
     """
     # A fixed seed: the same call gives the same bound.
     rng = generator(len(operator), Purpose.CERTIFICATE)
@@ -161,13 +162,13 @@ def sampled(
 def _rounding_guesses(
     operator: GramOperator, systems: list[System], values: list[Array]
 ) -> Iterator[Array]:
-    """Yield guesses (n,) of the squares of what float32 does to the rows of a scaled residual."""
+    """Yield guesses (n,) of the squared rounding that float32 adds to the rows of a scaled residual."""
     diagonal = np.maximum(operator.diagonal, 0.0)
     squares = np.concatenate([row_squares(x, operator.offset) for _, x in as_blocks(operator.x)])
     for group in by_diagonal(systems):
         shift = systems[group[0]].shift
         yield diagonal / shift
-        # Entries of distances that are computed from norms are off by that much.
+        # The error of an entry whose distance is computed from norms grows with these norms.
         yield diagonal * (squares / max(float(squares.max()), 1e-300)) ** 2 / shift
         for number in group:
             norm = np.sqrt(np.einsum("ij,ij->i", values[number], values[number]))
@@ -182,7 +183,7 @@ def _residual(system: System, value: Array, image: Array) -> Array:
 
 
 def _operands(system: System, value: Array) -> float:
-    """Return ``||D^(-1/2) (|P| + |D value|)||_F``: what a subtraction of the two rounds is relative to."""
+    """Return ``||D^(-1/2) (|P| + |D value|)||_F``, to which the rounding of ``P - D value`` is relative."""
 
     def work(rows: slice) -> float:
         shift = system.shift[rows, None]

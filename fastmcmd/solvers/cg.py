@@ -1,7 +1,7 @@
-"""Block CG with certificates: iterate, certify, and refine on the float64 residual where that is needed.
+"""Block CG with certificates: iterate, certify, and refine on the float64 residual if needed.
 
-`CertifiedCG` yields the iteration of each round and certifies what it gives; a `Driver` makes the products,
-saves the state after each, and decides whether the run goes on.
+`CertifiedCG` yields the iteration of each round and certifies its result. A `Driver` makes the products,
+saves the state after each one, and decides whether the run continues.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 MOST_PRODUCTS = 2000
 _REFINEMENTS = 4
-_AFFORDABLE = 0.6  # of the work so far: an exact pass that costs no more is always made
+_AFFORDABLE = 0.6  # of the work so far: an exact pass that costs at most this is always made
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class BlockCG:
 
 @dataclass(frozen=True, eq=False)
 class Iterated:
-    """Solutions of all systems, and what they took.
+    """Solutions of all systems, with the number of iterations.
 
-    ``indefinite`` says that the preconditioner is not positive definite; there are no solutions then.
+    ``indefinite`` says that the preconditioner is not positive definite; there are then no solutions.
     """
 
     solutions: list[Solution]
@@ -97,7 +97,7 @@ class Round:
     attempt, iterations : int
         Refinements and products before it.
     largest : float
-        Largest eigenvalue that was seen.
+        Largest eigenvalue that the directions showed.
     solutions : list of Solution
         Solutions so far.
     residuals : list of ndarray (n, r)
@@ -111,7 +111,7 @@ class Round:
     residuals: list[Array]
 
     def systems(self, systems: list[System]) -> list[System]:
-        """Return the systems to be solved in this round."""
+        """Return the systems of this round, with the residuals as right-hand sides."""
         return [
             System(residual, system.shift)
             for residual, system in zip(self.residuals, systems, strict=True)
@@ -120,18 +120,18 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class CGState:
-    """Where a run of `CertifiedCG` stands.
+    """The state of a `CertifiedCG` run.
 
     Attributes
     ----------
     passes : int
         Products with K so far.
     round : Round or None
-        The refinement that is under way; None in the first run.
+        The current refinement; None in the first run.
     block : BlockState or None
-        State of its iteration; None before it begins.
+        State of the current iteration; None before it begins.
     outcome : Iterated or None
-        The solutions, once the run has ended.
+        The solutions, after the run has ended.
     """
 
     passes: int
@@ -141,7 +141,7 @@ class CGState:
 
 
 class CertifiedCG:
-    """Block CG until the error that the certificates leave is within a goal.
+    """Block CG until the certified errors are within a goal.
 
     Parameters
     ----------
@@ -154,19 +154,19 @@ class CertifiedCG:
     certificate : {"auto", "rigorous", "sampled"}
         How float32 solutions are certified.
     max_iterations : int
-        Products of a run at most.
+        Largest number of products of a run.
     progress : Progress
-        Receives each product.
+        Receives a report of each product.
     precondition : list of callable, optional
-        For each system what applies a symmetric positive definite approximation of
+        For each system a function that applies a symmetric positive definite approximation of
         ``(D^(-1/2) K D^(-1/2) + I)^-1`` to a block (n, k), as in `block_cg`.
     state : CGState, optional
-        State to continue from: the run then returns the same bits as one that was not interrupted.
+        State to resume from: the run then returns the same bits as an uninterrupted run.
 
     Attributes
     ----------
     outcome : Iterated or None
-        The solutions, once `rounds` has ended.
+        The solutions, after `rounds` has ended.
     """
 
     def __init__(
@@ -192,10 +192,10 @@ class CertifiedCG:
             self._round, self._begun, self.outcome = state.round, state.block, state.outcome
 
     def rounds(self) -> Iterator[BlockCGRun]:
-        """Yield the iteration of each round, whose products the caller makes; certify what it gives.
+        """Yield the iteration of each round, for the caller to make its products; then certify its result.
 
-        After the last round the outcome is there. Between two products, and between two rounds, the state
-        is complete.
+        After the last round `outcome` holds the solutions. The state is complete between two products and
+        between two rounds.
         """
         operator, this = self._operator, self._round
         unit = float(np.finfo(operator.dtype).eps) / 2
@@ -206,7 +206,7 @@ class CertifiedCG:
                 operator, systems, self._goal.residual, self._max_iterations, self._precondition,
                 unit, 0.0 if this is None else this.largest, begun,
             )  # fmt: skip
-            del begun, systems  # their arrays are not needed any longer
+            del begun, systems  # frees their arrays
             self._block = block
             yield block
             ended = self._certified(this, block.results())
@@ -218,7 +218,7 @@ class CertifiedCG:
                 self._round = this = ended
 
     def report(self, norm: float | None) -> None:
-        """Report a product, after which the largest residual norm is ``norm``."""
+        """Report a product and ``norm``, the largest residual norm after it."""
         operator, progress = self._operator, self._progress
         columns = sum(system.rhs.shape[1] for system in self._systems)
         # Symmetric: d operations a pair, not 2 d.
@@ -228,7 +228,7 @@ class CertifiedCG:
         progress.product(relative * progress.target, work)
 
     def state(self) -> CGState:
-        """Return the present state."""
+        """Return the current state."""
         if self.outcome is not None:
             return CGState(self._operator.passes, outcome=self.outcome)
         if self._block is None:
@@ -245,21 +245,21 @@ class CertifiedCG:
 
 
 class Driver:
-    """Follows a run of CG: saves its state after each product, and at Ctrl-C.
+    """Drives a run of CG, and saves its state after each product and at Ctrl-C.
 
     Parameters
     ----------
     store : Stage, optional
         Where the state is saved.
     stop : callable, optional
-        Asked after each product; True ends the run.
+        Called after each product; True ends the run.
     """
 
     def __init__(self, store: Stage | None = None, stop: Callable[[], bool] | None = None) -> None:
         self._store, self._stop = store, stop
 
     def follow(self, run: CertifiedCG) -> Iterated | None:
-        """Return the solutions; None where `ends` stopped the run before it had any."""
+        """Return the solutions; None if `ends` stopped the run before the solutions were complete."""
         try:
             for number, block in enumerate(run.rounds()):
                 if number:
@@ -282,14 +282,14 @@ class Driver:
         return self.ends(run, norm)
 
     def record(self, run: CertifiedCG, norm: float | None) -> None:
-        """Note a residual norm, before the state is saved."""
+        """Record a residual norm before the state is saved. Subclasses override this."""
 
     def ends(self, run: CertifiedCG, norm: float | None) -> bool:
         """Decide whether the run ends here."""
         return self._stop is not None and self._stop()
 
     def saved_state(self, run: CertifiedCG) -> Any:
-        """Return what is saved: the state of the run, in a frozen dataclass."""
+        """Return the state that a checkpoint stores, as a frozen dataclass."""
         return run.state()
 
     def _save(self, run: CertifiedCG, *, force: bool = False) -> None:
@@ -298,7 +298,7 @@ class Driver:
 
 
 def load_cg(store: Stage | None, progress: Progress) -> CGState | None:
-    """Return the state of an interrupted run; None where there is none."""
+    """Return the state of an interrupted run, or None if there is none."""
     state = None if store is None else store.load(CGState)
     if state is not None:
         report_resumed(state, progress)
@@ -317,7 +317,7 @@ def _first(
     certificate: str,
     results: list[CGResult],
 ) -> Iterated | Round:
-    """Certify the first solutions."""
+    """Certify the solutions of the first iteration, or return the round that refines them."""
     iterations = max(result.iterations for result in results)
     values = [result.value for result in results]
     columns = sum(system.rhs.shape[1] for system in systems)
@@ -328,8 +328,9 @@ def _first(
     if not short and not _exactly(operator, columns, certificate, spent):
         believed = [result.residual for result in results]
         if later <= certify.sampled_cost(operator, columns):
-            # Few rows: a fresh residual is cheap, and free of what the iterations' rounding left in the
-            # old one; without it the sampled bound would often miss the goal, and the exact pass follow.
+            # With few rows a recomputed residual is cheap, and free of the rounding that the iterations
+            # left in the recurrence. Without it the sampled bound would often miss the goal, and the exact
+            # pass would follow anyway.
             believed = certify.replaced(operator, systems, values)
         iterates = certify.sampled(operator, systems, values, believed)
         if _worst(iterates, goal) <= 1.0:
@@ -346,7 +347,7 @@ def _refined(
     this: Round,
     results: list[CGResult],
 ) -> Iterated | Round:
-    """Certify the solutions corrected by ``results``."""
+    """Certify the solutions corrected by ``results``, or return the round that refines them again."""
     iterations = this.iterations + max(result.iterations for result in results)
     corrections = [result.value for result in results]
     left, residuals = [result.residual for result in results], this.residuals
@@ -361,7 +362,7 @@ def _refined(
 
 
 def _next(this: Round, goal: Goal, results: list[CGResult]) -> Iterated | Round:
-    """Return the next round, or the end where there is none."""
+    """Return ``this`` as the next round, or the final solutions if no further round can help."""
     reached = _worst(this.solutions, goal) <= 1.0
     converged = all(result.converged for result in results)
     cannot_converge = any(goal.out_of_reach(solution.certificate) for solution in this.solutions)
@@ -371,7 +372,7 @@ def _next(this: Round, goal: Goal, results: list[CGResult]) -> Iterated | Round:
 
 
 def _exactly(operator: GramOperator, columns: int, certificate: str, spent: float) -> bool:
-    """Tell whether the first certificate comes from a float64 pass over all rows."""
+    """Tell whether a float64 pass over all rows gives the first certificate."""
     if operator.dtype == EXACT or certificate == "rigorous" or len(operator) <= 2 * certify.SAMPLE:
         return True
     cheap = operator.streamed_cost(columns, exact=True) <= _AFFORDABLE * spent

@@ -1,7 +1,7 @@
 """The direct solver: Cholesky of packed tiles in memory, or out of core, with refinement.
 
-With a checkpoint a factor that takes long is written while it is made, so that a killed run resumes it.
-Solutions are saved, too: the factor of a second diagonal does not wait for the first again.
+With a checkpoint, a long factorisation writes the factor as it goes, so that a killed run can resume it.
+Finished solutions are saved, too: a run that resumes at the second diagonal does not repeat the first.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ __all__ = [
 ]  # fmt: skip
 
 _REFINEMENTS = 4
-# Float32 operations from which a factor has a file with a checkpoint: half a minute of one core.
+# Float32 operations from which a checkpoint gives the factor a file: half a minute on one core.
 _LONG = 2e12
-LARGE_VALUES = 1e3  # kernel values from which the scale of x is named as the cause of rounding
+LARGE_VALUES = 1e3  # kernel values from which messages blame the scale of x for the rounding
 
 Factor = PackedGram | OutOfCoreCholesky
 
 
 @dataclass(frozen=True, eq=False)
 class SolutionState:
-    """A finished solution, and what the operator did for it."""
+    """A finished solution, with the operator's number of passes and its flags."""
 
     solution: Solution
     passes: int
@@ -73,7 +73,7 @@ class Cholesky:
         return cholesky_cost(size)
 
     def fits(self, operator: GramOperator, budget: int) -> bool:
-        """Tell whether the factor of an operator, which may be of another precision, fits in memory."""
+        """Tell whether a factor of ``operator``, in this solver's precision, fits in memory."""
         return factor_fits(operator, budget, dtype=self.dtype or EXACT)
 
     def solve(
@@ -83,12 +83,12 @@ class Cholesky:
         state: Checkpoint | None = None,
         passes: int = 0,
     ) -> Solved:
-        """Return certified solutions; ``passes`` over K were made before, by another solver.
+        """Return certified solutions; ``passes`` counts the passes over K that another solver made before.
 
         Raises
         ------
         MemoryLimitError, NumericalError, OSError
-            As `DirectSolver.solve`.
+            As for `DirectSolver.solve`.
         """
         operator = problem.operator(self.dtype or EXACT)
         operator.passes = passes
@@ -102,16 +102,16 @@ class Cholesky:
 
 
 def cholesky_bytes(operator: GramOperator, factors: int = 1) -> int:
-    """Return the bytes that the factors and the prepared rows take, in the precision wanted."""
+    """Return the bytes of the factors and of the prepared rows, in the operator's precision."""
     return factors * operator.packed_bytes + _row_bytes(operator)
 
 
 def factor_fits(
     operator: GramOperator, budget: int, factors: int = 1, dtype: DType | None = None
 ) -> bool:
-    """Tell whether the factors and the prepared rows fit in ``budget``, or on the devices that hold them.
+    """Tell whether the factors and the prepared rows fit in ``budget``, or in the memory of the devices.
 
-    ``dtype`` is the precision of the factors, that of the operator by default.
+    ``dtype`` is the precision of the factors; default: the operator's.
     """
     dtype = dtype or operator.dtype
     packed = operator.packed_bytes // operator.dtype.itemsize * dtype.itemsize
@@ -124,8 +124,8 @@ def _row_bytes(operator: GramOperator) -> int:
 
 
 def _takes_long(operator: GramOperator) -> bool:
-    """Tell whether the factorisation is worth a file: from sizes alone, so that each run tells the same."""
-    if operator.backend.on_device:  # it is done before BLAS on the host would be
+    """Tell whether the factorisation is worth a file; it decides from sizes alone, so each run agrees."""
+    if operator.backend.on_device:  # faster than BLAS on the host
         return False
     work = factor_work(len(operator)) * operator.dtype.itemsize / 4
     return work + operator.streamed_cost(0) >= _LONG
@@ -134,7 +134,7 @@ def _takes_long(operator: GramOperator) -> bool:
 def least_bytes(
     operator: GramOperator, cache_dir: str | os.PathLike[str] | None
 ) -> tuple[int, str]:
-    """Return the least bytes that `DirectSolver` needs, and for what, for a message."""
+    """Return the least bytes that `DirectSolver` needs, and a phrase for the message that states them."""
     need = cholesky_bytes(operator)
     if operator.backend.on_device and factor_fits(operator, 0):
         need = 0
@@ -150,17 +150,17 @@ def least_bytes(
 
 
 class DirectSolver:
-    """Solves systems over one operator; factors stay for later right-hand sides.
+    """Solver of systems over one operator; it can keep factors for later right-hand sides.
 
     Parameters
     ----------
     operator : GramOperator
-        K; a copy of it is factored for each different diagonal.
+        K; each different diagonal gets a factor of its own.
     cache_dir : str or os.PathLike, optional
         Folder for factors that do not fit in memory.
     stages : Stages, optional
-        Parts of a checkpoint: solutions, and the progress of factors that take long or go to ``cache_dir``;
-        their files are in ``cache_dir``, else beside the checkpoint.
+        Parts of a checkpoint: solutions, and the progress of factors that take long or go to ``cache_dir``.
+        Their files are in ``cache_dir``, or else beside the checkpoint.
     """
 
     def __init__(
@@ -175,13 +175,13 @@ class DirectSolver:
         self._factors: list[tuple[NDArray[np.float64], Factor]] = []
 
     def close(self) -> None:
-        """Give back the factors, those on disk included; a later solve makes them again."""
+        """Release all factors, and delete their files; a later solve computes them again."""
         factors, self._factors = self._factors, []
         for _, factor in factors:
             _close(factor)
 
     def leave(self) -> None:
-        """Give back the factors; files that a checkpoint knows stay for a later run."""
+        """Release all factors; files that a checkpoint lists stay for a later run."""
         factors, self._factors = self._factors, []
         for _, factor in factors:
             if not isinstance(factor, PackedGram):
@@ -191,7 +191,7 @@ class DirectSolver:
         return None if self._stages is None else self._stages(part)
 
     def _factor_stage(self, shift: NDArray[np.float64]) -> FactorStage | None:
-        """Return where the factor with this diagonal is saved; None without a checkpoint."""
+        """Return where the factor with this diagonal is saved, or None without a checkpoint."""
         stage = self._stage(f"factor {fingerprint_of(shift)[:8]}")
         if stage is None:
             return None
@@ -201,9 +201,9 @@ class DirectSolver:
         return FactorStage(path.parent, stage, f"checkpoint is {str(path)!r}")
 
     def _factor(self, shift: NDArray[np.float64], progress: Progress) -> Factor:
-        for known, made in self._factors:
-            if np.array_equal(known, shift):
-                return made
+        for factored_shift, existing in self._factors:
+            if np.array_equal(factored_shift, shift):
+                return existing
         operator = self.operator
         if operator.dtype != EXACT and not np.isfinite(operator.rounding(operator.dtype)):
             raise NumericalError(too_large_for_float32(operator))
@@ -247,33 +247,33 @@ class DirectSolver:
     ) -> OutOfCoreCholesky:
         operator = self.operator
         budget = operator.budget - sum(factor.nbytes for _, factor in self._factors)
-        beside = budget - _row_bytes(operator)  # what the rows of certificates leave
+        beside = budget - _row_bytes(operator)  # without the rows that certificates need
         in_memory = fits and not operator.backend.on_device and one_panel_fits(operator, beside)
         if in_memory:
             budget = beside
-        made = OutOfCoreCholesky(
+        factor = OutOfCoreCholesky(
             operator, shift, self.cache_dir, budget, progress, stage, in_memory=in_memory
         )
-        operator.has_cached |= made.in_memory
-        operator.has_filed |= not made.in_memory
-        return made
+        operator.has_cached |= factor.in_memory
+        operator.has_filed |= not factor.in_memory
+        return factor
 
     def solve(
         self, systems: list[System], goal: Goal, progress: Progress, *, keep: bool = False
     ) -> list[Solution]:
-        """Solve all systems, refined until the certified error is within ``goal``, or no better.
+        """Return the solutions of all systems, refined until they reach ``goal`` or stop improving.
 
-        Without ``keep``, and after any error, no factor is left, in memory or on disk; after an interrupt
-        one that a checkpoint knows.
+        Without ``keep``, and after any error, no factor remains in memory or on disk. After an interrupt
+        the files that a checkpoint lists remain.
 
         Parameters
         ----------
         systems : list of System
-            One factorisation for each different diagonal.
+            The systems. Each different diagonal takes one factorisation.
         goal : Goal
             Error that the certificate may leave.
         progress : Progress
-            Told of each product.
+            Receives a report of each product.
         keep : bool
             Whether factors stay for later calls.
 
@@ -297,7 +297,7 @@ class DirectSolver:
                     if stage is not None:
                         long = not isinstance(factor, PackedGram)
                         stage.save(partial(self._state, solution), force=long)
-                    del factor  # freed before the next is made
+                    del factor  # freed before the next one is computed
                 solutions.append(solution)
                 if not keep:
                     self.close()
@@ -317,7 +317,7 @@ class DirectSolver:
         stage.check(all(each.shape == shape and np.isfinite(each).all() for each in arrays))
         factor = self._factor_stage(system.shift)
         assert factor is not None
-        factor.remove()  # the run may have ended before it could
+        factor.remove()  # the earlier run may have ended before it removed the file
         self.operator.passes = saved.passes
         self.operator.has_cached, self.operator.has_filed = saved.has_cached, saved.has_filed
         return saved.solution
@@ -349,11 +349,11 @@ class DirectSolver:
 def _not_definite(
     operator: GramOperator, shift: NDArray[np.float64], error: NotPositiveDefiniteError
 ) -> str:
-    """Say that ``K + D`` is not positive definite, and whether rounding or the kernel is to blame."""
+    """Return the message that ``K + D`` is not positive definite, due to rounding or to the kernel."""
     kernel, least, largest = operator.kernel, float(shift.min()), operator.largest()
     rounding = len(operator) * operator.rounding(
         operator.dtype
-    )  # of the smallest eigenvalue, at most
+    )  # bound for the smallest eigenvalue
     rounding += (
         len(operator) ** 1.5 * float(np.finfo(operator.dtype).eps) * largest
     )  # of the factor
@@ -373,7 +373,7 @@ def _not_definite(
 
 
 def too_large_for_float32(operator: GramOperator) -> str:
-    """Say that tiles in float32 would overflow, or lose all digits."""
+    """Return the message that float32 tiles would overflow, or lose all digits."""
     return (
         f"dtype='float32': x (squared norms up to {operator.max_norm2:.1e}) or values of x_kernel "
         f"{operator.kernel!r} leave the range of float32; use dtype='float64', or scale the columns of x"

@@ -1,9 +1,10 @@
-"""The file of a Cholesky factor that is made piece by piece, and how many pieces are done.
+"""The file of a Cholesky factor that is computed piece by piece, with the number of finished pieces.
 
-With a checkpoint the file has a random name that no user's file has (`fastmcmd.io.temporary`); the
-checkpoint lists it, with the number of pieces that are done. Both hold the same mark, drawn anew for each
-factorisation, so that a file of another one is never taken for its own. Only files that the checkpoint
-lists, and those of its name whose run was killed before they were listed, are ever removed.
+With a checkpoint the file has a random name that no user's file has (`fastmcmd.io.temporary`). The
+checkpoint lists the file and its number of finished pieces. Both hold the same mark, which each
+factorisation draws anew, so that a run never takes the file of another factorisation for its own. Only two
+kinds of files are ever removed: those that the checkpoint lists, and those with its tag in their names
+whose run was killed before it listed them.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ from fastmcmd.solvers.scratch import Named, ScratchFile
 __all__ = ["FactorFile", "FactorStage", "leaving_at_interrupt"]
 
 _SUFFIX = "factor"
-_MARK = 16  # numbers below 256: no two files of the same name have the same by chance
+_MARK = 16  # random numbers below 256: two files of the same name do not share them by chance
 
 
 @dataclass(frozen=True, eq=False)
 class FactorState:
-    """What a checkpoint says about the file of a factor.
+    """The state of a factor's file in a checkpoint.
 
     Attributes
     ----------
     file, of : str
-        Name of the file, and which factor it holds.
+        Name of the file, and the fingerprint of its factor.
     mark : ndarray (16,)
         Random numbers that the file holds as well.
     pieces : int
-        Pieces that are done.
+        Number of finished pieces.
     """
 
     file: str
@@ -53,16 +54,16 @@ class FactorState:
 
 @dataclass(frozen=True)
 class FactorStage:
-    """Where a later run finds a factor that was begun.
+    """The place where a later run finds an unfinished factor.
 
     Attributes
     ----------
     folder : Path
-        Of the file.
+        Folder of the file.
     stage : Stage
-        Part of the checkpoint that knows how many pieces are done.
+        Part of the checkpoint that stores the number of finished pieces.
     argument : str, optional
-        Which argument named the folder and what it is, for messages; default ``cache_dir``.
+        The argument that named the folder, with its value, for messages; default ``cache_dir``.
     """
 
     folder: Path
@@ -71,21 +72,21 @@ class FactorStage:
 
     @property
     def tag(self) -> str:
-        """What all files of this factor have in their names.
+        """The part that all files of this factor share in their names.
 
-        The whole path counts, since checkpoints in several folders may share a folder for factors. One run
-        at a time uses a checkpoint, and so its files.
+        It depends on the whole path of the checkpoint, since checkpoints in several folders may use one
+        folder for factors. Only one run at a time uses a checkpoint, and so its files.
         """
         path = self.stage.checkpoint.path
         return tag_of(str(path), self.stage.name)
 
     def listed(self) -> FactorState | None:
-        """Return what the checkpoint says about the file; None if it lists none."""
+        """Return the state of the file from the checkpoint, or None if it lists none."""
         saved = self.stage.load(FactorState)
         return saved if saved is not None and is_ours(saved.file, _SUFFIX) else None
 
     def remove(self) -> None:
-        """Remove the file of this factor that the checkpoint lists, unless another run has it."""
+        """Remove the file that the checkpoint lists for this factor, unless another run uses it."""
         saved = self.listed()
         if saved is not None:
             handle = open_ours(self.folder / saved.file, os.O_RDWR)
@@ -97,25 +98,25 @@ class FactorStage:
 
 
 class FactorFile:
-    """Numbers of a factor on disk.
+    """A file with the numbers of a factor.
 
     Parameters
     ----------
     directory : str or os.PathLike
-        Existing folder; that of ``stage`` where it is given.
+        Existing folder. If ``stage`` is given, its folder is used instead.
     size : int
-        Numbers of the factor.
+        Count of numbers in the factor.
     dtype : numpy.dtype
         Type of the numbers.
     of : str
-        What tells the factor from others; one with another is made anew.
+        Fingerprint of the factor. A file with another fingerprint is replaced.
     stage : FactorStage, optional
-        Gives the file a name, and remembers how many pieces are done. Default: a file without a name.
+        Gives the file a name, and stores the number of finished pieces. Default: a file without a name.
 
     Attributes
     ----------
     done : int
-        Pieces that are there already.
+        Number of finished pieces.
 
     Raises
     ------
@@ -141,14 +142,14 @@ class FactorFile:
         try:
             self.done, self._mark = self._progress_of(size, dtype, saved)
             self._saved = self.done
-            if not self._file.reopened and name is not None:  # damaged, or another's
+            if not self._file.reopened and name is not None:  # damaged, or in use by another run
                 stage.remove()
         except BaseException:
             self._file.close(leave=self._file.reopened)
             raise
 
     def _progress_of(self, size: int, dtype: DType, saved: FactorState | None) -> tuple[int, Array]:
-        """Return how many pieces are there, and the mark; a new one if there are none."""
+        """Return the number of finished pieces and the mark; 0 and a new mark if the file is new."""
         mark = np.empty(_MARK, dtype)
         if saved is not None and self._file.reopened:
             self._file.read(size, mark)
@@ -164,13 +165,13 @@ class FactorFile:
         return self._file.nbytes
 
     def finished(self, pieces: int, *, force: bool = False) -> None:
-        """Remember that so many pieces are done: in the checkpoint if it is time to, or ``force``."""
+        """Record the number of finished pieces; save it in the checkpoint when due, or with ``force``."""
         self.done = pieces
         if self._stage is None:
             return
 
         def state() -> FactorState:
-            self._file.sync()  # before the checkpoint says that it is there
+            self._file.sync()  # before the checkpoint counts the pieces
             self._saved = pieces
             return FactorState(str(self._file.name), self._of, self._mark, pieces)
 
@@ -185,11 +186,11 @@ class FactorFile:
         self._file.read(offset, out)
 
     def expect(self, offset: int, count: int) -> None:
-        """Let the system read ahead."""
+        """Ask the system to read ahead."""
         self._file.expect(offset, count)
 
     def leave(self) -> None:
-        """Remember what is done, and close the file; one that a later run can go on with stays."""
+        """Save the progress and close the file; a file that a later run can resume stays."""
         try:
             if self.done > self._saved:
                 self.finished(self.done, force=True)
@@ -202,7 +203,7 @@ class FactorFile:
 
 
 class _Owner(Protocol):
-    """What has files of factors."""
+    """An object that owns files of factors."""
 
     def leave(self) -> None: ...
     def close(self) -> None: ...
@@ -210,7 +211,7 @@ class _Owner(Protocol):
 
 @contextmanager
 def leaving_at_interrupt(owner: _Owner) -> Iterator[None]:
-    """Leave the files of an owner at Ctrl-C, and remove them after any other error."""
+    """Leave the files of ``owner`` in place at Ctrl-C, and remove them after any other error."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,10 +1,10 @@
-"""Which rows become landmarks: randomly pivoted Cholesky over candidate rows, uniform, or given.
+"""Selection of landmarks: randomly pivoted Cholesky over candidate rows, a uniform draw, or given rows.
 
-Randomly pivoted Cholesky draws each pivot with a probability in proportion to what the pivots so far
-miss of it, ``e(x) = k(x, x) - |p(x)|^2`` (Chen, Epperly, Tropp, Webber, *Randomly pivoted Cholesky*,
-2023). It is done in blocks with rejection, which draws from exactly the same distribution (Epperly,
-Tropp, Webber, *Embrace rejection: kernel matrix approximation by accelerated randomly pivoted
-Cholesky*, 2024): one product with the features a block instead of one a pivot.
+Randomly pivoted Cholesky draws each pivot x with a probability proportional to its residual under the
+earlier pivots, ``e(x) = k(x, x) - |p(x)|^2`` (Chen, Epperly, Tropp, Webber, *Randomly pivoted Cholesky*,
+2023). The search proposes pivots in blocks and rejects some, which draws from exactly the same distribution
+(Epperly, Tropp, Webber, *Embrace rejection: kernel matrix approximation by accelerated randomly pivoted
+Cholesky*, 2024). It costs one product with the features for each block instead of one for each pivot.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from fastmcmd.kernels import Kernel
 __all__ = ["LandmarkSearch", "importance_of"]
 
 _LEAST_BLOCK, _MOST_BLOCK = 8, 128  # pivots proposed together
-_FLOOR = 1e-13  # of k(x, x): below, a residual is rounding and its row would be no good pivot
-_DEPENDENT = 1e-9  # of the largest residual: below, others nearly reproduce a row
-_DULL = 3  # blocks without a pivot after which there are none left
+_FLOOR = 1e-13  # of k(x, x): a smaller residual is rounding, and its row would be a poor pivot
+_DEPENDENT = 1e-9  # of the largest residual: rows with less are nearly reproduced by the landmarks
+_DULL = 3  # blocks in a row without a pivot after which the search ends
 
 
 def importance_of(weight: HostArray | None, norms: HostArray) -> NDArray[np.float64]:
-    """Return how much rows count (n,) where their coefficients are known.
+    """Return the importance (n,) of rows when their coefficients are known.
 
-    A row misses ``e(x, x)`` of the kernel's trace and ``e(x, x) |B|^2`` of the residual, both relative to
-    their means: the sum of the two draws what either needs. ``norms`` are ``|D B|`` (m, n) of m models.
+    The residual diagonal of a row contributes ``e(x, x)`` to the trace and ``e(x, x) |B|^2`` to the
+    residual. Each is relative to its mean over the rows, and their sum covers both needs. ``norms`` are
+    ``|D B|`` (m, n) of m models.
     """
     n = norms.shape[1]
     count = np.ones(n) if weight is None else weight / max(float(weight.mean()), 1e-300)
@@ -44,20 +45,20 @@ def importance_of(weight: HostArray | None, norms: HostArray) -> NDArray[np.floa
 
 
 class LandmarkSearch:
-    """Landmarks among candidate rows, more of them whenever asked.
+    """A growing set of landmarks among candidate rows.
 
     Parameters
     ----------
     backend : Backend
-        What computes kernel values.
+        Backend that computes kernel values.
     kernel : Kernel
         Resolved input kernel.
     rows : ndarray (m, d)
-        Candidates.
+        Candidate rows.
     weight : ndarray (m,)
-        How much each counts, at least 0.
+        Weights of the candidates, at least 0.
     most : int
-        Landmarks at most.
+        Largest number of landmarks.
     rng : numpy.random.Generator
         Source of the draws.
     offset : ndarray (d,) or None
@@ -70,9 +71,9 @@ class LandmarkSearch:
     diagonal : ndarray (m,)
         ``k(x, x)``.
     tried : int
-        Rows that were offered to `take`.
+        Number of rows passed to `take`.
     importance : ndarray (m,)
-        Factor of a row's chance to be drawn, beside what they miss of it; at first ``weight``.
+        Factor of a row's probability, beside its residual diagonal; initially ``weight``.
     """
 
     def __init__(
@@ -104,21 +105,21 @@ class LandmarkSearch:
 
     @property
     def pivots(self) -> NDArray[np.intp]:
-        """Which candidates are landmarks, in the order they were taken."""
+        """Indices of the candidates that are landmarks, in the order of selection."""
         return np.array(self._pivots, dtype=np.intp)
 
     @property
     def columns(self) -> NDArray[np.float64]:
-        """Features (r, m) of the candidates, a column a candidate."""
+        """Features (r, m) of the candidates, one column for each candidate."""
         return self._columns[: self.rank]
 
     @property
     def exhausted(self) -> bool:
-        """Whether no further candidate has a residual beyond rounding, or there is no room."""
+        """Whether the search finds no residual beyond rounding any more, or the limit is reached."""
         return self._dull >= _DULL or self.rank == len(self._columns)
 
     def grow(self, rank: int) -> None:
-        """Add landmarks by randomly pivoted Cholesky until there are ``rank``, or none are left."""
+        """Add landmarks by randomly pivoted Cholesky up to ``rank``, or until the search is exhausted."""
         rank = min(rank, len(self._columns))
         while self.rank < rank and not self.exhausted:
             chance = self.importance * np.where(
@@ -136,10 +137,11 @@ class LandmarkSearch:
         self._never_empty()
 
     def take(self, index: NDArray[np.intp], *, independent: bool = False) -> None:
-        """Make given candidates landmarks, but for those that the others reproduce already.
+        """Make the given candidates landmarks, except those that the landmarks already reproduce.
 
-        ``independent`` leaves out also those that the others nearly reproduce. In the order of chance such
-        a row may come before one that all miss, in whose features it would multiply rounding.
+        ``independent`` also excludes candidates that the landmarks nearly reproduce. Random order may put
+        such a candidate before one that no landmark explains, and then it multiplies rounding in
+        that one's features.
         """
         self.tried += len(index)
         least = _DEPENDENT if independent else 0.0
@@ -148,18 +150,19 @@ class LandmarkSearch:
         self._never_empty()
 
     def _never_empty(self) -> None:
-        """Take the first candidate where the kernel is zero at all: its feature is zero everywhere."""
+        """Take the first candidate if the kernel is zero at all: its feature is zero everywhere."""
         if not self._pivots:
             self._columns[0] = 0.0
             self._pivots.append(0)
 
     def _accept(self, drawn: NDArray[np.intp], most: int, least: float | None = None) -> None:
-        """Eliminate the proposals one after the other; each is kept with its share of what is left.
+        """Eliminate the proposals in turn; accept each with the probability of its remaining share.
 
-        With ``least``, a share of the largest residual, each that leaves more is kept.
+        That share is the residual left by earlier proposals, relative to the residual before the block.
+        With ``least``, a fraction of the largest residual, accept every proposal whose residual exceeds it.
         """
         smallest = (least or 0.0) * float(self.residual_diagonal.max())
-        # A row drawn again after it was refused has its chance again.
+        # A row that is rejected and drawn again in the same block gets a second chance.
         distinct, proposals = np.unique(drawn, return_inverse=True)
         known = self._columns[: self.rank, distinct]
         points = self._backend.points(self.rows[distinct], EXACT, self.offset)
@@ -192,8 +195,8 @@ class LandmarkSearch:
             dtype=np.float64,
         )  # fmt: skip
         new = self._conjugate(new, chosen, factor)
-        # At the pivots themselves the substitution gives the factor back, but for errors that it multiplies
-        # where the pivots are nearly dependent: L L' would be off by 1e-10, not by rounding.
+        # At the pivots themselves substitution reproduces the factor up to errors, which it multiplies if
+        # the pivots are nearly dependent: L L' would then be off by 1e-10 instead of by rounding.
         new[:, chosen] = factor.T
         self._columns[self.rank : self.rank + len(accepted)] = new
         self.residual_diagonal -= np.einsum("ij,ij->j", new, new)
@@ -204,9 +207,10 @@ class LandmarkSearch:
     def _conjugate(
         self, new: NDArray[np.float64], chosen: NDArray[np.intp], factor: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return kernel values (k, m) less what is known of them, solved for with a local factor.
+        """Return kernel values (k, m) less the landmarks' part, solved with the local factor.
 
-        In place, as BLAS sees it: by columns, hence transposed. SciPy's and NumPy's own functions copy.
+        It works in place on the transpose, as BLAS stores matrices by columns. SciPy's and NumPy's own
+        functions would copy.
         """
         turned = new.T
         if self.rank:

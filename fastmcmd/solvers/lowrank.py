@@ -5,14 +5,14 @@ only sums over rows, however many there are: ``F' D^-1 F`` (p, p), ``F' D^-1 P``
 (r, r). The answer at x is ``f(x)' W`` with ``W = (I + F' D^-1 F)^-1 F' D^-1 P``; the coefficients are
 ``B = D^-1 (P - F W)``.
 
-What it is off by follows from ``R = P - (K + D) B = -E B`` and from what f misses at x itself::
+The error follows from ``R = P - (K + D) B = -E B`` and from the residual ``e(x)`` of f at x itself::
 
     |k(x)'B* - f(x)'W| <= sqrt(k(x,x))/2 ||D^-1/2 E B||_2 + |e(x)'B|
 
 E is positive semi-definite with a known diagonal: ``||D^-1/2 E B|| <= t b`` and
 ``|e(x)'B| <= sqrt(e(x,x) t) b`` with ``t = tr(D^-1/2 E D^-1/2)``, ``b = ||D^1/2 B||_2``. This bound is
-rigorous and takes no pass over K. It asks for a trace near ``tol``; where the trace falls slowly the
-residual R itself is measured: of all rows where that is cheap (`FullResidual`, rigorous), else of some
+rigorous and needs no pass over K, but it requires a trace near ``tol``. If the trace falls slowly, the
+residual R itself is measured: for all rows if that is cheap (`certified_by_all`, rigorous), else for some
 (`ResidualSample`, sampled).
 """
 
@@ -52,7 +52,7 @@ class SumsState:
 
 
 class RowSums:
-    """Sums over the rows of a sample, of features f, right-hand sides P and weights.
+    """Sums over the rows of a sample: of features f, right-hand sides P and weights.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class RowSums:
             weighted = rhs
         else:
             self.weight += float(weight.sum())
-            # Not `@`: BLAS would wake its threads for each block, and wait where others use the machine.
+            # Not `@`: BLAS would wake its threads for each block, and wait if others use the machine.
             self.residual_trace += float((weight * residual_diagonal).sum())
             self.diagonal += float((weight * diagonal).sum())
             weighted = rhs * weight[:, None]
@@ -100,7 +100,7 @@ class RowSums:
         self._rows, self._blocks = max(self._rows, len(residual_diagonal)), self._blocks + 1
 
     def settle(self) -> RowSums:
-        """Say that no rows follow, so that a device may forget its sums; returns itself."""
+        """Compute the final sums, so that a device can free its memory; return self."""
         self._settled, self._products = self._sums(), None
         return self
 
@@ -154,31 +154,31 @@ class RowErrors:
 
 @dataclass(frozen=True, eq=False)
 class LowRankSolution:
-    """Weights at the features, and how far ``f(x)' W`` can be from the exact answer.
+    """Weights of the features, with the parts of a bound on the error of ``f(x)' W``.
 
     Attributes
     ----------
     weights : ndarray (p, r)
         W.
     slope, constant : float
-        Parts of the error in proportion to ``sqrt(k(x, x))``, and the same everywhere.
+        The part of the error proportional to ``sqrt(k(x, x))``, and the constant part.
     miss, floor : float
         The part ``miss sqrt(e(x, x) + floor)``.
     through, row : float
-        What rounding adds in proportion to the size |c| of the coefficients of interpolation at x: to the
-        error, and half of what it adds to e(x, x).
+        Rounding proportional to the norm |c| of the interpolation coefficients at x: it adds
+        ``through |c|`` to the error and ``2 row |c|`` to e(x, x).
     kind : str
         "rigorous" or "sampled".
     pivots : float
-        What rounding adds to e(x, x) in proportion to |c|^2.
+        Rounding proportional to |c|^2: it adds ``pivots |c|^2`` to e(x, x).
     energy : float
         Bound on ``||D^(1/2) B||_2``.
     left : float
-        Bound on what is left of the normal equations, ``||W - F'B||``.
+        Bound on the residual of the normal equations, ``||W - F'B||``.
     hidden : float
-        Bound on ``||D^(-1/2) (E B + R)||_2``: what rounding hides of the residual.
+        Bound on ``||D^(-1/2) (E B + R)||_2``: the part of the residual that rounding hides.
     rows : RowErrors or None
-        The error at the rows of the sample, where the residuals of all were computed.
+        The error at the rows of the sample, if the residuals of all rows were computed.
     """
 
     weights: Array
@@ -197,7 +197,7 @@ class LowRankSolution:
 
     @property
     def needs_sizes(self) -> bool:
-        """Whether the error depends on the sizes of coefficients of interpolation."""
+        """Whether the error depends on the norms of interpolation coefficients."""
         return self.through > 0.0 or self.row > 0.0 or self.pivots > 0.0
 
     def error(self, scale: Array, residual_diagonal: Array, size: Array) -> Array:
@@ -214,7 +214,7 @@ def solve_sums(
     features: KernelFeatures,
     rounding: Rounding | None,
 ) -> LowRankSolution:
-    """Solve the normal equations for some right-hand sides, with the trace certificate.
+    """Return the solution of the normal equations for one system, with the trace certificate.
 
     Parameters
     ----------
@@ -225,9 +225,9 @@ def solve_sums(
     lam : float
         Its regulariser: ``D = N lam / w``.
     features : KernelFeatures
-        The features summed.
+        The features that were summed.
     rounding : Rounding or None
-        What rounding did to them; None where they are not float64, and the certificate is only a
+        Rounding of these features; None if they are not in float64, and the certificate is then only a
         prediction.
     """
     scale = 1.0 / (sums.weight * lam)
@@ -236,7 +236,7 @@ def solve_sums(
     system = gram + np.eye(len(gram))
     solved = _normal_equations(system)
     weights = solved(cross)
-    # Refined once: what is left is part of the bound.
+    # Refined once; the remaining residual is part of the bound.
     weights += solved(cross - system @ weights)
     left = float(np.linalg.norm(cross - system @ weights))
     size = cross.T @ weights
@@ -261,21 +261,22 @@ def solve_sums(
             row=0.0,
             kind="sampled",
         )
-    # See `Rounding`. Norms of g and c over the rows, times D^(-1/2); e with what rounding hid of it.
+    # See `Rounding`. Norms of g and c over the rows, times D^(-1/2), and e plus the part that rounding
+    # hides.
     g, c = rounding.row / np.sqrt(lam), rounding.size / np.sqrt(lam)
     pivots = rounding.pivots + rounding.upper**2
     mean = sums.diagonal * scale
     t = sums.residual_trace * scale * (1 + sums.rounding) + rounding.diagonal * mean
     t += 2 * c * g + pivots * c**2
-    # C'B is at most c b, but L' C'B = W + left + H'B: it is L'^-1 W, the coefficients of the image,
-    # but for ||L^-1|| times what rounding left.
+    # |C'B| is at most c b. But L' C'B = W + left + H'B, so C'B equals L'^-1 W, the coefficients of the
+    # image, up to ||L^-1|| times the rounding error.
     spread = np.linalg.norm(features.coefficients(weights), axis=1)
     image = float(np.linalg.norm(spread))
     off = features.inverse_norm * (left + rounding.upper * (c * b + image))
     image = min(c * b, image + off)
 
     def moved(c_x: float, g_x: float) -> float:
-        """Bound what rounding of features adds to ``f(x)'F'B`` where ``|c| = c_x``, ``|g| = g_x``."""
+        """Bound the rounding of ``f(x)'F'B`` that features add if ``|c| = c_x``, ``|g| = g_x``."""
         return float(
             c_x * g * b + g_x * image + c_x * (rounding.upper**2 * c * b + rounding.pivots * image)
         )
@@ -286,7 +287,7 @@ def solve_sums(
     return LowRankSolution(
         weights=weights,
         slope=float(slope),
-        # Through f(x), and through the product with k(x, Z) that the image is computed as; its
+        # Through f(x), and through the product with k(x, Z) by which the image is computed; its
         # coefficients L'^-1 W are backward stable, too.
         constant=2 * rounding.row * float(np.linalg.norm(spread))
         + rounding.product * float(spread.sum())
@@ -304,15 +305,15 @@ def solve_sums(
 
 
 def _normal_equations(system: Array) -> Callable[[Array], Array]:
-    """Return what solves ``I + F' D^-1 F`` (p, p), given as computed.
+    """Return a function that solves the computed normal equations ``I + F' D^-1 F`` (p, p).
 
-    Where its rounding exceeds 1 no Cholesky factor need exist; then its eigenvalues are taken to be
-    at least 1, as they are without rounding. What that leaves is part of the bound.
+    If their rounding exceeds 1, a Cholesky factor need not exist. The eigenvalues are then raised to at
+    least 1, their lower bound without rounding. The resulting residual is part of the error bound.
 
     Raises
     ------
     NumericalError
-        It is not finite.
+        The matrix is not finite.
     """
     if not np.isfinite(system).all():
         raise NumericalError(

@@ -1,14 +1,15 @@
-"""Out-of-core Cholesky: the factor of K + D in block columns, held in memory or in a file.
+"""Out-of-core Cholesky: the factor of K + D in block columns, in memory or in a file.
 
-A panel is a number of block columns, as many as memory holds (see `block_layout`). Each panel is filled
-with its part of K, has every earlier block column applied to it, read block by block from the file
-(left-looking, so that the file is written once), and is factored in memory, column by column; a block
-column is written when it is finished. The file is read about ``n / (3 w)`` times for panels of w columns.
-Where one panel holds the whole factor it can stay in memory: the file is then a copy for a later run.
+A panel is a number of block columns, as many as memory holds (see `block_layout`). For each panel, the
+factorisation computes its part of K, reads every earlier block column from the file block by block and
+subtracts its contribution (left-looking, so that the file is written once), and factors the panel in
+memory, column by column. It writes each block column when that is finished. The file is read about
+``n / (3 w)`` times for panels of w columns. If one panel holds the whole factor, the factor can stay in
+memory: the file is then a copy for a later run.
 
-All blocks are contiguous and row-major, which is Fortran's order of their transposes: BLAS then works
+All blocks are contiguous and row-major, which is the Fortran order of their transposes: BLAS then works
 in place, without copies or temporaries. No single call takes more than a fraction of a second, so that
-Ctrl-C is answered.
+Ctrl-C acts promptly.
 """
 
 from __future__ import annotations
@@ -38,43 +39,43 @@ class OutOfCoreCholesky:
     Parameters
     ----------
     operator : GramOperator
-        K; its blocks are computed when their panel's turn comes, in the operator's precision, which
-        is also the factor's.
+        K. The factorisation computes its blocks panel by panel, in the operator's precision, which is also
+        the factor's.
     shift : ndarray (n,), float64
-        Diagonal that is added.
+        Diagonal that is added to K.
     directory : str or os.PathLike or None
-        Existing folder for the file, about ``n^2 / 2`` numbers; not used with ``stage``, which names one. A
-        folder in memory (some systems' /tmp) defeats the purpose.
+        Existing folder for the file of about ``n^2 / 2`` numbers; unused with ``stage``, which names a
+        folder. A folder in memory (some systems' /tmp) defeats the purpose.
     budget : int
         Bytes for the current panel, the blocks being applied to it and prepared rows.
     progress : Progress, optional
-        Receives each panel and the rate so far.
+        Receives a report of each panel and of the rate so far.
     stage : FactorStage, optional
-        Where the number of finished block columns is saved. The file then has a name, and stays when the
+        Where the number of finished block columns is saved. The file then has a name, and stays if the
         process is killed or interrupted: the same factorisation resumes with the next block column.
     in_memory : bool, default False
-        Whether the factor stays in memory for solves, if ``budget`` holds it in one panel.
+        Whether the factor stays in memory for solves, provided that one panel within ``budget`` holds it.
 
     Attributes
     ----------
     in_memory : bool
-        Whether it does.
+        Whether the factor stays in memory.
 
     Raises
     ------
     MemoryLimitError
         ``budget`` is less than `fastmcmd.solvers.block_layout.least_memory`.
     NotPositiveDefiniteError
-        A pivot is not positive in the operator's precision; its ``index`` is that of the row.
+        A pivot is not positive in the operator's precision; ``index`` is its row.
     OSError
         The folder is missing or cannot be written, or the disk is full.
 
     Notes
     -----
-    Without ``stage`` the file has no name: it is removed from the folder when it is opened (on Windows the
-    system removes it when it is closed), so nothing is left behind by an error, an interrupt or even a
-    killed process, and runs in the same folder do not meet. Its space is taken at the start where the file
-    system can. `close`, or leaving the ``with`` block, gives it back.
+    Without ``stage`` the file has no name: it is removed from the folder as soon as it is open (on Windows
+    the system removes it when it is closed). So an error, an interrupt or a killed process leaves nothing
+    behind, and runs in the same folder do not collide. Its space is reserved at the start if the file
+    system supports that. `close`, or leaving the ``with`` block, frees it.
 
     BLAS is SciPy's and uses its own number of threads.
 
@@ -116,7 +117,7 @@ class OutOfCoreCholesky:
         (self._potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), dtype=self._dtype)
         panels = self._layout.panels(budget)
         self.in_memory = in_memory and len(panels) == 1
-        self._held: list[Array] = []  # the finished block columns where they stay in memory
+        self._held: list[Array] = []  # the finished block columns if they stay in memory
         size = sum(column.size for column in self._columns)
         starts = [panel[0].start for panel in panels]
         of = fingerprint_of(shift, str(self._dtype), self._layout.width, "strips", str(starts))
@@ -133,7 +134,7 @@ class OutOfCoreCholesky:
         buffer = np.empty(max(sum(c.size for c in panel) for panel in panels), self._dtype)
         for index, panel in enumerate(panels):
             first = panel[0].start // self._layout.width
-            done = min(max(file.done - first, 0), len(panel))  # by a run before this one
+            done = min(max(file.done - first, 0), len(panel))  # by an earlier run
             if done == len(panel) and not self.in_memory:
                 continue
             report.panel(index + 1, len(panels), panel[0].start)
@@ -150,7 +151,7 @@ class OutOfCoreCholesky:
                 self._apply_file(panel, blocks, done)
             for place in range(done, len(panel)):
                 column, block = panel[place], blocks[place]
-                if not first:  # not before its turn: a slow kernel's values are saved with it
+                if not first:  # only now: slow kernel values are then saved with the factor
                     self._fill(column, block, shift)
                 self._factor_column(panel[: place + 1], blocks[: place + 1])
                 for rows in self._layout.blocks(0, column.rows):
@@ -162,7 +163,7 @@ class OutOfCoreCholesky:
         report.end(len(panels))
 
     def _fill(self, column: BlockColumn, block: Array, shift: NDArray[np.float64]) -> None:
-        """Compute the block column's part of K + diag(shift)."""
+        """Fill ``block`` with the block column's part of K + diag(shift)."""
         operator = self._operator
         inputs = operator.prepare(operator.x[column.start : column.stop], self._dtype)
         for rows in self._layout.blocks(0, column.rows, self._layout.gram_rows):
@@ -177,13 +178,13 @@ class OutOfCoreCholesky:
         self._gemm(-1.0, right.T, left.T, 1.0, target.T, trans_a=1, overwrite_c=1)
 
     def _apply_file(self, panel: list[BlockColumn], blocks: list[Array], done: int) -> None:
-        """Subtract what earlier panels, in the file, contribute to the columns from ``done`` on."""
+        """Subtract the contribution of earlier panels, from the file, to the columns from ``done`` on."""
         start, stop = panel[0].start, panel[-1].stop
         width, n = self._layout.width, self._layout.n
         square = np.empty((stop - start) * width, self._dtype)
         staged = np.empty(self._layout.rows * width, self._dtype)
         for column in self._columns[: start // width]:
-            head = square.reshape(-1, column.width)  # its rows that are the panel's columns
+            head = square.reshape(-1, column.width)  # the rows that match the panel's columns
             skip = column.start
             self._read(column, slice(start - skip, stop - skip), head)
             for rows in self._layout.blocks(start, n):
@@ -203,14 +204,14 @@ class OutOfCoreCholesky:
                         )
 
     def _read(self, column: BlockColumn, rows: slice, out: Array) -> None:
-        """Read rows of a block column, counted in it; the next of them are soon wanted."""
+        """Read rows of a block column, indexed from its own start; ask the system to read ahead."""
         start = column.offset + rows.start * column.width
         self._open_file().read(start, out)
         rest = column.offset + column.size - start - out.size
         self._open_file().expect(start + out.size, min(rest, out.size))
 
     def _factor_column(self, panel: list[BlockColumn], blocks: list[Array]) -> None:
-        """Factor the last of some neighbouring block columns in memory; the others are finished."""
+        """Factor the last of neighbouring block columns in memory; the others are already finished."""
         column, block = panel[-1], blocks[-1]
         for rows in self._layout.blocks(0, column.rows):
             for left, finished in zip(panel[:-1], blocks[:-1], strict=True):
@@ -236,7 +237,7 @@ class OutOfCoreCholesky:
         Parameters
         ----------
         rhs : ndarray (n, k), float64
-            Right-hand sides; not changed. A file is read twice, whatever k.
+            Right-hand sides; not changed. The file is read twice, whatever k.
 
         Returns
         -------
@@ -246,7 +247,7 @@ class OutOfCoreCholesky:
         Raises
         ------
         ValueError
-            The factor was closed.
+            The factor is closed.
         OSError
             The file cannot be read.
         """
@@ -277,9 +278,9 @@ class OutOfCoreCholesky:
         return work.astype(np.float64, copy=False)
 
     def _rows(self, number: int, rows: slice, staged: Array) -> Array:
-        """Return rows of a block column, counted in the matrix: in memory, or read into ``staged``.
+        """Return rows of a block column, indexed in the matrix: from memory, or read into ``staged``.
 
-        Of its square on the diagonal what is above the diagonal has no meaning.
+        The entries above the diagonal in its square block have no meaning.
         """
         column = self._columns[number]
         local = slice(rows.start - column.start, rows.stop - column.start)
@@ -300,14 +301,14 @@ class OutOfCoreCholesky:
         return self._file
 
     def leave(self) -> None:
-        """Close the file; one that a later run can resume stays."""
+        """Close the file; a file that a later run can resume stays."""
         file, self._file = self._file, None
         self._held = []
         if file is not None:
             file.leave()
 
     def close(self) -> None:
-        """Remove the file; may be called again."""
+        """Remove the file; repeated calls do nothing."""
         file, self._file = self._file, None
         self._held = []
         if file is not None:
@@ -339,18 +340,18 @@ class _Report:
         return f"{done / max(time.perf_counter() - self._begun, 1e-9) / 1e9:.1f} GFLOP/s"
 
     def resumed(self, columns: int) -> None:
-        """Report that a run before this one finished so many columns."""
+        """Report that an earlier run finished so many columns."""
         self._before = self._work(columns)
         self._progress.stage(f"went on from a checkpoint after {columns:,} columns of the factor")
 
     def panel(self, number: int, count: int, columns: int) -> None:
-        """Report that a panel begins, after so many columns."""
+        """Report that a panel begins after so many finished columns."""
         self._name = _NAME + (f", panel {number} of {count}" if count > 1 else "")
         known = self._work(columns) > self._before
         self._progress.stage(self._name + (f", {self._rate(columns)}" if known else ""))
 
     def column(self, columns: int) -> None:
-        """Report that so many columns are done."""
+        """Report the number of finished columns."""
         if self._progress.due:
             share = self._work(columns) / self._work(self._n)
             self._progress.report(self._name, share, self._rate(columns))

@@ -1,10 +1,10 @@
-"""CG that takes a preconditioner on where that saves time.
+"""CG that switches to a preconditioner if that saves time.
 
-It begins without: at the paper's regulariser 4 to 8 products are enough. The fall of the residual tells
-how many more are needed; where they cost clearly more than landmarks and a preconditioned run, the
-iteration goes on with a preconditioner from the residual that it has, so that no product is lost.
-Choices follow from numbers of the run and from costs in operations, never from a clock: the same call
-takes the same steps.
+It begins without one: at the paper's regulariser 4 to 8 products are enough. The decay of the residual
+predicts how many more products are needed. If these cost clearly more than landmarks and a preconditioned
+run, the iteration continues with a preconditioner from its present residual, so that no product is lost.
+Choices depend on numbers of the run and on costs in operations, never on a clock: the same call takes the
+same steps.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from fastmcmd.solvers.switch_policy import Preconditioners, SwitchPolicy, precon
 
 __all__ = ["PreconditionedCG", "PreconditionedRun", "iterate"]
 
-_SEARCH = 8  # a share of the room is for the search of landmarks
+_SEARCH = 8  # the search for landmarks gets one part in so many of the budget
 _MOST_SEARCH = 100_000_000  # bytes, enough for the most landmarks
-_LEAST_PRODUCTS = 20  # that CG may make before another solver takes over
+_LEAST_PRODUCTS = 20  # products that CG may make before another solver takes over
 
 
 @dataclass(frozen=True)
 class PreconditionedCG:
-    """Block CG, in float32 where that can be certified, then in float64; preconditioned where that pays.
+    """Block CG, in float32 if that can be certified, then in float64; preconditioned if that pays.
 
     Attributes
     ----------
     certificate : {"auto", "rigorous", "sampled"}
         How float32 solutions are certified.
     dtype : numpy.dtype or None
-        Precision of the tiles; None starts in float32 and goes on in float64 where that is needed.
+        Precision of the tiles; None starts in float32 and continues in float64 if needed.
     """
 
     certificate: str = "auto"
@@ -61,19 +61,19 @@ class PreconditionedCG:
     name: ClassVar[str] = "cg"
 
     def estimate(self, size: ProblemSize, landmarks: int = 0, products: float = 0.0) -> Cost:
-        """Return the expected cost: that of plain CG, with which it begins.
+        """Return the expected cost of plain CG, with which a run begins.
 
-        With ``landmarks``, that of a preconditioner and of so many products with it.
+        With ``landmarks``, return the cost of a preconditioner and of ``products`` products with it.
         """
         return preconditioned_cost(size, landmarks, products) if landmarks else cg_cost(size)
 
     def operator(self, problem: LinearProblem) -> GramOperator:
-        """Return K in the precision of the first run.
+        """Return K in the precision with which `solve` begins.
 
         Raises
         ------
         NumericalError
-            ``dtype`` is float32, and values leave its range.
+            ``dtype`` is float32, and some values are out of its range.
         """
         dtype = self.dtype or (FLOAT32 if _float32_can_serve(problem) else EXACT)
         dtype = tile_dtype(problem.kernel, dtype, problem.x)
@@ -92,16 +92,16 @@ class PreconditionedCG:
         alternative: Cost | None = None,
         operator: GramOperator | None = None,
     ) -> Solved:
-        """Return certified solutions, the best where the goal is not reached.
+        """Return certified solutions; if CG misses the goal, the most accurate ones.
 
         Parameters
         ----------
         problem, progress, state
             As for every `Solver`.
         alternative : Cost, optional
-            Of the solver that takes over where CG does not converge: products may cost as much.
+            Cost of the solver that takes over if CG does not converge: the products may cost as much.
         operator : GramOperator, optional
-            What `operator` returned.
+            The result of `operator` for this problem.
         """
         operator = operator or self.operator(problem)
         goal, notes = problem.goal, list[str]()
@@ -141,7 +141,7 @@ class PreconditionedCG:
             if best.worst(goal) <= goal.error:
                 break
             if best.out_of_reach(goal):
-                # Neither float64 tiles nor a factor would be certified to less.
+                # Float64 tiles or a Cholesky factor would not be certified to less either.
                 notes.append(f"{ROUNDING_ALONE} {best.worst(goal):.1e}, {goal.error:.1e} is needed")
                 break
         assert best is not None
@@ -153,30 +153,31 @@ def _search_budget(problem: LinearProblem) -> int:
 
 
 def _float32_can_serve(problem: LinearProblem) -> bool:
-    """Tell whether tiles in float32 can end in a certificate at the target.
+    """Tell whether float32 tiles can lead to a certificate within the tolerance.
 
-    With R refined in float64 the float32 error contracts by about eps k / lam a round; the rounding
-    left in the last round must be below the target. A user's function runs in float64 anyway.
+    If float64 computes the residual R, each refinement shrinks the float32 error by a factor of about
+    eps k / lam; the rounding that the last refinement leaves must be below the tolerance. A user's kernel
+    function runs in float64 anyway.
     """
     if not problem.kernel.compiled:
         return False
-    # Rounding of float32 entries in the answer, relative to the size of the answer: see docs/theory.md.
+    # Rounding of float32 entries, relative to the size of the answer: see docs/theory.md.
     diagonal = float(problem.kernel.diagonal(problem.x[:1])[0])
     return problem.lam >= 1e-5 * max(diagonal, 1e-300)
 
 
 @dataclass(frozen=True, eq=False)
 class PreconditionedRun:
-    """What CG came to.
+    """The result of `iterate`.
 
     Attributes
     ----------
     result : Iterated or None
-        The solutions; None where the run was stopped.
+        The solutions; None if the run was stopped.
     preconditioners : Preconditioners or None
-        Those that were needed, and served.
+        The preconditioners, if the run needed them and they worked.
     notes : list of str
-        What happened on the way.
+        Events of the run, for the user.
     """
 
     result: Iterated | None
@@ -199,7 +200,7 @@ def iterate(
     *,
     last: bool = True,
 ) -> PreconditionedRun:
-    """Solve by CG, preconditioned where that saves time.
+    """Return solutions by CG, preconditioned if that saves time.
 
     Parameters
     ----------
@@ -208,15 +209,15 @@ def iterate(
     size : ProblemSize
         What costs depend on.
     budget : int
-        Bytes that the search for landmarks may take.
+        Bytes that the search for landmarks may use.
     preconditioners : Preconditioners, optional
-        Those that proved to be needed already.
+        Preconditioners that an earlier run needed; this run begins with them.
     stages : callable, optional
-        Returns where the state of a named part of the run is saved.
+        Function of a name that returns the checkpoint stage for that part of the run.
     stop : callable, optional
-        Asked after each product; True ends the run without solutions.
+        Called after each product; True ends the run without solutions.
     last : bool
-        Whether no better precision follows where this one does not converge.
+        Whether no run in a higher precision follows if this one does not converge.
     """
 
     def store(name: str) -> Stage | None:
@@ -273,7 +274,7 @@ def iterate(
     if result.indefinite:
         return plain_again(_indefinite(preconditioners))
     if result.converged or not driver.stalled or not last:
-        # Where a better precision follows, its own notes tell.
+        # If a run in a higher precision follows, its own notes say so.
         notes = [f"preconditioned with {preconditioners.rank} landmarks"]
         return PreconditionedRun(result, preconditioners, notes if result.converged or last else [])
     return plain_again(
@@ -298,7 +299,7 @@ class _PlainState:
 
 @dataclass(frozen=True, eq=False)
 class _PreconditionedState:
-    """Preconditioned CG, and what its preconditioners are made from."""
+    """Preconditioned CG, with the inputs that determine its preconditioners."""
 
     cg: CGState
     landmark_steps: int
@@ -307,12 +308,12 @@ class _PreconditionedState:
 
 
 class _SwitchDriver(Driver):
-    """Follows plain CG, and stops it where the policy says to go on with a preconditioner.
+    """Drives plain CG, and stops it when the policy switches to a preconditioner.
 
     Attributes
     ----------
     switched : tuple or None
-        The preconditioners to go on with, and the state of the run; None where it was not stopped for that.
+        The preconditioners and the state of the run at the switch; None if there was no switch.
     """
 
     def __init__(
@@ -321,7 +322,7 @@ class _SwitchDriver(Driver):
         super().__init__(store, stop)
         self._policy = policy
         self._history: list[float] = []
-        self._decided = 0  # residual norms that a decision was made on
+        self._decided = 0  # number of residual norms that the policy has decided on
         self.switched: tuple[Preconditioners, CGState] | None = None
 
     def begin(self, progress: Progress) -> CGState | None:
@@ -340,7 +341,7 @@ class _SwitchDriver(Driver):
         return self._decided < len(self._history)
 
     def record(self, run: CertifiedCG, norm: float | None) -> None:
-        # A run that has ended, or is certified, begins another history.
+        # The next round, or the end of the run, starts a new history.
         self._history = [] if norm is None else [*self._history, norm]
         self._decided = min(self._decided, len(self._history))
 
@@ -351,7 +352,7 @@ class _SwitchDriver(Driver):
         return super().ends(run, norm) or (norm is not None and self.switches(run))
 
     def switches(self, run: CertifiedCG) -> bool:
-        """Decide on the residual norms so far."""
+        """Ask the policy to decide on the residual norms so far; tell whether it switches."""
         preconditioners = self._policy.decide(self._history)
         self._decided = len(self._history)
         if preconditioners is not None:
@@ -360,12 +361,12 @@ class _SwitchDriver(Driver):
 
 
 class _PreconditionedDriver(Driver):
-    """Follows preconditioned CG; saves with its state what the preconditioners are made from.
+    """Drives preconditioned CG, and saves the inputs of its preconditioners with the state.
 
     Attributes
     ----------
     stalled : bool
-        Whether the iteration of a system ended without reaching its target.
+        Whether the iteration of a system has ended without reaching its target.
     """
 
     def __init__(

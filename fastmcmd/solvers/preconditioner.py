@@ -1,13 +1,13 @@
-"""A preconditioner for CG from landmarks: the large eigenvalues of K, in a form that is quick to invert.
+"""A preconditioner for CG from landmarks: the large eigenvalues of K, in a form that is fast to invert.
 
 With features at p landmarks ``K = F F' + E``, and in the variables scaled by ``D^(-1/2)``::
 
     M = F~ F~' + mu I,   F~ = D^(-1/2) F,   M^-1 v = (v - F~ (mu I + F~'F~)^-1 F~' v) / mu
 
-(Woodbury). ``mu`` stands for ``I + E~``: 1 and the median of E~'s diagonal. F~ is never an n x p array:
-products with it are streamed, ``F'v = L^-1 K(Z, X) v`` and ``F s = K(X, Z) L'^-1 s``. Landmarks are
-drawn by randomly pivoted Cholesky from some rows, always the same ones (Diaz, Epperly, Frangella,
-Tropp, Webber, *Robust, randomized preconditioning for kernel ridge regression*, 2023).
+(Woodbury). ``mu`` replaces ``I + E~``: 1 plus the median of E~'s diagonal. F~ is never an n x p array:
+products with it are streamed, ``F'v = L^-1 K(Z, X) v`` and ``F s = K(X, Z) L'^-1 s``. Randomly pivoted
+Cholesky draws the landmarks from a fixed subset of the rows (Diaz, Epperly, Frangella, Tropp, Webber,
+*Robust, randomized preconditioning for kernel ridge regression*, 2023).
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from fastmcmd.solvers.landmarks import LandmarkSearch
 __all__ = ["RANKS", "Landmarks", "Preconditioner"]
 
 RANKS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
-_SEEN = 400  # rows whose part of E tells its largest eigenvalue
+_SEEN = 400  # rows whose part of E gives the estimate of its largest eigenvalue
 _POWERS = 12  # steps of the power method: the eigenvalue is needed to one digit
 _BLOCK_BYTES = 16_000_000
 
 
 class Landmarks:
-    """Landmarks for a preconditioner, more of them step by step.
+    """A growing set of landmarks for a preconditioner.
 
     Parameters
     ----------
     operator : GramOperator
         K.
     shift : ndarray (n,)
-        The smallest diagonal D that is to be preconditioned.
+        The smallest diagonal D among the systems.
     budget : int
-        Bytes that looking for landmarks may take.
+        Bytes that the search for landmarks may use.
 
     Attributes
     ----------
     rank : int
-        Landmarks so far.
+        Number of landmarks so far.
     exhausted : bool
-        Whether there are no more.
+        Whether no further landmarks are available.
     """
 
     def __init__(self, operator: GramOperator, shift: Array, budget: int) -> None:
         n = operator.size
-        # Two arrays of a row's features at a time, and the small dense problem.
+        # Two arrays of the candidates' features at a time, and the small dense problem.
         most = next((p for p in reversed(RANKS) if 64 * p * p <= budget), RANKS[0])
         size = int(min(n, np.clip(budget // (16 * most), 2 * most, CANDIDATES)))
         rng = generator(n, Purpose.PROBE)  # the same rows each time
@@ -76,22 +76,22 @@ class Landmarks:
 
     @property
     def exhausted(self) -> bool:
-        """Whether there are no more to take."""
+        """Whether no further landmarks are available."""
         return self._search.exhausted or self.step == len(RANKS)
 
     def grow(self) -> None:
-        """Go on to the next of `RANKS`."""
+        """Add landmarks up to the next number in `RANKS`."""
         self._search.grow(RANKS[self.step])
         self.step += 1
         self._left = None
 
     def grow_to(self, step: int) -> None:
-        """Take the first ``step`` steps: other steps lead to other landmarks."""
+        """Grow until ``step`` steps are done: other steps would lead to other landmarks."""
         while self.step < step:
             self.grow()
 
     def left(self) -> float:
-        """Estimate the largest eigenvalue of ``E~``: what the landmarks leave of K, scaled."""
+        """Return an estimate of the largest eigenvalue of ``E~``, the scaled residual of K."""
         if self._left is None:
             self._left = self._largest_left()
         return self._left
@@ -112,23 +112,23 @@ class Landmarks:
         return float(np.median(self._search.residual_diagonal * self._share))
 
     def features(self) -> KernelFeatures:
-        """Return the features at the landmarks so far."""
+        """Return the kernel features at the present landmarks."""
         return self._search.kernel_features()
 
 
 class Preconditioner:
-    """Apply ``M^-1`` to blocks, for one diagonal.
+    """The operator ``M^-1`` for one diagonal, applied to blocks.
 
     Parameters
     ----------
     operator : GramOperator
-        K; only its rows are used.
+        K; only its rows and its kernel are used.
     shift : ndarray (n,)
         Diagonal D.
     features : KernelFeatures
-        At the landmarks, of the kernel of ``operator``; used in float64.
+        Features of the kernel at the landmarks; used in float64.
     mu : float
-        Stands for ``I + E~``; at least 1.
+        Factor, at least 1, that replaces ``I + E~``.
 
     Raises
     ------
@@ -181,7 +181,7 @@ class Preconditioner:
             total += features.adjoint(x, np.ascontiguousarray(scaled[rows]), EXACT)
         inner = scipy.linalg.cho_solve(self._factor, features.solve(total), check_finite=False)
         at = np.ascontiguousarray(features.coefficients(inner))
-        out = scaled  # its memory is free again
+        out = scaled  # reuses its memory
         for rows, x in as_blocks(self._x, self._rows):
             image = features.combine(x, at, EXACT)
             out[rows] = (block[rows] - self._scale[rows] * image) / self._mu

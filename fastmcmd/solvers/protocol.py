@@ -1,13 +1,13 @@
-"""What a solver is: it prices a problem before it starts, and solves it with a certificate.
+"""The protocol of solvers: a solver estimates the cost of a problem, and solves it with a certificate.
 
-Three nouns. A `LinearProblem` says which systems over which inputs, and how exact the answer must be. A
-`Solver` is a small frozen object that holds its own options and nothing else. A `Solved` holds solutions,
-their certificates, the operator that made them, and what was done.
+A `LinearProblem` holds the systems, their inputs, and the required accuracy. A `Solver` is a small frozen
+object that holds its own options and nothing else. A `Solved` holds solutions, their certificates, the
+operator that made them, and notes on the run.
 
-Every choice between two ways of computing compares the `Cost` that solvers estimate for the same
-`ProblemSize`: CG against Cholesky, plain against preconditioned CG, the most landmarks of the low-rank
-form, the dense form, and `fastmcmd.plan`. An estimate reads sizes and numbers of the problem, never a
-clock: equal calls take equal steps.
+Every choice between two methods compares the `Cost` that solvers estimate for the same `ProblemSize`: CG
+against Cholesky, plain against preconditioned CG, the most landmarks of the low-rank form, the dense form,
+and `fastmcmd.plan`. An estimate depends on sizes and numbers of the problem, never on a clock: equal calls
+take equal steps.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ __all__ = ["AnySolver", "Cost", "LinearProblem", "ProblemSize", "Solved", "Solve
 
 @dataclass(frozen=True)
 class ProblemSize:
-    """What the cost of a solver depends on.
+    """The sizes that the cost of a solver depends on.
 
     Attributes
     ----------
     matrix : KernelMatrix
-        The kernel matrix, or a stand-in that knows its sizes: costs of its products.
+        The kernel matrix, or a stand-in with the same sizes, which gives the costs of its products.
     columns : tuple of int
-        Right-hand sides of each system.
+        Number of right-hand sides of each system.
     diagonals : int
-        How many of the systems have different matrices.
+        Number of different matrices among the systems.
     condition : float
         ``k(x, x) / lam``.
     error : float
@@ -55,7 +55,7 @@ class ProblemSize:
 
     @property
     def total_columns(self) -> int:
-        """Right-hand sides of all systems together."""
+        """Number of right-hand sides of all systems together."""
         return sum(self.columns)
 
 
@@ -66,11 +66,11 @@ class Cost:
     Attributes
     ----------
     setup : float
-        What is done once: a factorisation, a preconditioner, the first product.
+        Work that is done once: a factorisation, a preconditioner, the first product.
     per_product : float
-        Each product of an iteration, with the steps between two of them.
+        Work of each product of an iteration and of the steps between two products.
     products : float
-        How many products are expected.
+        Expected number of products.
     """
 
     setup: float
@@ -85,12 +85,12 @@ class Cost:
 
 @dataclass(frozen=True, eq=False)
 class LinearProblem:
-    """Systems over the same distinct inputs, and how exact the answer must be.
+    """Systems over the same distinct inputs, and the accuracy that their solutions must reach.
 
     Attributes
     ----------
     backend, kernel, x
-        Define the kernel matrix K.
+        Parts that define the kernel matrix K.
     systems : list of System
         Right-hand sides and diagonals.
     lam : float
@@ -102,7 +102,7 @@ class LinearProblem:
     name : str
         Name of the problem in a checkpoint.
     stop : callable, optional
-        Asked after each product of CG; True ends the run without solutions (`Solved.stopped`).
+        Called after each product of CG; True ends the run without solutions (`Solved.stopped`).
     """
 
     backend: Backend
@@ -116,11 +116,11 @@ class LinearProblem:
     stop: Callable[[], bool] | None = None
 
     def operator(self, dtype: DType, reserved: int = 0) -> GramOperator:
-        """Return K in tiles of ``dtype``; ``reserved`` bytes of the room are for something else."""
+        """Return K in tiles of ``dtype``, with ``reserved`` bytes of the budget left for other uses."""
         return GramOperator(self.backend, self.kernel, self.x, dtype, self.budget - reserved)
 
     def size(self, operator: GramOperator) -> ProblemSize:
-        """Return what costs depend on, with the products of ``operator``."""
+        """Return the sizes that costs depend on, with the products of ``operator``."""
         return ProblemSize(
             matrix=operator,
             columns=tuple(system.rhs.shape[1] for system in self.systems),
@@ -132,24 +132,24 @@ class LinearProblem:
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """Solutions with their certificates, the operator that made them, and what was done.
+    """Solutions with their certificates, the operator that made them, and notes on the run.
 
     Attributes
     ----------
     solutions : list of Solution
-        One for each system; empty where the run was ``stopped``.
+        One for each system; empty if the run was ``stopped``.
     operator : GramOperator
         K, with its number of passes.
     solver : str
         "cg" or "cholesky".
     iterations : int
-        Products of CG.
+        Number of products of CG.
     notes : list of str
-        What went differently from the first choice.
+        Departures from the first choice of method.
     preconditioned : int
-        Landmarks of the preconditioner; 0 without one.
+        Number of landmarks of the preconditioner; 0 without one.
     passes : int
-        Products with K, also of attempts in another precision.
+        Number of products with K, including those of attempts in another precision.
     stopped : bool
         Whether `LinearProblem.stop` ended the run.
     """
@@ -170,7 +170,7 @@ class Solved:
         return max(goal.miss(s.certificate) for s in self.solutions) * goal.error
 
     def out_of_reach(self, goal: Goal) -> bool:
-        """Tell whether rounding of a certificate alone exceeds the goal: no solver would reach it."""
+        """Tell whether a certificate's rounding alone exceeds the goal, so that no solver can reach it."""
         return any(goal.out_of_reach(s.certificate) for s in self.solutions)
 
 
@@ -180,7 +180,7 @@ Result = TypeVar("Result", covariant=True)
 
 
 class AnySolver(Protocol[Problem, State, Result]):
-    """One way of solving a kind of problem: a frozen object that holds its own options."""
+    """A method for one kind of problem: a frozen object that holds its own options."""
 
     name: ClassVar[str]
 
@@ -188,8 +188,8 @@ class AnySolver(Protocol[Problem, State, Result]):
         """Return the expected cost."""
 
     def solve(self, problem: Problem, progress: Progress, state: State | None = None) -> Result:
-        """Return certified solutions; the run is saved in ``state`` and resumed from it."""
+        """Return certified solutions; save the run in ``state``, and resume it from there."""
 
 
-# Those of a `LinearProblem`; `fastmcmd.estimate.lowrank_fit.LowRank` solves another one.
+# The solvers of a `LinearProblem`; `fastmcmd.estimate.lowrank_fit.LowRank` solves another kind of problem.
 Solver: TypeAlias = AnySolver[LinearProblem, Checkpoint, Solved]

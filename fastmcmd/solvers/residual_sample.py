@@ -1,13 +1,13 @@
-"""The sampled certificate of the low-rank solver: residuals of some rows, and what is known of all.
+"""The sampled certificate of the low-rank solver: residuals of some rows, and exact terms of all rows.
 
 With ``K = F F' + E`` the residual of row i is ``R_i = -sum_j E_ij B_j``. Its own term ``E_ii B_i`` is known
-for every row: ``E_ii`` is what the features miss, and all ``B_i`` stream past. So only the difference
-``|R_i|^2 - |E_ii B_i|^2`` is estimated from a sample. Rows far from all others have no other term: they
-enter exactly, however few they are and however large their right-hand sides.
+for every row: ``E_ii`` is the residual diagonal of the features, and all ``B_i`` stream past. So the sample
+only estimates the difference ``|R_i|^2 - |E_ii B_i|^2``. Rows far from all others have no other term: the
+total counts them exactly, however few they are and however large their right-hand sides.
 
-The other terms come from neighbours that the landmarks do not explain either. They are looked at in rows
-drawn by importance (`RowSample`): by ``E_ii`` (by Cauchy-Schwarz ``|R_i|^2 <= E_ii B'E B``), by the own
-terms, by ``E_ii |B_i|^2`` (the size of the error at the row itself), and by weight.
+The other terms come from neighbours that the landmarks do not explain either. The sample measures them in
+rows drawn by importance (`RowSample`): by ``E_ii`` (by Cauchy-Schwarz ``|R_i|^2 <= E_ii B'E B``), by the
+own terms, by ``E_ii |B_i|^2`` (the size of the error at the row itself), and by weight.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from fastmcmd.solvers.row_sample import RowSample
 __all__ = ["DRAWN", "ResidualSample", "SampleState", "certified_by_all", "full_residual_bytes"]
 
 
-DRAWN = 256  # rows drawn; as many as 1,024 where landmarks are many
-_CERTAIN = 24  # rows that each guess always takes
-_SPREAD = 2.0  # largest residual of any row, relative to the largest seen
+DRAWN = 256  # rows drawn; as many as 1,024 if there are many landmarks
+_CERTAIN = 24  # rows of each guess that are always in the sample
+_SPREAD = 2.0  # assumed bound on any row's residual, relative to the largest in the sample
 _LEAST_RESIDUAL = 1e-6  # of the mean of e: rows with less are landmarks, and rounding
-_UNFORESEEN = 8.0  # times its guess: such a row's coefficients came as a surprise
-_SURPRISE = 0.02  # share of the own terms in such rows from which other rows are drawn
+_UNFORESEEN = 8.0  # ratio of a row's term to its guess from which the guess counts as wrong
+_SURPRISE = 0.02  # share of wrongly guessed rows in the total from which the sample is drawn again
 
 
 @dataclass(frozen=True, eq=False)
 class SampleState:
-    """The sums of `ResidualSample` so far: image and part of the features (s, c), own terms of rows."""
+    """The sums of `ResidualSample` so far: ``K B`` and ``F W`` of its rows (s, c), and own terms."""
 
     image: Array
     seen: Array
@@ -51,24 +51,24 @@ class SampleState:
 
 
 class ResidualSample:
-    """Residuals of some rows in float64, gathered while the coefficients of all rows stream past.
+    """Residuals of some rows in float64, summed up while the coefficients of all rows stream past.
 
     Parameters
     ----------
     features : KernelFeatures
-        Gives kernel and backend.
+        Features at the landmarks; they supply kernel and backend.
     residual_diagonal : ndarray (n,)
-        e(x, x) of every row, with what rounding may hide of it.
+        e(x, x) of every row, plus what rounding may hide of it.
     weight : ndarray (n,) or None
         Weights of the rows.
     norms : ndarray (m, n)
-        Guesses of ``|D_i B_i|`` of m models, up to a factor each.
+        Guesses of ``|D_i B_i|`` of m models, each up to a common factor.
     terms : sequence of slice
         Columns of each system.
     seed : int
-        The same call draws the same rows.
+        Seed of the draw: the same call draws the same rows.
     drawn : int
-        Rows drawn.
+        Number of rows to draw.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ResidualSample:
         self._seen: Array | None = None
 
     def _sizes(self, norms: HostArray) -> Iterator[Array]:
-        """Yield guesses of the terms of the sum, each (n,)."""
+        """Yield guesses, each (n,), of the rows' terms in the sum."""
         weight = 1.0 if self._weight is None else self._weight
         residual_diagonal = self._residual_diagonal + self.floor
         yield weight * residual_diagonal
@@ -115,14 +115,14 @@ class ResidualSample:
             yield squares * residual_diagonal * weight
 
     def begin(self, x: HostArray, columns: int) -> None:
-        """Take the sampled rows ``x`` (s, d) themselves."""
+        """Receive the inputs ``x`` (s, d) of the sampled rows."""
         features = self._features
         self._points = features.backend.points(x, EXACT, features.offset)
         self._image = np.zeros((len(x), columns))
         self._seen = np.zeros((len(x), columns))
 
     def add(self, rows: slice, x: HostArray, coefficients: Array, image: Array) -> None:
-        """Add a block of rows: coefficients B, and the image ``F W`` as it is returned."""
+        """Add a block of rows: coefficients B, and the image ``F W``."""
         assert self._image is not None
         assert self._seen is not None
         features = self._features
@@ -133,7 +133,7 @@ class ResidualSample:
         self.account(rows, coefficients)
 
     def account(self, rows: slice, coefficients: Array) -> None:
-        """Account for the rows' own terms ``e_i B_i``."""
+        """Add the rows' own terms ``e_i B_i`` to the totals."""
         residual_diagonal = self._residual_diagonal[rows]
         weight = 1.0 if self._weight is None else self._weight[rows]
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
@@ -165,7 +165,7 @@ class ResidualSample:
         return self._seen - self._image
 
     def mean(self, squares: Array) -> float:
-        """Return the estimate of ``sum w v`` over all rows from v (s,) of the sampled ones."""
+        """Return an estimate of ``sum w v`` over all rows from the values v (s,) of the sampled rows."""
         return self._sample.estimate(self._weights * squares)[0]
 
     @property
@@ -173,12 +173,12 @@ class ResidualSample:
         return np.ones(len(self.rows)) if self._weight is None else self._weight[self.rows]
 
     def foresaw(self, guessed: HostArray, measured: HostArray) -> bool:
-        """Tell whether the sample was drawn from guesses that were right enough.
+        """Tell whether the guesses that the sample was drawn from were close enough.
 
         Parameters
         ----------
-        guessed, found : ndarray (m, n)
-            ``|D_i B_i|`` as it was guessed, and as it is.
+        guessed, measured : ndarray (m, n)
+            Guessed and true ``|D_i B_i|``.
         """
         weight = 1.0 if self._weight is None else self._weight
         for guess, norm in zip(guessed, measured, strict=True):
@@ -196,15 +196,15 @@ class ResidualSample:
     def certified(
         self, index: int, solution: LowRankSolution, residual: Array, weight: float, lam: float
     ) -> LowRankSolution:
-        """Return the solution of a term, certified by the residuals (s, r) of the sampled rows.
+        """Return the solution of a system, certified by the residuals (s, r) of the sampled rows.
 
-        What rounding adds in rows that were not drawn is that of ``solution``.
+        For rows outside the sample, the rounding terms are those of ``solution``.
         """
         squares = np.einsum("ij,ij->i", residual, residual)
         scale = 1.0 / (weight * lam)
         rest = self._weights * (squares - self._own[index] ** 2)
         total = self._own_total[index] + self._sample.upper(rest)
-        # Not below what the rows in the sample add up to.
+        # Not below the sum over the rows in the sample.
         total = max(total, float((self._weights * squares).sum())) * scale
         floor = max(self.floor, 1e-30)
         # A cluster beside a landmark: e is small at its rows, not at points beside it.
@@ -223,7 +223,7 @@ _ARRAYS = 5  # (n, c) in float64: coefficients, their image, their product with 
 
 
 def full_residual_bytes(n: int, columns: int) -> int:
-    """Return the memory of the coefficients and residuals of all rows."""
+    """Return the bytes that the coefficients and residuals of all rows need."""
     return 8 * n * (_ARRAYS * columns + 4)
 
 
@@ -236,22 +236,22 @@ def certified_by_all(
     weight: Array | None,
     total: float,
 ) -> list[LowRankSolution]:
-    """Return solutions with rigorous certificates.
+    """Return solutions with rigorous certificates, from the residuals of all rows.
 
     Parameters
     ----------
     operator : GramOperator
         K in float64.
     solutions : sequence of LowRankSolution
-        By the trace certificate, with rounding.
+        Solutions with trace certificates that include rounding.
     terms : sequence of (slice, float)
-        Columns and regulariser of each.
+        Columns and regulariser of each solution.
     value, image : ndarray (n, c)
         Coefficients ``B = D^-1 (P - F W)``, and ``F W``.
     weight : ndarray (n,) or None
         Weights of the rows.
     total : float
-        Their sum.
+        Sum of the weights.
     """
     if operator.holds_rows:
         points = operator.points()
@@ -268,7 +268,7 @@ def certified_by_all(
         if weight is not None:
             inverse *= weight
         entry = rounding(operator, own)
-        # What float64 hides of the residual: in K B, and in P - D B = F W.
+        # Rounding of the residual in float64: of K B, and of P - D B = F W.
         size = np.sqrt(np.einsum("ij,ij->i", seen, seen))
         energy = np.einsum("ij,ij->i", own, own)
         operands = float(np.sqrt(inverse @ size**2))

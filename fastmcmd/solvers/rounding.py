@@ -1,4 +1,4 @@
-"""Rounding of features of rows in float64: what the certificate of the low-rank solver adds for it."""
+"""Float64 rounding of the features of rows, as the certificate of the low-rank solver bounds it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["Rounding", "factor_error"]
 
 @dataclass(frozen=True)
 class Rounding:
-    """What float64 does to features of rows.
+    """Bounds on the float64 rounding of the features of rows.
 
     Substitution is backward stable: ``|L f - k(Z, x)| <= gamma |L||f|`` (Higham, *Accuracy and Stability of
-    Numerical Algorithms*, theorem 8.5), and rows of L have the norm sqrt(k(z, z)). So is that for the
-    coefficients of interpolation c: ``|L' c - f| <= gamma |L'||c|``.
+    Numerical Algorithms*, theorem 8.5), and rows of L have the norm sqrt(k(z, z)). The same holds for the
+    substitution that gives the interpolation coefficients c: ``|L' c - f| <= gamma |L'||c|``.
 
     With ``g = L f - k(Z, x)``, ``h = L' c - f`` and ``S = K(Z, Z) - L L'``, all as computed,
 
         k(x, y) - f(x)'f(y) = e(x, y) - c(x)'g(y) - g(x)'c(y) - h(x)'h(y) - c(x)'S c(y)
 
     where e, the inner product of ``phi(x) - sum c_j(x) phi(z_j)`` with that of y, is positive semi-definite
-    whatever c is. So rounding enters through the sizes of the computed c, which are moderate where
-    ``||L^-1||`` is not, and are measured.
+    for any c. So rounding enters through the norms of the computed c. These are measured; they are moderate
+    even if ``||L^-1||`` is not.
 
     Attributes
     ----------
@@ -53,12 +53,12 @@ class Rounding:
     product: float
 
     def of_residual_diagonal(self, sizes: Array) -> Array:
-        """Bound what rounding hides of e(x, x) where ``|c(x)|`` is ``sizes`` (n,)."""
+        """Bound the part of e(x, x) that rounding hides, for ``|c(x)|`` equal to ``sizes`` (n,)."""
         return np.asarray((2 * self.row + (self.pivots + self.upper**2) * sizes) * sizes)
 
     @staticmethod
     def of(features: KernelFeatures, entry: float, largest: float, size: float) -> Rounding:
-        """Return the bounds for kernel entries at most ``largest``, each computed to ``entry``."""
+        """Return the bounds for kernel entries of at most ``largest``, with errors up to ``entry``."""
         rank, sums = features.rank, relative_error(features.rank + 2, UNIT)
         row = np.sqrt(rank) * (entry + sums * largest)
         upper = sums * np.sqrt(rank * largest)
@@ -76,11 +76,11 @@ class Rounding:
 
 
 def factor_error(features: KernelFeatures, entry: float) -> float:
-    """Bound ``||K(Z, Z) - L L'||`` for kernel entries each computed to ``entry``.
+    """Bound ``||K(Z, Z) - L L'||`` for kernel entries that each have an error up to ``entry``.
 
-    It is measured: L is cut into a part of so few bits that sums of its products are exact in float64, and
-    a rest whose rounding is about a millionth of that of L. A bound from theory, ``rank^2`` roundings,
-    would be some ten times as large.
+    The bound is measured. L is split into a part with so few bits that sums of its products are exact in
+    float64, and a rest, whose rounding is about a millionth of the rounding of L. A theoretical bound,
+    ``rank^2`` roundings, would be some ten times as large.
     """
     rank, factor = features.rank, features.factor
     points = features.backend.points(features.pivots, EXACT, features.offset)

@@ -1,14 +1,14 @@
-"""Importance sampling of rows: which rows to look at, and sums over all rows estimated from them.
+"""Importance sampling of rows, and estimates of sums over all rows.
 
-The rows that matter most by any of several guesses of their size are always taken. The others are drawn
-with a probability proportional to a mixture of those guesses (which includes a uniform one), and their sum
-is estimated by the Hansen-Hurwitz estimator ``sum_i v_i ~ mean(v_s / q_s)``. The mixture bounds the loss of
-a wrong guess: with J guesses the variance is at most J times that of the best of them, and a row never has
-less than 1/J of its share under any of them.
+A sample always contains the rows that are largest by any of several guesses of their terms. The others are
+drawn with a probability proportional to a mixture of the guesses (callers include a uniform one), and the
+Hansen-Hurwitz estimator ``sum_i v_i ~ mean(v_s / q_s)`` estimates their sum. The mixture limits the effect
+of a wrong guess: with J guesses the variance is at most J times that of the best guess, and each row has at
+least 1/J of its probability under any of them.
 
-What no sample can promise: rows that carry much of the sum, that every guess calls ordinary, and that are
-fewer than about ``J sum(size) / (draws size_i)``. Such a group of m rows in n is missed with probability
-``(1 - m / n)^draws`` where the guesses are equal for all rows.
+No sample can guarantee to see rows that carry much of the sum, that every guess calls ordinary, and that
+are fewer than about ``J sum(size) / (draws size_i)``. If the guesses are equal for all rows, the sample
+misses such a group of m rows in n with probability ``(1 - m / n)^draws``.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ _STANDARD_ERRORS = 4.0
 
 
 class RowSample:
-    """Rows that are always taken, and rows drawn by importance.
+    """Rows that are always in the sample, and rows drawn by importance.
 
     Parameters
     ----------
     n : int
         Number of rows.
     sizes : iterable of ndarray (n,)
-        Guesses, up to a factor each, of the terms of the sum; not negative.
+        Non-negative guesses of the terms of the sum, each up to a common factor.
     certain : int
-        How many of the largest rows by each guess are always taken.
+        Number of the largest rows by each guess that are always in the sample.
     drawn : int
-        Draws among the others, with replacement.
+        Number of draws among the others, with replacement.
     rng : numpy.random.Generator
         Source of the draws.
 
     Attributes
     ----------
     rows : ndarray (s,)
-        Distinct rows in the sample, in order.
+        Distinct rows in the sample, in ascending order.
     certain : ndarray (s,)
-        Which of them are always taken.
+        Boolean mask of the rows that are always in the sample.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class RowSample:
             largest = float(size.max(initial=0.0))
             if not (largest > 0.0 and np.isfinite(largest)):
                 continue
-            # Relative to the largest: sums of sizes near the ends of the exponent range do not overflow.
+            # Relative to the largest: sums of values near the ends of the exponent range do not overflow.
             size = size / largest
             top = np.argpartition(size, max(0, n - certain))[-certain:]
             always[top[size[top] > 0.0]] = True
@@ -72,10 +72,10 @@ class RowSample:
                 always[:] = True
             picked = np.empty(0, dtype=np.intp)
         else:
-            # Systematic: evenly spaced levels from a random start, each drawn exactly with its chance.
+            # Stratified: one uniform level in each of `drawn` equal strata of the cumulative probability.
             levels = (np.arange(drawn) + rng.random(drawn)) / drawn * self._total
             picked = np.minimum(np.searchsorted(np.cumsum(chance), levels), n - 1)
-            # A level that rounding puts on a row without any chance belongs to the row before it.
+            # A level that rounding assigns to a row of probability zero is dropped.
             picked = picked[chance[picked] > 0.0]
         taken, where = np.unique(picked, return_inverse=True)
         self.rows = np.union1d(np.flatnonzero(always), taken)
@@ -89,7 +89,7 @@ class RowSample:
         return len(self.rows)
 
     def estimate(self, values: Array) -> tuple[float, float]:
-        """Return the estimate of the sum over all rows of ``values`` (s,), and its standard error."""
+        """Return an estimate of the sum of ``values`` (s,) over all rows, and its standard error."""
         total = float(values[self.certain].sum())
         if not len(self._place):
             return total, 0.0
@@ -99,6 +99,6 @@ class RowSample:
         return total + mean, float(np.sqrt(spread / self._draws))
 
     def upper(self, values: Array) -> float:
-        """Return the estimate of a sum of ``values`` (s,) over all rows, with four standard errors."""
+        """Return an estimate of the sum of ``values`` (s,) over all rows, plus four standard errors."""
         total, error = self.estimate(values)
         return total + _STANDARD_ERRORS * error

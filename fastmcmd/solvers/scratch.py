@@ -1,8 +1,8 @@
-"""A file of numbers for what does not fit in memory: here the Cholesky factor.
+"""A file of numbers that do not fit in memory: here the Cholesky factor.
 
-Without a name nothing is left behind, whatever ends the process. With one, a run that resumes from a
-checkpoint finds what was written; the name is random, and the file is created exclusively and read by its
-owner only.
+A file without a name leaves nothing behind, however the process ends. A file with a name lets a run that
+resumes from a checkpoint read what an earlier run wrote. The name is random, and the file is created
+exclusively and readable by its owner only.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Named:
     tag, suffix : str
         Parts of the name of a new file; see `fastmcmd.io.temporary`.
     known : str or None
-        Name of the file to resume. Where it is gone, has another size, or another run has it, a new one
-        is made.
+        Name of the file to resume. If it is missing, has another size, or is in use by another run, a new
+        file is created.
     """
 
     tag: str
@@ -45,27 +45,27 @@ class Named:
 
 
 class ScratchFile:
-    """Numbers at given places of a file; plain reads and writes, which hold no memory.
+    """Numbers in a file, accessed by position with plain reads and writes, which occupy no memory.
 
     Parameters
     ----------
     directory : str or os.PathLike
         Existing folder.
     count : int
-        Numbers that it will hold; their space is taken at once where the file system can.
+        Count of numbers in the file; their space is reserved at once if the file system supports that.
     dtype : numpy.dtype
-        Their type.
+        Type of the numbers.
     named : Named, optional
         Gives the file a name in the folder. Default: a file without a name.
     argument : str, optional
-        Which argument asked for the file and what it is, for messages; default ``cache_dir``.
+        The argument that requested the file, with its value, for messages; default ``cache_dir``.
 
     Attributes
     ----------
     reopened : bool
-        Whether it was there.
+        Whether an existing file was opened.
     name : str or None
-        Its name in the folder.
+        Name of the file in the folder.
 
     Raises
     ------
@@ -121,7 +121,7 @@ class ScratchFile:
             raise
 
     def _known(self, named: Named) -> int | None:
-        """Open the file to resume; None where there is none of this size that is free to use."""
+        """Open the file to resume; return None if no file of this size is free to use."""
         if named.known is None:
             return None
         path = Path(self._directory) / named.known
@@ -134,7 +134,7 @@ class ScratchFile:
         return handle
 
     def _reserve(self) -> None:
-        """Take the space now: a full disk or a quota is then met before hours of work."""
+        """Reserve the space now: a full disk or a quota then shows before hours of work."""
         if not hasattr(os, "posix_fallocate"):
             return
         unknown = (errno.EINVAL, errno.ENOSYS, errno.ENODEV, errno.EOPNOTSUPP, errno.ENOTSUP)
@@ -143,7 +143,7 @@ class ScratchFile:
                 size = min(_RESERVED_AT_ONCE, self.nbytes - start)
                 os.posix_fallocate(self._raw.fileno(), start, size)
             except OSError as error:
-                if error.errno in unknown:  # not on this file system; writing will tell
+                if error.errno in unknown:  # unsupported here; writing reports a full disk
                     return
                 raise
 
@@ -180,26 +180,26 @@ class ScratchFile:
             raise self._explained("reading", error) from error
 
     def expect(self, offset: int, count: int) -> None:
-        """Let the system read ahead while BLAS works."""
+        """Ask the system to read ahead while BLAS works."""
         if count and hasattr(os, "posix_fadvise"):
             start, size = offset * self._itemsize, count * self._itemsize
             os.posix_fadvise(self._raw.fileno(), start, size, os.POSIX_FADV_WILLNEED)
 
     def sync(self) -> None:
-        """Wait until what was written is on the disk."""
+        """Wait until all writes are on the disk."""
         try:
             os.fsync(self._raw.fileno())
         except OSError as error:
             raise self._explained("writing", error) from error
 
     def close(self, *, leave: bool = False) -> None:
-        """Close the file, and with that remove it; ``leave`` one that has a name."""
+        """Close the file and remove it; with ``leave``, a file with a name stays."""
         if self._raw is not None:
             path = None if leave else self._path
             if path is not None and os.name != "nt":
-                _remove(path)  # before the lock on it goes with the file
+                _remove(path)  # while the open file still holds the lock
             self._raw.close()
-            if path is not None and os.name == "nt":  # where an open file cannot be removed
+            if path is not None and os.name == "nt":  # Windows cannot remove an open file
                 _remove(path)
             self._path = None
 

@@ -1,4 +1,4 @@
-"""When plain CG takes a preconditioner on: from the fall of its residual, and from estimated costs."""
+"""The policy by which plain CG switches to a preconditioner: residual decay and estimated costs."""
 
 from __future__ import annotations
 
@@ -17,27 +17,25 @@ from fastmcmd.solvers.protocol import ProblemSize
 __all__ = ["Preconditioners", "SwitchPolicy", "preconditioners_of"]
 
 
-_FIRST = (
-    4  # products before the fall of the residual is looked at; then each time half as many more
-)
-_WORTH = 0.6  # of what plain CG is expected to cost: a preconditioner must not cost more
-_NEEDED = 3.0  # products of preconditioned CG: that many, and
-_PER_ROOT = 0.4  # that many for each decade of residual and root of the eigenvalue left (measured)
-_FALL = 2.0  # power of the rank with which that eigenvalue falls, before it was measured
+_FIRST = 4  # products before the first decision; each later one comes after half as many more
+_WORTH = 0.6  # of the expected cost of plain CG: a preconditioned run must cost at most this
+_NEEDED = 3.0  # products of preconditioned CG: this number, and
+_PER_ROOT = 0.4  # this many per decade of residual and root of the remaining eigenvalue (measured)
+_FALL = 2.0  # assumed power of the rank with which that eigenvalue falls, until it is measured
 
 
 @dataclass(frozen=True, eq=False)
 class Preconditioners:
-    """A preconditioner for each system, and what they can be made again from.
+    """A preconditioner for each system, and the inputs from which they can be rebuilt.
 
     Attributes
     ----------
     apply : list of Preconditioner
         One for each system.
     step : int
-        Steps in which the landmarks were found.
+        Number of steps in which the landmarks were drawn.
     budget : int
-        Bytes that the search for them could take.
+        Bytes that the search for landmarks was allowed to use.
     """
 
     apply: list[Preconditioner]
@@ -53,7 +51,7 @@ class Preconditioners:
 def preconditioners_of(
     operator: GramOperator, systems: list[System], step: int, budget: int
 ) -> Preconditioners:
-    """Return the preconditioners of ``step`` steps of landmarks; the same each time."""
+    """Return the preconditioners after ``step`` steps of landmarks; equal calls give equal results."""
     landmarks = Landmarks(operator, _least_shift(systems), budget)
     landmarks.grow_to(step)
     return _of_landmarks(operator, systems, landmarks, budget)
@@ -78,20 +76,20 @@ def _least_shift(systems: list[System]) -> Array:
 
 
 class SwitchPolicy:
-    """Decides from the residual norms of plain CG whether to go on with a preconditioner.
+    """Decides from the residual norms of plain CG whether to switch to a preconditioner.
 
     Parameters
     ----------
     operator, systems
-        What is solved.
+        K and the systems to solve.
     size : ProblemSize
-        What costs depend on.
+        The sizes that costs depend on.
     target : float
         Residual norm at which the run ends.
     limit : int
-        Products at most.
+        Largest number of products.
     budget : int
-        Bytes that the search for landmarks may take.
+        Bytes that the search for landmarks may use.
     """
 
     def __init__(
@@ -106,15 +104,15 @@ class SwitchPolicy:
 
     @property
     def step(self) -> int:
-        """Steps of landmarks that were looked at: where the next search begins."""
+        """Steps of landmarks examined so far: where the next search begins."""
         return self._begun if self._landmarks is None else self._landmarks.step
 
     def resume(self, step: int) -> None:
-        """Begin where an interrupted run had arrived."""
+        """Begin with the landmarks that an interrupted run had reached."""
         self._begun, self._landmarks = step, None
 
     def decide(self, history: list[float]) -> Preconditioners | None:
-        """Return the preconditioners to go on with after the residual norms ``history``, or None."""
+        """Return preconditioners to continue with after the residual norms ``history``, or None to stay."""
         if not _looked_at(len(history)) or not math.isfinite(history[-1]):
             return None
         plain = self._more(history) * self._product
@@ -157,7 +155,7 @@ class SwitchPolicy:
     def _ahead(
         self, before: tuple[int, float] | None, now: tuple[int, float], decades: float
     ) -> float:
-        """Return the least cost that more landmarks may lead to, if the eigenvalue falls on."""
+        """Return the least cost that more landmarks may lead to if the eigenvalue keeps falling."""
         slope = -_FALL
         if before is not None and now[0] > before[0]:
             slope = min(0.0, math.log(now[1] / before[1]) / math.log(now[0] / before[0]))
@@ -171,7 +169,7 @@ class SwitchPolicy:
         )
 
     def _more(self, history: list[float]) -> float:
-        """Return how many products plain CG still needs, from the last half of those done."""
+        """Return how many products plain CG still needs, from the decay over the last half of them."""
         count = len(history)
         half = count // 2
         fall = math.log(max(history[half - 1] / history[-1], 1e-300)) / (count - half)
@@ -180,7 +178,7 @@ class SwitchPolicy:
 
 
 def _looked_at(count: int) -> bool:
-    """Tell whether the residual is looked at after that many products."""
+    """Tell whether the policy decides after ``count`` products."""
     look = _FIRST
     while look < count:
         look += max(2, look // 2)
