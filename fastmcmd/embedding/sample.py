@@ -13,7 +13,7 @@ from fastmcmd.embedding.design import Design
 from fastmcmd.predictive import Predictive
 from fastmcmd.rows import Rows
 
-__all__ = ["DrawnOutputs", "Outputs", "PredictedOutputs", "Sample"]
+__all__ = ["DrawnOutputs", "Outputs", "PredictedOutputs", "Sample", "same_outputs"]
 
 _BLOCK = 1 << 20  # feature values in memory at once
 
@@ -55,6 +55,21 @@ class DrawnOutputs:
             rows = slice(start, start + step)
             out[rows] = np.einsum("nl,nlr->nr", share[rows], p[index[rows]])
         return out
+
+
+def same_outputs(one: DrawnOutputs, other: DrawnOutputs) -> NDArray[np.bool_]:
+    """Return in which rows (N,) two samples have the same outputs, so that their embeddings cancel.
+
+    Features of unequal outputs may be equal, too: to rounding, or where the kernel is 0. Only the outputs
+    themselves show that nothing is left.
+    """
+    unweighted = one.weights is None and other.weights is None
+    if unweighted and one.values.shape == other.values.shape:
+        return np.asarray((one.values == other.values).all(axis=(1, 2)))
+    first = one.values[:, :1]
+    return np.asarray(
+        (one.values == first).all(axis=(1, 2)) & (other.values == first).all(axis=(1, 2))
+    )
 
 
 def _means(p: NDArray[np.float64], index: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -14,7 +14,13 @@ from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
 from fastmcmd.embedding.line import LineFeatures, line_features, serves_on_line
 from fastmcmd.embedding.pivots import Pool, Predicted, rows_to_add
-from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs, Sample
+from fastmcmd.embedding.sample import (
+    DrawnOutputs,
+    Outputs,
+    PredictedOutputs,
+    Sample,
+    same_outputs,
+)
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import KernelFeatures
@@ -276,30 +282,35 @@ class _EmbeddedSides:
 
     def result(self) -> MeanFeatures:
         """Return the mean features at the distinct inputs, with bounds on their error."""
-        nature, model = self._sides
+        cancel = self._cancelled()
         means = [
             side.design.average(mean)
             for side, (mean, _, _) in zip(self._sides, self._rows, strict=True)
         ]
         residual, errors = (
             [
-                side.design.average(rows[which][:, None])[:, 0]
+                side.design.average(np.where(cancelled, 0.0, rows[which])[:, None])[:, 0]
                 for side, rows in zip(self._sides, self._rows, strict=True)
             ]
-            for which in (1, 2)
+            for which, cancelled in ((1, cancel), (2, False))
         )
-        if nature.same_system(model) and all(
-            isinstance(side.outputs, DrawnOutputs) for side in self._sides
-        ):
-            # If both sides have the same outputs, their features cancel, and so do their residuals.
-            equal = (means[0] == means[1]).all(axis=1) & (means[0] != 0).any(axis=1)
-            residual = [np.where(equal, 0.0, miss) for miss in residual]
         total, expectation = 0.0, 0.0
         for side, miss, error in zip(self._sides, residual, errors, strict=True):
             total += float(np.sqrt(((miss**2 + self._noise) / side.shift).sum()))
             expectation += float(np.sqrt((error**2 / side.shift).sum()))
         truncation = Truncation(total, expectation, self._rigorous)
         return MeanFeatures(self._features, means[0], means[1], truncation, len(self._values))
+
+    def _cancelled(self) -> NDArray[np.bool_] | bool:
+        """Return in which rows both sides have the same outputs, whose residuals cancel."""
+        nature, model = (side.outputs for side in self._sides)
+        if not (isinstance(nature, DrawnOutputs) and isinstance(model, DrawnOutputs)):
+            return False
+        one, other = self._sides
+        if one.lam != other.lam or not one.same_rows(other):
+            return False
+        (mean, _, _), (mean_prime, _, _) = self._rows
+        return same_outputs(nature, model) & (mean == mean_prime).all(axis=1)
 
 
 def pairs_in_closed_form(sides: tuple[Sample, Sample], task: Task) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.blocks import ahead, row_blocks
 from fastmcmd.embedding.expected import Expectation
-from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.embedding.sample import DrawnOutputs, Sample, same_outputs
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.predictive import Predictive
 from fastmcmd.rows import Rows, as_blocks
@@ -126,10 +126,11 @@ class RowStream:
 
     def rhs(self, rows: slice | NDArray[np.intp]) -> tuple[Array, list[Array]]:
         """Return right-hand sides (b, c) of some rows, and the residual norms of their features."""
-        means, residuals = [], []
+        means, residuals, parts = [], [], []
         for sample, expectation in zip(self.samples, self._expectations, strict=True):
             part = sample.all_outputs.take(rows)
             if isinstance(part, DrawnOutputs):
+                parts.append(part)
                 mean, miss = self._drawn(part)
             else:
                 assert expectation is not None
@@ -138,12 +139,11 @@ class RowStream:
             means.append(mean)
             residuals.append(miss)
         if self.difference:
-            # If both samples have the same outputs, their features cancel, and so do their residuals
-            # (not with two regularisers: the coefficients differ).
-            equal = (means[0] == means[1]).all(axis=1) & (means[0] != 0).any(axis=1)
-            if all(each is None for each in self._expectations) and equal.any():
+            if len(parts) == 2:
+                # Residuals of the same outputs cancel as their features do (not with two regularisers: the
+                # coefficients differ).
+                equal = same_outputs(*parts) & (means[0] == means[1]).all(axis=1)
                 residuals = [np.where(equal, 0.0, miss) for miss in residuals]
-        if self.difference:
             return means[0] - means[1], residuals
         return (means[0] if len(means) == 1 else np.hstack(means)), residuals
 

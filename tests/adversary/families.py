@@ -472,7 +472,10 @@ def _counts(n, masses_of, prediction, y, label):
     count = 40
     while True:
         masses = masses_of(count)
-        if masses[:, -3:].max() < 1e-24 or count > 4000:
+        whole = (
+            masses.sum(axis=1).min() > 1 - 1e-12
+        )  # the bulk may lie beyond: all is small before it
+        if (whole and masses[:, -3:].max() < 1e-24) or count > 4000:
             break
         count *= 2
     atoms = atoms_of(np.arange(masses.shape[1]), masses)
