@@ -20,13 +20,8 @@ from fastmcmd._base.arrays import (
 )
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_choice, check_positive, check_same_length
-from fastmcmd.classification.labels import (
-    as_labels,
-    as_names,
-    as_numbers,
-    numbers_of_names,
-    refuse_label,
-)
+from fastmcmd._base.names import as_names
+from fastmcmd.classification.labels import as_labels, as_numbers, numbers_of_names, refuse_label
 from fastmcmd.metrics.inputs import (
     NAN_POLICIES,
     SelectedRows,

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd._base.checks import as_array, is_cupy
+from fastmcmd._base.names import listed, places_of_names
 from fastmcmd.frames import column_names
 
-__all__ = ["as_labels", "as_names", "as_numbers", "numbers_of_names", "refuse_label"]
-
-_SHOWN = 5  # names in a message
+__all__ = ["as_labels", "as_numbers", "numbers_of_names", "refuse_label"]
 
 
 def as_numbers(y: AnyArray) -> HostArray:
@@ -32,41 +31,6 @@ def as_numbers(y: AnyArray) -> HostArray:
     if array.ndim != 1:
         raise ValueError(f"y has shape {array.shape}; (n,) is needed: a label a row")
     return array
-
-
-def as_names(y: AnyArray) -> NDArray[np.object_] | None:
-    """Return y (n,) as text with None where a label is missing; None if its labels are no text."""
-    kind = getattr(getattr(y, "dtype", None), "kind", "O")
-    if kind not in ("O", "U", "S") or hasattr(y, "detach") or is_cupy(y):
-        return None
-    try:
-        labels = np.asarray(y)
-    except Exception:  # __array__ of other libraries raises what it likes; `as_numbers` says it
-        return None
-    if labels.ndim != 1 or labels.dtype.kind not in "OUS":
-        return None
-    if labels.dtype.kind == "S":
-        labels = np.char.decode(labels, "utf-8", "replace")
-    names = labels.astype(object)
-    is_text = np.fromiter((isinstance(one, str) for one in names), dtype=bool, count=len(names))
-    if not is_text.any():
-        return None
-    missing = np.fromiter((_is_missing(one) for one in names), dtype=bool, count=len(names))
-    mixed = np.flatnonzero(~is_text & ~missing)
-    if len(mixed):
-        raise TypeError(
-            f"y[{mixed[0]}] is {names[mixed[0]]!r} and other labels are text; all must be text, or all "
-            "numbers"
-        )
-    names[missing] = None
-    return names
-
-
-def _is_missing(label: object) -> bool:
-    """Tell whether an object is None, NaN, or the missing value of pandas."""
-    if label is None or type(label).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(label, (float, np.floating)) and label != label
 
 
 def numbers_of_names(names: NDArray[np.object_], p: AnyArray, classes: int, name: str) -> HostArray:
@@ -94,7 +58,7 @@ def numbers_of_names(names: NDArray[np.object_], p: AnyArray, classes: int, name
         unknown = next(one for one in occurring if one not in columns)
         row = int(np.flatnonzero(names == unknown)[0])
         raise ValueError(
-            f"y[{row}] is {unknown!r}, which is no column of {name}; its columns are {_listed(columns)}"
+            f"y[{row}] is {unknown!r}, which is no column of {name}; its columns are {listed(columns)}"
         )
     else:
         otherwise = (
@@ -106,12 +70,11 @@ def numbers_of_names(names: NDArray[np.object_], p: AnyArray, classes: int, name
             raise ValueError(f"y holds numbers as text, such as {shown!r}; {otherwise}")
         if len(occurring) != classes:
             raise ValueError(
-                f"y holds {len(occurring)} different labels ({_listed(occurring)}) and {name} has "
+                f"y holds {len(occurring)} different labels ({listed(occurring)}) and {name} has "
                 f"{classes} classes; {otherwise}"
             )
         order = {label: place for place, label in enumerate(occurring)}
-    numbers = np.array([np.nan if one is None else order[one] for one in names], dtype=np.float64)
-    return numbers if len(known) < len(names) else numbers.astype(np.int64)
+    return places_of_names(names, order)
 
 
 def _is_number(label: str) -> bool:
@@ -120,11 +83,6 @@ def _is_number(label: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _listed(labels: tuple[str, ...] | list[str]) -> str:
-    shown = ", ".join(repr(one) for one in labels[:_SHOWN])
-    return shown if len(labels) <= _SHOWN else f"{shown}, ..."
 
 
 def as_labels(y: HostArray, classes: int, valid: NDArray[np.intp] | None) -> NDArray[np.int64]:

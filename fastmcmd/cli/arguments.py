@@ -17,7 +17,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.formats import open_columns
-from fastmcmd.cli.prediction import columns_in, guess
+from fastmcmd.cli.prediction import class_names, columns_in, guess, numbers_of_labels
 from fastmcmd.options import DEFAULTS
 
 if TYPE_CHECKING:
@@ -180,6 +180,9 @@ def progress_of(arguments: argparse.Namespace) -> Progress:
     return Progress(shown(arguments), arguments.tol, leave=False)
 
 
+_INPUTS = {"--x": "x", "--weights": "sample_weight", "--y": "y"}
+
+
 def columns_of(
     arguments: argparse.Namespace, specs: Callable[[Columns], Sequence[str]], progress: Progress
 ) -> tuple[Columns, dict[str, Any]]:
@@ -189,8 +192,10 @@ def columns_of(
     """
     progress.stage(f"reading {Path(arguments.file).name}")
     columns = open_columns(arguments.file)
-    column_names = {"--y": arguments.y, "--x": inputs_named(arguments, columns)}
-    column_names["--weights"] = arguments.weights
+    names_of_classes = next(filter(None, map(class_names, specs(columns))), None)
+    column_names = {"--x": inputs_named(arguments, columns), "--weights": arguments.weights}
+    if names_of_classes is None:
+        column_names["--y"] = arguments.y
     numbers = [
         name
         for option, names in column_names.items()
@@ -198,7 +203,7 @@ def columns_of(
         for name in columns.find(names, option)
     ]
     words: dict[str, str] = {}
-    for name in ("by", "groups"):
+    for name in ("by", "groups", *(["y"] if names_of_classes else [])):
         argument = getattr(arguments, name, None)
         matching = [] if argument is None else columns.find(argument, f"--{name}")
         if len(matching) > 1:
@@ -209,12 +214,13 @@ def columns_of(
         numbers += columns_in(spec, columns)
     columns.prepare(numbers, list(words.values()), progress)
     inputs = {
-        name: None if names is None else columns.select(names, option)
-        for name, (option, names) in zip(
-            ("y", "x", "sample_weight"), column_names.items(), strict=True
-        )
+        _INPUTS[option]: None if names is None else columns.select(names, option)
+        for option, names in column_names.items()
     }
-    inputs.update({name: columns.labels(word) for name, word in words.items()})
+    labels = {name: columns.labels(word) for name, word in words.items()}
+    if names_of_classes:
+        labels["y"] = numbers_of_labels(labels["y"], names_of_classes, columns)
+    inputs.update(labels)
     _leave_out(arguments, columns, numbers, inputs)
     return columns, inputs
 

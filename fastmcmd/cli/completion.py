@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from fastmcmd.cli.prediction import DRAWS, FAMILIES, QUANTILES
+from fastmcmd.cli.prediction import CLASSES, DRAWS, FAMILIES, QUANTILES
 
 HELP = "completion for bash, zsh or fish"
 EPILOG = """to have it in every new shell (folders must exist):
@@ -64,9 +64,10 @@ def answer(parser: argparse.ArgumentParser) -> str:
         _ANSWER.replace("@KINDS@", "\n".join(kinds))
         .replace("@CASES@", "\n".join(cases))
         .replace("@PARAMETERS@", "\n".join(families))
-        .replace("@FAMILIES@", " ".join([*FAMILIES, DRAWS, QUANTILES]))
+        .replace("@FAMILIES@", " ".join([*FAMILIES, DRAWS, QUANTILES, CLASSES]))
         .replace("@DRAWS@", DRAWS)
         .replace("@QUANTILES@", QUANTILES)
+        .replace("@CLASSES@", CLASSES)
     )
 
 
@@ -173,7 +174,7 @@ prediction() {
     case $cur in *=*) after "${cur%%=*}="; columns; return ;; esac
     case $family in
 @PARAMETERS@
-    @QUANTILES@) return ;;
+    @QUANTILES@ | @CLASSES@) return ;;
     esac
     for each in $parameters; do
         case ,$typed in *,"$each="*) ;; *) say "$each=" '' ;; esac

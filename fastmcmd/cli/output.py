@@ -155,8 +155,8 @@ def of_evaluation(evaluation: Evaluation) -> Sheet:
     notes = [one for one in (evaluation.cce_line, evaluation.test_line) if one]
     notes += evaluation.kernel_lines
     notes += [f"note: {note}" for note in evaluation.notes]
-    if evaluation.skipped:
-        notes.append(f"not applicable: {', '.join(evaluation.skipped)}")
+    if evaluation.not_applicable:
+        notes.append(f"not applicable: {', '.join(evaluation.not_applicable)}")
     title = f"Evaluation of {evaluation.prediction} at {evaluation.n:,} rows"
     if evaluation.test is not None:
         title = f"{evaluation.sentence}\n\n{title}"

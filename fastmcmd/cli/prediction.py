@@ -16,7 +16,18 @@ from fastmcmd.cli.columns import Columns
 if TYPE_CHECKING:
     from fastmcmd.predictive.base import PredictionLike
 
-__all__ = ["DRAWS", "FAMILIES", "QUANTILES", "columns_in", "describe", "guess", "prediction"]
+__all__ = [
+    "CLASSES",
+    "DRAWS",
+    "FAMILIES",
+    "QUANTILES",
+    "class_names",
+    "columns_in",
+    "describe",
+    "guess",
+    "numbers_of_labels",
+    "prediction",
+]
 
 
 @dataclass(frozen=True)
@@ -46,13 +57,15 @@ _ALIASES = {
     "studentt": "student-t",
     "t": "student-t",
 }
-DRAWS, QUANTILES = "draws", "quantiles"
+DRAWS, QUANTILES, CLASSES = "draws", "quantiles", "classes"
+_NO_LABEL = ("", "na", "nan", "none", "null")  # in lower case
 
 
 def describe() -> str:
     """Return the families with their parameters, for help."""
     forms = [f"{name}:{','.join(f'{p}=...' for p in f.parameters)}" for name, f in FAMILIES.items()]
-    return "\n  ".join([*forms, "draws:COLUMNS", "quantiles:LEVEL=COLUMN,..."])
+    others = ["draws:COLUMNS", "quantiles:LEVEL=COLUMN,...", "classes:NAME=COLUMN,..."]
+    return "\n  ".join([*forms, *others])
 
 
 def guess(columns: Columns) -> str:
@@ -96,8 +109,12 @@ def prediction(text: str, columns: Columns) -> PredictionLike:
         order = np.argsort(levels)
         values = [columns.select(parameters[i][1], f"--prediction {text}") for i in order]
         return fm.Quantiles(np.sort(levels), np.stack(values, axis=1))
+    if family == CLASSES:
+        probabilities = [columns.select(one, f"--prediction {text}") for _, one in parameters]
+        names = [name for name, _ in parameters]
+        return fm.Categorical(np.stack(probabilities, axis=1), classes=names)
     if family not in FAMILIES:
-        families = ", ".join([*FAMILIES, DRAWS, QUANTILES])
+        families = ", ".join([*FAMILIES, DRAWS, QUANTILES, CLASSES])
         raise UsageError(
             f"--prediction {text}: no family {family!r}; {did_you_mean(family, [*FAMILIES, *_ALIASES])}one "
             f"of {families} is needed"
@@ -116,6 +133,28 @@ def prediction(text: str, columns: Columns) -> PredictionLike:
         for name, value in values_of.items()
     }
     return getattr(fm, FAMILIES[family].name)(**values_of)
+
+
+def class_names(text: str) -> list[str] | None:
+    """Return the names of the classes of ``classes:NAME=COLUMN,...``; None of other predictions."""
+    family, _, rest = text.partition(":")
+    return [name for name, _ in _pairs(text, rest)] if family == CLASSES else None
+
+
+def numbers_of_labels(labels: HostArray, names: list[str], columns: Columns) -> HostArray:
+    """Return the place of each label among the names of the classes (n,); NaN where there is no label."""
+    places = {name: float(place) for place, name in enumerate(names)}
+    texts = [f"{one:g}" if isinstance(one, float) else str(one).strip() for one in labels.tolist()]
+    numbers = np.full(len(texts), np.nan)
+    for row, one in enumerate(texts):
+        if one in places:
+            numbers[row] = places[one]
+        elif one.lower() not in _NO_LABEL:
+            raise UsageError(
+                f"y holds {one!r}: {columns.path}, {columns.place(row)}; the classes of --prediction are "
+                f"{', '.join(names)}"
+            )
+    return numbers
 
 
 def _pairs(text: str, rest: str) -> list[tuple[str, str]]:

@@ -113,6 +113,10 @@ def problem_of(
     ``grid``.
     """
     check_order(y, "(x, y, prediction)")
+    predictions = list(predictions)
+    for one in predictions:
+        if isinstance(one, Categorical):
+            y = one.numbers_of(y)
     observed = as_rows(y, "y")
     check_same_length(x=x, y=observed)
     predictives = [as_predictive(p, *observed.shape, y=y) for p in predictions]

@@ -10,6 +10,7 @@ from scipy import special
 
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.evaluation.class_gaps import CLASS_MEASURES, ClassGaps
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import MEASURES
 from fastmcmd.evaluation.nulls import curve_number
@@ -116,7 +117,14 @@ _WITHOUT = ("null_ence", "mean_cce", "max_cce")
 # Bins of equal width end at the extremes of the sample: they estimate nothing that does not depend on n.
 _WITHOUT_WIDTH = ("ence", "uce")
 # Ends of the values that a measure can take, if they are finite.
-_AT_MOST = {"r2": 1.0, "pearson": 1.0, "coverage": 1.0}
+_AT_MOST = {
+    "r2": 1.0,
+    "pearson": 1.0,
+    "coverage": 1.0,
+    "accuracy": 1.0,
+    "auroc": 1.0,
+    "confidence": 1.0,
+}
 _AT_LEAST = {"pearson": -1.0, "bias": -np.inf, "r2": -np.inf, "nll": -np.inf,
              "mean_dawid_sebastiani": -np.inf}  # fmt: skip
 
@@ -209,7 +217,7 @@ def _interval(
         return one.value - reach, one.value + reach
     if one.name not in replicates.values:
         return None
-    if one.name == "coverage":
+    if one.name in ("coverage", "accuracy"):
         return _wilson(one.value, replicates.effective, confidence)
     values = replicates.values[one.name]
     if one.name in replicates.errors:
@@ -289,6 +297,21 @@ def _uce(context: Context) -> Distance:
     return distance
 
 
+def _of_classes(name: str) -> Callable[[Context], Distance]:
+    """Return distances of the gaps between frequencies and probabilities, in the norm of the measure."""
+
+    def distances(context: Context) -> Distance:
+        events, observed = ClassGaps.of(name, context), ClassGaps.observed(name, context)
+        gaps = events.gaps(observed, context.weights)
+
+        def distance(again: Context) -> float:
+            return ClassGaps.error(events.gaps(observed, again.weights) - gaps)
+
+        return distance
+
+    return distances
+
+
 DISTANCES: dict[str, Callable[[Context], Distance]] = {
     **{
         name: _of_curve(name)
@@ -299,6 +322,7 @@ DISTANCES: dict[str, Callable[[Context], Distance]] = {
             "miscalibration_area",
         )
     },
+    **{name: _of_classes(name) for name in CLASS_MEASURES},
     "ence": _ence,
     "uce": _uce,
 }

@@ -9,10 +9,12 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd import metrics
+from fastmcmd import classification, metrics
 from fastmcmd._base.annotations import AnyArray, RandomState
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import seed_sequence
+from fastmcmd.classification.inputs import SUM_TOLERANCES, LabelledRows
+from fastmcmd.classification.labels import as_labels
 from fastmcmd.kernels import Kernel
 from fastmcmd.metrics.inputs import ERRORS_OUT_OF_RANGE, OUT_OF_RANGE, Outcomes, weighted_mean
 from fastmcmd.metrics.interval_scores import HUB, interval_terms, weighted_terms
@@ -32,7 +34,7 @@ from fastmcmd.metrics.reliability_sums import (
     reliability_sums,
 )
 from fastmcmd.metrics.variance import LEAST_VARIANCE, MOST_VARIANCE
-from fastmcmd.predictive import Draws, Predictive
+from fastmcmd.predictive import Categorical, Draws, Predictive
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.wrapped import Wrapped
 
@@ -121,6 +123,14 @@ class Memo(Wrapped):
         """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y'."""
         other = other.base if isinstance(other, Memo) else other
         return self.base.closed_form_rows(kernel, other)
+
+
+_OF_CLASSES: dict[str, Callable[[LabelledRows], Array]] = {
+    "hit": lambda rows: (rows.p.argmax(axis=1) == rows.known_labels).astype(np.float64),
+    "brier_score": lambda rows: classification.brier_score(cast(AnyArray, rows), rows.p),
+    "confidence": lambda rows: classification.confidence(rows.p),
+    "entropy": lambda rows: classification.entropy(rows.p),
+}
 
 
 def _quantile(level: ArrayLike) -> str:
@@ -230,8 +240,26 @@ class Context:
 
     @property
     def numbers(self) -> bool:
-        """Whether outputs are numbers, not vectors."""
-        return self.y.ndim == 1
+        """Whether outputs are numbers, not vectors and not classes without an order."""
+        return self.y.ndim == 1 and not self.nominal
+
+    @property
+    def nominal(self) -> bool:
+        """Whether outputs are classes without an order."""
+        return isinstance(self.base, Categorical) and self.base.classes is not None
+
+    @cached_property
+    def labelled(self) -> LabelledRows:
+        """Labels, probabilities and weights, where outputs are classes without an order.
+
+        Functions of `fastmcmd.classification` take them as they are, without checking again.
+        """
+        assert isinstance(self.base, Categorical)
+        labels = as_labels(self.y, len(self.base.values), None)
+        return LabelledRows(
+            self.base.probs, labels, self.weights, None, len(self.base.values),
+            SUM_TOLERANCES[8], False, "prediction",
+        )  # fmt: skip
 
     @property
     def drawn(self) -> bool:
@@ -271,6 +299,13 @@ class Context:
         if name not in scores:
             plain = Outcomes(self.y, self.base, None, None, len(self.y), False)
             scores[name] = compute(plain, None)
+        return scores[name]
+
+    def of_classes(self, name: str) -> Array:
+        """Return "hit", "brier_score", "confidence" or "entropy" by row, computed once."""
+        scores = self._shared.scores
+        if name not in scores:
+            scores[name] = _OF_CLASSES[name](self.labelled)
         return scores[name]
 
     def quantile_scores(self) -> dict[str, Array]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from fastmcmd import metrics
+from fastmcmd import classification, metrics
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.nulls import null_expectations
+from fastmcmd.evaluation.result import NO_CLASSES, NO_ORDER
 from fastmcmd.metrics.reliability_sums import ECE_LEVELS
 
 __all__ = ["CONGRUENCE", "MEAN_SCORES", "MEASURES", "SCORES", "Measure"]
@@ -49,13 +50,28 @@ class Measure:
 # Why a measure does not apply.
 
 
+def _classes(context: Context) -> Reason:
+    return None if context.nominal else NO_CLASSES
+
+
+def _two_classes(context: Context) -> Reason:
+    reason = _classes(context)
+    if reason is None and not (context.y != context.y[0]).any():
+        return "all outcomes are of one class"
+    return reason
+
+
+def _ordered(context: Context) -> Reason:
+    return NO_ORDER if context.nominal else None
+
+
 def _numbers(context: Context) -> Reason:
-    return None if context.numbers else "outputs are vectors"
+    return _ordered(context) or (None if context.numbers else "outputs are vectors")
 
 
 def _drawn_vectors(context: Context) -> Reason:
-    if context.numbers:
-        return "outputs are numbers"
+    if context.nominal or context.numbers:
+        return _ordered(context) or "outputs are numbers"
     return None if context.drawn else "it needs draws"
 
 
@@ -64,13 +80,17 @@ def _density(context: Context) -> Reason:
 
 
 def _means(context: Context) -> Reason:
+    if context.nominal:
+        return _ordered(context)
     finite = bool(np.isfinite(context.prediction.mean).all())
     return None if finite else "a predicted mean is not finite"
 
 
 def _variances(context: Context) -> Reason:
+    if not context.numbers:
+        return _numbers(context)
     finite = bool(np.isfinite(context.prediction.std).all())
-    return _numbers(context) or (None if finite else "a predicted variance is not finite")
+    return None if finite else "a predicted variance is not finite"
 
 
 def _spread(context: Context) -> Reason:
@@ -87,6 +107,8 @@ def _several(context: Context) -> Reason:
 
 
 def _varied(context: Context) -> Reason:
+    if context.nominal:
+        return _ordered(context)
     constant = bool((np.ptp(context.y, axis=0) == 0).any())
     return _means(context) or ("y is constant" if constant else None)
 
@@ -120,6 +142,22 @@ def _at_level(function: Callable[..., Any]) -> Number:
     return compute
 
 
+def _of_classes(function: Callable[..., Any]) -> Number:
+    """Return a measure of a classification."""
+    return lambda context: float(function(cast(Any, context.labelled), context.labelled.p))
+
+
+def _area(context: Context) -> float:
+    """Return the area under the ROC curve, averaged over the classes that some rows have and others not."""
+    rows = context.labelled
+    return float(classification.auroc(cast(Any, rows), rows.p, absent="omit"))
+
+
+def _class_mean(name: str) -> Number:
+    """Return the mean of a value that each row of a classification has."""
+    return lambda context: context.mean(context.of_classes(name))
+
+
 def _mean(name: str) -> Number:
     """Return the mean of a score by row."""
     return lambda context: context.mean(SCORES[name](context))
@@ -143,6 +181,7 @@ SCORES: dict[str, Callable[[Context], Any]] = {
     "dawid_sebastiani": lambda c: c.score("dawid_sebastiani", metrics.dawid_sebastiani),
     "energy_score": lambda c: c.score("energy_score", metrics.energy_score),
     "variogram_score": lambda c: c.score("variogram_score", metrics.variogram_score),
+    "brier_score": lambda c: c.of_classes("brier_score"),
 }
 
 # Measures that are means of a score by row.
@@ -163,6 +202,9 @@ MEASURES = (
     Measure("bias", _ACCURACY, "bias", "zero", _of(metrics.bias), _means),
     Measure("r2", _ACCURACY, "R²", "high", _of(metrics.r2), _varied),
     Measure("pearson", _ACCURACY, "Pearson correlation", "high", _of(metrics.pearson), _correlated),
+    Measure("accuracy", _ACCURACY, "accuracy", "high", _class_mean("hit"), _classes),
+    Measure("auroc", _ACCURACY, "area under the ROC curve", "high",
+            _area, _two_classes),
     Measure("nll", _SCORES, "negative log-likelihood", "low", _mean("log_score"), _density),
     Measure("mean_crps", _SCORES, "CRPS", "low", _mean("crps"), _numbers),
     Measure("mean_check_score", _SCORES, "check score", "low", _mean("check_score"), _numbers),
@@ -174,6 +216,11 @@ MEASURES = (
     Measure("mean_energy_score", _SCORES, "energy score", "low", _mean("energy_score"), _drawn_vectors),
     Measure("mean_variogram_score", _SCORES, "variogram score", "low",
             _mean("variogram_score"), _drawn_vectors),
+    Measure("mean_brier_score", _SCORES, "Brier score", "low", _mean("brier_score"), _classes),
+    Measure("ece", _CALIBRATION, "calibration error of the likeliest class", "zero",
+            _of_classes(classification.ece), _classes),
+    Measure("classwise_ece", _CALIBRATION, "calibration error, mean over classes", "zero",
+            _of_classes(classification.classwise_ece), _classes),
     Measure("regression_ece", _CALIBRATION, "expected calibration error", "zero",
             lambda c: c.reliability("quantile", ECE_LEVELS).ece(), _numbers),
     Measure("rms_calibration_error", _CALIBRATION, "RMS calibration error", "zero",
@@ -189,6 +236,8 @@ MEASURES = (
     Measure("uce", _CALIBRATION, "uncertainty calibration error", "zero",
             lambda c: c.variance_curve.uce, _spread),
     Measure("sharpness", _SHARPNESS, "root mean variance", "", _of(metrics.sharpness), _variances),
+    Measure("confidence", _SHARPNESS, "mean confidence", "", _class_mean("confidence"), _classes),
+    Measure("entropy", _SHARPNESS, "mean entropy, nats", "", _class_mean("entropy"), _classes),
     Measure("mean_interval_width", _SHARPNESS, "mean width of the central interval", "",
             _at_level(metrics.mean_interval_width), _numbers),
     Measure("variance_variation", _SHARPNESS, "variation of predicted std (c_v)", "",

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import HostArray, InputsLike
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.classification import reliability_curve
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.samples import encoded_inputs
 from fastmcmd.estimator import ConditionalCongruence
@@ -21,7 +22,7 @@ from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import CONGRUENCE, MEASURES, SCORES
 from fastmcmd.evaluation.nulls import null_expectations
-from fastmcmd.evaluation.result import Evaluation, Measured
+from fastmcmd.evaluation.result import NO_CLASSES, Evaluation, Measured
 from fastmcmd.frames import row_labels
 from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.metrics import adversarial_group_calibration
@@ -61,7 +62,7 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
     if isinstance(base, Categorical) and len(base.values) > 2 and _counted(base.values):
         return [
             f"classes are read as the numbers 0 to {len(base.values) - 1}: errors, CRPS and intervals are "
-            "differences of these. Classes without an order: fastmcmd.classification.evaluate(y, p)"
+            "differences of these. Classes without an order: fastmcmd.Categorical(p, classes=names)"
         ]
     if isinstance(base, Draws):
         draws = base.array
@@ -278,7 +279,8 @@ def _measure(
     for one in MEASURES:
         reason = one.missing(context)
         if reason is not None:
-            skipped[one.name] = reason
+            if reason != NO_CLASSES:  # of which a regression need not speak
+                skipped[one.name] = reason
             continue
         progress.stage(one.label + of)
         label = one.titled(context.settings.level)
@@ -287,6 +289,9 @@ def _measure(
 
 
 def _curves(context: Context) -> dict[str, Any]:
+    if context.nominal:
+        labelled = context.labelled
+        return {"reliability_of_classes": reliability_curve(cast(Any, labelled), labelled.p)}
     if not context.numbers:
         return {}
     curves: dict[str, Any] = {
@@ -305,6 +310,8 @@ def _rows(context: Context) -> dict[str, Array]:
     if context.numbers:
         by_row["pit"] = context.pit
         by_row["crps"] = SCORES["crps"](context)
+    if context.nominal:
+        by_row["brier_score"] = SCORES["brier_score"](context)
     if context.base.has_density:
         by_row["log_score"] = SCORES["log_score"](context)
     if context.cce is not None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.evaluation.class_gaps import CLASS_MEASURES, null_class_errors
 from fastmcmd.evaluation.context import Context
 from fastmcmd.metrics.pit import pit_of_rows, sort_pit
 from fastmcmd.metrics.reliability_sums import (
@@ -46,6 +47,8 @@ def null_expectations(context: Context, names: Iterable[str]) -> dict[str, float
     if not requested.intersection(CURVE_MEASURES) <= nulls.keys():
         uniform = context.settings.pit == "randomized" or isinstance(context.base, Gaussian)
         nulls.update(_of_uniform_pit(context) if uniform else _of_simulated_pit(context))
+    if not requested.intersection(CLASS_MEASURES) <= nulls.keys():
+        nulls.update(null_class_errors(context))
     if not requested.intersection(VARIANCE_MEASURES) <= nulls.keys():
         nulls.update(_of_variances(context))
     return {name: value for name, value in nulls.items() if name in requested}

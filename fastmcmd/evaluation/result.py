@@ -18,7 +18,7 @@ from fastmcmd._base.checks import as_rows
 from fastmcmd._base.tables import aligned, as_html, data_frame, did_you_mean, printable
 from fastmcmd.errors import NumericalError
 from fastmcmd.frames import RowLabels
-from fastmcmd.predictive import Predictive
+from fastmcmd.predictive import Categorical, Predictive
 from fastmcmd.predictive.base import Array
 from fastmcmd.result import Result
 
@@ -33,9 +33,22 @@ if TYPE_CHECKING:
     from fastmcmd.inference.congruence_result import CongruenceTest
     from fastmcmd.inference.kernel_report import KernelReport
 
-__all__ = ["BEST", "NULL_HEAD", "SHORT_NAMES", "Evaluation", "Measured", "text"]
+__all__ = [
+    "BEST",
+    "NO_CLASSES",
+    "NO_ORDER",
+    "NULL_HEAD",
+    "SHORT_NAMES",
+    "Evaluation",
+    "Measured",
+    "text",
+]
 
 NULL_HEAD = "if right"  # of the column of null expectations
+NO_CLASSES, NO_ORDER = (
+    "outputs are no classes",
+    "classes have no order",
+)  # reasons to skip a measure
 BEST = {"low": "lower is better", "high": "higher is better", "zero": "0 is best", "": ""}
 
 # What people type, beside the name of a mean score without "mean_", such as "crps" and "cce".
@@ -155,9 +168,20 @@ class Evaluation:
     column_names: tuple[str, ...] = ()
 
     @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Names of the classes without an order that are predicted; None if outcomes are numbers."""
+        prediction = self.prediction
+        return prediction.classes if isinstance(prediction, Categorical) else None
+
+    @property
     def cce(self) -> Result | None:
         """The conditional congruence error with its certificate, where inputs were given."""
         return None if self.congruence is None else self.congruence.result_
+
+    @property
+    def not_applicable(self) -> list[str]:
+        """Names in ``skipped``; of classes none of the measures of numbers."""
+        return [name for name, reason in self.skipped.items() if reason != NO_ORDER]
 
     def __getitem__(self, name: str) -> float:
         """Return the number of a name, such as ``evaluation["mean_crps"]`` or, short, ``["crps"]``."""
@@ -457,8 +481,8 @@ class Evaluation:
         lines += [one for one in (self.cce_line, self.test_line) if one]
         lines += self.kernel_lines
         lines += [f"note: {note}" for note in self.notes]
-        if self.skipped:
-            lines.append(f"not applicable: {', '.join(self.skipped)}")
+        if self.not_applicable:
+            lines.append(f"not applicable: {', '.join(self.not_applicable)}")
         if self.x is not None and "mean_cce" in self.skipped:
             lines.append(f"no CCE: {self.skipped['mean_cce']}")
         return "\n".join(printable(line, lines=True) for line in lines)

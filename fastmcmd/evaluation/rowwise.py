@@ -47,7 +47,8 @@ def losses(name: str, context: Context) -> Array | None:
     """Return losses by row (m,) whose weighted means rank models of the same rows as the measure does."""
     if name not in _LOSSES or (name in _NUMBERS and not context.numbers):
         return None
-    return _MEASURES["rmse" if name == "r2" else name][0](context)[0]
+    values = _MEASURES["rmse" if name == "r2" else name][0](context)[0]
+    return 1.0 - values if name == "accuracy" else values
 
 
 def _over_outputs(values: Array) -> Array:
@@ -136,6 +137,9 @@ _MEASURES: dict[str, tuple[Columns, Callable[[list[float], float], float]]] = {
     "sharpness": (lambda context: [context.prediction.variance], _root),
     "mean_interval_width": (_width, _mean),
     "variance_variation": (_for_variation, _variation),
+    "accuracy": (lambda context: [context.of_classes("hit")], _mean),
+    "confidence": (lambda context: [context.of_classes("confidence")], _mean),
+    "entropy": (lambda context: [context.of_classes("entropy")], _mean),
     **{measure: (_score(score), _mean) for measure, score in MEAN_SCORES.items()},
 }
 _NUMBERS = (
@@ -144,4 +148,4 @@ _NUMBERS = (
     "pearson",
     "sharpness",
 )  # of vectors: means over components of roots, ratios
-_LOSSES = ("mae", "rmse", "r2", "marpd", *MEAN_SCORES)
+_LOSSES = ("mae", "rmse", "r2", "marpd", "accuracy", *MEAN_SCORES)

@@ -12,6 +12,7 @@ from fastmcmd.plots.style import COLOURS, axes, finish
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from fastmcmd.classification import ReliabilityCurve as ClassReliability
     from fastmcmd.metrics.pit import PITHistogram
     from fastmcmd.metrics.reliability_sums import ReliabilityCurve
     from fastmcmd.metrics.variance_curve import VarianceCurve
@@ -23,19 +24,21 @@ _GREY = "0.6"
 
 
 def reliability(
-    curve: ReliabilityCurve,
+    curve: ReliabilityCurve | ClassReliability,
     ax: Axes | None = None,
     label: str | None = None,
     colour: str = COLOURS[0],
 ) -> Axes:
     """Draw observed against expected shares, with the 95 % band of a calibrated model.
 
-    If the axes have a curve already, they retain the band of the first.
+    If the axes have a curve already, they retain the band of the first. The curve of a classification
+    shows the frequency of an event against its mean probability in each bin; bars show how far the
+    frequency of a calibrated model scatters.
 
     Parameters
     ----------
     curve : ReliabilityCurve
-        What is drawn.
+        Of `fastmcmd.metrics.reliability_curve` or `fastmcmd.classification.reliability_curve`.
     ax : matplotlib axes, optional
         Where to draw.
     label : str, optional
@@ -47,8 +50,11 @@ def reliability(
     -------
     matplotlib axes
     """
+    from fastmcmd.classification import ReliabilityCurve as ClassReliability
     from fastmcmd.metrics import ReliabilityCurve
 
+    if isinstance(curve, ClassReliability):
+        return _of_classes(curve, axes(ax), label, colour)
     check_instance(curve, "curve", ReliabilityCurve, "what metrics.reliability_curve returns")
     ax = axes(ax)
     expected, scatter = curve.expected, _Z * curve.scatter
@@ -65,6 +71,23 @@ def reliability(
         ylim=(0, 1),
         aspect="equal",
     )
+    return finish(ax, label, "upper left")
+
+
+def _of_classes(curve: ClassReliability, ax: Axes, label: str | None, colour: str) -> Axes:
+    if not ax.lines:
+        ax.plot([0, 1], [0, 1], "--", color=_GREY, linewidth=0.9, zorder=1)
+    filled = curve.weight > 0
+    confidence, accuracy = curve.confidence[filled], curve.accuracy[filled]
+    scatter = _Z * np.sqrt(confidence * (1 - confidence) / curve.count[filled])
+    low, high = np.clip(confidence - scatter, 0, 1), np.clip(confidence + scatter, 0, 1)
+    ax.vlines(confidence, low, high, color=_GREY, alpha=0.5, linewidth=5, zorder=0)
+    ax.plot(
+        confidence, accuracy, "o-", color=colour, linewidth=1.5, markersize=4, label=label, zorder=3
+    )
+    ax.set(
+        xlabel="mean probability in the bin", ylabel="frequency", xlim=(0, 1), ylim=(0, 1), aspect="equal",
+    )  # fmt: skip
     return finish(ax, label, "upper left")
 
 

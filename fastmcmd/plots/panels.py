@@ -100,6 +100,10 @@ def panels(
         lambda ax, one, **how: reliability(one.curves["reliability"], ax, **how),
     )]  # fmt: skip
     drawn += _together(
+        "Frequency and probability", evaluations, lambda one: "reliability_of_classes" in one.curves,
+        lambda ax, one, **how: reliability(one.curves["reliability_of_classes"], ax, **how),
+    )  # fmt: skip
+    drawn += _together(
         "Errors and predicted spread", evaluations, lambda one: "variance" in one.curves,
         lambda ax, one, **how: variance(one.curves["variance"], ax, **how),
     )  # fmt: skip
@@ -188,7 +192,7 @@ def panels_over_plane(
         plane = where[name]
         parts = dict(values[name])
         drawn = [(title, part, name if several else "") for title, part in parts.items()]
-        if one.y.ndim == 1 and id(plane) not in outcomes:
+        if one.y.ndim == 1 and one.classes is None and id(plane) not in outcomes:
             outcomes.add(id(plane))
             drawn.append(("outcome y", one.y, ""))
         for title, part, model in drawn:
@@ -247,7 +251,8 @@ def _on_a_line(evaluation: Evaluation) -> bool:
 
 
 def _has_spread(evaluation: Evaluation) -> bool:
-    return evaluation.y.ndim == 1 and bool(np.isfinite(evaluation.prediction.std).all())
+    numbers = evaluation.y.ndim == 1 and evaluation.classes is None
+    return numbers and bool(np.isfinite(evaluation.prediction.std).all())
 
 
 def _together(

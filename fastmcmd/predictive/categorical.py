@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Array, Nodes, RandomState
+from fastmcmd._base.annotations import AnyArray, Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_count
+from fastmcmd._base.names import as_names, listed, places_of_names
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.base import Predictive, parameter
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
@@ -32,6 +33,9 @@ class Categorical(Predictive):
         Probabilities; rows sum to 1 within 1e-5, and are scaled to sum to 1.
     values : array_like (K,), optional
         The outputs, increasing; 0 to K - 1 by default.
+    classes : sequence of K str, optional
+        Names of classes that have no order. Outcomes are then these names, or their numbers from 0 to
+        K - 1, and `fastmcmd.evaluate` computes the measures of a classification.
 
     Attributes
     ----------
@@ -39,6 +43,8 @@ class Categorical(Predictive):
         Probabilities that sum to 1.
     values : ndarray (K,)
         The outputs.
+    classes : tuple of str or None
+        Names of the classes.
 
     Raises
     ------
@@ -58,11 +64,18 @@ class Categorical(Predictive):
 
     discrete = True
 
-    def __init__(self, probs: ArrayLike, values: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        probs: ArrayLike,
+        values: ArrayLike | None = None,
+        *,
+        classes: Sequence[str] | None = None,
+    ) -> None:
         probs = parameter(probs, "probs")
         if probs.ndim != 2 or probs.shape[1] == 0:
             raise ValueError(f"probs has shape {probs.shape}; (n, K) is needed: a row an input")
         count = probs.shape[1]
+        self.classes = None if classes is None else _class_names(classes, count, values)
         values = (
             np.arange(count, dtype=np.float64) if values is None else parameter(values, "values")
         )
@@ -87,7 +100,8 @@ class Categorical(Predictive):
         self.values = values
 
     def __repr__(self) -> str:
-        return f"Categorical{self.probs.shape}"
+        named = "" if self.classes is None else f" of {listed(self.classes)}"
+        return f"Categorical{self.probs.shape}{named}"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -205,7 +219,34 @@ class Categorical(Predictive):
 
     def take(self, rows: NDArray[np.intp]) -> Categorical:
         """Return the distributions of some rows."""
+        if self.classes is not None:
+            return Categorical(self.probs[rows], classes=self.classes)
         return Categorical(self.probs[rows], self.values)
+
+    def numbers_of(self, y: AnyArray) -> AnyArray:
+        """Return outcomes with the names of classes replaced by their numbers; others as they are.
+
+        Raises
+        ------
+        ValueError
+            A name that is no class, or names without ``classes``.
+        """
+        names = as_names(y)
+        if names is None:
+            return y
+        if self.classes is None:
+            raise ValueError(
+                f"y holds text, such as {next(filter(None, names))!r}, and the outcomes of the prediction "
+                "are numbers; name its classes: Categorical(probs, classes=...)"
+            )
+        order = {one: place for place, one in enumerate(self.classes)}
+        unknown = [row for row, one in enumerate(names) if one is not None and one not in order]
+        if unknown:
+            raise ValueError(
+                f"y[{unknown[0]}] is {names[unknown[0]]!r}, which is no class of the prediction; its "
+                f"classes are {listed(self.classes)}"
+            )
+        return places_of_names(names, order)
 
     @property
     def node_count(self) -> int:
@@ -232,3 +273,19 @@ class Categorical(Predictive):
         step = max(1, _BLOCK // (len(self.values) * width))
         parts = over_rows(one_block, len(self), step)
         return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _class_names(classes: Sequence[str], count: int, values: ArrayLike | None) -> tuple[str, ...]:
+    if values is not None:
+        raise ValueError(
+            "Categorical was given values and classes; classes have no order: one of them"
+        )
+    names = tuple(str(one) for one in classes)
+    if isinstance(classes, str) or len(names) != count:
+        raise ValueError(
+            f"classes has {len(names)} names, and probs has {count} columns; one a column"
+        )
+    if len(set(names)) < len(names):
+        twice = next(one for one in names if names.count(one) > 1)
+        raise ValueError(f"classes holds {twice!r} twice; different names are needed")
+    return names

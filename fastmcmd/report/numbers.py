@@ -26,6 +26,16 @@ READING = {
     "nll": "Minus the log of the density or probability predicted for what came. Compares models of "
     "the same outcomes; of continuous ones it depends on the unit of y. A single surprise can "
     "dominate it, and an outcome held impossible makes it infinite.",
+    "accuracy": "Share of outcomes that are the likeliest class.",
+    "auroc": "Chance that a row of a class gets a higher probability of it than a row of another class; "
+    "0.5 is guessing. Mean over classes.",
+    "mean_brier_score": "Squared distance between probabilities and outcome: from 0 to 1 for two classes, "
+    "to 2 for more. Less moved by single surprises than the likelihood.",
+    "ece": "Mean gap between how sure the model is and how often its likeliest class is right, in 15 bins "
+    "of probability. Compare with a right model.",
+    "classwise_ece": "The same gap for the probability of each class, averaged over classes.",
+    "confidence": "Mean probability of the likeliest class: compare with the accuracy.",
+    "entropy": "How undecided predictions are: 0 where one class is certain.",
     "mean_crps": "Distance between predicted distribution and outcome, in units of y; the mean absolute "
     "error of a prediction without spread. Less moved by single surprises than the likelihood.",
     "mean_check_score": "Pinball loss of predicted quantiles, averaged over levels: about half "

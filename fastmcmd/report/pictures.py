@@ -95,6 +95,8 @@ _SMALL = (4.0, 3.4)  # inches: three beside each other
 _CAPTIONS = {
     "Reliability": "Share of outcomes below each predicted quantile. On the dashed line stated and "
     "observed shares agree; the grey band is what a calibrated model scatters (95 %).",
+    "Frequency and probability": "How often the likeliest class is right, against its mean probability, in "
+    "bins. Below the dashed line the model is too sure; bars are what a calibrated model scatters (95 %).",
     "Probability integral transform": "Where outcomes fall in their predicted distributions. Flat: "
     "calibrated. Hump: too wide. Valley: too narrow. Slope: biased. Grey: what a calibrated model "
     "scatters (95 %).",

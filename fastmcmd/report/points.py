@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from fastmcmd.plots.congruence import witness
 from fastmcmd.plots.inputs import Inputs
 from fastmcmd.plots.panels import used_rows
 from fastmcmd.plots.style import COLOURS
+from fastmcmd.predictive import Categorical
 from fastmcmd.report.material import Material
 from fastmcmd.report.page import Cell, Section, figure, heading, note, paragraph, pictures, table
 from fastmcmd.report.pictures import svg
@@ -70,7 +71,19 @@ def _rows_of_table(
         columns.append(("support", [Cell(word, kind="word") for word in words]))
     if inputs is not None:
         columns += _inputs(evaluation, inputs, where)
-    if evaluation.y.ndim == 1:
+    if evaluation.classes is not None:
+        names = np.array(evaluation.classes)
+        probs = cast(Categorical, evaluation.prediction).probs[where]
+        outcome = evaluation.y[where].astype(np.intp)
+        columns.append(("outcome", [Cell(name, kind="word") for name in names[outcome]]))
+        columns.append(
+            ("likeliest", [Cell(name, kind="word") for name in names[probs.argmax(axis=1)]])
+        )
+        columns.append(("its probability", _numbers(probs.max(axis=1))))
+        columns.append(
+            ("probability of the outcome", _numbers(probs[np.arange(len(probs)), outcome]))
+        )
+    elif evaluation.y.ndim == 1:
         some = evaluation.prediction.take(where)
         columns.append(("outcome", _numbers(evaluation.y[where])))
         columns.append(("predicted mean", _numbers(some.mean)))
@@ -121,7 +134,7 @@ def _short(value: float) -> str:
 
 def _witness_of_worst(evaluation: Evaluation, inputs: Inputs, colour: str) -> str:
     """Return the witness at the point of largest CCE, if outputs are numbers."""
-    if evaluation.y.ndim != 1 or evaluation.congruence is None:
+    if evaluation.y.ndim != 1 or evaluation.congruence is None or evaluation.classes is not None:
         return ""
     worst = int(np.nanargmax(evaluation.rows["cce"]))
     at = int(np.searchsorted(used_rows(evaluation), worst))

@@ -45,7 +45,8 @@ def _settings(material: Material) -> Section:
             rows.append([Cell("certificate of CCE"), Cell(bound, kind="text")])
             how = f"{info.solver}, {info.backend}, {info.dtype}, {info.seconds:.3g} s"
             rows.append([Cell("how CCE was computed"), Cell(how, kind="text")])
-        for metric, reason in evaluation.skipped.items():
+        for metric in evaluation.not_applicable:
+            reason = evaluation.skipped[metric]
             rows.append([Cell(f"{metric}: not computed"), Cell(reason, kind="text")])
         rows.append([Cell("seconds"), Cell(f"{evaluation.seconds:.3g}", kind="text")])
         body += table([name, ""], rows)

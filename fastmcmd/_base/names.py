@@ -1,0 +1,62 @@
+"""Outcomes that are text: the names of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.annotations import AnyArray, HostArray
+from fastmcmd._base.checks import is_cupy
+
+__all__ = ["as_names", "listed", "places_of_names"]
+
+_SHOWN = 5  # names in a message
+
+
+def as_names(y: AnyArray) -> NDArray[np.object_] | None:
+    """Return y (n,) as text with None where a label is missing; None if its labels are no text."""
+    kind = getattr(getattr(y, "dtype", None), "kind", "O")
+    if kind not in ("O", "U", "S") or hasattr(y, "detach") or is_cupy(y):
+        return None
+    try:
+        labels = np.asarray(y)
+    except Exception:  # __array__ of other libraries raises what it likes; `as_numbers` says it
+        return None
+    if labels.ndim != 1 or labels.dtype.kind not in "OUS":
+        return None
+    if labels.dtype.kind == "S":
+        labels = np.char.decode(labels, "utf-8", "replace")
+    names = labels.astype(object)
+    is_text = np.fromiter((isinstance(one, str) for one in names), dtype=bool, count=len(names))
+    if not is_text.any():
+        return None
+    missing = np.fromiter((_is_missing(one) for one in names), dtype=bool, count=len(names))
+    mixed = np.flatnonzero(~is_text & ~missing)
+    if len(mixed):
+        raise TypeError(
+            f"y[{mixed[0]}] is {names[mixed[0]]!r} and other labels are text; all must be text, or all "
+            "numbers"
+        )
+    names[missing] = None
+    return names
+
+
+def _is_missing(label: object) -> bool:
+    """Tell whether an object is None, NaN, or the missing value of pandas."""
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(label, (float, np.floating)) and label != label
+
+
+def places_of_names(names: NDArray[np.object_], order: Mapping[str, int]) -> HostArray:
+    """Return the place of each name (n,): integers, or float64 with NaN where a name is missing."""
+    places = np.array([np.nan if one is None else order[one] for one in names], dtype=np.float64)
+    return places if np.isnan(places).any() else places.astype(np.int64)
+
+
+def listed(names: tuple[str, ...] | list[str]) -> str:
+    """Return names for a message, the first few if there are many."""
+    shown = ", ".join(repr(one) for one in names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown}, ..."
