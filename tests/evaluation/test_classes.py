@@ -1,0 +1,190 @@
+"""Evaluations of classes without an order: the measures of a classification, with all that surrounds them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.evaluation.class_gaps import ClassGaps
+from fastmcmd.evaluation.context import Context, Settings
+from fastmcmd.metrics.inputs import read
+
+NAMES = ("cat", "dog", "emu")
+NUMBERS = {
+    "accuracy": fm.classification.accuracy,
+    "auroc": fm.classification.auroc,
+    "nll": fm.classification.nll,
+    "mean_brier_score": fm.classification.mean_brier_score,
+    "ece": fm.classification.ece,
+    "classwise_ece": fm.classification.classwise_ece,
+}
+
+
+def sample(rng, n=300, classes=3, sharper=1.0):
+    """Inputs, labels, and the true probabilities raised to a power."""
+    x = rng.normal(size=(n, 2))
+    scores = np.concatenate([np.zeros((n, 1)), x, x[:, :1] * x[:, 1:]], axis=1)[:, :classes]
+    right = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    y = (right.cumsum(axis=1) < rng.uniform(size=(n, 1))).sum(axis=1)
+    p = right**sharper
+    return x, y, p / p.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_numbers_are_those_of_the_functions(rng, classes, weighted):
+    _, y, p = sample(rng, classes=classes, sharper=2.0)
+    weights = rng.uniform(0.5, 2.0, len(y)) if weighted else None
+    prediction = fm.Categorical(p, classes=NAMES[:classes] if classes < 4 else [*NAMES, "gnu"])
+    evaluation = fm.evaluate(y, prediction, sample_weight=weights)
+    for name, function in NUMBERS.items():
+        expected = function(y, p, sample_weight=weights)
+        assert evaluation[name] == pytest.approx(expected, rel=1e-12), name
+    confidence, entropy = fm.classification.confidence(p), fm.classification.entropy(p)
+    assert evaluation["confidence"] == pytest.approx(np.average(confidence, weights=weights))
+    assert evaluation["entropy"] == pytest.approx(np.average(entropy, weights=weights))
+    assert evaluation["brier_score"] == evaluation["mean_brier_score"]
+    np.testing.assert_allclose(evaluation.rows["brier_score"], fm.classification.brier_score(y, p))
+
+
+def test_names_are_outcomes(rng):
+    x, y, p = sample(rng)
+    prediction = fm.Categorical(p, classes=NAMES)
+    names = np.array(NAMES)[y]
+    assert (
+        fm.evaluate(names, prediction).to_dict()["metrics"]
+        == fm.evaluate(y, prediction).to_dict()["metrics"]
+    )
+    np.testing.assert_array_equal(
+        fm.cce(x, names, prediction).values, fm.cce(x, y, prediction).values
+    )
+    labels = names.astype(object)
+    labels[4] = None
+    kept = np.delete(np.arange(len(y)), 4)
+    with pytest.raises(ValueError, match="NaN"):
+        fm.evaluate(labels, prediction)
+    omitted = fm.evaluate(labels, prediction, nan_policy="omit")
+    assert omitted["nll"] == pytest.approx(fm.evaluate(y[kept], prediction.take(kept))["nll"])
+
+
+def test_what_is_no_class_is_refused(rng):
+    _, y, p = sample(rng)
+    prediction = fm.Categorical(p, classes=NAMES)
+    with pytest.raises(
+        ValueError, match=r"y\[0\] is 'bee', which is no class .* 'cat', 'dog', 'emu'"
+    ):
+        fm.evaluate(np.where(y >= 0, "bee", ""), prediction)
+    with pytest.raises(ValueError, match="name its classes"):
+        fm.evaluate(np.array(NAMES)[y], fm.Categorical(p))
+    with pytest.raises(ValueError, match="integers from 0 to 2"):
+        fm.evaluate(y + 1, prediction)
+    with pytest.raises(ValueError, match="2 names, and probs has 3 columns"):
+        fm.Categorical(p, classes=["cat", "dog"])
+    with pytest.raises(ValueError, match="'cat' twice"):
+        fm.Categorical(p, classes=["cat", "dog", "cat"])
+    with pytest.raises(ValueError, match="values and classes"):
+        fm.Categorical(p, [0, 1, 2], classes=NAMES)
+
+
+def test_measures_of_numbers_are_left_out(rng):
+    _, y, p = sample(rng)
+    evaluation = fm.evaluate(y, fm.Categorical(p, classes=NAMES))
+    assert {one.name for one in evaluation.measured} == {*NUMBERS, "confidence", "entropy"}
+    assert "not applicable" not in repr(evaluation)
+    with pytest.raises(KeyError, match="classes have no order"):
+        evaluation["crps"]
+    numbers = fm.evaluate(y.astype(float), (np.zeros(len(y)), 1.0))
+    assert "accuracy" not in numbers.skipped
+    assert "pit" not in evaluation.rows
+    json.dumps(evaluation.to_dict())
+
+
+def test_gaps_give_the_calibration_errors(rng):
+    _, y, p = sample(rng, sharper=2.0)
+    weights = rng.uniform(0.5, 2.0, len(y))
+    prediction = fm.Categorical(p, classes=NAMES)
+    context = Context(read(y, prediction, weights), Settings())
+    for name in ("ece", "classwise_ece"):
+        gaps = ClassGaps.of(name, context).gaps(ClassGaps.observed(name, context), weights)
+        expected = NUMBERS[name](y, p, sample_weight=weights)
+        assert ClassGaps.error(gaps) == pytest.approx(expected, rel=1e-10)
+
+
+def test_a_right_model_is_near_what_is_expected_of_it(rng):
+    """Means over 40 samples: with 4 standard errors on either side."""
+    found, expected = [], []
+    for _ in range(40):
+        _, y, p = sample(rng, 200)
+        evaluation = fm.evaluate(y, fm.Categorical(p, classes=NAMES))
+        nulls = {one.name: one.null for one in evaluation.measured}
+        found.append([evaluation["ece"], evaluation["classwise_ece"]])
+        expected.append([nulls["ece"], nulls["classwise_ece"]])
+    gap = np.array(found) - np.array(expected)
+    assert np.all(np.abs(gap.mean(axis=0)) < 4 * gap.std(axis=0) / np.sqrt(40))
+
+
+def test_intervals_groups_and_pairs(rng):
+    x, y, p = sample(rng, sharper=3.0)
+    right = sample(np.random.default_rng(0), 1)  # the shape of what `sample` returns
+    assert len(right) == 3
+    sharp, true = (
+        fm.Categorical(p, classes=NAMES),
+        fm.Categorical(p ** (1 / 3) / (p ** (1 / 3)).sum(1)[:, None], classes=NAMES),
+    )
+    side = np.where(x[:, 0] > 0, "right", "left")
+    comparison = fm.compare({"sharp": sharp, "true": true}, y, x, n_boot=60, by=side)
+    evaluation = comparison["sharp"]
+    for one in evaluation.measured:
+        if one.section != "congruence":
+            assert one.low <= one.value <= one.high, one.name
+    assert set(evaluation.by) == {"left", "right"}
+    rows, numbers = evaluation.by["left"]
+    assert rows == (side == "left").sum()
+    left = {one.name: one.value for one in numbers}
+    assert left["nll"] == pytest.approx(fm.classification.nll(y[side == "left"], p[side == "left"]))
+    assert comparison.starred("nll") == {1}
+    assert "negative log-likelihood" in comparison.sentence
+
+
+def test_a_group_of_one_class_has_no_area(rng):
+    _, y, p = sample(rng)
+    evaluation = fm.evaluate(
+        y, fm.Categorical(p, classes=NAMES), by=np.where(y == 1, "dogs", "others")
+    )
+    assert "auroc" not in {one.name for one in evaluation.by["dogs"][1]}
+
+
+def test_pictures_and_report(rng, tmp_path):
+    pytest.importorskip("matplotlib")
+    x, y, p = sample(rng, 120, sharper=2.0)
+    evaluation = fm.evaluate(y, fm.Categorical(p, classes=NAMES), x)
+    titles = [ax.get_title() for ax in evaluation.plot().axes]
+    assert "Frequency and probability" in titles
+    assert "Sharpness" not in titles
+    page = evaluation.report(tmp_path / "report.html").read_text()
+    assert "probability of the outcome" in page
+    assert "predicted std" not in page
+
+
+def test_command_line(rng, tmp_path, capsys):
+    from fastmcmd.cli import main
+
+    x, y, p = sample(rng, 150, sharper=2.0)
+    file = tmp_path / "animals.csv"
+    lines = ["animal,age,side,cat,dog,emu"]
+    for label, (age, other), row in zip(np.array(NAMES)[y], x, p, strict=True):
+        lines.append(
+            f"{label},{age},{'a' if other > 0 else 'b'},{','.join(map(repr, row.tolist()))}"
+        )
+    file.write_text("\n".join(lines) + "\n")
+    spec = "classes:cat=cat,dog=dog,emu=emu"
+    arguments = [str(file), "--y", "animal", "--x", "age", "--format", "json"]
+    assert not main(["evaluate", *arguments, "--prediction", spec, "--by", "side"])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["metrics"]["accuracy"] == fm.classification.accuracy(y, p)
+    assert set(printed["by"]) == {"a", "b"}
+    assert main(["evaluate", *arguments, "--prediction", "classes:cat=cat,dog=dog"])
+    assert "the classes of --prediction are cat, dog" in capsys.readouterr().err
