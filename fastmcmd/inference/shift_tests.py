@@ -49,7 +49,7 @@ class View:
 
     @staticmethod
     def of(rows: Array, name: str, kernel: KernelLike = None) -> View:
-        """Return a view with scales and landmarks from rows (n, k) set aside, called ``name`` in messages."""
+        """Return a view with scales and landmarks from rows (n, k); messages call them ``name``."""
         seen = input_map(rows, kernel, name=name)
         smoother = Smoother.of(seen.kernel, seen(rows), _LANDMARKS)
         if kernel is None:

@@ -1,8 +1,8 @@
 """One pass over the rows: the squared misfit of each data set under several kernels and regularisers.
 
 With the coordinates g(x) of the smoother, and the features e of outcomes minus their mean over the data
-sets, a data set b needs ``A_b = G'E_b`` (p, r): ``sum_k c_k(lam) |A_b,k|^2`` is the mean over rows of its squared
-CCE, for any regulariser. All data sets take part in the same single-precision products.
+sets, a data set b needs ``A_b = G'E_b`` (p, r): ``sum_k c_k(lam) |A_b,k|^2`` is the mean over rows of its
+squared CCE, for any regulariser. All data sets take part in the same single-precision products.
 """
 
 from __future__ import annotations
