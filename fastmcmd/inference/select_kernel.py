@@ -257,8 +257,8 @@ def select_kernel(
     -----
     With output features p and the smoother ``H = K (K + N lam W^-1)^-1``, the leave-one-out error of a row
     is ``|p_i - (H P)_i|^2 / (1 - H_ii)^2``, the error of refitting without the row at the same N lam. The
-    mean over rows is weighted. An exact test is not valid for a kernel that was chosen with the tested outcomes:
-    choose the kernel on other rows.
+    mean over rows is weighted. An exact test is not valid for a kernel that was chosen with the tested
+    outcomes: choose the kernel on other rows.
 
     Examples
     --------

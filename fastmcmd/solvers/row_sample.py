@@ -1,8 +1,8 @@
 """Importance sampling of rows, and estimates of sums over all rows.
 
 A sample always contains the rows that are largest by any of several guesses of their terms. The others are
-drawn with a probability proportional to a mixture of the guesses (callers include a uniform one), and the
-Hansen-Hurwitz estimator ``sum_i v_i ~ mean(v_s / q_s)`` estimates their sum. The mixture limits the effect
+drawn with a probability proportional to a mixture of the guesses (some callers include a uniform one), and
+the Hansen-Hurwitz estimator ``sum_i v_i ~ mean(v_s / q_s)`` estimates their sum. The mixture limits the effect
 of a wrong guess: with J guesses the variance is at most J times that of the best guess, and each row has at
 least 1/J of its probability under any of them.
 
