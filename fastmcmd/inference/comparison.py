@@ -332,9 +332,11 @@ def model_confidence_set(
         The set of level 1 - a consists of the models with p-values of at least a. It contains the best
         model in at least a share 1 - a of all samples. The model with the smallest loss has p-value 1.
 
-    Notes ----- The statistic is T_max, with models eliminated one by one: Hansen, Lunde, Nason, *The model
-    confidence set* (Econometrica, 2011), section 3.1.2. The bootstrap samples clusters; many independent
-    rows are first summed in 1,000 batches.
+    Notes
+    -----
+    The statistic is T_max, with models eliminated one by one: Hansen, Lunde, Nason, *The model confidence
+    set* (Econometrica, 2011), section 3.1.2. The bootstrap samples clusters; many independent rows are
+    first summed in 1,000 batches.
     """
     n, count = losses.shape
     if clusters is None and n > _BATCHES:

@@ -178,12 +178,14 @@ def difference_map(
     rng : numpy.random.Generator
         Source of the signs.
 
-    Notes ----- The test multiplies differences by random signs, one for each cluster (the wild bootstrap).
-    It ranks the largest of four studentised statistics among those of all signs: the mean difference, and
-    the mean square of the smoothed difference for three regularisers. It is exact for differences that are
-    symmetric about 0 given x, else approximate. For the band, leave-one-out residuals get the same signs
-    and are smoothed again; the band takes their largest deviation over the inputs, relative to the standard
-    error of each replicate (a bootstrap-t).
+    Notes
+    -----
+    The test multiplies differences by random signs, one for each cluster (the wild bootstrap). It ranks the
+    largest of four studentised statistics among those of all signs: the mean difference, and the mean
+    square of the smoothed difference for three regularisers. It is exact for differences that are symmetric
+    about 0 given x, else approximate. For the band, leave-one-out residuals get the same signs and are
+    smoothed again; the band takes their largest deviation over the inputs, relative to the standard error
+    of each replicate (a bootstrap-t).
     """
     unit = power_of_two(float(np.abs(d).max()))  # squares of differences may leave float64
     d, weights = d * unit, weights * power_of_two(float(weights.max()))

@@ -182,7 +182,6 @@ class Monitor(ColumnTable):
         stays.
     random_state : int, numpy.random.Generator or None
         Source of permutations; None means 0.
-        Source of permutations; None is 0.
 
     Notes
     -----

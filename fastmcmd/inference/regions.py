@@ -414,8 +414,8 @@ def _residuals(
         mean = p.mean(axis=1)
         e[rows] = features.transform(y[rows]) - mean
         spread = ((p - mean[:, None]) ** 2).sum(axis=2).mean(axis=1)
-        # With l draws the spread around their mean is 1 - 1/l of the variance, and that of an outcome 1 +
-        # 1/l.
+        # With l draws the spread around their mean is 1 - 1/l of the variance,
+        # and the spread of an outcome is 1 + 1/l of it.
         beyond[rows] = (e[rows] ** 2).sum(axis=1) - spread * (_DRAWS + 1) / (_DRAWS - 1)
     return e, beyond
 

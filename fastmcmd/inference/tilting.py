@@ -125,8 +125,7 @@ def _largest(masses: Array, log_weights: Array) -> Array:
 
 def _tilted(masses: Array, log_weights: Array) -> Array:
     """Return ``masses exp(log_weights)``, scaled so that each row sums to 1."""
-    # A node without mass may have the largest weight of its row; the others must not underflow because of
-    # it.
+    # A node without mass may have the largest weight of its row; the others must not underflow then.
     tilted = masses * np.exp(np.minimum(log_weights - _largest(masses, log_weights), 0.0))
     return np.asarray(tilted / tilted.sum(axis=1, keepdims=True))
 

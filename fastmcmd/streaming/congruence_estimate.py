@@ -29,7 +29,7 @@ class CongruenceEstimate:
         Expected mean of CCE(x)^2 over the rows if the model is right; NaN if a prediction of one draw has
         no spread.
     excess : float
-        ``value^2`` less its noise: an unbiased estimate of the squared misfit, which may be negative.
+        ``value^2`` minus its noise: an unbiased estimate of the squared misfit, which may be negative.
     p_value : float
         P-value of the exact test that the predictions are right; NaN without simulations.
     dispersion : str

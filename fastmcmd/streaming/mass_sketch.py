@@ -202,9 +202,11 @@ class MassSketch:
     nan_result : bool
         Whether NaN propagates.
 
-    Notes ----- Fine bins divide each halving of the distance to 0 (below one half) or to 1 (above) evenly.
-    Their width is at most ``1 / resolution`` of that distance, so they are finest where the confidences of
-    classifiers concentrate. All sums are exact; the edge of a bin may be off by one fine bin. A fine bin
+    Notes
+    -----
+    Fine bins divide each halving of the distance to 0 (below one half) or to 1 (above) evenly. Their width
+    is at most ``1 / resolution`` of that distance, so they are finest where the confidences of classifiers
+    concentrate. All sums are exact; the edge of a bin may be off by one fine bin. A fine bin
     with one distinct value causes no error, whatever its weight.
     """
 
