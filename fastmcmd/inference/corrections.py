@@ -228,8 +228,8 @@ class CountCorrection:
     ``r(k) = log f(k) - log q(k)``, where q is the negative binomial distribution with the same mean and
     three times the standard deviation: a < 0 moves f towards q, which is wider, and a > 0 away from it. The
     numbers a and b are solved for, so that the mean is multiplied by ``exp(shift)`` and the standard
-    deviation by ``exp(shift / 2 + log_factor)``. The factor ``exp(shift / 2)`` is the effect of the mean on a
-    Poisson distribution, which thus stays a Poisson distribution if ``log_factor`` is 0.
+    deviation by ``exp(shift / 2 + log_factor)``. The factor ``exp(shift / 2)`` is the effect of the mean on
+    a Poisson distribution, which thus stays a Poisson distribution if ``log_factor`` is 0.
     """
 
     log_mean = True
