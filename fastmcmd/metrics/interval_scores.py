@@ -155,7 +155,7 @@ def _interval_end(value: ArrayLike, name: str, count: int, nan_policy: NanPolicy
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or array.shape[1] != count:
         raise ValueError(
-            f"{name} has shape {np.shape(value)}; (n, {count}) is needed: a column a level"
+            f"{name} has shape {np.shape(value)}; (n, {count}) is needed: one column per level"
         )
     if np.isinf(array).any():
         raise ValueError(f"{name} holds infinity; finite numbers are needed")

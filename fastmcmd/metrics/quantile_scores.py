@@ -114,7 +114,7 @@ def _width(prediction: Predictive) -> int:
 def _piecewise(levels: Array, factors: Array) -> tuple[Array, Array, Array]:
     """Return knots (j,), and slopes and heights (j + 1,) of the losses of a standard Gaussian.
 
-    As a function of the outcome their sum is linear between quantiles: one search and one line a row,
+    As a function of the outcome their sum is linear between quantiles: one search and one line per row,
     whatever the number of levels.
     """
     order = np.argsort(levels)

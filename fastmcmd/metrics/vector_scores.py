@@ -234,7 +234,7 @@ def _pair_weights(value: ArrayLike | None, columns: int) -> Array:
     weights = as_rows(value, "weights").astype(np.float64)
     if weights.shape != (columns, columns):
         raise ValueError(
-            f"weights have shape {weights.shape}; ({columns}, {columns}) is needed: a weight a pair of "
+            f"weights have shape {weights.shape}; ({columns}, {columns}) is needed: one weight per pair of "
             "components"
         )
     if (weights < 0).any():
@@ -257,7 +257,7 @@ def _draw_count(outcomes: Outcomes, draws: int | None, estimator: str) -> int:
     else:
         count = draws
     if estimator == "fair" and count < 2:
-        raise ValueError("estimator is 'fair', which needs two draws an input or more; use 'nrg'")
+        raise ValueError("estimator is 'fair', which needs at least two draws per input; use 'nrg'")
     return count
 
 

@@ -245,7 +245,7 @@ class Predictive(ABC):
         points = points[:, None] if points.ndim == 1 else points
         if points.ndim != 2 or points.shape[1] != self.columns:
             raise ValueError(
-                f"points have shape {points.shape}; (r, {self.columns}) is needed: a row a point"
+                f"points have shape {points.shape}; (r, {self.columns}) is needed: one row per point"
             )
         if not np.isfinite(points).all():
             what = "NaN" if np.isnan(points).any() else "infinity"
@@ -280,7 +280,7 @@ class Predictive(ABC):
         if y.ndim == 2 and y.shape[1] == 1 and len(self.shape) == 1:
             y = y[:, 0]
         if y.ndim and y.shape != self.shape:
-            raise ValueError(f"y has shape {y.shape}; {self.shape} is needed: an output an input")
+            raise ValueError(f"y has shape {y.shape}; {self.shape} is needed: one output per input")
         return y
 
 

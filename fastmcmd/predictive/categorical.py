@@ -17,7 +17,7 @@ from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["Categorical"]
 
-_BLOCK = 1 << 18  # numbers held together
+_BLOCK = 1 << 18  # numbers held in memory at once
 _SUM_TOLERANCE = (
     1e-5  # by which a sum may miss 1: that of 1,000 float32 probabilities is off by up to 1e-5
 )
@@ -61,7 +61,7 @@ class Categorical(Predictive):
     def __init__(self, probs: ArrayLike, values: ArrayLike | None = None) -> None:
         probs = parameter(probs, "probs")
         if probs.ndim != 2 or probs.shape[1] == 0:
-            raise ValueError(f"probs has shape {probs.shape}; (n, K) is needed: a row an input")
+            raise ValueError(f"probs has shape {probs.shape}; (n, K) is needed: one row per input")
         count = probs.shape[1]
         values = (
             np.arange(count, dtype=np.float64) if values is None else parameter(values, "values")
@@ -143,7 +143,7 @@ class Categorical(Predictive):
         return np.where(np.isnan(y), np.nan, self._by_rows(one_block))
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,), small ones with all their digits."""
+        """Return P(Y > y) (n,); small probabilities keep all their digits."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
 
         def one_block(rows: slice) -> Array:
@@ -186,7 +186,7 @@ class Categorical(Predictive):
         return self._by_rows(one_block)
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         levels = np.maximum(levels, np.finfo(np.float64).tiny)
         if not levels.size:
             return np.empty(levels.shape)

@@ -27,7 +27,7 @@ def vector(value: object, name: str) -> Array:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(f"{name} has shape {array.shape}; (n,) is needed: a value an input")
+        raise ValueError(f"{name} has shape {array.shape}; (n,) is needed: one value per input")
     return array
 
 
@@ -68,7 +68,7 @@ class Counts(ScipyPredictive):
         return self._by_rows(self._cdf, np.ceil(self.outcomes(y)) - 1)
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,), small ones with all their digits."""
+        """Return P(Y > y) (n,); small probabilities keep all their digits."""
         return self._by_rows(self._sf, np.floor(self.outcomes(y)))
 
     def log_prob(self, y: ArrayLike) -> Array:

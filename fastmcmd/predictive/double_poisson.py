@@ -132,7 +132,7 @@ class DoublePoisson(Predictive):
         return self._tail(np.ceil(self.outcomes(y)) - 1, upper=False)
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,), small ones with all their digits."""
+        """Return P(Y > y) (n,); small probabilities keep all their digits."""
         return self._tail(np.floor(self.outcomes(y)), upper=True)
 
     def _tail(self, count: Array, upper: bool) -> Array:

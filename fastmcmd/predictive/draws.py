@@ -29,7 +29,7 @@ class Draws(Predictive):
     Parameters
     ----------
     array : array_like (n,), (n, m) or (n, m, k)
-        One or m draws an input; vectors of k components. (n, m, 1) is taken as (n, m). Arrays of float32
+        One draw per input, or m; vectors of k components. (n, m, 1) is taken as (n, m). Arrays of float32
         and float64 are not copied: leave them as they are while the predictions are in use.
 
     Attributes
@@ -225,7 +225,7 @@ class Draws(Predictive):
 
     @property
     def node_count(self) -> int:
-        """Draws of a row."""
+        """Number of draws per row."""
         return int(self._given.shape[1])
 
     def crps(self, y: ArrayLike, estimator: str = "qd") -> Array:
@@ -294,7 +294,7 @@ def crps_factors(estimator: str, count: int) -> Array:
     unbiased = estimator in _UNBIASED
     if unbiased and count < 2:
         raise ValueError(
-            f"estimator is {estimator!r}, which needs two draws an input or more, and there is one; "
+            f"estimator is {estimator!r}, which needs at least two draws per input, and there is one; "
             "use 'qd'"
         )
     return (2 * np.arange(count) - count + 1.0) / (count - 1 if unbiased else count)

@@ -27,7 +27,7 @@ __all__ = [
     "expected_kernel",
 ]
 
-_BLOCK = 1 << 20  # kernel values held together
+_BLOCK = 1 << 20  # kernel values held in memory at once
 TAIL_MASS = 1e-16  # mass that quadrature leaves out at either end
 _LOST = 1e-7  # share of an expectation there, before it is an error
 
@@ -223,7 +223,7 @@ def _between(prediction: Predictive, low: Array, high: Array) -> Array:
 
 
 def _is_local(kernel: Kernel, point: float, reach: float) -> bool:
-    """Tell whether the kernel is negligible beyond ``reach`` of a point."""
+    """Return whether the kernel is negligible beyond ``reach`` of a point."""
     gaps = reach * 2.0 ** np.arange(0.0, 40.0)
     far = np.concatenate([point - gaps, point + gaps])[:, None]
     here = np.full((1, 1), point)

@@ -37,13 +37,13 @@ def parameters(positive: tuple[str, ...], **given: Any) -> dict[str, Array]:
             array = array[:, 0]
         if array.ndim > 1:
             raise ValueError(
-                f"{name} has shape {array.shape}; a scalar or (n,) is needed: a value an input"
+                f"{name} has shape {array.shape}; a scalar or (n,) is needed: one value per input"
             )
         arrays[name] = array
     lengths = {name: len(array) for name, array in arrays.items() if array.ndim}
     if not lengths:
         raise ValueError(
-            f"{' and '.join(arrays)} are scalars; at least one must be (n,): a value an input"
+            f"{' and '.join(arrays)} are scalars; at least one must be (n,): one value per input"
         )
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
@@ -92,7 +92,7 @@ class Family(ScipyPredictive):
         return self._by_rows(self._cdf, y)
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,), small ones with all their digits."""
+        """Return P(Y > y) (n,); small probabilities keep all their digits."""
         return self._by_rows(self._sf, y)
 
     def log_prob(self, y: ArrayLike) -> Array:
@@ -113,11 +113,11 @@ class Family(ScipyPredictive):
         return quantiles[:, 0] if levels.ndim == 0 else quantiles
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         return by_rows(self._quantile, levels, *(value[:, None] for value in self._values))
 
     def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return the numbers (n, j) whose `sf` is levels (n, j)."""
+        """Return the numbers (n, j) at which `sf` equals levels (n, j)."""
         if self._upper_quantile is None:
             return super().upper_quantiles_at(levels)
         return by_rows(self._upper_quantile, levels, *(value[:, None] for value in self._values))

@@ -90,7 +90,7 @@ class Gaussian(Predictive):
         return by_rows(_cdf, *self._broadcast(y))
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y), small ones with all their digits."""
+        """Return P(Y > y); small probabilities keep all their digits."""
         return by_rows(_sf, *self._broadcast(y))
 
     def log_prob(self, y: ArrayLike) -> Array:
@@ -119,11 +119,11 @@ class Gaussian(Predictive):
         return np.asarray(self.mean[..., None] + self.std[..., None] * z)
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) of numbers at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) of numbers at levels (n, j), which may differ from row to row."""
         return by_rows(_quantile, levels, self.mean[:, None], self.std[:, None])
 
     def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return the numbers (n, j) whose `sf` is levels (n, j)."""
+        """Return the numbers (n, j) at which `sf` equals levels (n, j)."""
         return by_rows(_upper_quantile, levels, self.mean[:, None], self.std[:, None])
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:

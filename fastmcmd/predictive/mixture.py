@@ -24,7 +24,7 @@ from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["Mixture"]
 
-_BLOCK = 1 << 18  # numbers held together
+_BLOCK = 1 << 18  # numbers held in memory at once
 _QUANTILES = 1 << 15  # quantiles found together: the two dozen arrays of the search stay in a cache
 _SUM_ERROR = 1e-6  # of weights: those of a float32 softmax are off by 1e-7
 
@@ -226,7 +226,7 @@ class Mixture(Predictive):
         return out if levels.ndim else np.asarray(out[..., 0])
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) of numbers at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) of numbers at levels (n, j), which may differ from row to row."""
         if not self.all_gaussian or self.columns > 1:
             return by_halving(self, levels, reached)
         out = np.empty(levels.shape)
@@ -300,7 +300,7 @@ class Mixture(Predictive):
 
     @property
     def node_count(self) -> int:
-        """Nodes of a row."""
+        """Number of nodes per row."""
         return sum(component.node_count for component in self.components)
 
     def support(self) -> Nodes | None:

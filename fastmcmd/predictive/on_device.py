@@ -152,7 +152,7 @@ class DeviceDraws(DevicePrediction):
 
     @property
     def node_count(self) -> int:
-        """Draws of a row."""
+        """Number of draws per row."""
         return int(self.array.shape[1])
 
     def blocks(self) -> Iterator[tuple[slice, Any]]:
@@ -307,7 +307,7 @@ def _gaussian(arrays: Namespace, mean: AnyArray, std: AnyArray, rows: AnyArray) 
 
 def _draws(arrays: Namespace, draws: AnyArray, rows: AnyArray) -> DevicePrediction:
     """Return draws, checked as `Draws`."""
-    if rows.shape[1] > 1 and draws.ndim == 2:  # one vector an input
+    if rows.shape[1] > 1 and draws.ndim == 2:  # one vector per input
         draws = draws[:, None, :]
     if draws.ndim not in (1, 2, 3) or 0 in draws.shape:
         as_predictive(shape_only(draws), 1)  # says what is needed

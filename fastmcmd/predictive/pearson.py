@@ -55,7 +55,7 @@ class PearsonFamily(Family):
         return super().quantiles_at(levels) if quantiles is None else quantiles
 
     def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return the numbers (n, j) whose `sf` is levels (n, j)."""
+        """Return the numbers (n, j) at which `sf` equals levels (n, j)."""
         quantiles = self._marched(levels, upper=True)
         return super().upper_quantiles_at(levels) if quantiles is None else quantiles
 
@@ -96,6 +96,6 @@ class PearsonFamily(Family):
 
 
 def _rises_inside(levels: Array) -> bool:
-    """Tell whether levels (n, j) lie in (0, 1) and rise in every row."""
+    """Return whether levels (n, j) lie in (0, 1) and rise in every row."""
     inside = (levels[:, 0] > 0).all() and (levels[:, -1] < 1).all()
     return bool(inside and (levels[:, 1:] >= levels[:, :-1]).all())

@@ -230,11 +230,11 @@ class Quantiles(Predictive):
         return np.asarray(out)
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         return self._at(levels, np.arange(len(self)))
 
     def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return the numbers (n, j) whose `sf` is levels (n, j)."""
+        """Return the numbers (n, j) at which `sf` equals levels (n, j)."""
         inside = self.quantiles_at(1 - levels)
         outside = 1 - self.levels[-1]
         if self.tails == "flat":

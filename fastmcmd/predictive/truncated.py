@@ -219,7 +219,7 @@ class Truncated(ByQuadrature):
         return np.where(outside, -np.inf, self.base.log_prob(y) - self._log_mass)
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         if self._inverts:
             return self._inverse(levels, 1 - levels)
         if len(self._cancelled) and not self.discrete:
@@ -244,7 +244,7 @@ class Truncated(ByQuadrature):
         return self.base.has_inverse and not self.discrete
 
     def reaches(self, x: Array, level: Array) -> NDArray[np.bool_]:
-        """Tell where ``cdf(x) >= level``, from the smaller of the cdf and its complement."""
+        """Return where ``cdf(x) >= level``, from the smaller of the cdf and its complement."""
         return np.where(level < 0.5, self.cdf(x) >= level, self.sf(x) <= 1 - level)
 
     def _inverse(self, level: Array, complement: Array) -> Array:

@@ -166,7 +166,7 @@ class ZeroInflated(Predictive):
         return np.where(np.isfinite(y), score, np.abs(y))
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         out = np.empty(levels.shape)
 
         def work(rows: slice) -> None:
@@ -212,7 +212,7 @@ class ZeroInflated(Predictive):
 
     @property
     def node_count(self) -> int:
-        """Nodes of a row."""
+        """Number of nodes per row."""
         return self.base.node_count + 1
 
     @property

@@ -48,7 +48,7 @@ class MethodsPredictive(ByQuadrature):
         ``variance``, as methods or attributes. Objects of PyTorch, NumPyro, TensorFlow Probability, and
         the new ones of SciPy are such.
     n : int
-        Number of inputs; the object holds one distribution an input, or one for all.
+        Number of inputs; the object holds one distribution per input, or one for all.
     discrete : bool, optional
         Whether it gives probability to whole numbers only. Default: as it says, or where it does not,
         whether its cdf jumps at the median.
@@ -58,7 +58,7 @@ class MethodsPredictive(ByQuadrature):
     TypeError
         Methods that are missing or not implemented: the message names them.
     ValueError
-        Distributions that are not one number an input.
+        Distributions that are not one number per input.
 
     Notes
     -----
@@ -84,7 +84,7 @@ class MethodsPredictive(ByQuadrature):
         if len(shape) != 2 or shape[0] != 1 or shape[1] not in (1, n):
             raise ValueError(
                 f"prediction is a {type(value).__name__} of shape {shape[1:] if shape[0] == 1 else shape}; "
-                f"({n},) is needed: a number an input"
+                f"({n},) is needed: one number per input"
             )
         self._batch = shape[1]
         self._rows: NDArray[np.intp] | None = None
@@ -180,7 +180,7 @@ class MethodsPredictive(ByQuadrature):
 
     @property
     def node_count(self) -> int:
-        """Nodes of a row."""
+        """Number of nodes per row."""
         return self._range()[1] if self.discrete else node_count()
 
     def support(self) -> Nodes | None:
@@ -261,7 +261,7 @@ class MethodsPredictive(ByQuadrature):
         return self._call(names, grid)[place, self._rows]
 
     def _same_in_parts(self) -> bool:
-        """Tell whether objects made anew for other rows give the same."""
+        """Return whether objects made anew for other rows give the same."""
         rows = np.arange(len(self))[::-1]
         other = rows_of(self.value, rows)
         if other is None or tuple(other.batch_shape) != (len(rows),):
@@ -276,7 +276,7 @@ class MethodsPredictive(ByQuadrature):
         )
 
     def _jumps(self) -> bool:
-        """Tell whether some cdf jumps at its median."""
+        """Return whether some cdf jumps at its median."""
         middle = self._quantile(np.full(len(self), 0.5))
         size = self._call.size
         step = _ULPS * np.spacing(np.abs(middle).astype(f"f{size}")).astype(np.float64)

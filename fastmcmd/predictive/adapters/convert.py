@@ -115,7 +115,7 @@ def _from_draws(value: object, columns: int, name: str, y: ArrayLike | None) -> 
         raise ValueError(
             f"{name} has shape {array.shape}; draws (n,), (n, m) or (n, m, k), none of them 0, are needed"
         )
-    if columns > 1 and array.ndim == 2:  # one vector an input
+    if columns > 1 and array.ndim == 2:  # one vector per input
         array = array[:, None, :]
     if columns == 1:
         check_probabilities(array, y, name)
@@ -288,7 +288,7 @@ def _known(wrapped: ScipyPredictive) -> Predictive | None:
 
 
 def _of_scipy(family: Any) -> bool:
-    """Tell whether a family is the one of its name in SciPy, not the user's own."""
+    """Return whether a family is the one of its name in SciPy, not the user's own."""
     from scipy import stats
 
     return type(family) is type(getattr(stats, str(family.name), None))

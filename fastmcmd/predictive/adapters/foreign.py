@@ -22,7 +22,7 @@ def library(value: object) -> str:
 
 
 def has_methods(value: object) -> bool:
-    """Tell whether ``value`` has a cdf and a log density, as distributions of other libraries do."""
+    """Return whether ``value`` has a cdf and a log density, as distributions of other libraries do."""
     if isinstance(value, type) or hasattr(value, "freeze"):  # a family of scipy.stats, not frozen
         return False
     return hasattr(value, "cdf") and any(hasattr(value, name) for name in _DENSITIES)
@@ -66,7 +66,7 @@ class Caller:
         )
 
     def has(self, names: tuple[str, ...]) -> bool:
-        """Tell whether one of several methods is implemented."""
+        """Return whether one of several methods is implemented."""
         if names not in self._known:
             self._known[names] = self._try(names)
         return self._known[names]
@@ -138,7 +138,7 @@ def _end(value: object, level: float) -> Any:
 
 
 def says_discrete(value: object) -> bool | None:
-    """Tell whether a distribution says that it is discrete; None if it says nothing."""
+    """Return whether a distribution says that it is discrete; None if it says nothing."""
     if any(kind.__name__ == "DiscreteDistribution" for kind in type(value).__mro__):
         return True
     if any(kind.__name__ == "ContinuousDistribution" for kind in type(value).__mro__):

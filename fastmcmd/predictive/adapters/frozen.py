@@ -27,12 +27,12 @@ _ROUNDING = 1e-9  # of values of a discrete distribution with a broken loc
 
 
 def is_frozen(value: object) -> bool:
-    """Tell whether ``value`` is a frozen univariate distribution of scipy.stats."""
+    """Return whether ``value`` is a frozen univariate distribution of scipy.stats."""
     return hasattr(value, "dist") and hasattr(value, "ppf") and hasattr(value, "rvs")
 
 
 class ScipyPredictive(ByQuadrature):
-    """A frozen scipy.stats distribution whose parameters hold one value an input.
+    """A frozen scipy.stats distribution whose parameters hold one value per input.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class ScipyPredictive(ByQuadrature):
     Raises
     ------
     ValueError
-        Parameters that do not have one value an input, or that SciPy does not allow.
+        Parameters that do not have one value per input, or that SciPy does not allow.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class ScipyPredictive(ByQuadrature):
             if np.ndim(value) > 1 or np.size(value) not in (1, n):
                 raise ValueError(
                     f"prediction has a parameter of shape {np.shape(value)}; a number or ({n},) is "
-                    "needed: a value an input"
+                    "needed: one value per input"
                 )
         self.frozen = frozen
         self._n = n
@@ -121,7 +121,7 @@ class ScipyPredictive(ByQuadrature):
         return self._rows(self.frozen.ppf, levels[None, :])
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         return self._rows(self.frozen.ppf, levels)
 
     def upper_quantiles_at(self, levels: Array) -> Array:
@@ -148,7 +148,7 @@ class ScipyPredictive(ByQuadrature):
 
     @property
     def node_count(self) -> int:
-        """Nodes of a row."""
+        """Number of nodes per row."""
         return self._range[1] if self.discrete else node_count()
 
     def support(self) -> Nodes | None:

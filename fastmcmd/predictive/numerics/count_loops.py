@@ -1,6 +1,7 @@
 """Compiled loops over counts: probabilities and scores of Poisson and negative binomial rows.
 
-Imported where they are used, since compiling takes seconds the first time; the disk keeps the result.
+Modules import this one only when they need it: the first compilation takes seconds. Numba caches the
+result on disk.
 A dispersion of 0 is the Poisson distribution.
 """
 

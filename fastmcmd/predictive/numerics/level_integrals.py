@@ -33,7 +33,7 @@ _NEGLIGIBLE = 1e-14  # E|k| that needs no digits, relative to sqrt(k(m, m) k(z, 
 _SEEN = (
     0.3  # relative change of the kernel from z to the nearest node; narrower ones lie between nodes
 )
-_BLOCK = 1 << 20  # kernel values held together
+_BLOCK = 1 << 20  # kernel values held in memory at once
 _COLUMNS = 256  # points treated together
 
 
@@ -105,7 +105,7 @@ class _Half:
         return prediction.sf(y) if self.upper else prediction.cdf(y)
 
     def holds(self, points: Array) -> NDArray[np.bool_]:
-        """Tell whether panels hold points: (n, p, r)."""
+        """Return whether panels hold points: (n, p, r)."""
         low, high = self.ends[:, :-1, None], self.ends[:, 1:, None]
         if self.upper:
             low, high = high, low

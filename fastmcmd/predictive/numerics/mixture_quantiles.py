@@ -192,7 +192,7 @@ def gaussian_quantiles(mixture: Mixture, levels: Array) -> Array:
 
 
 def reached(mixture: Mixture, y: Array, level: Array) -> NDArray[np.bool_]:
-    """Tell where the cdf has reached levels, from the smaller of it and its complement."""
+    """Return where the cdf has reached levels, from the smaller of it and its complement."""
     below = mixture.cdf(y) >= level
     upper = level > _UPPER
     return np.where(upper, mixture.sf(y) <= 1 - level, below) if upper.any() else np.asarray(below)
