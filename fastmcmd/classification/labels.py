@@ -30,7 +30,7 @@ def as_numbers(y: AnyArray) -> HostArray:
                 f"{error}: integers from 0 to C - 1, or the names of the classes as text"
             ) from None
     if array.ndim != 1:
-        raise ValueError(f"y has shape {array.shape}; (n,) is needed: a label a row")
+        raise ValueError(f"y has shape {array.shape}; (n,) is needed: one label per row")
     return array
 
 
@@ -63,7 +63,7 @@ def as_names(y: AnyArray) -> NDArray[np.object_] | None:
 
 
 def _is_missing(label: object) -> bool:
-    """Tell whether an object is None, NaN, or the missing value of pandas."""
+    """Return whether an object is None, NaN, or the missing value of pandas."""
     if label is None or type(label).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(label, (float, np.floating)) and label != label
