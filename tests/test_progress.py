@@ -15,20 +15,13 @@ import types
 import numpy as np
 import pytest
 from cli_process import environment, start_cli
-from terminal import opened, screen, until, watched
+from terminal import Terminal, opened, screen, until, watched
 
 from fastmcmd._base import progress_line
 from fastmcmd._base.progress import Progress, duration
 from fastmcmd._base.progress_line import clear_line
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal; its width is not known."""
-
-    def isatty(self):
-        return True
 
 
 @pytest.fixture
