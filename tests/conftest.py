@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -19,6 +20,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
     }  # processes that tests start
+
+# Processes that tests start read the package's modules as these have compiled them: parsing them anew
+# takes each a third of a second. Some containers turn this off.
+sys.dont_write_bytecode = False
 
 settings.register_profile(
     "fastmcmd",
