@@ -201,7 +201,7 @@ class Checkpoint:
                         shutil.copyfileobj(source, target, _COPIED)
 
     def _is_own(self) -> bool:
-        """Tell whether the file that is there now is of this computation."""
+        """Return whether the file that is there now is of this computation."""
         try:
             with zipfile.ZipFile(self.path) as file:
                 about = json.loads(member_array(file, file.getinfo(_ABOUT)).tobytes())

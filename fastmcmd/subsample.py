@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _LANDMARKS = 256  # several hundred are an almost exact picture of K_X at the paper's lam
-_BLOCK = 1 << 20  # kernel values held together
+_BLOCK = 1 << 20  # kernel values held in memory at once
 _UNIFORM_SHARE = 0.5  # of the sampling probabilities: no row weighs more than 1 / this
 _CERTAIN = 1e-9  # inclusion probabilities this close to 1 are 1, well above rounding of their sums
 

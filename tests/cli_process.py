@@ -34,13 +34,14 @@ def start_cli(*arguments, **options):
     )
 
 
-def run_cli(*arguments):
+def run_cli(*arguments, stderr=None):
     """Call the command line in this process, and return exit status and texts as `start_cli` does.
 
     Warnings are handled as in a new process, not turned into errors by the settings of the tests.
+    ``stderr`` may be a `terminal.Terminal`.
     """
     command = [*map(str, arguments)]
-    out, err = io.StringIO(), io.StringIO()
+    out, err = io.StringIO(), io.StringIO() if stderr is None else stderr
     with (
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -19,6 +21,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
     }  # processes that tests start
+
+# Processes that tests start read the package's modules as these have compiled them: parsing them anew
+# takes each a third of a second. Some containers turn this off.
+sys.dont_write_bytecode = False
 
 settings.register_profile(
     "fastmcmd",
@@ -49,8 +55,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_configure(config):
+    """Let workers of a parallel run take files in the order of `_longest_first`."""
+    if hasattr(config.option, "loadscopereorder"):  # else those of most tests, and the longest last
+        config.option.loadscopereorder = False
+
+
+def _longest_first(items):
+    """Sort files by the number of slow tests, so that no worker waits for a long file at the end."""
+    slow = Counter(item.location[0] for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.location[0]])
+
+
 def pytest_collection_modifyitems(items):
     """Skip what needs a device where there is none; pytest names and counts it (-ra)."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        _longest_first(items)
     needing = [item for item in items if item.get_closest_marker("gpu")]
     if not needing:
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import select
@@ -9,6 +10,13 @@ import signal
 import struct
 import subprocess
 import time
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal; its width is not known."""
+
+    def isatty(self):
+        return True
 
 
 def opened(columns):

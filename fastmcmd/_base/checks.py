@@ -199,7 +199,7 @@ def _refuse_integer(value: int, name: str) -> NoReturn:
 
 
 def is_cupy(value: object) -> bool:
-    """Tell whether a value is an array of CuPy, without importing it."""
+    """Return whether a value is an array of CuPy, without importing it."""
     return type(value).__module__.partition(".")[0] == "cupy"
 
 
@@ -291,7 +291,7 @@ def weights_of_rows(value: object, name: str, n: int) -> HostArray:
     """Return weights (n,) whose values are still to be checked: they may hold NaN."""
     weights = as_array(value, name)
     if weights.shape != (n,):
-        raise ValueError(f"{name} has shape {weights.shape}; ({n},) is needed: a weight a row")
+        raise ValueError(f"{name} has shape {weights.shape}; ({n},) is needed: one weight per row")
     return weights
 
 
@@ -460,7 +460,7 @@ def check_labels(value: object, name: str, n: int) -> NDArray[np.intp]:
     except Exception as error:  # __array__ of other libraries can raise anything
         raise ValueError(f"{name} cannot be made an array: {error}") from None
     if labels.ndim != 1:
-        raise ValueError(f"{name} has shape {labels.shape}; (n,) is needed: a label a row")
+        raise ValueError(f"{name} has shape {labels.shape}; (n,) is needed: one label per row")
     check_same_length(**{"y": range(n), name: labels})
     missing = _missing(labels)
     if missing.any():
@@ -486,7 +486,7 @@ def _equals_itself(value: object) -> bool:
 
 
 def is_tensor(value: object) -> bool:
-    """Tell whether a value is a torch tensor, without importing torch."""
+    """Return whether a value is a torch tensor, without importing torch."""
     torch = sys.modules.get("torch")  # where it is not loaded there are no tensors
     return torch is not None and isinstance(value, torch.Tensor)
 

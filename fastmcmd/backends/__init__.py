@@ -52,7 +52,7 @@ def get_backend(
     ----------
     name : str
         Name of a backend, or "auto": "cpu" for kernels that the core supports, "numba" for a user's own. If
-        a device is the better choice, `Options.settled` has already replaced "auto" by its name.
+        a device is the better choice, `planning.choice.settled` has already replaced "auto" by its name.
     kernel : Kernel
         Kernel that the backend must evaluate.
     devices : sequence of int, optional

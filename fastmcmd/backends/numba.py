@@ -165,7 +165,7 @@ def _custom(function: Callable[[Any, Any], float]) -> TileFunction:
 
 
 def _compiled(function: Any) -> Any:
-    """Return the function compiled for rows of float64; a function that is already compiled unchanged."""
+    """Return the function compiled for float64 rows, or the function itself if it is compiled already."""
     import numba
 
     if hasattr(function, "py_func"):

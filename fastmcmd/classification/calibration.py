@@ -153,7 +153,7 @@ def classwise_ece(
     binning : {"width", "mass"}
         Bins of even width in [0, 1], or, for each class, of even weight.
     average : {"macro"} or None
-        Mean over classes that have rows (with a threshold, some may have none), or a value a class, NaN
+        Mean over classes that have rows (with a threshold, some may have none), or one value per class, NaN
         where it has none.
 
     Returns

@@ -29,7 +29,7 @@ def as_numbers(y: AnyArray) -> HostArray:
                 f"{error}: integers from 0 to C - 1, or the names of the classes as text"
             ) from None
     if array.ndim != 1:
-        raise ValueError(f"y has shape {array.shape}; (n,) is needed: a label a row")
+        raise ValueError(f"y has shape {array.shape}; (n,) is needed: one label per row")
     return array
 
 

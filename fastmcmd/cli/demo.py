@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
     print("Doctor visits of 6,190 people held out: conditional congruence error (0 is perfect)\n")
     print(aligned(demo.table(judged)))
     print(
-        "\nCCE with exact expectations under each model; '1 draw': as published, one draw an input. "
+        "\nCCE with exact expectations under each model; '1 draw': as published, one draw per input. "
         "\nseconds: the estimate with exact expectations. error <=: certified for every value."
     )
     try:

@@ -145,7 +145,7 @@ def class_labels(estimator: Estimator, y: ArrayLike) -> NDArray[np.intp]:
         )
     classes, labels = np.asarray(classes), _labels(y)
     if labels.ndim != 1:
-        raise ValueError(f"y has shape {labels.shape}; (n,) is needed: a label a row")
+        raise ValueError(f"y has shape {labels.shape}; (n,) is needed: one label per row")
     place = {label: index for index, label in enumerate(classes.tolist())}
     unknown = sorted({str(label) for label in labels.tolist() if label not in place})
     if unknown:

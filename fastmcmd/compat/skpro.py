@@ -55,7 +55,7 @@ def from_skpro(distribution: BaseDistribution, n: int | None = None) -> Predicti
     Parameters
     ----------
     distribution : skpro BaseDistribution
-        Of one column, a row an input, or a scalar. Others go column by column:
+        Of one column, one row per input, or a scalar. Others go column by column:
         ``distribution.loc[:, ["name"]]``.
     n : int, optional
         Inputs, where the distribution is a scalar one, which all of them share.
@@ -335,7 +335,7 @@ def _frame(y_true: Any, y_pred: Any, censored: Any) -> Any:
     shape = tuple(y_pred.shape)
     if len(shape) != 2:
         raise ValueError(
-            f"y_pred has shape {shape}; (n, k) is needed: a distribution a row and column"
+            f"y_pred has shape {shape}; (n, k) is needed: one distribution per row and column"
         )
     if not isinstance(y, pd.DataFrame):
         array = as_array(y, "y_true")

@@ -58,8 +58,7 @@ def parts_of(prediction: Predictive) -> list[tuple[Array, Predictive]]:
 def has_panels(prediction: Predictive) -> bool:
     """Tell whether predictions belong to the package's families of densities, or are mixtures of these.
 
-    Other distributions may have atoms, which a series for a density cannot show: `ZeroInflated` has one at
-    0.
+    Other distributions may have atoms, which no series for a density shows: `ZeroInflated` has one at 0.
     """
     if prediction.columns > 1 or prediction.discrete:
         return False

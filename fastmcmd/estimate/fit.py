@@ -156,7 +156,6 @@ def fit(
     ------
     NumericalError
         Intermediate numbers are not finite, or a factorisation failed.
-        Numbers that are not finite came up on the way, or a factorisation failed.
     """
     task = Task(x_kernel, y_kernel, options, grid)
     work = _Work(nature, task, progress, checkpoint)

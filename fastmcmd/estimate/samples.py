@@ -75,7 +75,7 @@ class Problem:
     options : Options
         Options of the computation, with landmarks scaled alike.
     notes : list of list of str
-        Suspicious features of each prediction.
+        Remarks on what looks wrong about each prediction.
     """
 
     nature: Sample

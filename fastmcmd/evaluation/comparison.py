@@ -284,7 +284,7 @@ class Comparison:
         ]
 
     def differences(self) -> str:
-        """Return the differences of the proper scores and of the CCE as text, a line a pair."""
+        """Return the differences of the proper scores and of the CCE as text, one line per pair."""
         return self.shown_pairs.table() if len(self.shown_pairs) else ""
 
     @property

@@ -120,7 +120,7 @@ class EvaluationConfig:
         except Exception as error:  # __array__ of other libraries can raise anything
             raise ValueError(f"by cannot be made an array: {error}") from None
         if labels.ndim != 1:
-            raise ValueError(f"by has shape {labels.shape}; (n,) is needed: a label a row")
+            raise ValueError(f"by has shape {labels.shape}; (n,) is needed: one label per row")
         if labels.dtype == object:  # as data frames hold text, and integers beside missing ones
             missing = [i for i, one in enumerate(labels) if not isinstance(one, (str, int))]
             if missing:

@@ -100,7 +100,7 @@ class Pairs(Sequence[PairOfModels]):
         return Pairs([one for one in self._records if one.measure == measure], self._level)
 
     def table(self) -> str:
-        """Return a line a pair: the difference, its interval, both p-values; ties are marked."""
+        """Return one line per pair: the difference, its interval, both p-values; ties are marked."""
         rows = [["", "first", "second", "difference", f"{100 * (1 - self._level):g} % interval",
                  "p", "p (Holm)", ""]]  # fmt: skip
         for one in self._records:

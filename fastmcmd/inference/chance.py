@@ -1,8 +1,8 @@
-"""How much of a congruence error is chance: what a right model would have, the excess over noise, support.
+"""The chance part of a congruence error: its mean under a right model, excess over noise, support.
 
 With the coefficients ``c_i(x)`` of the rows, ``CCE(x)^2 = |sum_i c_i(x) e_i|^2``. Its noise is
-``sum_i c_i(x)^2 |e_i|^2``: what is left, the excess, is an unbiased estimate of
-``sum_{i != j} c_i c_j <E e_i, E e_j>`` whatever the truth (a U-statistic), and its sign is kept. If the
+``sum_i c_i(x)^2 |e_i|^2``. The rest, the excess, is an unbiased estimate of
+``sum_{i != j} c_i c_j <E e_i, E e_j>`` whatever the truth (a U-statistic), and may be negative. If the
 model is right, CCE(x)^2 has the mean ``sum_i c_i(x)^2 V_i``.
 """
 
@@ -33,22 +33,22 @@ Array = NDArray[np.float64]
 
 _EXACT = 2_000  # distinct inputs up to which coefficients come from a dense factor
 _OPERATIONS = (
-    1e11  # of a product of the features with themselves: decides how many landmarks there are
+    1e11  # of a product of the features with themselves; determines the number of landmarks
 )
 _LANDMARKS = 256, 1_000  # at least and at most
-_POINTS = 1 << 21  # coefficients held together
-_ROWS = 8_192  # rows whose features are held together
+_POINTS = 1 << 21  # coefficients in memory at once
+_ROWS = 8_192  # rows whose features are in memory at once
 _CHECKED = 200  # points at which the landmarks are halved
-_QUICK = 600, 300  # inputs up to which `right_values` is exact, and its landmarks beyond
-_SPREAD_ROWS, _SPREAD_DRAWS = 300, 20  # from which it takes how many directions the noise has
-_SPREAD_RANK = 100  # of the features of those outcomes
+_QUICK = 600, 300  # inputs up to which `right_values` is exact, and its landmarks for more inputs
+_SPREAD_ROWS, _SPREAD_DRAWS = 300, 20  # from which it estimates the number of noise directions
+_SPREAD_RANK = 100  # rank of the features of those outcomes
 
 
 @dataclass(frozen=True, eq=False)
 class Chance:
-    """The data behind the CCE at some points, from which its noise is computed when it is asked for.
+    """The data behind the CCE at some points, from which its noise is computed on demand.
 
-    It holds references to the arrays that the CCE was computed from, no copies.
+    It holds references to the arrays of the CCE, not copies.
 
     Attributes
     ----------
@@ -59,11 +59,11 @@ class Chance:
     grid : ndarray (q, d) or Rows
         The points.
     exact : int or None
-        Distinct inputs up to which coefficients are exact; None for 2,000.
+        Number of distinct inputs up to which coefficients are exact; None for 2,000.
     most : int or None
-        Landmarks beyond, at most; None takes as many as a few seconds allow.
+        Largest number of landmarks beyond; None takes as many as a few seconds allow.
     computed_norms : dict of ndarray (n,), optional
-        `norms` of the same rows, where they were computed before.
+        `norms` of the same rows, if they are known already.
     """
 
     nature: Sample
@@ -77,13 +77,13 @@ class Chance:
 
     @property
     def reason(self) -> str:
-        """Why the noise cannot be computed; "" where it can."""
+        """The reason why the noise cannot be computed; "" if it can."""
         if isinstance(self.nature.x, Rows) or isinstance(self.grid, Rows):
             return "the inputs are on disk or on a device; it needs them in memory, as NumPy arrays"
         return ""
 
     def at(self, grid: object) -> Chance:
-        """Return the same at other points."""
+        """Return the same data with other points."""
         return replace(self, grid=grid)
 
     @property
@@ -103,19 +103,19 @@ class Chance:
 
     @property
     def effective_rows(self) -> Array:
-        """``(c(x)'k(x) / k(x, x))^2 / sum_i c_i(x)^2`` (q,), 0 where k(x, x) is 0; no output enters."""
+        """``(c(x)'k(x) / k(x, x))^2 / sum_i c_i(x)^2`` (q,), 0 if k(x, x) is 0; outputs have no effect."""
         return self._coefficient_sums["effective"]
 
     @property
     def landmarks(self) -> int:
-        """Landmarks of the approximation; 0 where coefficients are exact."""
+        """Number of landmarks of the approximation; 0 if coefficients are exact."""
         return 0 if self._exact else int(self._coefficient_sums["landmarks"][0])
 
     @property
     def approximation(self) -> float:
         """Relative change of ``sum_i c_i^2`` when the landmarks are halved (a median); 0 if exact.
 
-        A measure of the order of the error that the landmarks leave in the noise, no bound on it.
+        It shows the order of the error that the landmarks cause in the noise, but does not bound it.
         """
         return 0.0 if self._exact else float(self._coefficient_sums["change"][0])
 
@@ -125,14 +125,14 @@ class Chance:
 
     @property
     def supported(self) -> NDArray[np.bool_]:
-        """Which points have support (q,): at least 5 `effective_rows`; by 300 landmarks for many rows."""
+        """Mask of points with support (q,): at least 5 `effective_rows`; by 300 landmarks for many rows."""
         return np.asarray(replace(self, most=_QUICK[1]).effective_rows >= LEAST_SUPPORT)
 
     def right_values(self, points: NDArray[np.intp]) -> Array:
-        """Return the CCE (p,) that a right model has on average at some points, within a few per cent.
+        """Return the mean CCE (p,) of a right model at some points, within a few per cent.
 
-        The square root of `null_mean` exceeds it: under a right model CCE^2 is a sum of squares in
-        ``1 / t`` directions, about, t the trace of the squared covariance of the noise over its squared
+        The square root of `null_mean` is larger: under a right model CCE^2 is a sum of squares in about
+        ``1 / t`` directions, where t is the trace of the squared covariance of the noise over its squared
         trace. The mean of the root is taken as that of a chi distribution (Satterthwaite).
         """
         quick = replace(
@@ -143,7 +143,7 @@ class Chance:
         return np.asarray(shrink * np.sqrt(np.maximum(quick.null_mean, 0.0)))
 
     def _concentration(self) -> float:
-        """Return ``tr C^2 / (tr C)^2`` of the covariance C of the outcomes that the model predicts."""
+        """Return ``tr C^2 / (tr C)^2`` for the covariance C of the outcomes that the model predicts."""
         outputs = self.model.outputs
         n = len(outputs.values if isinstance(outputs, DrawnOutputs) else outputs.prediction)
         some = np.unique(np.linspace(0, n - 1, min(n, _SPREAD_ROWS)).astype(np.intp))
@@ -164,7 +164,7 @@ class Chance:
 
     @cached_property
     def norms(self) -> dict[str, Array]:
-        """``|e_i|^2`` ("errors") and, where it is known, ``V_i`` ("variances") of the rows."""
+        """``|e_i|^2`` ("errors") and, if known, ``V_i`` ("variances") of the rows."""
         if self.computed_norms is not None:
             return self.computed_norms
         outcomes = self.nature.outputs.values[:, 0]  # type: ignore[union-attr]
@@ -174,22 +174,22 @@ class Chance:
 
     @cached_property
     def _sums(self) -> dict[str, Array]:
-        """Sums over rows that need the norms of the output embeddings, and `_coefficient_sums`."""
+        """Sums over rows that need the norms of output embeddings, and `_coefficient_sums`."""
         return self._summed(self.norms)
 
     @cached_property
     def _coefficient_sums(self) -> dict[str, Array]:
-        """Sums over rows to which the inputs alone contribute: no norm is computed for them."""
+        """Sums over rows that depend on the inputs alone; they need no norms."""
         return self._sums if "_sums" in vars(self) else self._summed({})
 
     def _summed(self, values: dict[str, Array]) -> dict[str, Array]:
-        """Return ``sum_i c_i^2 v_i`` (q,) for some values (n,) of the rows, effective rows, landmarks."""
+        """Return ``sum_i c_i^2 v_i`` (q,) for values (n,) of the rows, effective rows, and landmarks."""
         if self.reason:
             raise ValueError(f"what a right model would have is not known: {self.reason}")
         return self._by_dense_factor(values) if self._exact else self._by_landmarks(values)
 
     def _by_dense_factor(self, values: dict[str, Array]) -> dict[str, Array]:
-        """Return sums over rows with the coefficients of a dense Cholesky factor, in blocks of points."""
+        """Return sums over rows with coefficients from a dense Cholesky factor, in blocks of points."""
         design = self.nature.design
         x = np.asarray(design.x, dtype=np.float64)
         grid = np.asarray(self.grid, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Columns that describe rows, as numbers: text of few labels becomes yes-or-no columns."""
+"""Columns that describe rows, as numbers: a text column of few labels becomes indicator columns."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["numbers_of_columns", "rows_of_columns"]
 
 Array = NDArray[np.float64]
 
-_MOST_LABELS = 20  # of a text column, each of which becomes a yes-or-no column
+_MOST_LABELS = 20  # of a text column, each of which becomes an indicator column
 
 
 def numbers_of_columns(
     columns: Any, known: tuple[str, ...] | None = None
 ) -> tuple[Array, tuple[str, ...]]:
-    """Return the columns as numbers (n, c) and their names; text as yes-or-no columns."""
+    """Return the columns as numbers (n, c) and their names; text becomes indicator columns."""
     if hasattr(columns, "columns") and not isinstance(columns, Mapping):  # a data frame
         given = [str(name) for name in columns.columns]
         if len(set(given)) < len(given):
@@ -45,7 +45,7 @@ def numbers_of_columns(
                 raise ValueError(
                     f"columns[{name!r}] has {len(distinct)} labels; at most {_MOST_LABELS} are taken"
                 )
-            # Of two labels one column says all.
+            # With two labels one column is enough.
             for label in distinct[:1] if len(distinct) == 2 else distinct:
                 _add(indicators, f"{name} is {label}", (labels == label).astype(np.float64))
         else:
@@ -65,7 +65,7 @@ def _add(columns: dict[str, Array], name: str, values: Array) -> None:
 
 
 def rows_of_columns(columns: Any, rows: NDArray[np.intp], n: int) -> Any:
-    """Return some rows of columns that have n; other columns as they are."""
+    """Return some rows of columns that have n rows; other columns unchanged."""
     if hasattr(columns, "columns") and not isinstance(columns, Mapping):  # a data frame
         return columns.iloc[rows] if hasattr(columns, "iloc") and len(columns) == n else columns
     if isinstance(columns, Mapping):

@@ -1,4 +1,4 @@
-"""Several statistics of all data sets as one test: standardised, the largest ranked among all data sets."""
+"""Combination of several statistics into one test: each is standardised, and their maximum is ranked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 
 def squared_norms(projections: Projections, kind: int) -> Array:
-    """Return ``|A_b,k|^2`` (p, B + 1); zeros where all outcomes are equal but for rounding."""
+    """Return ``|A_b,k|^2`` (p, B + 1); zeros if all outcomes are equal up to rounding."""
     projection = projections.outcomes[kind]
     if not projections.spread[kind].any():
         return np.zeros(projection.shape[:2])
@@ -35,7 +35,7 @@ def squared_norms(projections: Projections, kind: int) -> Array:
 def statistics_of(
     projections: Projections, kinds: list[OutcomeFeatures], basis: Basis, lams: tuple[float, ...]
 ) -> tuple[list[tuple[str, str]], Array]:
-    """Return names (outcomes, statistic) and values (K, B + 1)."""
+    """Return the names (outcomes, statistic) and the values (K, B + 1) of all statistics."""
     names, values = [], []
     for place, kind in enumerate(kinds):
         squares = squared_norms(projections, place)
@@ -52,7 +52,7 @@ def statistics_of(
 
 
 def scores_of(values: Array) -> Array:
-    """Return ``(T - mean) / sd`` (K, B + 1) over all data sets; zeros where they are all equal."""
+    """Return ``(T - mean) / sd`` (K, B + 1) over all data sets; zeros if all are equal."""
     gaps = values - values.mean(axis=1, keepdims=True)
     spread = gaps.std(axis=1, keepdims=True)
     usable = (spread > 1e-9 * np.abs(values).max(axis=1, keepdims=True)) & np.isfinite(spread)
@@ -60,15 +60,16 @@ def scores_of(values: Array) -> Array:
 
 
 def rank_p_value(scores: Array) -> float:
-    """Return the share of all data sets with scores at least as large as the first.
+    """Return the share of all data sets with scores at least as large as that of the first.
 
-    Data sets that differ by rounding count as equal: products round those at different places differently.
+    Data sets that differ by rounding count as equal: matrix products round equal data sets differently at
+    different positions.
     """
     return float(np.mean(scores >= scores[0] - TIE))
 
 
 def evidence_of(names: list[tuple[str, str]], scores: Array) -> list[KernelEvidence]:
-    """Return what each statistic saw, the strongest first."""
+    """Return the evidence of each statistic, the strongest first."""
     lines = [
         KernelEvidence(*name, float(score[0]), rank_p_value(score))
         for name, score in zip(names, scores, strict=True)
@@ -77,7 +78,7 @@ def evidence_of(names: list[tuple[str, str]], scores: Array) -> list[KernelEvide
 
 
 def direction_of(dispersion: Array) -> str:
-    """Say which way the spread of the outcomes differs, if the largest difference is beyond chance."""
+    """Return in which direction the spread of the outcomes is wrong, if the difference is beyond chance."""
     deviations = dispersion.std(axis=1)
     usable = deviations > 0
     if not usable.any():

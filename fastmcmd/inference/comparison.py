@@ -1,9 +1,9 @@
-"""Is one model better than another by more than chance? Paired differences with intervals.
+"""Comparison of models: paired differences with intervals, to see whether they are beyond chance.
 
-The outcomes are the same for all models, so differences are judged row by row. The difference of two
+The outcomes are the same for all models, so differences are computed row by row. The difference of two
 models' mean squared CCE is linear in the outcomes: with ``S = H'H / n``, ``Delta = M_A - M_B`` and
 residuals e_A, e_B, ``T_A - T_B = -sum_i <(S Delta)_i, e_A,i + e_B,i>``. Its terms are independent given
-x, and their conditional means vary little, since the embeddings of both predictions are subtracted from
+x, and their conditional means vary little, because the embeddings of both predictions are subtracted from
 the outcome's.
 """
 
@@ -38,28 +38,28 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-LEAST_CLUSTERS = 6  # of fewer, no signs of differences are significant: 2 / 2^5 > 0.05
-_ROUNDING = 1e-12  # of the terms' sizes: sums below it are rounding
+LEAST_CLUSTERS = 6  # with fewer, no pattern of signs is significant: 2 / 2^5 > 0.05
+_ROUNDING = 1e-12  # of the terms' sizes: smaller sums are rounding
 _LANDMARKS = 100, 400  # in x, at least and at most: validity does not depend on them
 _OPERATIONS = 2e10  # of a product of the coordinates with themselves
-_TYPICAL_RANK = 40  # of output features, of an RBF kernel on numbers
-_RANK = 400  # of the output features: likewise
-_ROWS_ON_LINE = 150_000  # of all models, of up to 4,000 features each: 5 GB
-_ROWS = 4_096  # rows whose coordinates are held together
-_MULTIPLIERS = 40  # simulated draws behind a variance
-_BATCHES = 1_000  # sums of consecutive rows at most, from which bootstrap samples are taken
+_TYPICAL_RANK = 40  # of output features for an RBF kernel on numbers
+_RANK = 400  # largest rank of the output features: validity does not depend on it
+_ROWS_ON_LINE = 150_000  # of all models, with up to 4,000 features each: 5 GB
+_ROWS = 4_096  # rows whose coordinates are in memory at once
+_MULTIPLIERS = 40  # simulated draws for a variance
+_BATCHES = 1_000  # largest number of sums of consecutive rows that the bootstrap samples
 
 
 @dataclass(frozen=True)
 class Paired:
-    """A difference between two models.
+    """A difference between two models, with its confidence interval and p-value.
 
     Attributes
     ----------
     difference, low, high : float
-        The difference, first less second, and its confidence interval.
+        The difference, first minus second, and its confidence interval.
     p_value : float
-        Two-sided, of no difference.
+        Two-sided p-value of no difference.
     error : float
         Standard error.
     """
@@ -72,7 +72,7 @@ class Paired:
 
 
 def holm(p: Array) -> Array:
-    """Return adjusted p-values, to be compared with the level of the family.
+    """Return adjusted p-values, which are compared with the level of the family.
 
     Holm, *A simple sequentially rejective multiple test procedure* (Scandinavian Journal of Statistics,
     1979).
@@ -87,16 +87,16 @@ def holm(p: Array) -> Array:
 def clusters_of(
     n: int, groups: NDArray[np.intp] | None, block_length: int | None
 ) -> NDArray[np.intp] | None:
-    """Return the cluster (n,) of each row, between which rows are independent; None: every row is one.
+    """Return the cluster (n,) of each row, or None if all rows are independent.
 
     Parameters
     ----------
     n : int
-        Rows.
+        Number of rows.
     groups : ndarray (n,) of int or None
-        Numbers of groups, from 0.
+        Numbers of groups, from 0. Rows of different groups are independent.
     block_length : int or None
-        Length of blocks of consecutive rows; the last one takes what is left over.
+        Length of blocks of consecutive rows; the last block includes the remainder.
     """
     if groups is not None:
         return groups
@@ -114,29 +114,29 @@ def paired(
     more_variance: float = 0.0,
     shares: Array | None = None,
 ) -> Paired | None:
-    """Return a difference that is a sum over rows, with its t interval; None of too few rows.
+    """Return a difference that is a sum over rows, with its t interval; None for too few rows.
 
     Parameters
     ----------
     terms : ndarray (n,)
         Terms of the sum, independent between clusters.
     clusters : ndarray (n,) of int or None
-        As `clusters_of` returns them.
+        Clusters as `clusters_of` returns them.
     confidence : float
         Level of the interval.
     size : float, optional
-        Sum of the absolute values of what was subtracted: a difference below its rounding is 0.
+        Sum of the absolute values of the subtracted terms: a difference below its rounding is 0.
     difference : float, optional
-        The difference where it is known better than by the sum of the terms.
+        The difference, if it is known more exactly than by the sum of the terms.
     more_variance : float
         Variance from other sources than the outcomes.
     shares : ndarray (n,), optional
-        Weights of rows in sum 1 where terms are weighted: their common mean is subtracted in these shares.
+        Weights of rows with sum 1, if terms are weighted: their common mean is subtracted in these shares.
 
     Notes
     -----
-    Sums over clusters are centred at their mean, and their variance has the divisor G - 1: with means that
-    differ between rows the interval is wider than needed, never narrower.
+    Sums over clusters are centred at their mean, and their variance has the divisor G - 1. If means differ
+    between rows, the interval is wider than necessary, never narrower.
     """
     total = float(terms.sum())
     if difference is None:
@@ -165,7 +165,7 @@ def paired(
 
 @dataclass(frozen=True, eq=False)
 class CongruenceLosses:
-    """Rows' parts of several models' mean squared CCE.
+    """The rows' contributions to several models' mean squared CCE.
 
     Attributes
     ----------
@@ -176,9 +176,9 @@ class CongruenceLosses:
     outcomes : ndarray (n, r)
         ``p(y_i)``.
     corrections : ndarray (m, n)
-        ``S_ii s_i^2 / l`` of predictions by l draws: what their sampling noise adds.
+        ``S_ii s_i^2 / l`` for predictions by l draws: the contribution of their sampling noise.
     variances : ndarray (m,)
-        Variance of a model's mean squared CCE that comes from its draws.
+        Variance of a model's mean squared CCE due to its draws.
     """
 
     smoothed: Array
@@ -195,7 +195,7 @@ class CongruenceLosses:
         return np.asarray(terms - self.corrections[first] + self.corrections[second])
 
     def losses(self) -> Array:
-        """Return losses (n, m) whose sums differ between models as their mean squared CCE does."""
+        """Return losses (n, m) whose sums have the same differences as the models' mean squared CCE."""
         middle = self.means.mean(axis=0)
         reference = self.smoothed.mean(axis=0)
         columns = []
@@ -209,19 +209,19 @@ class CongruenceLosses:
 
 
 def congruence_bytes(models: Sequence[Chance]) -> float:
-    """Return about how much memory `congruence_losses` needs."""
+    """Return the approximate memory that `congruence_losses` needs, in bytes."""
     return 8.0 * _TYPICAL_RANK * len(models[0].nature) * (2 * len(models) + 2)
 
 
 def congruence_losses(models: Sequence[Chance], random_state: object = 0) -> CongruenceLosses:
-    """Return rows' parts of the mean squared CCE of models of the same outcomes with the same kernels.
+    """Return the rows' contributions to the mean squared CCE of models with the same outcomes and kernels.
 
     Parameters
     ----------
     models : sequence of Chance
-        Evaluated at their own inputs.
+        Models, evaluated at their own inputs.
     random_state : int or numpy.random.Generator
-        Of landmarks, and of simulated draws where predictions are draws.
+        Source of landmarks, and of simulated draws for predictions that are draws.
     """
     first = models[0]
     nature = first.nature
@@ -273,7 +273,7 @@ def congruence_losses(models: Sequence[Chance], random_state: object = 0) -> Con
 
 
 class _Blocks:
-    """Coordinates of rows in blocks, computed again in each pass."""
+    """Coordinates of rows in blocks; each pass computes them again."""
 
     def __init__(self, basis: Basis, x: Array) -> None:
         self._basis, self._x = basis, x
@@ -293,7 +293,7 @@ def _moved_by_draws(
     mean: Array,
     rng: np.random.Generator,
 ) -> Array:
-    """Return simulated errors (b, p, r) of ``G'W M`` that come from the draws, by Gaussian multipliers."""
+    """Return simulated errors (b, p, r) of ``G'W M`` due to the draws, by Gaussian multipliers."""
     draws, columns = side.values.shape[1:]
     out = np.zeros((_MULTIPLIERS, len(basis.spectrum), mean.shape[1]))
     for rows, g in _Blocks(basis, x):
@@ -313,29 +313,29 @@ def model_confidence_set(
     samples: int = 1_000,
     random_state: object = 0,
 ) -> Array:
-    """Return the p-value (m,) with which each model is in the set of the best.
+    """Return the p-value (m,) of each model's membership in the set of the best.
 
     Parameters
     ----------
     losses : ndarray (n, m)
         Parts of each model's loss, independent between clusters; their sums are compared.
     clusters : ndarray (n,) of int or None
-        As `clusters_of` returns them.
+        Clusters as `clusters_of` returns them.
     samples : int
-        Bootstrap samples.
+        Number of bootstrap samples.
     random_state : int or numpy.random.Generator
-        Of the bootstrap.
+        Source of the bootstrap samples.
 
     Returns
     -------
     ndarray (m,)
-        The set of level 1 - a are the models with p-values of at least a; it holds the best model in at
-        least 1 - a of all samples. The model with the least loss has 1.
+        The set of level 1 - a consists of the models with p-values of at least a. It contains the best
+        model in at least a share 1 - a of all samples. The model with the smallest loss has p-value 1.
 
     Notes
     -----
-    Statistic T_max, eliminated one by one: Hansen, Lunde, Nason, *The model confidence set*
-    (Econometrica, 2011), section 3.1.2. Bootstrap samples are of clusters; many independent rows are
+    The statistic is T_max, with models eliminated one by one: Hansen, Lunde, Nason, *The model confidence
+    set* (Econometrica, 2011), section 3.1.2. The bootstrap samples clusters; many independent rows are
     first summed in 1,000 batches.
     """
     n, count = losses.shape
@@ -355,7 +355,7 @@ def model_confidence_set(
         size = np.abs(losses[:, left]).sum(axis=0).max()
         known = scale > _ROUNDING * size
         if not known.any() and np.abs(gap).max() <= _ROUNDING * size:
-            break  # all are the same
+            break  # all remaining models are equal
         scale = np.where(known, scale, np.inf)
         t = gap / scale
         null = (shift / scale).max(axis=1)

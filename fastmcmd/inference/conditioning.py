@@ -1,4 +1,4 @@
-"""What a test conditions on: the inputs, the forecast, or columns."""
+"""The condition of a test: the inputs, the forecast, or columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 def inputs_of(condition_on: Any, x: Array, prediction: Predictive) -> tuple[Array, str]:
-    """Return what the test conditions on, and its name."""
+    """Return the variables that the test conditions on, and their name."""
     if isinstance(condition_on, str):
         check_choice(condition_on, "condition_on", ("x", "forecast"))
         if condition_on == "x":
@@ -28,7 +28,7 @@ def inputs_of(condition_on: Any, x: Array, prediction: Predictive) -> tuple[Arra
 
 
 def _forecast_of(prediction: Predictive) -> Array:
-    """Return numbers that tell predictions apart: probabilities, or location and log spread."""
+    """Return numbers that identify predictions: probabilities, or location and log spread."""
     if isinstance(prediction, Categorical):
         return np.asarray(prediction.probs, dtype=np.float64)
     n = len(prediction)
@@ -47,7 +47,7 @@ def _forecast_of(prediction: Predictive) -> Array:
 
 
 def points_of(at: ArrayLike, inputs: Array, condition: str) -> Array:
-    """Return points (q, d) at which to test, in the columns of what the test conditions on."""
+    """Return checked points (q, d) at which to test, in the variables that the test conditions on."""
     if condition == "forecast":
         raise ValueError("at needs condition_on='x' or columns: a point has no forecast")
     points = as_rows(at, "at").astype(np.float64)

@@ -1,4 +1,4 @@
-"""What `congruence_test` returns: numbers, a table, and a conclusion in one sentence."""
+"""The result of `congruence_test`: numbers, a table, and a conclusion in one sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class KernelEvidence:
-    """What one statistic of the test saw.
+    """The evidence of one statistic of the test.
 
     Attributes
     ----------
@@ -36,9 +36,9 @@ class KernelEvidence:
     statistic : str
         "smoothed misfit at lam=...", "dispersion" or "most extreme outcome".
     score : float
-        Standard deviations above the mean of all data sets.
+        Number of standard deviations above the mean of all data sets.
     p_value : float
-        Of this statistic alone, not corrected for the others.
+        P-value of this statistic alone, not corrected for the others.
     """
 
     outcomes: str
@@ -58,31 +58,31 @@ class CongruenceTest:
         probability at most ``alpha`` if the predictions are right. With ``null="relevant"``, the
         approximate p-value of "CCE is at most delta".
     statistic : float
-        Mean over the rows of the squared CCE under the first kernel on outcomes, by landmarks.
+        Mean over the rows of the squared CCE with the first kernel on outcomes, by landmarks.
     null_mean, null_sd, critical_value : float
-        Mean, standard deviation and 95 % quantile of that under right predictions; the same unit.
+        Mean, standard deviation and 95 % quantile of ``statistic`` under right predictions; the same unit.
     null_quantiles : dict
-        Its 5, 25, 50, 75 and 95 % quantiles, by name.
+        Its 5, 25, 50, 75 and 95 % quantiles under right predictions, by name.
     excess : float
-        ``statistic`` without its noise, the same unit: an unbiased estimate of the smoothed misfit. It is
-        negative in about half of all samples of a right model.
+        ``statistic`` without its noise, in the same unit: an unbiased estimate of the smoothed misfit. It
+        is negative in about half of all samples of a right model.
     evidence : list of KernelEvidence
         All statistics, the strongest first.
     dispersion : str
-        "too wide" or "too narrow"; "" where the p-value or that of the spread alone is above 0.05. Wrong
-        means make outcomes lie further from predictions, too, so that right spreads look "too narrow".
+        "too wide" or "too narrow"; "" if the p-value or that of the spread alone is above 0.05. Wrong means
+        also increase the distance of outcomes from predictions, so that right spreads look "too narrow".
     rows : RowTest or None
         The test at each point of ``at``.
     n, simulations, lam : int, int, float
-        Rows, B, and the regulariser of ``statistic``.
+        Number of rows, B, and the regulariser of ``statistic``.
     condition_on : str
         "x", "forecast" or "columns".
     null, delta : str, float or None
-        The hypothesis: "right", or "relevant" with the largest CCE that counts as negligible.
+        The hypothesis: "right", or "relevant" with the largest negligible CCE.
     lower_bound : float or None
-        With ``null="relevant"``: CCE without noise is at least this with 95 % confidence, approximately.
+        With ``null="relevant"``: a lower bound on CCE without noise, at approximately 95 % confidence.
     clusters : int
-        Number of clusters of ``groups``; 0 where rows are independent and the test is exact.
+        Number of clusters of ``groups``; 0 if rows are independent and the test is exact.
     """
 
     p_value: float
@@ -107,17 +107,17 @@ class CongruenceTest:
 
     @property
     def cce(self) -> float:
-        """Root mean square over the rows of the CCE: the square root of ``statistic``."""
+        """Root mean square of the CCE over the rows: the square root of ``statistic``."""
         return float(np.sqrt(self.statistic))
 
     @property
     def null_cce(self) -> float:
-        """What a right model has here, in the unit of ``cce``: the square root of ``null_mean``."""
+        """CCE of a right model here, in the unit of ``cce``: the square root of ``null_mean``."""
         return float(np.sqrt(self.null_mean))
 
     @property
     def detectable(self) -> float:
-        """Smallest misfit, in the unit of ``cce``, that ``statistic`` sees in about half of all samples."""
+        """Smallest misfit, in the unit of ``cce``, that ``statistic`` detects in half of all samples."""
         return float(np.sqrt(max(0.0, self.critical_value - self.null_mean)))
 
     @property
@@ -168,7 +168,7 @@ class CongruenceTest:
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the statistic among those of right models, with matplotlib."""
+        """Plot the statistic among those of right models, with matplotlib."""
         from fastmcmd import plots
 
         return plots.congruence_test(self, ax=ax)

@@ -58,15 +58,15 @@ REPORTED_LAM = 0.01
 _LANDMARKS = 100
 _LEAST_LANDMARKS = 40
 _WORK = (
-    1.2e12  # operations of the products at most, unless the least number of landmarks needs more
+    1.2e12  # largest number of operations of the products, unless the fewest landmarks need more
 )
 _LEAST_CLUSTERS = (
-    20  # of fewer, right models are rejected in 10 to 12 % of samples (docs/theory.md)
+    20  # with fewer, right models are rejected in 10 to 12 % of samples (docs/theory.md)
 )
-_LEAST_ROWS = 20  # of a test of relevance: its size was simulated from there on
-_STAGE = 4.0  # over alpha: data sets of the first stage
+_LEAST_ROWS = 20  # of a test of relevance: simulations of its size began there
+_STAGE = 4.0  # divided by alpha: data sets of the first stage
 _CLEAR = 3.0  # times alpha: a p-value of the first stage above it ends the test
-_MOST_POINTS = 2_000  # rows among which the largest is looked for
+_MOST_POINTS = 2_000  # rows that are searched for the largest
 
 Array = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ def congruence_test(
     alpha: float | None = None,
     progress: bool = False,
 ) -> CongruenceTest:
-    """Test exactly whether outcomes could come from the predicted distributions.
+    """Return an exact test of whether outcomes could come from the predicted distributions.
 
     Parameters
     ----------
@@ -101,17 +101,17 @@ def congruence_test(
     prediction : Predictive, array, (mean, std), scipy.stats or torch.distributions object
         As in `cce`. Draws are exchanged with y, row by row.
     x_kernel : Kernel, "auto" or "paper", optional
-        Kernel on inputs, or on what ``condition_on`` puts in their place; default ("auto") the mean of
-        three RBF kernels on standardised columns.
+        Kernel on inputs, or on the variables of ``condition_on``; default ("auto") the mean of three RBF
+        kernels on standardised columns.
     y_kernel : Kernel, "auto" or "paper", optional
         Kernel on outcomes; default ("auto") several: on outcomes at their marginal scale, on standardised
         outcomes, and on their ranks among outcomes of the prediction.
     lam : float, "auto" or "paper", optional
         Regulariser; default ("auto") 0.1, 0.01 and 0.001 together.
     simulations : int
-        B, at least 19. The least p-value is 1 / (B + 1).
+        B, at least 19. The smallest possible p-value is 1 / (B + 1).
     statistic : {"mean", "max"}
-        Mean over the rows, or the largest row (of at most 2,000): for misfit in few places.
+        Mean over the rows, or the largest row (of at most 2,000), which detects misfit in few places.
     condition_on : {"x", "forecast"} or array_like (n, c)
         "forecast": calibration given the predicted mean and spread, or probabilities, in place of x.
         Columns: calibration given these.
@@ -121,13 +121,13 @@ def congruence_test(
     at : array_like (q, d), optional
         Points at which to test as well: `CongruenceTest.rows`.
     null : {"right", "relevant"}
-        "relevant": test whether CCE is at most ``delta``, because large samples reject every model.
-        Approximate; about the first kernel on outcomes and ``lam`` (0.01 by default) alone.
+        "relevant": test whether CCE is at most ``delta``, because large samples reject every model. This
+        test is approximate, and uses only the first kernel on outcomes and one ``lam`` (0.01 by default).
     delta : float, optional
-        With ``null="relevant"``: the largest CCE (root mean square over the rows) that is negligible.
+        With ``null="relevant"``: the largest negligible CCE (root mean square over the rows).
     groups : array_like (n,), optional
-        Labels of clusters of rows that depend on each other, such as patients with several visits; at
-        least 20 clusters. Each gets random signs (a wild bootstrap), which is approximate.
+        Labels of clusters of dependent rows, such as patients with several visits; at least 20 clusters.
+        Each cluster gets random signs (a wild bootstrap), which is approximate.
     alpha : float, optional
         For many tests of which most will not reject: ``4 / alpha`` data sets are simulated first, and the
         test ends there if its p-value is above ``3 * alpha``. The p-value stays valid.
@@ -145,16 +145,16 @@ def congruence_test(
 
     Notes
     -----
-    If the prediction is right at each row, y and B outcomes drawn from it are exchangeable given x, and
-    whatever is computed from all B + 1 data sets alike, the rank of the observed one is uniform: the
-    p-value is valid for every n, kernel, number of landmarks and precision. Statistics are combined by
-    ``max_k (T_k - mean_k) / sd_k``, mean and deviation over all B + 1 data sets, ranked again.
+    If the prediction is right at each row, y and B outcomes drawn from it are exchangeable given x. Then
+    the rank of the observed data set is uniform for any statistic that treats all B + 1 data sets alike:
+    the p-value is valid for every n, kernel, number of landmarks and precision. Statistics are combined by
+    ``max_k (T_k - mean_k) / sd_k``, with mean and deviation over all B + 1 data sets, and ranked again.
 
     With ``alpha`` the p-value is that of the first stage if it is above ``3 * alpha``, else the smaller of
     ``3 * alpha`` and that of all simulations: ``P(p <= t) <= t`` for all t, whatever the stages share.
 
-    What voids exactness: predictions fitted to the same y, rows that depend on each other (see ``groups``),
-    a kernel chosen by looking at y.
+    The test is not exact for predictions fitted to the same y, for rows that depend on each other (see
+    ``groups``), and for a kernel chosen by looking at y.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def congruence_test(
 def _in_stages(
     run: Callable[[int], CongruenceTest], simulations: int, alpha: float
 ) -> CongruenceTest:
-    """Return the result of a first stage where it says enough, else of all simulations."""
+    """Return the result of a first stage if that is clear, else of all simulations."""
     alpha = check_positive(alpha, "alpha")
     if alpha >= 1:
         raise ValueError(f"alpha is {alpha:g}; a number in (0, 1) is needed")
@@ -210,7 +210,7 @@ def _in_stages(
 
 @dataclass(frozen=True, eq=False)
 class _Test:
-    """What does not change with the number of simulations."""
+    """The settings of a test that do not depend on the number of simulations."""
 
     inputs: Array
     y: Array
@@ -228,7 +228,7 @@ class _Test:
     progress: bool
 
     def run(self, simulations: int) -> CongruenceTest:
-        """Return the result with so many simulated data sets."""
+        """Return the result with ``simulations`` simulated data sets."""
         rng, inputs, n = self.rng, self.inputs, len(self.y)
         outcomes = exchangeable_outcomes(self.y, self.prediction, simulations, rng)
         kinds = _kinds_of(self.y_kernel, self.prediction, outcomes.of_some_rows(), rng)
@@ -258,7 +258,7 @@ class _Test:
         excess, bound = float((misfit[0] - projections.noise[0]) * (1 + 1 / simulations)), None
         dispersion = direction_of(projections.dispersion) if p_value <= 0.05 else ""
         if signs is not None:
-            excess = float(misfit[0] - null.mean())  # pairs of rows of one cluster are noise, too
+            excess = float(misfit[0] - null.mean())  # pairs of rows in one cluster are noise, too
         if self.delta is not None:
             assert projections.residuals is not None
             relevance = excess_of(basis, inputs, projections.residuals, self.reported, rng)
@@ -309,7 +309,7 @@ def _clusters(groups: ArrayLike, n: int) -> NDArray[np.intp]:
 def _limit(
     null: str, delta: float | None, n: int, statistic: str, groups: Any, alpha: float | None
 ) -> float | None:
-    """Return the CCE that is negligible; None where predictions are to be right."""
+    """Return the largest negligible CCE; None if the null hypothesis is right predictions."""
     check_choice(null, "null", ("right", "relevant"))
     if null == "right":
         if delta is not None:
@@ -335,7 +335,7 @@ def _limit(
 def _named(
     x_kernel: Kernel | str | None, y_kernel: Kernel | str | None, lam: float | str | None
 ) -> tuple[Kernel | None, Kernel | None, float | None]:
-    """Return kernels and regulariser that arguments mean; None for the defaults of the test."""
+    """Return the kernels and the regulariser that the arguments name; None for the test's defaults."""
     ladder = lam is None or (isinstance(lam, str) and lam == "auto")
     return (
         given_kernel(x_kernel, "x_kernel"),

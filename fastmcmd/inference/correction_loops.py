@@ -1,4 +1,4 @@
-"""Compiled loops over nodes of predictions; imported where they are called, because Numba loads slowly."""
+"""Compiled loops over nodes of predictions. Import this module lazily, because Numba loads slowly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["add_bumps", "add_weighted_bumps", "correction_weights", "solve_momen
 Array = NDArray[np.float64]
 
 
-_LEAST_BUMP = 1e-12  # of the height: the lattice itself reproduces the kernel to 1e-6
+_LEAST_BUMP = 1e-12  # of the height; the lattice itself reproduces the kernel to 1e-6
 
 
 @compiled
@@ -31,9 +31,9 @@ def add_bumps(
     """Add the features ``height exp(-rate (z - j step)^2)`` at nodes z (n, L) to their means (n, 2 m + 1).
 
     With ``slopes``, ``slope`` receives ``sum_l w_l p'(z_l)`` and ``stretched`` ``sum_l w_l p'(z_l)
-    stretch_l``. ``weight`` is (1, L) or (n, L). Two exponentials a node: neighbouring features differ by
-    factors that are a geometric sequence, followed outwards from the nearest feature, so that all terms
-    decay until they are negligible.
+    stretch_l``. ``weight`` is (1, L) or (n, L). Each node takes two exponentials: factors between
+    neighbouring features are a geometric sequence. The loop follows it outwards from the nearest feature,
+    where all terms decay, until they are negligible.
     """
     most = (mean.shape[1] - 1) // 2
     square = np.exp(-2.0 * rate * step * step)
@@ -83,7 +83,7 @@ def add_weighted_bumps(
 ) -> None:
     """Add features at nodes z (n, L) to sums (3, n, 2 m + 1) with the weights (3, n, L) of the nodes.
 
-    Nodes whose first weight, their probability, is below 1e-14 are left out.
+    Nodes whose first weight, their probability, is below 1e-14 are skipped.
     """
     count = sums.shape[2]
     most = (count - 1) // 2
@@ -133,19 +133,18 @@ def solve_moments(
     power: Array,
     tilt: Array,
 ) -> None:
-    """Find for each row a and b with which ``f(k) exp(a r(k) + b k)`` has given moments, normalised.
+    """Solve, for each row, for a and b that give ``f(k) exp(a r(k) + b k)``, normalised, wanted moments.
 
-    Newton's method in two unknowns, from ``power`` (a) and ``tilt`` (b), (n,), which receive the result.
-    The
-    Jacobian of an exponential family is a covariance matrix. a stays within ``bounds``; where none of these
-    reaches the standard deviation, the nearest one is returned, with the mean right.
+    Newton's method in two unknowns starts from ``power`` (a) and ``tilt`` (b), (n,), which receive the
+    result. The Jacobian of an exponential family is a covariance matrix. a stays within ``bounds``. If no a
+    in these bounds reaches the standard deviation, the nearest one is returned, with the right mean.
 
     Parameters
     ----------
     values, logs, statistic : ndarray (n, L)
         k, log f(k), -inf where there is no mass, and r(k).
     mean, std : ndarray (n,)
-        The moments wanted.
+        The wanted moments.
     """
     count = values.shape[1]
     masses = np.empty(count)
@@ -206,7 +205,7 @@ def correction_weights(
     tilt: Array,
     weights: Array,
 ) -> None:
-    """Write the masses ``f(k) exp(a r(k) + b k)``, normalised, and their two derivatives.
+    """Fill ``weights`` with the masses ``f(k) exp(a r(k) + b k)``, normalised, and two derivatives.
 
     Parameters
     ----------
@@ -215,13 +214,13 @@ def correction_weights(
     power, tilt : ndarray (n,)
         a and b.
     weights : ndarray (3, n, L)
-        Receives the masses p, and their derivatives by the log mean and by the log standard deviation less
-        half the log mean. Rows corrected to a point have no derivatives: these are 0 there.
+        Receives the masses p, and their derivatives by the log mean and by the log standard deviation minus
+        half the log mean. For rows corrected to a point the derivatives are 0.
 
     Notes
     -----
-    With d = k - mean and e = r - mean of r, p has the derivative ``p d`` in b and ``p e`` in a. The moments
-    follow likewise, and the inverse of their Jacobian leads to the derivatives by the moments.
+    With d = k - mean and e = r - mean of r, p has the derivative ``p d`` in b and ``p e`` in a. The
+    derivatives of the moments follow, and the inverse of their Jacobian gives derivatives by the moments.
     """
     count = values.shape[1]
     for i in range(values.shape[0]):

@@ -1,8 +1,8 @@
-"""Corrected predictions in feature space: what a shift and a factor of spread change of their embedding.
+"""Corrected predictions in feature space: the effect of a shift and a factor of spread on embeddings.
 
 The outcome and the prediction of row i are standardised by the centre and the scale of the prediction.
-Given x this is a bijection of the outcomes, so nothing is lost, and one length of the output kernel suits
-all rows: a model whose means vary faster than the input kernel resolves cannot hide its spread.
+Given x this is a bijection of the outcomes, so nothing is lost, and one length scale of the output kernel
+suits all rows: a wrong spread shows even if the means vary faster than the input kernel resolves.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _STEP = 0.4  # of the lattice, times the square root of gamma: reproduces the RBF kernel to 1e-6
-_REACH = 8.0  # standardised outcomes covered by features on either side
+_REACH = 8.0  # standardised outcomes that features cover on either side
 _LENGTH = 1.0  # of the RBF kernel on standardised outcomes
 _ENDS = (
     1e-9,
@@ -43,19 +43,19 @@ _ENDS = (
     0.15,
     0.5,
 )  # levels between which quadrature nodes lie, and mirrored
-_NODES = 5  # between two of them
+_NODES = 5  # between two of these levels
 _LEVELS = 2 * (len(_ENDS) - 1) * _NODES
-_LEAST_FACTOR = 1e-6  # of spread: outcomes that repeat the predicted means
+_LEAST_FACTOR = 1e-6  # of spread: below it outcomes merely repeat the predicted means
 _STANDARD_IQR = 1.3489795003921634  # interquartile range of the standard normal distribution
-_BELOW = 12.0  # standard deviations of counts that are summed over, below the mean
-_ABOVE = 30.0  # and above it: those of distributions that have been made wider
+_BELOW = 12.0  # range of summed counts below the mean, in standard deviations
+_ABOVE = 30.0  # and above it, for distributions that were widened
 _DENSE_STD = 50.0  # counts with a larger standard deviation are summed in steps of 1/25 of it
 _WIDER = 3.0  # standard deviation of the reference of counts, in those of the prediction
 _LEAST_DISPERSION = 1e-3  # of that reference
-_FARTHEST = 3.0  # logarithm of a factor of means or of spread of counts
+_FARTHEST = 3.0  # largest logarithm of a factor of means or of spread of counts
 MOST_COUNTS = 1 << 14  # of a row
 _POWERS = (-1.0, 50.0)  # from the reference to almost a point
-_TOGETHER = 1 << 16  # counts of one call of log_prob
+_TOGETHER = 1 << 16  # counts in a call of log_prob
 _MOST_TABLE = 1 << 24  # counts whose probabilities are stored between steps
 _LEAST_GROUP, _MOST_GROUPS = 64, 16  # rows that share a table, and such tables of a block
 
@@ -71,7 +71,7 @@ class Lattice:
 
     @staticmethod
     def of(length: float) -> Lattice:
-        """Return the features of ``exp(-(z - z')^2 / (2 length^2))`` for outcomes up to 8 from 0."""
+        """Return the lattice for ``exp(-(z - z')^2 / (2 length^2))`` and outcomes up to 8 from 0."""
         gamma = 0.5 / length**2
         step = _STEP / np.sqrt(gamma)
         height = float(np.sqrt(step * np.sqrt(4 * gamma / np.pi)))
@@ -83,7 +83,7 @@ class Lattice:
         return 2 * self.most + 1
 
     def means(self, z: Array, weight: Array, stretch: Array) -> tuple[Array, Array, Array]:
-        """Return ``sum_l w_l p(z_l)`` (n, r) at nodes (n, L), and with ``p'`` and ``p' stretch`` for p."""
+        """Return ``sum_l w_l p(z_l)`` (n, r) at nodes (n, L); also with ``p'`` and ``p' stretch`` for p."""
         from fastmcmd.inference.correction_loops import add_bumps
 
         out = [np.zeros((len(z), self.size)) for _ in range(3)]
@@ -99,7 +99,7 @@ class Lattice:
         return out
 
     def at(self, z: Array) -> Array:
-        """Return p(z) (n, r) of standardised outcomes (n,)."""
+        """Return p(z) (n, r) for standardised outcomes (n,)."""
         return self.mean(np.ascontiguousarray(z)[:, None], np.ones((1, 1)))
 
 
@@ -112,7 +112,7 @@ class KernelMap:
     features : KernelFeatures
         The features.
     step : float
-        Half the distance of the differences.
+        Half the step of the central differences.
     """
 
     features: KernelFeatures
@@ -124,7 +124,7 @@ class KernelMap:
         return self.features.rank
 
     def means(self, z: Array, weight: Array, stretch: Array) -> tuple[Array, Array, Array]:
-        """Return ``sum_l w_l p(z_l)`` (n, r) at nodes (n, L), and with ``p'`` and ``p' stretch`` for p."""
+        """Return ``sum_l w_l p(z_l)`` (n, r) at nodes (n, L); also with ``p'`` and ``p' stretch`` for p."""
         mean, slope, stretched = (np.zeros((len(z), self.size)) for _ in range(3))
         for j in range(z.shape[1]):
             w = weight[:, j : j + 1]
@@ -143,7 +143,7 @@ class KernelMap:
         return out
 
     def at(self, z: Array) -> Array:
-        """Return p(z) (n, r) of outcomes (n,)."""
+        """Return p(z) (n, r) for outcomes (n,)."""
         return self.features.transform(np.ascontiguousarray(z)[:, None])
 
 
@@ -157,7 +157,7 @@ class LocationScale:
     offset, unit : float
         Outcomes are standardised as ``(y - centre - offset) / (scale unit)``.
     outputs : KernelMap, optional
-        Features of outcomes as they are, which are then not standardised.
+        Features of unstandardised outcomes; if given, outcomes are not standardised.
     """
 
     log_mean = False
@@ -195,7 +195,7 @@ class LocationScale:
 
     def features(self, y: Array, rows: slice) -> Array:
         """Return features (m, r) of outcomes of some rows."""
-        with np.errstate(over="ignore"):  # an outcome so far off has no features, as at infinity
+        with np.errstate(over="ignore"):  # such a remote outcome has no features, as at infinity
             standardised = (y - self._origin[rows]) / self._unit[rows]
         return self.map.at(standardised)
 
@@ -225,11 +225,11 @@ class LocationScale:
 class CountCorrection:
     """Predicted counts f(k), corrected to ``f(k) exp(a r(k) + b k)``, normalised.
 
-    ``r(k) = log f(k) - log q(k)`` with q the negative binomial distribution of the same mean and three
-    times the standard deviation: a < 0 moves f towards q, which is wider, and a > 0 away from it. a and b
-    are those with which the mean is multiplied by ``exp(shift)`` and the standard deviation by
-    ``exp(log_factor)`` beyond ``exp(shift / 2)``, what a Poisson distribution's own mean does to it: that
-    stays one where ``log_factor`` is 0.
+    ``r(k) = log f(k) - log q(k)``, where q is the negative binomial distribution with the same mean and
+    three times the standard deviation: a < 0 moves f towards q, which is wider, and a > 0 away from it. The
+    numbers a and b are solved for, so that the mean is multiplied by ``exp(shift)`` and the standard
+    deviation by ``exp(shift / 2 + log_factor)``. The factor ``exp(shift / 2)`` is the effect of the mean on
+    a Poisson distribution, which thus stays a Poisson distribution if ``log_factor`` is 0.
     """
 
     log_mean = True
@@ -251,15 +251,15 @@ class CountCorrection:
 
     def features(self, y: Array, rows: slice) -> Array:
         """Return features (m, r) of outcomes of some rows."""
-        with np.errstate(over="ignore"):  # an outcome so far off has no features, as at infinity
+        with np.errstate(over="ignore"):  # such a remote outcome has no features, as at infinity
             standardised = (y - self._origin[rows]) / self._unit[rows]
         return self.map.at(standardised)
 
     def table(self, rows: slice | Index, dense: bool = False) -> CountTable:
         """Return counts that hold the mass of some rows, corrected or not.
 
-        All of them with ``dense``; otherwise those of wide distributions in steps of a small part of their
-        standard deviations.
+        With ``dense`` these are all counts. Otherwise wide distributions are sampled in steps of a small
+        part of their standard deviations.
         """
         low, stride, counts = self._ranges(rows, dense)
         count = int(np.max(counts, initial=1))
@@ -287,9 +287,9 @@ class CountCorrection:
         return low, stride, (high - low) // stride + 1
 
     def _parts(self, rows: slice) -> list[_Part]:
-        """Return rows of about equally many counts, with their tables; stored while they are not too many.
+        """Return rows grouped by their number of counts, with tables, which are stored up to a limit.
 
-        One table of all rows would be as wide as the widest of them.
+        A single table for all rows would be as wide as the widest of them.
         """
         key = (rows.start, rows.stop, rows.step)
         known = self._tables.get(key)
@@ -307,7 +307,7 @@ class CountCorrection:
     def parameters(
         self, shift: Array, log_factor: Array, rows: slice | Index, table: CountTable
     ) -> tuple[Array, Array]:
-        """Return a and b (m,) of corrections of some rows, which have the table."""
+        """Return a and b (m,) for the corrections of some rows, given their table."""
         from fastmcmd.inference.correction_loops import solve_moments
 
         power = np.clip(np.exp(-2 * log_factor) - 1, *_POWERS)
@@ -360,7 +360,7 @@ class CountCorrection:
 
 @dataclass(frozen=True)
 class CountTable:
-    """Counts of rows, log probabilities, and the statistic r, all (n, L)."""
+    """Counts of rows, their log probabilities, and the statistic r, all (n, L)."""
 
     values: Array
     logs: Array
@@ -393,7 +393,7 @@ def log_masses(prediction: Predictive, counts: Array) -> Array:
 
 @lru_cache(maxsize=1)
 def quantile_rule() -> tuple[Array, Array]:
-    """Return levels and weights of an integral over levels, Gauss-Legendre between `_ENDS`."""
+    """Return levels and weights of an integral over levels, by Gauss-Legendre rules between `_ENDS`."""
     half = np.array(_ENDS)
     ends = np.concatenate([half, 1 - half[-2::-1]])
     z, w = gauss_legendre(_NODES)
@@ -404,7 +404,7 @@ def quantile_rule() -> tuple[Array, Array]:
 
 
 def centre_and_scale(prediction: Predictive) -> tuple[Array, Array]:
-    """Return means and standard deviations (n,); where these are infinite, from the quartiles."""
+    """Return means and standard deviations (n,); infinite standard deviations come from the quartiles."""
     centre = np.array(prediction.mean, dtype=np.float64)
     scale = np.array(prediction.std, dtype=np.float64)
     bad = ~np.isfinite(scale)
@@ -418,7 +418,7 @@ def centre_and_scale(prediction: Predictive) -> tuple[Array, Array]:
 
 
 def reason_against(prediction: Predictive) -> str | None:
-    """Return why predictions have no shift and no spread to correct, or None where they have."""
+    """Return why a shift and a factor of spread cannot correct predictions, or None if they can."""
     if len(prediction.shape) > 1:
         return "outputs are vectors; give one column at a time"
     if isinstance(prediction, Categorical):
@@ -438,18 +438,18 @@ def reason_against(prediction: Predictive) -> str | None:
 def correctable(
     prediction: Predictive, offset: float, unit: float, outputs: KernelMap | None = None
 ) -> LocationScale | CountCorrection:
-    """Return predictions as what can be corrected: counts keep their outcomes, others move."""
+    """Return predictions in a form that can be corrected: counts keep their outcomes, others move."""
     if prediction.discrete:
         return CountCorrection(prediction, unit, outputs)
     return LocationScale(prediction, offset, unit, outputs)
 
 
 def starting_point(prediction: Predictive, y: Array, weights: Array) -> tuple[float, float]:
-    """Return the shift and the factor of spread that all rows need together, from medians.
+    """Return the shift and the factor of spread that all rows need in common, from medians.
 
     Features cover outcomes up to 8 units from 0, and Gauss-Newton steps find factors near 1: a model whose
     standard deviation is a tenth of the right one everywhere is first corrected as a whole. Counts start
-    from themselves.
+    without a correction.
     """
     if prediction.discrete:
         return 0.0, 1.0

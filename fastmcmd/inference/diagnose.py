@@ -1,4 +1,4 @@
-"""In what way predictions are wrong: the shift and the factor of spread that they need, input by input."""
+"""Diagnosis of wrong predictions: the shift and the factor of spread that they need at each input."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ __all__ = ["LANDMARKS", "diagnose", "output_map"]
 Array = NDArray[np.float64]
 
 LANDMARKS = 300
-_SUPPORTED = 0.5  # of the constant 1 that the smoother must reproduce where it has rows
+_SUPPORTED = 0.5  # of the constant 1 that the smoother must reproduce at a supported input
 _FEWEST = 8.0  # effective rows
 _TAILS = (
     8.0  # effective rows per degree of freedom: squared influences of skewed outcomes vary much
 )
-_PRECISION = 1e-7  # of the features of an output kernel that was given
+_PRECISION = 1e-7  # of the features of an output kernel from the caller
 _MOST_FEATURES = 300
 _DIFFERENCE = 1e-4  # of the spread of outcomes: half the step of a derivative
 
@@ -84,26 +84,26 @@ def diagnose(
     prediction : Predictive, array, (mean, std), scipy.stats or torch.distributions object
         The predicted distributions of numbers.
     at : array_like (q, d) or (q,), optional
-        Inputs to answer for; default ``x``.
+        Inputs at which to diagnose; default ``x``.
     x_kernel : Kernel, "auto" or "paper", optional
-        Kernel on inputs; default ("auto") that of `cce`.
+        Kernel on inputs; default ("auto") as in `cce`.
     y_kernel : Kernel, "auto" or "paper", optional
-        Kernel on outputs. Default ("auto"), unlike that of `cce`: an RBF kernel of length 1 on standardised
-        outcomes ``(y - mean) / std``, which sees a wrong spread also where the means vary faster than
+        Kernel on outputs. Default ("auto"), unlike in `cce`: an RBF kernel of length 1 on standardised
+        outcomes ``(y - mean) / std``, which detects a wrong spread even if the means vary faster than
         ``x_kernel`` resolves.
     lam : float, "auto" or "paper", optional
         Regulariser; default as in `cce`.
     level : float
-        Confidence level of the bands, pointwise.
+        Pointwise confidence level of the bands.
     weights : array_like (n,), optional
         Nonnegative weights of the rows.
     random_state : int, numpy.random.Generator or None
-        Source of the choice of landmarks; None is 0.
+        Source of the choice of landmarks; None means 0.
 
     Returns
     -------
     Diagnosis
-        ``shift``, ``factor`` and their bands; shares of the squared congruence error, less chance, that
+        ``shift``, ``factor`` and their bands; the shares of the squared congruence error beyond chance that
         location, spread and shape explain; ``repr`` in words.
 
     Raises
@@ -120,13 +120,14 @@ def diagnose(
         ``|sum_i a_i(x) (e_i - t_i c - u_i s)|^2``
 
     by four Gauss-Newton steps (docs/theory.md, section "Diagnosis"). The ridge regression is iterated
-    twice, to make its bias small beside the bands. The covariance of (c, s) is
-    ``G^-1 (sum_i a_i^2 J' e_i e_i' J) G^-1`` with ``J = [sum a_i t_i, sum a_i u_i]`` and ``G = J'J``. What
-    the two iterations changed widens the bands: where they did not remove the bias, at the ends of the
-    inputs, it is of that size. Of more than 20,000 rows, each k-th serves all steps but the last.
+    twice, which makes its bias small relative to the bands. The covariance of (c, s) is
+    ``G^-1 (sum_i a_i^2 J' e_i e_i' J) G^-1`` with ``J = [sum a_i t_i, sum a_i u_i]`` and ``G = J'J``. The
+    change by the two iterations widens the bands: where they did not remove the bias, at the ends of the
+    inputs, it is of that size. With more than 20,000 rows, all steps but the last use every k-th row.
 
-    Counts keep their outcomes: their means are multiplied and their dispersion changed. Classes, point
-    predictions and vector outputs have no such corrections: everything is NaN and ``reason`` says why.
+    Counts keep their outcomes: the correction multiplies their means and changes their dispersion. Classes,
+    point predictions and vector outputs have no such corrections: everything is NaN, and ``reason`` says
+    why.
 
     Examples
     --------
@@ -244,13 +245,13 @@ def _diagnosis(task: _Task, g: Array, grid: Array, level: float, labels: Any) ->
 
 
 def _change(one: Array, other: Array) -> Array:
-    """Return differences, 0 where one of both has no value."""
+    """Return differences, 0 if either has no value."""
     change = one - other
     return np.where(np.isfinite(change), change, 0.0)
 
 
 def _absorbed(derivative: Array, deviation: Array) -> Array:
-    """Return the noise (q,) that a fitted correction takes from the squared residual."""
+    """Return the noise (q,) that a fitted correction removes from the squared residual."""
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(np.einsum("qr,qr->q", derivative, derivative) * deviation**2)
 
@@ -262,9 +263,9 @@ def _shares(
     g: Array,
     known: NDArray[np.bool_],
 ) -> tuple[list[Array], dict[str, float]]:
-    """Return the shares (q,) that the shift, the factor and neither explain, and those of the means.
+    """Return the shares (q,) of the shift, the factor and neither in the error, and those of the means.
 
-    What the fitted corrections ``absorbed`` of the noise is not explained: it is added again.
+    The part of the noise that fitted corrections ``absorbed`` is not explained: it is added back.
     """
     left = [np.where(known, _excess(task, g, one), np.nan) for one in residuals]
     for place, noise in enumerate(absorbed, start=1):
@@ -281,7 +282,7 @@ def _shares(
 
 
 def _parts(before: Array, shifted: Array, after: Array) -> list[Array]:
-    """Return what each step explains of an excess, which is positive; shares add up to 1."""
+    """Return the share of a positive excess that each step explains; the shares add up to 1."""
     with np.errstate(divide="ignore", invalid="ignore"):
         first, last = (np.clip(one / before, 0.0, 1.0) for one in (shifted, after))
     first = np.where(before > 0, first, np.nan)
@@ -297,7 +298,7 @@ class _ResidualSums:
         self.covariance = np.zeros((size, size))
 
     def add(self, g: Array, w: Array, residual: Array) -> None:
-        """Add rows."""
+        """Add a block of rows."""
         weighted = g * w[:, None]
         self.smooth += weighted.T @ residual
         weighted *= np.sqrt(np.einsum("nr,nr->n", residual, residual))[:, None]
@@ -306,7 +307,7 @@ class _ResidualSums:
 
 
 def _residual_sums(task: _Task) -> tuple[Uncertainty, list[_ResidualSums]]:
-    """Return sums over the rows uncorrected, shifted, and shifted and rescaled, in one pass."""
+    """Return sums over the rows uncorrected, shifted, and both shifted and rescaled, in one pass."""
     fit, model = task.fit, task.model
     unit = 1.0 if model.log_mean else float(np.median(model.scale)) * model.unit
     influences = Influences(task.shrink, fit, unit)
@@ -325,18 +326,18 @@ def _residual_sums(task: _Task) -> tuple[Uncertainty, list[_ResidualSums]]:
 
 
 def _excess(task: _Task, g: Array, sums: _ResidualSums) -> Array:
-    """Return ``|sum a_i e_i|^2 - sum a_i^2 |e_i|^2`` (q,) of corrected predictions."""
+    """Return ``|sum a_i e_i|^2 - sum a_i^2 |e_i|^2`` (q,) for corrected predictions."""
     smooth = g @ (task.shrink[:, None] * sums.smooth)
     noise = quadratic(g, task.shrink[:, None] * sums.squares * task.shrink)
     return np.asarray(np.einsum("qr,qr->q", smooth, smooth) - noise)
 
 
 def _chance(task: _Task, sums: _ResidualSums) -> float:
-    """Return twice the standard deviation of the mean excess of right predictions, about.
+    """Return approximately twice the standard deviation of the mean excess of right predictions.
 
     With residuals of covariance C, the rows of G'WE are independent, with covariances ``s_k C N / m`` for
-    the effective number of rows ``m = (sum w)^2 / sum w^2``, N without weights: the mean excess has the
-    variance ``2 tr(C^2) sum_k (filter_k s_k)^4 / m^2``.
+    the effective number of rows ``m = (sum w)^2 / sum w^2``, which is N without weights. So the mean
+    excess has the variance ``2 tr(C^2) sum_k (filter_k s_k)^4 / m^2``.
     """
     basis = task.blocks.basis
     covariance = sums.covariance / basis.total

@@ -1,4 +1,4 @@
-"""The result of a diagnosis: the shift and the factor of spread that predictions need, input by input."""
+"""The result of a diagnosis: the shift and the factor of spread that predictions need at each input."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis:
-    """What predictions need to become right, at q inputs.
+    """The corrections that make predictions right, at q inputs.
 
     Attributes
     ----------
     shift : ndarray (q,)
-        What must be added to the prediction, in units of y; for counts to the logarithm of the mean.
+        Amount to add to the prediction, in units of y; for counts, to the logarithm of the mean.
     factor : ndarray (q,)
-        What the predicted spread must be multiplied by; for counts beyond the square root of the factor of
-        the mean, so that 1 says that the dispersion is right.
+        Factor by which to multiply the predicted spread. For counts it comes on top of the square root of
+        the mean's factor, so that 1 means a right dispersion.
     shift_band, factor_band : ndarray (q, 2)
         Pointwise confidence bands.
     location, spread, shape : ndarray (q,)
-        Shares of the squared congruence error, less chance, that the shift explains, that the factor
-        explains beyond it, and that neither does. NaN where nothing beyond chance is left to explain.
+        Shares of the squared congruence error beyond chance: the part that the shift explains, the further
+        part that the factor explains, and the rest. NaN if nothing beyond chance is left to explain.
     effective_rows : ndarray (q,)
-        Rows that the answer at an input rests on: ``(sum a_i)^2 / sum a_i^2``.
+        Effective number of rows behind the answer at an input: ``(sum a_i)^2 / sum a_i^2``.
     supported : ndarray (q,), bool
-        Whether there are enough rows near an input. Elsewhere everything else is NaN.
+        Whether there are enough rows near an input. If not, everything else is NaN there.
     total : dict
-        The shares of the mean over all supported inputs: "location", "spread", "shape"; empty where the
-        mean is not beyond chance.
+        The shares of the mean over all supported inputs: "location", "spread", "shape"; empty if the mean
+        is not beyond chance.
     level : float
         Confidence level of the bands.
     scale : str
-        "units of y" or "log mean": what shifts are measured in.
+        Unit of the shifts: "units of y" or "log mean".
     reason : str
-        Why there is no answer at all, or "".
+        The reason why there is no answer at all, or "".
     x : ndarray (q, d)
         The inputs.
     """
@@ -78,7 +78,7 @@ class Diagnosis:
         return " ".join(self.sentences())
 
     def sentences(self) -> list[str]:
-        """Return the answer in words."""
+        """Return the answer as sentences."""
         known = self.supported & np.isfinite(self.shift)
         if not known.any():
             return [f"None of {len(self)} inputs has enough rows near it for a diagnosis."]
@@ -123,7 +123,7 @@ class Diagnosis:
         )
 
     def _many(self, wrong: NDArray[np.bool_]) -> bool:
-        """Return whether more bands miss than pointwise bands of right predictions do by chance."""
+        """Return whether more bands exclude the right value than pointwise bands do by chance."""
         return bool(wrong.mean() > 2 * (1 - self.level))
 
     def _about_shares(self) -> list[str]:
@@ -139,7 +139,7 @@ class Diagnosis:
         return [f"{missing} of {len(known)} inputs have too few rows near them and no answer."]
 
     def columns(self) -> dict[str, Array]:
-        """Return the values by input, by name."""
+        """Return the values at the inputs, by name."""
         return {
             "shift": self.shift,
             "shift_low": self.shift_band[:, 0],
@@ -185,18 +185,18 @@ class Diagnosis:
         }  # fmt: skip
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the values by input as a pandas data frame; rows keep the labels of ``x`` or ``at``."""
+        """Return the values at the inputs as a pandas frame, with the row labels of ``x`` or ``at``."""
         return to_frame(self.columns(), self.labels)
 
     def plot(self, x: object = None, **options: Any) -> Any:
-        """Draw shift and factor with their bands, over an input or a projection of the inputs.
+        """Plot shift and factor with their bands, over an input or a projection of the inputs.
 
         Parameters
         ----------
         x : array_like (q,) or (q, d), optional
-            What to draw over; default the inputs.
+            Horizontal axis; default the inputs.
         **options
-            As of `fastmcmd.plots.diagnosis`.
+            As in `fastmcmd.plots.diagnosis`.
         """
         from fastmcmd.plots import diagnosis
 

@@ -1,8 +1,8 @@
-"""Where one model is better than another: the difference of their losses, smoothed over the inputs.
+"""Maps of where one model is better than another: the difference of their losses, smoothed over the inputs.
 
-The hypothesis ``E[d | x] = 0`` of the difference d of two losses is that of equal conditional predictive
-ability (Giacomini & White, *Tests of conditional predictive ability*, Econometrica, 2006). Instead of a few
-chosen functions of x, a kernel smoother looks along all of its directions.
+The hypothesis ``E[d | x] = 0`` for the difference d of two losses is that of equal conditional predictive
+ability (Giacomini & White, *Tests of conditional predictive ability*, Econometrica, 2006). They choose a
+few functions of x; a kernel smoother covers all of its directions.
 """
 
 from __future__ import annotations
@@ -26,37 +26,38 @@ __all__ = ["DifferenceMap", "difference_map"]
 Array = NDArray[np.float64]
 
 _LANDMARKS = 200
-_LADDER = (1.0, 10.0, 100.0)  # regularisers of the test, times that of the map
+_LADDER = (1.0, 10.0, 100.0)  # regularisers of the test, in units of that of the map
 _SUPPORTED = 0.5  # of the constant 1 that the smoother must reproduce
 _FEWEST = 15.0  # effective rows
 _MOST_LEVERAGE = 0.8
-_POINTS = 150  # of the band, at which the largest deviation is looked for
+_POINTS = 150  # of the band that are searched for the largest deviation
 _MOST_VALUES = 4e8  # of replicates at points
-_TOGETHER = 50  # replicates held together
+_TOGETHER = 50  # replicates in memory at once
 _ROUNDING = 1e-12
 _TIE = 1e-9  # of standardised logarithms of statistics
-_MOST_SKEWNESS = 0.3  # of deciles of residuals; exponential ones: 0.47, and the band misses in 21 %
+# Largest skewness by the deciles of residuals. Exponential residuals have 0.47, and the band fails in 21 %.
+_MOST_SKEWNESS = 0.3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DifferenceMap(ColumnTable):
-    """The expected difference of two models' losses at q inputs, first less second.
+    """The expected difference of two models' losses at q inputs, first minus second.
 
     Attributes
     ----------
     first, second, measure : str
-        The models, and what was compared; below 0 the first one is better.
+        The models, and the measure of comparison; below 0 the first model is better.
     difference : ndarray (q,)
         Smoothed difference; NaN without support.
     band : ndarray (q, 2)
-        Band that holds the smoothed difference at all supported inputs together; NaN where the differences
-        are too skewed for its level to hold.
+        Simultaneous band for the smoothed difference at all supported inputs; NaN if the differences are
+        too skewed for its level to hold.
     supported : ndarray (q,), bool
         Whether there are enough rows near an input.
     p_value : float
-        Of ``E[d | x] = 0`` for every x: no input is known at which one model is better.
+        P-value of ``E[d | x] = 0`` for every x: neither model is better at any input.
     p_value_mean : float
-        Of a mean difference of 0 over all rows, by the same signs.
+        P-value of a mean difference of 0 over all rows, by the same signs.
     level : float
         Confidence level of the band.
     x : ndarray (q, d)
@@ -105,11 +106,11 @@ class DifferenceMap(ColumnTable):
         return {name: values.tolist() for name, values in self._columns().items()}
 
     def to_frame(self) -> Any:
-        """Return a pandas frame, a row an input, with the labels of the inputs."""
+        """Return a pandas frame with one row for each input, with the labels of the inputs."""
         return to_frame(self._columns(), self.labels)
 
     def table(self) -> str:
-        """Return the inputs with the largest differences as text, at most ten on either side."""
+        """Return the inputs with the largest differences as text, at most ten of each sign."""
         known = np.flatnonzero(self.supported)
         order = known[np.argsort(self.difference[known], kind="stable")]
         if len(order) > 20:
@@ -123,7 +124,7 @@ class DifferenceMap(ColumnTable):
         return aligned(rows)
 
     def plot(self, x: Any = None, ax: Any = None) -> Any:
-        """Draw the difference with its band over the inputs; see `fastmcmd.plots.difference_map`."""
+        """Plot the difference with its band over the inputs; see `fastmcmd.plots.difference_map`."""
         from fastmcmd import plots
 
         return plots.difference_map(self, x, ax)
@@ -154,37 +155,37 @@ def difference_map(
     simulations: int,
     rng: np.random.Generator,
 ) -> tuple[Array, Array, NDArray[np.bool_], float, float]:
-    """Return difference (q,), band (q, 2), supported (q,), and p-values of none given x and on average.
+    """Return difference (q,), band (q, 2), supported (q,), and p-values given x and on average.
 
     Parameters
     ----------
     x, d : ndarray (n, k), (n,)
         Inputs and differences of losses.
     grid : ndarray (q, k)
-        Inputs to answer for.
+        Inputs of the map.
     seen : InputMap
         Kernel on inputs.
     lam : float
         Regulariser.
     weights : ndarray (n,)
-        Of the rows.
+        Weights of the rows.
     clusters : ndarray (n,) of int or None
-        Rows between which outcomes are independent; None: all are.
+        Clusters of rows, between which outcomes are independent; None: all rows are independent.
     level : float
-        Of the band.
+        Confidence level of the band.
     simulations : int
-        Random signs.
+        Number of draws of random signs.
     rng : numpy.random.Generator
         Source of the signs.
 
     Notes
     -----
-    The test multiplies differences by random signs, one a cluster (the wild bootstrap), and ranks the
-    largest studentised statistic among them: the mean difference, and the smoothed difference's mean
-    square for three regularisers. Exact for differences that are symmetric about 0 given x, else
-    approximate. The band: residuals of leave-one-out size under the same signs, smoothed
-    again, and their largest deviation over the inputs relative to the standard error of each replicate
-    (a bootstrap-t).
+    The test multiplies differences by random signs, one for each cluster (the wild bootstrap). It ranks the
+    largest of four studentised statistics among those of all signs: the mean difference, and the mean
+    square of the smoothed difference for three regularisers. It is exact for differences that are symmetric
+    about 0 given x, else approximate. For the band, leave-one-out residuals get the same signs and are
+    smoothed again; the band takes their largest deviation over the inputs, relative to the standard error
+    of each replicate (a bootstrap-t).
     """
     unit = power_of_two(float(np.abs(d).max()))  # squares of differences may leave float64
     d, weights = d * unit, weights * power_of_two(float(weights.max()))
@@ -194,7 +195,7 @@ def difference_map(
     signs = rng.choice(np.array([-1.0, 1.0]), (simulations, int(groups.max()) + 1))
 
     def sums(values: Array) -> Array:
-        """Return ``G'W s d`` (simulations, p) of values (n,) under all signs."""
+        """Return ``G'W s d`` (simulations, p) for values (n,) under all signs."""
         own = g * (weights * values)[:, None]
         return np.asarray(signs @ _by_group(own, groups))
 
@@ -234,14 +235,14 @@ def difference_map(
 
 
 def _skewness(values: Array) -> float:
-    """Return ``(q90 + q10 - 2 q50) / (q90 - q10)``, 0 of symmetric values and of equal ones."""
+    """Return ``(q90 + q10 - 2 q50) / (q90 - q10)``; 0 for symmetric values and for equal ones."""
     low, middle, high = np.quantile(values, [0.1, 0.5, 0.9])
     return float((high + low - 2 * middle) / (high - low)) if high > low else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class _Smooth:
-    """What smooths replicates of residuals again, for their standard errors."""
+    """A smoother for replicates of residuals, which gives their standard errors."""
 
     g: Array
     weights: Array
@@ -283,22 +284,21 @@ def _test(
     logs = np.log(np.maximum(np.stack(statistics), 1e-300))
     spread = logs.std(axis=1, keepdims=True)
     centred = logs - logs.mean(axis=1, keepdims=True)
-    # The mean has one degree of freedom: the logarithm of its square has a long lower tail, no upper one.
+    # The mean has one degree of freedom: the logarithm of its square has a long lower tail but no upper
+    # tail.
     score = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
     ranks = np.stack([_ranks(one) for one in score])
     largest = ranks.max(axis=0)
-    second = np.sort(ranks, axis=0)[-2] / len(
-        largest
-    )  # ties of the largest rank are broken by the next
+    second = np.sort(ranks, axis=0)[-2] / len(largest)  # the next rank breaks ties of the largest
     key = largest + second
     return float(np.mean(key >= key[0] - 1e-12)), float(np.mean(mean >= mean[0] * (1 - 1e-12)))
 
 
 def _ranks(values: Array) -> NDArray[np.intp]:
-    """Return how many of the values (b,) each is above; those that differ by rounding are equal.
+    """Return how many of the values (b,) lie below each; values that differ by rounding are equal.
 
-    Few clusters have few signs, which are drawn again and again: with ties broken by rounding, a p-value
-    would fall below the share of the signs that are as extreme.
+    With few clusters there are few distinct signs, which are drawn repeatedly. If rounding broke their
+    ties, a p-value could fall below the share of signs that are as extreme.
     """
     order = np.argsort(values, kind="stable")
     new = np.diff(values[order], prepend=-np.inf) > _TIE
@@ -309,7 +309,7 @@ def _ranks(values: Array) -> NDArray[np.intp]:
 
 
 def _by_group(values: Array, groups: NDArray[np.intp]) -> Array:
-    """Return the sums (G, p) of rows of values (n, p) over groups."""
+    """Return the sums (G, p) over groups of rows of values (n, p)."""
     if len(values) == int(groups.max()) + 1:
         return values
     order = np.argsort(groups, kind="stable")

@@ -1,7 +1,8 @@
-"""Outcomes that a right model could not tell from the observed ones: what an exact test ranks them among.
+"""Data sets that an exact test ranks the observed outcomes among; a right model makes them exchangeable.
 
-Row by row, y and B outcomes drawn from the prediction are exchangeable if the prediction is right. Whatever
-is then done to all B + 1 data sets alike leaves them exchangeable, and the rank of y's data set uniform.
+If the prediction is right, y and B outcomes drawn from it are exchangeable, row by row. Any computation
+that treats all B + 1 data sets alike leaves them exchangeable, and the rank of the observed data set is
+uniform.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ __all__ = [
     "exchangeable_outcomes",
 ]
 
-ROWS = 512  # rows of a block: each has a random stream, so that results do not depend on memory or threads
-_SCALE_ROWS = 2_000  # rows from which the scales of outcomes are taken
+# Rows of a block. Each block has its own random stream, so results do not depend on memory or threads.
+ROWS = 512
+_SCALE_ROWS = 2_000  # rows that give the scales of outcomes
 _SCALE_DRAWS = 20
 
 Array = NDArray[np.float64]
@@ -32,16 +34,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Outcomes(ABC):
-    """Data sets in place of y: the observed one and B that a right model makes.
+    """Data sets of outcomes: the observed one and B from a right model.
 
     Attributes
     ----------
     y : ndarray (n, k)
         Observed outcomes.
     simulations : int
-        B.
+        Number B of simulated data sets.
     seeds : numpy.random.SeedSequence
-        Each block of rows has a child of its own.
+        Parent of the seeds; each block of rows has its own child.
     """
 
     y: Array
@@ -50,7 +52,7 @@ class Outcomes(ABC):
 
     @property
     def correction(self) -> float:
-        """Factor of squared residuals: they are from the mean over data sets, which holds the outcome."""
+        """Factor for squared residuals, which are from the mean over data sets that include the outcome."""
         return (self.simulations + 1) / self.simulations
 
     def block(self, number: int) -> Array:
@@ -64,7 +66,7 @@ class Outcomes(ABC):
     def of_some_rows(self) -> Array:
         """Return further simulated outcomes (m, 20, k) of at most 2,000 rows, for scales.
 
-        They do not enter the ranking, and hold nothing that favours y.
+        They take no part in the ranking and do not favour y.
         """
         n = len(self.y)
         rng = np.random.Generator(np.random.PCG64(self._child(-1)))
@@ -93,16 +95,17 @@ class SimulatedOutcomes(Outcomes):
 
 @dataclass(frozen=True, eq=False)
 class ExchangedOutcomes(Outcomes):
-    """For predictions that are l draws: any of the l + 1 values of a row in place of y.
+    """Exchanged outcomes for predictions that are l draws: any of the l + 1 values of a row replaces y.
 
-    Draws against their own mean would look too good: they are part of it (a test of size .23 at l = 5).
+    Draws compared with their own mean would look too good, because they are part of it (a test of size .23
+    at l = 5).
     """
 
     draws: Array  # (n, l, k)
 
     @property
     def correction(self) -> float:
-        """As in `Outcomes`; the mean of the draws without the outcome is further from it, too."""
+        """As in `Outcomes`; also, the mean of the draws without the outcome is farther from it."""
         count = self.draws.shape[1]
         return (1 + 1 / count) ** 2 * (self.simulations + 1) / self.simulations
 
@@ -114,19 +117,19 @@ class ExchangedOutcomes(Outcomes):
 
 @dataclass(frozen=True, eq=False)
 class GivenOutcomes(Outcomes):
-    """Data sets that were made before, of which none is more than the others."""
+    """Given data sets, none of which is distinguished."""
 
     values: Array  # (n, B + 1, k)
 
     @staticmethod
     def of(values: Array) -> GivenOutcomes:
         """Return data sets with these values (n, B + 1, k)."""
-        seeds = np.random.SeedSequence(0)  # of no use: nothing is drawn
+        seeds = np.random.SeedSequence(0)  # unused: nothing is drawn
         return GivenOutcomes(values[:, 0], values.shape[1] - 1, seeds, values)
 
     @property
     def correction(self) -> float:
-        """No factor: residuals are compared among themselves."""
+        """1: residuals are only compared with each other."""
         return 1.0
 
     def block(self, number: int) -> Array:
@@ -140,7 +143,7 @@ class GivenOutcomes(Outcomes):
 def exchangeable_outcomes(
     y: Array, prediction: Predictive, simulations: int, random_state: object
 ) -> Outcomes:
-    """Return the data sets of a test of ``prediction`` at outcomes ``y`` (n, k)."""
+    """Return the data sets for a test of ``prediction`` with outcomes ``y`` (n, k)."""
     source = generator(random_state, Purpose.TEST)
     seeds = seed_sequence(source)
     if isinstance(prediction, Draws):

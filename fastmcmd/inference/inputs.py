@@ -1,4 +1,4 @@
-"""Arguments of several tests: inputs as the smoother takes them, numbers of simulations."""
+"""Arguments that several tests share: kernels on inputs, and numbers of simulations."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ Array = NDArray[np.float64]
 
 
 def check_simulations(value: object) -> int:
-    """Return the argument ``simulations``, an integer of at least `LEAST_SIMULATIONS`."""
+    """Return the checked argument ``simulations``, an integer of at least `LEAST_SIMULATIONS`."""
     what = "with fewer no p-value reaches 0.05"
     return check_count(value, "simulations", LEAST_SIMULATIONS, what=what)
 
 
 @dataclass(frozen=True, eq=False)
 class InputMap:
-    """The kernel of inputs, and the column scales under it.
+    """The kernel of inputs, and the scales of their columns.
 
     Attributes
     ----------
     offset, scales : ndarray (d,)
-        Inputs enter as ``(x - offset) * scales``.
+        The kernel receives ``(x - offset) * scales``.
     kernel : Kernel
-        On these, its parameters numbers.
+        Kernel on the scaled inputs, with numbers as parameters.
     """
 
     offset: Array
@@ -42,14 +42,14 @@ class InputMap:
     kernel: Kernel
 
     def __call__(self, x: Array) -> Array:
-        """Return inputs (n, d) as the kernel takes them."""
+        """Return inputs (n, d) as the kernel receives them."""
         return np.asarray((x - self.offset) * self.scales)
 
 
 def input_map(
     x: Array, x_kernel: KernelLike = None, weights: ArrayLike | None = None, name: str = "x"
 ) -> InputMap:
-    """Return what an argument ``x_kernel`` means for inputs (n, d): a kernel, "auto", "paper" or None.
+    """Return the input map that an argument ``x_kernel`` means: a kernel, "auto", "paper" or None.
 
     Rows of weight 0 do not count in the default. Messages call the inputs ``name``.
     """

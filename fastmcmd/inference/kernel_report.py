@@ -1,8 +1,8 @@
-"""What a choice of kernels can see: the power of plain CCE against models that are wrong in known ways.
+"""A report on what kernels can detect: the power of plain CCE against models that are wrong in known ways.
 
-The prediction, taken as the truth, draws outcomes; models that differ from it in a known way are judged on
-them by whether their mean squared CCE is beyond what chance gives. This says nothing about whether the
-prediction itself is right.
+The prediction counts as the truth and draws outcomes. Models that differ from it in a known way are tested
+on these outcomes: is their mean squared CCE beyond chance? This says nothing about whether the prediction
+itself is right.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 
 __all__ = ["KernelPower", "KernelReport", "kernel_report"]
 
-_ROWS = 1_000  # rows that are looked at
+_ROWS = 1_000  # rows of the report
 _LANDMARKS = 200  # of inputs
 _OUTCOME_LANDMARKS = 128
-_REACH = 12.0  # standardised outcomes beyond are as far as that
+_REACH = 12.0  # standardised outcomes beyond count as this far
 _LAMS = tuple(
     float(lam) for lam in np.geomspace(1e-6, 1.0, 13)
-)  # of the regression in place of a prediction
+)  # regularisers of the regression that replaces a prediction
 _BLIND = 0.3  # power below which a kernel is called nearly blind
-_SEES = 0.6  # power from which another way is recommended
-_FLAT = 0.01  # share of the variance of outcome features that depends on x: below, nothing does
-_COARSE = 3.0  # directions of x: with fewer, little but averages can be seen
+_SEES = 0.6  # power from which the report recommends an alternative
+_FLAT = 0.01  # share of outcome variance that depends on x; below it nothing does
+_COARSE = 3.0  # directions of x; with fewer, little but averages shows
 _LARGEST = 1e150  # value from which sums of squares may overflow
 _LEVEL = 0.05
 
@@ -59,16 +59,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class KernelPower:
-    """Power against one wrong model: shares of samples in which it is seen at the 5 % level.
+    """Power against one wrong model: shares of samples that reject it at the 5 % level.
 
     Attributes
     ----------
     model : str
         "std x 0.5", "std x 2" or "ignores x".
     power : float
-        Of mean squared CCE with these kernels. NaN where the predictions have no such neighbour.
+        Power of mean squared CCE with these kernels. NaN if the prediction has no such wrong neighbour.
     standardised : float
-        Of the same with an RBF kernel on standardised outcomes, (y - predicted mean) / predicted std.
+        Power with an RBF kernel on standardised outcomes, (y - predicted mean) / predicted std.
     """
 
     model: str
@@ -78,7 +78,7 @@ class KernelPower:
 
 @dataclass(frozen=True)
 class KernelReport:
-    """What these kernels can see on these inputs.
+    """What these kernels can detect at these inputs.
 
     Attributes
     ----------
@@ -87,18 +87,18 @@ class KernelReport:
     lam : float
         The regulariser.
     effective_dimension : float
-        How many directions of x the smoother follows.
+        Number of directions of x that the smoother follows.
     explained : float
-        Share of the embedding of y that is predicted from x, leaving rows out; negative where it is worse
-        than a constant.
+        Share of the embedding of y that is predicted from x, leaving rows out; negative if the prediction
+        is worse than a constant.
     powers : tuple of KernelPower
         Power against wrong models.
     warnings : tuple of str
-        What these kernels can hardly see, and what can.
+        What these kernels can hardly detect, and what can.
     rows : int
-        Rows that were looked at: more rows see more.
+        Number of rows of the report: more rows detect more.
     assumed : bool
-        Whether a regression stood in for a prediction.
+        Whether a regression replaced a missing prediction.
     """
 
     x_kernel: Kernel
@@ -118,7 +118,7 @@ class KernelReport:
 
     @property
     def sentence(self) -> str:
-        """What can be seen, in one sentence."""
+        """What the kernels can detect, in one sentence."""
         words = {
             "std x 0.5": "a spread predicted half as large",
             "std x 2": "one twice as large",
@@ -145,7 +145,7 @@ class KernelReport:
         return aligned(rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as a JSON-safe dictionary; powers that are not known are None."""
+        """Return everything as a JSON-safe dictionary; unknown powers are None."""
         return {
             "x_kernel": described(self.x_kernel),
             "y_kernel": described(self.y_kernel),
@@ -167,17 +167,17 @@ class KernelReport:
         }
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a pandas frame with a row a wrong model.
+        """Return a pandas frame with one row for each wrong model.
 
         Raises
         ------
         MissingDependencyError
-            Without pandas.
+            pandas is not installed.
         """
         return data_frame([vars(one) for one in self.powers])
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw the powers; see `fastmcmd.plots.kernel_power`."""
+        """Plot the powers; see `fastmcmd.plots.kernel_power`."""
         from fastmcmd.plots import kernel_power
 
         return kernel_power(self, ax=ax, **options)
@@ -193,23 +193,22 @@ def kernel_report(
     simulations: int = 99,
     random_state: RandomState = 0,
 ) -> KernelReport:
-    """Say what plain CCE with these kernels can see: wrong spreads, and a model that ignores x.
+    """Return a report on the power of plain CCE against wrong spreads and a model that ignores x.
 
     Parameters
     ----------
     x : array_like (n, d) or (n,), or rows on disk
-        Inputs; of more than 1,000 rows that many are drawn.
+        Inputs; if there are more than 1,000 rows, that many are drawn.
     y : array_like (n, k) or (n,)
         Observed outputs: kernels are resolved on them.
     prediction : Predictive, array, (mean, std), scipy.stats or torch.distributions object, optional
-        What the truth is taken to be like. Default: a kernel ridge regression of y on x with its residuals
-        as spread.
+        The assumed truth. Default: a kernel ridge regression of y on x with its residuals as spread.
     x_kernel, y_kernel : Kernel, "auto" or "paper", optional
-        The kernels; default those chosen from the scales of x and y.
+        The kernels; default: chosen from the scales of x and y.
     lam : float, optional
-        The regulariser; default that of the kernels.
+        The regulariser; default: that of the kernels.
     simulations : int
-        Samples drawn from the truth, and from each wrong model; at least 19.
+        Number of samples from the truth, and from each wrong model; at least 19.
     random_state : int, numpy.random.Generator or None
         Source of rows and samples.
 
@@ -225,11 +224,11 @@ def kernel_report(
 
     Notes
     -----
-    Each prediction is represented by ``simulations`` equally likely values. Their order is drawn anew in
-    each row, and each place in it is a sample, of the truth and of wrong models alike. A wrong model g is
-    seen where the mean squared CCE of g with a sample of the truth ranks among the largest 5 % of those
-    with samples of g. `congruence_test` combines several kernels and the dispersion, and sees more than
-    plain CCE does.
+    Each prediction is represented by ``simulations`` equally likely values. Each row shuffles them anew,
+    and each position is then one sample, for the truth and for wrong models alike. A wrong model g is
+    detected if the mean squared CCE of g with a sample of the truth ranks among the largest 5 % of those
+    with samples of g. `congruence_test` combines several kernels and the dispersion, and detects more than
+    plain CCE.
 
     Examples
     --------
@@ -278,7 +277,7 @@ def kernel_report(
 
 
 def _check_squares(values: Array, name: str) -> None:
-    """Raise NumericalError where variances of some values would overflow."""
+    """Raise NumericalError if variances of some values would overflow."""
     largest = float(np.abs(values).max())
     if largest > _LARGEST:
         raise NumericalError(
@@ -288,7 +287,7 @@ def _check_squares(values: Array, name: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Setting:
-    """What all comparisons share."""
+    """The parts that all comparisons share."""
 
     basis: Basis
     inputs: Array
@@ -296,11 +295,11 @@ class _Setting:
     rng: np.random.Generator
 
     def powers(self, truth: Array, wrong: list[Array], kind: OutcomeFeatures) -> list[float]:
-        """Return how often models are seen that predict ``wrong`` where values are ``truth`` (n, L, k).
+        """Return how often models that predict ``wrong`` are detected, given values ``truth`` (n, L, k).
 
         The columns L of each are its samples. Residuals ``p(y) - E_g p`` are linear in the projections of
-        features, so that one pass over all samples serves all models g: the mean over the samples of g is
-        its expectation.
+        features. So one pass over all samples serves all models g: the mean over the samples of g is its
+        expectation.
         """
         size = truth.shape[1]
         samples = GivenOutcomes.of(np.concatenate([truth, *wrong], axis=1))
@@ -320,7 +319,7 @@ class _Setting:
 
     @staticmethod
     def _statistics(projections: NDArray[np.float32], energy: Array) -> Array:
-        """Return the mean squared CCE (L,) of samples."""
+        """Return the mean squared CCE (L,) of each sample."""
         squares = np.einsum("plr,plr->pl", projections, projections, dtype=np.float64)
         return np.asarray(energy @ squares)
 
@@ -366,7 +365,7 @@ def _powers(
 
 
 def _standardised(setting: _Setting, truth: Array, wrong: Array) -> float:
-    """Return the power with outcomes in units of what the wrong model predicts."""
+    """Return the power with outcomes in units of the wrong model's prediction."""
     mean, spread = wrong.mean(axis=1, keepdims=True), wrong.std(axis=1, keepdims=True)
     least = float(spread[spread > 0].min(initial=np.inf))
     unit = np.where(spread > 0, spread, least if np.isfinite(least) else 1.0)
@@ -382,7 +381,7 @@ def _standardised(setting: _Setting, truth: Array, wrong: Array) -> float:
 
 
 def _atoms(prediction: Predictive, count: int, rng: np.random.Generator) -> Array:
-    """Return values (n, L, k) that stand for predicted distributions."""
+    """Return values (n, L, k) that represent predicted distributions."""
     if prediction.columns > 1:
         return np.asarray(prediction.sample(count, rng), dtype=np.float64)
     level = (np.arange(count) + 0.5) / count
@@ -391,7 +390,7 @@ def _atoms(prediction: Predictive, count: int, rng: np.random.Generator) -> Arra
 
 
 def _regression(basis: Basis, x: Array, y: Array, count: int) -> Array:
-    """Return values (n, L, k): kernel ridge regression of y on x, and quantiles of its residuals."""
+    """Return values (n, L, k): a kernel ridge regression of y on x, plus quantiles of its residuals."""
     f, weight = basis.smoother.transform(x), np.ones(len(y))
     middle = y.mean(axis=0)
     errors, _ = leave_one_out(f, y - middle, weight, _LAMS)
@@ -407,7 +406,7 @@ def _regression(basis: Basis, x: Array, y: Array, count: int) -> Array:
 
 
 def _explained(basis: Basis, x: Array, features: Array, lam: float) -> float:
-    """Return the share of the features' variance that is predicted from x, leaving rows out."""
+    """Return the share of the features' variance that x predicts, with rows left out."""
     n = len(x)
     if n < 3:
         return float("nan")
@@ -418,7 +417,7 @@ def _explained(basis: Basis, x: Array, features: Array, lam: float) -> float:
 
 
 def _warnings(powers: list[KernelPower], dimension: float, varies: bool) -> list[str]:
-    """Return what can hardly be seen, and what can see it."""
+    """Return warnings about what can hardly be detected, and what can detect it."""
     warnings = []
     by_name = {one.model: one for one in powers}
     ignores = by_name["ignores x"]

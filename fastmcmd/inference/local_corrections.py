@@ -1,4 +1,4 @@
-"""The shift and the factor of spread that predictions need near an input, by weighted least squares."""
+"""Local corrections of predictions, a shift and a factor of spread near an input, by least squares."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ Array = NDArray[np.float64]
 _STEPS = (
     4  # linearisations: shifts of one standard deviation and factors of 2 are then exact to 1 %
 )
-_BLOCK = 4096  # rows held together
+_BLOCK = 4096  # rows in memory at once
 _ENOUGH = 20_000  # rows for all linearisations but the last
-_MOST_STORED = 1 << 25  # coordinates kept between passes, rather than computed anew
-_LONGEST = 0.7  # of the log factor in one step
-_SINGULAR = 1e-8  # of the product of its diagonal: a determinant below is rounding
-_MOST_LEVERAGE = 0.8  # of a row on its own correction, beyond which its residual says nothing
+_MOST_STORED = 1 << 25  # coordinates that are stored between passes; more are recomputed
+_LONGEST = 0.7  # change of the log factor in one step
+_SINGULAR = 1e-8  # of the product of the diagonal: a smaller determinant is rounding
+_MOST_LEVERAGE = 0.8  # of a row on its own correction, beyond which its residual is meaningless
 
 
 @dataclass(frozen=True)
 class Local:
-    """Corrections at q inputs, with what they were solved from.
+    """Corrections at q inputs, with the derivatives in their equations.
 
     Attributes
     ----------
     shift, log_factor : ndarray (q,)
-        The corrections; NaN where the equations are singular.
+        The corrections; NaN if the equations are singular.
     by_shift, by_factor : ndarray (q, r)
         Smoothed derivatives J of the embedding.
     """
@@ -86,13 +86,13 @@ class RowBlocks:
         return self.every(1)
 
     def every(self, stride: int) -> Iterator[tuple[slice, Array]]:
-        """Yield each row, or each so many, in blocks: the rows and their coordinates."""
+        """Yield every ``stride``-th row in blocks: the rows and their coordinates."""
         for start in range(0, len(self.x), _BLOCK * stride):
             rows = slice(start, min(start + _BLOCK * stride, len(self.x)), stride)
             yield rows, self.coordinates(rows)
 
     def coordinates(self, rows: slice) -> Array:
-        """Return g(x) (m, p) of some rows."""
+        """Return g(x) (m, p) for some rows."""
         if self._coordinates is not None:
             return self._coordinates[rows]
         return self.basis.coordinates(self.x[rows])
@@ -101,9 +101,9 @@ class RowBlocks:
 def smoothing_filter(basis: Basis, lam: float) -> Array:
     """Return ``(1 - (N lam / (s + N lam))^3) / s`` (p,): ridge regression, twice more on its residuals.
 
-    One pass of ridge regression flattens peaks by about as much as its standard error, and no band around
-    it covers. Iterated (Tukey's twicing, once more), its bias is of higher order, and the coefficients
-    ``a(x) = g(x)' diag(filter) g_i`` are as explicit.
+    One pass of ridge regression flattens peaks by about as much as its standard error, so no band around it
+    has its nominal coverage. With iteration (Tukey's twicing, once more) the bias is of higher order, and
+    the coefficients ``a(x) = g(x)' diag(filter) g_i`` remain explicit.
     """
     shrink = basis.shrinkage(lam)
     rest = 1 - basis.spectrum * shrink
@@ -119,7 +119,7 @@ class CorrectionFit:
     coefficients : ndarray (p, 3 r)
         ``diag(filter) G'W [working residual, t, u]``.
     support : ndarray (p,)
-        ``diag(filter) G'W 1``: what the smoother makes of the constant 1.
+        ``diag(filter) G'W 1``: the smoother's image of the constant 1.
     shift, log_factor : ndarray (n,)
         Corrections at the rows themselves.
     """
@@ -132,7 +132,7 @@ class CorrectionFit:
     def at(self, g: Array, ratio: Array | None = None) -> Local:
         """Return the corrections at inputs with coordinates g (q, p).
 
-        ``ratio`` (p,), of another filter to the one of the fit: the corrections by that filter.
+        ``ratio`` (p,) is another filter divided by that of the fit; corrections then use the other filter.
         """
         weighted = self.coefficients if ratio is None else ratio[:, None] * self.coefficients
         working, by_shift, by_factor = np.split(g @ weighted, 3, axis=1)
@@ -147,7 +147,7 @@ def fit_corrections(
     start: tuple[float, float] = (0.0, 0.0),
     steps: int = _STEPS,
 ) -> CorrectionFit:
-    """Solve ``sum_i a_i(x) e_i(c, s) = 0`` for c and s at every x, in the least-squares sense.
+    """Return solutions c and s of ``sum_i a_i(x) e_i(c, s) = 0`` at every x, by least squares.
 
     Parameters
     ----------
@@ -156,13 +156,13 @@ def fit_corrections(
     shrink : ndarray (p,)
         The filter: ``a_i(x) = w_i g(x)' diag(filter) g_i``.
     model : LocationScale or CountCorrection
-        Their predictions.
+        Predictions of the rows.
     y : ndarray (n,)
         Outcomes.
     start : (float, float)
-        Shift and log factor of all rows at first.
+        Initial shift and log factor of all rows.
     steps : int
-        Linearisations.
+        Number of linearisations.
 
     Notes
     -----
@@ -188,7 +188,7 @@ def fit_corrections(
             support += weighted.sum(axis=0)
         fit = CorrectionFit(shrink[:, None] * sums, shrink * support, shift, log_factor)
         shift, log_factor = shift.copy(), log_factor.copy()
-        # Before the last linearisation the rows that were left out follow, by as many steps.
+        # Before the last linearisation the skipped rows follow, in one step as long as all steps so far.
         allowed, following = 1, used
         if step == steps - 2 and stride > 1:
             allowed, following = steps - 1, 1
@@ -213,7 +213,7 @@ class Uncertainty:
         ``F G'W^2 diag(v) G F`` with the filter F and v the squared influence of a row on the shift, on the
         log factor, and 1.
     unit : float
-        Of the shift, whose square in units of y may leave float64.
+        Unit of the shift, whose square in units of y may leave float64.
     """
 
     shift: Array
@@ -223,12 +223,12 @@ class Uncertainty:
 
 
 class Influences:
-    """What the variances of corrections follow from: sums over rows.
+    """Sums over rows that give the variances of corrections.
 
-    The influence of row i on the correction at x is ``a_i(x) (J'J)^-1 J' e_i`` with J at x; here with J at
-    x_i, which makes the sum over rows a quadratic form in the coordinates of x: rows that matter at x are
-    near it. Residuals are divided by one minus their leverage (the jackknife's, HC3), because a row pulls
-    the correction towards itself.
+    The influence of row i on the correction at x is ``a_i(x) (J'J)^-1 J' e_i`` with J at x. Here J is taken
+    at x_i, so that the sum over rows is a quadratic form in the coordinates of x: rows that matter at x are
+    near it. Residuals are divided by one minus their leverage (as in the jackknife, HC3), because a row
+    pulls the correction towards itself.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ class Influences:
     fit : CorrectionFit
         The corrections.
     unit : float
-        Of the shift, whose square in units of y may leave float64.
+        Unit of the shift, whose square in units of y may leave float64.
     """
 
     def __init__(self, shrink: Array, fit: CorrectionFit, unit: float = 1.0) -> None:
@@ -251,14 +251,14 @@ class Influences:
         weighted = g * self.shrink
         own = w * np.einsum("np,np->n", weighted, g)
         with np.errstate(divide="ignore", invalid="ignore"):
-            # J grows with the sum of the a_i: the influence of a unit of a_i.
+            # J grows with the sum of the a_i: this is the influence of a unit of a_i.
             leverage = np.clip(own / total, 0.0, _MOST_LEVERAGE)
             factor = w * total / (1 - leverage)
             by_shift, by_factor = local.solve(residual)
             for out, one in zip(self._sums, (by_shift / self.unit, by_factor), strict=False):
                 influence = np.nan_to_num(one * factor, posinf=0.0, neginf=0.0)
                 np.multiply(g, influence[:, None], out=weighted)
-                out += weighted.T @ weighted  # of one array: half the work of a product of two
+                out += weighted.T @ weighted  # of one array: half the work of a general product
         np.multiply(g, w[:, None], out=weighted)
         self._sums[2] += weighted.T @ weighted
 
@@ -270,9 +270,10 @@ class Influences:
 
 
 def quadratic(g: Array, matrix: Array) -> Array:
-    """Return ``g(x)' M g(x)`` (q,) of a sum of squares M, not below zero.
+    """Return ``g(x)' M g(x)`` (q,) for a sum of squares M, not below zero.
 
-    Many are computed in single precision, to about 1e-6: widths of bands and noise to be subtracted.
+    If q is large it is computed in single precision, to about 1e-6, which is enough for widths of bands and
+    noise to be subtracted.
     """
     if len(g) <= _BLOCK:
         return np.maximum(np.einsum("qp,qp->q", g @ matrix, g), 0.0)
@@ -294,7 +295,7 @@ def _limited(step: Array, most: Array | float) -> Array:
 
 
 def _solve(residual: Array, by_shift: Array, by_factor: Array) -> tuple[Array, Array]:
-    """Return the least-squares solutions in two unknowns, row by row; NaN where singular."""
+    """Return the least-squares solutions in two unknowns, row by row; NaN if singular."""
     unit = power_of_two(float(np.abs(by_shift).max(initial=0.0)))  # squares may leave float64
     by_shift = by_shift * unit
     aa = np.einsum("qr,qr->q", by_shift, by_shift)

@@ -1,4 +1,4 @@
-"""Where on the scale of y predictions near an input put too little or too much probability."""
+"""Missing mass: outcomes to which predictions near an input assign too little or too much probability."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BANDWIDTH = 0.7  # of densities, in standard deviations of the predictions near
 
 @dataclass(frozen=True, eq=False)
 class MissingMass:
-    """Observed less predicted probability near one input.
+    """Observed minus predicted probability near one input.
 
     Attributes
     ----------
@@ -40,13 +40,13 @@ class MissingMass:
     observed, predicted : ndarray (g,)
         Probabilities of counts and classes, or densities, averaged over the rows near the input.
     gap : ndarray (g,)
-        Their difference: above 0 the model puts too little there.
+        Their difference: above 0 the model assigns too little probability.
     band : ndarray (g,)
-        Half width, around 0, of the pointwise band in which the gap of right predictions lies.
+        Half-width, around 0, of the pointwise band that contains the gap of right predictions.
     level : float
-        Its level.
+        Pointwise level of the band.
     bandwidth : float
-        Standard deviation with which densities are smoothed; 0 for probabilities.
+        Standard deviation of the smoothing of densities; 0 for probabilities.
     """
 
     values: Array
@@ -58,7 +58,7 @@ class MissingMass:
     bandwidth: float
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the gap over y, with its band; see `fastmcmd.plots.missing_mass`."""
+        """Plot the gap over y, with its band; see `fastmcmd.plots.missing_mass`."""
         from fastmcmd.plots import missing_mass as draw
 
         return draw(self, ax, **options)
@@ -75,12 +75,11 @@ def missing_mass(
     level: float = 0.95,
     weights: ArrayLike | None = None,
 ) -> MissingMass:
-    """Return observed less predicted probabilities near one input, with the band of right predictions.
+    """Return observed minus predicted probabilities near one input, with the band of right predictions.
 
-    Unlike the witness, which contrasts y with all outcomes that the output kernel takes for similar,
-    this is
-    mass: of counts and classes the difference of probabilities, of continuous outcomes that of densities
-    smoothed over y.
+    The witness contrasts y with all outcomes that are similar under the output kernel. This is mass
+    instead: for counts and classes the difference of probabilities, for continuous outcomes that of
+    densities smoothed over y.
 
     Parameters
     ----------
@@ -93,7 +92,7 @@ def missing_mass(
     at : array_like (d,) or number
         The input.
     values : array_like (g,), optional
-        Outcomes to answer for; default those that occur, or 121 over their range.
+        Outcomes of the result; default those that occur, or 121 over their range.
     x_kernel, lam : optional
         As in `fastmcmd.diagnose`.
     level : float
@@ -108,13 +107,13 @@ def missing_mass(
     Raises
     ------
     ValueError
-        No rows near the input, or bad arguments.
+        There are no rows near the input, or an argument is not as described.
 
     Notes
     -----
     With the coefficients a_i of kernel ridge regression at the input, ``gap(v) = sum_i a_i (k(v, y_i) -
-    E k(v, Y_i)) / sum_i a_i``, k the indicator of equality or a Gaussian density. Right predictions give it
-    the variance ``sum_i a_i^2 Var k(v, Y_i) / (sum_i a_i)^2``.
+    E k(v, Y_i)) / sum_i a_i``, where k is the indicator of equality or a Gaussian density. Under right
+    predictions its variance is ``sum_i a_i^2 Var k(v, Y_i) / (sum_i a_i)^2``.
 
     Examples
     --------
@@ -123,7 +122,7 @@ def missing_mass(
     >>> y = np.repeat([0.0, 1.0, 2.0, 3.0], 100)
     >>> import fastmcmd as fm
     >>> curve = missing_mass(np.zeros(400), y, fm.Poisson(np.full(400, 1.5)), 0.0, values=[0, 1])
-    >>> curve.gap.round(3).tolist()  # 0.25 less exp(-1.5), 0.25 less 1.5 exp(-1.5)
+    >>> curve.gap.round(3).tolist()  # 0.25 - exp(-1.5), 0.25 - 1.5 exp(-1.5)
     [0.027, -0.085]
     """
     x, y = as_rows(x, "x").astype(np.float64), as_rows(y, "y", columns=1).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Whether P(x), P(y) or P(y | x) moved between a reference and batches, however often one looks."""
+"""Monitoring for changes of P(x), P(y) or P(y | x) from a reference to batches, at any number of looks."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ __all__ = ["QUESTIONS", "Monitor", "MonitorUpdate", "evidence_of"]
 Array = NDArray[np.float64]
 
 QUESTIONS = ("P(x)", "P(y)", "P(y | x)")
-_ASIDE = 0.25, 1_000  # share of the reference for scales and landmarks, and most rows
+_ASIDE = 0.25, 1_000  # share and largest number of reference rows for scales and landmarks
 _LEAST_ROWS = 40  # of the reference
-_LOGIT_ROWS = 5_000  # reference rows at most from which importance weights are learned
-_DEEPEST = 1e-6  # probabilities beyond count as that
+_LOGIT_ROWS = 5_000  # largest number of reference rows for learning importance weights
+_DEEPEST = 1e-6  # more extreme probabilities are clipped to this one
 _KIND = "Monitor"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MonitorUpdate:
-    """What a batch says.
+    """The results for one batch.
 
     Attributes
     ----------
     batch, rows : int
-        Number of the batch, from 1, and its rows.
+        Number of the batch, from 1, and its number of rows.
     p_values : dict of float
         Permutation p-value of this batch alone, for "P(x)", "P(y)" and "P(y | x)".
     e_values : dict of float
-        The e-value that each p-value becomes.
+        The e-value of each p-value.
     evidence : dict of float
-        Evidence of all batches so far that it moved: a test martingale, 1 at the start.
+        Evidence for a change from all batches so far: a test martingale, 1 at the start.
     alarms : dict of (int or None)
-        Batch in which the evidence first reached the threshold; None where it has not.
+        Batch in which the evidence first reached the threshold; None if it has not.
     threshold : float
-        Evidence that raises an alarm, ``3 / alpha``: there are three questions.
+        Evidence that raises an alarm, ``3 / alpha``, because there are three questions.
     effective_rows : float
-        Rows of the reference that count after they are reweighted to this batch's P(x).
+        Effective number of reference rows after they are reweighted to this batch's P(x).
     reference_rows : int
-        Rows of the reference.
+        Number of rows of the reference.
     """
 
     batch: int
@@ -74,7 +74,7 @@ class MonitorUpdate:
 
     @property
     def moved(self) -> tuple[str, ...]:
-        """What has moved, beyond chance."""
+        """The distributions that have moved beyond chance."""
         return tuple(name for name, batch in self.alarms.items() if batch is not None)
 
     @property
@@ -107,7 +107,7 @@ class MonitorUpdate:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """A test martingale that begins to bet at every batch, with the weight ``1 / (t (t + 1))``."""
+    """A test martingale that starts a bet at every batch t, with the weight ``1 / (t (t + 1))``."""
 
     running: float = 0.0
     batches: int = 0
@@ -123,7 +123,7 @@ class _Evidence:
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """All that a monitor holds."""
+    """The complete state of a monitor."""
 
     x_reference: Array
     x_aside: Array
@@ -153,7 +153,7 @@ def evidence_of(p: float) -> float:
     (20.8, 0.5)
     """
     log = float(np.log(p))
-    if log > -1e-3:  # the series of the expression below, which cancels
+    if log > -1e-3:  # a series, because the expression below would cancel
         return 0.5 - log / 6
     return (1 - p + p * log) / (p * log * log)
 
@@ -168,36 +168,38 @@ class Monitor(ColumnTable):
     y : array_like (n,) or (n, k)
         Outcomes.
     prediction : Predictive, array, (mean, std), scipy.stats or torch.distributions object, optional
-        Predictions for these rows. With them a change of P(y | x) is also looked for in the outcomes
-        relative to their predictions, where small changes of location and spread stand out.
+        Predictions for these rows. With predictions, the search for a change of P(y | x) also uses the
+        outcomes relative to their predictions, which show small changes of location and spread.
     x_kernel : Kernel, optional
-        Kernel on inputs. Default: three RBF kernels on standardised columns. A monitor with a kernel of its
-        own cannot be saved.
+        Kernel on inputs. Default: three RBF kernels on standardised columns. A monitor with another kernel
+        cannot be saved.
     alpha : float
-        Chance of any false alarm, over all batches and all three questions.
+        Probability of any false alarm, over all batches and all three questions.
     simulations : int
-        Permutations for each batch.
+        Number of permutations for each batch.
     most_rows : int
-        Earlier rows that a batch is compared with, at most; of more, random ones stay.
+        Largest number of earlier rows that a batch is compared with; if there are more, a random subset
+        stays.
     random_state : int, numpy.random.Generator or None
-        Source of permutations; None is 0.
+        Source of permutations; None means 0.
 
     Notes
     -----
-    A batch is compared with the reference and all earlier batches by a permutation test with kernel
-    statistics, those of P(y | x) on residuals of a regression on x and within cells of x. If nothing moved,
-    its p-values are independent of those of earlier batches, whatever the distribution. Each becomes an
-    e-value, and products of them from every starting batch on are mixed to a test martingale: the chance
-    that it ever reaches 1 / a is at most a, however often one looks (Ville's inequality; Vovk & Wang,
-    *E-values*, Annals of Statistics, 2021; Shekhar & Ramdas, *Nonparametric two-sample testing by
-    betting*, IEEE Transactions on Information Theory, 2024; Ramdas, Grünwald, Vovk, Shafer,
-    *Game-theoretic statistics and safe anytime-valid inference*, Statistical Science, 2023).
+    Each batch is compared with the reference and all earlier batches by a permutation test with kernel
+    statistics. The statistics of P(y | x) use residuals of a regression on x, and permutations within cells
+    of x. If nothing moved, the p-values are independent of those of earlier batches, for any distribution.
+    Each p-value becomes an e-value. The products of e-values from every starting batch on are mixed to a
+    test martingale: the probability that it ever reaches 1 / a is at most a, at any number of looks
+    (Ville's inequality; Vovk & Wang, *E-values*, Annals of Statistics, 2021; Shekhar & Ramdas,
+    *Nonparametric two-sample testing by betting*, IEEE Transactions on Information Theory, 2024; Ramdas,
+    Grünwald, Vovk, Shafer, *Game-theoretic statistics and safe anytime-valid inference*, Statistical
+    Science, 2023).
 
-    That is exact while nothing moves. For P(y | x) where P(x) moved, it is approximate: within a cell
-    inputs differ little, and what is left of their effect is removed by the regression. Rows must be
-    independent given the batch: a batch of few patients with many visits each raises false alarms.
+    This is exact while nothing moves. For P(y | x) after a move of P(x) it is approximate: inputs differ
+    little within a cell, and the regression removes the rest of their effect. Rows must be independent
+    given the batch: a batch of few patients with many visits each raises false alarms.
 
-    A quarter of the reference, at most 1,000 rows, sets scales and landmarks and is not compared.
+    A quarter of the reference, at most 1,000 rows, determines scales and landmarks and is not compared.
 
     Examples
     --------
@@ -269,7 +271,7 @@ class Monitor(ColumnTable):
         y : array_like (m,) or (m, k)
             Outcomes.
         prediction : as in `Monitor`
-            Predictions for these rows, if the reference had some.
+            Predictions for these rows, if the reference had predictions.
 
         Returns
         -------
@@ -315,7 +317,7 @@ class Monitor(ColumnTable):
             reference_rows=len(state.x_reference),
         )
         stored = np.arange(len(inputs))
-        if len(stored) > state.most_rows:  # random rows of all, whatever batch they are from
+        if len(stored) > state.most_rows:  # a random subset of all rows, whatever their batch
             stored = np.sort(rng.choice(len(stored), state.most_rows, replace=False))
         self._state = _State(
             state.x_reference, state.x_aside, state.y_aside, state.score_aside, inputs[stored],
@@ -331,16 +333,16 @@ class Monitor(ColumnTable):
 
     @property
     def alpha(self) -> float:
-        """Chance of any false alarm."""
+        """Probability of any false alarm."""
         return self._state.alpha
 
     @property
     def moved(self) -> tuple[str, ...]:
-        """What has moved, beyond chance."""
+        """The distributions that have moved beyond chance."""
         return self.history[-1].moved if self.history else ()
 
     def importance_weights(self, x: Any) -> Array:
-        """Return weights (n,) of the reference rows, in mean 1, under which their inputs resemble ``x``.
+        """Return weights (n,) of the reference rows, with mean 1, under which their inputs resemble ``x``.
 
         Parameters
         ----------
@@ -349,9 +351,10 @@ class Monitor(ColumnTable):
 
         Notes
         -----
-        The odds of a logistic regression of "is in the batch" on kernel features of the inputs. Give them
-        as ``weights=`` to `fastmcmd.evaluate`, `fastmcmd.cce` or a recalibrator. A few weights may carry
-        all: ``effective_rows`` of the update says how many rows are left, ``(sum w)^2 / sum w^2``.
+        The weights are the odds of a logistic regression of "is in the batch" on kernel features of the
+        inputs. Pass them as ``weights=`` to `fastmcmd.evaluate`, `fastmcmd.cce` or a recalibrator. A few
+        weights may dominate: ``effective_rows`` of the update is the effective number of rows,
+        ``(sum w)^2 / sum w^2``.
         """
         inputs = as_rows(x, "x", columns=self._state.x.shape[1]).astype(np.float64)
         return self._weights(inputs, len(self._state.x_reference))
@@ -368,7 +371,7 @@ class Monitor(ColumnTable):
         return np.asarray(weights / weights.mean())
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return a column for each number, a row for each batch."""
+        """Return one column for each quantity, with one entry for each batch."""
         columns: dict[str, list[Any]] = {
             "batch": [one.batch for one in self.history],
             "rows": [one.rows for one in self.history],
@@ -382,17 +385,17 @@ class Monitor(ColumnTable):
         return columns
 
     def table(self) -> str:
-        """Return a line for each batch as text."""
+        """Return one line for each batch as text."""
         return super().table() if self.history else "no batches yet"
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the evidence over the batches; see `fastmcmd.plots.evidence`."""
+        """Plot the evidence over the batches; see `fastmcmd.plots.evidence`."""
         from fastmcmd import plots
 
         return plots.evidence(self, ax)
 
     def save(self, path: FilePath) -> None:
-        """Write the monitor to a ``.npz`` file; `fastmcmd.load` reads it, and it goes on from there."""
+        """Save the monitor to a ``.npz`` file; `fastmcmd.load` reads it, and updates can continue."""
         if self._x_kernel is not None:
             raise ValueError(
                 "x_kernel was given: only a monitor with the default kernel can be saved"
@@ -425,7 +428,7 @@ def _stream(entropy: list[int], number: int) -> np.random.Generator:
 def _checked(
     x: Any, y: Any, prediction: Any, columns: int | None = None, outputs: int | None = None
 ) -> tuple[Array, Array, Array | None]:
-    """Return inputs, outcomes, and normal scores of the outcomes given the predictions."""
+    """Return inputs, outcomes, and normal scores of the outcomes under the predictions."""
     inputs = as_rows(x, "x", columns=columns).astype(np.float64)
     outcomes = as_rows(y, "y", columns=outputs).astype(np.float64)
     check_same_length(x=inputs, y=outcomes)
@@ -436,7 +439,7 @@ def _checked(
 
 
 def _scores(y: Array, prediction: Predictive) -> Array:
-    """Return ``Phi^-1(F(y))`` (n, k), with the middle of a jump of F; standardised outcomes of vectors."""
+    """Return ``Phi^-1(F(y))`` (n, k), at the middle of a jump of F; for vectors, standardised outcomes."""
     if len(prediction.shape) > 1:
         spread = np.asarray(prediction.std, dtype=np.float64)
         gap = y - np.asarray(prediction.mean, dtype=np.float64)

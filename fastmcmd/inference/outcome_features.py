@@ -1,8 +1,8 @@
-"""Features of outcomes for tests: maps that look at all data sets alike, never at y alone.
+"""Features of outcomes for tests: maps that depend on all data sets alike, never on y alone.
 
-Any map is valid; a good one sees what kernels on outputs see, at little cost. A radial kernel on numbers
-is a lattice of Gaussian bumps, ``exp(-g (y - y')^2) = sum_j p_j(y) p_j(y')`` with
-``p_j(y) = (h sqrt(4 g / pi))^(1/2) exp(-2 g (y - j h)^2)``: to 3e-3 at the step ``h = 0.6 / sqrt(g)``.
+Any map is valid; a good one detects what kernels on outputs detect, at little cost. A radial kernel on
+numbers is a lattice of Gaussian bumps, ``exp(-g (y - y')^2) = sum_j p_j(y) p_j(y')`` with
+``p_j(y) = (h sqrt(4 g / pi))^(1/2) exp(-2 g (y - j h)^2)``, up to 3e-3 at the step ``h = 0.6 / sqrt(g)``.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ __all__ = [
 _STEP = 0.6  # of a lattice, in units of 1 / sqrt(g)
 _MOST_BUMPS = 64
 _NEAR = 5  # bumps on either side that are not negligible
-_FREQUENCIES = 32  # random ones, where a lattice would be too long or has several dimensions
-_REACH = 5.0  # standardised outcomes beyond are as far as that
-_FARTHEST = 1e4  # lengths from the centre at which an outcome is as far as can be, for frequencies
-_MARGIN = 4.0  # scales beyond what the model expects at which an outcome is as far as can be
+_FREQUENCIES = 32  # random frequencies, if a lattice would be too long or has several dimensions
+_REACH = 5.0  # standardised outcomes beyond count as this far
+_FARTHEST = 1e4  # lengths from the centre at which outcomes are clipped, for random frequencies
+_MARGIN = 4.0  # scales beyond the predicted range at which outcomes are clipped
 _NORMAL_IQR = 1.349  # interquartile range of a standard normal distribution
 _RANK_WIDTH = 0.2  # length of the kernel on ranks in (0, 1)
 _MOST_LANDMARKS = 64
@@ -48,12 +48,12 @@ Single = NDArray[np.float32]
 
 
 class BlockOutcomes:
-    """The outcomes (m, B + 1, k) of some rows in the forms that features are made of.
+    """The outcomes (m, B + 1, k) of some rows, in the forms that features use.
 
     Attributes
     ----------
     raw : ndarray (m, B + 1, k)
-        As they are.
+        The outcomes themselves.
     """
 
     def __init__(self, raw: Array) -> None:
@@ -62,7 +62,7 @@ class BlockOutcomes:
 
     @cached_property
     def standardised(self) -> Array:
-        """Less the median of the row's data sets, over their spread: a bijection of y given x."""
+        """Outcomes minus the median of the row's data sets, over their spread: a bijection of y given x."""
         ordered = np.take_along_axis(self.raw, self._order, axis=1)
         count = self.raw.shape[1]
         quarter = max(1, count // 4)
@@ -78,7 +78,7 @@ class BlockOutcomes:
 
     @cached_property
     def ranks(self) -> Array:
-        """Share of the row's data sets below, in (0, 1): the probability integral transform."""
+        """Share of the row's data sets below each outcome (0 to 1): the probability integral transform."""
         from fastmcmd.inference.outcome_loops import mid_ranks
 
         ranks = np.empty(self.raw.shape)
@@ -94,7 +94,7 @@ class OutcomeFeatures(ABC):
     Attributes
     ----------
     name : str
-        What they look at, as results call it.
+        Name of the features in results.
     """
 
     name: str
@@ -111,7 +111,7 @@ class OutcomeFeatures(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Bumps(OutcomeFeatures):
-    """A radial kernel on numbers, by a lattice from ``low`` on with ``count`` bumps."""
+    """A radial kernel on numbers, by a lattice of ``count`` bumps from ``low`` on."""
 
     form: str  # "raw", "standardised" or "ranks"
     low: float
@@ -120,7 +120,7 @@ class Bumps(OutcomeFeatures):
 
     @property
     def rank(self) -> int:
-        """Bumps of the lattice."""
+        """Number of bumps of the lattice."""
         return self.count
 
     def transform(self, outcomes: BlockOutcomes) -> Single:
@@ -148,7 +148,7 @@ class FourierFeatures(OutcomeFeatures):
 
     @property
     def rank(self) -> int:
-        """Sines and cosines."""
+        """Number of sines and cosines."""
         return 2 * self.frequencies.shape[1]
 
     def transform(self, outcomes: BlockOutcomes) -> Single:
@@ -164,13 +164,13 @@ class FourierFeatures(OutcomeFeatures):
 
 @dataclass(frozen=True, eq=False)
 class LandmarkFeatures(OutcomeFeatures):
-    """Any kernel, at landmarks among outcomes that were drawn from the prediction."""
+    """Any kernel, at landmarks among outcomes drawn from the prediction."""
 
     features: KernelFeatures
 
     @property
     def rank(self) -> int:
-        """Landmarks."""
+        """Number of landmarks."""
         return self.features.rank
 
     def transform(self, outcomes: BlockOutcomes) -> Single:
@@ -183,7 +183,7 @@ class LandmarkFeatures(OutcomeFeatures):
 def landmark_features(
     kernel: Kernel, drawn: Array, rng: np.random.Generator, name: str, most: int = _MOST_LANDMARKS
 ) -> LandmarkFeatures:
-    """Return the features of a kernel at ``most`` landmarks or fewer among outcomes ``drawn`` (m, l, k)."""
+    """Return features of a kernel at up to ``most`` landmarks among outcomes ``drawn`` (m, l, k)."""
     flat = drawn.reshape(-1, drawn.shape[2])
     kernel = kernel.resolve(flat)
     if len(flat) > 10 * _CANDIDATES:
@@ -205,7 +205,7 @@ def ladder_of_outcomes(drawn: Array, rng: np.random.Generator) -> list[OutcomeFe
     Parameters
     ----------
     drawn : ndarray (m, l, k)
-        Outcomes drawn from the prediction at some rows: scales are taken from them.
+        Outcomes drawn from the prediction at some rows; they determine the scales.
     """
     columns = drawn.shape[2]
     flat = drawn.reshape(-1, columns)
@@ -234,12 +234,12 @@ def ladder_of_outcomes(drawn: Array, rng: np.random.Generator) -> list[OutcomeFe
 
 
 def standard_bumps(name: str, reach: float) -> Bumps:
-    """Return an RBF kernel of length 1 on numbers of the order of 1; those beyond ``reach`` are as far."""
+    """Return an RBF kernel of length 1 on numbers of the order of 1, clipped beyond ``reach``."""
     return Bumps(name, "raw", -reach, 1.0, _bumps(2 * reach))
 
 
 def _bumps(lengths: float) -> int:
-    """Return how many bumps cover so many lengths of the kernel."""
+    """Return the number of bumps that cover so many lengths of the kernel."""
     return int(np.ceil(min(lengths / (_STEP * np.sqrt(2)), 1e6))) + 1
 
 
@@ -251,7 +251,7 @@ def _fourier(
 
 
 def _positive(scale: Array, flat: Array) -> Array:
-    """Return scales with the standard deviation, and then 1, in place of zeros."""
+    """Return scales with zeros replaced by the standard deviation, or else by 1."""
     with np.errstate(over="ignore", invalid="ignore"):
         wide = flat.std(axis=0)
     wide = np.where((wide > 0) & np.isfinite(wide), wide, 1.0)

@@ -1,4 +1,4 @@
-"""Compiled loops over simulated outcomes; imported where they are called, because Numba loads slowly."""
+"""Compiled loops over simulated outcomes. Import this module lazily, because Numba loads slowly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Single = NDArray[np.float32]
 
 @compiled
 def mid_ranks(values: Array, order: NDArray[Any], ranks: Array) -> None:
-    """Set ranks in (0, 1) of the values of each row (m, l), given what sorts it; ties share their mean."""
+    """Fill ``ranks`` in (0, 1) of the values of each row (m, l), given their order; ties share a mean."""
     rows, count = values.shape
     for i in range(rows):
         first = 0
@@ -34,7 +34,8 @@ def mid_ranks(values: Array, order: NDArray[Any], ranks: Array) -> None:
 def add_bumps(places: Array, step: float, factor: float, most: int, out: Single) -> None:
     """Add ``factor exp(-(t - j step)^2)`` to column j of ``out`` (m, l, r), at most ``most`` from t.
 
-    From the nearest bump outwards, by the constant ratio of ratios: two exponentials a number.
+    It proceeds from the nearest bump outwards by a constant ratio of ratios: two exponentials for each
+    number.
     """
     rows, count, rank = out.shape
     decay = np.empty(most + 1)
@@ -61,7 +62,7 @@ def add_bumps(places: Array, step: float, factor: float, most: int, out: Single)
 
 @compiled
 def centre_rows(features: Single, squares: Array) -> None:
-    """Subtract from features (m, l, r) their means over l, and set their squared norms (m, l)."""
+    """Subtract the means over l from features (m, l, r), and fill ``squares`` (m, l) with squared norms."""
     rows, count, rank = features.shape
     mean = np.empty(rank, dtype=np.float32)
     for i in range(rows):

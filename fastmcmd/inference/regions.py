@@ -1,4 +1,4 @@
-"""Where a model is wrong, in words: regions that a tree finds on one half, tested on the other half."""
+"""Regions in which a model is wrong, in words: a tree proposes them on one half, a test uses the other."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ Array = NDArray[np.float64]
 _Path = tuple[tuple[int, bool, float], ...]  # (column, above, threshold) from the root to a leaf
 
 _LANDMARKS = 200  # of the smoothers that propose regions
-_TEST_LANDMARKS = 100  # a test with the same landmarks for all data sets is exact whatever they are
+_TEST_LANDMARKS = 100  # a test with the same landmarks for all data sets is exact for any landmarks
 _COLUMN_LAM = 0.01  # of the smoother over the columns, which only proposes regions
 LEAST_ROWS = 40  # of both halves together: fewer cannot be split and tested
-_DRAWS = 64  # from each prediction, whose mean stands for the expectation while the tree grows
-_FEATURE_VALUES = 1 << 22  # held together
-_DIGITS = 4  # of thresholds, unless more are needed to tell neighbouring values apart
-_WRITTEN_OUT = 1e9  # integers below have no exponent
-_SUBSAMPLE = 500  # rows from which the median distance and landmarks of outcomes are taken
+_DRAWS = 64  # of each prediction; their mean replaces the expectation while the tree grows
+_FEATURE_VALUES = 1 << 22  # in memory at once
+_DIGITS = 4  # of thresholds, unless more are needed to separate neighbouring values
+_WRITTEN_OUT = 1e9  # smaller integers are written without an exponent
+_SUBSAMPLE = 500  # rows that give the median distance and landmarks of outcomes
 
 
 _SPREAD = {
@@ -67,16 +67,17 @@ class WeakRegion:
     description : str
         Conditions on the columns, such as "age > 61 and chronic > 12".
     cce, null_cce : float
-        Root mean square CCE of the test rows in the region, and what a right model would have.
+        Root mean square CCE of the test rows in the region, and of a right model.
     spread : str
-        "too wide" or "too narrow" where the mean ``|e_i|^2`` alone is beyond chance (p <= 0.05), else "". A
-        shift of the location makes outcomes scatter more around the prediction, too: it looks too narrow.
+        "too wide" or "too narrow" if the mean ``|e_i|^2`` alone is beyond chance (p <= 0.05), else "". A
+        shift of the location also increases the scatter of outcomes around the prediction: it looks too
+        narrow.
     p_value, p_adjusted : float
-        Of the exact test in the region, alone and adjusted for all regions (Holm).
+        P-value of the exact test in the region, alone and adjusted for all regions (Holm).
     rows : int
-        Rows in the region, of both halves.
+        Number of rows in the region, in both halves.
     tested : int
-        Those on which the test was done.
+        Number of these rows on which the test was done.
     """
 
     description: str
@@ -104,11 +105,11 @@ class WeakRegions(Sequence[WeakRegion]):
     ----------
     regions : tuple of WeakRegion
     level : float
-        Of the test of each region after adjustment.
+        Level of the test of each region after adjustment.
     conditions : tuple of tuple
-        ``(column, above, threshold)`` of each region, by the number of the column in ``names``.
+        ``(column, above, threshold)`` of each region, by the index of the column in ``names``.
     names : tuple of str
-        Names of the columns; of columns of text, one a label.
+        Names of the columns; text columns have one name for each label.
     """
 
     regions: tuple[WeakRegion, ...]
@@ -128,7 +129,7 @@ class WeakRegions(Sequence[WeakRegion]):
         return tuple(one for one in self.regions if one.p_adjusted <= self.level)
 
     def contains(self, columns: Any) -> NDArray[np.intp]:
-        """Return the number (n,) of the region in which each row of ``columns`` lies."""
+        """Return the index (n,) of the region that contains each row of ``columns``."""
         table, names = numbers_of_columns(columns, self.names)
         if names != self.names:
             raise ValueError(f"columns are {', '.join(names)}; {', '.join(self.names)} are needed")
@@ -138,7 +139,7 @@ class WeakRegions(Sequence[WeakRegion]):
         return out
 
     def table(self) -> str:
-        """Return a line a region as text."""
+        """Return one line for each region as text."""
         rows = [["region", "CCE", "if right", "spread", "p", "p (Holm)", "rows", "tested"]]
         for one in self.regions:
             rows.append(
@@ -148,16 +149,16 @@ class WeakRegions(Sequence[WeakRegion]):
         return aligned(rows, left=(0, 3))
 
     def to_dict(self) -> list[Json]:
-        """Return JSON-safe records, a region each."""
+        """Return JSON-safe records, one for each region."""
         return [asdict(one) for one in self.regions]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a pandas frame, a row a region.
+        """Return a pandas frame with one row for each region.
 
         Raises
         ------
         MissingDependencyError
-            Without pandas.
+            pandas is not installed.
         """
         return data_frame(self.to_dict())
 
@@ -192,48 +193,48 @@ def weak_regions(
     level: float = 0.05,
     random_state: RandomState = 0,
 ) -> WeakRegions:
-    """Find regions of the columns in which a model is wrong; test each on rows that did not choose it.
+    """Return regions of the columns in which a model is wrong, each tested on rows that did not choose it.
 
     Parameters
     ----------
     columns : data frame, dict of array_like (n,), or array_like (n, c)
-        What regions are described by; columns that the input kernel never saw serve as well. Numbers,
-        booleans, or text of few different values.
+        Columns that describe regions; they may include columns that the input kernel does not use. Numbers,
+        booleans, or text with few different values.
     x, y, prediction, x_kernel, y_kernel, lam
-        As in `cce`. The prediction was made before these outcomes were seen, and rows are independent.
+        As in `cce`. The prediction must not depend on these outcomes, and rows must be independent.
     max_depth : int
-        Of the tree: at most ``2 ** max_depth`` regions, each of so many conditions.
+        Depth of the tree: at most ``2 ** max_depth`` regions, each with at most ``max_depth`` conditions.
     simulations : int
-        Simulated data sets a region, at least 19: with fewer no p-value reaches 0.05.
+        Number of simulated data sets for each region, at least 19: with fewer no p-value reaches 0.05.
     level : float
-        Of the tests, in (0, 1).
+        Level of the tests, in (0, 1).
     random_state : int, numpy.random.Generator or None
-        Of the halves, landmarks and simulations.
+        Source of the halves, landmarks and simulations.
 
     Returns
     -------
     WeakRegions
-        ``.significant``, ``.table()``, ``.to_frame()``, ``.contains(columns)``; printed, a sentence a
-        region.
+        ``.significant``, ``.table()``, ``.to_frame()``, ``.contains(columns)``; its ``repr`` has one
+        sentence for each region.
 
     Raises
     ------
     ValueError, TypeError
         An argument is not as described; the message names it.
     MissingDependencyError
-        Without scikit-learn.
+        scikit-learn is not installed.
 
     Notes
     -----
-    On a random half of the rows a regression tree splits the columns by the local excess of the squared
-    CCE, each row's ``<e_i, sum_{j != i} h_ij e_j>`` with smoothers over x and over the columns, and by
-    ``|e_i|^2 - V_i``, with expectations by 64 draws. Kernels and output features are fixed there, too. On
-    the other half each region has a test of its own: outcomes are drawn from the predictions, and of the
-    observed and all simulated data sets alike the mean squared CCE of the region's rows and, two-sided,
-    their mean ``|e_i|^2`` are computed; the larger of both, each standardised over all data sets, is
-    ranked among them. The p-value is exact if the model is right in the region: ``P(p <= a) <= a``.
-    Predictions by draws exchange the outcome with a member of the row. The family of regions is adjusted
-    as in Holm (1979).
+    On a random half of the rows a regression tree splits the columns by two quantities. One is the local
+    excess of the squared CCE, each row's ``<e_i, sum_{j != i} h_ij e_j>`` with smoothers over x and over
+    the columns. The other is ``|e_i|^2 - V_i``, with expectations by 64 draws. This half also determines
+    kernels and output features. On the other half each region has a test of its own. Outcomes are drawn
+    from the predictions. For the observed and all simulated data sets alike, two statistics are computed:
+    the mean squared CCE of the region's rows and, two-sided, their mean ``|e_i|^2``. Each is standardised
+    over all data sets, and the larger of both is ranked. The p-value is exact if the model is right in the
+    region: ``P(p <= a) <= a``. For predictions by draws, the test exchanges the outcome with a draw of its
+    row. The family of regions is adjusted as in Holm (1979).
 
     Examples
     --------
@@ -278,7 +279,7 @@ def weak_regions(
     local += _local_excess(_basis(_over(standard, rng), standard[half], rng), e, _COLUMN_LAM)
     least = max(10, len(half) // 2 ** (max_depth + 2))
     fitted = tree(max_depth=max_depth, min_samples_leaf=least, random_state=0)
-    # The tree compares in float32, which would confuse some values and not hold others.
+    # The tree compares in float32, which would merge some values and overflow on others: ranks are safe.
     ranks = np.stack([np.unique(one, return_inverse=True)[1] for one in table[half].T], axis=1)
     fitted.fit(ranks, np.stack([_scaled(local), _scaled(beyond)], axis=1))
     tests = []
@@ -319,7 +320,7 @@ def _inside(table: Array, conditions: Sequence[tuple[int, bool, float]]) -> NDAr
 def _leaves(
     tree: Any, ranks: NDArray[np.intp], table: Array
 ) -> list[tuple[tuple[int, bool, float], ...]]:
-    """Return the conditions of each leaf on columns (m, c), of a tree that was fitted to their ranks."""
+    """Return the conditions of each leaf on columns (m, c), for a tree that was fitted to their ranks."""
     paths: list[_Path] = []
     stack: list[tuple[int, NDArray[np.intp], _Path]] = [(0, np.arange(len(table)), ())]
     while stack:
@@ -338,14 +339,14 @@ def _leaves(
 
 
 def _between(low: float, high: float) -> float:
-    """Return a number from ``low`` to below ``high``: the middle, with as few digits as tell them apart."""
+    """Return a number in [low, high): the middle, with as few digits as separate the two."""
     middle = low / 2 + high / 2
     candidates = (float(f"{middle:.{digits}g}") for digits in range(_DIGITS, 18))
     return next((one for one in candidates if low <= one < high), low)
 
 
 def _shown(threshold: float) -> str:
-    """Return a threshold with all of its digits, few of which `_between` chose."""
+    """Return a threshold with all of its digits; `_between` chose few."""
     if threshold == round(threshold) and abs(threshold) < _WRITTEN_OUT:
         return f"{threshold:.0f}"
     texts = (f"{threshold:.{digits}g}" for digits in range(_DIGITS, 18))
@@ -353,7 +354,7 @@ def _shown(threshold: float) -> str:
 
 
 def _in_words(conditions: Sequence[tuple[int, bool, float]], names: Sequence[str]) -> str:
-    """Return conditions as a person writes them; bounds of one column are merged."""
+    """Return conditions in words; bounds of one column are merged."""
     if not conditions:
         return "all rows"
     parts = []
@@ -384,7 +385,7 @@ def _standardised(table: Array) -> Array:
 
 
 def _over(standard: Array, rng: np.random.Generator) -> Kernel:
-    """Return an RBF whose length is half the median distance between some rows."""
+    """Return an RBF kernel whose length is half the median distance between some rows."""
     some = standard[rng.choice(len(standard), min(len(standard), _SUBSAMPLE), replace=False)]
     squares = ((some[:, None] - some[None]) ** 2).sum(axis=2)
     middle = float(np.median(squares[np.triu_indices(len(some), 1)]))
@@ -403,7 +404,7 @@ def _drawn(prediction: Predictive, rng: np.random.Generator) -> Array:
 def _residuals(
     features: KernelFeatures, y: Array, prediction: Predictive, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Return ``e_i`` (m, r) from means over draws, and ``|e_i|^2`` less what a right model has (m,)."""
+    """Return ``e_i`` (m, r) from means over draws, and ``|e_i|^2`` (m,) minus its mean if right."""
     e, beyond = np.empty((len(y), features.rank)), np.empty(len(y))
     step = max(1, _FEATURE_VALUES // (_DRAWS * features.rank))
     for start in range(0, len(y), step):
@@ -413,7 +414,8 @@ def _residuals(
         mean = p.mean(axis=1)
         e[rows] = features.transform(y[rows]) - mean
         spread = ((p - mean[:, None]) ** 2).sum(axis=2).mean(axis=1)
-        # Of l draws: the spread around their mean is 1 - 1/l, that of an outcome 1 + 1/l of the variance.
+        # With l draws the spread around their mean is 1 - 1/l of the variance,
+        # and the spread of an outcome is 1 + 1/l of it.
         beyond[rows] = (e[rows] ** 2).sum(axis=1) - spread * (_DRAWS + 1) / (_DRAWS - 1)
     return e, beyond
 
@@ -424,7 +426,7 @@ def _basis(kernel: Kernel, x: HostArray | Rows, rng: np.random.Generator) -> tup
 
 
 def _local_excess(fitted: tuple[Basis, Array], e: Array, lam: float) -> Array:
-    """Return ``<e_i, sum_{j != i} h_ij e_j>`` (n,), H the smoother."""
+    """Return ``<e_i, sum_{j != i} h_ij e_j>`` (n,) with the smoother H."""
     basis, g = fitted
     weighed = g * basis.shrinkage(lam)
     smoothed = weighed @ (g.T @ e)
@@ -442,7 +444,7 @@ def _test(
     simulations: int,
     rng: np.random.Generator,
 ) -> tuple[float, float, str, float]:
-    """Return the statistic, its mean over simulations, what the spread is, and the exact p-value."""
+    """Return the statistic, its mean over simulations, the spread's direction, and the exact p-value."""
     if len(x) < 2:
         return 0.0, 0.0, "", 1.0
     outcomes = exchangeable_outcomes(np.asarray(y, np.float64), prediction, simulations, rng)

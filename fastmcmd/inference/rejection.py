@@ -1,4 +1,4 @@
-"""What is gained by rejecting the rows that a score calls least trustworthy, beside random rejection."""
+"""Rejection curves: the gain by rejecting the rows that a score marks as least trustworthy."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ __all__ = ["RejectionCurve", "rejection_curve"]
 Array = NDArray[np.float64]
 
 _POINTS = 101  # shares of rejected rows at which the curve is stored
-_SHOWN = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)  # of which the table has a line
+_SHOWN = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)  # shares with a line in the table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RejectionCurve:
-    """Mean loss of the rows that are left when those with the highest scores are rejected.
+    """Mean loss of the remaining rows when those with the highest scores are rejected.
 
     Attributes
     ----------
     rejected : ndarray (m,)
         Shares of rejected rows, ascending from 0.
     loss : ndarray (m,)
-        Mean loss of the others.
+        Mean loss of the remaining rows.
     std_loss : ndarray (m,) or None
         The same when rows are rejected by their predicted standard deviation.
     random_band : ndarray (m, 2)
-        Band that holds the curve of random rejection, at each share with probability ``level``.
+        Band that contains the curve of random rejection, at each share with probability ``level``.
     best_loss : ndarray (m,)
         The same when rows are rejected by the loss itself: no score does better.
     area, std_area, random_area, best_area : float
         Means of the curves over all numbers of rejected rows (from none to all but one).
     p_value, std_p_value : float
-        Share of random orders, the observed one among them, whose area is as small. Small: the score
-        finds rows with high losses better than chance.
+        Share of orders, random ones and the observed one, whose area is at most the observed area. A small
+        p-value means that the score identifies rows with high losses better than chance.
     level : float
-        Of the band.
+        Level of the band.
     n : int
-        Rows.
+        Number of rows.
     """
 
     rejected: Array
@@ -75,12 +75,12 @@ class RejectionCurve:
 
     @property
     def gain(self) -> float:
-        """Share of what is to be gained over random rejection: 1 is best, 0 chance."""
+        """Share of the possible gain over random rejection: 1 is best, 0 chance."""
         return _gain(self.area, self.random_area, self.best_area)
 
     @property
     def std_gain(self) -> float | None:
-        """The same of the predicted standard deviation; None without."""
+        """The same for the predicted standard deviation; None without it."""
         if self.std_area is None:
             return None
         return _gain(self.std_area, self.random_area, self.best_area)
@@ -116,7 +116,7 @@ class RejectionCurve:
         Raises
         ------
         MissingDependencyError
-            Without pandas.
+            pandas is not installed.
         """
         from fastmcmd.frames import to_frame
 
@@ -129,7 +129,7 @@ class RejectionCurve:
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the curves with the band of random rejection; returns the matplotlib axes."""
+        """Plot the curves with the band of random rejection; return the matplotlib axes."""
         from fastmcmd import plots
 
         return plots.rejection(self, ax=ax)
@@ -155,23 +155,24 @@ def rejection_curve(
     simulations: int = 199,
     random_state: RandomState = 0,
 ) -> RejectionCurve:
-    """Return the mean loss of the rows that are left when rows of high scores are rejected.
+    """Return the mean loss of the remaining rows when rows of high scores are rejected.
 
     Parameters
     ----------
     score : array_like (n,) or Result
-        High where the model is not to be trusted, such as the CCE or its ``excess``. Rows with equal
-        scores are rejected in random order: the curve is the expectation.
+        Score that is high where the model is not trustworthy, such as the CCE or its ``excess``. Rows with
+        equal scores are rejected in random order: the curve is the expectation.
     loss : array_like (n,)
-        Loss of each row, such as its CRPS, squared error or log score; infinity is taken, NaN is not.
+        Loss of each row, such as its CRPS, squared error or log score; infinity is allowed, NaN is not.
     std : array_like (n,), optional
-        Predicted standard deviations, as a second score: the curve to beat.
+        Predicted standard deviations as a second score for comparison.
     weights : array_like (n,), optional
         Nonnegative weights of the rows in mean losses.
     level : float
-        Of the band of random rejection at each share, in (0, 1).
+        Level of the band of random rejection at each share, in (0, 1).
     simulations : int
-        Random orders behind the band and the p-values, at least 19: with fewer no p-value reaches 0.05.
+        Number of random orders for the band and the p-values, at least 19: with fewer no p-value reaches
+        0.05.
     random_state : int, numpy.random.Generator or None
         Source of the random orders.
 
@@ -187,10 +188,10 @@ def rejection_curve(
 
     Notes
     -----
-    The area under the risk-coverage curve: Geifman, Uziel, El-Yaniv, *Bias-reduced uncertainty estimation
-    for deep neural classifiers* (ICLR 2019). The p-value ranks the observed area among all ``simulations
-    + 1`` orders, in which as many rows have equal scores as are observed; that is exact if scores do not
-    depend on losses.
+    ``area`` is the area under the risk-coverage curve: Geifman, Uziel, El-Yaniv, *Bias-reduced uncertainty
+    estimation for deep neural classifiers* (ICLR 2019). The p-value ranks the observed area among all
+    ``simulations + 1`` orders, which have as many equal scores as the observed one. It is exact if scores
+    do not depend on losses.
 
     Examples
     --------
@@ -235,7 +236,7 @@ def rejection_curve(
         order = rng.permutation(n)
         curve = _curve(order, untied, losses, w)
         random[place] = curve[left - 1]
-        for name, (_, starts) in ordered.items():  # with as many equal scores as are observed
+        for name, (_, starts) in ordered.items():  # with as many equal scores as observed
             tied = len(starts) < n
             areas[name][place] = (_curve(order, starts, losses, w) if tied else curve).mean()
     tail = (1 - level) / 2
@@ -264,7 +265,7 @@ def rejection_curve(
 
 
 def _column(value: object, name: str, *, infinite: bool) -> Array:
-    """Return numbers (n,) in float64, without NaN."""
+    """Return numbers (n,) in float64 after a check for NaN."""
     numbers = as_array(value, name).astype(np.float64)
     if numbers.ndim == 2 and numbers.shape[1] == 1:
         numbers = numbers[:, 0]
@@ -280,14 +281,14 @@ def _column(value: object, name: str, *, infinite: bool) -> Array:
 
 
 def _ordered(score: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the rows (n,) from the lowest score to the highest, and where each distinct score begins."""
+    """Return the rows (n,) in ascending order of their scores, and the start of each distinct score."""
     order = np.argsort(score, kind="stable")
     ordered = score[order]
     return order, np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
 
 
 def _curve(order: NDArray[np.intp], starts: NDArray[np.intp], losses: Array, w: Array) -> Array:
-    """Return mean losses (n,) of the first 1, 2, ... n rows; rows between starts in expected order."""
+    """Return mean losses (n,) of the first 1, 2, ... n rows; rows between starts count in random order."""
     size, total = w[order], w[order] * losses[order]
     if len(starts) < len(order):
         counts = np.diff(starts, append=len(order))

@@ -1,13 +1,13 @@
-"""Is the misfit larger than a limit? Mean squared CCE without noise, and how far chance moves it.
+"""The test of relevance: an estimate of mean squared CCE without noise, and the distribution of its error.
 
 With residuals e_i of mean mu_i and ``S = H'H / n``, the excess ``U = sum_{i != j} S_ij <e_i, e_j>`` is
 unbiased for ``theta = sum_{i != j} S_ij <mu_i, mu_j>``. Its error has two parts,
 
     U - theta = 2 sum_i <e_i - mu_i, sum_{j != i} S_ij mu_j> + sum_{i != j} S_ij <e_i - mu_i, e_j - mu_j>.
 
-The first is a sum of independent terms, which decides where the misfit is large: it counts as normal. The
-second decides where the model is nearly right; its distribution is skewed, and is taken from residuals with
-random signs, which keep the spread of the outcomes whatever the model says of it.
+The first is a sum of independent terms. It dominates if the misfit is large, and is treated as normal. The
+second dominates if the model is nearly right, and its distribution is skewed. It is simulated by residuals
+with random signs, which preserve the spread of the outcomes whatever the model says about it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from fastmcmd.inference.smoother import Basis
 
 __all__ = ["Excess", "excess_of"]
 
-_ROWS = 512  # of a block: its signed residuals are held together
-_SIGNS = 199  # random signs behind the second part
+_ROWS = 512  # of a block, whose signed residuals are in memory at once
+_SIGNS = 199  # random signs for the second part
 _STEPS = 60  # bisections of a quantile
 
 Array = NDArray[np.float64]
@@ -50,14 +50,14 @@ class Excess:
     error: float
 
     def p_value(self, limit: float) -> float:
-        """Return how likely U is at least as large where the mean squared CCE is ``limit``."""
+        """Return the probability of so large a U if the mean squared CCE is ``limit``."""
         gaps = self.value - limit - self.quadratic
         if not self.error > 0:
             return float(np.mean(gaps <= 0))
         return float(special.ndtr(-gaps / self.error).mean())
 
     def bound(self, level: float) -> float:
-        """Return the limit whose p-value is ``level``: a one-sided confidence bound."""
+        """Return the limit with p-value ``level``: a one-sided confidence bound."""
         reach = 10 * self.error + float(np.abs(self.quadratic).max())
         low, high = self.value - reach, self.value + reach
         for _ in range(_STEPS):
@@ -91,7 +91,7 @@ def excess_of(
         others = (g * energy) @ total - own[:, None] * e
         left = (e - (g * shrinkage) @ total) / np.maximum(1 - leverage, 1e-6)[:, None]
         terms += float(np.square(np.einsum("ir,ir->i", left, others)).sum())
-    # The products of residuals in 4 terms^2 hold the variance of the quadratic part twice.
+    # The products of residuals in 4 terms^2 contain the variance of the quadratic part twice.
     first = 4 * terms - 2 * float(np.mean(np.square(quadratic)))
     value = float(energy @ np.square(total).sum(axis=1)) - noise
     return Excess(value, quadratic, float(np.sqrt(max(first, 0.0))))

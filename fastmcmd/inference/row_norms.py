@@ -1,8 +1,8 @@
 """Squared norms of output embeddings, row by row: ``|e_i|^2`` of residuals and ``V_i`` of predictions.
 
-``e_i = p(y_i) - m_i`` with ``m_i = E p(Y_i)``, and ``V_i = E k(Y_i, Y_i) - |m_i|^2`` is what ``E
-|e_i|^2`` would be if the prediction were right. Both follow from features of the output kernel where it
-has low rank, and from kernel values within each row where it has not.
+``e_i = p(y_i) - m_i`` with ``m_i = E p(Y_i)``, and ``V_i = E k(Y_i, Y_i) - |m_i|^2`` is the value of
+``E |e_i|^2`` if the prediction is right. Both come from features of the output kernel if it has low rank,
+and otherwise from kernel values within each row.
 """
 
 from __future__ import annotations
@@ -34,20 +34,18 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-_RESIDUAL = 1e-12  # of k(y, y): what the features may miss of an output
+_RESIDUAL = 1e-12  # of k(y, y): target for the residual of an output under the features
 _UNEXPLAINED = (
-    1e-8  # of k(y, y): what they may miss of the squared norm of a prediction's embedding
+    1e-8  # of k(y, y): permitted residual of the squared norm of a prediction's embedding
 )
-_ROUNDS = 4  # of adding outputs of the rows that the features miss most
+_ROUNDS = 4  # of adding outputs of the rows with the largest residuals
 _ROWS_ADDED = 100
-_GOAL = 1e-6  # of sqrt(k(y, y)): error of embeddings that quadrature aims at
-_LOOKED_AT = 500  # rows at which what the features miss is measured
-_FEW_PIVOTS = 128  # that suffice unless predictions are wide against the kernel
+_GOAL = 1e-6  # of sqrt(k(y, y)): target error of embeddings by quadrature
+_LOOKED_AT = 500  # rows at which the residual is measured
+_FEW_PIVOTS = 128  # that are enough unless predictions are wide relative to the kernel
 _MOST_RANK = 512  # beyond, kernel values within each row take less time
-_BLOCK = (
-    16  # rows between all of which kernel values are computed, though only those within a row count
-)
-_FEATURE_VALUES = 1 << 22  # held together
+_BLOCK = 16  # rows with kernel values between all of them, though only those within a row count
+_FEATURE_VALUES = 1 << 22  # in memory at once
 
 
 def output_features(
@@ -66,7 +64,7 @@ def output_features(
     most : int
         Largest rank.
     best : bool
-        Whether features that miss more are returned where that rank does not suffice; else None.
+        Whether to return features with larger residuals if that rank is not enough; else None.
     """
     backend = get_backend("auto", kernel).directly()
     parts = [(np.asarray(y, dtype=np.float64), np.ones(len(y)))]
@@ -103,7 +101,7 @@ def output_features(
 
 
 def _unexplained_rows(features: KernelFeatures, prediction: Predictive) -> NDArray[np.intp]:
-    """Return the rows whose embeddings the features miss most, if they miss too much of any."""
+    """Return the rows whose embeddings have the largest residuals, if any is too large."""
     rows = np.unique(np.linspace(0, len(prediction) - 1, _LOOKED_AT).astype(np.intp))
     some = prediction.take(rows)
     residual, _, floor = _expectation(features, some).coverage(some)
@@ -118,7 +116,7 @@ def _expectation(features: KernelFeatures, prediction: Predictive) -> Expectatio
 
 
 def mean_features(features: KernelFeatures, outputs: Outputs) -> Array:
-    """Return ``E p(Y_i)`` (n, r) of each row."""
+    """Return ``E p(Y_i)`` (n, r) for each row."""
     if not isinstance(outputs, DrawnOutputs):
         out = np.empty((len(outputs.prediction), features.rank))
         expectation = _expectation(features, outputs.prediction)
@@ -152,8 +150,8 @@ def member_spread(
 def row_norms(kernel: Kernel, y: Array, outputs: Outputs) -> tuple[Array, Array | None]:
     """Return ``|e_i|^2`` (n,) and ``V_i`` (n,) of each row.
 
-    ``V_i`` of l draws is ``s_i^2 (1 + 1 / l)``, s_i^2 their variance in the kernel's space: what
-    ``|e_i|^2`` is on average if the outcome is one more draw. None for a single draw, which has no
+    For l draws ``V_i`` is ``s_i^2 (1 + 1 / l)``, where s_i^2 is their variance in the kernel's space: the
+    mean of ``|e_i|^2`` if the outcome is one more draw. It is None for a single draw, which has no
     variance.
 
     Parameters
@@ -193,15 +191,15 @@ def embedded(
     best: bool = False,
     line: bool = True,
 ) -> tuple[KernelFeatures | LineFeatures, Array, list[Array]] | None:
-    """Return features, those of outcomes (n, r), and expected ones (n, r) of each model's predictions.
+    """Return features, features of outcomes (n, r), and expected features (n, r) for each model.
 
     Parameters
     ----------
     kernel, y, outputs, most, best
-        As of `output_features`.
+        As in `output_features`.
     line : bool
-        Whether features on panels of the line serve where few pivots do not suffice: pivots would have to
-        cover tails as closely as the kernel is wide, which takes minutes and still leaves an error.
+        Whether to use features on panels of the line if few pivots are not enough. More pivots would have
+        to cover tails at the spacing of the kernel's width, which takes minutes and still leaves an error.
     """
     features = None
     if line and _serves_on_line(kernel, outputs):
@@ -227,7 +225,7 @@ def _serves_on_line(kernel: Kernel, outputs: Sequence[Outputs]) -> bool:
 def _on_line(
     kernel: Kernel, y: Array, outputs: Sequence[Outputs]
 ) -> tuple[LineFeatures, Array, list[Array]] | None:
-    """Return `embedded` by features on panels of the line; None where these are too many."""
+    """Return `embedded` with features on panels of the line, or None if these are too many."""
     predictions = [side.prediction for side in outputs if isinstance(side, PredictedOutputs)]
     values, where = np.unique(y[:, 0], return_inverse=True)
     goal = _GOAL * float(np.sqrt(kernel.diagonal(values[:1, None])[0]))

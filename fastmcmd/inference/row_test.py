@@ -1,4 +1,4 @@
-"""The exact test at each of several points, on the simulations of the test of all rows."""
+"""The exact test at each of several points, with the simulations of the test of all rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RowTest", "row_test"]
 
-TIE = 1e-4  # standard deviations: values that are nearer to each other count as equal
+TIE = 1e-4  # standard deviations: closer values count as equal
 _BLOCK = 256  # points whose values under all data sets are computed together
 
 Array = NDArray[np.float64]
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowTest:
-    """CCE at points beside that of right models.
+    """CCE at points, and that of right models.
 
     Attributes
     ----------
@@ -32,16 +32,16 @@ class RowTest:
     null_mean : ndarray (q,)
         Root of the mean squared CCE of a right model at the point.
     null_band : ndarray (q,)
-        95 % quantile of the CCE of a right model at the point, for one point looked at by itself.
+        95 % quantile of the CCE of a right model at the point, for a single point.
     p_values : ndarray (q,)
-        Exact at each point by itself.
+        Exact p-value at each point alone.
     adjusted : ndarray (q,)
-        Adjusted for having looked at all points (family-wise, studentised maximum): points at which it is
-        below 0.05 hold no false one with probability 95 % if the model is right everywhere.
+        P-values adjusted for all points (family-wise, studentised maximum): if the model is right
+        everywhere, none of them is below 0.05 with probability 95 %.
     false_discovery : ndarray (q,)
-        Estimated share of false ones among all points with at least this deviation.
+        Estimated share of false discoveries among all points with at least this deviation.
     largest : ndarray (B + 1,)
-        Largest deviation of any point, of each data set, the observed one first.
+        Largest deviation of any point in each data set, the observed one first.
     """
 
     values: Array
@@ -53,7 +53,7 @@ class RowTest:
     largest: Array = field(repr=False)
 
     def to_frame(self, index: Any = None) -> pd.DataFrame:
-        """Return all by point as a pandas frame."""
+        """Return all values as a pandas frame with one row for each point."""
         from fastmcmd.frames import to_frame
 
         names = ("values", "null_mean", "null_band", "p_values", "adjusted", "false_discovery")
@@ -65,7 +65,7 @@ class RowTest:
 
 
 def row_test(basis: Basis, projection: NDArray[np.float32], points: Array, lam: float) -> RowTest:
-    """Test at points (q, d), from the projections (p, B + 1, r) of all data sets."""
+    """Return the test at points (q, d), from the projections (p, B + 1, r) of all data sets."""
     size, data_sets, rank = projection.shape
     scaled = (projection * basis.shrinkage(lam)[:, None, None].astype(np.float32)).reshape(size, -1)
     squares = np.empty((len(points), data_sets))
@@ -90,13 +90,13 @@ def row_test(basis: Basis, projection: NDArray[np.float32], points: Array, lam: 
 
 
 def _false_discovery(scores: Array) -> Array:
-    """Return the mean number of simulated points at least as far out, over that of observed ones."""
+    """Return the mean number of simulated points at least as extreme, over that of observed points."""
     observed = np.sort(scores[:, 0])
     simulated = np.sort(scores[:, 1:].ravel())
     count = len(observed)
     false = (len(simulated) - np.searchsorted(simulated, observed, "left")) / (scores.shape[1] - 1)
     share = np.minimum(false / (count - np.arange(count)), 1.0)
-    share = np.minimum.accumulate(share)  # no smaller deviation has a smaller share
+    share = np.minimum.accumulate(share)  # monotone in the deviation
     out = np.empty(count)
     out[np.argsort(scores[:, 0], kind="stable")] = share
     return out

@@ -1,6 +1,6 @@
-"""Choose an input kernel and a regulariser by how well they predict the outcomes, without any model.
+"""Choice of an input kernel and a regulariser by how well they predict the outcomes, without any model.
 
-The embedding of y itself is regressed on x. Its leave-one-out error compares input kernels and
+The regression on x predicts the embedding of y itself. Its leave-one-out error compares input kernels and
 regularisers at one output kernel; it cannot compare output kernels.
 """
 
@@ -50,25 +50,25 @@ __all__ = ["KernelChoice", "KernelScore", "described", "leave_one_out", "select_
 Candidates: TypeAlias = Kernel | Mapping[str, Kernel] | Iterable[Kernel] | None
 
 _LAMS = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
-_ROWS = 20_000  # rows that are looked at
+_ROWS = 20_000  # rows of the selection
 _LANDMARKS = 300
-_CANDIDATE_ROWS = 3_000  # rows among which landmarks of x are searched
+_CANDIDATE_ROWS = 3_000  # rows from which landmarks of x are chosen
 _OUTPUT_RANK = 200  # output features
 _NEGLIGIBLE = 1e-10  # of the largest variance of output features
 _SCALE_ROWS = 1_000  # rows of the search for scales
 _SCALE_LANDMARKS = 120
 _SWEEPS = 3  # over the columns
 _MOST_TRIALS = 300  # of factors of columns: some seconds
-_NOTHING = 0.005  # share explained below which a sentence says that nothing is
+_NOTHING = 0.005  # share explained below which the sentence says that nothing is explained
 _LEAST_LENGTH = 1e-140  # of scaled inputs, and 1 over the largest: squares stay in float64
-_GAIN = 1e-3  # of the error: below, another scale is no better
+_GAIN = 1e-3  # of the error: a smaller improvement does not change the scale
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class KernelScore:
-    """How well one kernel with one regulariser predicts the outcomes.
+    """The score of one kernel with one regulariser in predicting the outcomes.
 
     Attributes
     ----------
@@ -81,14 +81,14 @@ class KernelScore:
     explained : float
         Share of the embedding's variance that the prediction explains: 0 for a constant, at most 1.
     effective_dimension : float
-        Trace of the smoother: how many directions of x it follows.
+        Trace of the smoother: the number of directions of x that it follows.
     behind : float
-        Error less that of the best, and
+        Error minus that of the best.
     behind_error : float
-        its standard error, paired over rows.
+        Standard error of ``behind``, paired over rows.
     residual : float
-        Share of k(x, x) that the landmarks do not reproduce, the mean over rows. Where it is large the
-        kernel is smoother here than it would be in full.
+        Mean share of k(x, x) that the landmarks do not explain. If it is large, the kernel is smoother here
+        than it would be with all inputs.
     """
 
     name: str
@@ -103,26 +103,26 @@ class KernelScore:
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """Which input kernel and regulariser predict the outcomes best.
+    """The input kernel and the regulariser that predict the outcomes best.
 
     Attributes
     ----------
     x_kernel : Kernel
-        The best kernel, of inputs as they were given.
+        The best kernel, on the caller's inputs.
     lam : float
         Its best regulariser.
     y_kernel : Kernel
-        The output kernel at which they were compared.
+        The output kernel of the comparison.
     scales : tuple of float (d,) or None
-        Factors of the columns within ``x_kernel``; None where none were asked for.
+        Factors of the columns within ``x_kernel``; None without scaling.
     best : KernelScore
-        How well they do.
+        Their score.
     scores : tuple of KernelScore
-        All kernels at all regularisers, the best first.
+        Scores of all kernels at all regularisers, the best first.
     kernels : dict
         The kernels by their names.
     rows, landmarks : int
-        Rows that were looked at; landmarks of each kernel at most.
+        Number of rows of the selection, and largest number of landmarks of each kernel.
     """
 
     x_kernel: Kernel
@@ -137,7 +137,7 @@ class KernelChoice:
 
     @property
     def sentence(self) -> str:
-        """What was found, in words."""
+        """The result, in words."""
         best, lams = self.best, sorted({one.lam for one in self.scores})
         if best.explained < _NOTHING:
             return (
@@ -160,7 +160,7 @@ class KernelChoice:
         return self.sentence
 
     def table(self, most: int | None = 15) -> str:
-        """Return the scores as text, the best first; ``most`` lines, None for all."""
+        """Return the scores as text, the best first; ``most`` lines, or all with None."""
         some = self.scores[: check_count(most, "most", optional=True)]
         head = ["kernel", "lam", "explained", "behind", "+-", "dimension", "residual"]
         rows = [
@@ -173,7 +173,7 @@ class KernelChoice:
         return aligned([head, *rows])
 
     def to_dict(self) -> Json:
-        """Return everything as a JSON-safe dictionary; kernels that are functions by their names."""
+        """Return everything as a JSON-safe dictionary, with Python-function kernels by their text."""
         return {
             "x_kernel": described(self.x_kernel),
             "y_kernel": described(self.y_kernel),
@@ -188,17 +188,17 @@ class KernelChoice:
         }
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a pandas frame with a row a score, the best first.
+        """Return a pandas frame with one row for each score, the best first.
 
         Raises
         ------
         MissingDependencyError
-            Without pandas.
+            pandas is not installed.
         """
         return data_frame([dataclasses.asdict(one) for one in self.scores])
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw the error of each kernel against the regulariser; see `fastmcmd.plots.kernel_choice`."""
+        """Plot the error of each kernel against the regulariser; see `fastmcmd.plots.kernel_choice`."""
         from fastmcmd.plots import kernel_choice
 
         return kernel_choice(self, ax=ax, **options)
@@ -215,30 +215,31 @@ def select_kernel(
     landmarks: int = _LANDMARKS,
     random_state: RandomState = 0,
 ) -> KernelChoice:
-    """Choose the input kernel and the regulariser that predict the outcomes best; no model enters.
+    """Return the input kernel and the regulariser that predict the outcomes best, without any model.
 
     Parameters
     ----------
     x : array_like (n, d) or (n,), or rows on disk
-        Inputs; of more than 20,000 rows that many are drawn.
+        Inputs; if there are more than 20,000 rows, that many are drawn.
     y : array_like (n, k) or (n,)
         Observed outputs.
     candidates : sequence of Kernel, or dict of them by name, optional
-        Input kernels, of scaled columns where ``scales`` is not None. Default: RBF, Matern, Laplacian and
+        Input kernels, on scaled columns unless ``scales`` is None. Default: RBF, Matern, Laplacian and
         polynomial kernels over a range of lengths, and the default mixture of three RBFs.
     lams : sequence of float, optional
         Regularisers; default seven from 0.1 to 0.0001.
     scales : {"standard", "select"}, array_like (d,) or None
-        Factors of the columns of x: "standard" divides by standard deviations; "select" searches factors of
-        these, column by column, for the least error, and leaves columns out that do not help (at most 300
-        factors are tried, first of the columns that alone explain most: a few seconds for 200 columns);
-        numbers are taken as they are; None scales nothing.
+        Factors of the columns of x. "standard" divides by standard deviations. "select" searches factors of
+        these, column by column, for the smallest error, and leaves out columns that do not help; it tries
+        at most 300 factors, first of the columns that alone explain most (a few seconds for 200 columns).
+        Numbers are used as they are; None means no scaling.
     y_kernel : Kernel or "paper", optional
         Kernel on outputs; default as for the defaults of `cce`.
     weights : array_like (n,), optional
         Nonnegative weights of the rows.
     landmarks : int
-        Inputs that stand for all in each kernel, at most. With n of them nothing is approximated.
+        Largest number of inputs that represent all in each kernel. With n landmarks nothing is
+        approximated.
     random_state : int, numpy.random.Generator or None
         Source of rows and landmarks.
 
@@ -254,10 +255,10 @@ def select_kernel(
 
     Notes
     -----
-    With output features p and the smoother ``H = K (K + N lam W^-1)^-1``, the error of leaving a row out is
-    ``|p_i - (H P)_i|^2 / (1 - H_ii)^2``, that of refitting without the row at the same N lam; the mean over
-    rows is weighted. Kernels chosen with outcomes that are tested afterwards void an exact test: choose on
-    other rows.
+    With output features p and the smoother ``H = K (K + N lam W^-1)^-1``, the leave-one-out error of a row
+    is ``|p_i - (H P)_i|^2 / (1 - H_ii)^2``, the error of refitting without the row at the same N lam. The
+    mean over rows is weighted. An exact test is not valid for a kernel that was chosen with the tested
+    outcomes: choose the kernel on other rows.
 
     Examples
     --------
@@ -310,14 +311,14 @@ def select_kernel(
 
 
 def _principal(features: Array) -> Array:
-    """Return the features (n, r) in fewer coordinates, without directions that add next to nothing."""
+    """Return the features (n, r) in fewer coordinates, without negligible directions."""
     values, vectors = np.linalg.eigh(features.T @ features)
     return np.asarray(features @ vectors[:, values > _NEGLIGIBLE * max(float(values[-1]), 0.0)])
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Leave-one-out errors of one kernel: of each row (L, n), effective dimensions (L,)."""
+    """Leave-one-out errors of one kernel for each row (L, n), and effective dimensions (L,)."""
 
     name: str
     kernel: Kernel
@@ -352,12 +353,12 @@ class _Candidate:
 def leave_one_out(
     f: Array, features: Array, weight: Array, lams: Sequence[float]
 ) -> tuple[Array, Array]:
-    """Return squared errors (L, n) of leaving each row out, and effective dimensions (L,).
+    """Return squared leave-one-out errors (L, n) of the rows, and effective dimensions (L,).
 
     Parameters
     ----------
     f : ndarray (n, m)
-        Features of inputs: the kernel is ``f f'``.
+        Features of inputs, with the kernel ``f f'``.
     features : ndarray (n, r)
         Features of outcomes.
     weight : ndarray (n,)
@@ -420,7 +421,7 @@ def _checked_lams(lams: ArrayLike | None) -> tuple[float, ...]:
 
 
 def _named(candidates: object) -> dict[str, Kernel]:
-    """Return checked candidates by name."""
+    """Return the checked candidates by name."""
     if isinstance(candidates, Kernel):
         candidates = [candidates]
     if isinstance(candidates, Mapping):
@@ -442,7 +443,7 @@ def _named(candidates: object) -> dict[str, Kernel]:
 
 
 def _default_candidates(x: Array) -> dict[str, Kernel]:
-    """Return kernels of scaled inputs over a range of lengths around their median distance."""
+    """Return kernels of scaled inputs, with lengths around their median distance."""
     length = median_distance(x)
     if not length > 0:
         return {"constant": Constant(1.0)}
@@ -473,7 +474,7 @@ def _default_candidates(x: Array) -> dict[str, Kernel]:
 def _factors(
     scales: Any, x: Array, features: Array, weight: Array, rng: np.random.Generator
 ) -> Array | None:
-    """Return the factors of the columns (d,); None where nothing is scaled."""
+    """Return the factors of the columns (d,), or None without scaling."""
     if scales is None:
         return None
     if isinstance(scales, str):
@@ -499,8 +500,8 @@ def _factors(
 def _search(x: Array, features: Array, weight: Array) -> Array:
     """Return factors of standardised columns (d,) that make the error of a smooth kernel small.
 
-    First all but those columns are left out that alone explain the outcomes best, if that helps. Then
-    column by column, over 0, 1/2 and 2 times the present factor; in units of the initial median distance.
+    First the search tries to keep only the columns that alone explain the outcomes best. Then it tries,
+    column by column, 0, 1/2 and 2 times the present factor. The unit is the initial median distance.
     """
     length = median_distance(x)
     kernel = (RBF(0.5 / length**2) + RBF(2 / length**2)) * 0.5
@@ -519,7 +520,7 @@ def _search(x: Array, features: Array, weight: Array) -> Array:
     least = error(factors)
     used = np.flatnonzero(factors)
     alone = np.full(len(factors), np.inf)
-    for column in used:  # as far apart as all columns together
+    for column in used:  # scaled to the distances of all columns together
         alone[column] = error(np.sqrt(len(used)) * (np.arange(len(factors)) == column))
     order = np.argsort(alone, kind="stable")[: len(used)]
     count = len(used)
@@ -550,7 +551,7 @@ def _search(x: Array, features: Array, weight: Array) -> Array:
 
 
 def described(kernel: Kernel) -> Any:
-    """Return a kernel as a JSON-safe dictionary, its text where it is a function."""
+    """Return a kernel as a JSON-safe dictionary, or as text if it is a function."""
     try:
         return kernel.to_dict()
     except TypeError:  # a function

@@ -1,8 +1,8 @@
 """Permutation tests of a batch against earlier rows, for P(x), P(y) and P(y | x).
 
-Under the null hypothesis the rows of the batch and the earlier ones are exchangeable, so that the p-value
-of a permutation test is valid given the bag of all rows. A function of the bag alone, or of other rows,
-may enter: kernels and landmarks come from rows that are set aside.
+Under the null hypothesis the rows of the batch and the earlier ones are exchangeable. So the p-value of a
+permutation test is valid given the set of all rows. Any function of this set alone, or of other rows, may
+enter the test: kernels and landmarks come from rows that are set aside.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Array = NDArray[np.float64]
 Single = NDArray[np.float32]
 
 _LANDMARKS = 60
-_LOCAL = 12  # leading coordinates of x along which differences of P(y | x) are looked for
-_FARTHEST = 5.0  # standard deviations beyond which a value of a column is as far as that
+_LOCAL = 12  # leading coordinates of x in which differences of P(y | x) are tested
+_FARTHEST = 5.0  # standard deviations at which a value of a column is clipped
 _RIDGE = 1e-3  # of the regression of features of y on x, relative to the number of rows
-_CELL = 24  # rows of a cell at least
+_CELL = 24  # smallest number of rows of a cell
 _MOST_CELLS = 64
 _ROUNDS = 20  # of Newton's method
 
@@ -38,9 +38,9 @@ class View:
     Attributes
     ----------
     offset, scale : ndarray (k,)
-        Subtracted from the columns, and what they are then multiplied by.
+        Subtracted from the columns, and factors of the result.
     basis : Basis
-        Of the kernel.
+        Coordinates of the kernel.
     """
 
     offset: Array
@@ -49,7 +49,7 @@ class View:
 
     @staticmethod
     def of(rows: Array, name: str, kernel: KernelLike = None) -> View:
-        """Choose scales and landmarks on rows (n, k) that are set aside; messages call these ``name``."""
+        """Return a view with scales and landmarks from rows (n, k); messages call them ``name``."""
         seen = input_map(rows, kernel, name=name)
         smoother = Smoother.of(seen.kernel, seen(rows), _LANDMARKS)
         if kernel is None:
@@ -59,18 +59,18 @@ class View:
         return View(offset, scale, smoother.basis(seen(rows)))
 
     def columns(self, rows: Array) -> Array:
-        """Return standardised columns, with squares (n, 2 k)."""
+        """Return standardised columns and their squares (n, 2 k)."""
         z = np.clip((rows - self.offset) * self.scale, -_FARTHEST, _FARTHEST)
         return np.concatenate([z, z * z], axis=1)
 
     def features(self, rows: Array) -> Array:
-        """Return kernel features (n, p), the leading ones first."""
+        """Return kernel features (n, p), the leading features first."""
         return self.basis.coordinates((rows - self.offset) * self.scale)[:, ::-1]
 
 
 @dataclass(frozen=True)
 class BatchTest:
-    """p-values of the three questions: P(x), P(y) and P(y | x)."""
+    """P-values of the three questions: P(x), P(y) and P(y | x)."""
 
     x: float
     y: float
@@ -92,9 +92,9 @@ def batch_p_values(
     x, y, score : (View, ndarray (n, k))
         Inputs, outcomes and normal scores of the outcomes given their predictions (None: no predictions).
     batch : ndarray (n,) of bool
-        Which rows are the batch.
+        Mask of the batch.
     simulations : int
-        Permutations.
+        Number of permutations.
     rng : numpy.random.Generator
         Source of the permutations.
     """
@@ -105,7 +105,7 @@ def batch_p_values(
         _p_value(sums, [features, view.columns(rows)])
         for features, (view, rows) in zip(parts, (x, y), strict=True)
     ]
-    # P(y | x): what a regression on x leaves, permuted within cells of x.
+    # P(y | x): residuals of a regression on x, permuted within cells of x.
     kinds = [parts[1], y[0].columns(y[1])]
     if score is not None:
         kinds += [score[0].features(score[1]), score[0].columns(score[1])]
@@ -127,7 +127,7 @@ def _permuted_sums(
     simulations: int,
     rng: np.random.Generator,
 ) -> Callable[[Array], Array]:
-    """Return the function that sums features over the batch and over permuted batches, less their mean."""
+    """Return the function that sums features over the batch and permuted batches, minus their mean."""
     labels = np.empty((simulations + 1, len(batch)), dtype=np.float32)
     labels[0] = batch
     for cell in cells:
@@ -141,7 +141,7 @@ def _permuted_sums(
 
 
 def _p_value(sums: Callable[[Array], Array], kinds: list[Array]) -> float:
-    """Return the p-value of the largest studentised squared norm of several kinds of features."""
+    """Return the p-value of the largest studentised squared norm over several kinds of features."""
     squares = np.stack([(sums(features) ** 2).sum(axis=1) for features in kinds])
     squares = np.log(np.maximum(squares, 1e-300))
     spread = squares.std(axis=1, keepdims=True)
@@ -151,14 +151,14 @@ def _p_value(sums: Callable[[Array], Array], kinds: list[Array]) -> float:
 
 
 def _regressed(values: Array, design: Array) -> Array:
-    """Return what ridge regression on a design (n, p) leaves of values (n, r)."""
+    """Return the residuals of a ridge regression of values (n, r) on a design (n, p)."""
     gram = design.T @ design
     gram[np.diag_indices(len(gram))] += _RIDGE * len(design)
     return np.asarray(values - design @ np.linalg.solve(gram, design.T @ values))
 
 
 def cells_of(x: Array) -> list[NDArray[np.intp]]:
-    """Return cells of rows with near inputs: halves along the widest column, again and again."""
+    """Return cells of rows with similar inputs, by repeated halving along the widest column."""
     least = max(_CELL, len(x) // _MOST_CELLS)
     cells, pending = [], [np.arange(len(x))]
     while pending:

@@ -1,8 +1,8 @@
 """Kernel ridge regression on landmarks: the smoother ``H = F (F'WF + N lam I)^-1 F'W`` with ``K_X ~ F F'``.
 
 With m landmarks Z and the Cholesky factor L of K(Z, Z), ``F = k(x, Z) L^-T`` is (n, m), and everything that
-inference needs is a sum over rows: memory stays bounded whatever n is. What the landmarks miss changes the
-smoother a little, never the validity of a test that uses the same smoother for all its data sets.
+inference needs is a sum over rows: memory stays bounded for any n. The residual of the landmarks changes
+the smoother a little, but never the validity of a test that uses the same smoother for all its data sets.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from fastmcmd.solvers.landmarks import LandmarkSearch
 
 __all__ = ["Basis", "Smoother"]
 
-_CANDIDATES = 10_000  # rows among which landmarks are searched
+_CANDIDATES = 10_000  # rows from which landmarks are chosen
 _BLOCK = 8_192  # rows whose features are computed together
-_NEGLIGIBLE = 1e-12  # of the largest eigenvalue: directions below are rounding
+_NEGLIGIBLE = 1e-12  # of the largest eigenvalue: directions below it are rounding
 
 Array = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class Smoother:
     features : KernelFeatures
         Landmarks with their Cholesky factor.
     scales : tuple of float (d,) or None
-        What the columns of inputs are multiplied by, where the kernel is a `Scaled` one.
+        Factors of the columns of inputs, if the kernel is `Scaled`.
     """
 
     features: KernelFeatures
@@ -52,7 +52,7 @@ class Smoother:
         random_state: object = 0,
         name: str = "x_kernel",
     ) -> Smoother:
-        """Choose at most so many landmarks among the rows of ``x`` (n, d), by randomly pivoted Cholesky.
+        """Return a smoother at landmarks chosen from the rows of ``x`` (n, d) by randomly pivoted Cholesky.
 
         Parameters
         ----------
@@ -61,11 +61,11 @@ class Smoother:
         x : ndarray (n, d)
             Inputs; at most 10,000 of them, drawn at random, are candidates.
         landmarks : int
-            Landmarks at most: fewer where these reproduce the kernel to rounding.
+            Largest number of landmarks; fewer if these reproduce the kernel to rounding.
         random_state : int or numpy.random.Generator
             Source of the draws.
         name : str
-            The argument that the kernel was.
+            Name of the argument that holds the kernel, for messages.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class Smoother:
         if len(x) > _CANDIDATES:
             rows = x[np.sort(rng.choice(len(x), _CANDIDATES, replace=False))]
         backend = get_backend("auto", kernel)
-        offset = offset_of(kernel, backend, rows)  # far from 0, distances would lose digits
+        offset = offset_of(kernel, backend, rows)  # distances far from 0 would lose digits
         search = LandmarkSearch(backend, kernel, rows, np.ones(len(rows)), landmarks, rng, offset)
         search.grow(landmarks)
         return Smoother(search.kernel_features(), scales)
@@ -92,7 +92,7 @@ class Smoother:
         return self.features.rank
 
     def transform(self, x: Array) -> Array:
-        """Return f(x) (n, m) of inputs (n, d)."""
+        """Return f(x) (n, m) for inputs (n, d)."""
         if self.scales is not None:
             x = np.asarray(x * np.array(self.scales))
         return self.features.transform(x)
@@ -102,13 +102,13 @@ class Smoother:
         return self._basis(x, weights, None)
 
     def basis_and_coordinates(self, x: Array, weights: Array | None = None) -> tuple[Basis, Array]:
-        """Return `basis` and the coordinates (n, p) of its rows: kernel values are computed once."""
+        """Return `basis` and the coordinates (n, p) of its rows, with one computation of kernel values."""
         features = np.empty((len(x), self.rank))
         basis = self._basis(x, weights, features)
         return basis, features @ basis.vectors[:, basis.significant]
 
     def _basis(self, x: Array, weights: Array | None, features: Array | None) -> Basis:
-        """Return `basis`; ``features`` (n, m) receives f(x)."""
+        """Return `basis`, and fill ``features`` (n, m) with f(x)."""
         gram = np.zeros((self.rank, self.rank))
         for start in range(0, len(x), _BLOCK):
             rows = slice(start, start + _BLOCK)
@@ -117,7 +117,7 @@ class Smoother:
                 features[rows] = block
             if weights is not None:
                 block = block * np.sqrt(weights[rows, None])
-            gram += block.T @ block  # of one array: half the work of a product of two
+            gram += block.T @ block  # of one array: half the work of a general product
         total = float(len(x) if weights is None else weights.sum())
         return Basis(self, *np.linalg.eigh(gram), total)
 
@@ -131,11 +131,11 @@ class Basis:
     smoother : Smoother
         The feature map.
     eigenvalues : ndarray (m,)
-        s, those of ``F'WF``, ascending.
+        Eigenvalues s of ``F'WF``, ascending.
     vectors : ndarray (m, m)
-        U, by columns.
+        Eigenvectors U, as columns.
     total : float
-        N, the sum of the weights.
+        Sum N of the weights.
     """
 
     smoother: Smoother
@@ -145,7 +145,7 @@ class Basis:
 
     @cached_property
     def significant(self) -> NDArray[np.bool_]:
-        """Which eigenvalues are not rounding, (m,)."""
+        """Mask (m,) of the eigenvalues that are not rounding."""
         return np.asarray(self.eigenvalues > _NEGLIGIBLE * max(float(self.eigenvalues[-1]), 0.0))
 
     @property
@@ -154,7 +154,7 @@ class Basis:
         return np.asarray(self.eigenvalues[self.significant])
 
     def coordinates(self, x: Array) -> Array:
-        """Return g(x) (n, p) of inputs (n, d)."""
+        """Return g(x) (n, p) for inputs (n, d)."""
         return np.asarray(self.smoother.transform(x) @ self.vectors[:, self.significant])
 
     def shrinkage(self, lam: float) -> Array:

@@ -1,8 +1,8 @@
-"""One pass over the rows: the squared misfit of each data set under a ladder of kernels and regularisers.
+"""One pass over the rows: the squared misfit of each data set under several kernels and regularisers.
 
-With the coordinates g(x) of the smoother and the features e of outcomes less their mean over the data sets,
-a data set b needs ``A_b = G'E_b`` (p, r): ``sum_k c_k(lam) |A_b,k|^2`` is the mean over rows of its squared
-CCE, whatever the regulariser. All data sets go through the same products of single precision.
+With the coordinates g(x) of the smoother, and the features e of outcomes minus their mean over the data
+sets, a data set b needs ``A_b = G'E_b`` (p, r): ``sum_k c_k(lam) |A_b,k|^2`` is the mean over rows of its
+squared CCE, for any regulariser. All data sets take part in the same single-precision products.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from fastmcmd.inference.smoother import Basis
 __all__ = ["ClusterSigns", "Projections", "project"]
 
 _FARTHEST = 1e300  # of standardised outcomes: their logarithm is finite
-_ROUNDING = (
-    1e-10  # of mean squared residuals in single precision, whose features are of the order of 1
-)
+_ROUNDING = 1e-10  # of mean squared residuals in single precision, for features of the order of 1
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
@@ -49,28 +47,28 @@ class ClusterSigns:
 
     @staticmethod
     def random(labels: NDArray[np.intp], data_sets: int, rng: np.random.Generator) -> ClusterSigns:
-        """Return random signs of so many data sets."""
+        """Return random signs for so many data sets."""
         signs = rng.integers(0, 2, (int(labels.max()) + 1, data_sets), dtype=np.int8) * 2 - 1
         signs[:, 0] = 1
         return ClusterSigns(labels, signs.astype(np.int8))
 
     def of_rows(self, rows: slice) -> Single:
-        """Return the signs (m, B + 1) of some rows."""
+        """Return the signs (m, B + 1) for some rows."""
         return self.signs[self.labels[rows]].astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class Projections:
-    """What a test needs of all data sets.
+    """The sums over all data sets that a test needs.
 
     Attributes
     ----------
     outcomes : list of ndarray (p, B + 1, r)
         ``G'E_b`` for each kind of features.
     spread : ndarray (f, B + 1)
-        Mean over rows of ``|e_i|^2`` for each kind: how far outcomes are from what is expected.
+        Mean over rows of ``|e_i|^2`` for each kind: the squared distance of outcomes from the expectation.
     dispersion : ndarray (f, B + 1)
-        ``spread`` less what is expected of a right model.
+        ``spread`` minus its expectation under a right model.
     noise : ndarray (B + 1,)
         ``sum_i S_ii |e_i|^2`` of the first kind: the part of its mean squared CCE that is noise.
     extreme : ndarray (B + 1,) or None
@@ -113,11 +111,12 @@ def project(
     energy : ndarray (p,)
         `Basis.energy` of the regulariser for ``noise``.
     progress : Progress
-        Where progress is shown.
+        Receives the progress.
     signs : ClusterSigns, optional
-        Data sets are then the observed residuals with these signs; simulated outcomes only give the mean.
+        If given, data sets are the observed residuals with these signs; simulated outcomes only give the
+        mean.
     keep_residuals : bool
-        Whether to return ``residuals``, which need memory for n x r numbers of single precision.
+        Whether to return ``residuals``, which take n x r numbers in single precision.
     """
     from fastmcmd.inference.outcome_loops import centre_rows
 
@@ -131,7 +130,7 @@ def project(
     vectors = np.ascontiguousarray(basis.vectors[:, basis.significant])
 
     def product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-        """Return ``a b``. Beside other threads not by BLAS, which would start more in each of them."""
+        """Return ``a b``; with several threads not by BLAS, which would start more threads in each."""
         if threads == 1:
             return np.asarray(a @ b)
         out = np.empty((len(a), b.shape[1]))

@@ -1,4 +1,4 @@
-"""Tilts of predicted densities along smoothed residuals: boosting of the log score, cross-fitted."""
+"""Tilts of predicted densities along smoothed residuals: cross-fitted boosting of the log score."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ Array = NDArray[np.float64]
 
 NODES = 257  # of a tilted density
 LEARNING_NODES = 97  # while tilts are learned: steps of 0.14 normal scores
-_METRIC_ROWS = 500  # rows from which covariances of features are taken, at least
-_MOST_STORED = 1 << 26  # features at nodes that are kept between rounds
-_FARTHEST = 6.5  # normal scores between which nodes of continuous predictions are spread evenly
+_METRIC_ROWS = 500  # smallest number of rows for covariances of features
+_MOST_STORED = 1 << 26  # features at nodes that are stored between rounds
+_FARTHEST = 6.5  # nodes of continuous predictions are evenly spaced up to this normal score
 _BELOW, _ABOVE = (
     12.0,
     30.0,
-)  # standard deviations of counts below and above the mean that are summed
+)  # range of summed counts below and above the mean, in standard deviations
 _BLOCK = 1 << 15  # nodes whose features are used together
 _NEWTON = 30
-_LONGEST = 2.0  # change of the step length in one Newton step
+_LONGEST = 2.0  # largest relative change of the step length in one Newton step
 
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Where the densities of n predictions are tilted.
+    """The nodes at which the densities of n predictions are tilted.
 
     Attributes
     ----------
@@ -66,12 +66,12 @@ class Nodes:
         return len(self.values)
 
     def features(self, y: Array) -> Array:
-        """Return features (n, r) of outcomes (n,)."""
+        """Return features (n, r) for outcomes (n,)."""
         return self.map.at((y - self.origin) / self.unit)
 
     @cached_property
     def _features(self) -> NDArray[np.float32] | None:
-        """Features (n, K, r) at the nodes, where they fit."""
+        """Features (n, K, r) at the nodes, if they fit in memory."""
         if self.values.size * self.map.size > _MOST_STORED:
             return None
         return self._block(slice(0, len(self)))
@@ -106,7 +106,7 @@ class Nodes:
         return out
 
     def tilted(self, log_weights: Array) -> Array:
-        """Return the probabilities (n, K) after a tilt (n, K)."""
+        """Return the probabilities (n, K) after a tilt by log weights (n, K)."""
         return _tilted(self.masses, log_weights)
 
     def log_normaliser(self, log_weights: Array) -> Array:
@@ -124,14 +124,14 @@ def _largest(masses: Array, log_weights: Array) -> Array:
 
 
 def _tilted(masses: Array, log_weights: Array) -> Array:
-    """Return ``masses exp(log_weights)``, with sums of 1 over each row."""
-    # A node without mass may have the largest weight of its row: the others must not underflow for it.
+    """Return ``masses exp(log_weights)``, scaled so that each row sums to 1."""
+    # A node without mass may have the largest weight of its row; the others must not underflow then.
     tilted = masses * np.exp(np.minimum(log_weights - _largest(masses, log_weights), 0.0))
     return np.asarray(tilted / tilted.sum(axis=1, keepdims=True))
 
 
 def normal_levels(count: int) -> tuple[Array, Array]:
-    """Return levels (K,) of nodes from 0 to 1 and the weights of the trapezoidal rule over them."""
+    """Return levels (K,) of nodes from 0 to 1, and the weights of the trapezoidal rule over them."""
     z = np.linspace(-_FARTHEST, _FARTHEST, count - 2)
     levels = np.concatenate([[0.0], special.ndtr(z), [1.0]])
     shares = np.zeros(count)
@@ -143,14 +143,14 @@ def normal_levels(count: int) -> tuple[Array, Array]:
 def nodes_of(prediction: Predictive, offset: float, factor: float, count: int) -> Nodes:
     """Return the nodes of predictions, standardised around ``mean + offset`` by ``factor`` times the std.
 
-    ``count`` nodes for continuous predictions; counts have as many as hold the mass.
+    Continuous predictions have ``count`` nodes; counts have as many as their mass needs.
     """
     centre, scale = centre_and_scale(prediction)
     lattice = Lattice.of(1.0)
     if not prediction.discrete:
         levels, shares = normal_levels(count)
         inner = np.asarray(prediction.quantile(levels[1:-1]))
-        # The ends stand for all beyond: infinite quantiles have no features.
+        # The ends represent everything beyond: infinite quantiles have no features.
         values = np.concatenate([inner[:, :1], inner, inner[:, -1:]], axis=1)
         return Nodes(values, shares[None, :], centre + offset, scale * factor, lattice)
     low = np.maximum(np.floor(centre - _BELOW * scale - 12), 0.0)
@@ -168,10 +168,10 @@ def nodes_of(prediction: Predictive, offset: float, factor: float, count: int) -
 
 
 def output_metric(nodes: Nodes, probabilities: Array, ridge: float, weights: Array) -> Array:
-    """Return ``(C + ridge |C| I)^-1 |C|`` (r, r), C the mean covariance of features within predictions.
+    """Return ``(C + ridge |C| I)^-1 |C|`` (r, r) for the mean covariance C of features within predictions.
 
-    C is the Hessian of the log score in the coefficients of the features, so that a tilt with this metric
-    is a Newton step; without it (``ridge`` infinite) directions in which features vary little move slowly.
+    C is the Hessian of the log score in the coefficients of the features, so a tilt with this metric is a
+    Newton step. Without it (``ridge`` infinite), directions in which features vary little converge slowly.
     """
     size = nodes.map.size
     if np.isinf(ridge):
@@ -194,12 +194,12 @@ def output_metric(nodes: Nodes, probabilities: Array, ridge: float, weights: Arr
 
 
 def best_step(nodes: Nodes, before: Array, heights: Array, gain: Array, weights: Array) -> float:
-    """Return the eta that maximises ``sum_i w_i (eta h_i(y_i) - log E_i exp(eta h_i))``, by Newton.
+    """Return the eta that maximises ``sum_i w_i (eta h_i(y_i) - log E_i exp(eta h_i))``, by Newton steps.
 
     Parameters
     ----------
     before : ndarray (n, K)
-        The tilt of earlier rounds.
+        Log weights of the tilt of earlier rounds.
     heights : ndarray (n, K)
         h at the nodes.
     gain : ndarray (n,)
@@ -223,5 +223,5 @@ def best_step(nodes: Nodes, before: Array, heights: Array, gain: Array, weights:
 
 
 def score_tilts(nodes: Nodes, log_weights: Array, at_outcomes: Array) -> Array:
-    """Return the gains (n,) of log score of a tilt, its values at the outcomes given."""
+    """Return the gains (n,) in log score by a tilt, given its log weights at the outcomes."""
     return at_outcomes - nodes.log_normaliser(log_weights)

@@ -115,7 +115,7 @@ def destination(value: Any, name: str) -> Path:
 
 
 def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Tell whether two paths lead to the same file, by links of either kind too; they need not exist."""
+    """Return whether two paths lead to the same file, by links of either kind too; they need not exist."""
     try:
         return os.path.samefile(one, other)
     except OSError:

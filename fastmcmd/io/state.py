@@ -179,7 +179,7 @@ def _shown(value: object) -> str:
 
 
 def same_layout(one: Any, other: Any) -> bool:
-    """Tell whether two states have arrays of the same shapes and types in the same fields."""
+    """Return whether two states have arrays of the same shapes and types in the same fields."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
         return arrays and one.shape == other.shape and one.dtype == other.dtype

@@ -62,7 +62,7 @@ def _new_name(tag: str, suffix: str) -> str:
 
 
 def is_ours(name: str, suffix: str, tag: str | None = None) -> bool:
-    """Tell whether a file name is one that this module made, for ``tag`` if it is given."""
+    """Return whether a file name is one that this module made, for ``tag`` if it is given."""
     match = _NAME.fullmatch(name)
     if match is None or match[4] != suffix or (tag is not None and match[1] != tag):
         return False
@@ -85,7 +85,7 @@ def lock_held(handle: int) -> bool | None:
 
 
 def _at(handle: int, path: str | Path) -> bool:
-    """Tell whether an open file is still the one at ``path``."""
+    """Return whether an open file is still the one at ``path``."""
     try:
         return os.path.samestat(os.fstat(handle), os.lstat(path))
     except FileNotFoundError:

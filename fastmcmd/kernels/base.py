@@ -65,7 +65,7 @@ def _limits(unit: float) -> tuple[float, float, float]:
 
 
 def in_range(unit: float, *values: float) -> bool:
-    """Tell whether all values are zero or keep their digits in the precision of roundoff ``unit``.
+    """Return whether all values are zero or keep their digits in the precision of roundoff ``unit``.
 
     Below its smallest normal number a format loses digits, above its largest it is infinite, and no
     bound in terms of ``unit`` holds.
@@ -75,7 +75,7 @@ def in_range(unit: float, *values: float) -> bool:
 
 
 def fits(unit: float, *values: float) -> bool:
-    """Tell whether no value overflows in the precision of roundoff ``unit``.
+    """Return whether no value overflows in the precision of roundoff ``unit``.
 
     For sizes that may be arbitrarily small: what underflow takes is bounded by `underflow`.
     """

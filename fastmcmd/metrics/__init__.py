@@ -1,7 +1,7 @@
-"""Scores and calibration, as plain functions. A new one is a function in its family's file.
+"""Scores and calibration measures, as plain functions. To add one, write it in the file of its family.
 
-If the prediction is an array of CuPy or a CUDA tensor, most compute on its device; the others copy such
-arrays to the host. The table "Arrays on a device" in ``docs/metrics.md`` says which.
+If the prediction is a CuPy array or a CUDA tensor, most metrics compute on its device; the others copy such
+arrays to the host. The table "Arrays on a device" in ``docs/metrics.md`` lists which is which.
 """
 
 from fastmcmd.metrics.accuracy import (

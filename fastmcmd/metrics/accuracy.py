@@ -1,4 +1,4 @@
-"""Accuracy of point predictions: the means or medians of predicted distributions."""
+"""Accuracy of point predictions, such as the means or medians of predicted distributions."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ Sums = TypeVar("Sums")
 _PARAMETERS = SHARED_PARAMETERS | entries("""
 y : array_like (n,) or (n, k)
     Observed outputs.
-prediction : Predictive or what converts to one, or point predictions (n,) or (n, k)
+prediction : Predictive, anything that converts to one, or point predictions (n,) or (n, k)
     Predicted distributions.
 """)
 
 
 def _point_metric(function: Callable[P, R]) -> Callable[P, R]:
-    """Apply `fastmcmd.metrics.metric.metric`, for outputs and predictions that may be vectors."""
+    """Apply `fastmcmd.metrics.metric.metric` with the descriptions for outputs that may be vectors."""
     return with_shared_parameters(_PARAMETERS)(on_array_device(function))
 
 
@@ -72,7 +72,7 @@ def _gathered(
     multioutput: str,
     nan_policy: NanPolicy,
 ) -> Sums:
-    """Return sums over checked rows, added up on the device where the prediction lies on one."""
+    """Return sums over checked rows, computed on the device of the prediction."""
     return gather(
         _read(y, prediction, point, sample_weight, multioutput, nan_policy, on_device=True)
     )
@@ -93,7 +93,7 @@ def mae(
     Returns
     -------
     float, or ndarray (k,) with "raw_values"
-        ``mean |y - m|``.
+        ``mean |y - m|``, m being the point prediction.
 
     Examples
     --------
@@ -120,11 +120,11 @@ def rmse(
     Returns
     -------
     float, or ndarray (k,) with "raw_values"
-        ``sqrt(mean (y - m)^2)``; of vector outputs the mean of the roots, as in scikit-learn.
+        ``sqrt(mean (y - m)^2)``. For vector outputs, the mean of the roots, as in scikit-learn.
 
     Notes
     -----
-    A widely copied formula lacks the root.
+    A widely copied formula omits the square root.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def bias(
     multioutput: str = "uniform_average",
     nan_policy: NanPolicy = "raise",
 ) -> float | Array:
-    """Return the mean error, positive where predictions are too high.
+    """Return the mean error, positive if predictions are too high.
 
     Returns
     -------
@@ -178,11 +178,12 @@ def marpd(
     Returns
     -------
     float, or ndarray (k,) with "raw_values"
-        Mean of ``200 |m - y| / (|m| + |y|)``, from 0 to 200; a row in which both are 0 adds 0.
+        Mean of ``200 |m - y| / (|m| + |y|)``, from 0 to 200. A row in which y and m are both 0 counts as 0.
 
     Notes
     -----
-    Chung et al., *Uncertainty Toolbox* (2021), where such a row makes everything NaN.
+    The metric is that of Chung et al., *Uncertainty Toolbox* (2021), which returns NaN if y and m are both
+    0 in some row.
 
     Examples
     --------
@@ -213,7 +214,7 @@ def r2(
 
     Notes
     -----
-    scikit-learn's ``r2_score`` answers 1 or 0 if y is constant, unless ``force_finite=False``.
+    scikit-learn's ``r2_score`` returns 1 or 0 if y is constant, unless ``force_finite=False``.
 
     Examples
     --------
@@ -267,9 +268,9 @@ def median_absolute_error(
     Returns
     -------
     float, or ndarray (k,) with "raw_values"
-        Median of ``|y - m|``. The weighted median is the smallest error at or below which lies at least
-        half of the weight, and if it is exactly half, the middle between it and the next one: with
-        integer weights the median of repeated rows.
+        Median of ``|y - m|``. The weighted median is the smallest error such that at least half of the
+        weight lies at or below it; if that is exactly half, the midpoint between it and the next error.
+        With integer weights this equals the median of repeated rows.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Calibration in the worst of random groups of rows."""
+"""Calibration in the worst of several random groups of rows."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from fastmcmd.predictive.base import Array, PredictionLike
 __all__ = ["GroupCalibration", "adversarial_group_calibration"]
 
 NORMS = ("mean_absolute", "rms")
-_LEAST = 2  # rows of a group, as in Uncertainty Toolbox
-_MOST_DRAWN = 10**9  # rows, of which NumPy draws hypergeometric counts
+_LEAST = 2  # rows per group at least, as in Uncertainty Toolbox
+_MOST_DRAWN = 10**9  # rows up to which NumPy can draw hypergeometric counts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupCalibration:
-    """Calibration errors of the worst of several random groups, by size.
+    """Calibration errors of the worst of several random groups, by group size.
 
     Attributes
     ----------
     fractions : ndarray (s,)
         Sizes of the groups, as shares of the rows.
     sizes : ndarray (s,)
-        Rows of a group.
+        Rows per group.
     mean : ndarray (s,)
         Mean over trials of the error of the worst group.
     std : ndarray (s,)
-        Its standard deviation over trials (ddof=1), which Uncertainty Toolbox calls ``score_stderr``; NaN
-        for one trial.
+        Standard deviation of that error over trials (ddof=1), which Uncertainty Toolbox calls
+        ``score_stderr``; NaN for a single trial.
     worst : ndarray (s, trials)
         Error of the worst group of each trial.
     norm : str
@@ -81,7 +81,7 @@ class GroupCalibration:
 
 @dataclass(frozen=True)
 class _Places:
-    """What a group needs to know of the rows: the least level that holds each."""
+    """The smallest level that holds each row, from which calibration errors of groups are computed."""
 
     place: NDArray[np.integer]
     weights: Array
@@ -128,30 +128,30 @@ def adversarial_group_calibration(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> GroupCalibration:
-    """Return the calibration error of the worst of random groups, by group size.
+    """Return the calibration error of the worst of several random groups, by group size.
 
     Parameters
     ----------
     norm : {"mean_absolute", "rms"}
         Mean absolute or root mean square calibration error.
     fractions : array_like (s,), optional
-        Sizes of groups as shares of the rows, in [0, 1]; default 10 even ones from 0 to 1. A group has at
-        least 2 rows.
+        Sizes of groups as shares of the rows, in [0, 1]. Default: 10 evenly spaced sizes from 0 to 1. A
+        group has at least 2 rows.
     trials, draws : int
-        Number of trials, each of which takes the worst of ``draws`` groups.
+        Number of trials; each trial takes the worst of ``draws`` groups.
     replace : bool
-        Whether a group may hold a row more than once.
+        Whether a group may contain a row more than once.
     groups : sequence of integer arrays (trials, draws, rows), optional
-        Rows of the groups, an array for each size, instead of random ones; ``fractions``, ``trials``,
-        ``draws``, ``replace`` and ``random_state`` of groups are not used then.
+        Rows of the groups, one array per size, in place of random groups. ``fractions``, ``trials``,
+        ``draws``, ``replace``, and ``random_state`` as the source of groups are then ignored.
     pit : {"randomized", "mid", "plain"}
-        What to do with atoms; see `pit_values`.
+        How to treat atoms; see `pit_values`.
     random_state : int, numpy.random.Generator or None
-        Source of the groups, and of randomised PIT values.
+        Source of the groups and of randomised PIT values.
     sample_weight : array_like (n,), optional
-        Nonnegative weights of rows in the shares; groups are drawn without regard to them.
+        Nonnegative weights of rows in the shares. They do not affect which groups are drawn.
     nan_policy : {"raise", "omit"}
-        What to do with rows that hold NaN. Groups count the rows that are left.
+        What to do with rows that hold NaN. Group sizes count the remaining rows.
 
     Returns
     -------
@@ -159,10 +159,11 @@ def adversarial_group_calibration(
 
     Notes
     -----
-    Zhao, Ma & Ermon, *Individual Calibration with Randomized Forecasting* (ICML 2020); Chung et al.,
-    *Uncertainty Toolbox* (2021), ``adversarial_group_calibration``, whose defaults these are. The levels
-    of all rows are counted once; counts of a random group are then drawn from their distribution, which
-    costs the same for any number of rows. Weighted groups are drawn row by row.
+    The measure is that of Zhao, Ma & Ermon, *Individual Calibration with Randomized Forecasting* (ICML
+    2020). The defaults are those of Chung et al., *Uncertainty Toolbox* (2021),
+    ``adversarial_group_calibration``. The levels of all rows are counted once; counts of a random group are
+    then drawn from their distribution, at a cost that does not depend on the number of rows. Weighted
+    groups are drawn row by row.
 
     Examples
     --------
@@ -219,7 +220,7 @@ def _of_random(
     replace: bool,
     rng: np.random.Generator,
 ) -> Array:
-    """Return the error of the worst group (s, trials). Each trial has its own random stream."""
+    """Return the error of the worst group (s, trials). Each trial uses a separate random stream."""
     seeds = rng.integers(2**63, size=trials)
     everything = places.all()
     worst = np.empty((len(sizes), trials))
@@ -251,8 +252,8 @@ def _drawn_counts(
 ) -> Array:
     """Return the counts by place (draws, j + 1) of random groups, without drawing their rows.
 
-    Only the counts of a group matter. Their distribution is multivariate hypergeometric without
-    replacement, multinomial with replacement.
+    Only the counts of a group matter. They are multivariate hypergeometric without replacement and
+    multinomial with replacement.
     """
     if replace:
         sampled = rng.multinomial(size, everything / everything.sum(), size=draws)
@@ -272,7 +273,7 @@ def _counts(
 ) -> Array:
     """Return the weight of one random group by place.
 
-    Of a group without replacement that has more than half of the rows, those left out are drawn.
+    If a group without replacement has more than half of the rows, the rows left out are drawn instead.
     """
     from fastmcmd.metrics.loops import count_drawn, count_undrawn
 
@@ -298,7 +299,9 @@ def _of_groups(places: _Places, groups: Iterable[ArrayLike], n: int) -> GroupCal
         try:
             rows = np.asarray(part)
         except Exception as error:  # __array__ of other libraries can raise anything
-            raise TypeError(f"groups holds what cannot be made an array: {error}") from None
+            raise TypeError(
+                f"groups holds an object that cannot become an array: {error}"
+            ) from None
         if rows.ndim != 3 or rows.dtype.kind not in "iu" or rows.size == 0:
             raise ValueError(
                 f"groups has an array of shape {rows.shape} and dtype {rows.dtype}; integers of shape "

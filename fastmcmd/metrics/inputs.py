@@ -1,4 +1,4 @@
-"""What metrics of a regression read: outcomes, predictions, weights, and what to do with NaN."""
+"""Checked inputs of regression metrics: outcomes, predictions, weights, and the treatment of NaN."""
 
 from __future__ import annotations
 
@@ -54,27 +54,27 @@ __all__ = [
 ]
 
 NAN_POLICIES = ("raise", "omit", "propagate")
-_BLOCK = 1 << 24  # numbers searched for NaN in one block: a mask of 16 MB
-_HOST_BLOCK = 1 << 17  # the same on the host: 1 MB of float64, which the cache holds
-_COARSE = 2.0**512  # unit of values whose weighted sum overflows
+_BLOCK = 1 << 24  # numbers per block of a search for NaN: a mask of 16 MB
+_HOST_BLOCK = 1 << 17  # the same on the host: 1 MB of float64, which fits into the cache
+_COARSE = 2.0**512  # divisor of values whose weighted sum overflows
 
 
 class SelectedRows:
-    """Rows of a test set, without those that hold NaN; for outcomes of a regression and of classes.
+    """The rows of a test set that hold no NaN, for regression and classification.
 
     Attributes
     ----------
     weights : ndarray (m,) or None
-        Weights of the rows that are left.
+        Weights of the remaining rows.
     valid : ndarray (m,), mask (n,) on a device, or None
-        Which of the n rows these are; None for all.
+        The remaining rows among all n rows; None if all remain.
     n : int
-        Rows before any were left out.
+        Number of rows before rows were left out.
     propagate : bool
-        Whether a row left out makes a mean NaN.
+        Whether a row that was left out makes a mean NaN.
     blank : bool
-        Whether all rows held NaN, which propagates: placeholder rows replace them, so that every metric
-        runs as usual, and every result is NaN.
+        Whether all rows held NaN and NaN propagates. Placeholder rows then replace them, so that every
+        metric runs as usual, and every result is NaN.
     """
 
     weights: Array | None
@@ -89,11 +89,11 @@ class SelectedRows:
 
     @property
     def nan_result(self) -> bool:
-        """Whether every aggregate is NaN: rows hold NaN, and it propagates."""
+        """Whether every aggregate is NaN, because some rows hold NaN and NaN propagates."""
         return self.valid is not None and self.propagate
 
     def scatter(self, values: Array) -> Array:
-        """Return values (m, ...) of the valid rows as (n, ...), NaN in the rows left out."""
+        """Return values (m, ...) of the valid rows as (n, ...), with NaN in the rows left out."""
         if self.valid is None:
             return values
         rows = values * np.nan if self.blank else values
@@ -107,9 +107,9 @@ class Outcomes(SelectedRows):
     Attributes
     ----------
     y : ndarray (m,), or (m, k) for vector outputs
-        Observed outputs of the valid rows; it may be the caller's own array.
+        Observed outputs of the valid rows. It may be the caller's array: do not change it.
     prediction : Predictive of m rows
-        Their predicted distributions.
+        Predicted distributions of the valid rows.
     weights, valid, n, propagate, blank
         See `SelectedRows`.
     """
@@ -124,11 +124,11 @@ class Outcomes(SelectedRows):
 
     @property
     def namespace(self) -> Namespace:
-        """The library and device of these arrays: NumPy, or that of a GPU."""
+        """The array library and device of these rows: NumPy, or a GPU library."""
         return namespace_of(self.y)
 
     def on_host(self) -> Outcomes:
-        """Return these rows as arrays of the host."""
+        """Return these rows as host arrays."""
         arrays = self.namespace
         if arrays.on_host:
             return self
@@ -150,7 +150,7 @@ class Outcomes(SelectedRows):
             mean = np.asarray(weighted_mean(values, weights))
         elif weights is None:
             mean = arrays.to_host(arrays.xp.sum(values)) / values.shape[0]
-        else:  # rows of weight 0 do not count, though infinite
+        else:  # rows of weight 0 do not count, even if infinite
             total = arrays.xp.sum(weights * arrays.xp.where(weights > 0, values, 0.0))
             total, weight = arrays.numbers([total, arrays.xp.sum(weights)])
             mean = total / weight
@@ -170,25 +170,26 @@ def read(
     Parameters
     ----------
     y : array_like (n,) or (n, k)
-        Observed outputs; or `Outcomes`, which are returned: several metrics of one test set check it once.
-    prediction : Predictive or what converts to one
+        Observed outputs; or `Outcomes`, which are returned as they are, so that several metrics can check a
+        test set once.
+    prediction : Predictive or anything that converts to one
         Predicted distributions.
     sample_weight : array_like (n,), optional
         Nonnegative weights.
     nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows in which y, the weight, or an array of the prediction is NaN: raise; leave
-        them out of means; or let them make means NaN. Values by row are NaN there in both cases.
+        What to do with rows in which y, the weight, or an array of the prediction is NaN: raise an error;
+        leave them out of means; or make means NaN. In the last two cases, their per-row values are NaN.
     columns : int or None
-        Components that y must have; None for any.
+        Required number of components of y; None for any number.
     on_device : bool
-        Whether rows stay on the device of the prediction (an array, or one of mean and std): for metrics
-        that compute there. Arrays of the host are copied to that device. Without it, or if the prediction
-        is on the host, all arrays are copied to the host.
+        Whether rows stay on the device of the prediction (an array, or one of mean and std), for metrics
+        that compute there; host arrays are copied to that device. If False, or if the prediction is on the
+        host, all arrays are copied to the host.
 
     Raises
     ------
     ValueError
-        NaN (with "raise"), infinity, rows that do not match, negative weights, or no row left.
+        NaN (with "raise"), infinity, numbers of rows that differ, negative weights, or no remaining row.
     """
     if isinstance(y, Outcomes):
         return y
@@ -236,7 +237,7 @@ def read(
 
 
 def check_weights_shape(weights: AnyArray, n: int, name: str = "sample_weight") -> None:
-    """Raise unless there is a weight for each of n rows."""
+    """Raise an error unless weights have shape (n,)."""
     if tuple(weights.shape) != (n,):
         as_weights(shape_only(weights), name, n)
 
@@ -244,7 +245,7 @@ def check_weights_shape(weights: AnyArray, n: int, name: str = "sample_weight") 
 def checked_weights(
     arrays: Namespace, weights: AnyArray, n: int, name: str = "sample_weight"
 ) -> AnyArray:
-    """Return nonnegative weights (n,) in float64, checked as by `fastmcmd._base.checks.as_weights`."""
+    """Return nonnegative weights (n,) in float64, with the checks of `fastmcmd._base.checks.as_weights`."""
     if weights is None or arrays.on_host:
         return as_weights(weights, name, n)
     xp = arrays.xp
@@ -255,7 +256,7 @@ def checked_weights(
 
 
 def rows_without_nan(arrays: Namespace, n: int, parts: Iterable[AnyArray]) -> AnyArray:
-    """Return which of n rows (n,) hold no NaN in any array of n rows, or None if none does."""
+    """Return a mask (n,) of the rows without NaN in any array, or None if no row holds NaN."""
     xp, bad = arrays.xp, arrays.full(n, 0.0) > 0
     for part in parts:
         if not _is_array(part):
@@ -267,7 +268,7 @@ def rows_without_nan(arrays: Namespace, n: int, parts: Iterable[AnyArray]) -> An
 
 
 def _with_nan(arrays: Namespace, array: AnyArray) -> AnyArray:
-    """Return which rows of an array (n, ...) hold NaN; searches in blocks."""
+    """Return a mask of the rows of an array (n, ...) that hold NaN; searches in blocks."""
     xp, n = arrays.xp, array.shape[0]
     if array.ndim == 1:
         return xp.isnan(array)
@@ -283,7 +284,7 @@ def _with_nan(arrays: Namespace, array: AnyArray) -> AnyArray:
 
 
 def weighted_mean(values: Array, weights: Array | None) -> AnyArray:
-    """Return the mean over rows, infinite if a value is; rows of weight 0 do not count."""
+    """Return the mean over rows, infinite if a value is infinite; rows of weight 0 do not count."""
     if weights is not None and np.isinf(values).any():
         values = np.where((weights > 0).reshape(-1, *[1] * (values.ndim - 1)), values, 0.0)
     with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
@@ -294,7 +295,7 @@ def weighted_mean(values: Array, weights: Array | None) -> AnyArray:
 
 
 def _as_rows(arrays: Namespace, y: AnyArray, columns: int | None) -> AnyArray:
-    """Return y (n,) or (n, k) as (n, k), finite."""
+    """Return y (n,) or (n, k) as checked finite values (n, k)."""
     if arrays.on_host:
         return as_rows(y, "y", columns=columns)
     rows = y[:, None] if y.ndim == 1 else y
@@ -308,7 +309,7 @@ def _as_rows(arrays: Namespace, y: AnyArray, columns: int | None) -> AnyArray:
 def _rows_of_prediction(
     arrays: Namespace, prediction: Any, valid: AnyArray, n: int, columns: int | None
 ) -> Any:
-    """Return the prediction of the valid rows; parameters that are not arrays of n rows as they are."""
+    """Return the prediction of the valid rows; parameters that do not have n rows stay as they are."""
 
     def rows(part: Any) -> Any:
         if not _is_array(part):
@@ -324,7 +325,7 @@ def _rows_of_prediction(
 
 
 def _stand_in(arrays: Namespace, array: AnyArray, least: float) -> AnyArray:
-    """Return finite numbers of the shape of an array, ``least`` and more, rising along its rows."""
+    """Return finite placeholders in the shape of an array, from ``least`` on and rising along each row."""
     if bool(arrays.xp.all(arrays.xp.isfinite(array))):
         return array
     row, *within = np.indices(tuple(array.shape))

@@ -23,7 +23,7 @@ __all__ = [
     "weighted_terms",
 ]
 
-# Levels of central intervals in Bracher et al. 2021 (1 - alpha), those of the COVID-19 Forecast Hub.
+# Levels (1 - alpha) of the central intervals in Bracher et al. 2021 and the COVID-19 Forecast Hub.
 HUB = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 
 
@@ -40,13 +40,13 @@ def interval_score(
     Parameters
     ----------
     level : float or array_like (j,), default 0.9
-        Probability of the intervals, in (0, 1); scores of several are averaged.
+        Probability of the intervals, in (0, 1). Scores at several levels are averaged.
 
     Returns
     -------
     ndarray (n,)
-        ``(u - l) + 2/a (l - y) 1{y < l} + 2/a (y - u) 1{y > u}``, ``a = 1 - level``, with l and u the
-        quantiles at ``a/2`` and ``1 - a/2``.
+        ``(u - l) + 2/a (l - y) 1{y < l} + 2/a (y - u) 1{y > u}``, where ``a = 1 - level`` and l and u are
+        the quantiles at ``a/2`` and ``1 - a/2``.
 
     Raises
     ------
@@ -55,10 +55,11 @@ def interval_score(
 
     Notes
     -----
-    Winkler, *A Decision-Theoretic Approach to Interval Estimation* (1972); Gneiting & Raftery 2007,
-    equation 43. Computed as ``2/a`` times the check losses of both ends, which is the same. Uncertainty
-    Toolbox's ``interval_score`` is the mean with ``level=numpy.linspace(0.01, 0.99, 99)``; scoringrules'
-    takes the two ends, as `interval_score_from` does, and alpha = 1 - level.
+    The score is that of Winkler, *A Decision-Theoretic Approach to Interval Estimation* (1972); see
+    Gneiting & Raftery 2007, equation 43. It equals ``2/a`` times the sum of the check losses at both ends,
+    which is how it is computed. Uncertainty Toolbox's ``interval_score`` is the mean with
+    ``level=numpy.linspace(0.01, 0.99, 99)``. The function of scoringrules takes the two ends, like
+    `interval_score_from`, and alpha = 1 - level.
 
     Examples
     --------
@@ -103,12 +104,13 @@ def interval_score_from(
     lower, upper : array_like (n,) or (n, j)
         Ends of the intervals.
     level : float or array_like (j,), default 0.9
-        Probability of the intervals, in (0, 1): one, or one a column. Scores of several are averaged.
+        Probability of the intervals, in (0, 1): one for all columns, or one per column. Scores at several
+        levels are averaged.
 
     Returns
     -------
     ndarray (n,)
-        As for `interval_score`.
+        The formula of `interval_score`, with ``l = lower`` and ``u = upper``.
 
     Raises
     ------
@@ -117,7 +119,7 @@ def interval_score_from(
 
     Notes
     -----
-    As `interval_score`, for intervals from anywhere, such as conformal prediction.
+    Use it for intervals from any source, such as conformal prediction.
 
     Examples
     --------
@@ -155,7 +157,7 @@ def _interval_end(value: ArrayLike, name: str, count: int, nan_policy: NanPolicy
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or array.shape[1] != count:
         raise ValueError(
-            f"{name} has shape {np.shape(value)}; (n, {count}) is needed: a column a level"
+            f"{name} has shape {np.shape(value)}; (n, {count}) is needed: one column per level"
         )
     if np.isinf(array).any():
         raise ValueError(f"{name} holds infinity; finite numbers are needed")
@@ -170,12 +172,12 @@ def weighted_interval_score(
     levels: ArrayLike = HUB,
     nan_policy: NanPolicy = "raise",
 ) -> Array:
-    """Return weighted interval scores (n,): of the median and K central intervals.
+    """Return weighted interval scores (n,) of the median and K central intervals.
 
     Parameters
     ----------
     levels : array_like (K,), default 0.1, 0.2, ..., 0.9, 0.95, 0.98
-        Probabilities of the central intervals, in (0, 1), different from each other.
+        Probabilities of the central intervals: distinct numbers in (0, 1).
 
     Returns
     -------
@@ -189,9 +191,9 @@ def weighted_interval_score(
 
     Notes
     -----
-    Bracher, Ray, Gneiting & Reich, *Evaluating epidemic forecasts in an interval format* (2021),
-    with their weights; the default levels are theirs. It is the sum of the check losses of all
-    2K + 1 quantiles over K + 1/2: about the CRPS. scoringrules' ``weighted_interval_score`` takes
+    The score, its weights and the default levels are those of Bracher, Ray, Gneiting & Reich, *Evaluating
+    epidemic forecasts in an interval format* (2021). It is the sum of the check losses of all 2K + 1
+    quantiles divided by K + 1/2, and approximates the CRPS. scoringrules' ``weighted_interval_score`` takes
     ``alpha = 1 - levels`` and the ends.
 
     Examples

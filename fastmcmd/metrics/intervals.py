@@ -1,4 +1,4 @@
-"""Central intervals of predicted distributions, their coverage and width; sharpness and its variation."""
+"""Coverage and width of central prediction intervals; sharpness and the variation of predicted spread."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ class IntervalSums:
     Attributes
     ----------
     total : ndarray (j,)
-        Weights of outcomes held, or weighted widths, or weighted variances; NaN where NaN propagates.
+        Weight of the outcomes inside the intervals, or sums of weighted widths or variances; NaN if NaN
+        propagates.
     weight : float
         Sum of weights.
     unit : float
-        A power of 2: variances are divided by its square, where they would leave the range of doubles.
+        A power of 2. Variances are divided by its square to stay in the range of doubles.
     """
 
     total: Array
@@ -59,7 +60,7 @@ class IntervalSums:
 
 def _sums(rows: Outcomes, columns: Iterable[Array]) -> IntervalSums:
     weights = rows.weights
-    # One level after the other: all together would need n numbers each.
+    # Process one level at a time: each needs n numbers.
     namespace = rows.namespace
     total = namespace.xp.sum
     totals = namespace.numbers([total(c) if weights is None else weights @ c for c in columns])
@@ -68,13 +69,13 @@ def _sums(rows: Outcomes, columns: Iterable[Array]) -> IntervalSums:
 
 
 def gather_coverage(rows: Outcomes, levels: Array) -> IntervalSums:
-    """Return the weight of the outcomes in central intervals; see `coverage`."""
+    """Return the weights of the outcomes inside central intervals; see `coverage`."""
     inside = (inside_interval(rows.y, rows.prediction, level) for level in levels)
     return _sums(rows, (rows.namespace.cast(one, "float64") for one in inside))
 
 
 def inside_interval(y: Array, prediction: Predictive, level: float) -> NDArray[np.bool_]:
-    """Return which outcomes (m,) lie in the central intervals of a level."""
+    """Return a mask (m,) of the outcomes inside the central intervals of a level."""
     inside = _by_cdf if prediction.discrete else _by_quantiles
     return inside(y, prediction, level)
 
@@ -85,13 +86,13 @@ def _by_quantiles(y: Array, prediction: Predictive, level: float) -> NDArray[np.
 
 
 def _by_cdf(y: Array, prediction: Predictive, level: float) -> NDArray[np.bool_]:
-    """Return the same from two cdfs, which counts have without a search.
+    """Return the mask from two cdfs, for which counts need no search.
 
     ``Q(p) = min {v: P(Y <= v) >= p}`` is <= y if and only if ``P(Y <= y) >= p``, and >= y if and only if
     ``P(Y < y) < p``.
     """
     inside = prediction.cdf(y) >= (1 - level) / 2
-    if level < 1:  # else rounding would exclude outcomes far out
+    if level < 1:  # at level 1, rounding would exclude outcomes far out
         inside &= prediction.cdf_below(y) < (1 + level) / 2
     return inside
 
@@ -154,13 +155,14 @@ def coverage(
     Returns
     -------
     float, or ndarray (j,) for levels (j,)
-        Share of rows with ``Q((1-q)/2) <= y <= Q((1+q)/2)``; q for a calibrated continuous model, at
-        least q for a calibrated model of counts, whose intervals hold their ends.
+        Share of rows with ``Q((1-q)/2) <= y <= Q((1+q)/2)``. Its expectation is q for a calibrated
+        continuous model and at least q for a calibrated model of counts, because intervals include both
+        ends.
 
     Notes
     -----
-    "Prediction interval coverage probability" (PICP) elsewhere. Section 6.2 of Gneiting & Raftery,
-    *Strictly Proper Scoring Rules, Prediction, and Estimation* (JASA 2007), on central intervals.
+    Also known as prediction interval coverage probability (PICP). On central intervals, see section 6.2 of
+    Gneiting & Raftery, *Strictly Proper Scoring Rules, Prediction, and Estimation* (JASA 2007).
 
     Examples
     --------
@@ -187,7 +189,7 @@ def mean_interval_width(
     Parameters
     ----------
     y : array_like (n,)
-        Observed outputs; only their number, and NaN, matter.
+        Observed outputs. Only their number, and where they are NaN, matters.
     level : float or array_like (j,)
         Levels q in [0, 1].
 
@@ -220,12 +222,12 @@ def sharpness(
     Parameters
     ----------
     y : array_like (n,)
-        Observed outputs; only their number, and NaN, matter.
+        Observed outputs. Only their number, and where they are NaN, matters.
 
     Returns
     -------
     float
-        ``sqrt(mean s^2)``: small is sharp, right or wrong.
+        ``sqrt(mean s^2)``. A small value means sharp predictions, whether or not they are correct.
 
     Raises
     ------
@@ -248,10 +250,10 @@ def sharpness(
 
 @dataclass(frozen=True)
 class SpreadSums:
-    """Weight, mean and sum of squares about it of predicted standard deviations.
+    """Weight and mean of predicted standard deviations, and the sum of squares about that mean.
 
-    Squares are in units of the squared mean, so that they neither overflow nor underflow. Added as in Chan,
-    Golub & LeVeque (1983).
+    Squares are divided by the squared mean, so that they neither overflow nor underflow. Sums of two sets
+    are added as in Chan, Golub & LeVeque (1983).
     """
 
     weight: float
@@ -308,15 +310,15 @@ def variance_variation(
     Parameters
     ----------
     y : array_like (n,)
-        Observed outputs; only their number, and NaN, matter.
+        Observed outputs. Only their number, and where they are NaN, matters.
     ddof : float
-        Taken from the sum of weights in the variance.
+        Subtracted from the sum of weights in the denominator of the variance.
 
     Returns
     -------
     float
-        ``sqrt(sum (s - mean s)^2 / (n - ddof)) / mean s``: 0 if all predictions are equally uncertain,
-        of which ENCE sees only the average.
+        ``sqrt(sum (s - mean s)^2 / (n - ddof)) / mean s``. It is 0 if all predictions are equally
+        uncertain; ENCE then tests only the average variance.
 
     Notes
     -----

@@ -17,7 +17,7 @@ __all__ = ["count_drawn", "count_rows", "count_undrawn", "energy_rows", "variogr
 def count_rows(
     rows: NDArray[np.integer], place: NDArray[np.integer], weights: Array, counts: Array
 ) -> None:
-    """Add the weight of rows to the counts of their places; an empty array means weights of 1."""
+    """Add the weight of rows to the counts of their places; empty ``weights`` mean weights of 1."""
     if len(weights) == 0:
         for i in range(len(rows)):
             counts[place[rows[i]]] += 1.0
@@ -33,7 +33,7 @@ def count_drawn(
     weights: Array,
     counts: Array,
 ) -> None:
-    """Draw rows with replacement, one for each uniform number, and count them by place."""
+    """Draw rows with replacement, one per uniform number, and count them by place."""
     n = len(place)
     for i in range(len(uniform)):
         row = int(uniform[i] * n)
@@ -48,10 +48,10 @@ def count_undrawn(
     weights: Array,
     counts: Array,
 ) -> None:
-    """Draw rows without replacement, one for each uniform number, and count them by place.
+    """Draw rows without replacement, one per uniform number, and count them by place.
 
-    The first steps of a Fisher-Yates shuffle, which may start from any order, such as the one that the
-    last group has left.
+    These are the first steps of a Fisher-Yates shuffle. It may start from any order, such as that left by
+    the previous group.
     """
     n = len(order)
     for i in range(len(uniform)):
@@ -71,7 +71,7 @@ def energy_rows(draws: Array, y: Array, beta: float, pairs: float, out: Array) -
         out[row], largest = _energy(draws[row], y[row], beta, pairs, squares)
         if 1e-280 < largest < 1e290:
             continue
-        gaps = np.empty((k, m))  # in a unit in which their squares have all their digits
+        gaps = np.empty((k, m))  # scaled so that their squares keep all their digits
         unit = 0.0
         for c in range(k):
             for j in range(m):
@@ -110,7 +110,7 @@ def _energy(
 
 @compiled
 def _sum_of_powers(squares: Array, start: int, beta: float) -> float:
-    """Return the sum of ``squares^(beta / 2)`` from ``start``, in four sums that do not wait."""
+    """Return the sum of ``squares^(beta / 2)`` from ``start`` on, from four independent partial sums."""
     m = len(squares)
     if beta == 1.0:
         for j in range(start, m):
@@ -136,7 +136,8 @@ def variogram_rows(
 ) -> None:
     """Write ``sum_ij w_ij (|y_i - y_j|^p - mean |x_i - x_j|^p)^2`` of rows of draws.
 
-    Unbiased, the variance of each mean (of m - 1 degrees of freedom) is taken off its square.
+    If ``unbiased``, the variance of each mean (with m - 1 degrees of freedom) is subtracted from its
+    square.
     """
     n, k, m = draws.shape
     powers = np.empty(m)
@@ -166,7 +167,7 @@ def variogram_rows(
 
 @compiled
 def _power(gap: float, p: float) -> float:
-    """Return ``|gap|^p``, by a root where p = 1/2."""
+    """Return ``|gap|^p``, by a square root if p = 1/2."""
     if p == 0.5:
         return math.sqrt(abs(gap))
     if p == 1.0:

@@ -1,4 +1,4 @@
-"""What all metrics of a regression share: described parameters, the device, the mean over rows."""
+"""Decorators of regression metrics: descriptions of shared parameters, the device, the mean over rows."""
 
 from __future__ import annotations
 
@@ -28,47 +28,47 @@ sample_weight : array_like (n,), optional
     Nonnegative weights of rows.
 nan_policy : {"raise", "omit", "propagate"}, default "raise"
     What to do with rows in which y, the weight or the prediction is NaN: raise an error, leave them out of
-    aggregates, or let them make aggregates NaN. Values by row are NaN there in both cases.
+    aggregates, or make aggregates NaN. In the last two cases, their per-row values are NaN.
 point : {"mean", "median"}, default "mean"
-    What of a distribution is compared with y. The median has the least expected absolute error.
+    Point of a distribution to compare with y. The median has the least expected absolute error.
 multioutput : {"uniform_average", "raw_values"}, default "uniform_average"
-    Of vector outputs: the mean over outputs, or a value for each.
+    For vector outputs: return the mean over outputs, or one value per output.
 pit : {"randomized", "mid", "plain"}, default "randomized"
-    Where the PIT of an outcome with positive probability lies: drawn uniformly between P(Y < y) and
-    P(Y <= y), in their middle, or at P(Y <= y). Continuous distributions have one PIT. Only the randomised
-    PIT of a correct count model is uniform.
+    PIT of an outcome with positive probability: drawn uniformly between P(Y < y) and P(Y <= y), their
+    midpoint, or P(Y <= y). For continuous distributions all three agree. For a correct count model, only
+    the randomised PIT is uniform.
 random_state : int, numpy.random.Generator or None, default 0
     Source of the randomised PIT.
 levels : array_like (j,), optional
-    Levels p in [0, 1]; default 100 evenly spaced ones, 0 and 1 included.
+    Levels p in [0, 1]. Default: 100 evenly spaced levels from 0 to 1.
 kind : {"quantile", "interval"}
     Count outcomes below the p-quantile, ``PIT <= p``; or in the central interval of level p,
-    ``|PIT - 1/2| <= p/2``. For counts the interval is randomised with the PIT: the interval between two
-    quantiles, both included, holds more than p (see `coverage`).
+    ``|PIT - 1/2| <= p/2``. For counts, the randomised PIT also randomises the interval, because the
+    interval between two quantiles, both included, holds more than p (see `coverage`).
 bins : int, default 10
     Number of bins.
 binning : {"mass", "width"}
     Bins of equal weight (equal count, without weights), or of equal width. Rows of equal spread are
-    treated alike: where they lie on an edge, the bins share each of them. Empty bins are left out and
-    counted.
+    treated alike: if they lie on an edge, each of them is split between both bins. Empty bins are left out
+    and counted.
 by : {"std", "variance"}
-    What has bins of equal width; those of equal weight are the same.
+    Quantity that is divided into bins of equal width. Bins of equal weight do not depend on it.
 limits : (float, float), optional
-    Ends of bins of equal width; default the least and the largest spread. The first and the last bin also
-    hold what lies beyond.
+    Ends of the bins of equal width. Default: the smallest and largest spread. The first and the last bin
+    also hold values beyond the limits.
 kurtosis : float, default 3.0
-    Of the predicted distributions, for the null expectation: 3 for Gaussians, 6 for Laplace, 1.8 for
-    uniform ones.
+    Kurtosis of the predicted distributions, for the null expectation: 3 for Gaussian, 6 for Laplace, 1.8
+    for uniform distributions.
 """)
 
 
 def metric(function: Callable[P, R]) -> Callable[P, R]:
-    """Complete a metric's docstring with `SHARED_PARAMETERS`, and run it on the device of its arrays."""
+    """Add `SHARED_PARAMETERS` to a metric's docstring, and run the metric on the device of its arrays."""
     return with_shared_parameters(SHARED_PARAMETERS)(on_array_device(function))
 
 
 class MeanScore(Protocol):
-    """The mean over rows of a score, with the options of the score."""
+    """A function that returns the mean of a score over rows and takes the options of the score."""
 
     __name__: str
 
@@ -92,18 +92,18 @@ def mean_of(
     name: str = "",
     columns: int | None = 1,
 ) -> MeanScore:
-    """Return the function that averages a score over rows.
+    """Return a function that averages a score over rows.
 
     Parameters
     ----------
     score : callable (y, prediction, *, nan_policy, **options) -> array (n,)
-        A metric with a value for each row.
+        A metric that returns one value per row.
     summary, example : str
         First line and example of the docstring.
     name : str
-        Name of the function; default ``mean_`` and that of the score.
+        Name of the function. Default: ``mean_`` followed by the name of the score.
     columns : int or None
-        Components that y must have; None for any.
+        Required number of components of y; None for any number.
     """
     name = name or f"mean_{score.__name__}"
     score_rows = inspect.unwrap(score)  # `mean` itself runs on the device of its arrays

@@ -1,4 +1,4 @@
-"""Probability integral transforms, sorted once for all metrics that count them, and their histogram."""
+"""Probability integral transforms (PIT), sorted once for all metrics that use them, and their histogram."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 PITS = ("randomized", "mid", "plain")
-_TINY = 1e-300  # least width of a step: an edge divided by it is finite
-_BAR = 40  # characters of the longest bar of a histogram in a terminal
+_TINY = 1e-300  # smallest width of a step, so that an edge divided by it stays finite
+_BAR = 40  # characters of the longest bar of a text histogram
 
 
 @metric
@@ -54,7 +54,8 @@ def pit_values(
 
     Notes
     -----
-    Czado, Gneiting & Held, *Predictive Model Assessment for Count Data* (Biometrics, 2009), section 2.1.
+    See Czado, Gneiting & Held, *Predictive Model Assessment for Count Data* (Biometrics, 2009), section
+    2.1.
 
     Examples
     --------
@@ -74,7 +75,7 @@ def pit_of_rows(y: Array, prediction: Predictive, pit: str, random_state: Random
     if low is high:
         return high
     share: AnyArray = 0.5
-    if pit == "randomized":  # drawn on the host: the same numbers wherever the rows lie
+    if pit == "randomized":  # drawn on the host, so that all devices use the same numbers
         share = generator(random_state, Purpose.PIT).uniform(size=len(prediction))
         share = namespace_of(high).from_host(share)
     values: Array = low + share * (high - low)
@@ -82,7 +83,7 @@ def pit_of_rows(y: Array, prediction: Predictive, pit: str, random_state: Random
 
 
 def _below(y: Array, prediction: Predictive, high: Array) -> Array:
-    """Return P(Y < y); ``high`` itself if the class declares that there are no atoms."""
+    """Return P(Y < y); this is ``high`` itself if the class declares that it has no atoms."""
     plain = (Predictive.cdf_below, ScipyPredictive.cdf_below)  # P(Y <= y) unless discrete
     if not prediction.discrete and type(prediction).cdf_below in plain:
         return high
@@ -90,7 +91,7 @@ def _below(y: Array, prediction: Predictive, high: Array) -> Array:
 
 
 def _checked(values: Array) -> Array:
-    """Return probabilities; raise if the prediction returned NaN."""
+    """Return the probabilities; raise an error if the prediction returned NaN."""
     namespace = namespace_of(values)
     missing = namespace.xp.isnan(values)
     if bool(namespace.xp.any(missing)):
@@ -101,20 +102,20 @@ def _checked(values: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class SortedPIT:
-    """PIT values in ascending order: whatever counts those up to a level needs nothing else.
+    """PIT values in ascending order, for metrics that count the values up to a level.
 
-    Values and weights may lie on a device; what is counted is of the host.
+    Values and weights may lie on a device; counts are host arrays.
 
     Attributes
     ----------
     values : ndarray (m,)
         Ascending values.
     cumulative : ndarray (m + 1,) or None
-        Sum of weights of the first values; None where each counts 1.
+        Cumulative weights of the values; None if each value counts 1.
     squares : float
         Sum of squared weights.
     nan_result : bool
-        Whether NaN propagates: counts are NaN then.
+        Whether NaN propagates; counts are then NaN.
     """
 
     values: Array
@@ -151,7 +152,7 @@ class SortedPIT:
 
 
 def sort_pit(values: Array, weights: Array | None = None, *, nan_result: bool = False) -> SortedPIT:
-    """Return PIT values (m,) without NaN, sorted, with their weights."""
+    """Return PIT values (m,), which must hold no NaN, sorted together with their weights."""
     namespace = namespace_of(values)
     if weights is None:
         return SortedPIT(namespace.sort(values), None, float(values.shape[0]), nan_result)
@@ -160,7 +161,7 @@ def sort_pit(values: Array, weights: Array | None = None, *, nan_result: bool = 
 
 
 def weighted_pit(values: Array, weights: Array, *, nan_result: bool = False) -> SortedPIT:
-    """Return PIT values (m,) that are sorted already, with the weights of each."""
+    """Return PIT values (m,) that are already sorted, with their weights."""
     cumulative = namespace_of(weights).running(weights)
     return SortedPIT(values, cumulative, float(weights @ weights), nan_result)
 
@@ -191,7 +192,7 @@ class PITHistogram:
     Attributes
     ----------
     edges : ndarray (bins + 1,)
-        Even edges from 0 to 1; bins hold their right edge, the first also its left one.
+        Evenly spaced edges from 0 to 1. Bins include their right edge; the first also its left edge.
     mass : ndarray (bins,)
         Weight in each bin.
     pit : str
@@ -231,7 +232,7 @@ class PITHistogram:
 
 
 def gather_histogram(rows: Outcomes, bins: int, pit: str, random_state: RandomState) -> PITSums:
-    """Return the weight of PIT values in even bins; see `pit_histogram`."""
+    """Return the weight of PIT values in bins of equal width; see `pit_histogram`."""
     edges = np.linspace(0.0, 1.0, bins + 1)[1:]
     if pit == "nonrandomized":
         upto = _mean_conditional(rows, edges)
@@ -244,20 +245,20 @@ def gather_histogram(rows: Outcomes, bins: int, pit: str, random_state: RandomSt
 
 
 def histogram_sums(pit: SortedPIT, bins: int) -> PITSums:
-    """Return the weight of sorted PIT values in even bins."""
+    """Return the weight of sorted PIT values in bins of equal width."""
     upto = pit.up_to(np.linspace(0.0, 1.0, bins + 1)[1:])
     return PITSums(np.diff(upto, prepend=0.0), pit.n)
 
 
 def _mean_conditional(rows: Outcomes, edges: Array) -> Array:
-    """Return the sum over rows of the cdf of the PIT given y, at the edges."""
+    """Return the sum over rows of the cdf of the PIT given y, evaluated at the edges."""
     high = _checked(rows.prediction.cdf(rows.y))
     low = _below(rows.y, rows.prediction, high)
     namespace, weights = rows.namespace, rows.weights
     xp = namespace.xp
     atoms = high > low
     if not bool(xp.all(atoms)):
-        # There the cdf is a step at high: a slope over one unit of rounding, which no edge lies within.
+        # Without an atom the cdf is a step at high, here a slope over one unit of rounding.
         step = xp.minimum(xp.nextafter(high, high - 1.0), high - _TINY)
         low = xp.where(atoms, low, step)
     width = high - low
@@ -291,10 +292,10 @@ def pit_histogram(
     Parameters
     ----------
     bins : int
-        Even bins of [0, 1].
+        Number of bins of equal width in [0, 1].
     pit : {"randomized", "mid", "plain", "nonrandomized"}
-        See `pit_values`. "nonrandomized" spreads each outcome evenly from P(Y < y) to P(Y <= y): what
-        randomised histograms are on average, without their noise.
+        See `pit_values`. "nonrandomized" spreads each outcome evenly from P(Y < y) to P(Y <= y). This is
+        the expectation of the randomised histogram, without its noise.
 
     Returns
     -------
@@ -303,8 +304,8 @@ def pit_histogram(
     Notes
     -----
     The non-randomised histogram is that of Czado, Gneiting & Held, *Predictive Model Assessment for Count
-    Data* (Biometrics, 2009), section 2.1: heights ``F(j/J) - F((j-1)/J)`` of the mean of the conditional
-    cdfs ``F(u) = (u - P(Y < y)) / P(Y = y)``, between 0 and 1.
+    Data* (Biometrics, 2009), section 2.1. Its heights are ``F(j/J) - F((j-1)/J)``, where F is the mean over
+    rows of the conditional cdfs ``(u - P(Y < y)) / P(Y = y)``, clipped to [0, 1].
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sums over rows from which the accuracy of point predictions follows."""
+"""Sums over rows from which the accuracy of point predictions is computed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 
 POINTS = ("mean", "median")
 MULTIOUTPUTS = ("uniform_average", "raw_values")
-_COARSE = 2.0**256  # unit of sums of losses that overflow; its square is a double
+_COARSE = 2.0**256  # unit for sums of losses that overflow; its square is a double
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class PointPredictions:
     y, point : ndarray (m, k)
         Outcomes and predictions of the valid rows.
     weights : ndarray (m,) or None
-        Their weights.
+        Weights of these rows.
     nan_result : bool
         Whether NaN propagates.
     """
@@ -61,7 +61,7 @@ class PointPredictions:
 
     @property
     def namespace(self) -> Namespace:
-        """Whose arrays these are: NumPy's, or those of a device."""
+        """The array library and device of these rows: NumPy, or a GPU library."""
         return namespace_of(self.y)
 
     def errors(self) -> Array:
@@ -81,8 +81,7 @@ class AverageSums:
     weight : float
         Sum of weights.
     unit : float
-        A power of 2: sums are those of losses divided by its square, where squares would leave the
-        range of doubles.
+        A power of 2. Losses are divided by its square so that squares stay in the range of doubles.
     """
 
     total: Array
@@ -106,18 +105,18 @@ class Comoments:
     mean_y, mean_point : ndarray (k,)
         Means.
     ssy, ssp, sp, sse : ndarray (k,)
-        Weighted sums of squares of y and of the prediction about their means, of products, and of
-        squared errors.
+        Weighted sums about the means: squares of y, squares of the prediction, products; and the weighted
+        sum of squared errors.
     low_y, high_y, low_point, high_point : ndarray (k,)
-        Ranges over rows of positive weight: constants are recognised exactly, not up to rounding.
+        Ranges over rows of positive weight, so that constants are recognised exactly.
     unit_y, unit_point : float
-        Powers of 2 that y and the prediction are divided by, where sums of squares would leave the range
-        of doubles: ``sp`` is divided by both, ``sse`` by the square of the larger one.
+        Powers of 2 by which y and the prediction are divided so that sums of squares stay in the range of
+        doubles. ``sp`` is divided by both, ``sse`` by the square of the larger one.
 
     Notes
     -----
     Two sets are added as in Chan, Golub & LeVeque, *Algorithms for Computing the Sample Variance* (The
-    American Statistician, 1983): no digits are lost to a large mean.
+    American Statistician, 1983), so that a large mean costs no digits.
     """
 
     weight: float
@@ -181,7 +180,7 @@ class Comoments:
 
 
 def point_prediction(prediction: Predictive, point: str = "mean") -> Array:
-    """Return the means or medians of distributions, of their shape.
+    """Return the means or medians of distributions, in their shape.
 
     Raises
     ------
@@ -207,8 +206,8 @@ def read_points(
 ) -> PointPredictions:
     """Return checked outcomes and point predictions; see `fastmcmd.metrics.mae` for the arguments.
 
-    Rows may stay ``on_device``, as in `fastmcmd.metrics.inputs.read`, but for medians: those of vectors of
-    draws are of the host.
+    Rows may stay ``on_device``, as in `fastmcmd.metrics.inputs.read`, except for medians: medians of draws
+    of vectors are computed on the host.
     """
     check_choice(point, "point", POINTS)
     on_device = on_device and point == "mean"
@@ -228,7 +227,7 @@ def _sums(points: PointPredictions, losses: Array) -> AverageSums:
     unit = 1.0
     if (
         not points.nan_result and not np.isfinite(total).all()
-    ):  # the sum is not, but the mean may be
+    ):  # the sum overflows, but the mean may not
         unit = _COARSE
         with np.errstate(over="ignore", invalid="ignore"):
             total = namespace.to_host(_total(namespace, losses / unit**2, weights))
@@ -267,13 +266,13 @@ def gather_errors(points: PointPredictions) -> AverageSums:
 
 
 def gather_relative(points: PointPredictions) -> AverageSums:
-    """Return sums of absolute relative differences in percent; 0 if both are 0."""
+    """Return sums of absolute relative differences in percent; a row adds 0 if y and prediction are 0."""
     namespace = points.namespace
     xp = namespace.xp
     size = xp.abs(points.point)
     size += xp.abs(points.y)
     losses = namespace.absolute(points.errors())
-    losses /= xp.where(size == 0, 1.0, size)  # where the size is 0, the difference is, too
+    losses /= xp.where(size == 0, 1.0, size)  # if the size is 0, so is the difference
     losses *= 200.0
     return _sums(points, losses)
 
@@ -299,7 +298,7 @@ def _comoments(points: PointPredictions, unit_y: float, unit_point: float) -> Co
         point = point / unit_point
     unit = max(unit_y, unit_point)
     if weights is not None and not bool(namespace.xp.all(weights > 0)):
-        some = weights > 0  # others would count for the ranges
+        some = weights > 0  # rows of weight 0 must not extend the ranges
         y, point, weights = y[some], point[some], weights[some]
     weight = float(y.shape[0] if weights is None else namespace.xp.sum(weights))
 
@@ -346,7 +345,7 @@ def conclude_r2(sums: Comoments, multioutput: str = "uniform_average") -> float 
     """Return the coefficient of determination; NaN if y is constant."""
     varies = (sums.high_y > sums.low_y) & (sums.ssy > 0)
     share = max(sums.unit_y, sums.unit_point) / sums.unit_y
-    with np.errstate(over="ignore"):  # errors may be beyond all proportion to y
+    with np.errstate(over="ignore"):  # errors may be vastly larger than the spread of y
         unexplained = sums.sse / np.where(varies, sums.ssy, np.nan) * share * share
     return over_outputs(1.0 - unexplained, multioutput)
 
@@ -354,7 +353,7 @@ def conclude_r2(sums: Comoments, multioutput: str = "uniform_average") -> float 
 def conclude_pearson(sums: Comoments, multioutput: str = "uniform_average") -> float | Array:
     """Return the correlation; NaN if y or the prediction is constant."""
     varies = (sums.high_y > sums.low_y) & (sums.high_point > sums.low_point)
-    # Roots first: the product of the two sums may leave the range of floats.
+    # Take roots first, because the product of the two sums may overflow or underflow.
     spread = np.sqrt(sums.ssy) * np.sqrt(sums.ssp)
     correlation = sums.sp / np.where(varies & (spread > 0), spread, np.nan)
     return over_outputs(np.clip(correlation, -1.0, 1.0), multioutput)
@@ -363,8 +362,8 @@ def conclude_pearson(sums: Comoments, multioutput: str = "uniform_average") -> f
 def weighted_median(values: Array, weights: Array | None = None) -> float:
     """Return the weighted median: with integer weights, the median of repeated values.
 
-    The smallest value below or at which lies at least half of the weight; if it is exactly half, the
-    middle between it and the next.
+    It is the smallest value such that at least half of the weight lies at or below it; if that is exactly
+    half, the midpoint between it and the next value.
     """
     if weights is None:
         with np.errstate(over="ignore"):

@@ -30,10 +30,10 @@ QCE_LEVELS = np.arange(1, 20) / 20  # 0.05 to 0.95, as in the paper's experiment
 
 
 def smallest_level(values: Array, levels: Array, kind: str) -> AnyArray:
-    """Return the place (m,) of the least of ascending levels that holds each PIT value.
+    """Return the index (m,) of the smallest of ascending levels that holds each PIT value.
 
-    Compared with the same numbers as in `reliability_sums`: the PIT of draws lies on a lattice, where one
-    rounding more would decide.
+    The comparison uses the same numbers as `reliability_sums`: PIT values of draws lie on a lattice, where
+    an additional rounding would change the result.
     """
     if kind == "quantile":
         return np.searchsorted(levels, values, side="left")
@@ -51,7 +51,7 @@ def conclude_qce(binned: Binned, levels: Array) -> float:
 
 
 def _error(mass: Array, within: Array, levels: Array) -> float:
-    """Return the error of bins (b,) whose outcomes within each level weigh ``within`` (b, j)."""
+    """Return the error from the weight of bins (b,) and of the outcomes within each level (b, j)."""
     some = mass > 0
     observed = within[some] / mass[some, None]
     gaps = np.abs(observed - levels).mean(axis=1)
@@ -67,7 +67,7 @@ def _binned(
     binning: str,
     limits: tuple[float, float] | None,
 ) -> Binned:
-    """Return sums in bins of weights, and of weights by place."""
+    """Return the sums in bins of the weights, and of the weights by place."""
     if binning == "width":
         counted_spread = spread if rows.weights is None else spread[rows.weights > 0]
         limits = limits or (float(counted_spread.min()), float(counted_spread.max()))
@@ -104,12 +104,12 @@ def qce(
 
     Parameters
     ----------
-    prediction : Predictive or what converts to one
-        Predicted distributions; their standard deviations are finite.
+    prediction : Predictive or anything that converts to one
+        Predicted distributions with finite standard deviations.
     levels : array_like (j,), optional
-        Levels in [0, 1]; default 0.05 to 0.95 in steps of 0.05.
+        Levels in [0, 1]. Default: 0.05 to 0.95 in steps of 0.05.
     bins : int
-        Bins of the predicted standard deviation.
+        Number of bins of the predicted standard deviation.
     binning : {"mass", "width"}
         Bins of equal weight or of equal width; see `ence_curve`.
 
@@ -120,11 +120,11 @@ def qce(
 
     Notes
     -----
-    Kueppers, Schneider & Haselhoff, *Parametric and Multivariate Uncertainty Calibration for Regression and
-    Object Detection* (2022), conditional quantile calibration error. For one output its normalised
-    estimation error ``(y - m)^2 / s^2``, compared with a chi-square quantile, is ``kind="interval"`` of a
-    Gaussian. netcal 1.4 has bins of equal width only, and fails if all standard deviations are equal.
-    As ENCE, it is not 0 for a calibrated model but grows like ``sqrt(bins / n)``.
+    This is the conditional quantile calibration error of Kueppers, Schneider & Haselhoff, *Parametric and
+    Multivariate Uncertainty Calibration for Regression and Object Detection* (2022). For one output, their
+    comparison of ``(y - m)^2 / s^2`` with a chi-square quantile is ``kind="interval"`` of a Gaussian.
+    netcal 1.4 has only bins of equal width, and fails if all standard deviations are equal. Like ENCE, the
+    error is not 0 for a calibrated model but grows like ``sqrt(bins / n)``.
 
     Examples
     --------
@@ -162,10 +162,10 @@ def _on_device(
     binning: str,
     limits: tuple[float, float] | None,
 ) -> float:
-    """Return the error of rows on a device; columns of each level are made one after the other."""
+    """Return the error of rows on a device; the columns of the levels are created one at a time."""
     arrays = rows.namespace
     weights = rows.weights
-    if weights is not None:  # rows without weight set no limits
+    if weights is not None:  # rows of weight 0 must not extend the limits
         some = weights > 0
         spread, pit, weights = spread[some], pit[some], weights[some]
 
@@ -177,14 +177,14 @@ def _on_device(
                 within = within & (pit >= 0.5 - level / 2)
             share = arrays.cast(within, "float64")
             yield share if weights is None else weights * share
-        yield arrays.full(spread.shape[0], 0.0)  # no noise
+        yield arrays.full(spread.shape[0], 0.0)  # the noise column is not used
 
     sums = bins_on_device(arrays, spread, weights, columns(), bins, binning, limits).sums
     return _error(sums[:, 0], sums[:, 1:], levels)
 
 
 def finite_std(rows: Outcomes) -> Array:
-    """Return predicted standard deviations, which must be finite."""
+    """Return predicted standard deviations; raise an error unless all are finite."""
     spread = rows.prediction.std
     xp = rows.namespace.xp
     if not bool(xp.all(xp.isfinite(spread))):

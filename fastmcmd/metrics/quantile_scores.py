@@ -26,16 +26,17 @@ __all__ = [
     "scored",
 ]
 
-_BLOCK = 1 << 18  # quantiles held together
-_ROWS = 1 << 14  # Gaussian rows a block: 128 kB a temporary
-PERCENTS = np.linspace(0.01, 0.99, 99)  # levels of the check score
-_DIGITS = 14  # of a level: 0.95 and 0.5 + 0.9 / 2 are the same
+_BLOCK = 1 << 18  # quantiles per block
+_ROWS = 1 << 14  # Gaussian rows per block: temporaries of 128 kB
+PERCENTS = np.linspace(0.01, 0.99, 99)  # default levels of the check score
+_DIGITS = 14  # digits of a level that are compared: 0.95 and 0.5 + 0.9 / 2 are equal
 
 
 def check_losses(y: Array, prediction: Predictive, levels: Array, factors: Array) -> Array:
-    """Return ``sum_j factor_j rho_j(y_i - q_ij)`` (n,), q_ij the quantile at level p_j.
+    """Return ``sum_j factor_j rho_j(y_i - q_ij)`` (n,), where q_ij is the quantile at level p_j.
 
-    ``rho_j(u) = max(p_j u, (p_j - 1) u)`` is the check (pinball) loss. Levels (j,) in (0, 1) in any order.
+    ``rho_j(u) = max(p_j u, (p_j - 1) u)`` is the check (pinball) loss. Levels (j,) in (0, 1) may come in
+    any order.
     """
     if isinstance(prediction, Gaussian):
         out = np.empty(len(y))
@@ -44,7 +45,7 @@ def check_losses(y: Array, prediction: Predictive, levels: Array, factors: Array
 
         def gaussian(rows: slice) -> None:
             gap = y[rows] - mean[rows]
-            with np.errstate(over="ignore"):  # infinite deviations lie beyond all knots
+            with np.errstate(over="ignore"):  # an infinite deviation lies beyond all knots
                 piece = np.searchsorted(knots, gap / std[rows])
             gap *= slopes[piece]
             np.multiply(heights[piece], std[rows], out=out[rows])
@@ -107,20 +108,20 @@ def losses_together(
 
 
 def _width(prediction: Predictive) -> int:
-    """Return how many numbers a row holds: the draws that are sorted for quantiles."""
+    """Return how many numbers a row holds: the draws that must be sorted for quantiles."""
     return 1 if prediction.has_density else prediction.node_count
 
 
 def _piecewise(levels: Array, factors: Array) -> tuple[Array, Array, Array]:
     """Return knots (j,), and slopes and heights (j + 1,) of the losses of a standard Gaussian.
 
-    As a function of the outcome their sum is linear between quantiles: one search and one line a row,
-    whatever the number of levels.
+    As a function of the outcome, the sum of the losses is linear between quantiles. Each row therefore
+    needs one search and one linear function, whatever the number of levels.
     """
     order = np.argsort(levels)
     p, f = levels[order], factors[order]
     q = scipy.special.ndtri(p)
-    above, below = f * p, f * (1 - p)  # of outcomes above and below a quantile
+    above, below = f * p, f * (1 - p)  # slopes for outcomes above and below a quantile
     zero = np.zeros(1)
     left = np.concatenate([zero, np.cumsum(above)])
     right = np.concatenate([np.cumsum(below[::-1])[::-1], zero])
@@ -156,9 +157,10 @@ def check_score(
 
     Notes
     -----
-    Koenker & Bassett, *Regression Quantiles* (1978); Gneiting & Raftery 2007, section 6.1. Half the CRPS
-    in the limit of many even levels. The default is Uncertainty Toolbox's ``check_score``; scikit-learn's
-    ``mean_pinball_loss`` takes one level, scoringrules' ``quantile_score`` too.
+    The loss is that of Koenker & Bassett, *Regression Quantiles* (1978); see Gneiting & Raftery 2007,
+    section 6.1. In the limit of many evenly spaced levels, the score is half the CRPS. The default is
+    Uncertainty Toolbox's ``check_score``. scikit-learn's ``mean_pinball_loss`` and scoringrules'
+    ``quantile_score`` take a single level.
 
     Examples
     --------
@@ -184,12 +186,12 @@ mean_check_score = mean_of(
 
 
 def check_terms(levels: Array) -> tuple[Array, Array]:
-    """Return levels, and the factors of a mean."""
+    """Return the levels, and the factors 1/j of their mean."""
     return levels, np.full(len(levels), 1.0 / len(levels))
 
 
 def open_levels(value: ArrayLike, name: str) -> Array:
-    """Return levels (j,) in (0, 1)."""
+    """Return checked levels (j,) in (0, 1)."""
     levels = np.atleast_1d(as_array(value, name).astype(np.float64))
     if levels.ndim != 1 or not len(levels) or not ((levels > 0) & (levels < 1)).all():
         raise ValueError(f"{name} is {value!r}; a number or numbers (j,) in (0, 1) are needed")
@@ -199,6 +201,6 @@ def open_levels(value: ArrayLike, name: str) -> Array:
 def scored(
     y: ArrayLike, prediction: PredictionLike, levels: Array, factors: Array, nan_policy: NanPolicy
 ) -> Array:
-    """Return weighted sums of check losses by row (n,), NaN in rows left out."""
+    """Return weighted sums of check losses per row (n,), with NaN in rows left out."""
     outcomes = read(y, prediction, None, nan_policy, on_device=True)
     return outcomes.scatter(check_losses(outcomes.y, outcomes.prediction, levels, factors))

@@ -1,4 +1,4 @@
-"""Whether outcomes fall below predicted quantiles, or into intervals, as often as predicted."""
+"""Reliability: how often outcomes fall below predicted quantiles or into intervals."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def reliability_curve(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> ReliabilityCurve:
-    """Return observed against expected shares of outcomes, over levels.
+    """Return the observed and expected shares of outcomes at each level.
 
     Returns
     -------
@@ -66,9 +66,9 @@ def reliability_curve(
 
     Notes
     -----
-    Kuleshov, Fenner & Ermon, *Accurate Uncertainties for Deep Learning Using Calibrated Regression*
-    (ICML 2018). Uncertainty Toolbox 0.1.1 counts ``1 - P(PIT < 1 - p)`` for
-    ``prop_type="quantile"``: it compares the quantile with prediction minus outcome, a sign reversed.
+    See Kuleshov, Fenner & Ermon, *Accurate Uncertainties for Deep Learning Using Calibrated Regression*
+    (ICML 2018). For ``prop_type="quantile"``, Uncertainty Toolbox 0.1.1 counts ``1 - P(PIT < 1 - p)``
+    instead: it compares the quantile with prediction minus outcome, which reverses the sign.
 
     Examples
     --------
@@ -100,21 +100,22 @@ def regression_ece(
     Parameters
     ----------
     levels : array_like (j,), optional
-        Confidence levels p_j in (0, 1); default 99 even ones.
+        Confidence levels p_j in (0, 1). Default: 99 evenly spaced levels.
     weights : {"uniform", "frequency"} or array_like (j,)
-        Weights w_j, scaled to sum to one; "frequency" counts the outcomes up to each level.
+        Weights w_j, scaled to sum to one. "frequency" uses the number of outcomes up to each level.
     alpha : float
         Exponent of the differences.
 
     Returns
     -------
     float
-        ``sum_j w_j |p_j - mean(PIT <= p_j)|^alpha``; NaN where "frequency" weights are all zero.
+        ``sum_j w_j |p_j - mean(PIT <= p_j)|^alpha``; NaN if "frequency" weights are all zero.
 
     Notes
     -----
-    Kuleshov, Fenner & Ermon, *Accurate Uncertainties for Deep Learning Using Calibrated Regression*
-    (ICML 2018), equation 9, with absolute differences by default (``alpha=2`` as published).
+    This is equation 9 of Kuleshov, Fenner & Ermon, *Accurate Uncertainties for Deep Learning Using
+    Calibrated Regression* (ICML 2018), with absolute instead of squared differences; use ``alpha=2`` for
+    the published form.
 
     Examples
     --------
@@ -144,7 +145,7 @@ def rms_calibration_error(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> float:
-    """Return the root mean square of observed minus expected shares.
+    """Return the root mean square difference of observed and expected shares.
 
     Parameters
     ----------
@@ -157,8 +158,8 @@ def rms_calibration_error(
 
     Notes
     -----
-    Chung et al., *Uncertainty Toolbox* (2021), ``root_mean_squared_calibration_error``, whose defaults
-    these are.
+    The defaults are those of ``root_mean_squared_calibration_error`` in Chung et al., *Uncertainty Toolbox*
+    (2021).
 
     Examples
     --------
@@ -194,8 +195,8 @@ def mean_absolute_calibration_error(
 
     Notes
     -----
-    Chung et al., *Uncertainty Toolbox* (2021), ``mean_absolute_calibration_error``, whose defaults these
-    are; `regression_ece` with ``kind="interval"`` and these levels.
+    The defaults are those of ``mean_absolute_calibration_error`` in Chung et al., *Uncertainty Toolbox*
+    (2021). `regression_ece` returns the same number with ``kind="interval"`` and these levels.
 
     Examples
     --------
@@ -232,7 +233,7 @@ def miscalibration_area(
 
     Notes
     -----
-    Chung et al., *Uncertainty Toolbox* (2021), ``miscalibration_area``, whose defaults these are.
+    The defaults are those of ``miscalibration_area`` in Chung et al., *Uncertainty Toolbox* (2021).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sums and curves of how often outcomes fall below predicted quantiles, or into intervals."""
+"""Sums behind reliability curves, and the curves themselves."""
 
 from __future__ import annotations
 
@@ -29,23 +29,22 @@ __all__ = [
 
 KINDS = ("quantile", "interval")
 ECE_LEVELS = np.arange(1, 100) / 100  # every percent
-TOOLBOX_LEVELS = np.linspace(0.0, 1.0, 100)  # those of Uncertainty Toolbox
+TOOLBOX_LEVELS = np.linspace(0.0, 1.0, 100)  # default levels of Uncertainty Toolbox
 _SHOWN = 11  # rows of a printed curve
 
 
 @dataclass(frozen=True)
 class ReliabilitySums:
-    """Weights of the outcomes up to levels.
+    """Weights of the outcomes up to each level.
 
     Attributes
     ----------
     levels : ndarray (j,)
         Levels.
     within : ndarray (j,)
-        Weight of outcomes below the quantile, or in the interval, of each level; NaN where NaN
-        propagates.
+        Weight of outcomes below the quantile, or in the interval, of each level; NaN if NaN propagates.
     weight, squares : float
-        Sum of weights, and of their squares.
+        Sum of the weights, and of their squares.
     n : int
         Rows.
     """
@@ -68,7 +67,7 @@ class ReliabilitySums:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReliabilityCurve:
-    """How often outcomes fall where they should, over levels.
+    """Observed and expected shares of outcomes at each level.
 
     Attributes
     ----------
@@ -77,13 +76,13 @@ class ReliabilityCurve:
     observed : ndarray (j,)
         Share of outcomes below the predicted p-quantile, or in the central interval of level p.
     within : ndarray (j,)
-        Their weight (their number, without weights).
+        Weight of these outcomes (without weights, their number).
     kind : str
         "quantile" or "interval".
     n : int
         Rows.
     effective : float
-        Rows of equal weight that scatter as these do, ``(sum w)^2 / sum w^2``.
+        Effective number of rows, ``(sum w)^2 / sum w^2``: as many rows of equal weight scatter as much.
     """
 
     expected: Array
@@ -126,7 +125,7 @@ class ReliabilityCurve:
         gaps = self.differences[order]
         left, right = np.abs(gaps[:-1]), np.abs(gaps[1:])
         total = left + right
-        # Where the curve crosses the diagonal two triangles meet, with heights left and right.
+        # If the curve crosses the diagonal, the area is two triangles with heights left and right.
         crosses = gaps[:-1] * gaps[1:] < 0
         twice = np.where(crosses, (left**2 + right**2) / np.where(crosses, total, 1.0), total)
         return float(np.sum(steps * twice) / 2)
@@ -165,7 +164,7 @@ class ReliabilityCurve:
 
 
 def read_levels(levels: ArrayLike | None, default: Array, *, inner: bool = False) -> Array:
-    """Return levels (j,) in [0, 1], or (0, 1) where ``inner``; the default for None."""
+    """Return checked levels (j,) in [0, 1], or in (0, 1) if ``inner``; the default for None."""
     if levels is None:
         return default
     values = as_array(levels, "levels").astype(np.float64)
@@ -179,7 +178,7 @@ def read_levels(levels: ArrayLike | None, default: Array, *, inner: bool = False
 
 
 def check_weights(weights: str | ArrayLike, levels: Array) -> Array | None:
-    """Return the weights of levels, or None for "uniform" and "frequency"."""
+    """Return the checked weights of levels, or None for "uniform" and "frequency"."""
     if isinstance(weights, str):
         check_choice(weights, "weights", ("uniform", "frequency"))
         return None
@@ -203,7 +202,7 @@ def reliability_sums(pit: SortedPIT, levels: Array, kind: str = "quantile") -> R
 
 
 def conclude_reliability(sums: ReliabilitySums, kind: str = "quantile") -> ReliabilityCurve:
-    """Return the curve of sums."""
+    """Return the reliability curve from its sums."""
     return ReliabilityCurve(
         sums.levels,
         sums.within / sums.weight,
@@ -217,7 +216,7 @@ def conclude_reliability(sums: ReliabilitySums, kind: str = "quantile") -> Relia
 def gather_reliability(
     rows: Outcomes, levels: Array, kind: str, pit: str, random_state: RandomState
 ) -> ReliabilitySums:
-    """Return the sums of checked rows; see `fastmcmd.metrics.reliability_curve`."""
+    """Return the sums of a reliability curve over checked rows; see `reliability_curve`."""
     values = pit_of_rows(rows.y, rows.prediction, pit, random_state)
     return reliability_sums(
         sort_pit(values, rows.weights, nan_result=rows.nan_result), levels, kind

@@ -31,7 +31,7 @@ __all__ = [
 def log_score(
     y: ArrayLike, prediction: PredictionLike, *, nan_policy: NanPolicy = "raise"
 ) -> Array:
-    """Return negative log-likelihoods (n,), infinite if an outcome has no probability.
+    """Return negative log-likelihoods (n,), infinite if an outcome has probability 0.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def log_score(
 
     Notes
     -----
-    The logarithmic score (Good 1952; Gneiting & Raftery, *Strictly Proper Scoring Rules, Prediction, and
-    Estimation*, JASA 2007, section 4.1), in nats.
+    This is the logarithmic score (Good 1952; Gneiting & Raftery, *Strictly Proper Scoring Rules,
+    Prediction, and Estimation*, JASA 2007, section 4.1), in nats.
 
     Examples
     --------
@@ -69,8 +69,8 @@ nll = mean_of(
     log_score,
     """Return the mean negative log-likelihood.
 
-    Infinite where a prediction gives an outcome no probability: ``numpy.isinf(log_score(y,
-    prediction)).sum()`` counts such rows. Uncertainty Toolbox's ``nll_gaussian`` is the same for Gaussians.
+    It is infinite if some outcome has probability 0; ``numpy.isinf(log_score(y, prediction)).sum()`` counts
+    such rows. For Gaussians it equals Uncertainty Toolbox's ``nll_gaussian``.
     """,
     """
     >>> import fastmcmd as fm
@@ -95,15 +95,15 @@ def crps(
     Parameters
     ----------
     estimator : {"qd", "nrg", "pwm", "fair", "pinball"}, optional
-        For draws: "qd" and "nrg" are the score of the empirical distribution (the default), "pwm" and
-        "fair" the unbiased estimate of the score of the distribution that the draws come from; see
-        `Draws.crps`. For `Quantiles`: "pinball", twice the mean check loss at their levels, instead of the
-        exact score of the interpolated distribution. Other predictions have no estimator.
+        For draws: "qd" and "nrg" (the default) give the score of the empirical distribution; "pwm" and
+        "fair" give the unbiased estimate of the score of the distribution that the draws come from. See
+        `Draws.crps`. For `Quantiles`: "pinball" gives twice the mean check loss at their levels, instead of
+        the exact score of the interpolated distribution. Other predictions accept no estimator.
 
     Returns
     -------
     ndarray (n,)
-        Scores: absolute errors where predictions are points.
+        Scores. For point predictions these are absolute errors.
 
     Raises
     ------
@@ -113,12 +113,12 @@ def crps(
     Notes
     -----
     ``integral of (F(t) - 1{y <= t})^2 dt = E|Y - y| - E|Y - Y'| / 2`` (Matheson & Winkler 1976; Gneiting &
-    Raftery 2007, equations 20 and 21). Some sources print the Gaussian closed form with the opposite
-    sign: it is ``s (z (2 Phi(z) - 1) + 2 phi(z) - 1/sqrt(pi))``, never negative. Uncertainty Toolbox's
-    ``crps_gaussian``, properscoring and scoringrules agree.
+    Raftery 2007, equations 20 and 21). The Gaussian closed form is ``s (z (2 Phi(z) - 1) + 2 phi(z) -
+    1/sqrt(pi))``, which is never negative; some sources print it with the opposite sign. Uncertainty
+    Toolbox's ``crps_gaussian``, properscoring and scoringrules agree with this form.
 
-    Levels evenly spaced as ``(i - 1/2)/j`` make "pinball" the score of j draws at the quantiles
-    (scoringrules' ``crps_quantile``); with other levels it depends on them.
+    At levels ``(i - 1/2)/j``, "pinball" equals the score of j draws at the quantiles (scoringrules'
+    ``crps_quantile``). With other levels the score depends on the levels.
 
     Examples
     --------
@@ -165,12 +165,12 @@ def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:
 def dawid_sebastiani(
     y: ArrayLike, prediction: PredictionLike, *, nan_policy: NanPolicy = "raise"
 ) -> Array:
-    """Return Dawid-Sebastiani scores (n,), which look at means and variances only.
+    """Return Dawid-Sebastiani scores (n,), which depend only on predicted means and variances.
 
     Parameters
     ----------
     prediction : Predictive, draws (n, m), (mean, std), scipy.stats or torch.distributions object
-        Predicted distributions, of finite positive variance.
+        Predicted distributions with finite positive variances.
 
     Returns
     -------
@@ -184,11 +184,11 @@ def dawid_sebastiani(
 
     Notes
     -----
-    Dawid & Sebastiani, *Coherent dispersion criteria for optimal experimental design* (1999); Gneiting &
-    Raftery 2007. There, here and in scoringrules the log determinant has no factor 1/2: for
-    a Gaussian the score is ``2 log_score - log(2 pi)``. Proper, and strictly so among distributions
-    that differ in mean or variance. Variances of draws are those of their empirical distribution
-    (ddof=0); scoringrules' ``dssuv_ensemble`` divides by m - 1 unless ``bias=True``.
+    See Dawid & Sebastiani, *Coherent dispersion criteria for optimal experimental design* (1999) and
+    Gneiting & Raftery 2007. As in that paper and in scoringrules, the log determinant has no factor 1/2:
+    for a Gaussian the score is ``2 log_score - log(2 pi)``. The score is proper, and strictly proper among
+    distributions that differ in mean or variance. Variances of draws are those of their empirical
+    distribution (ddof=0); scoringrules' ``dssuv_ensemble`` divides by m - 1 unless ``bias=True``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Whether squared errors are as large as predicted variances, in bins of predicted spread."""
+"""Comparison of squared errors with predicted variances in bins of predicted spread: ENCE, UCE."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ __all__ = [
 BINNINGS = ("mass", "width")
 SPREADS = ("std", "variance")
 
-# Variances whose squares, which noise is made of, have all their digits.
+# Range of variances whose squares, needed for the noise, have all their digits.
 LEAST_VARIANCE, MOST_VARIANCE = 1e-150, 1e150
-_MARGIN = 1e50  # largest standard deviation from which the least may be so much smaller
+_MARGIN = 1e50  # how many times below the largest the smallest standard deviation may be
 
 
 def gather_columns(rows: Outcomes, *, positive: bool = True) -> tuple[Array, list[Array]]:
     """Return predicted variances (m,), and columns: weights, weighted variances, squared errors, noise.
 
-    Noise is ``w^2 s^4``: times the kurtosis minus 1, the variance of a weighted squared error.
+    Noise is ``w^2 s^4``. Multiplied by the kurtosis minus 1, it is the variance of a weighted squared
+    error.
     """
     variance = rows.prediction.variance
     xp = rows.namespace.xp
@@ -74,9 +75,9 @@ def gather_columns(rows: Outcomes, *, positive: bool = True) -> tuple[Array, lis
 
 
 def gather_cells(rows: Outcomes, binning: str, by: str, *, positive: bool = True) -> Cells:
-    """Return sums of weights, variances, squared errors over rows of equal predicted spread.
+    """Return sums of weights, variances and squared errors over rows of equal predicted spread.
 
-    Only bins of equal weight need them sorted; for others each row is a cell.
+    Only bins of equal weight need sorted rows; for other bins, each row is a cell.
     """
     spread, (*columns, noise) = _weighted(rows, positive)
     if binning == "mass":
@@ -87,7 +88,7 @@ def gather_cells(rows: Outcomes, binning: str, by: str, *, positive: bool = True
 
 
 def _weighted(rows: Outcomes, positive: bool) -> tuple[Array, list[Array]]:
-    """Return what `gather_columns` does, of the rows that have weight: others set no limits."""
+    """Return `gather_columns` of the rows with positive weight; others must not extend the limits."""
     spread, columns = gather_columns(rows, positive=positive)
     if rows.weights is None:
         return spread, columns
@@ -99,7 +100,7 @@ def _weighted(rows: Outcomes, positive: bool) -> tuple[Array, list[Array]]:
 
 @dataclass(frozen=True)
 class _Moments:
-    """Means and standard deviations (n,) of predictions in another unit."""
+    """Means and standard deviations (n,) of predictions, divided by a unit."""
 
     mean: Array
     std: Array
@@ -114,7 +115,7 @@ class _Moments:
 
 
 def _unit(rows: Outcomes) -> float:
-    """Return the unit in which to square predicted standard deviations: 1, or near the largest of them."""
+    """Return the unit for squares of predicted standard deviations: 1, or near the largest of them."""
     std = rows.prediction.std
     largest = float(rows.namespace.xp.max(std))
     if np.sqrt(LEAST_VARIANCE) * _MARGIN < largest < np.sqrt(MOST_VARIANCE):
@@ -172,12 +173,12 @@ def _curve(
 
 
 def check_bins(bins: int, n: int) -> int:
-    """Return the number of bins, at most n."""
+    """Return the checked number of bins, at most n."""
     return check_count(bins, "bins", most=n, what=f"y has {n} rows")
 
 
 def check_kurtosis(kurtosis: float) -> float:
-    """Return the kurtosis, which is at least 1 for every distribution."""
+    """Return the checked kurtosis, which is at least 1 for every distribution."""
     value = check_positive(kurtosis, "kurtosis")
     if value < 1:
         raise ValueError(f"kurtosis is {value:g}; it is at least 1 (3 for Gaussians)")
@@ -185,7 +186,7 @@ def check_kurtosis(kurtosis: float) -> float:
 
 
 def check_limits(limits: ArrayLike | None, binning: str) -> tuple[float, float] | None:
-    """Return the ends of bins of equal width, or None."""
+    """Return the checked ends of bins of equal width, or None."""
     if limits is None:
         return None
     if binning == "mass":
@@ -209,22 +210,22 @@ def ence_curve(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> VarianceCurve:
-    """Return root mean squared errors against root mean variances, in bins of predicted spread.
+    """Return root mean squared errors and root mean variances in bins of predicted spread.
 
     Returns
     -------
     VarianceCurve
-        With ``.ence``, ``.maximum``, ``.uce`` and ``.null_ence``.
+        The curve, with the summaries ``.ence``, ``.maximum``, ``.uce`` and ``.null_ence``.
 
     Raises
     ------
     ValueError
-        Variances that are zero or not finite: a Cauchy forecast has none, whatever its intervals.
+        Variances that are zero or not finite, such as those of a Cauchy forecast.
 
     Notes
     -----
-    Levi, Gispan, Giladi & Fetaya, *Evaluating and Calibrating Uncertainty Prediction in Regression
-    Tasks* (2019). Bins of equal width hold few rows if spreads are skewed: netcal 1.4, which has no other
+    See Levi, Gispan, Giladi & Fetaya, *Evaluating and Calibrating Uncertainty Prediction in Regression
+    Tasks* (2019). Bins of equal width hold few rows if spreads are skewed. netcal 1.4, which has only such
     bins, returns an ENCE of 0.18 for a calibrated model with log-normal spreads and 100,000 rows (0.008
     with bins of equal weight), and fails if all spreads are equal.
 
@@ -255,13 +256,13 @@ def ence(
     Returns
     -------
     float
-        Mean over bins of ``|RMV - RMSE| / RMV``. Of a calibrated model it is not 0 but grows like
-        ``sqrt(bins / n)``; ``ence_curve(...).null_ence`` is what to expect.
+        Mean over bins of ``|RMV - RMSE| / RMV``. For a calibrated model it is not 0 but grows like
+        ``sqrt(bins / n)``; its expectation is ``ence_curve(...).null_ence``.
 
     Notes
     -----
-    Levi, Gispan, Giladi & Fetaya, *Evaluating and Calibrating Uncertainty Prediction in Regression
-    Tasks* (2019), equation 8. (Equation 12 there, on scaling, has a wrong sign and factor: the objective
+    This is equation 8 of Levi, Gispan, Giladi & Fetaya, *Evaluating and Calibrating Uncertainty Prediction
+    in Regression Tasks* (2019). (Their equation 12, on scaling, has a wrong sign and factor: the objective
     is ``T log s + sum (y - m)^2 / (2 s^2 sigma^2)``.)
 
     Examples
@@ -295,8 +296,8 @@ def uce(
 
     Notes
     -----
-    Laves, Ihler, Fast, Kahrs & Ortmaier, *Well-Calibrated Regression Uncertainty in Medical Imaging with
-    Deep Learning* (MIDL 2020).
+    See Laves, Ihler, Fast, Kahrs & Ortmaier, *Well-Calibrated Regression Uncertainty in Medical Imaging
+    with Deep Learning* (MIDL 2020).
 
     Examples
     --------
@@ -339,14 +340,14 @@ def null_ence(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> float:
-    """Return the ENCE that a calibrated model would have on average, by simulation.
+    """Return the mean ENCE of a calibrated model with these predictions, by simulation.
 
     Parameters
     ----------
     y : array_like (n,)
-        Observed outputs; only their number, and NaN, matter.
+        Observed outputs. Only their number, and where they are NaN, matters.
     repetitions : int
-        Samples of n outcomes drawn from the prediction.
+        Number of samples of n outcomes drawn from the prediction.
     random_state : int, numpy.random.Generator or None
         Source of the draws.
 
@@ -357,8 +358,8 @@ def null_ence(
 
     Notes
     -----
-    `VarianceCurve.null_ence` is the formula for many rows a bin; this holds for few rows, for bins of
-    equal width, and for any shape of the predicted distributions.
+    `VarianceCurve.null_ence` is a formula for many rows per bin. The simulation is also valid for few rows,
+    for bins of equal width, and for any shape of the predicted distributions.
 
     Examples
     --------

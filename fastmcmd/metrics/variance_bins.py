@@ -26,24 +26,24 @@ __all__ = [
     "width_places",
 ]
 
-# Number of pieces from which rows are copied and summed on the host: each separate sum takes some
-# microseconds to start, so that this many cost as much as copying ten million rows.
+# Number of pieces from which rows are copied to the host and summed there. Each separate sum takes some
+# microseconds to start, so this many cost as much as copying ten million rows.
 _MANY = 2048
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Sums over rows of equal, or nearly equal, predicted spread, in ascending order of it.
+    """Sums over rows of equal, or nearly equal, predicted spread, in ascending order of spread.
 
     Attributes
     ----------
     spread : ndarray (c,)
         Predicted spread of each cell.
     sums : ndarray (c, s)
-        Sums over its rows: first of weights, then of whatever is binned. All are shared evenly where a
-        cell is astride the edge of a bin.
+        Sums over the rows of each cell: first the weights, then the binned quantities. If the edge of a bin
+        splits a cell, each bin gets its share of the sums.
     noise : ndarray (c,)
-        Sums whose share goes by its square: variances of the sums of rows.
+        Variances of sums over rows. If an edge splits a cell, each bin gets the square of its share.
     """
 
     spread: Array
@@ -64,7 +64,7 @@ class Binned:
     edges : ndarray (bins + 1,)
         Spreads at the edges.
     unit : float
-        Unit of the standard deviations and errors whose squares are summed; not of the edges.
+        Divisor of the standard deviations and errors whose squares are summed; it does not apply to edges.
     """
 
     sums: Array
@@ -74,13 +74,13 @@ class Binned:
 
 
 def cells_of(spread: Array, columns: list[Array], noise: Array) -> Cells:
-    """Return a cell for each distinct spread (m,), of columns (m,) the first of which are weights."""
+    """Return one cell per distinct spread (m,), with sums of columns (m,); weights come first."""
     order = np.argsort(spread)
     spread = spread[order]
     new = np.empty(len(spread), dtype=bool)
     new[0] = True
     np.not_equal(spread[1:], spread[:-1], out=new[1:])
-    sums = np.empty((len(columns), len(spread))).T  # columns in one piece each
+    sums = np.empty((len(columns), len(spread))).T  # each column is contiguous
     for j, column in enumerate(columns):
         sums[:, j] = column[order]
     noise = noise[order]
@@ -101,9 +101,8 @@ def into_bins(
 def mass_bins(cells: Cells, bins: int) -> Binned:
     """Return sums in bins of equal weight.
 
-    A cell astride an edge is shared by weight. Rows of equal spread are
-    treated alike: results depend neither on the order of rows nor on whether a row of weight 2 is
-    one or two.
+    A cell on an edge is split between both bins by weight. Rows of equal spread are treated alike: results
+    depend neither on the order of rows nor on whether a row of weight 2 is one row or two.
     """
     mass = np.concatenate([[0.0], np.cumsum(cells.sums[:, 0])])
     last = len(cells.sums) - 1
@@ -121,7 +120,7 @@ def mass_bins(cells: Cells, bins: int) -> Binned:
 
 @dataclass(frozen=True)
 class _Span:
-    """From part of one cell to part of another."""
+    """A range of cells that begins and ends within a cell."""
 
     first: int
     start: float
@@ -129,10 +128,10 @@ class _Span:
     end: float
 
     def total(self, values: Array, power: int) -> Array:
-        """Return the sum of values over cells, those at the ends by a power of their shares.
+        """Return the sum of values over cells; the end cells count by a power of their shares.
 
-        The sums of each bin are formed on their own: differences of cumulative sums would lose the digits
-        of all later bins to one gross error in an early one.
+        Each bin is summed separately. With differences of cumulative sums, one gross error in an early bin
+        would cost the digits of all later bins.
         """
         if self.first == self.last:
             return np.asarray((self.end - self.start) ** power * values[self.first])
@@ -155,10 +154,10 @@ def width_bins(cells: Cells, bins: int, limits: tuple[float, float] | None = Non
 
 
 def width_places(spread: Array, bins: int, limits: tuple[float, float]) -> NDArray[np.intp]:
-    """Return the bin (m,) of equal width between two limits of each spread.
+    """Return the bin (m,) of each spread, for bins of equal width between two limits.
 
-    Bins hold their left edge, the last also its right one. Spreads beyond the limits are in the first or
-    last bin. Where the limits are equal, all are in the first.
+    Bins include their left edge; the last also its right edge. Spreads beyond the limits are in the first
+    or last bin. If the limits are equal, all spreads are in the first bin.
     """
     if limits[0] == limits[1]:
         return np.zeros(len(spread), dtype=np.intp)
@@ -167,10 +166,10 @@ def width_places(spread: Array, bins: int, limits: tuple[float, float]) -> NDArr
 
 
 def mass_groups(spread: Array, weights: Array | None, bins: int) -> tuple[NDArray[np.intp], Array]:
-    """Return a group (m,) of each row, and the spread of each group, some of them empty.
+    """Return the group of each row (m,), and the spread of each group; groups may be empty.
 
     Rows whose spread equals an edge of the bins form one group; rows between two edges form another.
-    Binning groups gives the same bins as binning rows, and there are few enough groups for extra columns.
+    Binning groups gives the same bins as binning rows, and groups are few enough to carry extra columns.
     """
     shares = np.arange(1, bins) / bins
     if weights is None:
@@ -188,10 +187,10 @@ def mass_groups(spread: Array, weights: Array | None, bins: int) -> tuple[NDArra
 
 
 def piece_sums(arrays: Namespace, columns: Iterable[AnyArray], edges: NDArray[np.int64]) -> Array:
-    """Return the sums (p, s) of columns (m,) over pieces of rows, from an edge (p + 1,) to the next.
+    """Return the sums (p, s) of columns (m,) over pieces of rows between successive edges (p + 1,).
 
-    Each piece is added up by itself, as in `mass_bins`, and in the same order at every run, which the
-    histograms of libraries for GPUs are not.
+    Each piece is summed separately, as in `mass_bins`, and in the same order in every run; histograms of
+    GPU libraries do not guarantee that order.
     """
     sums = []
     for column in columns:
@@ -230,7 +229,7 @@ def bins_on_device(
     weights : array (m,) or None
         Positive weights.
     columns : iterable of arrays (m,)
-        Weights, whatever is binned, and noise, as in `Cells`; made one after the other.
+        Weights, binned quantities and noise, as in `Cells`, created one at a time.
     bins, binning, limits
         As in `into_bins`.
     """
@@ -253,10 +252,10 @@ def bins_on_device(
 def _mass_pieces(
     arrays: Namespace, ordered: AnyArray, weights: AnyArray, bins: int
 ) -> tuple[Array, NDArray[np.int64]]:
-    """Return the spreads (bins - 1,) at the inner edges of bins of equal weight, and edges of pieces.
+    """Return the spreads (bins - 1,) at the inner edges of bins of equal weight, and the edges of pieces.
 
-    Rows whose spread is that at an edge are a piece, and so is what lies between two such pieces: as
-    cells, they give the same bins as cells of each spread.
+    Rows whose spread equals that at an edge form a piece, and so do the rows between two such pieces. With
+    these pieces as cells, bins are the same as with one cell per spread.
     """
     m = int(ordered.shape[0])
     steps = np.arange(1, bins)
@@ -274,9 +273,9 @@ def _mass_pieces(
 def _width_pieces(
     arrays: Namespace, ordered: AnyArray, bins: int, limits: tuple[float, float] | None
 ) -> tuple[Array, NDArray[np.int64]]:
-    """Return the edges (bins + 1,) of bins of equal width, and those of their pieces.
+    """Return the edges (bins + 1,) of bins of equal width, and the edges of their pieces.
 
-    Bins hold what `width_places` says.
+    The bin of a row is that of `width_places`.
     """
     m = int(ordered.shape[0])
     low, high = limits or arrays.at(ordered, np.asarray([0, m - 1])).tolist()

@@ -1,4 +1,4 @@
-"""Errors against predicted variances, in bins: the curve that ENCE and its kin summarise."""
+"""The curve of errors against predicted variances in bins, which ENCE and UCE summarise."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class VarianceCurve:
     edges : ndarray (bins + 1,)
         Predicted spreads at the edges of all bins.
     null_std : ndarray (b,)
-        Standard deviations of RMSE/RMV for a calibrated model. Weights are taken as importance: a row of
-        weight 2 is one row, and scatters more than two of weight 1.
+        Standard deviations of RMSE/RMV for a calibrated model. Weights are importance weights: a row of
+        weight 2 is one row, and scatters more than two rows of weight 1.
     empty : int
-        Bins left out because they are empty.
+        Number of bins left out because they are empty.
     n : int
         Rows.
     binning, by : str
@@ -70,20 +70,20 @@ class VarianceCurve:
 
     @property
     def null_ence(self) -> float:
-        """What ENCE is on average for a calibrated model with these variances.
+        """Expected ENCE of a calibrated model with these variances.
 
-        In a bin ``RMSE / RMV - 1`` is nearly normal about 0 with standard deviation
-        ``sqrt((kurtosis - 1) sum w^2 s^4) / (2 sum w s^2)``: ``sqrt((kurtosis - 1) / (4 n_b))`` for equal
-        variances. Its mean absolute value is ``sqrt(2 / pi)`` of that. For many rows a bin, and kurtoses
-        that exist; see `fastmcmd.metrics.null_ence` for others.
+        In each bin ``RMSE / RMV - 1`` is approximately normal with mean 0 and standard deviation
+        ``sqrt((kurtosis - 1) sum w^2 s^4) / (2 sum w s^2)``, or ``sqrt((kurtosis - 1) / (4 n_b))`` for
+        equal variances. Its mean absolute value is ``sqrt(2 / pi)`` times that. The formula needs many rows
+        per bin and a finite kurtosis; otherwise use `fastmcmd.metrics.null_ence`.
         """
         return float(np.sqrt(2 / np.pi) * self.null_std.mean())
 
     @property
     def null_uce(self) -> float:
-        """What UCE is on average for a calibrated model with these variances.
+        """Expected UCE of a calibrated model with these variances.
 
-        As `null_ence`: ``MSE - MV`` of a bin has the standard deviation ``2 MV null_std``.
+        As for `null_ence`, except that ``MSE - MV`` of a bin has the standard deviation ``2 MV null_std``.
         """
         share = self.mass / self.mass.sum()
         return float(np.sqrt(2 / np.pi) * (share @ (2 * self.rmv**2 * self.null_std)))

@@ -1,4 +1,4 @@
-"""Proper scores of predicted vectors: energy score, variogram score."""
+"""Proper scores of predicted vectors: energy score and variogram score."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ __all__ = [
 ]
 
 VECTOR_ESTIMATORS = ("nrg", "fair")
-_BLOCK = 1 << 17  # components of draws of a block, 1 MB
-_SAMPLED = 1 << 21  # components that are drawn together, 16 MB
+_BLOCK = 1 << 17  # components of draws per block, 1 MB
+_SAMPLED = 1 << 21  # components per block of sampling, 16 MB
 
 Loop = Callable[[Array, Array, Array], None]  # draws (b, k, m), y (b, k), scores (b,) written
 
@@ -43,7 +43,7 @@ def energy_score(
     random_state: RandomState = None,
     nan_policy: NanPolicy = "raise",
 ) -> Array:
-    """Return energy scores (n,): the CRPS of vectors.
+    """Return energy scores (n,), the extension of the CRPS to vectors.
 
     Parameters
     ----------
@@ -57,15 +57,15 @@ def energy_score(
         The score of the empirical distribution of the draws, or the unbiased estimate of that of the
         distribution they come from.
     draws : int, optional
-        Draws an input from a prediction that is not draws; needed there, but for numbers with beta 1,
-        where the score is the CRPS.
+        Number of draws per input. Required if the prediction is not itself draws, except for numbers with
+        beta 1, where the score is the CRPS.
     random_state : None, int or numpy Generator, optional
         Source of these draws.
 
     Returns
     -------
     ndarray (n,)
-        ``E|Y - y|^beta - E|Y - Y'|^beta / 2``, in Euclidean norm.
+        ``E|Y - y|^beta - E|Y - Y'|^beta / 2`` in the Euclidean norm.
 
     Raises
     ------
@@ -74,10 +74,10 @@ def energy_score(
 
     Notes
     -----
-    Gneiting & Raftery 2007, equation 22; strictly proper for beta in (0, 2) among distributions with
-    ``E|Y|^beta`` finite. "fair" divides the double sum by ``m (m - 1)``, not ``m^2``. As scoringrules'
-    ``es_ensemble``. Components enter as they are: scale them where their units differ. Cost is O(m^2 k)
-    a row; for numbers with beta 1, O(m log m).
+    The score is equation 22 of Gneiting & Raftery 2007. It is strictly proper for beta in (0, 2) among
+    distributions with finite ``E|Y|^beta``. "fair" divides the double sum by ``m (m - 1)`` instead of
+    ``m^2``. The result equals scoringrules' ``es_ensemble``. Components are not scaled: scale them yourself
+    if their units differ. The cost is O(m^2 k) per row; for numbers with beta 1, O(m log m).
 
     Examples
     --------
@@ -86,7 +86,7 @@ def energy_score(
     [2.5]
     """
     outcomes = read(y, prediction, None, nan_policy, columns=None, on_device=True)
-    if draws is not None:  # the host draws them
+    if draws is not None:  # sampling runs on the host
         outcomes = outcomes.on_host()
     return outcomes.scatter(_energy(outcomes, beta, estimator, draws, random_state))
 
@@ -147,7 +147,7 @@ def variogram_score(
     Parameters
     ----------
     y : array_like (n, k)
-        Observed outputs, of two components or more.
+        Observed outputs with at least two components.
     prediction : Predictive, or draws (n, m, k)
         Predicted distributions.
     p : float, default 0.5
@@ -158,16 +158,16 @@ def variogram_score(
         The score of the empirical distribution of the draws, or the unbiased estimate of that of the
         distribution they come from.
     draws : int, optional
-        Draws an input from a prediction that is not draws; needed there.
+        Number of draws per input. Required if the prediction is not itself draws.
     random_state : None, int or numpy Generator, optional
         Source of these draws.
     nan_policy : {"raise", "omit", "propagate"}, default "raise"
-        NaN in y or draws is an error, or its row's score is NaN.
+        Whether NaN in y or draws is an error, or makes the score of its row NaN.
 
     Returns
     -------
     ndarray (n,)
-        ``sum_ij w_ij (|y_i - y_j|^p - E|Y_i - Y_j|^p)^2``, over all ordered pairs of components.
+        ``sum_ij w_ij (|y_i - y_j|^p - E|Y_i - Y_j|^p)^2`` over all ordered pairs of components.
 
     Raises
     ------
@@ -176,9 +176,10 @@ def variogram_score(
 
     Notes
     -----
-    Scheuerer & Hamill, *Variogram-Based Proper Scoring Rules for Probabilistic Forecasts of Multivariate
-    Quantities* (2015). Proper, not strictly: it sees no shift that all components share. As scoringrules'
-    ``vs_ensemble``, which counts each pair twice too.
+    The score is that of Scheuerer & Hamill, *Variogram-Based Proper Scoring Rules for Probabilistic
+    Forecasts of Multivariate Quantities* (2015). It is proper but not strictly proper: a shift that all
+    components share does not change it. The result equals scoringrules' ``vs_ensemble``, which also counts
+    each pair twice.
 
     Examples
     --------
@@ -234,7 +235,7 @@ def _pair_weights(value: ArrayLike | None, columns: int) -> Array:
     weights = as_rows(value, "weights").astype(np.float64)
     if weights.shape != (columns, columns):
         raise ValueError(
-            f"weights have shape {weights.shape}; ({columns}, {columns}) is needed: a weight a pair of "
+            f"weights have shape {weights.shape}; ({columns}, {columns}) is needed: one weight per pair of "
             "components"
         )
     if (weights < 0).any():
@@ -243,7 +244,7 @@ def _pair_weights(value: ArrayLike | None, columns: int) -> Array:
 
 
 def _draw_count(outcomes: Outcomes, draws: int | None, estimator: str) -> int:
-    """Return the number of draws of a row; check that it suits the estimator."""
+    """Return the number of draws per row after checking that it suits the estimator."""
     draws = check_count(draws, "draws", optional=True)
     if isinstance(outcomes.prediction, (Draws, DeviceDraws)):
         if draws is not None:
@@ -252,19 +253,19 @@ def _draw_count(outcomes: Outcomes, draws: int | None, estimator: str) -> int:
     elif draws is None:
         raise ValueError(
             f"prediction is a {family(outcomes.prediction)}, whose score has no closed form here; "
-            "give draws=m, the number of draws an input to estimate it from"
+            "give draws=m, the number of draws per input to estimate it from"
         )
     else:
         count = draws
     if estimator == "fair" and count < 2:
-        raise ValueError("estimator is 'fair', which needs two draws an input or more; use 'nrg'")
+        raise ValueError("estimator is 'fair', which needs at least two draws per input; use 'nrg'")
     return count
 
 
 def _over_draws(
     outcomes: Outcomes, draws: int | None, random_state: RandomState, loop: Loop
 ) -> Array:
-    """Return the scores (m,) that a loop writes, of the prediction's draws or of draws made by blocks."""
+    """Return the scores (m,) that a loop writes, over the prediction's draws or new draws, in blocks."""
     prediction = outcomes.prediction
     n, k = len(prediction), prediction.columns
     y = outcomes.y.reshape(n, k)

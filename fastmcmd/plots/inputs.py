@@ -89,7 +89,7 @@ class Inputs:
         encoded = as_rows(self.encoder(part), "encoder(x)")
         if len(encoded) != count:
             raise ValueError(
-                f"the encoder made {len(encoded)} rows of {count} inputs; a row an input is needed"
+                f"the encoder made {len(encoded)} rows of {count} inputs; one row per input is needed"
             )
         return encoded
 

@@ -366,7 +366,7 @@ def _read(values: ArrayLike) -> NDArray[np.float64]:
     if numbers.ndim == 2 and numbers.shape[1] == 1:
         numbers = numbers[:, 0]
     if numbers.ndim != 1 or not numbers.size:
-        raise ValueError(f"values has shape {numbers.shape}; (n,) is needed: a value a point")
+        raise ValueError(f"values has shape {numbers.shape}; (n,) is needed: one value per point")
     if np.isnan(numbers).any():
         raise ValueError(
             f"values holds NaN (first in row {int(np.argmax(np.isnan(numbers)))}); leave such rows out"

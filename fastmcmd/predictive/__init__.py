@@ -1,4 +1,4 @@
-"""Predicted distributions. A new one is a class beside its siblings and a line here."""
+"""Predicted distributions. To add one, write a class in the file of its family and list it here."""
 
 from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
 from fastmcmd.predictive.adapters.convert import as_predictive

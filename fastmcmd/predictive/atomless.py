@@ -12,10 +12,10 @@ __all__ = ["no_moment", "without_atoms"]
 
 
 def without_atoms(prediction: Predictive, kernel: Kernel, points: Array) -> Array | None:
-    """Return ``E k(Y_i, z_j)`` (n, r) where single outputs have no probability, or None.
+    """Return ``E k(Y_i, z_j)`` (n, r) for outputs without atoms, or None for kernels not listed here.
 
-    ``E Y'z`` for `Linear`; 0 for `Delta`; for `Cosine` of numbers, which is the product of their signs,
-    ``sign(z) (P(Y > 0) - P(Y < 0))``.
+    For `Linear` it is ``E Y'z``; for `Delta`, 0; for `Cosine` of numbers, which is the product of their
+    signs, ``sign(z) (P(Y > 0) - P(Y < 0))``.
     """
     match kernel:
         case Linear():

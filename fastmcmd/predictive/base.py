@@ -1,4 +1,4 @@
-"""What a predicted distribution is: one distribution for each of n inputs."""
+"""The interface of a prediction: one distribution for each of n inputs."""
 
 from __future__ import annotations
 
@@ -39,35 +39,35 @@ class DistributionLike(Protocol):
     def mean(self) -> Any: ...  # noqa: D102
 
 
-_MOST_SPLITS = 64  # parts of a panel, where kernels are narrow
+_MOST_SPLITS = 64  # parts of a panel for narrow kernels
 LEAST_LEVEL, MOST_LEVEL = 2.0**-1074, 1 - 2.0**-53  # levels inside (0, 1)
-LEAST_UNIFORM = 2.0**-54  # in place of a draw of 0, below the smallest other, 2^-53
-_PANELS_OF_NODES = 10  # panels over which the bulk of the usual nodes is spread, about
+LEAST_UNIFORM = 2.0**-54  # replaces a uniform draw of 0; the smallest other draw is 2^-53
+_PANELS_OF_NODES = 10  # about how many panels hold the bulk of the usual nodes
 
 
 class Predictive(ABC):
     """Predicted distributions for n inputs, over numbers or vectors of k components.
 
-    A new one gives ``mean``, ``std`` (as properties or fields) and the abstract members. Expectations of
-    kernels follow from `nodes`; a class that knows better overrides `closed_form`.
+    A subclass defines ``mean`` and ``std`` (as properties or fields) and the abstract members. Expectations
+    of kernels are computed from `nodes`; a class with a closed form overrides `closed_form`.
 
     Attributes
     ----------
     mean, variance, std : ndarray, of the shape of the distribution
-        Moments; infinite or NaN where the distribution has none.
+        Moments; infinite or NaN if the distribution has none.
     discrete : bool
         Whether single outputs have positive probability.
     has_density : bool
-        Whether `log_prob` answers: False for draws and quantiles, which have no density.
+        Whether `log_prob` is available. False for draws and quantiles, which have no density.
     has_inverse : bool
-        Whether `quantiles_at` and `upper_quantiles_at` come from a quantile function, not by halving.
+        Whether `quantiles_at` and `upper_quantiles_at` use a quantile function rather than bisection.
     """
 
     discrete: bool = False
     has_density: bool = True
     has_inverse: bool = False
 
-    if TYPE_CHECKING:  # an abstract property here would stand in the way of dataclass fields
+    if TYPE_CHECKING:  # at run time, an abstract property would block dataclass fields of that name
 
         @property
         def mean(self) -> Array: ...  # noqa: D102
@@ -87,12 +87,12 @@ class Predictive(ABC):
 
     @property
     def atomless(self) -> bool:
-        """Whether no single output has a probability: densities, and mixtures of densities."""
+        """Whether every single output has probability 0, as for densities and mixtures of densities."""
         return self.has_density and not self.discrete
 
     @property
     def columns(self) -> int:
-        """Components k of an output."""
+        """Number of components k of an output."""
         return 1 if len(self.shape) == 1 else self.shape[1]
 
     def __len__(self) -> int:
@@ -107,15 +107,18 @@ class Predictive(ABC):
         return self.cdf(y)
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y_i > y_i), in the shape of `cdf`: here ``1 - cdf``; many classes keep small ones."""
+        """Return P(Y_i > y_i), in the shape of `cdf`.
+
+        The default is ``1 - cdf``; many classes override it to keep small probabilities accurate.
+        """
         return np.asarray(1 - self.cdf(y))
 
     @abstractmethod
     def log_prob(self, y: ArrayLike) -> Array:
-        """Return the log density or log probability of y_i (n,), -inf where it has none."""
+        """Return the log density or log probability of y_i (n,); -inf where that is 0."""
 
     def quantile(self, level: ArrayLike) -> Array:
-        """Return quantiles, the least outputs with ``cdf >= level``; levels (j,) add a last axis."""
+        """Return quantiles: the smallest outputs with ``cdf >= level``. Levels (j,) add a last axis."""
         levels = check_levels(level)
         each = np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size))
         quantiles = self.quantiles_at(each)
@@ -124,21 +127,22 @@ class Predictive(ABC):
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) of numbers at levels (n, j) in (0, 1) of each row's own.
 
-        Here by halving, 64 evaluations of the cdf; classes with `has_inverse` know them.
+        The default bisects, with 64 evaluations of the cdf; classes with `has_inverse` use their
+        quantile function.
         """
         return by_halving(self, levels, lambda one, x, level: one.cdf(x) >= level)
 
     def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return the least numbers (n, j) whose `sf` has fallen to levels (n, j) in (0, 1).
+        """Return the smallest numbers (n, j) at which `sf` is at most levels (n, j) in (0, 1).
 
-        The quantiles at ``1 - levels``, with all digits where the levels are small.
+        These are the quantiles at ``1 - levels``, accurate for small levels, too.
         """
         return by_halving(self, levels, lambda one, x, level: one.sf(x) <= level)
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
-        """Return ``size`` draws an input: (n, size), or (n, size, k) for vector outputs.
+        """Return ``size`` draws per input: (n, size), or (n, size, k) for vector outputs.
 
-        Here quantiles at uniform levels.
+        The default returns quantiles at uniform levels.
         """
         return self.quantiles_at(uniform_levels((len(self), size), random_state))
 
@@ -150,23 +154,23 @@ class Predictive(ABC):
     def nodes(self, splits: int = 1) -> Nodes:
         """Return nodes (n, L) or (n, L, k) and their weights (n, L), which sum to 1.
 
-        Weighted sums over them are expectations under the distributions: exact for draws and counts,
-        by quadrature else. Quadrature cuts its panels in ``splits`` parts where a kernel is narrow
-        against the distributions.
+        Weighted sums over the nodes are expectations: exact for draws and counts, by quadrature for other
+        distributions. If a kernel is narrow relative to the distributions, more ``splits`` cut each panel
+        of the quadrature into that many parts.
         """
 
     def coarse_nodes(self) -> Nodes:
-        """Return cheaper nodes, whose difference estimates the error of `nodes`.
+        """Return fewer nodes: the difference between the two sums estimates the error of `nodes`.
 
-        The nodes themselves where their sums are exact, as for counts and draws.
+        If sums over `nodes` are exact, as for counts and draws, these are the same nodes.
         """
         return self.nodes()
 
     def nodes_within(self, length: float) -> Nodes:
-        """Return nodes as `nodes` does, from panels no longer than ``length`` where their mass counts.
+        """Return nodes as `nodes` does, from panels no longer than ``length`` where their mass matters.
 
-        For kernels that vary over ``length``. Here all panels are cut alike; distributions with heavy
-        tails cut only those that are long.
+        It is for kernels that vary over ``length``. The default cuts all panels alike; distributions with
+        heavy tails cut only the long ones.
         """
         values, _ = self.nodes()
         if self.discrete or values.ndim != 2:
@@ -178,74 +182,75 @@ class Predictive(ABC):
 
     @property
     def node_count(self) -> int:
-        """Nodes L of a row (the largest L), without computing them."""
+        """Number of nodes L per row (the largest L), without computing the nodes."""
         return int(self.take(np.zeros(1, dtype=np.intp)).nodes()[1].shape[1])
 
     @property
     def exact_nodes(self) -> bool:
-        """Whether sums over `nodes` have no error of quadrature: those of draws and counts."""
+        """Whether sums over `nodes` are free of quadrature error, as for draws and counts."""
         return self.discrete or self.columns > 1
 
     @property
     def rough_levels(self) -> Array:
-        """Levels (j,) in (0, 1) at which the quantile functions of numbers are not smooth, or have jumps.
+        """Levels (j,) in (0, 1) at which the quantile functions of numbers have kinks or jumps.
 
-        Integrals over levels end their panels there; other rough places only cost them time.
+        Integrals over levels end their panels there. A kink or jump at another level only costs time.
         """
         return np.empty(0)
 
     def support(self) -> Nodes | None:
-        """Return outputs (L,) that all rows share and their probabilities (n, L), where they do.
+        """Return the outputs (L,) that all rows share and their probabilities (n, L).
 
-        None where rows have nodes of their own.
+        None if rows have different nodes.
         """
         return None
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
-        """Return ``E k(Y_i, z_j)`` (n, r) for points z (r, k) where a closed form is known."""
+        """Return ``E k(Y_i, z_j)`` (n, r) for points z (r, k), or None without a closed form."""
         del kernel, points
         return None
 
     def closed_form_pairs(self, kernel: Kernel, other: Predictive) -> Array | None:
-        """Return ``E k(Y_i, Y'_j)`` (n, m) of independent Y and Y' where a closed form is known."""
+        """Return ``E k(Y_i, Y'_j)`` (n, m) of independent Y and Y', or None without a closed form."""
         del kernel, other
         return None
 
     def closed_form_rows(self, kernel: Kernel, other: Predictive) -> Array | None:
-        """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y' where a closed form is known."""
+        """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y', or None without a closed form."""
         del kernel, other
         return None
 
     def weighted_parts(self) -> list[tuple[Array, Predictive]] | None:
-        """Return weights (n,) and the distributions that this is a mixture of; None for other ones."""
+        """Return the weights (n,) and distributions of a mixture; None if this is no mixture."""
         return None
 
     def gaussian_parts(self) -> list[tuple[Array, Predictive]] | None:
-        """Return weights (n,) and the Gaussians that this is a mixture of; None for other distributions."""
+        """Return the weights (n,) and components of a Gaussian mixture; None for other distributions."""
         return None
 
     def expected_kernel(self, kernel: Kernel, points: ArrayLike) -> Array:
         """Return ``E k(Y_i, z_j)`` (n, r).
 
-        In closed form where one is known, by sums over draws or counts, else by quadrature.
+        Uses a closed form if there is one, sums over draws or counts, and quadrature otherwise.
 
         Parameters
         ----------
         kernel : Kernel
-            Kernel on outputs, its parameters numbers (see `Kernel.resolve`).
+            Kernel on outputs, with numeric parameters (see `Kernel.resolve`).
         points : array_like (r,) or (r, k)
-            Points z.
+            Points z, one per row.
 
         Raises
         ------
         ValueError
-            Points of other components than the outputs, or an expectation that does not exist.
+            Points whose number of components differs from that of the outputs, or an expectation that does
+            not exist.
         """
         points = _numbers(points, "points")
         points = points[:, None] if points.ndim == 1 else points
         if points.ndim != 2 or points.shape[1] != self.columns:
             raise ValueError(
-                f"points have shape {points.shape}; (r, {self.columns}) is needed: a row a point"
+                f"points have shape {points.shape}; (r, {self.columns}) is needed: one row per point"
             )
         if not np.isfinite(points).all():
             what = "NaN" if np.isnan(points).any() else "infinity"
@@ -253,15 +258,15 @@ class Predictive(ABC):
         return expected_kernel(self, kernel, points)
 
     def crps(self, y: ArrayLike) -> Array:
-        """Return the continuous ranked probability score at y_i (n,), smaller is better.
+        """Return the continuous ranked probability score at y_i (n,); smaller is better.
 
-        In closed form where a class knows one, by a sum over the support of discrete distributions, else
-        by adaptive quadrature of the cdf. Components of vector outputs are scored one by one, (n, k).
+        Uses a closed form if the class has one, a sum over the support of discrete distributions, and
+        adaptive quadrature of the cdf otherwise. Components of vectors are scored separately, (n, k).
 
         Parameters
         ----------
         y : array_like, of the shape of the distribution
-            Observed outputs; NaN gives NaN, infinity an infinite score.
+            Observed outputs. NaN gives NaN; infinity gives an infinite score.
 
         Raises
         ------
@@ -275,17 +280,17 @@ class Predictive(ABC):
         return crps(self, y)
 
     def outcomes(self, y: ArrayLike) -> Array:
-        """Return observed outputs as float64 of the shape of the distribution, or a scalar."""
+        """Return observed outputs as float64, in the shape of the distribution or as a scalar."""
         y = _numbers(y, "y")
         if y.ndim == 2 and y.shape[1] == 1 and len(self.shape) == 1:
             y = y[:, 0]
         if y.ndim and y.shape != self.shape:
-            raise ValueError(f"y has shape {y.shape}; {self.shape} is needed: an output an input")
+            raise ValueError(f"y has shape {y.shape}; {self.shape} is needed: one output per input")
         return y
 
 
 class ByQuadrature(Predictive):
-    """Distributions whose expectations are sums over the support if they are discrete, or quadrature."""
+    """Distributions whose expectations are sums over the support (if discrete) or quadrature."""
 
     @property
     def std(self) -> Array:
@@ -294,31 +299,31 @@ class ByQuadrature(Predictive):
 
     @abstractmethod
     def _own_support(self) -> Nodes:
-        """Return outputs (n, L) of each row and their probabilities."""
+        """Return the outputs (n, L) of each row and their probabilities."""
 
     @abstractmethod
     def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
-        """Return nodes (n, L) and weights of panels cut in parts, or no longer than ``length``."""
+        """Return nodes (n, L) and weights, from panels in ``splits`` parts or no longer than ``length``."""
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return the support of a discrete distribution, or composite Gauss-Legendre nodes."""
         return self._own_support() if self.discrete else self._quadrature(FINE, splits)
 
     def nodes_within(self, length: float) -> Nodes:
-        """Return nodes from panels no longer than ``length``, or the support of a discrete one."""
+        """Return nodes from panels no longer than ``length``, or the support of a discrete distribution."""
         return self._own_support() if self.discrete else self._quadrature(FINE, length=length)
 
     def coarse_nodes(self) -> Nodes:
-        """Return nodes of a lower order, whose difference estimates the error of `nodes`."""
+        """Return nodes of a lower order; comparing sums over both estimates the error of `nodes`."""
         return self._own_support() if self.discrete else self._quadrature(COARSE)
 
 
-# What `as_predictive` converts: draws, (mean, std), distributions of other libraries.
+# What `as_predictive` converts: our distributions, draws, (mean, std), distributions of other libraries.
 PredictionLike: TypeAlias = Predictive | ArrayLike | tuple[ArrayLike, ArrayLike] | DistributionLike
 
 
 def _numbers(value: object, name: str) -> Array:
-    """Return real numbers as float64: NaN and infinity are taken; text, complex numbers and masks not."""
+    """Return real numbers as float64. Accepts NaN and infinity; refuses text, complex numbers and masks."""
     if type(value) is np.ndarray and value.dtype == np.float64:
         return value
     return as_array(value, name).astype(np.float64, copy=False)
@@ -327,7 +332,7 @@ def _numbers(value: object, name: str) -> Array:
 def parameter(
     value: object, name: str, *, least: float | None = None, strict: bool = False
 ) -> Array:
-    """Return a parameter as finite float64, checked to be (strictly) above ``least``."""
+    """Return a parameter as finite float64; check that it is at least (if ``strict``, above) ``least``."""
     array = as_array(value, name).astype(np.float64)
     if not np.isfinite(array).all():
         what = "NaN" if np.isnan(array).any() else "infinity"
@@ -342,7 +347,7 @@ def parameter(
 
 
 def uniform_levels(shape: tuple[int, int], random_state: RandomState) -> Array:
-    """Return uniform draws (n, size) in (0, 1): 0, where quantiles may be infinite, becomes 2^-54."""
+    """Return uniform draws (n, size) in (0, 1): 0, whose quantile may be infinite, becomes 2^-54."""
     levels = generator(random_state, Purpose.SAMPLE).random(
         (shape[0], check_count(shape[1], "size"))
     )

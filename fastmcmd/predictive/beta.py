@@ -23,17 +23,17 @@ from fastmcmd.predictive.pearson import PearsonFamily
 
 __all__ = ["Beta"]
 
-_SAFE = 1e-3  # level p from which 1 - p has its digits
-_LOST = 0.01  # y, below which 1 - y has lost two of its digits
-_SMALL = 0.05  # shape, below which terms of the CRPS are replaced by their differences
-_LEGENDRE = 5  # nodes over a tenth of an argument of digamma functions: 1e-14
-_UNDERFLOWS = 1e-307  # quantile, below which SciPy gives the smallest normal number
-_FAR_TAIL = 1e-250  # probabilities below which SciPy's may be 0
-_MOST_TERMS = 1000  # of the continued fraction there; shapes up to 1e12 take 300 at most
-_CONVERGED = 1e-16  # change of the fraction by one term, relative
-_FAR = 1e-20  # levels below which what SciPy finds is looked at again
-_POLISHED, _SMALL_STEP = 1e6, 1e-6  # shape from which quantiles are polished, and how far at most
-_MARCHED = 0.3  # shapes from which a march from quantile to quantile takes few steps
+_SAFE = 1e-3  # level p from which 1 - p is accurate
+_LOST = 0.01  # y below which 1 - y has lost two of its digits
+_SMALL = 0.05  # shape below which terms of the CRPS cancel and their differences are used
+_LEGENDRE = 5  # nodes over a tenth of an argument of digamma functions: error 1e-14
+_UNDERFLOWS = 1e-307  # quantile below which SciPy returns the smallest normal number
+_FAR_TAIL = 1e-250  # probability below which SciPy may return 0
+_MOST_TERMS = 1000  # of the continued fraction; shapes up to 1e12 need at most 300
+_CONVERGED = 1e-16  # relative change of the fraction by one term
+_FAR = 1e-20  # level below which SciPy's quantiles are checked
+_POLISHED, _SMALL_STEP = 1e6, 1e-6  # shape from which quantiles are polished; largest relative step
+_MARCHED = 0.3  # shape from which a march between quantiles takes few steps
 
 
 class Beta(PearsonFamily):
@@ -42,7 +42,7 @@ class Beta(PearsonFamily):
     Parameters
     ----------
     a, b : array_like, scalar or (n,)
-        Shapes, positive: the mean is ``a / (a + b)``.
+        Shape parameters, positive: the mean is ``a / (a + b)``.
 
     Raises
     ------
@@ -51,9 +51,9 @@ class Beta(PearsonFamily):
 
     Notes
     -----
-    CRPS from Jordan, Krueger & Lerch, *Evaluating Probabilistic Forecasts with scoringRules* (JSS 2019),
-    appendix A, its two cdfs reduced to one by their recurrence and ``B(2a, 2b)`` by the duplication
-    formula, which keeps digits at large shapes: with the mean m,
+    The CRPS is that of Jordan, Krueger & Lerch, *Evaluating Probabilistic Forecasts with scoringRules* (JSS
+    2019), appendix A. For accuracy at large shapes, the recurrence of the cdf reduces its two cdfs to one,
+    and the duplication formula eliminates ``B(2a, 2b)``. With mean m and cdf F,
 
         (y - m) (2 F(y) - 1) + 2 / (a + b) (y^a (1 - y)^b / B(a, b) - h(a) h(b) / (2 sqrt(pi) h(a + b)))
 
@@ -92,7 +92,7 @@ class Beta(PearsonFamily):
 
     def _upper(self, levels: Array, *shapes: Array) -> Array:
         a, b = shapes
-        # In 1 - y where that is the smaller one, so that both keep their digits.
+        # Solve for 1 - y where it is the smaller of the two, so that both keep their digits.
         mean = a / (a + b)
         flip = mean + 3 * np.sqrt(mean * (1 - mean) / (a + b + 1)) > 0.5
         out = np.empty((len(a), levels.shape[1]))
@@ -166,7 +166,7 @@ class Beta(PearsonFamily):
 
 
 def _beyond(level: Array, a: Array, b: Array) -> Array:
-    """Return the points with a mass above them, from the end that they are nearer to."""
+    """Return the points with a mass ``level`` above them, computed from the nearer end."""
     if np.min(level) >= _SAFE:
         return _inverse(1 - level, a, b)
     complement = _inverse(level, b, a)
@@ -176,14 +176,14 @@ def _beyond(level: Array, a: Array, b: Array) -> Array:
 
 
 def _upper(a: Array, b: Array, y: Array) -> Array:
-    """Return P(Y > y) for y in [0, 1]: from 1 - y in the upper half, from the cdf in the lower one."""
+    """Return P(Y > y) for y in [0, 1], from 1 - y in the upper half and from the cdf in the lower half."""
     a, b, y = np.broadcast_arrays(a, b, y)
     out = np.empty(y.shape)
     upper = y >= 0.5
     out[upper] = _incomplete(b[upper], a[upper], 1 - y[upper])
     low = ~upper
     value = 1 - _incomplete(a[low], b[low], y[low])
-    lost = value < _LOST  # as a difference from 1; and 1 - y has lost y
+    lost = value < _LOST  # inaccurate as a difference from 1, and 1 - y has lost digits of y
     if lost.any():
         own = a[low][lost], b[low][lost], y[low][lost]
         value[lost] = scipy.special.betaincc(*own)  # slow
@@ -192,7 +192,7 @@ def _upper(a: Array, b: Array, y: Array) -> Array:
 
 
 def _incomplete(a: Array, b: Array, y: Array) -> Array:
-    """Return I_y(a, b); far out by a continued fraction, where SciPy's underflows from 1e-270 on."""
+    """Return I_y(a, b). Far out, where SciPy underflows from 1e-270 on, uses a continued fraction."""
     result = np.asarray(scipy.special.betainc(a, b, y))
     lost = (result < _FAR_TAIL) & (np.asarray(y) > 0)
     if not lost.any():
@@ -207,8 +207,8 @@ def _incomplete(a: Array, b: Array, y: Array) -> Array:
 def _fraction(y: Array, a: Array, b: Array) -> Array:
     """Return ``y^a (1 - y)^b / (B(a, b) I_y(a, b))`` for y below the mean, by Lentz's method.
 
-    The continued fraction of Didonato & Morris, *Algorithm 708* (1992), equation 9: in the far tail it
-    takes a few terms at any shapes, where the power series would need as many as the larger shape.
+    This is the continued fraction of Didonato & Morris, *Algorithm 708* (1992), equation 9. In the far tail
+    a few terms suffice for any shapes; the power series would need as many as the larger shape.
     """
     gap = a * (1 - y) - b * y + 1
     total = a * gap / (a + 1)
@@ -226,14 +226,14 @@ def _fraction(y: Array, a: Array, b: Array) -> Array:
 
 
 def _inverse(level: Array, a: Array, b: Array) -> Array:
-    """Return the points with cdf ``level``; by halving where SciPy gives another one, NaN or an end."""
+    """Return the points with cdf ``level``; bisects where SciPy returns NaN, an end or a wrong point."""
     quantile = scipy.special.betaincinv(a, b, level)
     lost = ~((quantile > _UNDERFLOWS) & (quantile < 1)) & (level > 0) & (level < 1)
-    if np.min(level) < _FAR:  # where SciPy stops before its search has converged
+    if np.min(level) < _FAR:  # SciPy stops there before its search has converged
         reached_level = _incomplete(a, b, quantile)
         lost |= (level > 0) & (level < _FAR) & ~(np.abs(reached_level - level) <= 1e-9 * level)
     large = np.maximum(a, b) > _POLISHED
-    if np.any(large):  # where SciPy's is off by 1e-12, which is many of the distribution's widths
+    if np.any(large):  # SciPy's error of 1e-12 is large relative to the width of the distribution
         quantile = np.where(large & ~lost, _polished(quantile, level, a, b), quantile)
     if not np.any(lost):
         return quantile
@@ -245,7 +245,7 @@ def _inverse(level: Array, a: Array, b: Array) -> Array:
         cut = np.clip(y, 0.0, 1.0)
         above = _upper(a, b, cut) <= 1 - level
         below = np.array(scipy.special.betainc(a, b, cut))
-        if far.any():  # SciPy's underflows there; elsewhere so small a cdf is below the level
+        if far.any():  # SciPy underflows; at other levels so small a cdf is below the level anyway
             below[far] = _incomplete(a[far], b[far], cut[far])
         return np.where(level > 0.5, above, below >= level) & (y > 0)
 
@@ -254,7 +254,7 @@ def _inverse(level: Array, a: Array, b: Array) -> Array:
 
 
 def _polished(y: Array, level: Array, a: Array, b: Array) -> Array:
-    """Return quantiles after one of Newton's steps; as they were where that is no small one."""
+    """Return quantiles after one Newton step, unchanged where that step is not small."""
     with np.errstate(all="ignore"):
         gap = np.where(level > 0.5, 1 - level - _upper(a, b, y), _incomplete(a, b, y) - level)
         step = gap * y * (1 - y) / np.exp(_log_power(y, a, b))
@@ -262,12 +262,12 @@ def _polished(y: Array, level: Array, a: Array, b: Array) -> Array:
 
 
 def _small_crps(y: Array, a: Array, b: Array) -> Array:
-    """Return the score for ``a < _SMALL`` and ``a <= b``: no terms of the order of the mean cancel.
+    """Return the score for ``a < _SMALL`` and ``a <= b``, without cancelling terms of the size of the mean.
 
     ``y (2 F(y) - 1) - m (2 F_(a+1)(y) + h(a) h(b) / (sqrt(pi) a h(a + b)) - 1)``.
     """
     cut = np.clip(y, 0.0, 1.0)
-    # log(h(b) / h(a + b)): an integral of digamma functions where the ratio is near 1.
+    # log(h(b) / h(a + b)), an integral of digamma functions if the ratio is near 1.
     z, weights = gauss_legendre(_LEGENDRE)
     at = b[:, None] + a[:, None] * (1 + z) / 2
     gap = a / 2 * ((scipy.special.psi(at + 0.5) - scipy.special.psi(at)) @ weights)
@@ -278,7 +278,7 @@ def _small_crps(y: Array, a: Array, b: Array) -> Array:
 
 
 def _density(y: Array, a: Array, b: Array) -> Array:
-    """Return the density; NaN for shapes at which quantiles are many orders apart."""
+    """Return the density; NaN for shapes whose quantiles are many orders of magnitude apart."""
     density = np.exp(_log_power(y, a, b)) / (y * (1 - y))
     return np.where(np.minimum(a, b) >= _MARCHED, density, np.nan)
 
@@ -299,7 +299,7 @@ _UPPER = Tail(_beyond, lambda y, a, b: _upper(a, b, y), _density, _slope, -1.0)
 
 
 def _log_power(y: Array, a: Array, b: Array) -> Array:
-    """Return ``log(y^a (1 - y)^b / B(a, b))`` for y in (0, 1), as a sum of terms that do not cancel."""
+    """Return ``log(y^a (1 - y)^b / B(a, b))`` for y in (0, 1), from terms that do not cancel."""
     total = a + b
     mean, rest = a / total, b / total
     deviance = a * (scaled_deviance(y, mean) / mean) + b * (scaled_deviance(1 - y, rest) / rest)

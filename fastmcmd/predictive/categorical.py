@@ -1,4 +1,4 @@
-"""Predictions of ordered classes, or of a few given numbers."""
+"""Predictions of ordered classes, or of a fixed set of numbers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["Categorical"]
 
-_BLOCK = 1 << 18  # numbers held together
+_BLOCK = 1 << 18  # numbers held in memory at once
 _SUM_TOLERANCE = (
-    1e-5  # by which a sum may miss 1: that of 1,000 float32 probabilities is off by up to 1e-5
+    1e-5  # largest distance of a sum from 1; 1,000 float32 probabilities are off by up to 1e-5
 )
 
 
@@ -30,9 +30,9 @@ class Categorical(Predictive):
     Parameters
     ----------
     probs : array_like (n, K)
-        Probabilities; rows sum to 1 within 1e-5, and are scaled to sum to 1.
+        Probabilities. Each row must sum to 1 within 1e-5 and is divided by its sum.
     values : array_like (K,), optional
-        The outputs, increasing; 0 to K - 1 by default.
+        The outputs, in increasing order. Default: 0 to K - 1.
     classes : sequence of K str, optional
         Names of classes that have no order. Outcomes are then these names, or their numbers from 0 to
         K - 1, and `fastmcmd.evaluate` computes the measures of a classification.
@@ -73,7 +73,7 @@ class Categorical(Predictive):
     ) -> None:
         probs = parameter(probs, "probs")
         if probs.ndim != 2 or probs.shape[1] == 0:
-            raise ValueError(f"probs has shape {probs.shape}; (n, K) is needed: a row an input")
+            raise ValueError(f"probs has shape {probs.shape}; (n, K) is needed: one row per input")
         count = probs.shape[1]
         self.classes = None if classes is None else _class_names(classes, count, values)
         values = (
@@ -157,7 +157,7 @@ class Categorical(Predictive):
         return np.where(np.isnan(y), np.nan, self._by_rows(one_block))
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,), small ones with all their digits."""
+        """Return P(Y > y) (n,); small probabilities keep all their digits."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
 
         def one_block(rows: slice) -> Array:
@@ -167,7 +167,7 @@ class Categorical(Predictive):
         return np.where(np.isnan(y), np.nan, self._by_rows(one_block))
 
     def log_prob(self, y: ArrayLike) -> Array:
-        """Return the log probability (n,): -inf where y is none of the values."""
+        """Return the log probability (n,); -inf where y is none of the values."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         index = np.minimum(np.searchsorted(self.values, y), len(self.values) - 1)
         probability = np.where(
@@ -181,9 +181,9 @@ class Categorical(Predictive):
 
         Notes
         -----
-        ``sum_k (F(v_k) - 1{v_k >= y})^2 (v_(k+1) - v_k)``: for classes 0 to K - 1 the ranked probability
-        score of Epstein (1969) and Murphy (1971); some divide it by K - 1. Outcomes between the values
-        or outside have a score, too.
+        The score is ``sum_k (F(v_k) - 1{v_k >= y})^2 (v_(k+1) - v_k)``. For classes 0 to K - 1 this is the
+        ranked probability score of Epstein (1969) and Murphy (1971); some authors divide it by K - 1.
+        Outcomes between or outside the values have a score, too.
         """
         y = np.broadcast_to(self.outcomes(y), self.shape)
         left, right = self.values[:-1], self.values[1:]
@@ -200,7 +200,7 @@ class Categorical(Predictive):
         return self._by_rows(one_block)
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         levels = np.maximum(levels, np.finfo(np.float64).tiny)
         if not levels.size:
             return np.empty(levels.shape)
@@ -214,7 +214,7 @@ class Categorical(Predictive):
     def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size)."""
         rng = generator(random_state, Purpose.SAMPLE)
-        # 1 - U is in (0, 1]: never a value of probability 0.
+        # 1 - U lies in (0, 1], so no value of probability 0 is drawn.
         return self.quantiles_at(1 - rng.random((len(self), check_count(size, "size"))))
 
     def take(self, rows: NDArray[np.intp]) -> Categorical:
@@ -263,13 +263,13 @@ class Categorical(Predictive):
         return self.values, self.probs
 
     def _cumulative(self, rows: slice) -> Array:
-        """Return cumulative probabilities, exactly 1 from the last positive one on."""
+        """Return cumulative probabilities, exactly 1 from the last positive probability on."""
         cumulative = np.cumsum(self.probs[rows], axis=1)
         cumulative /= cumulative[:, -1:]
         return cumulative
 
     def _by_rows(self, one_block: Callable[[slice], Array], width: int = 1) -> Array:
-        """Return the values of blocks of rows together."""
+        """Return the concatenated results of ``one_block`` for blocks of rows."""
         step = max(1, _BLOCK // (len(self.values) * width))
         parts = over_rows(one_block, len(self), step)
         return np.concatenate(parts) if parts else np.empty(0)

@@ -1,4 +1,4 @@
-"""What predictions of counts share: their checks, and scores by sums or in closed form."""
+"""The base class of predictions of counts: checks, and scores by sums or in closed form."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from fastmcmd.predictive.base import check_levels, parameter
 
 __all__ = ["STEP", "Counts", "beside", "terms", "vector"]
 
-STEP = 1 << 13  # rows a block: small temporaries, and milliseconds of work for a thread
-_QUANTILES = 1 << 18  # found together: 2 MB each of a few temporaries
-_STEPS = 4  # to counts nearby, before they are searched for: 64 cdfs
+STEP = 1 << 13  # rows per block: small temporaries, and milliseconds of work for a thread
+_QUANTILES = 1 << 18  # quantiles per block: a few temporaries of 2 MB each
+_STEPS = 4  # single steps to nearby counts before a bisection, which takes 64 cdfs
 
 
 def vector(value: object, name: str) -> Array:
-    """Return a nonnegative parameter (n,)."""
+    """Return a checked nonnegative parameter (n,)."""
     array = parameter(value, name, least=0.0)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(f"{name} has shape {array.shape}; (n,) is needed: a value an input")
+        raise ValueError(f"{name} has shape {array.shape}; (n,) is needed: one value per input")
     return array
 
 
 def beside(value: object, name: str, like: Array, strict: bool = True) -> Array:
-    """Return a positive parameter as (n,), the length of another one; scalars are repeated."""
+    """Return a checked positive parameter in the shape (n,) of ``like``; scalars are repeated."""
     array = parameter(value, name, least=0.0, strict=strict)
     try:
         return np.array(np.broadcast_to(array, like.shape))
@@ -43,7 +43,7 @@ def beside(value: object, name: str, like: Array, strict: bool = True) -> Array:
 
 
 class Counts(ScipyPredictive):
-    """What Poisson and negative binomial distributions share, with dispersions from 0."""
+    """The base of Poisson (dispersion 0) and negative binomial distributions."""
 
     discrete = True
     _mean: Array
@@ -51,7 +51,7 @@ class Counts(ScipyPredictive):
 
     @cached_property
     def frozen(self) -> Any:
-        """The same distributions in scipy.stats, made only for what SciPy computes."""
+        """The same distributions in scipy.stats, created only for what SciPy computes."""
         return self._freeze()
 
     @property
@@ -68,11 +68,11 @@ class Counts(ScipyPredictive):
         return self._by_rows(self._cdf, np.ceil(self.outcomes(y)) - 1)
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,), small ones with all their digits."""
+        """Return P(Y > y) (n,); small probabilities keep all their digits."""
         return self._by_rows(self._sf, np.floor(self.outcomes(y)))
 
     def log_prob(self, y: ArrayLike) -> Array:
-        """Return the log probability (n,): -inf where y is no count."""
+        """Return the log probability (n,); -inf where y is not a count."""
         from fastmcmd.predictive.numerics.count_loops import log_masses
 
         def masses(y: Array, mean: Array, alpha: Array) -> Array:
@@ -83,7 +83,7 @@ class Counts(ScipyPredictive):
         return self._by_rows(masses, self.outcomes(y))
 
     def log_masses_from(self, first: Array, out: Array) -> None:
-        """Write the log probabilities (n, L) of the whole numbers ``first`` (n,) >= 0 and above."""
+        """Write the log probabilities (n, L) of the whole numbers from ``first`` (n,) >= 0 on."""
         from fastmcmd.predictive.numerics.count_loops import consecutive_log_masses
 
         consecutive_log_masses(first, self._mean, self._alpha, out)
@@ -93,27 +93,27 @@ class Counts(ScipyPredictive):
 
         Notes
         -----
-        By sums over the mass, or where those are long in closed form, ``E|Y - y| - E|Y - Y'| / 2``
-        (Wei & Held, *Calibration Tests for Count Data*, TEST 2014): with the dispersion a
+        Short sums run over the mass. Long sums are replaced by the closed form ``E|Y - y| - E|Y - Y'| / 2``
+        (Wei & Held, *Calibration Tests for Count Data*, TEST 2014) with, for dispersion a,
 
             E|Y - y| = (y - mean) (2 F(y) - 1) + 2 mean (1 + a y) p(y)
 
-        and the mean difference by Bessel or hypergeometric functions, or by quadrature.
-        To about 1e-12 of the mean. An outcome that is no count has a score, too.
+        and the mean difference from Bessel or hypergeometric functions, or quadrature.
+        The error is about 1e-12 of the mean. Outcomes that are not counts have a score, too.
         """
         return self._by_rows(self._crps, self.outcomes(y))
 
     def quantile(self, level: ArrayLike) -> Array:
-        """Return the least counts with ``cdf >= level``, (n,) or (n, j): 0 at level 0."""
+        """Return the smallest counts with ``cdf >= level``, (n,) or (n, j); 0 at level 0."""
         levels = check_levels(level)
         quantiles = self.quantiles_at(np.atleast_1d(levels)[None, :])
         return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (1, j), or (n, j) of each row's own.
+        """Return quantiles (n, j) at levels (1, j) for all rows, or (n, j).
 
-        By one walk over the counts of a row; from counts nearby and the cdf where that is long, a level
-        far out, or rounding decides.
+        One walk over the counts of a row finds all its quantiles. If the walk is long, a level is far out
+        or rounding decides, the cdf is evaluated at nearby counts instead.
         """
         from fastmcmd.predictive.numerics.count_loops import quantiles
 
@@ -133,7 +133,7 @@ class Counts(ScipyPredictive):
         return out
 
     def _settled(self, rows: NDArray[np.intp], levels: Array) -> Array:
-        """Return quantiles of rows at levels in (0, 1), from counts nearby."""
+        """Return quantiles of rows at levels in (0, 1), starting from nearby counts."""
         from fastmcmd.predictive.numerics.inverse import least
 
         mean, alpha = self._mean[rows], self._alpha[rows]
@@ -145,20 +145,20 @@ class Counts(ScipyPredictive):
                 return counts
             counts[low] = _after(counts[low])
             counts[high] = _before(counts[high])
-        # Far tails, where the cdf hardly rises from one count to the next.
+        # The rest lie in far tails, where the cdf hardly rises from one count to the next.
         rest = np.flatnonzero(low | high)
         mean, alpha, levels = mean[rest], alpha[rest], levels[rest]
         counts[rest] = least(lambda k: self._cdf(np.floor(k), mean, alpha) >= levels, len(rest))
         return counts
 
     def _nearby(self, rows: NDArray[np.intp], levels: Array) -> Array:
-        """Return SciPy's quantiles of rows, whose cdf differs from ours by rounding."""
+        """Return SciPy's quantiles of rows; SciPy's cdf differs from ours by rounding."""
         if not len(rows):
             return np.empty(0)
         return np.asarray(self.take(rows).frozen.ppf(levels), dtype=np.float64)
 
     def _by_rows(self, function: Callable[[Array, Array, Array], Array], y: Array) -> Array:
-        """Return ``function`` of outcomes, means and dispersions, by blocks of rows on threads."""
+        """Return ``function`` of outcomes, means and dispersions, computed in row blocks on threads."""
         y = np.ascontiguousarray(np.broadcast_to(y, self.shape))
         out = np.empty(len(self))
 
@@ -182,12 +182,12 @@ class Counts(ScipyPredictive):
             out[summed] = part
         y, mean, alpha = (values[~summed] for values in (y, mean, alpha))
         count = np.floor(y)
-        count.setflags(write=False)  # as outcomes are: one compilation for both
+        count.setflags(write=False)  # read-only like outcomes, so one compilation serves both
         mass = np.empty(len(y))
         log_masses(count, mean, alpha, mass)
         np.exp(mass, out=mass)
-        near = np.where(mass > 0, count, 0.0)  # no 0 times infinity
-        with np.errstate(invalid="ignore"):  # NaN and infinite outcomes are what they are
+        near = np.where(mass > 0, count, 0.0)  # avoids 0 times infinity
+        with np.errstate(invalid="ignore"):  # outcomes may be NaN or infinite
             distance = (y - mean) * (2 * self._cdf(count, mean, alpha) - 1)
         distance += 2 * mean * (1 + alpha * near) * mass
         out[~summed] = distance - self._half_gini(mean, alpha)
@@ -205,7 +205,7 @@ class Counts(ScipyPredictive):
         raise NotImplementedError
 
     def _summed(self, mean: Array, alpha: Array) -> NDArray[np.bool_]:
-        """Return in which rows sums are short, or the closed form would lose digits."""
+        """Return the rows whose sums are short, or whose closed form would lose digits."""
         raise NotImplementedError
 
     def _half_gini(self, mean: Array, alpha: Array) -> Array:
@@ -214,7 +214,7 @@ class Counts(ScipyPredictive):
 
 
 def _after(counts: Array) -> Array:
-    """Return the next counts: beyond 2^53 the next doubles."""
+    """Return the next counts; beyond 2^53, the next doubles."""
     return np.maximum(counts + 1, np.nextafter(counts, np.inf))
 
 
@@ -223,6 +223,6 @@ def _before(counts: Array) -> Array:
 
 
 def terms(mean: Array, alpha: Array) -> Array:
-    """Return about how many counts have more than 1e-17 of the mass."""
+    """Return roughly how many counts have more than 1e-17 of the mass."""
     odds = alpha * mean
     return np.asarray(18 * np.sqrt(mean * (1 + odds)) + 40 * odds)

@@ -1,4 +1,4 @@
-"""Predictions of counts: Poisson, negative binomial."""
+"""Predictions of counts by Poisson and negative binomial distributions."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from fastmcmd.predictive.numerics.gamma_functions import LARGE_SHAPE
 
 __all__ = ["NegativeBinomial", "Poisson"]
 
-# Below these a negative binomial is a Poisson distribution to rounding, and formulas overflow.
+# Below these values a negative binomial equals a Poisson distribution to rounding, and formulas overflow.
 _LEAST_DISPERSION = 1e-30
-_LEAST_ODDS = 1e-12  # of SciPy's parameters, for quantiles and draws
+_LEAST_ODDS = 1e-12  # in SciPy's parameters, for quantiles and draws
 
-_FEW_TERMS = 128  # sums of a Poisson row, as fast as two Bessel functions and a cdf
-_SOME_TERMS = 256  # of a negative binomial row, as fast as a hypergeometric function and a cdf
-_WIDEST = 1e20  # dispersions from which half the mean difference is the mean
+_FEW_TERMS = 128  # terms of a Poisson sum that cost as much as two Bessel functions and a cdf
+_SOME_TERMS = 256  # terms of a negative binomial sum that cost as much as 2F1 and a cdf
+_WIDEST = 1e20  # dispersion from which half the mean difference is the mean
 _MOST_DISPERSION = 1e300
-_WIDE = 0.1  # dispersions from which SciPy's hypergeometric function is accurate for any mean
-_MANY_TERMS = 1 << 16  # where the closed form would lose digits
-_TINY = 1e-6  # probability from which a difference from 1 has lost too many digits
+_WIDE = 0.1  # dispersion from which SciPy's hypergeometric function is accurate for any mean
+_MANY_TERMS = 1 << 16  # terms summed at most if the closed form would lose digits
+_TINY = 1e-6  # probability below which a difference from 1 has lost too many digits
 
 
 def _from_ratios(ratios: Array) -> Array:
-    """Return probabilities (n, L) from those of each value to the one before it (n, L - 1).
+    """Return probabilities (n, L) from the ratio of each to the one before it (n, L - 1).
 
-    Supports start where 1e-16 of the mass lies below, so products stay in range; far above the mass
-    they end in zero. Rounding grows with the square root of the distance, to 1e-14 at 1,000 values.
+    Supports start where 1e-16 of the mass lies below, so products stay in range; far above the mass the
+    products underflow to 0. Rounding errors grow with the square root of the number of values, to 1e-14 at
+    1,000 values.
     """
     masses = np.ones((ratios.shape[0], ratios.shape[1] + 1))
     np.cumprod(ratios, axis=1, out=masses[:, 1:])
@@ -41,9 +42,9 @@ def _from_ratios(ratios: Array) -> Array:
 
 
 def _inside(k: Array, mean: Array, alpha: Array, expected: Array, below: float) -> Array:
-    """Return a cdf or sf with its limits at both ends, where special functions fail.
+    """Return a cdf or sf, with its limits inserted at both ends, where special functions fail.
 
-    Beyond the far end, less is left than the smallest double.
+    Beyond the far end, the remaining mass is below the smallest double.
     """
     spread = 1 + alpha * mean
     far = k > mean + 50 * np.sqrt(mean * spread) + 2000 * spread
@@ -53,9 +54,9 @@ def _inside(k: Array, mean: Array, alpha: Array, expected: Array, below: float) 
 def _binomial_tail(k: Array, mean: Array, alpha: Array, upper: bool) -> Array:
     """Return P(Y <= k) or P(Y > k) of negative binomial rows.
 
-    They are ``I_p(1/alpha, k + 1)`` and ``I_q(k + 1, 1/alpha)``, p = 1 / (1 + alpha mean) and q = 1 - p:
-    the one whose argument is not near 1 is computed, and the other from the complement of the
-    incomplete beta function where it is too small to be a difference from 1.
+    They equal ``I_p(1/alpha, k + 1)`` and ``I_q(k + 1, 1/alpha)``, p = 1 / (1 + alpha mean) and q = 1 - p.
+    The one whose argument is not near 1 is computed; the other is 1 minus it, or, where that difference is
+    too small to be accurate, the complemented incomplete beta function.
     """
     odds = alpha * mean
     count, size = k + 1, 1 / alpha
@@ -98,7 +99,7 @@ class Poisson(Counts):
     Raises
     ------
     ValueError
-        Negative or not finite means, or another shape.
+        Means that are negative or not finite, or of another shape.
 
     Examples
     --------
@@ -141,7 +142,7 @@ class Poisson(Counts):
         return _inside(k, mean, alpha, _poisson_tail(np.maximum(k, 0), mean, upper=True), 1.0)
 
     def _nearby(self, rows: NDArray[np.intp], levels: Array) -> Array:
-        """Return quantiles of rows: of large means by Cornish and Fisher's expansion, to a count."""
+        """Return quantiles of rows; for large means, to within one count by a Cornish-Fisher expansion."""
         mean = self._mean[rows]
         large = mean >= LARGE_SHAPE
         out = np.empty(len(rows))
@@ -170,7 +171,7 @@ class NegativeBinomial(Counts):
     mean : array_like (n,)
         Means, nonnegative.
     dispersion : array_like, scalar or (n,)
-        Dispersion alpha as in statsmodels, positive; towards 0 the Poisson distribution.
+        Dispersion alpha as in statsmodels, positive. Its limit at 0 is the Poisson distribution.
 
     Raises
     ------
@@ -206,7 +207,7 @@ class NegativeBinomial(Counts):
     def _freeze(self) -> Any:
         from scipy import stats
 
-        # SciPy's mean is size (1 - p) / p: sizes from a rounded p keep it where p is nearly 1.
+        # SciPy's mean is size (1 - p) / p. Computing size from the rounded p preserves it for p near 1.
         success = 1 / (1 + np.maximum(self.dispersion * self._mean, _LEAST_ODDS))
         size = np.where(self._mean > 0, self._mean * success / (1 - success), 1.0)
         success = np.where(self._mean > 0, success, 1.0)
@@ -214,12 +215,12 @@ class NegativeBinomial(Counts):
 
     @classmethod
     def from_n_p(cls, n: ArrayLike, p: ArrayLike) -> NegativeBinomial:
-        """Return the distributions of the failures before the n-th success of probability p.
+        """Return the distributions of the number of failures before the n-th success of probability p.
 
         Parameters
         ----------
         n : array_like, scalar or (n,)
-            Numbers of successes, positive, not only whole ones.
+            Numbers of successes, positive; they need not be whole.
         p : array_like, scalar or (n,)
             Probabilities of success, in (0, 1].
 
@@ -230,9 +231,9 @@ class NegativeBinomial(Counts):
 
         Notes
         -----
-        SciPy's parameters (`scipy.stats.nbinom`) and NumPy's: mean ``n (1 - p) / p``, dispersion
-        ``1 / n``. torch.distributions counts the other way: its ``probs`` is the probability of what is
-        counted, so ``from_n_p(total_count, 1 - probs)``.
+        These are the parameters of SciPy (`scipy.stats.nbinom`) and NumPy: the mean is ``n (1 - p) / p``,
+        the dispersion ``1 / n``. In torch.distributions, ``probs`` is the probability of the events that
+        are counted; convert with ``from_n_p(total_count, 1 - probs)``.
 
         Examples
         --------
@@ -280,15 +281,15 @@ class NegativeBinomial(Counts):
     def _half_gini(self, mean: Array, alpha: Array) -> Array:
         """Return ``mean (1 + b) 2F1(1/alpha + 1, 1/2; 2; -4 b (1 + b))``, ``b = alpha mean``.
 
-        The form of Wei & Held 2014. SciPy's function overflows with small dispersions, where a
-        quadrature takes over.
+        This is the form of Wei & Held 2014. SciPy's function overflows for small dispersions, where
+        quadrature replaces it.
         """
         from fastmcmd.predictive.numerics.count_loops import half_gini
 
         out = np.zeros(len(mean))
         wide, narrow = (alpha >= _WIDE) & (alpha < _WIDEST), (alpha < _WIDE) & (mean > 0)
         most = alpha >= _WIDEST
-        out[most] = mean[most]  # the limit, to 700 / alpha of itself
+        out[most] = mean[most]  # the limit, within a relative error of 700 / alpha
         m, a = mean[wide], alpha[wide]
         b = a * m
         out[wide] = m * (1 + b) * scipy.special.hyp2f1(1 / a + 1, 0.5, 2.0, -4 * b * (1 + b))

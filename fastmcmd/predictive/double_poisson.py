@@ -1,4 +1,4 @@
-"""Double Poisson predictions: counts with more or with less variance than a Poisson distribution."""
+"""Double Poisson predictions: counts with more or less variance than a Poisson distribution."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 
 __all__ = ["DoublePoisson"]
 
-_LEAST_VARIANCE = 1e-290  # smaller ones lose digits, or all
+_LEAST_VARIANCE = 1e-290  # smaller variances lose some or all of their digits
 
 
 class DoublePoisson(Predictive):
-    """Double Poisson distributions, normalised exactly, with mean about mu and variance about mu / phi.
+    """Exactly normalised double Poisson distributions with mean near mu and variance near mu / phi.
 
     Parameters
     ----------
     mean : array_like (n,)
-        Parameter mu, nonnegative. The distribution's own mean, the attribute ``mean``, is close to it.
+        Parameter mu, nonnegative. The mean of the distribution, the attribute ``mean``, is close to it.
     phi : array_like, scalar or (n,)
-        Inverse dispersion (precision), positive: 1 is the Poisson distribution, below 1 there is more
-        variance, above 1 less.
+        Inverse dispersion (precision), positive. 1 is the Poisson distribution; values below 1 increase the
+        variance, values above 1 reduce it.
 
     Attributes
     ----------
@@ -41,8 +41,8 @@ class DoublePoisson(Predictive):
     Raises
     ------
     ValueError
-        Parameters out of range, not finite or of another shape, or that spread the mass over more
-        than a million counts.
+        Parameters out of range, not finite or of another shape, or parameters that spread the mass over
+        more than a million counts.
 
     Notes
     -----
@@ -50,14 +50,14 @@ class DoublePoisson(Predictive):
 
         p(y) = c(mu, phi) phi^(1/2) exp(-phi mu) (e^-y y^y / y!) (e mu / y)^(phi y)
 
-    Efron's second parameter is this phi, a precision, and so is that of Deep Double Poisson Networks
-    (Young & Jenkins 2024). c comes from the sum of the masses. Efron's approximation, ``1/c = 1 + (1 - phi)
-    / (12 mu phi) (1 + 1 / (mu phi))``, is not used here: it is good for large ``mu phi`` only, and most
-    code either uses it or leaves c out, with log scores that are not comparable with those of other
-    distributions. ``mu = 0`` is a point mass at 0.
+    phi is the second parameter of Efron and that of Deep Double Poisson Networks (Young & Jenkins 2024),
+    both precisions. c is computed from the sum of the masses. Most code either uses Efron's approximation,
+    ``1/c = 1 + (1 - phi) / (12 mu phi) (1 + 1 / (mu phi))``, which is accurate only for large ``mu phi``,
+    or leaves c out; its log scores are then not comparable with those of other distributions. ``mu = 0`` is
+    a point mass at 0.
 
-    Everything is summed over the counts whose mass is above rounding, about ``18 sqrt(mu / phi)`` of
-    them a row, some 20 ns each; masses have about 14 digits.
+    All results are sums over the counts whose mass is above rounding: about ``18 sqrt(mu / phi)`` counts
+    per row, some 20 ns each. Masses have about 14 correct digits.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class DoublePoisson(Predictive):
     def __init__(self, mean: ArrayLike, phi: ArrayLike) -> None:
         self.mu = vector(mean, "mean")
         self.phi = beside(phi, "phi", self.mu)
-        # The bound from which the loops start: windows are somewhat shorter.
+        # This is the bound from which the loops start; the actual windows are somewhat shorter.
         with np.errstate(over="ignore"):
             depth = 42 / self.phi
             length = depth / 3 + np.sqrt(depth * depth / 9 + 2 * depth * self.mu)
@@ -97,7 +97,7 @@ class DoublePoisson(Predictive):
 
     @cached_property
     def _sums(self) -> tuple[Array, Array, Array]:
-        """Sums of the masses (n,), means, variances."""
+        """Sums of the masses (n,), means and variances."""
         from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
         total, mean, variance = (np.empty(len(self)) for _ in range(3))
@@ -119,7 +119,7 @@ class DoublePoisson(Predictive):
         """Standard deviations (n,)."""
         std = np.sqrt(self.variance)
         rows = np.flatnonzero(self.variance < _LEAST_VARIANCE)
-        if len(rows):  # no count above 1 matters, and the square may be no double
+        if len(rows):  # counts above 1 do not matter, and the square may underflow
             std[rows] = np.exp(self.take(rows).log_prob(np.ones(len(rows))) / 2)
         return std
 
@@ -132,7 +132,7 @@ class DoublePoisson(Predictive):
         return self._tail(np.ceil(self.outcomes(y)) - 1, upper=False)
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,), small ones with all their digits."""
+        """Return P(Y > y) (n,); small probabilities keep all their digits."""
         return self._tail(np.floor(self.outcomes(y)), upper=True)
 
     def _tail(self, count: Array, upper: bool) -> Array:
@@ -144,7 +144,7 @@ class DoublePoisson(Predictive):
         return out
 
     def log_prob(self, y: ArrayLike) -> Array:
-        """Return the log probability (n,): -inf where y is no count."""
+        """Return the log probability (n,); -inf where y is not a count."""
         from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
         out = np.empty(len(self))
@@ -156,9 +156,9 @@ class DoublePoisson(Predictive):
 
         Notes
         -----
-        ``E|Y - y| - E|Y - Y'| / 2`` as the sum of ``p_i p_j min(|i - y|, |j - y|)`` over the pairs of
-        counts on one side of y: without cancellation, in one pass. An outcome that is no count has
-        a score, too.
+        The score ``E|Y - y| - E|Y - Y'| / 2`` is computed as the sum of ``p_i p_j min(|i - y|, |j - y|)``
+        over the pairs of counts on one side of y, in one pass and without cancellation. Outcomes that are
+        not counts have a score, too.
         """
         from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
@@ -167,13 +167,13 @@ class DoublePoisson(Predictive):
         return out
 
     def quantile(self, level: ArrayLike) -> Array:
-        """Return the least counts with ``cdf >= level``, (n,) or (n, j): 0 at level 0."""
+        """Return the smallest counts with ``cdf >= level``, (n,) or (n, j); 0 at level 0."""
         levels = check_levels(level)
         quantiles = self.quantiles_at(np.atleast_1d(levels)[None, :])
         return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (1, j), or (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (1, j) for all rows, or (n, j)."""
         from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
         out = np.empty((len(self), levels.shape[1]))
@@ -197,12 +197,12 @@ class DoublePoisson(Predictive):
 
     @property
     def node_count(self) -> int:
-        """Counts of the widest row."""
+        """Number of counts in the widest row."""
         return self._window[1]
 
     @cached_property
     def _window(self) -> tuple[Array, int]:
-        """First counts (n,) of the rows, and how many hold the mass of each."""
+        """First count of each row (n,), and the number of counts that hold the mass of any row."""
         from fastmcmd.predictive.numerics import double_poisson_loops as loops
 
         low, high = np.empty(len(self)), np.empty(len(self))

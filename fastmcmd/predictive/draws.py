@@ -1,4 +1,4 @@
-"""Draws as predictions: ensembles, posterior samples."""
+"""Predictions given as draws, such as ensembles and posterior samples."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["ESTIMATORS", "Draws", "crps_factors", "places_of", "refuse_density"]
 
 ESTIMATORS = ("qd", "nrg", "pwm", "fair")
 _UNBIASED = ("pwm", "fair")
-_SEARCH_FROM = 256  # draws a row from which a search reads less memory than a pass over the row
-_COARSE = 2.0**64  # unit of draws whose sums overflow
-_BLOCK = 1 << 15  # draws held together: they and their sorted copy stay in a core's cache
+_SEARCH_FROM = 256  # draws per row from which binary search reads less memory than a full pass
+_COARSE = 2.0**64  # scale by which draws are divided if their sums overflow
+_BLOCK = 1 << 15  # draws per block: the block and its sorted copy stay in a core's cache
 
 
 class Draws(Predictive):
-    """Empirical distributions of draws, each with the same weight.
+    """Empirical distributions of equally weighted draws.
 
     Parameters
     ----------
     array : array_like (n,), (n, m) or (n, m, k)
-        One or m draws an input; vectors of k components. (n, m, 1) is taken as (n, m). Arrays of float32
-        and float64 are not copied: leave them as they are while the predictions are in use.
+        One draw per input, m draws, or m draws of vectors with k components. (n, m, 1) is read as (n, m).
+        Arrays of float32 and float64 are not copied: do not change them while the predictions are in use.
 
     Attributes
     ----------
@@ -40,12 +40,12 @@ class Draws(Predictive):
     Raises
     ------
     ValueError
-        Draws that are not finite, or of another shape.
+        Draws that are not finite, or an array of another shape.
 
     Notes
     -----
-    Rows are sorted once, when quantiles are first asked for; what is asked later uses that, and draws
-    that come sorted are not copied. `cdf` and `crps` alone keep nothing.
+    The first call of `quantile` sorts the rows; later calls of any method use the sorted copy. Draws that
+    are already sorted are not copied. `cdf` and `crps` by themselves store nothing.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class Draws(Predictive):
     def _set(self, given: HostArray, ordered: HostArray | None = None) -> None:
         self._given = given  # float32 or float64
         self._float64: Array | None = given if given.dtype == np.float64 else None
-        self._ordered = ordered  # (n, m), or (n k, m) with the components of a row together
+        self._ordered = ordered  # (n, m), or (n k, m): the components of a row are adjacent
 
     def __repr__(self) -> str:
         return f"Draws{self._given.shape}"
@@ -97,12 +97,12 @@ class Draws(Predictive):
 
     @property
     def variance(self) -> Array:
-        """Variances over draws (ddof=0: of the empirical distribution)."""
+        """Variances over draws: those of the empirical distribution (ddof=0)."""
         out = np.empty(self.shape)
 
         def work(rows: slice) -> None:
             with np.errstate(over="ignore", invalid="ignore"):
-                # From the first draw on: equal draws have variance 0, whatever their mean rounds to.
+                # Subtract the first draw: equal draws then have variance 0, whatever their mean rounds to.
                 given = self._given[rows]
                 gaps = np.subtract(given, given[:, :1], dtype=np.float64)
                 gaps -= gaps.mean(axis=1, keepdims=True)
@@ -159,26 +159,27 @@ class Draws(Predictive):
         return np.asarray(share)
 
     def log_prob(self, y: ArrayLike) -> Array:
-        """Refuse: draws have no density."""
+        """Raise ValueError: draws have no density."""
         del y
         refuse_density()
 
     def quantile(self, level: ArrayLike) -> Array:
         """Return empirical quantiles, interpolated between draws; levels (j,) add a last axis.
 
-        As `numpy.quantile` with ``method="linear"``: draws sit at levels ``0, 1/(m - 1), ..., 1``.
+        The convention is that of `numpy.quantile` with ``method="linear"``: the sorted draws are the
+        quantiles at levels ``0, 1/(m - 1), ..., 1``.
         """
         levels = check_levels(level)
         ordered = self._sort()
         low, high, share = places_of(levels, ordered.shape[1])
         first = ordered[:, low].astype(np.float64)
-        # From the nearer end, as NumPy does: so neither end is missed by rounding.
+        # Interpolate from the nearer draw, as NumPy does: the result is then exact at both draws.
         gap = ordered[:, high] - first
         out = np.where(share < 0.5, first + share * gap, ordered[:, high] - (1 - share) * gap)
         return out.reshape(*self.shape, *levels.shape)
 
     def _sort(self) -> HostArray:
-        """Return the draws sorted, (n, m) or (n k, m), sorting them if they are not yet."""
+        """Return the sorted draws, (n, m) or (n k, m); the first call sorts them."""
         if self._ordered is None:
             n, columns, count = len(self), self.columns, self._given.shape[1]
             step = _step(self._given)
@@ -225,7 +226,7 @@ class Draws(Predictive):
 
     @property
     def node_count(self) -> int:
-        """Draws of a row."""
+        """Number of draws per row."""
         return int(self._given.shape[1])
 
     def crps(self, y: ArrayLike, estimator: str = "qd") -> Array:
@@ -234,27 +235,26 @@ class Draws(Predictive):
         Parameters
         ----------
         y : array_like, of the shape of the distribution
-            Observed outputs; NaN gives NaN, infinity an infinite score.
+            Observed outputs. NaN gives NaN; infinity gives an infinite score.
         estimator : {"qd", "nrg", "pwm", "fair"}, default "qd"
-            "qd" (quantile decomposition) and "nrg" (energy form) are two forms of one number, the
-            score of the empirical distribution. "pwm" (probability weighted moments) and "fair" are two
-            forms of another, the unbiased estimate of the score of the distribution that the draws
-            come from.
+            "qd" (quantile decomposition) and "nrg" (energy form) are equal: both are the score of the
+            empirical distribution. "pwm" (probability weighted moments) and "fair" are equal, too: both
+            are the unbiased estimate of the score of the distribution that the draws come from.
 
         Raises
         ------
         ValueError
-            Outputs of another shape, an unknown estimator, or "pwm" and "fair" of a single draw.
+            Outputs of another shape, an unknown estimator, or "pwm" or "fair" with a single draw.
 
         Notes
         -----
-        ``mean_i |x_i - y| - sum_ij |x_i - x_j| / (2 m^2)``; "fair" divides by ``2 m (m - 1)``
-        (Gneiting & Raftery 2007, equation 21; Zamo & Naveau, *Estimation of the Continuous Ranked
+        The score is ``mean_i |x_i - y| - sum_ij |x_i - x_j| / (2 m^2)``; "fair" divides by ``2 m (m - 1)``
+        instead (Gneiting & Raftery 2007, equation 21; Zamo & Naveau, *Estimation of the Continuous Ranked
         Probability Score with Limited Information*, 2018; Ferro, *Fair scores for
-        ensemble forecasts*, 2014). Names are those of scoringrules, where "int" is another form of the
-        first number too; properscoring has the first only.
+        ensemble forecasts*, 2014). The names are those of scoringrules, whose "int" is a third form of
+        "qd"; properscoring computes only "qd".
 
-        Exact in O(m log m) a row: with sorted draws the double sum is ``2 sum_i (2 i - m + 1) x_i``.
+        The cost is O(m log m) per row: for sorted draws the double sum is ``2 sum_i (2 i - m + 1) x_i``.
 
         Examples
         --------
@@ -278,7 +278,7 @@ class Draws(Predictive):
             own, score = y[rows].reshape(-1), out[rows].reshape(-1)
             crps_of_sorted(ordered, own, factor, score)
             lost = np.flatnonzero(np.isinf(score) & np.isfinite(own))
-            if len(lost):  # sums that overflow, of a mean that need not
+            if len(lost):  # the sum overflows although the mean may not
                 part = np.empty(len(lost))
                 crps_of_sorted(ordered[lost] / _COARSE, own[lost] / _COARSE, factor, part)
                 with np.errstate(over="ignore"):
@@ -289,38 +289,38 @@ class Draws(Predictive):
 
 
 def crps_factors(estimator: str, count: int) -> Array:
-    """Return the factors (m,) of sorted draws in `Draws.crps`: those of ``x_i - y`` in the double sum."""
+    """Return the factors (m,) of ``x_i - y``, for sorted draws x, in the double sum of `Draws.crps`."""
     check_choice(estimator, "estimator", ESTIMATORS)
     unbiased = estimator in _UNBIASED
     if unbiased and count < 2:
         raise ValueError(
-            f"estimator is {estimator!r}, which needs two draws an input or more, and there is one; "
+            f"estimator is {estimator!r}, which needs at least two draws per input, and there is one; "
             "use 'qd'"
         )
     return (2 * np.arange(count) - count + 1.0) / (count - 1 if unbiased else count)
 
 
 def places_of(levels: Array, count: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
-    """Return the sorted draws between which quantiles lie, and how far from the first of the two."""
+    """Return the indices of the two sorted draws around each quantile, and its share of the way between."""
     place = levels * (count - 1)
     low = np.floor(place).astype(np.intp)
     return low, np.minimum(low + 1, count - 1), place - low
 
 
 def refuse_density() -> NoReturn:
-    """Raise: draws have no density."""
+    """Raise ValueError: draws have no density."""
     raise ValueError(
         "draws have no density; fit a distribution to them, such as Gaussian(mean, std)"
     )
 
 
 def _step(draws: HostArray) -> int:
-    """Return how many rows make a block."""
+    """Return the number of rows per block."""
     return max(1, _BLOCK // draws[0].size)
 
 
 def _lines(rows: slice, columns: int) -> slice:
-    """Return where the components of some rows are in an array (n k, m)."""
+    """Return the lines of an array (n k, m) that hold the components of some rows."""
     return slice(rows.start * columns, rows.stop * columns)
 
 

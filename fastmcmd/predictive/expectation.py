@@ -1,4 +1,4 @@
-"""Expectations of kernels under predictions: closed forms by linearity, sums or quadrature else."""
+"""Expectations of kernels under predictions: closed forms, extended by linearity, sums or quadrature."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ __all__ = [
     "expected_kernel",
 ]
 
-_BLOCK = 1 << 20  # kernel values held together
+_BLOCK = 1 << 20  # kernel values held in memory at once
 TAIL_MASS = 1e-16  # mass that quadrature leaves out at either end
-_LOST = 1e-7  # share of an expectation there, before it is an error
+_LOST = 1e-7  # share of an expectation in those tails above which an error is raised
 
 
 def closed_form(prediction: Predictive, kernel: Kernel, points: Array) -> Array | None:
-    """Return ``E k(Y_i, z_j)`` (n, r) without quadrature, or None where none is known."""
+    """Return ``E k(Y_i, z_j)`` (n, r) in closed form, or None without one."""
     shape = len(prediction), len(points)
     return by_parts(kernel, shape, lambda leaf: prediction.closed_form(leaf, points))
 
 
 def closed_form_pairs(one: Predictive, kernel: Kernel, other: Predictive) -> Array | None:
-    """Return ``E k(Y_i, Y'_j)`` (n, m) of independent predictions, or None where none is known."""
+    """Return ``E k(Y_i, Y'_j)`` (n, m) of independent Y and Y' in closed form, or None without one."""
     shape = len(one), len(other)
 
     def known(leaf: Kernel) -> Array | None:
         values = one.closed_form_pairs(leaf, other)
-        if values is None:  # a mixture knows about its components, a component not about mixtures
+        if values is None:  # a mixture handles its components; a component handles no mixture
             values = other.closed_form_pairs(leaf, one)
             values = None if values is None else values.T
         return values
@@ -53,7 +53,7 @@ def closed_form_pairs(one: Predictive, kernel: Kernel, other: Predictive) -> Arr
 
 
 def closed_form_rows(one: Predictive, kernel: Kernel, other: Predictive) -> Array | None:
-    """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y', row by row, or None where none is known."""
+    """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y' in closed form, or None without one."""
 
     def known(leaf: Kernel) -> Array | None:
         values = one.closed_form_rows(leaf, other)
@@ -65,9 +65,9 @@ def closed_form_rows(one: Predictive, kernel: Kernel, other: Predictive) -> Arra
 def by_parts(
     kernel: Kernel, shape: tuple[int, ...], known: Callable[[Kernel], Array | None]
 ) -> Array | None:
-    """Return an expectation from those that are ``known``, or None.
+    """Return the expectation of a composite kernel from those of its parts, or None without a closed form.
 
-    Sums go part by part, constants come out, products of exponentials are merged.
+    Sums are split, constants are factored out, and products of exponential kernels are merged.
     """
     match kernel:
         case Constant(value=value):
@@ -97,7 +97,7 @@ def by_parts(
 def expected_kernel(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
     """Return ``E k(Y_i, z_j)`` (n, r) for points z (r, k).
 
-    In closed form, by sums over draws and counts, or by adaptive quadrature.
+    Uses a closed form, sums over draws and counts, or adaptive quadrature.
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel is {shown(kernel)}; a kernel such as fastmcmd.RBF(0.5) is needed")
@@ -127,10 +127,10 @@ def expected_kernel(prediction: Predictive, kernel: Kernel, points: Array) -> Ar
 
 
 def _check_tails(prediction: Predictive, kernel: Kernel, points: Array, out: Array) -> None:
-    """Refuse kernels that grow so fast that the mass left out by quadrature matters.
+    """Raise an error if a kernel grows so fast that the mass left out by quadrature matters.
 
-    It matters relative to the expectations and to ``sqrt(k(y, y) k(z, z))`` at the quartiles y, so
-    that points z far out in a tail are not refused.
+    The criterion is relative to the expectations and to ``sqrt(k(y, y) k(z, z))`` at the quartiles y, so
+    that points z far out in a tail raise no error.
     """
     if not kernel.compiled or np.isfinite(kernel.max_value(np.inf)):
         return
@@ -146,7 +146,7 @@ def _check_tails(prediction: Predictive, kernel: Kernel, points: Array, out: Arr
 
 
 def _over_nodes(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
-    """Return the sums over nodes, in blocks of rows."""
+    """Return the sums over nodes, computed in blocks of rows."""
     out = np.empty((len(prediction), len(points)))
     for rows, part in _blocks(prediction, prediction.node_count * max(1, len(points))):
         shared = part.support()
@@ -169,21 +169,22 @@ def _blocks(prediction: Predictive, per_row: int) -> Iterator[tuple[slice, Predi
         yield rows, prediction if step >= n else prediction.take(np.arange(rows.start, rows.stop))
 
 
-_REACH = 2.0  # lengths of a kernel's variation on either side of a point: all of an RBF kernel
-_PANELS, _ORDER = 8, 12  # of the neighbourhood
-_NEGLIGIBLE = 1e-14  # of k(z, z): what a kernel may have beyond its neighbourhood
-_MISMATCH = 1e-6  # relative error of the probability of a neighbourhood whose density is resolved
+_REACH = 2.0  # half-width of a neighbourhood in lengths of variation: covers all of an RBF kernel
+_PANELS, _ORDER = 8, 12  # quadrature of the neighbourhood
+_NEGLIGIBLE = 1e-14  # largest value of a local kernel beyond its neighbourhood, relative to k(z, z)
+_MISMATCH = 1e-6  # relative error of a neighbourhood's probability if its density is resolved
 _NODES_A_LENGTH = 10  # nodes in one length of variation that resolve a kernel
 
 
 def around_points(
     prediction: Predictive, kernel: Kernel, points: Array, values: Array, out: Array
 ) -> None:
-    """Replace ``E k(Y_i, z_j)`` (n, r) where nodes (n, L) are too far apart around z_j.
+    """Replace ``E k(Y_i, z_j)`` (n, r) in place where nodes (n, L) are too sparse around z_j.
 
-    Kernels that reach far beyond the length over which they vary, and distributions without a density,
-    are left as they are. So are distributions that are narrow against the neighbourhood: an integral over
-    the neighbourhood replaces a sum over nodes only where it finds the probability that lies there.
+    An integral over a neighbourhood of z_j replaces the sum over nodes. Nothing changes for kernels that
+    reach far beyond the length over which they vary, or for distributions without a density. A row keeps
+    its sum, too, if the integral does not reproduce the probability of the neighbourhood: its distribution
+    is then narrow relative to the neighbourhood.
     """
     if prediction.columns > 1 or prediction.discrete or not prediction.has_density:
         return
@@ -216,14 +217,14 @@ def around_points(
 
 
 def _between(prediction: Predictive, low: Array, high: Array) -> Array:
-    """Return P(low < Y <= high) (n,), from the tail in which it has its digits."""
+    """Return P(low < Y <= high) (n,), from the tail in which it is accurate."""
     upper = prediction.cdf(low) > 0.5
     below = prediction.cdf(high) - prediction.cdf(low)
     return np.where(upper, prediction.sf(low) - prediction.sf(high), below)
 
 
 def _is_local(kernel: Kernel, point: float, reach: float) -> bool:
-    """Tell whether the kernel is negligible beyond ``reach`` of a point."""
+    """Return whether the kernel is negligible beyond ``reach`` of a point."""
     gaps = reach * 2.0 ** np.arange(0.0, 40.0)
     far = np.concatenate([point - gaps, point + gaps])[:, None]
     here = np.full((1, 1), point)

@@ -1,4 +1,4 @@
-"""What continuous families with one parameter or more for each input share."""
+"""The base class of continuous families, with one value of each parameter per input."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["Family", "parameters"]
 
 
 def parameters(positive: tuple[str, ...], **given: Any) -> dict[str, Array]:
-    """Return parameters as finite float64 (n,), scalars repeated; at least one has (n,).
+    """Return parameters as finite float64 (n,), with scalars repeated; at least one must have length n.
 
     Parameters
     ----------
     positive : tuple of str
-        Names of those that must be > 0.
+        Names of the parameters that must be > 0.
     **given : array_like
         Scalars, (n,) or (n, 1).
     """
@@ -37,13 +37,13 @@ def parameters(positive: tuple[str, ...], **given: Any) -> dict[str, Array]:
             array = array[:, 0]
         if array.ndim > 1:
             raise ValueError(
-                f"{name} has shape {array.shape}; a scalar or (n,) is needed: a value an input"
+                f"{name} has shape {array.shape}; a scalar or (n,) is needed: one value per input"
             )
         arrays[name] = array
     lengths = {name: len(array) for name, array in arrays.items() if array.ndim}
     if not lengths:
         raise ValueError(
-            f"{' and '.join(arrays)} are scalars; at least one must be (n,): a value an input"
+            f"{' and '.join(arrays)} are scalars; at least one must be (n,): one value per input"
         )
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
@@ -53,16 +53,17 @@ def parameters(positive: tuple[str, ...], **given: Any) -> dict[str, Array]:
 
 
 class Family(ScipyPredictive):
-    """A continuous family of scipy.stats, with formulas of its own where those are faster or closed.
+    """A continuous family of scipy.stats, with formulas of its own that are faster or in closed form.
 
-    A new one lists its parameters, which become attributes (n,), and gives its moments, the formulas
+    A subclass lists its parameters, which become attributes (n,), and defines its moments, the formulas
     below for blocks of rows (outcomes or levels, then the parameters in order), and the frozen
-    distribution, which is made only for what SciPy does: nodes and higher moments.
+    distribution. The frozen distribution is created only for what SciPy computes: nodes and higher
+    moments.
     """
 
     discrete = False
     _names: tuple[str, ...]
-    _upper_quantile: Any = None  # a formula as the others; without it SciPy's ``isf`` is asked
+    _upper_quantile: Any = None  # a formula like the others; without it, SciPy's ``isf`` is used
 
     def __init__(self, values: dict[str, Array]) -> None:
         for name in self._names:
@@ -92,7 +93,7 @@ class Family(ScipyPredictive):
         return self._by_rows(self._cdf, y)
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,), small ones with all their digits."""
+        """Return P(Y > y) (n,); small probabilities keep all their digits."""
         return self._by_rows(self._sf, y)
 
     def log_prob(self, y: ArrayLike) -> Array:
@@ -108,16 +109,16 @@ class Family(ScipyPredictive):
         levels = check_levels(level)
         quantiles = np.empty((len(self), levels.size))
         for column, one in enumerate(levels.ravel()):
-            # The level stays a number: functions of it alone are computed once, not for each row.
+            # The level is passed as a number, so functions of it alone are computed once, not per row.
             quantiles[:, column] = by_rows(partial(self._quantile, one), *self._values)
         return quantiles[:, 0] if levels.ndim == 0 else quantiles
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         return by_rows(self._quantile, levels, *(value[:, None] for value in self._values))
 
     def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return the numbers (n, j) whose `sf` is levels (n, j)."""
+        """Return the numbers (n, j) at which `sf` equals levels (n, j)."""
         if self._upper_quantile is None:
             return super().upper_quantiles_at(levels)
         return by_rows(self._upper_quantile, levels, *(value[:, None] for value in self._values))
@@ -129,13 +130,13 @@ class Family(ScipyPredictive):
         return self._sample(generator(random_state, Purpose.SAMPLE), shape, *values)
 
     def _by_rows(self, function: Any, y: ArrayLike) -> Array:
-        """Return a formula at outcomes."""
+        """Return the values of a formula at outcomes."""
         return by_rows(function, np.broadcast_to(self.outcomes(y), self.shape), *self._values)
 
     @abstractmethod
     def _freeze(self) -> Any: ...
 
-    # Formulas of a block of rows: outcomes or levels, then the parameters in order.
+    # Formulas for a block of rows. Arguments: outcomes or levels, then the parameters in order.
 
     @abstractmethod
     def _cdf(self, *values: Any, **named: Any) -> Any: ...

@@ -23,7 +23,7 @@ from fastmcmd.predictive.numerics.rowwise import by_rows
 
 __all__ = ["Gaussian", "of_normal_difference"]
 
-_ORDER = 64  # Gauss-Hermite nodes: exact for smooth kernels wider than about a third of std
+_ORDER = 64  # Gauss-Hermite nodes: exact to rounding for smooth kernels wider than about std / 3
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -90,7 +90,7 @@ class Gaussian(Predictive):
         return by_rows(_cdf, *self._broadcast(y))
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y), small ones with all their digits."""
+        """Return P(Y > y); small probabilities keep all their digits."""
         return by_rows(_sf, *self._broadcast(y))
 
     def log_prob(self, y: ArrayLike) -> Array:
@@ -119,11 +119,11 @@ class Gaussian(Predictive):
         return np.asarray(self.mean[..., None] + self.std[..., None] * z)
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) of numbers at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) of numbers at levels (n, j), which may differ from row to row."""
         return by_rows(_quantile, levels, self.mean[:, None], self.std[:, None])
 
     def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return the numbers (n, j) whose `sf` is levels (n, j)."""
+        """Return the numbers (n, j) at which `sf` equals levels (n, j)."""
         return by_rows(_upper_quantile, levels, self.mean[:, None], self.std[:, None])
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
@@ -134,15 +134,15 @@ class Gaussian(Predictive):
 
     def take(self, rows: NDArray[np.intp]) -> Gaussian:
         """Return the distributions of some rows."""
-        part = Gaussian.__new__(Gaussian)  # no rows are none to check
+        part = Gaussian.__new__(Gaussian)  # these rows have been checked, and there may be none
         object.__setattr__(part, "mean", self.mean[rows])
         object.__setattr__(part, "std", self.std[rows])
         return part
 
     def nodes(self, splits: int = 1) -> Nodes:
-        """Return Gauss-Hermite nodes; for vectors only up to two components (a product grid).
+        """Return Gauss-Hermite nodes; for vectors, a product grid for at most two components.
 
-        With more ``splits``, for numbers, panels between quantiles.
+        For numbers and ``splits`` above 1, nodes come from panels between quantiles.
         """
         if splits == 1 or self.columns > 1:
             return self._hermite(_ORDER)
@@ -180,10 +180,10 @@ class Gaussian(Predictive):
         return values, np.broadcast_to(weight, values.shape[:2])
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
-        """Return E k(Y, z): RBF, Laplacian, Polynomial and Linear; for numbers Matern too."""
+        """Return E k(Y, z) for RBF, Laplacian, Polynomial and Linear kernels; for numbers, also Matern."""
         mean, std = self._moments()
         if isinstance(kernel, Polynomial):
-            # gamma Y.z + coef0 is normal: moments by parts, E S^p = m E S^(p-1) + (p-1) v E S^(p-2).
+            # S = gamma Y.z + coef0 is normal. By parts, E S^p = m E S^(p-1) + (p-1) v E S^(p-2).
             gamma = number(kernel.gamma)
             centre = gamma * (mean @ points.T) + kernel.coef0
             spread = (gamma * std) ** 2 @ (points**2).T
@@ -191,11 +191,11 @@ class Gaussian(Predictive):
             for power in range(2, kernel.degree + 1):
                 before, moment = moment, centre * moment + (power - 1) * spread * before
             return moment
-        known = _of_differences(kernel, mean, std, points, np.zeros((1, points.shape[1])))
-        return without_atoms(self, kernel, points) if known is None else known
+        values = _of_differences(kernel, mean, std, points, np.zeros((1, points.shape[1])))
+        return without_atoms(self, kernel, points) if values is None else values
 
     def closed_form_pairs(self, kernel: Kernel, other: Predictive) -> Array | None:
-        """Return E k(Y, Y') of independent Gaussians: kernels of their difference, which is normal."""
+        """Return E k(Y, Y') of independent Gaussians, from the normal distribution of their difference."""
         if not isinstance(other, Gaussian):
             return None
         match kernel:
@@ -223,7 +223,7 @@ class Gaussian(Predictive):
         return [(np.ones(len(self)), self)]
 
     def nodes_within(self, length: float) -> Nodes:
-        """Return nodes from panels no longer than ``length``, for numbers."""
+        """Return nodes of numbers from panels no longer than ``length``; for vectors, those of `nodes`."""
         if self.columns > 1:
             return self.nodes()
         widest = float(self.std.max(initial=0.0))
@@ -244,7 +244,7 @@ class Gaussian(Predictive):
 def _of_differences(
     kernel: Kernel, mean: Array, std: Array, other_mean: Array, other_std: Array
 ) -> Array | None:
-    """Return ``E k(D_ij)`` (n, r), D_ij normal with the difference of means and sum of variances."""
+    """Return ``E k(D_ij)`` (n, r) of normal D_ij with the difference of means and the sum of variances."""
     columns = range(mean.shape[1])
     gaps = (mean[:, k, None] - other_mean[None, :, k] for k in columns)
     stds = ((std[:, k, None], other_std[None, :, k]) for k in columns)
@@ -256,17 +256,18 @@ def _of_differences(
 def of_normal_difference(
     kernel: Kernel, gaps: Iterable[Array], stds: Iterable[tuple[Array, Array]]
 ) -> Array | None:
-    """Return ``E k(D)`` of normal vectors D with independent components, or None where unknown.
+    """Return ``E k(D)`` of normal vectors D with independent components, or None without a closed form.
 
     Parameters
     ----------
     kernel : Kernel
         RBF, Laplacian, or, for numbers, Matern.
     gaps : iterable of ndarray
-        Mean of each component of D: arrays of one shape, which the result has.
+        Mean of each component of D: arrays of one shape, that of the result.
     stds : iterable of pairs of ndarray
-        Standard deviations of the two numbers whose difference a component is; they broadcast to that
-        shape. Not its variance: at a scale of 1e-160 that underflows, where kernels still see the spread.
+        Standard deviations of the two numbers whose difference is a component of D; they broadcast to that
+        shape. They are passed instead of a variance because at a scale of 1e-160 variances underflow, while
+        the spread still matters to the kernel.
     """
     match kernel:
         case RBF(gamma=float() as gamma):
@@ -313,7 +314,7 @@ def _log_density(y: Array, mean: Array, std: Array) -> Array:
 
 def _crps(y: Array, mean: Array, std: Array) -> Array:
     gap = y - mean
-    z = gap / std  # infinite where the score is the distance
+    z = gap / std  # if this overflows to infinity, the score is the distance
     rest = np.sqrt(2 / np.pi) * np.exp(-z * z / 2) - 1 / np.sqrt(np.pi)
     return np.asarray(gap * scipy.special.erf(z / np.sqrt(2)) + std * rest)
 

@@ -20,12 +20,12 @@ from fastmcmd.predictive.pearson import PearsonFamily
 
 __all__ = ["Laplace", "StudentT", "Uniform"]
 
-_FAR = 1e8  # of sqrt(df): from there the tail is its leading term
-_TINY = 1e-7  # level, below which quantiles may be as far out
+_FAR = 1e8  # multiple of sqrt(df) beyond which the tail equals its leading term
+_TINY = 1e-7  # level below which quantiles may lie that far out
 _NEAR = (
-    0.05  # z, below which SciPy's cdf has lost up to half of its digits as a difference from 1/2
+    0.05  # |z| below which SciPy's cdf, as a difference from 1/2, has lost up to half of its digits
 )
-_CANCELS = 1e-3  # from df = 1: nearer, the closed form loses more than three digits
+_CANCELS = 1e-3  # distance of df from 1 within which the closed form loses more than three digits
 
 
 class StudentT(PearsonFamily):
@@ -45,10 +45,10 @@ class StudentT(PearsonFamily):
 
     Notes
     -----
-    CRPS from Jordan, Krueger & Lerch, *Evaluating Probabilistic Forecasts with scoringRules* (JSS 2019),
-    appendix A, there for df > 1. Both sides are analytic in df, so it holds from df > 1/2, with the limit
-    ``(2 z atan z - log(1 + z^2) + 2 log 2) / pi`` at 1 (Cauchy); within 0.001 of that it is integrated.
-    The score is infinite for df <= 1/2.
+    The CRPS is that of Jordan, Krueger & Lerch, *Evaluating Probabilistic Forecasts with scoringRules* (JSS
+    2019), appendix A, who state it for df > 1. Both sides are analytic in df, so it holds for all df > 1/2,
+    with the limit ``(2 z atan z - log(1 + z^2) + 2 log 2) / pi`` at df = 1 (Cauchy). Within 0.001 of df = 1
+    the score is integrated numerically. For df <= 1/2 it is infinite.
 
     Examples
     --------
@@ -110,10 +110,10 @@ class StudentT(PearsonFamily):
         return -self._lower(levels, *shapes)
 
     def _rising(self, levels: Array, upper: bool) -> Array:
-        """Return quantiles; of levels that mirror each other, as 0.01 and 0.99, one is computed."""
+        """Return quantiles; of two levels that mirror each other, such as 0.01 and 0.99, computes one."""
         if len(levels) == 1:
             mirrored = 1 - levels[:, ::-1]
-            # Half a unit of rounding near 1: that far apart, two levels above 0.5 are one.
+            # Levels above 0.5 that differ by half a unit of rounding near 1 count as equal.
             if np.abs(mirrored - levels).max() <= UNIT:
                 half = super()._rising(levels[:, : (levels.shape[1] + 1) // 2], upper)
                 out = np.empty((len(self), levels.shape[1]))
@@ -156,7 +156,7 @@ class StudentT(PearsonFamily):
         tail = np.minimum(level, 1 - level)
         step = scale * np.where(tail == 0, -np.inf, _lower_quantile(tail, df))
         far = np.isinf(step) & (tail > 0)
-        if far.any():  # z overflows, and with a small scale the quantile does not
+        if far.any():  # z overflows, but with a small scale the quantile may not
             step = np.where(
                 far, -np.sign(scale) * np.exp(_log_far(tail, df) + np.log(np.abs(scale))), step
             )
@@ -172,7 +172,7 @@ class StudentT(PearsonFamily):
 
 
 def _cdf(gap: Array, scale: Array, df: Array) -> Array:
-    """Return P(scale Z <= gap): by `_log_tail` where the quotient overflows and the tail is heavy."""
+    """Return P(scale Z <= gap). Uses `_log_tail` where ``gap / scale`` overflows and the tail is heavy."""
     value = _standard_cdf(gap / scale, df)
     lost = np.isinf(gap / scale) & np.isfinite(gap)
     if lost.any():
@@ -183,7 +183,7 @@ def _cdf(gap: Array, scale: Array, df: Array) -> Array:
 
 
 def _standard_cdf(z: Array, df: Array) -> Array:
-    """Return P(Z <= z) where SciPy's is not exact, too: near 0, and far out where it gives 0 or 1."""
+    """Return P(Z <= z), even where SciPy's cdf is inaccurate: near 0, and far out, where it is 0 or 1."""
     value = scipy.special.stdtr(df, z)
     size = np.abs(z)
     near = size < _NEAR
@@ -199,7 +199,7 @@ def _standard_cdf(z: Array, df: Array) -> Array:
 
 
 def _lower_quantile(p: Array, df: Array) -> Array:
-    """Return quantiles at levels up to 0.5; far out, where SciPy overflows, by `_log_tail`."""
+    """Return quantiles at levels up to 0.5. Uses `_log_tail` far out, where SciPy overflows."""
     quantile = scipy.special.stdtrit(df, p)
     tiny = (p < _TINY) | (df < 1)
     if tiny.any():
@@ -220,7 +220,7 @@ def _log_tail(df: Array) -> Array:
 
 
 def _log_growth(gap: Array, scale: Array | float, df: Array | float) -> Array:
-    """Return ``log(1 + z^2 / df)`` of ``z = gap / scale``, where the square or z overflows, too."""
+    """Return ``log(1 + z^2 / df)`` of ``z = gap / scale``, even where z or its square overflows."""
     z = gap / scale
     square = z * z / df
     far = 2 * (np.log(np.abs(gap)) - np.log(scale)) - np.log(df)
@@ -228,7 +228,7 @@ def _log_growth(gap: Array, scale: Array | float, df: Array | float) -> Array:
 
 
 def _log_density(growth: Array, df: Array) -> Array:
-    """Return the log density of Student's t where `_log_growth` is known."""
+    """Return the log density of Student's t from `_log_growth`."""
     return np.log(half_ratio(df / 2)) - np.log(np.pi * df) / 2 - (df + 1) / 2 * growth
 
 
@@ -247,7 +247,7 @@ class Laplace(Family):
 
     Notes
     -----
-    CRPS from Jordan, Krueger & Lerch (JSS 2019), appendix A: ``scale (|z| + exp(-|z|) - 3/4)``.
+    The CRPS is ``scale (|z| + exp(-|z|) - 3/4)`` (Jordan, Krueger & Lerch, JSS 2019, appendix A).
 
     Examples
     --------
@@ -279,10 +279,10 @@ class Laplace(Family):
         return np.asarray(np.sqrt(2) * self.scale)
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
-        """Return E k(Y, z): Laplacian kernels too."""
+        """Return E k(Y, z), including Laplacian kernels."""
         if not (isinstance(kernel, Laplacian) and isinstance(kernel.gamma, float)):
             return super().closed_form(kernel, points)
-        # (b / (b^2 - g^2)) (b exp(-g d) - g exp(-b d)), b = 1 / scale, with no difference of near equals.
+        # (b / (b^2 - g^2)) (b exp(-g d) - g exp(-b d)), b = 1 / scale, rearranged against cancellation.
         rate = 1 / self.scale[:, None]
         distance = np.abs(self.loc[:, None] - points[:, 0])
         slow = np.minimum(rate, kernel.gamma)
@@ -330,7 +330,7 @@ class Uniform(Family):
     Parameters
     ----------
     low, high : array_like, scalar or (n,)
-        Ends, ``low < high``.
+        Ends of the intervals, ``low < high``.
 
     Raises
     ------
@@ -339,8 +339,8 @@ class Uniform(Family):
 
     Notes
     -----
-    CRPS from Jordan, Krueger & Lerch (JSS 2019), appendix A: with ``z = (y - low) / (high - low)`` and c
-    that cut to [0, 1], ``(high - low) (|z - c| + c^2 - c + 1/3)``.
+    With ``z = (y - low) / (high - low)`` and c equal to z clipped to [0, 1], the CRPS is
+    ``(high - low) (|z - c| + c^2 - c + 1/3)`` (Jordan, Krueger & Lerch, JSS 2019, appendix A).
 
     Examples
     --------
@@ -389,12 +389,12 @@ class Uniform(Family):
         return np.asarray((self.high - self.low) / np.sqrt(12))
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
-        """Return E k(Y, z): Laplacian kernels too."""
+        """Return E k(Y, z), including Laplacian kernels."""
         if not (isinstance(kernel, Laplacian) and isinstance(kernel.gamma, float)):
             return super().closed_form(kernel, points)
         low, high = self.low[:, None] - points[:, 0], self.high[:, None] - points[:, 0]
         outside = np.maximum(np.maximum(low, -high), 0.0)
-        inside = np.where(outside > 0, 0.0, np.minimum(-low, high))  # the shorter side of z
+        inside = np.where(outside > 0, 0.0, np.minimum(-low, high))  # distance to the nearer end
         span = (self.high - self.low)[:, None]
         width = np.where(outside > 0, span, np.maximum(-low, high))
         mass = -np.expm1(-kernel.gamma * inside) - np.expm1(-kernel.gamma * width)

@@ -1,4 +1,4 @@
-"""Mixtures of predictions: deep ensembles, mixture density networks, hurdle models."""
+"""Mixtures of predictions, such as deep ensembles, mixture density networks and hurdle models."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["Mixture"]
 
-_BLOCK = 1 << 18  # numbers held together
-_QUANTILES = 1 << 15  # quantiles found together: the two dozen arrays of the search stay in a cache
-_SUM_ERROR = 1e-6  # of weights: those of a float32 softmax are off by 1e-7
+_BLOCK = 1 << 18  # numbers held in memory at once
+_QUANTILES = 1 << 15  # quantiles per search: its two dozen arrays stay in a cache
+_SUM_ERROR = 1e-6  # error allowed in a sum of weights; a float32 softmax is off by 1e-7
 
 
 class Mixture(Predictive):
-    """Mixtures of K predicted distributions an input.
+    """Mixtures of K predicted distributions per input.
 
     Parameters
     ----------
     components : sequence of K Predictive
-        Distributions of the same n inputs, over outputs of the same components.
+        Distributions for the same n inputs, over outputs of the same shape.
     weights : array_like (K,) or (n, K), optional
-        Nonnegative, summing to 1 to within 1e-6; divided by their sum. Default: equal.
+        Nonnegative weights that sum to 1 within 1e-6; they are divided by their sum. Default: equal.
 
     Attributes
     ----------
     components : tuple of Predictive
     weights : ndarray (n, K)
     discrete : bool
-        Whether all components are.
+        Whether all components are discrete.
     has_density : bool
-        Whether `log_prob` answers.
+        Whether `log_prob` is available.
 
     Raises
     ------
@@ -58,12 +58,12 @@ class Mixture(Predictive):
 
     Notes
     -----
-    Discrete and continuous components may be mixed, for example an atom at zero with a continuous
-    amount: everything answers but `log_prob`, since densities and probabilities cannot be added; nor
-    does it with draws or quantiles as components.
+    Discrete and continuous components may be mixed, for example an atom at zero and a continuous amount.
+    All methods except `log_prob` then work; densities and probabilities cannot be added. `log_prob` is
+    not available either if components are draws or quantiles.
 
-    Components of vector outputs give the mixture of joint distributions; `cdf` and `quantile` are
-    those of each component of the output, as for other distributions.
+    For vector outputs this is the mixture of the joint distributions; `cdf` and `quantile` treat each
+    component of the output separately, as for other distributions.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class Mixture(Predictive):
 
     @property
     def atomless(self) -> bool:
-        """Whether no single output has a probability under any component."""
+        """Whether every single output has probability 0 under all components."""
         return all(part.atomless for part in self.components)
 
     def __repr__(self) -> str:
@@ -116,18 +116,18 @@ class Mixture(Predictive):
         return self.components[0].shape
 
     def _sum(self, of: Callable[[Predictive], Array]) -> Array:
-        """Return the weighted sum of what ``of`` gives for the components, over rows first."""
+        """Return the weighted sum of the values of ``of`` over the components; rows are the first axis."""
         total: Any = 0.0
         for weight, component in self.parts():
             value = of(component)
             weight = weight.reshape(-1, *[1] * (value.ndim - 1))
-            if not self._all_used:  # what has no weight has no part, be its value infinite
+            if not self._all_used:  # a component of weight 0 contributes nothing, even if infinite
                 value = np.where(weight > 0, value, 0.0)
             total = total + weight * value
         return np.asarray(total)
 
     def parts(self) -> Any:
-        """Return pairs of the weights (n,) of a component and the component."""
+        """Return pairs of the weights (n,) of a component and that component."""
         return zip(self.weights.T, self.components, strict=True)
 
     @property
@@ -137,7 +137,7 @@ class Mixture(Predictive):
 
     @property
     def variance(self) -> Array:
-        """Variances: mean of the variances plus variance of the means."""
+        """Variances: the mean of the variances plus the variance of the means."""
         mean = self.mean
         with np.errstate(over="ignore", invalid="ignore"):
             variance = self._sum(lambda part: part.variance + (part.mean - mean) ** 2)
@@ -146,7 +146,7 @@ class Mixture(Predictive):
         variance = np.where(np.isinf(mean), np.inf, variance)
         lost = np.isinf(variance).reshape(len(variance), -1).any(axis=1)
         rows = np.flatnonzero(lost)
-        if len(rows):  # a square that overflows without its weight
+        if len(rows):  # a square overflows before it is weighted
             with np.errstate(over="ignore"):
                 variance[rows] = self._spread(rows) ** 2
         return variance
@@ -157,7 +157,7 @@ class Mixture(Predictive):
         return root(self.variance, self._spread)
 
     def _spread(self, rows: NDArray[np.intp]) -> Array:
-        """Return the standard deviations of rows, without squares that overflow."""
+        """Return the standard deviations of rows, avoiding overflow of squares."""
         part = self.take(rows)
         mean = part.mean
         with np.errstate(invalid="ignore"):
@@ -189,7 +189,7 @@ class Mixture(Predictive):
         Raises
         ------
         ValueError
-            Discrete and continuous components together, or components without a density.
+            If components are partly discrete and partly continuous, or have no density.
         """
         if not self.has_density:
             raise ValueError(
@@ -205,8 +205,9 @@ class Mixture(Predictive):
     def quantile(self, level: ArrayLike) -> Array:
         """Return the smallest y with ``P(Y <= y) >= level``; levels (j,) add a last axis.
 
-        Found between the quantiles of the components, to rounding; atoms of discrete components and draws
-        exactly. Draws are atoms here: `Draws.quantile` interpolates between them.
+        A search between the quantiles of the components finds it to rounding; atoms of discrete components
+        and draws are found exactly. Draws count as atoms here, whereas `Draws.quantile` interpolates
+        between them.
         """
         levels = check_levels(level)
         each = np.atleast_1d(levels)
@@ -217,7 +218,7 @@ class Mixture(Predictive):
             part = self if whole else self.take(np.arange(rows.start, rows.stop))
             out[rows] = quantiles(part, each)
 
-        # Rows are repeated for each level, with the draws or quantiles that they hold: 16 MB of them.
+        # Rows are repeated for each level, together with their draws or quantiles: at most 16 MB of them.
         held = sum(part.node_count for part in self.components if not part.has_density)
         step = min(_QUANTILES // self.columns, 8 * _BLOCK // (1 + held)) // max(1, len(each))
         if self.all_gaussian:
@@ -226,7 +227,7 @@ class Mixture(Predictive):
         return out if levels.ndim else np.asarray(out[..., 0])
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) of numbers at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) of numbers at levels (n, j), which may differ from row to row."""
         if not self.all_gaussian or self.columns > 1:
             return by_halving(self, levels, reached)
         out = np.empty(levels.shape)
@@ -282,7 +283,7 @@ class Mixture(Predictive):
 
     @property
     def exact_nodes(self) -> bool:
-        """Whether those of all components are."""
+        """Whether the nodes of all components are exact."""
         return all(component.exact_nodes for component in self.components)
 
     def nodes(self, splits: int = 1) -> Nodes:
@@ -290,7 +291,7 @@ class Mixture(Predictive):
         return self._joined([component.nodes(splits) for component in self.components])
 
     def coarse_nodes(self) -> Nodes:
-        """Return cheaper nodes, whose difference estimates the error of `nodes`."""
+        """Return fewer nodes; comparing sums over both estimates the error of `nodes`."""
         return self._joined([component.coarse_nodes() for component in self.components])
 
     def _joined(self, parts: list[Nodes]) -> Nodes:
@@ -300,11 +301,11 @@ class Mixture(Predictive):
 
     @property
     def node_count(self) -> int:
-        """Nodes of a row."""
+        """Number of nodes per row."""
         return sum(component.node_count for component in self.components)
 
     def support(self) -> Nodes | None:
-        """Return outputs (L,) that all rows and components share and their probabilities (n, L)."""
+        """Return the outputs (L,) that all rows and components share and their probabilities (n, L)."""
         parts = []
         for component in self.components:
             shared = component.support()
@@ -318,47 +319,47 @@ class Mixture(Predictive):
         return values, masses
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
-        """Return ``E k(Y_i, z_j)`` (n, r) where all components know it: their weighted sum."""
+        """Return ``E k(Y_i, z_j)`` (n, r) if every component has a closed form: their weighted sum."""
         total = np.zeros((len(self), len(points)))
         for weight, component in self.parts():
-            known = component.closed_form(kernel, points)
-            if known is None:
+            values = component.closed_form(kernel, points)
+            if values is None:
                 return None
-            total += weight[:, None] * known
+            total += weight[:, None] * values
         return total
 
     def closed_form_pairs(self, kernel: Kernel, other: Predictive) -> Array | None:
-        """Return ``E k(Y_i, Y'_j)`` (n, m) where all pairs of components know it."""
+        """Return ``E k(Y_i, Y'_j)`` (n, m) if every pair of components has a closed form."""
         others: Any = other.parts() if isinstance(other, Mixture) else [(np.ones(1), other)]
         others = list(others)
         total = np.zeros((len(self), len(other)))
         for weight, component in self.parts():
             for share, against in others:
-                known = component.closed_form_pairs(kernel, against)
-                if known is None:
+                values = component.closed_form_pairs(kernel, against)
+                if values is None:
                     return None
-                total += weight[:, None] * share * known
+                total += weight[:, None] * share * values
         return total
 
     def closed_form_rows(self, kernel: Kernel, other: Predictive) -> Array | None:
-        """Return ``E k(Y_i, Y'_i)`` (n,) where all pairs of components know it."""
+        """Return ``E k(Y_i, Y'_i)`` (n,) if every pair of components has a closed form."""
         others: Any = other.parts() if isinstance(other, Mixture) else [(np.ones(1), other)]
         others = list(others)
         total = np.zeros(len(self))
         for weight, component in self.parts():
             for share, against in others:
-                known = component.closed_form_rows(kernel, against)
-                if known is None:
+                values = component.closed_form_rows(kernel, against)
+                if values is None:
                     return None
-                total += weight * share * known
+                total += weight * share * values
         return total
 
     def weighted_parts(self) -> list[tuple[Array, Predictive]]:
-        """Return the weights (n,) of each component, and the component."""
+        """Return pairs of the weights (n,) of a component and that component."""
         return list(self.parts())
 
     def gaussian_parts(self) -> list[tuple[Array, Predictive]] | None:
-        """Return weights (n,) and the Gaussians that this is a mixture of, or None."""
+        """Return the weights (n,) and components if all are Gaussian or Gaussian mixtures; else None."""
         gaussians: list[tuple[Array, Predictive]] = []
         for weight, component in self.parts():
             inner = component.gaussian_parts()
@@ -374,13 +375,13 @@ class Mixture(Predictive):
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,).
 
-        In closed form for Gaussian components; by exact sums for draws and discrete ones; else by
-        quadrature.
+        Uses a closed form for Gaussian components, exact sums for draws and discrete components, and
+        quadrature otherwise.
 
         Parameters
         ----------
         y : array_like (n,)
-            Observed outputs; NaN gives NaN, infinity an infinite score.
+            Observed outputs. NaN gives NaN; infinity gives an infinite score.
 
         Raises
         ------
@@ -405,7 +406,7 @@ class Mixture(Predictive):
         self, function: Callable[[Mixture, Array], Array], y: ArrayLike, per_row: int
     ) -> Array:
         y = np.broadcast_to(self.outcomes(y), self.shape)
-        out = np.array(np.abs(y))  # of infinity and NaN
+        out = np.array(np.abs(y))  # the scores of infinity and NaN
 
         def work(rows: slice) -> None:
             finite = rows.start + np.flatnonzero(np.isfinite(y[rows]))
@@ -439,7 +440,7 @@ def _gaussian_crps(mixture: Mixture, y: Array) -> Array:
 
 
 def _atoms_crps(mixture: Mixture, y: Array) -> Array:
-    """Return the integral of ``(F - 1{y <= t})^2`` of step functions F: from atom to atom."""
+    """Return the integral of ``(F - 1{y <= t})^2`` for step functions F, summed from atom to atom."""
     values, weights = mixture.nodes()
     order = np.argsort(values, axis=1)
     values = np.take_along_axis(values, order, axis=1)

@@ -1,4 +1,4 @@
-"""Predictions given as arrays on a GPU, (mean, std) and draws, with the formulas of the host."""
+"""Predictions given as (mean, std) or draws on a GPU, with the same formulas as on the host."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ __all__ = [
     "on_device_predictive",
 ]
 
-# Draws worked on together: some arrays of 64 MB beside those given, and enough work for any arrays.
+# Draws per block: temporaries of 64 MB each, and enough work for any array library.
 _BLOCK = 1 << 23
 
 
 def family(prediction: Predictive) -> str:
-    """Return the name of a prediction's class for messages: wherever its arrays are."""
+    """Return the name of a prediction's class for messages, the same on host and device."""
     return type(prediction).__name__.removeprefix("Device")
 
 
 class DevicePrediction(Predictive):
-    """Predicted distributions whose parameters lie on a device, as the results do.
+    """Predicted distributions whose parameters and results are arrays on a device.
 
     Attributes
     ----------
     namespace : Namespace
-        Whose arrays they are.
+        The array library of the parameters.
     """
 
     namespace: Namespace
@@ -54,11 +54,11 @@ class DevicePrediction(Predictive):
         """Return the same distributions on the host."""
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
-        """Return draws, made on the host: those that the same distributions give there."""
+        """Return draws generated on the host, equal to those of `on_host`."""
         return self.on_host().sample(size, random_state)
 
     def nodes(self, splits: int = 1) -> Nodes:
-        """Return nodes and weights of the host."""
+        """Return nodes and weights as host arrays."""
         return self.on_host().nodes(splits)
 
 
@@ -69,7 +69,7 @@ class DeviceGaussian(DevicePrediction):
     Parameters
     ----------
     namespace : Namespace
-        Whose arrays ``mean`` and ``std`` are.
+        The array library of ``mean`` and ``std``.
     mean, std : array of float64, both (n,) or (n, k)
         Checked means and standard deviations.
     """
@@ -133,9 +133,9 @@ class DeviceDraws(DevicePrediction):
     Parameters
     ----------
     namespace : Namespace
-        Whose array the draws are.
+        The array library of the draws.
     draws : array of float32 or float64, (n, m) or (n, m, k)
-        Checked draws. Those of vectors have `array` and moments only.
+        Checked draws. For draws of vectors, only `array` and the moments are available.
     """
 
     has_density = False
@@ -152,11 +152,11 @@ class DeviceDraws(DevicePrediction):
 
     @property
     def node_count(self) -> int:
-        """Draws of a row."""
+        """Number of draws per row."""
         return int(self.array.shape[1])
 
     def blocks(self) -> Iterator[tuple[slice, Any]]:
-        """Return blocks of rows, each with its draws."""
+        """Yield blocks of rows, each with its draws."""
         for rows in row_blocks(len(self), _BLOCK // math.prod(self.array.shape[1:])):
             yield rows, self.array[rows, ...]
 
@@ -167,7 +167,7 @@ class DeviceDraws(DevicePrediction):
 
     @property
     def variance(self) -> Array:
-        """Variances over draws (ddof=0: of the empirical distribution)."""
+        """Variances over draws: those of the empirical distribution (ddof=0)."""
         variances = []
         for _, draws in self.blocks():
             gap = self._float64(draws) - self._mean(draws)[:, None]
@@ -198,7 +198,7 @@ class DeviceDraws(DevicePrediction):
         return self._float64(self.namespace.concat(counts)) / self.node_count
 
     def log_prob(self, y: AnyArray) -> Array:
-        """Refuse: draws have no density."""
+        """Raise ValueError: draws have no density."""
         del y
         refuse_density()
 
@@ -214,11 +214,11 @@ class DeviceDraws(DevicePrediction):
         ordered = self._sort()
         first, last = (self._float64(ordered[:, int(place)]) for place in (low, high))
         gap = last - first
-        # From the nearer end, as `Draws.quantile`.
+        # Interpolate from the nearer draw, as `Draws.quantile` does.
         return first + share * gap if share < 0.5 else last - (1 - share) * gap
 
     def _sort(self) -> AnyArray:
-        """Return the draws sorted, which are kept: as many bytes again as were given."""
+        """Return the sorted draws; they stay in memory, which doubles the bytes of the draws."""
         if self._ordered is None:
             parts = (self.namespace.sort(draws) for _, draws in self.blocks())
             self._ordered = self.namespace.concat(list(parts))
@@ -250,7 +250,7 @@ class DeviceDraws(DevicePrediction):
             x = self._float64(draws)
             near = powers(x - y[rows, None, ...])
             far = near * 0.0
-            for i in range(self.node_count - 1):  # launched one after the other: none is waited for
+            for i in range(self.node_count - 1):  # launched in sequence, without waiting for any
                 far = far + powers(x[:, i + 1 :, ...] - x[:, i : i + 1, ...])
             scores.append(near / self.node_count - far / pairs)
         return self.namespace.concat(scores)
@@ -269,13 +269,13 @@ def bring_parameters(arrays: Namespace, prediction: Any) -> Any:
     if not isinstance(prediction, tuple):
         return arrays.bring(prediction, "prediction")
     if len(prediction) != 2:
-        as_predictive(prediction, 1)  # says what is needed
+        as_predictive(prediction, 1)  # raises an error that names what is needed
     mean, std = prediction
     return arrays.bring(mean, "mean"), arrays.bring(std, "std")
 
 
 def on_device_predictive(arrays: Namespace, prediction: Any, rows: AnyArray) -> DevicePrediction:
-    """Return the distributions of checked outcomes (n, k) from what `bring_parameters` gave."""
+    """Return the distributions for checked outcomes (n, k) from the parameters of `bring_parameters`."""
     if isinstance(prediction, tuple):
         mean, std = prediction
         predictive = _gaussian(arrays, mean, std, rows)
@@ -286,7 +286,7 @@ def on_device_predictive(arrays: Namespace, prediction: Any, rows: AnyArray) -> 
 
 
 def _gaussian(arrays: Namespace, mean: AnyArray, std: AnyArray, rows: AnyArray) -> DevicePrediction:
-    """Return normal distributions, checked as `Gaussian`."""
+    """Return normal distributions, with the checks of `Gaussian`."""
     xp = arrays.xp
     mean, std = arrays.cast(mean, "float64"), arrays.cast(std, "float64")
     if mean.ndim == 0:
@@ -306,11 +306,11 @@ def _gaussian(arrays: Namespace, mean: AnyArray, std: AnyArray, rows: AnyArray) 
 
 
 def _draws(arrays: Namespace, draws: AnyArray, rows: AnyArray) -> DevicePrediction:
-    """Return draws, checked as `Draws`."""
-    if rows.shape[1] > 1 and draws.ndim == 2:  # one vector an input
+    """Return draws, with the checks of `Draws`."""
+    if rows.shape[1] > 1 and draws.ndim == 2:  # one vector per input
         draws = draws[:, None, :]
     if draws.ndim not in (1, 2, 3) or 0 in draws.shape:
-        as_predictive(shape_only(draws), 1)  # says what is needed
+        as_predictive(shape_only(draws), 1)  # raises an error that names what is needed
     if draws.ndim == 1:
         draws = draws[:, None]
     elif draws.ndim == 3 and draws.shape[2] == 1:
@@ -318,5 +318,5 @@ def _draws(arrays: Namespace, draws: AnyArray, rows: AnyArray) -> DevicePredicti
     predictive, xp = DeviceDraws(arrays, draws), arrays.xp
     if not bool(xp.all(xp.stack([xp.all(xp.isfinite(block)) for _, block in predictive.blocks()]))):
         nan = xp.any(xp.stack([xp.any(xp.isnan(block)) for _, block in predictive.blocks()]))
-        as_predictive(np.array([math.nan if bool(nan) else math.inf]), 1)  # says so
+        as_predictive(np.array([math.nan if bool(nan) else math.inf]), 1)  # raises the error
     return predictive

@@ -1,4 +1,4 @@
-"""What families share whose densities are of Pearson's system: quantiles at many levels by a march."""
+"""The base class of families in Pearson's system, whose quantiles at many levels come from a march."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from fastmcmd.predictive.numerics.marching import FEW, between_tails
 
 __all__ = ["PearsonFamily"]
 
-_LEAST, _MOST = 1e-290, 1e290  # standard quantiles with all digits
+_LEAST, _MOST = 1e-290, 1e290  # range in which standard quantiles have all their digits
 
 
 class PearsonFamily(Family):
-    """A family whose density has ``f' / f = (p0 + p1 x) / (q0 + q1 x + q2 x^2)`` in standard form.
+    """A family whose density satisfies ``f' / f = (p0 + p1 x) / (q0 + q1 x + q2 x^2)`` in standard form.
 
-    Quantiles at many levels are reached from the outermost ones by integrating that equation (see
-    `pearson_loops.march`): ten times faster than asking SciPy for each, and as exact.
+    For many levels, quantiles are computed by integrating that equation inwards from the outermost
+    quantiles (see `pearson_loops.march`). This is ten times faster than calling SciPy for each level, and
+    as accurate.
     """
 
-    _positive = True  # whether standard quantiles are
+    _positive = True  # whether standard quantiles are positive
 
     @abstractmethod
     def _shapes(self) -> tuple[Array, ...]:
@@ -36,11 +37,11 @@ class PearsonFamily(Family):
 
     @abstractmethod
     def _upper(self, levels: Array, *shapes: Array) -> Array:
-        """Return the standard points with rising masses up to 0.5 above them."""
+        """Return the standard points with the given masses above them: rising, up to 0.5."""
 
     @abstractmethod
     def _from_standard(self, x: Array) -> Array:
-        """Return the quantiles (n, j) of standard ones."""
+        """Return the quantiles (n, j) that correspond to standard quantiles."""
 
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
@@ -50,17 +51,17 @@ class PearsonFamily(Family):
         return self.quantiles_at(levels[None, :])
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j), or (1, j) for all rows, of each row's own."""
+        """Return quantiles (n, j) at levels (1, j) for all rows, or (n, j)."""
         quantiles = self._marched(levels, upper=False)
         return super().quantiles_at(levels) if quantiles is None else quantiles
 
     def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return the numbers (n, j) whose `sf` is levels (n, j)."""
+        """Return the numbers (n, j) at which `sf` equals levels (n, j)."""
         quantiles = self._marched(levels, upper=True)
         return super().upper_quantiles_at(levels) if quantiles is None else quantiles
 
     def _marched(self, levels: Array, upper: bool) -> Array | None:
-        """Return quantiles at levels that rise or fall; None at few levels, or in another order."""
+        """Return quantiles at levels that rise or fall; None if levels are few or in another order."""
         if levels.shape[1] < FEW:
             return None
         if len(levels) == 1 and not _rises_inside(levels):
@@ -83,7 +84,7 @@ class PearsonFamily(Family):
         tails = (self._upper, self._lower) if upper else (self._lower, self._upper)
         x = between_tails(*tails, levels, *self._shapes())
         values = self._from_standard(x)
-        # Standard quantiles that overflow or underflow, where those asked for may not.
+        # Standard quantiles may overflow or underflow although the scaled ones do not.
         size, least = np.abs(x), _LEAST if self._positive else -1.0
         if not (size.max(initial=_LEAST) < _MOST and size.min(initial=_MOST) >= least):
             row, column = np.nonzero(~(size < _MOST) | (size < least))
@@ -96,6 +97,6 @@ class PearsonFamily(Family):
 
 
 def _rises_inside(levels: Array) -> bool:
-    """Tell whether levels (n, j) lie in (0, 1) and rise in every row."""
+    """Return whether levels (n, j) lie in (0, 1) and rise in every row."""
     inside = (levels[:, 0] > 0).all() and (levels[:, -1] < 1).all()
     return bool(inside and (levels[:, 1:] >= levels[:, :-1]).all())

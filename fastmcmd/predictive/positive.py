@@ -1,4 +1,4 @@
-"""Predictions of positive numbers: log-normal and gamma distributions."""
+"""Predictions of positive numbers by log-normal and gamma distributions."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from fastmcmd.predictive.pearson import PearsonFamily
 
 __all__ = ["Gamma", "LogNormal"]
 
-_MARCHED = 0.3  # shape from which a march from quantile to quantile takes few steps
+_MARCHED = 0.3  # shape from which a march between quantiles takes few steps
 _NARROW = 0.1  # sigma below which the CRPS of a log-normal distribution is summed from differences
-_TINY_SQUARE = 1e-18  # of sigma, to which ``exp(sigma^2) - 1`` is sigma^2
+_TINY_SQUARE = 1e-18  # sigma^2 up to which ``exp(sigma^2) - 1`` equals sigma^2
 _WIDE_SQUARE = (
-    1.0  # of sigma, beyond which ``exp(sigma^2)`` may overflow where the product does not
+    1.0  # sigma^2 beyond which ``exp(sigma^2)`` may overflow although the product does not
 )
-_SMALL = 0.05  # shape, below which terms of the CRPS are replaced by their differences
-_UNDERFLOWS = 1e-290  # product with a rate, below which its digits may be lost
+_SMALL = 0.05  # shape below which terms of the CRPS cancel and their differences are used
+_UNDERFLOWS = 1e-290  # product with a rate below which its digits may be lost
 _LEGENDRE = 6  # nodes for a difference of normal cdfs over less than _NARROW: exact to rounding
 
 
@@ -35,8 +35,8 @@ class LogNormal(Family):
     Parameters
     ----------
     mu, sigma : array_like, scalar or (n,)
-        Mean and (positive) standard deviation of ``log Y``, not of Y. In scipy.stats this is
-        ``lognorm(s=sigma, scale=exp(mu))``.
+        Mean and (positive) standard deviation of ``log Y``, not of Y. The same distribution in
+        scipy.stats is ``lognorm(s=sigma, scale=exp(mu))``.
 
     Raises
     ------
@@ -45,8 +45,9 @@ class LogNormal(Family):
 
     Notes
     -----
-    CRPS from Jordan, Krueger & Lerch, *Evaluating Probabilistic Forecasts with scoringRules* (JSS 2019),
-    appendix A, with ``w = (log y - mu) / sigma``, reordered against cancellation where sigma is small:
+    The CRPS is that of Jordan, Krueger & Lerch, *Evaluating Probabilistic Forecasts with scoringRules* (JSS
+    2019), appendix A, with ``w = (log y - mu) / sigma``. For small sigma its terms are reordered to avoid
+    cancellation:
 
         y (2 Phi(w) - 1) + 2 exp(mu + sigma^2 / 2) (Phi(-sigma / sqrt 2) - Phi(w - sigma))
 
@@ -108,11 +109,11 @@ class LogNormal(Family):
         upper = y * np.exp(-w * w / 2) * scipy.special.erfcx(np.maximum(x, 0.0) / np.sqrt(2))
         lower = 2 * np.exp(mu + sigma * sigma / 2) * scipy.special.ndtr(-x)
         wide = y * scipy.special.erf(w / np.sqrt(2))
-        # As one exponential: the first factor alone may overflow.
+        # A single exponential, because the first factor alone may overflow.
         wide += np.exp(mu + sigma * sigma / 4 + np.log(scipy.special.erfcx(sigma / 2)))
         wide -= np.where(y > 0, np.where(x > 0, upper, lower), 0.0)
         out = np.where(np.isposinf(y), np.inf, wide)
-        # Near exp(mu), where the terms above cancel.
+        # The terms above cancel near exp(mu).
         narrow = (sigma < _NARROW) & (y > 0) & (sigma * np.abs(w) < 1)
         if narrow.any():
             w, mu, sigma, y = w[narrow], mu[narrow], sigma[narrow], y[narrow]
@@ -132,12 +133,12 @@ class LogNormal(Family):
 
 
 def _standard(y: Array, mu: Array, sigma: Array) -> Array:
-    """Return ``(log y - mu) / sigma``, minus infinity for y <= 0."""
+    """Return ``(log y - mu) / sigma``; minus infinity for y <= 0."""
     return np.asarray((np.log(np.maximum(y, 0.0)) - mu) / sigma)
 
 
 def _narrow_crps(w: Array, sigma: Array) -> Array:
-    """Return the CRPS over ``exp(mu)`` from terms of the order of sigma."""
+    """Return the CRPS divided by ``exp(mu)``, from terms of the order of sigma."""
     z, weights = gauss_legendre(_LEGENDRE)
     step = sum(
         weight * np.exp(-((w - sigma * (1 + node) / 2) ** 2) / 2)
@@ -156,10 +157,10 @@ class Gamma(PearsonFamily):
     Parameters
     ----------
     shape, rate : array_like, scalar or (n,)
-        Shape and rate, positive: the mean is ``shape / rate``. Give ``scale = 1 / rate`` instead of the
-        rate if you have it, as in SciPy and NumPy; PyTorch, TensorFlow and NumPyro take the rate.
+        Shape and rate, positive: the mean is ``shape / rate``. PyTorch, TensorFlow and NumPyro use the
+        rate, too; SciPy and NumPy use the scale.
     scale : array_like, scalar or (n,), keyword only
-        Scale, positive.
+        Scale, positive: ``1 / rate``. Pass it instead of ``rate``.
 
     Raises
     ------
@@ -170,9 +171,9 @@ class Gamma(PearsonFamily):
 
     Notes
     -----
-    CRPS from Jordan, Krueger & Lerch (JSS 2019), appendix A, its two cdfs reduced to one by their
-    recurrence, which keeps digits at large shapes: with ``x = rate y``, the shape a and the density g for
-    rate 1,
+    The CRPS is that of Jordan, Krueger & Lerch (JSS 2019), appendix A. The recurrence of the cdf reduces
+    its two cdfs to one, which is more accurate for large shapes. With ``x = rate y``, shape a, and the cdf
+    F and density g at rate 1,
 
         rate CRPS = (x - a) (2 F(x) - 1) + 2 x g(x) - Gamma(a + 1/2) / (sqrt(pi) Gamma(a))
 
@@ -207,12 +208,12 @@ class Gamma(PearsonFamily):
 
     @classmethod
     def from_mean(cls, mean: ArrayLike, dispersion: ArrayLike) -> Gamma:
-        """Return the distributions with variance ``dispersion mean^2``, as a gamma GLM has it.
+        """Return the distributions with variance ``dispersion mean^2``, as in a gamma GLM.
 
         Parameters
         ----------
         mean, dispersion : array_like, scalar or (n,)
-            Positive.
+            Means and dispersions, positive.
         """
         values = parameters(("mean", "dispersion"), mean=mean, dispersion=dispersion)
         with np.errstate(over="ignore"):
@@ -280,7 +281,7 @@ class Gamma(PearsonFamily):
         centred = (y - a / rate) * (2 * cdf - 1)
         out = centred + (2 * density - half_ratio(a) / np.sqrt(np.pi)) / rate
         small = (a < _SMALL) & np.isfinite(y)
-        if small.any():  # x (2 F(x) - 1) and terms of the order of a^2, where those above cancel
+        if small.any():  # the terms above cancel; use x (2 F(x) - 1) and terms of the order of a^2
             rest = 2 * gamma_functions.lower(a + 1, x) + np.expm1(
                 half_excess(np.minimum(a, _SMALL))
             )
@@ -302,7 +303,7 @@ class Gamma(PearsonFamily):
         tiny = x < _UNDERFLOWS
         if not tiny.any():
             return x / rate
-        # Below, the cdf is a power of x.
+        # For smaller x, the cdf is a power of x.
         log_x = np.log(_UNDERFLOWS) + np.log(1 - rng.random(int(tiny.sum()))) / (a + 0 * x)[tiny]
         out = x / rate
         out[tiny] = np.exp(log_x - np.log(rate + 0 * x)[tiny])
@@ -310,7 +311,7 @@ class Gamma(PearsonFamily):
 
 
 def _at(value: Any, y: Array, a: Array, rate: Array, upper: bool) -> Array:
-    """Return a tail at y: where ``rate y`` underflows, and small shapes have mass, from its first term."""
+    """Return a tail at y. Uses its first term where ``rate y`` underflows: small shapes have mass there."""
     tiny = (y > 0) & (y * rate < _UNDERFLOWS)
     if not tiny.any():
         return value
@@ -319,7 +320,7 @@ def _at(value: Any, y: Array, a: Array, rate: Array, upper: bool) -> Array:
 
 
 def _scaled(x: Any, log_level: Any, a: Array, rate: Array) -> Array:
-    """Return ``x / rate`` of a quantile x, from the first term of the cdf where x underflows."""
+    """Return ``x / rate`` of a quantile x; uses the first term of the cdf where x underflows."""
     tiny = (x < _UNDERFLOWS) & (log_level > -np.inf)
     if not np.any(tiny):
         return x / rate
@@ -328,7 +329,7 @@ def _scaled(x: Any, log_level: Any, a: Array, rate: Array) -> Array:
 
 
 def _density(x: Array, a: Array) -> Array:
-    """Return the density at rate 1; NaN for shapes at which quantiles are many orders apart."""
+    """Return the density at rate 1; NaN for shapes whose quantiles are many orders of magnitude apart."""
     return np.where(a >= _MARCHED, np.exp(log_x_density(x, a)) / x, np.nan)
 
 

@@ -1,4 +1,4 @@
-"""Quantiles as predictions: what quantile regression gives."""
+"""Predictions given as quantiles, such as those of a quantile regression."""
 
 from __future__ import annotations
 
@@ -19,49 +19,50 @@ from fastmcmd.predictive.numerics.spread import root
 __all__ = ["TAILS", "Quantiles"]
 
 TAILS = ("exponential", "flat")
-_BLOCK = 1 << 18  # numbers a block of rows
+_BLOCK = 1 << 18  # numbers per block of rows
 
-# Panels of an exponential tail, in scales: 1e-16 of its mass lies beyond the last.
+# Ends of panels in an exponential tail, in units of its scale: 1e-16 of its mass lies beyond the last.
 _PANELS = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 37.0])
 
 
 class Quantiles(Predictive):
-    """Distributions given by some of their quantiles, linear between them.
+    """Distributions given by some of their quantiles, with linear interpolation between them.
 
     Parameters
     ----------
     levels : array_like (j,)
         Levels, strictly increasing in (0, 1).
     values : array_like (n, j)
-        Quantiles at these levels, not decreasing along a row.
+        Quantiles at these levels, nondecreasing along each row.
     tails : {"exponential", "flat"}, default "exponential"
-        What lies outside the outer quantiles, a mass of ``levels[0]`` and ``1 - levels[-1]``:
-        exponential tails whose density continues that beside them, or an atom at either quantile.
+        Where the mass beyond the outer quantiles lies (``levels[0]`` below, ``1 - levels[-1]`` above).
+        "exponential": in tails whose density continues that of the adjacent piece. "flat": in an atom at
+        each outer quantile.
     sort : bool, default False
-        Whether crossing quantiles are sorted; they are an error otherwise.
+        Whether to sort crossing quantiles. By default they are an error.
 
     Attributes
     ----------
     levels, values, tails
-        As given; values are sorted where ``sort`` is true.
+        The parameters; with ``sort``, the values are sorted.
 
     Raises
     ------
     ValueError
         Levels that do not increase or lie outside (0, 1), values of another shape or not finite,
-        crossing quantiles without ``sort``, or exponential tails of a single level.
+        crossing quantiles without ``sort``, or exponential tails with a single level.
 
     Notes
     -----
-    The quantile function is linear between given levels: a piecewise constant density. With
-    exponential tails all moments are finite: beyond the first quantile ``q_1`` the distribution
-    function is ``p_1 exp((y - q_1) / s)``, ``s = p_1 (q_2 - q_1) / (p_2 - p_1)``, and likewise at the other
-    end. Equal quantiles are an atom, and an atom beside a tail leaves no tail. Moments and the CRPS are
-    those of this interpolated distribution, exactly; a log density would tell of the interpolation
-    more than of the prediction, so `log_prob` refuses.
+    The quantile function is linear between the given levels, so the density is piecewise constant. With
+    exponential tails all moments are finite: below the first quantile ``q_1`` the distribution function
+    is ``p_1 exp((y - q_1) / s)``, ``s = p_1 (q_2 - q_1) / (p_2 - p_1)``, and likewise at the upper end.
+    Equal quantiles form an atom. If the two outermost quantiles are equal, the tail has scale 0: its mass
+    joins the atom. Moments and the CRPS of this interpolated distribution are exact. `log_prob` raises an
+    error, because a log density would reflect the interpolation more than the prediction.
 
-    Sorting makes the estimate no worse: Chernozhukov, Fernández-Val & Galichon, *Quantile and
-    Probability Curves Without Crossing* (Econometrica 2010), the rearrangement at the given levels.
+    Sorting never makes the estimate worse: it is the rearrangement of Chernozhukov, Fernández-Val &
+    Galichon, *Quantile and Probability Curves Without Crossing* (Econometrica 2010), at the given levels.
 
     Examples
     --------
@@ -126,7 +127,7 @@ class Quantiles(Predictive):
         return first + self._mean_of(self.values - first[:, None], slice(None))
 
     def _mean_of(self, v: Array, rows: slice) -> Array:
-        """Return the means of rows whose values are v."""
+        """Return the means of rows with values v."""
         p = self.levels
         inner = (v[:, 1:] + v[:, :-1]) @ (np.diff(p) / 2)
         outer = p[0] * (v[:, 0] - self._left[rows]) + (1 - p[-1]) * (v[:, -1] + self._right[rows])
@@ -139,7 +140,7 @@ class Quantiles(Predictive):
         out = np.empty(len(self))
 
         def work(rows: slice) -> None:
-            # From the first quantile on: an atom has variance 0, whatever its mean rounds to.
+            # Subtract the first quantile: an atom then has variance 0, whatever its mean rounds to.
             v = self.values[rows] - self.values[rows, :1]
             v -= self._mean_of(v, rows)[:, None]
             left, right = self._left[rows], self._right[rows]
@@ -150,7 +151,7 @@ class Quantiles(Predictive):
                 out[rows] = inner + p[0] * lower + (1 - p[-1]) * upper
 
         over_rows(work, len(self), _BLOCK // len(p))
-        return np.where(np.isnan(out), np.inf, out)  # squares of opposite signs that overflow
+        return np.where(np.isnan(out), np.inf, out)  # NaN: overflowing terms of opposite signs
 
     @property
     def std(self) -> Array:
@@ -171,11 +172,11 @@ class Quantiles(Predictive):
         return self._share(y, below=False)
 
     def cdf_below(self, y: ArrayLike) -> Array:
-        """Return P(Y < y) (n,), which differs at atoms."""
+        """Return P(Y < y) (n,), which differs from `cdf` at atoms."""
         return self._share(y, below=True)
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,); small ones keep their digits."""
+        """Return P(Y > y) (n,); small probabilities keep all their digits."""
         return self._share(y, below=False, above=True)
 
     def _share(self, y: ArrayLike, below: bool, above: bool = False) -> Array:
@@ -192,7 +193,7 @@ class Quantiles(Predictive):
         return out
 
     def log_prob(self, y: ArrayLike) -> Array:
-        """Refuse: quantiles have no density."""
+        """Raise ValueError: quantiles have no density."""
         del y
         raise ValueError(
             "quantiles have no density; fit a distribution to them, or use a score of quantiles: crps, "
@@ -200,12 +201,12 @@ class Quantiles(Predictive):
         )
 
     def quantile(self, level: ArrayLike) -> Array:
-        """Return quantiles (n,), or (n, j) for levels (j,): exactly the given ones at their levels."""
+        """Return quantiles (n,), or (n, j) for levels (j,); at the given levels, the given values."""
         levels = check_levels(level)
         return self._at(levels, None)
 
     def _at(self, u: Array, rows: NDArray[np.intp] | None) -> Array:
-        """Return quantiles at levels () or (j,), shared by all rows, or (b, j) of their own."""
+        """Return quantiles at levels () or (j,), which all rows share, or (b, j), one set per row."""
         p, v = self.levels, self.values
         k = np.clip(np.searchsorted(p, u, side="right") - 1, 0, max(0, len(p) - 2))
         high = np.minimum(k + 1, len(p) - 1)
@@ -224,17 +225,17 @@ class Quantiles(Predictive):
         with np.errstate(divide="ignore"):  # infinite at level 0 and 1
             lower = np.log(np.minimum(u / p[0], 1.0))
             upper = -np.log(np.minimum((1 - u) / (1 - p[-1]), 1.0))
-        with np.errstate(invalid="ignore"):  # a tail of no width has no infinite end
+        with np.errstate(invalid="ignore"):  # 0 times infinity, in a tail of scale 0
             out += np.where(left > 0, left * lower, 0.0)
             out += np.where(right > 0, right * upper, 0.0)
         return np.asarray(out)
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         return self._at(levels, np.arange(len(self)))
 
     def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return the numbers (n, j) whose `sf` is levels (n, j)."""
+        """Return the numbers (n, j) at which `sf` equals levels (n, j)."""
         inside = self.quantiles_at(1 - levels)
         outside = 1 - self.levels[-1]
         if self.tails == "flat":
@@ -248,7 +249,7 @@ class Quantiles(Predictive):
         """Return draws (n, size), by inversion."""
         rng = generator(random_state, Purpose.SAMPLE)
         u = rng.random((len(self), check_count(size, "size")))
-        # In [0, 1): 0 would be an infinite draw.
+        # Uniform draws lie in [0, 1), and 0 would give an infinite draw.
         np.maximum(u, np.finfo(np.float64).tiny, out=u)
         return self._at(u, np.arange(len(self)))
 
@@ -299,13 +300,13 @@ class Quantiles(Predictive):
         Parameters
         ----------
         y : array_like (n,)
-            Observed outputs; NaN gives NaN, infinity an infinite score.
+            Observed outputs. NaN gives NaN; infinity gives an infinite score.
 
         Notes
         -----
-        The integral of ``(F(t) - 1{y <= t})^2`` dt (Gneiting & Raftery 2007, equation 20), exact piece by
-        piece. Twice the mean check loss at the levels approximates it, without the tails:
-        ``fastmcmd.metrics.crps(..., estimator="pinball")``.
+        The score is the integral of ``(F(t) - 1{y <= t})^2`` dt (Gneiting & Raftery 2007, equation 20),
+        computed exactly on each piece. Twice the mean check loss at the levels approximates it and leaves
+        out the tails: ``fastmcmd.metrics.crps(..., estimator="pinball")``.
 
         Examples
         --------

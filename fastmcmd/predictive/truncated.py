@@ -1,4 +1,4 @@
-"""Predictions known to lie in an interval."""
+"""Predictions conditioned on an interval."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from fastmcmd.predictive.zero_inflated import ZeroInflated
 
 __all__ = ["Truncated"]
 
-_LOST = 1e-9  # share of the mass that the base's nodes may miss, before own ones are made
-_BLOCK = 1 << 18  # nodes held together
+_LOST = 1e-9  # share of the mass that the base's nodes may miss before new nodes are computed
+_BLOCK = 1 << 18  # nodes per block
 _CANCELS = (
     1e-3  # mass, of the smaller tail that begins with it, below which their difference is not used
 )
 _LAST_COUNT = 2.0**52
-_COUNTS_CANCEL = 0.1  # the same of counts, whose cdfs have fewer digits
-_NARROW = 0.05  # variance, of one before, below which its closed form loses digits
-_NARROW_CRPS = 0.2  # the same for the score, which loses more
+_COUNTS_CANCEL = 0.1  # the same for counts, whose cdfs have fewer digits
+_NARROW = 0.05  # ratio of the variance to that of the base below which its closed form loses digits
+_NARROW_CRPS = 0.2  # the same for the score, which loses more digits
 
 
 class Truncated(ByQuadrature):
@@ -46,7 +46,7 @@ class Truncated(ByQuadrature):
     Parameters
     ----------
     base : Predictive of numbers
-        Distributions before, continuous or discrete.
+        Distributions before truncation, continuous or discrete.
     low, high : array_like, scalar or (n,), default -inf, inf
         Ends of the interval.
 
@@ -58,24 +58,24 @@ class Truncated(ByQuadrature):
     Raises
     ------
     TypeError
-        A base that is no distribution of single numbers, or draws, or partly discrete.
+        A base that is not a distribution of single numbers, or is draws, or is partly discrete.
     ValueError
-        Ends that are NaN, in the wrong order or of another shape; a row without mass between them.
+        Ends that are NaN, in the wrong order or of another shape; a row without mass between its ends.
 
     Notes
     -----
-    ``P(Y <= y) = P(low <= B <= y) / P(low <= B <= high)``. A mass above the median of the base is
-    the difference of two values of its survival function, one below that of two of its cdf: with a base
-    whose survival function keeps its digits in the tail (Gaussian, counts, scipy.stats) intervals far out
-    in either tail are as good as others, as long as their mass is above 1e-300. With another base, whose
-    survival function is ``1 - cdf``, relative errors are 1e-16 divided by the mass of the interval. Where
-    both ends have almost the same cdf, the density is integrated between them; of quantiles as a
-    base, which have no density, those errors stay.
+    For a base variable B, ``P(Y <= y) = P(low <= B <= y) / P(low <= B <= high)``. Above the median of the
+    base, masses are differences of two values of its survival function; below the median, of its cdf. If
+    the survival function is accurate in the tail (Gaussian, counts, scipy.stats), intervals far out in
+    either tail are as accurate as any other, as long as their mass is above 1e-300. For other bases,
+    whose survival function is ``1 - cdf``, relative errors are 1e-16 divided by the mass of the interval.
+    If both ends have almost the same cdf, the density is integrated between them instead; quantiles as a
+    base have no density, so their errors remain.
 
-    Means and variances of a truncated Gaussian are in closed form (Johnson, Kotz & Balakrishnan,
-    *Continuous Univariate Distributions*, volume 1, section 13.10.1) where that keeps its digits; else
-    they are sums over nodes. Quantiles of bases without a quantile function for levels by row are found
-    by halving: 64 evaluations of the cdf.
+    Means and variances of a truncated Gaussian use the closed form (Johnson, Kotz & Balakrishnan,
+    *Continuous Univariate Distributions*, volume 1, section 13.10.1) wherever it is accurate, and sums
+    over nodes otherwise. If the base has no quantile function, quantiles are found by bisection, with 64
+    evaluations of the cdf.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class Truncated(ByQuadrature):
 
     @property
     def atomless(self) -> bool:
-        """Whether no single output has a probability under the base."""
+        """Whether every single output has probability 0 under the base."""
         return self.base.atomless
 
     def __repr__(self) -> str:
@@ -149,7 +149,7 @@ class Truncated(ByQuadrature):
         return self.base.sf(np.nextafter(y, -np.inf) if self.discrete else y)
 
     def _integrate(self) -> NDArray[np.intp]:
-        """Sum or integrate the probabilities of rows whose mass cancels; return those rows."""
+        """Recompute masses that cancel, by sums or integrals, and return the rows where they do."""
         tail = np.where(self._below > 0.5, self._from, self._upto)
         with np.errstate(over="ignore", invalid="ignore"):
             width = self.high - self.low
@@ -171,7 +171,7 @@ class Truncated(ByQuadrature):
 
     @property
     def _few_counts(self) -> NarrowCounts | None:
-        """The counts and probabilities of all rows, where each interval holds few; else None."""
+        """The counts of all rows and their probabilities if every interval holds few; else None."""
         if not len(self) or len(self._cancelled) < len(self) or not self.discrete:
             return None
         return self._narrow if isinstance(self._narrow, NarrowCounts) else None
@@ -181,7 +181,7 @@ class Truncated(ByQuadrature):
             return np.asarray(np.clip(mass / self._mass, 0.0, 1.0))
 
     def _with_narrow(self, values: Array, y: Array, upper: bool) -> Array:
-        """Return masses (n,) at y, those of rows that cancel from the integral of the density."""
+        """Return ``values`` (n,) at y, replaced by sums or integrals in rows whose mass cancels."""
         rows = self._cancelled
         if not len(rows):
             return values
@@ -219,20 +219,20 @@ class Truncated(ByQuadrature):
         return np.where(outside, -np.inf, self.base.log_prob(y) - self._log_mass)
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         if self._inverts:
             return self._inverse(levels, 1 - levels)
         if len(self._cancelled) and not self.discrete:
             return self._inverse_with_narrow(levels, 1 - levels)
         quantiles = by_halving(self, np.maximum(levels, LEAST_LEVEL), Truncated.reaches)
-        # Where the end is infinite, rounding reaches 1 before.
+        # With an infinite end, rounding makes the cdf reach 1 at a finite number.
         last = (levels >= 1) & np.isinf(self.high)[:, None]
         return (
             np.where(last, self.base.quantile(1.0)[:, None], quantiles) if last.any() else quantiles
         )
 
     def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return the least numbers (n, j) whose `sf` has fallen to levels (n, j)."""
+        """Return the smallest numbers (n, j) at which `sf` is at most levels (n, j)."""
         return (
             self._inverse(1 - levels, levels)
             if self._inverts
@@ -244,11 +244,11 @@ class Truncated(ByQuadrature):
         return self.base.has_inverse and not self.discrete
 
     def reaches(self, x: Array, level: Array) -> NDArray[np.bool_]:
-        """Tell where ``cdf(x) >= level``, from the smaller of the cdf and its complement."""
+        """Return where ``cdf(x) >= level``, from the smaller of the cdf and its complement."""
         return np.where(level < 0.5, self.cdf(x) >= level, self.sf(x) <= 1 - level)
 
     def _inverse(self, level: Array, complement: Array) -> Array:
-        """Return quantiles (n, j) of a continuous base, from the tail in which they lie."""
+        """Return quantiles (n, j) of a continuous base, each computed from the tail in which it lies."""
         if len(self._cancelled):
             return self._inverse_with_narrow(level, complement)
         mass = self._mass[:, None]
@@ -260,8 +260,8 @@ class Truncated(ByQuadrature):
         elif not left.any():
             quantiles = self.base.upper_quantiles_at(upper)
         else:
-            # A row in both tails gets a level in the middle for those of the other one: levels stay in
-            # order, and no quantile function is slow or infinite there.
+            # If a row has levels in both tails, level 0.5 replaces those of the other tail: levels stay in
+            # order, and no quantile function is slow or infinite at 0.5.
             quantiles = np.empty(left.shape)
             rows = np.flatnonzero(left.any(axis=1))
             below = np.where(left[rows], lower[rows], 0.5)
@@ -363,12 +363,12 @@ class Truncated(ByQuadrature):
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,).
 
-        In closed form for a Gaussian where that keeps its digits, else by quadrature or sums.
+        Uses the closed form for a Gaussian base wherever it is accurate, and quadrature or sums otherwise.
 
         Notes
         -----
-        Jordan, Krueger & Lerch (JSS 2019), appendix A. With a, z, b the lower end, y cut to the
-        interval and the upper end, in standard deviations, and P the mass between a and b:
+        The closed form is that of Jordan, Krueger & Lerch (JSS 2019), appendix A. Let a be the lower end, b
+        the upper end and z the outcome y clipped to the interval, all standardised; P is the mass between:
 
             CRPS / std = |y - z| + (z (P(a, z) - P(z, b)) + 2 phi(z)) / P
                          - P(sqrt(2) a, sqrt(2) b) / (sqrt(pi) P^2)
@@ -402,7 +402,7 @@ class Truncated(ByQuadrature):
 
     @property
     def node_count(self) -> int:
-        """Nodes of a row: those of the base where it is discrete, else of the own quadrature."""
+        """Number of nodes per row: that of a discrete base, or of the quadrature."""
         few = self._few_counts
         if few is not None:
             return few.counts.shape[1]
@@ -410,11 +410,11 @@ class Truncated(ByQuadrature):
 
     @property
     def exact_nodes(self) -> bool:
-        """Whether those of the base are."""
+        """Whether the nodes of the base are exact."""
         return self.base.exact_nodes
 
     def support(self) -> Nodes | None:
-        """Return outputs (L,) that all rows share and their probabilities (n, L), as the base has them."""
+        """Return the outputs (L,) that all rows share and their probabilities (n, L), as the base does."""
         shared = self.base.support() if self.discrete and self._few_counts is None else None
         if shared is None:
             return None
@@ -422,7 +422,7 @@ class Truncated(ByQuadrature):
         return None if masses is None else (shared[0], masses)
 
     def _inside(self, values: Array, weights: Array) -> Array | None:
-        """Return the weights of the base's nodes in the interval, or None where they miss mass."""
+        """Return the weights of the base's nodes in the interval, or None if the nodes miss mass."""
         inside = (values >= self.low[:, None]) & (values <= self.high[:, None])
         masses = np.where(inside, weights, 0.0)
         total = masses.sum(axis=1)
@@ -438,7 +438,7 @@ class Truncated(ByQuadrature):
         masses = self._inside(values, weights)
         if masses is not None:
             return values, masses
-        # So far out that the base's own nodes have ended: whole numbers from those on.
+        # The interval lies beyond the last node of the base: continue with whole numbers from there.
         if not (np.diff(values, axis=1) == 1).all() or (values % 1).any():
             raise ValueError(
                 "the interval lies in a tail of base that its nodes do not reach, and base is not over "
@@ -475,7 +475,7 @@ class Truncated(ByQuadrature):
 
 
 def _by_halving(base: Predictive, low: Array, high: Array, level: Array) -> Array:
-    """Return quantiles (m,) of distributions cut to intervals, from the cdf alone."""
+    """Return quantiles (m,) of distributions truncated to intervals, by bisection of the cdf."""
     return by_halving(Truncated(base, low, high), level[:, None], Truncated.reaches)[:, 0]
 
 
@@ -492,7 +492,7 @@ def _partly_discrete(base: Predictive) -> bool:
 
 
 def _end(value: object, name: str, shape: tuple[int, ...]) -> Array:
-    """Return an end (n,), which may be infinite."""
+    """Return the checked ends (n,) of one side, which may be infinite."""
     from fastmcmd._base.checks import as_array
 
     array = as_array(value, name).astype(np.float64)
@@ -505,7 +505,7 @@ def _end(value: object, name: str, shape: tuple[int, ...]) -> Array:
 
 
 def _between(below: Array, at_least: Array, upto: Array, above: Array) -> Array:
-    """Return P(a <= B <= b) from P(B < a), P(B >= a), P(B <= b), P(B > b): in the tail it lies in."""
+    """Return P(a <= B <= b) from P(B < a), P(B >= a), P(B <= b), P(B > b), in the tail that holds it."""
     return np.where(below > 0.5, at_least - above, upto - below)
 
 
@@ -513,12 +513,12 @@ def _gaussian_crps(of: Truncated, y: Array) -> Array:
     base = of.base
     inside = np.clip(y, of.low, of.high)
     low, high, z = ((end - base.mean) / base.std for end in (of.low, of.high, inside))
-    # The distance to the interval apart: in standard deviations it may overflow.
+    # The distance to the interval is added separately: divided by std it may overflow.
     return np.abs(y - inside) + by_rows(_standard_crps, z, low, high, of._mass) * base.std
 
 
 def _standard_crps(z: Array, low: Array, high: Array, mass: Array) -> Array:
-    """Return scores of z between the ends, in standard deviations."""
+    """Return scores of standardised z between standardised ends."""
     below, above = _between_ends(low, z), _between_ends(z, high)
     height = np.exp(-z * z / 2) * np.sqrt(2 / np.pi)
     both = _between_ends(low * np.sqrt(2), high * np.sqrt(2)) / (np.sqrt(np.pi) * mass)
@@ -526,16 +526,16 @@ def _standard_crps(z: Array, low: Array, high: Array, mass: Array) -> Array:
 
 
 def _between_ends(a: Array, b: Array) -> Array:
-    """Return the mass of a standard Gaussian between a and b, from the tail they lie in."""
+    """Return the mass of a standard Gaussian between a and b, from the tail that holds them."""
     sign = np.where(a > 0, -1.0, 1.0)
     ndtr = scipy.special.ndtr
     return np.asarray(sign * (ndtr(sign * b) - ndtr(sign * a)))
 
 
 def _gaussian_moments(of: Truncated) -> tuple[Array, Array, Array]:
-    """Return means and standard deviations of a truncated Gaussian, and the shares of variance left.
+    """Return means and standard deviations of a truncated Gaussian, and the share of variance that is left.
 
-    With a and b the ends in standard deviations, Z the mass and h the density: ``E = (h(a) - h(b)) / Z``,
+    With standardised ends a and b, mass Z and density h: ``E = (h(a) - h(b)) / Z`` and
     ``Var = 1 + (a h(a) - b h(b)) / Z - E^2``.
     """
     base = of.base

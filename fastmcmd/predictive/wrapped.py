@@ -1,4 +1,4 @@
-"""Predictions made of another one: those that answer as it does, and those computed from it."""
+"""Base classes of predictions that hold another prediction: unchanged, or transformed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["Derived", "Wrapped"]
 
 
 class Derived(Predictive):
-    """Other distributions than those of a prediction, computed from them, row by row.
+    """Distributions computed row by row from those of another prediction.
 
-    A new one gives `_moments`, or ``mean`` and ``std`` themselves.
+    A subclass overrides `_moments`, or ``mean`` and ``std``.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Derived(Predictive):
 
     @cached_property
     def _moments(self) -> tuple[Array, Array]:
-        """Means and standard deviations (n,): here sums over nodes."""
+        """Means and standard deviations (n,); by default, sums over nodes."""
         values, masses = self.nodes()
         mean = np.einsum("nl,nl->n", masses, values)
         return mean, root_of_squares(masses, values - mean[:, None])
@@ -61,10 +61,10 @@ class Derived(Predictive):
 
 
 class Wrapped(Predictive):
-    """The same distributions as another prediction's: every public member is forwarded to it.
+    """The same distributions as another prediction, to which every public member is forwarded.
 
-    For wrappers that leave the distributions as they are. A wrapper that changes them subclasses
-    `Predictive`, whose defaults follow from what it overrides.
+    It is the base of wrappers that do not change the distributions. A wrapper that changes them subclasses
+    `Predictive`, whose defaults then follow from the methods that it overrides.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Wrapped(Predictive):
         The prediction.
     """
 
-    if TYPE_CHECKING:  # the abstract members, which `_forward_all` makes
+    if TYPE_CHECKING:  # the abstract members; at run time `_forward_all` creates them
 
         @property
         def shape(self) -> tuple[int, ...]: ...
@@ -95,7 +95,7 @@ class Wrapped(Predictive):
 
 
 def _forwarding(name: str, member: object) -> Any:
-    """Return the property or method that asks the base."""
+    """Return a property or method that forwards to the base."""
     if not callable(member):
         return property(lambda self: getattr(self.base, name), doc=getattr(member, "__doc__", None))
 
@@ -109,7 +109,7 @@ def _forwarding(name: str, member: object) -> Any:
 
 
 def _forward_all() -> None:
-    flags = Predictive.__annotations__  # the constructor copies these
+    flags = Predictive.__annotations__  # `Wrapped.__init__` copies these
     members = {name: member for name, member in vars(Predictive).items() if name[0] != "_"}
     for name, member in ({"mean": None, "std": None} | members).items():
         if name not in flags:

@@ -14,7 +14,7 @@ from fastmcmd.predictive.base import LEAST_LEVEL, MOST_LEVEL, Predictive, parame
 
 __all__ = ["ZeroInflated"]
 
-_QUANTILES = 1 << 18  # found together: 2 MB each of some temporaries
+_QUANTILES = 1 << 18  # quantiles per block: a few temporaries of 2 MB each
 
 
 class ZeroInflated(Predictive):
@@ -23,7 +23,7 @@ class ZeroInflated(Predictive):
     Parameters
     ----------
     base : Predictive of numbers
-        Distributions of the rest, discrete or continuous.
+        Distributions of the other outputs, discrete or continuous.
     probability : array_like, scalar or (n,)
         Probabilities of the additional zeros, in [0, 1]: P(Y = 0) is ``probability + (1 - probability)
         P(base = 0)``.
@@ -36,20 +36,22 @@ class ZeroInflated(Predictive):
     Raises
     ------
     TypeError, ValueError
-        A base that is no distribution of single numbers; probabilities out of range or of another shape.
+        A base that is not a distribution of single numbers; probabilities out of range or of another
+        shape.
 
     Notes
     -----
-    Over a continuous base this is a mixed distribution, as of rainfall. Its `log_prob` is then that with
-    respect to length plus a unit mass at zero: ``log probability`` at 0 and ``log(1 - probability) + log
-    f(y)`` elsewhere, comparable between predictions of this form only. ``discrete`` stays False, since
-    its nodes are quadrature; `cdf_below` knows of the mass at zero.
+    With a continuous base the distribution is mixed, like that of rainfall. `log_prob` is then the log
+    density with respect to Lebesgue measure plus a unit mass at zero: ``log probability`` at 0 and
+    ``log(1 - probability) + log f(y)`` elsewhere. It is comparable only between predictions of this form.
+    ``discrete`` is False in this case, because the nodes come from quadrature; `cdf_below` accounts for the
+    mass at zero.
 
     With D the score of the base, the continuous ranked probability score is::
 
         CRPS(y) = p |y| + (1 - p) (D(y) - p D(0))
 
-    from the squared distances between the three cdfs involved, each pair of which has its own D.
+    It follows from the squared distances between the three cdfs involved.
 
     Examples
     --------
@@ -90,7 +92,7 @@ class ZeroInflated(Predictive):
 
     @property
     def atomless(self) -> bool:
-        """False: zero has a probability."""
+        """False: zero has positive probability."""
         return False
 
     def __repr__(self) -> str:
@@ -144,7 +146,7 @@ class ZeroInflated(Predictive):
         return np.asarray(p * zero + (1 - p) * rest)
 
     def log_prob(self, y: ArrayLike) -> Array:
-        """Return the log probability (n,); for a continuous base see the notes of the class."""
+        """Return the log probability (n,); for a continuous base, see the notes of the class."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         p = self.probability
         with np.errstate(divide="ignore"):
@@ -158,15 +160,15 @@ class ZeroInflated(Predictive):
         y = np.broadcast_to(self.outcomes(y), self.shape)
         p = self.probability
         at_zero = self.base.crps(0.0)
-        # Without a difference of D(y) and p D(0) where p is nearly 1.
+        # Rearranged to avoid subtracting p D(0) from D(y) when p is nearly 1.
         with np.errstate(invalid="ignore"):
             rest = np.where(y == 0, 0.0, self.base.crps(y) - at_zero) + (1 - p) * at_zero
-            rest = np.where(np.isinf(at_zero), at_zero, rest)  # of a base without a finite score
+            rest = np.where(np.isinf(at_zero), at_zero, rest)  # the base has no finite score
             score = np.where(p < 1, p * np.abs(y) + (1 - p) * rest, np.abs(y))
         return np.where(np.isfinite(y), score, np.abs(y))
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         out = np.empty(levels.shape)
 
         def work(rows: slice) -> None:
@@ -181,10 +183,10 @@ class ZeroInflated(Predictive):
         p = self.probability[:, None]
         below, at = self.cdf_below(0.0)[:, None], self.cdf(0.0)[:, None]
         left = levels <= below
-        with np.errstate(divide="ignore", invalid="ignore"):  # p = 1, where all is at zero
+        with np.errstate(divide="ignore", invalid="ignore"):  # p = 1: all mass is at zero
             inner = np.where(left, levels, levels - p) / (1 - p)
         at_zero = ~left & (levels <= at)
-        # What lies at zero gets a level of its neighbours: levels that rise stay so, which is faster.
+        # Entries at zero get the level of a neighbour: rising levels stay in order, which is faster.
         clipped = np.where(at_zero | ~(p < 1), 0.0, np.clip(inner, LEAST_LEVEL, MOST_LEVEL))
         before = np.maximum.accumulate(clipped, axis=1)
         least = np.where(clipped > 0, clipped, 0.5).min(axis=1, keepdims=True, initial=0.5)
@@ -212,12 +214,12 @@ class ZeroInflated(Predictive):
 
     @property
     def node_count(self) -> int:
-        """Nodes of a row."""
+        """Number of nodes per row."""
         return self.base.node_count + 1
 
     @property
     def exact_nodes(self) -> bool:
-        """Whether those of the base are."""
+        """Whether the nodes of the base are exact."""
         return self.base.exact_nodes
 
     def nodes(self, splits: int = 1) -> Nodes:
@@ -238,7 +240,7 @@ class ZeroInflated(Predictive):
         return np.hstack([zeros, values]), np.hstack([p, (1 - p) * weights])
 
     def support(self) -> Nodes | None:
-        """Return outputs (L,) that all rows share and their probabilities (n, L), as the base has them."""
+        """Return the outputs (L,) that all rows share and their probabilities (n, L), as the base does."""
         shared = self.base.support()
         if shared is None:
             return None

@@ -91,7 +91,7 @@ class RecalibratedAtoms(RecalibratedCDF):
 
     @property
     def node_count(self) -> int:
-        """Nodes of a row."""
+        """Number of nodes per row."""
         return self.inner.node_count
 
     def support(self) -> Nodes | None:

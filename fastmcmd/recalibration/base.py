@@ -138,7 +138,7 @@ class Recalibrator(Fitted, ABC):
             return self
         if len(given) != rows.n:
             raise ValueError(
-                f"x has {len(given)} rows and y has {rows.n}; an input a row is needed"
+                f"x has {len(given)} rows and y has {rows.n}; one input per row is needed"
             )
         if self.needs_inputs:
             self.learn_at(rows, given if rows.valid is None else given[rows.valid])
@@ -166,7 +166,7 @@ class Recalibrator(Fitted, ABC):
         predictive = to_predictive(prediction)
         if given is not None and len(given) != len(predictive):
             raise ValueError(
-                f"x has {len(given)} rows and prediction has {len(predictive)}; an input a row is needed"
+                f"x has {len(given)} rows and prediction has {len(predictive)}; one input per row is needed"
             )
         if self.needs_inputs and given is not None:
             return self.apply_at(predictive, given)

@@ -88,7 +88,7 @@ class RecalibratedCDF(Derived):
         return self.mapping(self.inner.cdf_below(y))
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,), small ones with all their digits."""
+        """Return P(Y > y) (n,); small probabilities keep all their digits."""
         level, mapping = self.inner.sf(y), self.mapping
         small = np.interp(level, 1 - mapping.p[::-1], 1 - mapping.r[::-1])
         return np.where(level < 0.5, small, 1 - self.cdf(y))
@@ -123,7 +123,7 @@ class RecalibratedCDF(Derived):
         return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         if self.discrete:  # where levels of atoms must not be rounded
             return super().quantiles_at(levels)
         mapped = self.mapping.inverse(levels)
@@ -185,7 +185,7 @@ class RecalibratedCDF(Derived):
 
     @property
     def node_count(self) -> int:
-        """Nodes of a row."""
+        """Number of nodes per row."""
         return len(rule(self.mapping).levels)
 
     def _at(self, nodes: Rule) -> Nodes:

@@ -152,11 +152,11 @@ class Rescaled(Derived):
         return self._forth(self.inner.quantile(level))
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         return self._forth(self.inner.quantiles_at(levels))
 
     def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return the numbers (n, j) whose `sf` is levels (n, j)."""
+        """Return the numbers (n, j) at which `sf` equals levels (n, j)."""
         return self._forth(self.inner.upper_quantiles_at(levels))
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
@@ -194,7 +194,7 @@ class Rescaled(Derived):
 
     @property
     def node_count(self) -> int:
-        """Nodes of a row."""
+        """Number of nodes per row."""
         return self.inner.node_count
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:

@@ -266,12 +266,12 @@ def _read(
         labels = labels[:, 0]
     if labels.shape != scores.shape[:1]:
         raise ValueError(
-            f"y has shape {labels.shape} and logits {scores.shape}; a label a row is needed"
+            f"y has shape {labels.shape} and logits {scores.shape}; one label per row is needed"
         )
     weights = None if sample_weight is None else as_array(sample_weight, "sample_weight")
     if weights is not None and weights.shape != labels.shape:
         raise ValueError(
-            f"sample_weight has shape {weights.shape}; {labels.shape} is needed: a weight a row"
+            f"sample_weight has shape {weights.shape}; {labels.shape} is needed: one weight per row"
         )
     if nan_policy == "omit":
         bad = np.isnan(labels) if weights is None else np.isnan(labels) | np.isnan(weights)

@@ -42,7 +42,7 @@ class TiltedCDF(Derived):
     levels : ndarray (K,)
         Nodes u of w, increasing from 0 to 1.
     weights : ndarray (n, K)
-        Values of w there, not negative, up to a factor a row; linear between.
+        Values of w there, not negative, up to one factor per row; linear between.
 
     Notes
     -----
@@ -126,7 +126,7 @@ class TiltedCDF(Derived):
         return self._map(np.asarray(self.inner.cdf(y)))
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,), small ones with all their digits."""
+        """Return P(Y > y) (n,); small probabilities keep all their digits."""
         return self._map_above(np.asarray(self.inner.sf(y)))
 
     def log_prob(self, y: ArrayLike) -> Array:
@@ -137,7 +137,7 @@ class TiltedCDF(Derived):
             return np.asarray(self.inner.log_prob(y) + np.log(left + (right - left) * t))
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         inside = self._inverse(np.asarray(levels))
         edge = (inside <= 0) | (inside >= 1)
         if not edge.any():
@@ -174,7 +174,7 @@ class TiltedCDF(Derived):
 
     @property
     def node_count(self) -> int:
-        """Nodes of a row."""
+        """Number of nodes per row."""
         return _PER_CELL * (len(self.levels) - 1)
 
     @property
@@ -304,12 +304,12 @@ class TiltedCounts(Derived):
         return self._summed(np.ceil(y) - 1, 0, 0.0, 1.0)
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,), small ones with all their digits."""
+        """Return P(Y > y) (n,); small probabilities keep all their digits."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         return self._summed(np.floor(y), 1, 1.0, 0.0)
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         upto, out = self._sums[0], np.empty(np.shape(levels))
         for i in range(len(self)):
             out[i] = np.searchsorted(upto[i], levels[i] * (1 - _ROUNDING), side="left")

@@ -138,7 +138,7 @@ def all_numbers(material: Material) -> Section:
 
 
 def _differences(material: Material) -> str:
-    """Return the differences of proper scores and of the CCE, a line a pair, with intervals."""
+    """Return the differences of proper scores and of the CCE, one line per pair, with intervals."""
     pairs = material.comparison.shown_pairs
     if not len(pairs):
         return ""

@@ -3,8 +3,8 @@
 With a checkpoint the file has a random name that no user's file has (`fastmcmd.io.temporary`). The
 checkpoint lists the file and its number of finished pieces. Both hold the same mark, which each
 factorisation draws anew, so that a run never takes the file of another factorisation for its own. Only two
-kinds of files are ever removed: those that the checkpoint lists, and those with its tag in their names
-whose run was killed before it listed them.
+kinds of files are ever removed: those that the checkpoint lists, and those that have the factor's tag in
+their names and whose run was killed before the checkpoint listed them.
 """
 
 from __future__ import annotations

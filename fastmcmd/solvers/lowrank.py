@@ -5,7 +5,8 @@ only sums over rows, however many there are: ``F' D^-1 F`` (p, p), ``F' D^-1 P``
 (r, r). The answer at x is ``f(x)' W`` with ``W = (I + F' D^-1 F)^-1 F' D^-1 P``; the coefficients are
 ``B = D^-1 (P - F W)``.
 
-The error follows from ``R = P - (K + D) B = -E B`` and from the residual ``e(x)`` of f at x itself::
+The error follows from ``R = P - (K + D) B = -E B`` and from ``e(x) = k(x) - F f(x)``, the part of the
+kernel at x that the features do not explain::
 
     |k(x)'B* - f(x)'W| <= sqrt(k(x,x))/2 ||D^-1/2 E B||_2 + |e(x)'B|
 

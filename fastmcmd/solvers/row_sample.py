@@ -1,14 +1,14 @@
 """Importance sampling of rows, and estimates of sums over all rows.
 
 A sample always contains the rows that are largest by any of several guesses of their terms. The others are
-drawn with a probability proportional to a mixture of the guesses (callers include a uniform one), and the
-Hansen-Hurwitz estimator ``sum_i v_i ~ mean(v_s / q_s)`` estimates their sum. The mixture limits the effect
-of a wrong guess: with J guesses the variance is at most J times that of the best guess, and each row has at
-least 1/J of its probability under any of them.
+drawn with a probability proportional to a mixture of the guesses (some callers include a uniform one), and
+the Hansen-Hurwitz estimator ``sum_i v_i ~ mean(v_s / q_s)`` estimates their sum. The mixture limits the
+effect of a wrong guess: with J guesses the variance is at most J times that of the best guess, and each row
+has at least 1/J of its probability under any of them.
 
-No sample can guarantee to see rows that carry much of the sum, that every guess calls ordinary, and that
-are fewer than about ``J sum(size) / (draws size_i)``. If the guesses are equal for all rows, the sample
-misses such a group of m rows in n with probability ``(1 - m / n)^draws``.
+A sample may miss a group of rows that carries much of the sum: if every guess calls its rows ordinary, and
+if it has fewer than about ``J sum(size) / (draws size_i)`` rows. If the guesses are equal for all rows, the
+sample misses such a group of m rows in n with probability ``(1 - m / n)^draws``.
 """
 
 from __future__ import annotations

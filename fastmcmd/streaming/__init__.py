@@ -1,7 +1,7 @@
 """Metrics of test sets that arrive in batches: ``update``, ``merge``, ``compute``.
 
-A new one is an `Accumulator` in the file of its family, which calls the gather and conclude of the
-function of the same metric.
+A new metric is an `Accumulator` in the file of its family. It calls the gather and conclude functions of
+the same metric for whole data sets.
 """
 
 from fastmcmd.streaming.accuracy import (

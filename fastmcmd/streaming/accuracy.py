@@ -45,14 +45,14 @@ __all__ = [
 
 
 class AccuracyOf(Accumulator[Any]):
-    """A metric of point predictions; a new one names two functions of `fastmcmd.metrics.point_sums`.
+    """A metric of point predictions. A subclass names two functions of `fastmcmd.metrics.point_sums`.
 
     Parameters
     ----------
     point : {"mean", "median"}
-        What of a distribution is compared with y.
+        Point of a distribution that is compared with y.
     multioutput : {"uniform_average", "raw_values"}
-        Of vector outputs: the mean over outputs, or each.
+        For vector outputs: the mean over outputs, or a value for each.
     nan_policy : {"raise", "omit", "propagate"}
         What to do with rows that hold NaN.
     """
@@ -165,7 +165,7 @@ class Sketches:
 
 
 class MedianAbsoluteError(AccuracyOf):
-    """Median absolute error to a relative error; see `fastmcmd.metrics.median_absolute_error`.
+    """Median absolute error, up to a relative error; see `fastmcmd.metrics.median_absolute_error`.
 
     Parameters
     ----------

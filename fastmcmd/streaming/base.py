@@ -1,4 +1,4 @@
-"""What an accumulator is: sums of batches, added up, from which a metric follows."""
+"""The accumulator: it adds the sums of batches, from which a metric follows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Self = TypeVar("Self", bound="Accumulator[Any]")
 
 
 class Sums(Protocol):
-    """Sums, counts or sketches of some rows; those of two sets of rows are added."""
+    """Sums, counts or sketches of some rows; adding those of two sets of rows gives those of both."""
 
     def __add__(self, other: Any) -> Any: ...
 
@@ -35,13 +35,13 @@ State = TypeVar("State", bound=Sums)
 class Accumulator(ABC, Generic[State]):
     """A metric of a test set that arrives in batches, or is spread over several processes.
 
-    A new one says what its sums are (`gather`) and what follows from them (`conclude`). The function
-    of the same metric calls the same two, so both agree.
+    A subclass defines its sums (`gather`) and the metric from them (`conclude`). The function of the same
+    metric for whole data sets calls the same two, so both agree.
 
     Attributes
     ----------
     settings : dict
-        Arguments of the constructor; accumulators of other settings cannot be merged.
+        Arguments of the constructor. Accumulators with other settings cannot be merged.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -57,7 +57,7 @@ class Accumulator(ABC, Generic[State]):
         """Return the metric."""
 
     def update(self: Self, *batch: Any, **options: Any) -> Self:
-        """Add a batch; returns the accumulator. After an error it is as before."""
+        """Add a batch, and return the accumulator. After an error the accumulator is unchanged."""
         self.add(self.gather(*batch, **options))
         return self
 
@@ -67,7 +67,7 @@ class Accumulator(ABC, Generic[State]):
         Raises
         ------
         TypeError, ValueError
-            Another kind, or other settings.
+            The other accumulator has another kind or other settings.
         """
         if type(other) is not type(self):
             raise TypeError(f"other is a {type(other).__name__}; a {type(self).__name__} is needed")
@@ -85,7 +85,7 @@ class Accumulator(ABC, Generic[State]):
         Raises
         ------
         ValueError
-            No rows yet.
+            There are no rows yet.
         """
         if self._state is None:
             raise ValueError(f"{type(self).__name__} has seen no rows; call update first")
@@ -106,7 +106,7 @@ class Accumulator(ABC, Generic[State]):
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Tell whether two settings are equal, arrays by all their elements; NaN equals NaN."""
+    """Tell whether two settings are equal; arrays are compared by elements, and NaN equals NaN."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         one, other = np.asarray(one), np.asarray(other)
         if one.shape != other.shape:
@@ -125,17 +125,17 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 class OfRows(Accumulator[State]):
-    """An accumulator of checked rows; a new one says what is gathered from them.
+    """An accumulator of checked rows. A subclass defines the sums of a batch.
 
     Parameters
     ----------
     nan_policy : {"raise", "omit", "propagate"}
         What to do with rows that hold NaN.
     columns : int or None
-        Components that outcomes must have; None for any.
+        Number of components that outcomes must have; None for any.
     random_state : int, numpy.random.Generator or None
         Source of randomised PIT values, one stream over all batches: batches in order give the result of
-        the function. Accumulators that are merged later should have different ones.
+        the function. Accumulators that are merged later should have different random states.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class OfRows(Accumulator[State]):
 
         Parameters
         ----------
-        y : array_like (n,), or (n, k) where vectors are taken
+        y : array_like (n,), or (n, k) for vectors
             Observed outputs.
         prediction : Predictive or what converts to one
             Predicted distributions.
@@ -172,7 +172,7 @@ class OfRows(Accumulator[State]):
 
 
 class OfLabelledRows(Accumulator[State]):
-    """An accumulator of labels and probabilities; a new one says what is gathered from them."""
+    """An accumulator of labels and probabilities. A subclass defines the sums of a batch."""
 
     def gather(self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> State:
         """Return the sums of a batch of labels, probabilities and weights."""

@@ -60,17 +60,17 @@ class Reliability(OfRows[ReliabilitySums]):
     levels : array_like (j,), optional
         Levels in [0, 1]; default 100 even ones.
     kind : {"quantile", "interval"}, optional
-        Outcomes below quantiles, or in central intervals; default that of the function.
+        Outcomes below quantiles, or in central intervals; default: that of the function.
     pit : {"randomized", "mid", "plain"}
-        What to do with atoms.
+        Treatment of atoms in the PIT.
     random_state, nan_policy
         See `OfRows`.
 
     Examples
     --------
     >>> from fastmcmd.streaming.calibration import Reliability
-    >>> seen = Reliability(levels=[0.5]).update([-1.0], ([0.0], 1.0)).update([1.0], ([0.0], 1.0))
-    >>> seen.compute().observed.tolist()
+    >>> scores = Reliability(levels=[0.5]).update([-1.0], ([0.0], 1.0)).update([1.0], ([0.0], 1.0))
+    >>> scores.compute().observed.tolist()
     [0.5]
     """
 
@@ -196,9 +196,9 @@ class PITHistogram(OfRows[PITSums]):
     Parameters
     ----------
     bins : int
-        Even bins of [0, 1].
+        Number of even bins of [0, 1].
     pit : {"randomized", "mid", "plain", "nonrandomized"}
-        What to do with atoms.
+        Treatment of atoms in the PIT.
     random_state, nan_policy
         See `OfRows`.
     """
@@ -225,7 +225,7 @@ class PITHistogram(OfRows[PITSums]):
 
 
 class _AtLevels(OfRows[IntervalSums]):
-    """A mean over rows for the central interval of each level."""
+    """A mean over rows that is computed for the central interval of each level."""
 
     def __init__(self, level: ArrayLike = 0.9, *, nan_policy: NanPolicy = "raise") -> None:
         levels = check_levels(level)

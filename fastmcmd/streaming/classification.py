@@ -51,11 +51,11 @@ class TopKAccuracy(WeightedMean):
     Parameters
     ----------
     k : int
-        From 1 to C.
+        Number of classes, from 1 to C.
     ties : {"first", "last", "share", "raise"}
         Which of equally probable classes come first.
     nan_policy, sum_tolerance
-        As of the function.
+        As in the function.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class Accuracy(TopKAccuracy):
     ties : {"first", "last", "share", "raise"}
         Which of equally probable classes is predicted.
     nan_policy, sum_tolerance
-        As of the function.
+        As in the function.
 
     Examples
     --------
@@ -115,9 +115,9 @@ class ClassificationNLL(WeightedMean):
     Parameters
     ----------
     clip : float, optional
-        Move probabilities into [clip, 1 - clip] first.
+        If given, probabilities are first moved into [clip, 1 - clip].
     nan_policy, sum_tolerance
-        As of the function.
+        As in the function.
 
     Examples
     --------
@@ -141,7 +141,7 @@ class ClassificationNLL(WeightedMean):
 
     @property
     def impossible(self) -> int:
-        """Rows so far whose score is infinite: of positive weight and with a label of probability 0."""
+        """Number of rows so far with an infinite score: positive weight, and a label of probability 0."""
         return 0 if self._state is None else self._state.infinite
 
 
@@ -151,9 +151,9 @@ class BrierScore(WeightedMean):
     Parameters
     ----------
     scale_by_half : bool or "auto"
-        Whether to halve the sum over classes; "auto" does for two classes.
+        Whether to halve the sum over classes; "auto" does so for two classes.
     nan_policy, sum_tolerance
-        As of the function.
+        As in the function.
 
     Examples
     --------
@@ -180,10 +180,10 @@ class BrierScore(WeightedMean):
 
 
 class BinnedError(OfLabelledRows[Any]):
-    """A calibration error of probabilities in bins, of even width or of even weight.
+    """A calibration error of probabilities in bins of even width or of even weight.
 
-    Bins of even weight depend on all rows. Their edges are edges of fine bins, so a row in the fine bin of
-    an edge may fall on its wrong side; `error_bound` limits what that can change.
+    Bins of even weight depend on all rows. Their edges are edges of fine bins, so a row in the fine bin at
+    an edge may be counted on the wrong side; `error_bound` bounds the effect.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class BinnedError(OfLabelledRows[Any]):
 
     @abstractmethod
     def error(self, gaps: Array, sums: BinSums) -> float:
-        """Return the metric of the errors (k,) of all classes."""
+        """Return the metric from the errors (k,) of all classes."""
 
     def binned(self, state: BinSums | MassSketch) -> BinSums:
         """Return the sums in bins."""
@@ -214,14 +214,14 @@ class BinnedError(OfLabelledRows[Any]):
         return self.error(sums.errors(self.settings["norm"]), sums)
 
     def error_bound(self) -> float:
-        """Return how far the value may be from that of the function, beyond rounding.
+        """Return a bound on the distance of the value from that of the function, beyond rounding.
 
-        0 for bins of even width, and where each fine bin with an edge holds one distinct probability.
+        It is 0 for bins of even width, and if each fine bin with an edge holds one distinct probability.
 
         Raises
         ------
         ValueError
-            No rows yet.
+            There are no rows yet.
         """
         if self._state is None:
             raise ValueError(f"{type(self).__name__} has seen no rows; call update first")
@@ -245,12 +245,12 @@ class ClassificationECE(BinnedError):
     closed : {"right", "left"}
         Bins are (a, b] or [a, b).
     of : {"top", "positive"}, optional
-        Which event is predicted.
+        Event that is predicted: the most probable class, or class 1.
     resolution : int
-        Fine bins in each halving of the distance to 0 and to 1, for bins of even weight; see
+        Number of fine bins in each halving of the distance to 0 and to 1, for bins of even weight; see
         `error_bound`.
     nan_policy, sum_tolerance
-        As of the function.
+        As in the function.
 
     Examples
     --------
@@ -291,14 +291,14 @@ class ClassificationECE(BinnedError):
         )
 
     def gather_rows(self, rows: LabelledRows) -> BinSums | MassSketch:
-        """Return the sums of checked rows, in bins or, of even weight, in fine bins."""
+        """Return the sums of checked rows in bins, or in fine bins if bins have even weight."""
         of = check_event(self.settings["of"], rows)
         if self._binning.kind == "mass":
             return sketch_event(rows, *event_of(rows, of), self.settings["resolution"])
         return gather_event(rows, of, self._binning)
 
     def error(self, gaps: Array, sums: BinSums) -> float:
-        """Return the error of the one event."""
+        """Return the error of the only event."""
         return float(gaps[0])
 
     def curve(self) -> ReliabilityCurve:
@@ -320,13 +320,13 @@ class ClasswiseECE(BinnedError):
     norm : {"l1", "l2", "max"}
         See `ClassificationECE`.
     threshold : float, optional
-        Leave out probabilities not above it.
+        If given, only probabilities above it count.
     closed : {"right", "left"}
         Bins are (a, b] or [a, b).
     resolution : int
-        See `ClassificationECE`. Memory is at most 7 KB a class times this.
+        See `ClassificationECE`. Memory for each class is at most 7 KB times this number.
     nan_policy, sum_tolerance
-        As of the function.
+        As in the function.
 
     Examples
     --------
@@ -360,12 +360,12 @@ class ClasswiseECE(BinnedError):
         )
 
     def gather_rows(self, rows: LabelledRows) -> BinSums | MassSketch:
-        """Return the sums of checked rows, in bins or, of even weight, in fine bins."""
+        """Return the sums of checked rows in bins, or in fine bins if bins have even weight."""
         threshold = self.settings["threshold"]
         if self._binning.kind == "mass":
             return sketch_classes(rows, threshold, self.settings["resolution"])
         return gather_classes(rows, self._binning, threshold)
 
     def error(self, gaps: Array, sums: BinSums) -> float:
-        """Return the mean error over classes that have rows."""
+        """Return the mean error over the classes that have rows."""
         return mean_error(gaps, sums)

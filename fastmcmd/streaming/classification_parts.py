@@ -55,7 +55,7 @@ class RankedProbabilityScore(WeightedMean):
     normalize : bool
         Whether to divide by C - 1.
     nan_policy, sum_tolerance
-        As of the function.
+        As in the function.
 
     Examples
     --------
@@ -91,9 +91,9 @@ class BrierDecomposition(OfLabelledRows[BinSums]):
     closed : {"right", "left"}
         Bins are (a, b] or [a, b).
     scale_by_half : bool or "auto"
-        Whether to halve the sum over classes; "auto" does for two.
+        Whether to halve the sum over classes; "auto" does so for two classes.
     nan_policy, sum_tolerance
-        As of the function.
+        As in the function.
 
     Examples
     --------
@@ -123,26 +123,26 @@ class BrierDecomposition(OfLabelledRows[BinSums]):
         return gather_classes(rows, self._binning)
 
     def conclude(self, state: BinSums) -> Terms:
-        """Return the terms."""
-        classes = max(2, len(state.weight))  # of two classes the sums hold class 1 alone
+        """Return the terms of the decomposition."""
+        classes = max(2, len(state.weight))  # for two classes the sums hold class 1 only
         return decomposition_of(state, halved(self.settings["scale_by_half"], classes))
 
 
 class AccuracyAboveConfidence(OfLabelledRows[AboveSums]):
-    """Accuracy and number of rows above confidences; `accuracy_above_confidence`.
+    """Accuracy and number of rows above thresholds of confidence; `accuracy_above_confidence`.
 
     Parameters
     ----------
     thresholds : array_like (t,), optional
         Confidences in [0, 1]; default 0, 0.1, ..., 0.9.
     nan_policy, sum_tolerance
-        As of the function.
+        As in the function.
 
     Examples
     --------
     >>> from fastmcmd.streaming import AccuracyAboveConfidence
-    >>> seen = AccuracyAboveConfidence([0.0, 0.65]).update([0], [0.1]).update([1, 1], [0.7, 0.4])
-    >>> seen.compute().count.tolist()
+    >>> curve = AccuracyAboveConfidence([0.0, 0.65]).update([0], [0.1]).update([1, 1], [0.7, 0.4])
+    >>> curve.compute().count.tolist()
     [3.0, 2.0]
     """
 
@@ -168,7 +168,7 @@ class AccuracyAboveConfidence(OfLabelledRows[AboveSums]):
 
 @dataclass(frozen=True)
 class TwoHistograms:
-    """Histograms of two sets, which are added bin by bin; the number of classes is that of the first."""
+    """Histograms of two sets, added bin by bin; ``classes`` is the number of classes of the first set."""
 
     classes: int
     counts: Histogram
@@ -184,24 +184,24 @@ class TwoHistograms:
 
 
 class UncertaintyHistogram(Accumulator[TwoHistograms]):
-    """Confidence or entropy in and out of distribution; `uncertainty_histogram`.
+    """Histograms of confidence or entropy in and out of distribution; `uncertainty_histogram`.
 
     Parameters
     ----------
     of : {"entropy", "confidence"}
-        What is counted.
+        Quantity that is counted.
     bins : int
         Number of bins.
     closed : {"right", "left"}
         Bins are (a, b] or [a, b).
     nan_policy, sum_tolerance
-        As of the function.
+        As in the function.
 
     Examples
     --------
     >>> from fastmcmd.streaming import UncertaintyHistogram
-    >>> seen = UncertaintyHistogram("confidence", bins=2).update([[0.9, 0.1]], [[0.5, 0.5]])
-    >>> seen.update([[0.1, 0.9]], [[0.4, 0.6]]).compute().inside.tolist()
+    >>> counts = UncertaintyHistogram("confidence", bins=2).update([[0.9, 0.1]], [[0.5, 0.5]])
+    >>> counts.update([[0.1, 0.9]], [[0.4, 0.6]]).compute().inside.tolist()
     [0.0, 2.0]
     """
 
@@ -226,7 +226,7 @@ class UncertaintyHistogram(Accumulator[TwoHistograms]):
         weight_in: ArrayLike | None = None,
         weight_out: ArrayLike | None = None,
     ) -> TwoHistograms:
-        """Return the histograms of a batch of each set."""
+        """Return the histograms of a batch of both sets."""
         nan_policy, tolerance = self.settings["nan_policy"], self.settings["sum_tolerance"]
         of = self.settings["of"]
         inside, outside = read_two_sets(p_in, p_out, weight_in, weight_out, nan_policy, tolerance)
@@ -240,12 +240,12 @@ class UncertaintyHistogram(Accumulator[TwoHistograms]):
 
 
 class ConfusionMatrix(OfLabelledRows[ConfusionCounts]):
-    """Weight of rows by label and most probable class; `confusion_matrix`.
+    """Weight of the rows by label and most probable class; `confusion_matrix`.
 
     Parameters
     ----------
     nan_policy, sum_tolerance
-        As of the function.
+        As in the function.
 
     Examples
     --------
@@ -272,19 +272,19 @@ class AUROC(OfLabelledRows[RankSketch]):
     Parameters
     ----------
     average : {"macro", "weighted"}
-        Mean over classes, plain or by weight of rows.
+        Mean over classes: plain, or weighted by their rows.
     absent : {"raise", "omit"}
-        What `compute` does with classes that no row has.
+        What `compute` does with classes that have no rows.
     resolution : int
-        Bins in each halving of the distance to 0 and to 1. Memory is 1 KB a class times this.
+        Bins in each halving of the distance to 0 and to 1. Memory for each class is 1 KB times this number.
     nan_policy, sum_tolerance
-        As of the function.
+        As in the function.
 
     Notes
     -----
-    `compute` returns an `AreaEstimate`: a value, and how far the exact area, that of the function, may be
-    from it. Pairs of rows in different bins are ordered for certain, those in the same bin may be in order
-    or not: the bound is half the share of the latter.
+    `compute` returns an `AreaEstimate`: a value, and a bound on its distance from the exact area, which the
+    function returns. The order of two rows in different bins is certain; the order of two rows in the same
+    bin is not. The bound is half the share of the latter pairs.
 
     Examples
     --------
@@ -316,5 +316,5 @@ class AUROC(OfLabelledRows[RankSketch]):
         return gather_sketch(rows, self.settings["resolution"])
 
     def conclude(self, state: RankSketch) -> AreaEstimate:
-        """Return the area and the bound of its error."""
+        """Return the area and a bound on its error."""
         return state.estimate(self.settings["average"], self.settings["absent"])

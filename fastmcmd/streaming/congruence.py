@@ -67,8 +67,8 @@ ModelsLike: TypeAlias = PredictionLike | Mapping[str, PredictionLike]
 T = TypeVar("T")
 
 _KIND = "streaming.CCE"
-_ONE = ""  # name of the model where a prediction is not named
-_SHARE = 0.1  # of k(x, x) that landmarks may miss of a row before they grow
+_ONE = ""  # name of the model if the prediction has no name
+_SHARE = 0.1  # of k(x, x): landmarks grow when the residual of a row exceeds it
 _LEAST_SIMULATIONS = 19  # with fewer no p-value reaches 0.05
 
 
@@ -82,39 +82,39 @@ class CCE(Accumulator[CongruenceSums]):
         given, else on the first batch.
     y_kernel : Kernel
         Kernel on outputs, with numbers as its parameters. Sums of RBF kernels on numbers need nothing
-        more; other kernels need ``output_landmarks``.
+        else; other kernels need ``output_landmarks``.
     landmarks : int or array_like (p, d)
-        Landmarks, or how many to choose from the first batch at most.
+        Landmarks, or the largest number to choose from the first batch.
     lam : float
         Regulariser.
     output_landmarks : array_like (r,) or (r, k), optional
         Outputs at which the features of ``y_kernel`` are exact; all classes for ``Delta()``.
     most_landmarks : int, optional
-        Landmarks may grow up to so many when a row comes of which they miss more than a tenth of
-        k(x, x). Default: they do not grow.
+        Largest number to which landmarks may grow when the residual of a row exceeds a tenth of k(x, x).
+        Default: they do not grow.
     simulations : int
-        Outcomes simulated for each row for the exact test: 0, or at least 19.
+        Number of outcomes simulated for each row for the exact test: 0, or at least 19.
     random_state : int, numpy.random.Generator or None
         Source of simulated outcomes and landmarks. None takes fresh entropy. Parts that are merged need
-        different ones, which `fresh` sees to.
+        different random states, which `fresh` provides.
 
     Notes
     -----
     The value is the root mean square over the rows, which is a function of sums; the mean of CCE(x) over
-    any points is ``score_samples(points).mean()``. Regulariser and number of rows enter at the end.
+    any points is ``score_samples(points).mean()``. Regulariser and number of rows enter at the end. With p
+    landmarks and r output features, the sums of a model take ``p^2`` numbers each for the excess and the
+    null mean, ``p r (1 + simulations)`` and ``r^2``; all models share ``p^2``. They do not grow with the
+    rows. A lattice has a fixed number of features for each length scale of ``y_kernel`` in the range of the
+    outputs.
 
-    With p landmarks and r output features, the sums of a model take ``p^2`` numbers each for the
-    excess and the null mean, ``p r (1 + simulations)`` and ``r^2``; all models share ``p^2``. They do not
-    grow with the rows. A lattice has a fixed number of features for each length of
-    ``y_kernel`` that outputs span.
+    The certificate compares the value with the same regression on all rows without landmarks. It is a
+    bound, and may be far above the error if the landmarks' residuals are large.
 
-    The certificate compares with the same regression on all rows without landmarks. It is a bound and may
-    be far above the error where the landmarks miss much.
+    The test ranks the observed rows among all data sets. Its statistic is the largest of four standardised
+    ones: the smoothed misfit at 10 lam, lam and lam / 10, and the spread of the outcomes. It is exact for
+    any landmarks.
 
-    The test ranks the observed rows among all data sets by the smoothed misfit at 10 lam, lam and lam / 10
-    and by the spread of the outcomes, standardised, the largest. It is exact for any landmarks.
-
-    Subtracting rounds: the level is ``eps N_handled / (N lam)``, in ``rounding`` of the estimate.
+    Subtraction adds rounding; its level is ``eps N_handled / (N lam)``, in ``rounding`` of the estimate.
     `SlidingWindow` renews the sums when it grows.
 
     Examples
@@ -179,7 +179,7 @@ class CCE(Accumulator[CongruenceSums]):
         prediction: ModelsLike,
         sample_weight: ArrayLike | None = None,
     ) -> CCE:
-        """Add a batch; returns the accumulator. After an error it is as before.
+        """Add a batch, and return the accumulator. After an error the accumulator is unchanged.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class CCE(Accumulator[CongruenceSums]):
         y : array_like (n,) or (n, k)
             Observed outputs.
         prediction : Predictive or what converts to one, or a mapping of these
-            Predicted distributions; several models by name share what depends on x.
+            Predicted distributions; several models by name share the computations on x.
         sample_weight : array_like (n,), optional
             Nonnegative weights.
         """
@@ -248,12 +248,12 @@ class CCE(Accumulator[CongruenceSums]):
     def merge(self, other: CCE) -> CCE:
         """Add the rows of another accumulator of the same settings and models.
 
-        Landmarks that differ, as they were chosen from other samples or have grown, are joined.
+        Landmarks that differ, because they were chosen from other samples or have grown, are joined.
 
         Raises
         ------
         TypeError, ValueError
-            Another kind, other settings or models, or the same random stream of simulated outcomes.
+            ``other`` has another kind, other settings or models, or the same stream of simulated outcomes.
         """
         mine, theirs = self._state, getattr(other, "_state", None)
         if mine is not None and isinstance(theirs, CongruenceSums):
@@ -268,12 +268,12 @@ class CCE(Accumulator[CongruenceSums]):
         return super().merge(other)
 
     def subtract(self, other: CCE) -> CCE:
-        """Remove the rows of another accumulator, which were merged into this one before.
+        """Remove the rows of another accumulator that was merged into this one.
 
         Raises
         ------
         TypeError, ValueError
-            Another kind or other settings, or rows that cannot be part of this one.
+            ``other`` has another kind or other settings, or its rows cannot be part of this one.
         """
         empty = self.fresh()
         empty.merge(other)  # checks kind and settings
@@ -298,9 +298,9 @@ class CCE(Accumulator[CongruenceSums]):
         return self
 
     def fresh(self) -> CCE:
-        """Return an accumulator without rows: the same settings and landmarks, another random stream.
+        """Return an accumulator without rows, with the same settings and landmarks and a new random stream.
 
-        For parts that are merged: windows, worker processes.
+        Use it for parts that are merged: windows, worker processes.
         """
         part = copy.copy(self)
         part._random = np.random.default_rng(self._random.integers(0, 2**32, 4))
@@ -309,12 +309,12 @@ class CCE(Accumulator[CongruenceSums]):
         return part
 
     def conclude(self, state: CongruenceSums) -> CongruenceEstimate | dict[str, CongruenceEstimate]:
-        """Return the estimate; a dict of them for several models."""
+        """Return the estimate; a dict of estimates for several models."""
         simulations = self.settings["simulations"]
         return self._each(state, lambda ridge: estimate_of(ridge, simulations))
 
     def score_samples(self, x: ArrayLike) -> Array | dict[str, Array]:
-        """Return CCE(x) (q,) at inputs (q, d); a dict of them for several models."""
+        """Return CCE(x) (q,) at inputs (q, d); a dict of arrays for several models."""
         f, _, _ = self._at(x)
         return self._each(
             self._seen, lambda ridge: np.asarray(np.linalg.norm(f @ ridge.coefficients, axis=1))
@@ -336,10 +336,10 @@ class CCE(Accumulator[CongruenceSums]):
         return self._each(self._seen, lambda ridge: np.asarray(f @ ridge.coefficients @ p.T))
 
     def save(self, path: FilePath) -> None:
-        """Write the accumulator to a ``.npz`` file, never pickle; `fastmcmd.load` reads it.
+        """Save the accumulator to a ``.npz`` file, never as a pickle; `fastmcmd.load` reads it.
 
-        It goes on from there, with simulated outcomes from fresh entropy. Kernels made of Python functions
-        cannot be saved.
+        The loaded accumulator accepts further batches; its simulated outcomes use fresh entropy. Kernels
+        made of Python functions cannot be saved.
         """
         check_path(path, "path")
         settings = self.settings
@@ -358,7 +358,7 @@ class CCE(Accumulator[CongruenceSums]):
 
     @property
     def _width(self) -> int | None:
-        """Columns of the inputs, where they are known."""
+        """Number of columns of the inputs, if known."""
         return None if self._smoother is None else int(self._smoother.features.pivots.shape[1])
 
     def _each(self, state: CongruenceSums, value: Callable[[Ridge], T]) -> T | dict[str, T]:
@@ -369,7 +369,7 @@ class CCE(Accumulator[CongruenceSums]):
         return values[_ONE] if list(values) == [_ONE] else values
 
     def _at(self, x: ArrayLike) -> tuple[Array, Array, Array]:
-        """Return features, k(x, x) and what landmarks miss of it, at inputs."""
+        """Return the features, k(x, x) and its residual under the landmarks, at inputs."""
         smoother = self._seen.smoother
         rows = as_rows(x, "x", columns=self._width).astype(np.float64)
         f, residual = features_of(smoother, rows)
@@ -438,7 +438,7 @@ class CCE(Accumulator[CongruenceSums]):
         )
 
     def _variances(self, prediction: Predictive, mean: Array) -> Array | None:
-        """Return ``V_i`` (n,): what ``|e_i|^2`` is on average if the prediction is right."""
+        """Return ``V_i`` (n,), the mean of ``|e_i|^2`` if the prediction is right."""
         outputs = outputs_of(prediction, self._outputs.dimension)
         own = own_products(self._outputs.kernel, outputs)
         variances = np.maximum(own - np.einsum("ij,ij->i", mean, mean), 0.0)
@@ -448,7 +448,7 @@ class CCE(Accumulator[CongruenceSums]):
         return None if draws == 1 else variances * (draws + 1) / (draws - 1)
 
     def _outcomes(self, y: Array, models: dict[str, Predictive]) -> dict[str, Outcomes]:
-        """Return the data sets of the test of each model."""
+        """Return the data sets for the test of each model."""
         simulations = self.settings["simulations"]
         if not simulations:
             return {}
@@ -458,7 +458,7 @@ class CCE(Accumulator[CongruenceSums]):
         }
 
     def _reached(self, outcomes: Outcomes, columns: Columns) -> Columns:
-        """Return the columns with those that any data set reaches: the observed one is no exception."""
+        """Return the columns plus those that any data set reaches: the observed data are not special."""
         if not isinstance(self._outputs, Lattice):
             return columns
         for number in range(-(-len(outcomes.y) // ROWS)):
@@ -470,7 +470,7 @@ class CCE(Accumulator[CongruenceSums]):
     def _simulated(
         self, weighted: Array, w: Array, p: Array, mean: Array, outcomes: Outcomes, columns: Columns
     ) -> tuple[Array, Array]:
-        """Return ``F'WE`` (p, B, r) and ``sum w |e|^2`` (B,) of simulated outcomes."""
+        """Return ``F'WE`` (p, B, r) and ``sum w |e|^2`` (B,) for simulated outcomes."""
         simulations = outcomes.simulations
         total = np.zeros((weighted.shape[1], simulations * len(columns)))
         spread = np.zeros(simulations)
@@ -480,7 +480,7 @@ class CCE(Accumulator[CongruenceSums]):
             count = len(drawn)
             made = self._outputs.transform(drawn.reshape(-1, drawn.shape[2]), columns)
             e = made.reshape(count, simulations, -1)
-            if isinstance(outcomes, ExchangedOutcomes):  # against the mean of the other values
+            if isinstance(outcomes, ExchangedOutcomes):  # relative to the mean of the other values
                 draws = outcomes.draws.shape[1]
                 e = e - ((draws * mean[rows] + p[rows])[:, None] - e) / draws
             else:

@@ -1,4 +1,4 @@
-"""What follows from the sums of a CCE: value, bound, chance, test."""
+"""The estimate from the sums of a CCE: value, bound, null mean, test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastmcmd.streaming.congruence_sums import CongruenceSums, Ridge
 
 __all__ = ["CongruenceEstimate", "estimate_of", "rounding_of"]
 
-_LADDER = (10.0, 1.0, 0.1)  # times lam: regularisers of the test
+_LADDER = (10.0, 1.0, 0.1)  # regularisers of the test, in units of lam
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -24,33 +24,33 @@ class CongruenceEstimate:
     value : float
         Root mean square of CCE(x) over the rows.
     error_bound : float
-        Bound on what landmarks, and features of outputs, miss of ``value``.
+        Bound on the error of ``value`` due to landmarks and output features.
     null_mean : float
-        Mean of CCE(x)^2 over the rows that a right model has on average; NaN where a prediction of one
-        draw has no spread.
+        Expected mean of CCE(x)^2 over the rows if the model is right; NaN if a prediction of one draw has
+        no spread.
     excess : float
-        ``value^2`` less its noise: an unbiased estimate of the squared misfit. Its sign is kept.
+        ``value^2`` minus its noise: an unbiased estimate of the squared misfit, which may be negative.
     p_value : float
-        Of the exact test that the predictions are right; NaN without simulations.
+        P-value of the exact test that the predictions are right; NaN without simulations.
     dispersion : str
-        "too wide" or "too narrow" where the test says so, else "".
+        "too wide" or "too narrow" if the test says so, else "".
     rows : int
-        Rows.
+        Number of rows.
     weight : float
         Sum of their weights.
     lam : float
         Regulariser.
     landmarks, output_features : int
-        Features of inputs and of outputs.
+        Number of features of inputs and of outputs.
     residual : float
-        Mean of ``k(x, x) - |f(x)|^2`` over the rows: what landmarks miss of the inputs.
+        Mean of ``k(x, x) - |f(x)|^2`` over the rows: the part of the kernel that landmarks do not explain.
     rounding : float
-        Level of rounding, relative to the sums: it grows as rows are subtracted.
+        Level of rounding relative to the sums; it grows when rows are subtracted.
     simulations : int
-        Simulated data sets of the test.
+        Number of simulated data sets of the test.
     proven : bool
-        Whether ``error_bound`` is a bound; False where expectations are integrated numerically: it then
-        counts an estimate of their error.
+        Whether ``error_bound`` is proven; False if expectations are integrated numerically: the bound then
+        includes an estimate of their error.
     """
 
     value: float
@@ -81,7 +81,7 @@ class CongruenceEstimate:
 
 
 def estimate_of(ridge: Ridge, simulations: int) -> CongruenceEstimate:
-    """Return the estimate of a model with so many simulated data sets."""
+    """Return the estimate of a model with ``simulations`` simulated data sets."""
     sums, model, lam = ridge.sums, ridge.model, ridge.lam
     square = float(ridge.mean_squares(lam)[0])
     p_value, dispersion = float("nan"), ""
@@ -110,5 +110,5 @@ def estimate_of(ridge: Ridge, simulations: int) -> CongruenceEstimate:
 
 
 def rounding_of(sums: CongruenceSums, lam: float) -> float:
-    """Return the level of rounding, relative to the sums: ``eps N_handled / (N lam)``."""
+    """Return the level of rounding relative to the sums: ``eps N_handled / (N lam)``."""
     return _EPS * sums.handled / (sums.weight * lam) if sums.weight > 0 else float("inf")

@@ -1,4 +1,4 @@
-"""Landmarks of accumulators: given, grown, joined, and sums expressed in others."""
+"""Landmarks of accumulators: given, grown and joined landmarks, and sums converted between them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 
 
 def smoother_at(kernel: Kernel, landmarks: Array) -> Smoother:
-    """Return the features at given landmarks, but for those that the others reproduce."""
+    """Return the features at given landmarks, without those that the others reproduce."""
     scales, _ = split_scales(kernel)
     inner, rows = scale_columns(kernel, landmarks, "landmarks")
     inner = inner.resolve(rows)
@@ -48,7 +48,7 @@ def scaled_rows(smoother: Smoother, x: Array) -> Array:
 
 
 def features_of(smoother: Smoother, x: Array) -> tuple[Array, Array]:
-    """Return f(x) (n, p) and a bound (n,) on ``k(x, x) - |f(x)|^2``, rounding included."""
+    """Return f(x) (n, p) and a bound (n,) on ``k(x, x) - |f(x)|^2`` that includes rounding."""
     f = smoother.transform(x)
     return f, smoother.features.residuals(scaled_rows(smoother, x), f)
 
@@ -63,7 +63,7 @@ def same_landmarks(one: Smoother, other: Smoother) -> bool:
 
 
 def extended(smoother: Smoother, rows: Array, most: int, share: float) -> Smoother:
-    """Return more landmarks among scaled rows (m, d), until these miss less than a share of k(x, x)."""
+    """Return landmarks extended by scaled rows (m, d) until no residual exceeds a share of k(x, x)."""
     features = smoother.features
     old = features.rank
     pool = np.concatenate([features.pivots, rows])
@@ -81,7 +81,7 @@ def extended(smoother: Smoother, rows: Array, most: int, share: float) -> Smooth
         return smoother
     added = search.kernel_features()
     pivots = added.pivots[new]
-    # The old factor stays as it is: features at old landmarks stay what they were to the last digit.
+    # The old factor is unchanged: features at old landmarks stay bit for bit the same.
     factor = np.zeros((old + len(new), old + len(new)))
     factor[:old, :old] = features.factor
     factor[old:, :old] = features.transform(pivots)
@@ -91,7 +91,7 @@ def extended(smoother: Smoother, rows: Array, most: int, share: float) -> Smooth
 
 
 def joined_landmarks(one: Smoother, other: Smoother) -> Smoother:
-    """Return landmarks that include those of both; those of the first come first."""
+    """Return landmarks that include those of both; the first smoother's come first."""
     if same_landmarks(one, other):
         return one
     if one.scales != other.scales or one.features.kernel != other.features.kernel:
@@ -108,7 +108,7 @@ def joined_landmarks(one: Smoother, other: Smoother) -> Smoother:
 
 
 def change_of_landmarks(old: Smoother, new: Smoother) -> tuple[Array, int]:
-    """Return the matrix (q, p) from features at old landmarks to those at new ones, and the common ones."""
+    """Return the matrix (q, p) from old to new features, and the number of leading landmarks in common."""
     pivots, others = old.features.pivots, new.features.pivots
     size = min(len(pivots), len(others))
     equal = (pivots[:size] == others[:size]).all(axis=1)

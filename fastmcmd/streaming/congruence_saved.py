@@ -1,4 +1,4 @@
-"""Accumulators of the CCE as states that `fastmcmd.io.state` writes and reads."""
+"""Saved states of CCE accumulators, which `fastmcmd.io.state` writes and reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SavedLandmarks:
-    """Landmarks as `Smoother` holds them."""
+    """The landmarks of a `Smoother`."""
 
     kernel: Json
     pivots: Array
@@ -41,7 +41,7 @@ class SavedLandmarks:
 
 @dataclass(frozen=True, eq=False)
 class SavedSums:
-    """`CongruenceSums`, models as lists."""
+    """The fields of `CongruenceSums`, with models as lists."""
 
     gram: Array
     weight: float
@@ -57,7 +57,7 @@ class SavedSums:
 
 @dataclass(frozen=True, eq=False)
 class SavedCCE:
-    """Settings of a `CCE` with its landmarks and sums."""
+    """The settings of a `CCE`, with its landmarks and sums."""
 
     x_kernel: Json
     y_kernel: Json
@@ -71,7 +71,7 @@ class SavedCCE:
 
 
 def saved_landmarks(smoother: Smoother | None) -> SavedLandmarks | None:
-    """Return the state of landmarks."""
+    """Return the saved state of landmarks, or None."""
     if smoother is None:
         return None
     features = smoother.features
@@ -82,7 +82,7 @@ def saved_landmarks(smoother: Smoother | None) -> SavedLandmarks | None:
 
 
 def landmarks_of(saved: SavedLandmarks) -> Smoother:
-    """Return the landmarks of a state."""
+    """Return the landmarks from a saved state."""
     rank = len(saved.pivots)
     if saved.pivots.ndim != 2 or saved.factor.shape != (rank, rank):
         raise ValueError(f"the factor of {rank} landmarks has shape {saved.factor.shape}")
@@ -94,7 +94,7 @@ def landmarks_of(saved: SavedLandmarks) -> Smoother:
 
 
 def saved_sums(sums: CongruenceSums | None) -> SavedSums | None:
-    """Return the state of sums."""
+    """Return the saved state of sums, or None."""
     if sums is None:
         return None
     return SavedSums(
@@ -104,7 +104,7 @@ def saved_sums(sums: CongruenceSums | None) -> SavedSums | None:
 
 
 def sums_of(saved: SavedSums, smoother: Smoother | None, data_sets: int) -> CongruenceSums:
-    """Return the sums of a state, at its landmarks."""
+    """Return the sums from a saved state, at its landmarks."""
     if smoother is None or not len(set(saved.names)) == len(saved.names) == len(saved.models) > 0:
         raise ValueError(
             "there are sums without landmarks, without models, or of models of one name"

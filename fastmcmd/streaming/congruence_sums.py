@@ -2,7 +2,7 @@
 
 With features f(x) of the input kernel at landmarks and residuals ``e_i = p(y_i) - E p(Y_i)`` in features
 of the output kernel, ``CCE(x) = |A'S f(x)|`` with ``A = F'WE`` and ``S = (F'WF + N lam I)^-1``. lam enters
-at the end, since N grows with every row.
+at the end, because N grows with every row.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ModelSums:
-    """What belongs to one model.
+    """The sums of one model.
 
     Attributes
     ----------
     cross : ndarray (p, B + 1, r)
-        ``F'WE`` of the observed outcomes and of B simulated ones.
+        ``F'WE`` for the observed outcomes and for B simulated data sets.
     squares : ndarray (r, r)
         ``E'WE`` of the observed outcomes.
     noise : ndarray (p, p)
         ``F'diag(w^2 |e|^2) F``.
     null : ndarray (p, p) or None
-        ``F'diag(w^2 V) F``; None where a prediction of one draw has no spread.
+        ``F'diag(w^2 V) F``; None if a prediction of one draw has no spread.
     spread : ndarray (B + 1,)
         ``sum w |e|^2`` of each data set.
     residual : float
-        ``sum w rho^2``, rho the norm of what output features miss of a residual, bounded.
+        ``sum w rho^2``, where rho bounds the norm of the part of e that output features do not represent.
     proven : bool
-        Whether ``residual`` is a bound: densities integrated numerically only have estimates.
+        Whether ``residual`` is a bound; it is an estimate if densities are integrated numerically.
     """
 
     cross: Array
@@ -59,7 +59,7 @@ class ModelSums:
     proven: bool = True
 
     def plus(self, other: ModelSums, sign: float) -> ModelSums:
-        """Return the sums with those of other rows added, or subtracted (``sign`` -1)."""
+        """Return the sums with those of other rows added, or subtracted (``sign`` is -1)."""
         null = None
         if self.null is not None and other.null is not None:
             null = self.null + sign * other.null
@@ -74,7 +74,7 @@ class ModelSums:
         )
 
     def spanning(self, here: NDArray[np.intp], count: int) -> ModelSums:
-        """Return the sums with their columns at places ``here`` among ``count``, zeros elsewhere."""
+        """Return the sums with their columns at positions ``here`` of ``count``, and zeros elsewhere."""
         cross = np.zeros((*self.cross.shape[:2], count))
         cross[:, :, here] = self.cross
         squares = np.zeros((count, count))
@@ -82,7 +82,7 @@ class ModelSums:
         return replace(self, cross=cross, squares=squares)
 
     def turned(self, turn: Array) -> ModelSums:
-        """Return the sums at other landmarks, whose features are ``turn`` (q, p) times those here."""
+        """Return the sums at other landmarks, whose features are ``turn`` (q, p) times the present ones."""
         return replace(
             self,
             cross=np.tensordot(turn, self.cross, axes=1),
@@ -102,19 +102,19 @@ class CongruenceSums:
     gram : ndarray (p, p)
         ``F'WF``.
     weight, handled : float
-        Sum of the weights; the same with subtracted rows counted twice, which rounding grows with.
+        Sum of the weights, and the same with subtracted rows counted twice; rounding grows with the latter.
     rows : int
-        Rows.
+        Number of rows.
     ranks : ndarray (t,) of int
-        Landmarks that rows had when they were added: growing leaves older rows at zero in new features.
+        Numbers of landmarks at the times when rows were added: older rows are zero in newer features.
     residual : ndarray (t,)
         ``sum w (k(x, x) - |f(x)|^2)`` over the rows of each of these ranks.
     columns : ndarray (r, 2)
         Output features.
     models : dict of ModelSums
-        By name.
+        Sums of each model by name.
     streams : tuple of str
-        Random streams that simulated outcomes came from.
+        Random streams of the simulated outcomes.
     """
 
     smoother: Smoother
@@ -133,7 +133,7 @@ class CongruenceSums:
         return self._combined(other, 1.0)
 
     def __sub__(self, other: CongruenceSums) -> CongruenceSums:
-        """Return the sums without the rows of the other, which are part of these."""
+        """Return the sums without the rows of ``other``, which are part of these."""
         return self._combined(other, -1.0)
 
     def _combined(self, other: CongruenceSums, sign: float) -> CongruenceSums:
@@ -161,7 +161,7 @@ class CongruenceSums:
         )
 
     def at(self, smoother: Smoother) -> CongruenceSums:
-        """Return the sums expressed at landmarks that include those here."""
+        """Return the sums converted to landmarks that include the present ones."""
         if same_landmarks(self.smoother, smoother):
             return self
         turn, common = change_of_landmarks(self.smoother, smoother)
@@ -174,13 +174,13 @@ class CongruenceSums:
         ).merged_ranks()
 
     def merged_ranks(self) -> CongruenceSums:
-        """Return the same with each rank once."""
+        """Return the sums with each rank listed once."""
         ranks, place = np.unique(self.ranks, return_inverse=True)
         residual = np.asarray(np.bincount(place, self.residual, len(ranks)), dtype=np.float64)
         return replace(self, ranks=ranks, residual=residual)
 
     def spanning(self, columns: Columns) -> CongruenceSums:
-        """Return the sums with further output features, which are zero in all rows."""
+        """Return the sums with additional output features, which are zero in all rows."""
         if len(columns) == len(self.columns):
             return self
         place = {tuple(one): index for index, one in enumerate(columns.tolist())}
@@ -190,7 +190,7 @@ class CongruenceSums:
 
     @property
     def numbers(self) -> int:
-        """Numbers in the sums of rows: p^2 (1 + excess + null) + p r (1 + B) + r^2 for each model."""
+        """Count of numbers in the sums: p^2 (1 + excess + null) + p r (1 + B) + r^2 for each model."""
         count = self.gram.size
         for one in self.models.values():
             null = 0 if one.null is None else one.null.size
@@ -200,14 +200,14 @@ class CongruenceSums:
 
 @dataclass(frozen=True, eq=False)
 class Ridge:
-    """What follows from the sums of one model at a regulariser.
+    """The results from the sums of one model at a regulariser.
 
     Attributes
     ----------
     sums : CongruenceSums
         The rows.
     model : ModelSums
-        Of this model.
+        Sums of this model.
     lam : float
         Regulariser.
     """
@@ -227,7 +227,7 @@ class Ridge:
         return np.maximum(values, 0.0), vectors
 
     def energy(self, lam: float) -> Array:
-        """Return ``s / (s + N lam)^2 / N`` (p,) with the eigenvalues s of ``F'WF``."""
+        """Return ``s / (s + N lam)^2 / N`` (p,) for the eigenvalues s of ``F'WF``."""
         values = self._eigen[0]
         return np.asarray(values / (values + lam * self.sums.weight) ** 2 / self.sums.weight)
 
@@ -243,7 +243,7 @@ class Ridge:
 
     @cached_property
     def coefficients(self) -> Array:
-        """``S A`` (p, r): the embedding of the misfit at x is their product with f(x)."""
+        """``S A`` (p, r): its product with f(x) is the embedding of the misfit at x."""
         values, vectors = self._eigen
         return np.asarray(
             vectors @ ((vectors.T @ self.model.cross[:, 0]) / (values + self.shift)[:, None])
@@ -262,7 +262,7 @@ class Ridge:
 
     @cached_property
     def _moved(self) -> float:
-        """Bound on what the solution has in directions that older landmarks left out of their rows."""
+        """Bound on the solution's part in directions that older landmarks did not give their rows."""
         total = 0.0
         for rank, residual in zip(self.sums.ranks, self.sums.residual, strict=True):
             total += float(residual) * float((self.coefficients[int(rank) :] ** 2).sum())
@@ -279,9 +279,9 @@ class Ridge:
     def error_bound(self) -> float:
         """Return a bound on the error of the root mean square over the rows.
 
-        With ``tau = sum w (k(x, x) - |f(x)|^2)`` and ``mu = N lam``: inputs add
-        ``min(sqrt(mu) / 2, sqrt(tau)) sqrt(tau) |B|_2 / sqrt(N)``, rows from before the landmarks grew
-        twice what the solution has in the new directions, outputs ``sqrt(sum w rho^2 / N)``.
+        With ``tau = sum w (k(x, x) - |f(x)|^2)`` and ``mu = N lam``, inputs contribute
+        ``min(sqrt(mu) / 2, sqrt(tau)) sqrt(tau) |B|_2 / sqrt(N)``. Rows from before the landmarks grew
+        contribute twice the solution's part in the new directions, and outputs ``sqrt(sum w rho^2 / N)``.
         """
         tau = self._residual_trace
         factor = np.sqrt(self.shift) / 2
@@ -291,7 +291,7 @@ class Ridge:
         return float((inputs + np.sqrt(self.model.residual)) / np.sqrt(self.sums.weight))
 
     def error_bounds(self, diagonal: Array, residual: Array) -> Array:
-        """Return bounds (q,) on the error at points with k(x, x) and ``k(x, x) - |f(x)|^2`` (q,)."""
+        """Return bounds (q,) on the error at points, given k(x, x) and ``k(x, x) - |f(x)|^2`` (q,)."""
         tau, size = self._residual_trace, np.sqrt(diagonal)
         factor = size
         if self._nested:

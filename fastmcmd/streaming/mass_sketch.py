@@ -1,4 +1,4 @@
-"""Sketches: sums in fine bins of a fixed relative width, which merge exactly."""
+"""Sketches: sums in fine bins of a fixed relative width, which can be merged exactly."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = [
     "union",
 ]
 
-# Above every |log x| / log gamma of a float64 at the finest accuracy (745 / 2e-6), so that keys of
+# Above every |log x| / log gamma of a float64 at the finest accuracy (745 / 2e-6), so that the keys of
 # positive numbers are positive.
 _ZERO = 1 << 30
 _FINEST = 1e-6
 
 
 def check_accuracy(accuracy: float) -> float:
-    """Return a relative error of a sketch as a float in [1e-6, 0.5]."""
+    """Return the relative error of a sketch as a float in [1e-6, 0.5]."""
     needed = f"a number in [{_FINEST:g}, 0.5]"
     value = as_float(accuracy, "accuracy", needed)
     if not _FINEST <= value <= 0.5:
@@ -48,7 +48,7 @@ def _log_gamma(accuracy: float) -> float:
 
 
 def sketch_keys(values: Array, accuracy: float) -> NDArray[np.int64]:
-    """Return the fine bin of each value, in the order of the values."""
+    """Return the key of each value's fine bin; keys have the order of the values."""
     size = np.abs(values)
     some = size > 0
     keys = np.zeros(len(values), dtype=np.int64)
@@ -60,29 +60,32 @@ def sketch_keys(values: Array, accuracy: float) -> NDArray[np.int64]:
 def union(
     one: NDArray[np.int64], other: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.intp]]:
-    """Return the keys of either, ascending, and the places of both: each key once, so indexing adds."""
+    """Return the distinct keys of both, ascending, and each one's positions in them.
+
+    Positions of either input are distinct, so indexed addition is safe.
+    """
     keys, place = np.unique(np.concatenate([one, other]), return_inverse=True)
     return keys, place[: len(one)], place[len(one) :]
 
 
 @dataclass(frozen=True)
 class LogSketch:
-    """Sums over rows in fine bins of a finite quantity, each a constant factor wider than the last.
+    """Sums over rows in fine bins of a finite quantity, each wider than the last by a constant factor.
 
     Attributes
     ----------
     accuracy : float
-        Largest relative error of a quantity that is replaced by the middle of its bin.
+        Largest relative error of replacing a quantity by the middle of its bin.
     keys : ndarray (c,) of int
-        Bins that are not empty, ascending.
+        Keys of bins that are not empty, ascending.
     sums : ndarray (c, s)
-        Sums over their rows, first of weights.
+        Sums over the rows of each bin; the first column is the weight.
 
     Notes
     -----
-    Bins ``(g^(i-1), g^i]``, ``g = (1 + a) / (1 - a)``, for an accuracy a (Masson, Rim & Lee, *DDSketch*,
-    VLDB 2019); zero has its own, negative numbers mirror positive ones. None is ever
-    collapsed, so sums over any split of the rows agree to rounding, in any order. At ``a = 0.001`` a
+    The bins are ``(g^(i-1), g^i]`` with ``g = (1 + a) / (1 - a)`` for an accuracy a (Masson, Rim & Lee,
+    *DDSketch*, VLDB 2019). Zero has its own bin, and negative numbers mirror positive ones. No bins are
+    ever collapsed, so sums over any split of the rows agree to rounding, in any order. At ``a = 0.001`` a
     factor of a million takes 6,900 bins.
     """
 
@@ -92,12 +95,12 @@ class LogSketch:
 
     @classmethod
     def of(cls, values: Array, columns: list[Array], accuracy: float) -> LogSketch:
-        """Return the sketch of values (m,), with sums of columns (m,), the first of them weights.
+        """Return the sketch of values (m,), with sums of columns (m,), the first of which is the weight.
 
         Raises
         ------
         ValueError
-            Values that are not finite.
+            Some values are not finite.
         """
         if not np.isfinite(values).all():
             raise ValueError("values of a sketch are not finite; it holds finite numbers only")
@@ -118,14 +121,14 @@ class LogSketch:
 
     @property
     def values(self) -> Array:
-        """Middles of the bins (c,): within ``accuracy`` of each quantity in them."""
+        """Middles of the bins (c,): each quantity in a bin is within ``accuracy`` of its middle."""
         log_gamma = _log_gamma(self.accuracy)
         middle = math.log(2 / (math.exp(log_gamma) + 1))
         sizes = np.exp((np.abs(self.keys) - _ZERO) * log_gamma + middle)
         return np.asarray(np.sign(self.keys) * np.where(self.keys == 0, 0.0, sizes))
 
     def quantile(self, levels: ArrayLike) -> Array:
-        """Return quantiles (j,), within ``accuracy`` of the least values with that share of weight."""
+        """Return quantiles (j,), within ``accuracy`` of the least values with these shares of weight."""
         sums = self.sums[:, 0]
         some = sums > 0
         cumulative = np.cumsum(sums[some])
@@ -146,14 +149,14 @@ class LogSketch:
 
 @dataclass(frozen=True, eq=False)
 class FineSums:
-    """Sums over rows in the fine bins that hold some, in the order of classes and probabilities.
+    """Sums over rows in the fine bins that are not empty, ordered by class and probability.
 
     Attributes
     ----------
     keys : ndarray (c,) of int
-        Class times number of fine bins, plus fine bin; ascending.
+        Class times the number of fine bins, plus the fine bin; ascending.
     sums : ndarray (c, 4)
-        Rows, and sums of w, w p and w o: o is 1 if the event happened and else 0.
+        Number of rows, and sums of w, w p and w o, where o is 1 if the event happened and else 0.
     low, high : ndarray (c,)
         Smallest and largest probability.
     """
@@ -178,33 +181,33 @@ class FineSums:
         return FineSums(keys, sums, low, high)
 
     def part(self, first: int, last: int) -> FineSums:
-        """Return the fine bins whose keys lie in [first, last)."""
+        """Return the fine bins with keys in [first, last)."""
         rows = slice(*np.searchsorted(self.keys, [first, last]))
         return FineSums(self.keys[rows], self.sums[rows], self.low[rows], self.high[rows])
 
 
 @dataclass(frozen=True, eq=False)
 class MassSketch:
-    """Sums in fine bins, of k classes or of one kind of event.
+    """Sums in fine bins for k classes, or for one kind of event.
 
     Attributes
     ----------
     classes : int
-        k.
+        Number of classes k.
     resolution : int
-        Fine bins in each halving of the distance to 0 and to 1.
+        Number of fine bins in each halving of the distance to 0 and to 1.
     parts : tuple of FineSums
-        To be added up. The next is less than half as long as the one before, so many small batches
-        do not each touch all fine bins so far.
+        Parts of the sums. Each is less than half as long as the one before, so that many small batches do
+        not each touch all fine bins so far.
     nan_result : bool
         Whether NaN propagates.
 
     Notes
     -----
-    Fine bins are even ones in each halving of the distance to 0, below one half, and to 1 above: their
-    width is at most ``1 / resolution`` of that distance, so they are finest where the confidences of
-    classifiers crowd. All sums are exact; an edge of a bin may be off by one fine bin. A fine bin
-    that holds one distinct value makes no error, whatever its weight.
+    Fine bins divide each halving of the distance to 0 (below one half) or to 1 (above) evenly. Their width
+    is at most ``1 / resolution`` of that distance, so they are finest where the confidences of classifiers
+    concentrate. All sums are exact; the edge of a bin may be off by one fine bin. A fine bin
+    with one distinct value causes no error, whatever its weight.
     """
 
     classes: int
@@ -226,14 +229,14 @@ class MassSketch:
         )
 
     def binned(self, binning: Binning) -> tuple[BinSums, Array, Array]:
-        """Return sums in bins of even weight, and what they may be off by.
+        """Return sums in bins of even weight, and bounds on their errors.
 
         Returns
         -------
         sums : BinSums
-            As of the function of all rows.
+            Sums as in the function of all rows.
         weight_error, gap_error : ndarray (k, bins)
-            How far the weight of a bin may be from that of the function, and the sum of w (o - p).
+            Bounds on the distance from the function's sums: of the weight of a bin, and of w (o - p).
         """
         fine = self.parts[0]
         for other in self.parts[1:]:
@@ -257,14 +260,14 @@ def _bins(fine: FineSums, binning: Binning) -> tuple[Array, Array, Array]:
     running = np.cumsum(fine.sums[:, 1])
     if not len(fine) or not running[-1] > 0:
         return edges, _between(fine.sums, np.full(bins - 1, len(fine))), np.zeros((bins, 2))
-    # The fine bin that holds the row at which the function puts the edge; see `mass_edges`.
+    # The fine bin of the row at which the function places the edge; see `mass_edges`.
     targets = running[-1] * np.arange(1, bins) / bins
     at = np.searchsorted(running, targets, "left" if binning.right else "right")
     at = np.minimum(at, len(fine) - 1)
     edges[1:-1] = fine.high[at] if binning.right else fine.low[at]
     sums = _between(fine.sums, at + 1 if binning.right else at)
     weight, hit = fine.sums[at, 1], fine.sums[at, 3]
-    # Some of its rows may belong across the edge: at worst all hits, or all others.
+    # Some of its rows may belong across the edge: at worst all events, or all others.
     moved = np.maximum(hit * (1 - fine.low[at]), (weight - hit) * fine.high[at])
     mixed = fine.low[at] < fine.high[at]
     by_edge = np.zeros((bins + 1, 2))
@@ -273,16 +276,16 @@ def _bins(fine: FineSums, binning: Binning) -> tuple[Array, Array, Array]:
 
 
 def _between(sums: Array, starts: NDArray[np.intp]) -> Array:
-    """Return sums over rows from one start to the next (bins, s); bins may be empty."""
+    """Return the sums over rows between successive starts (bins, s); bins may be empty."""
     cuts = np.concatenate([[0], starts, [len(sums)]])
     parts = [sums[a:b].sum(axis=0) for a, b in pairwise(cuts)]
     return np.stack(parts)
 
 
 def error_bounds(sums: BinSums, weight_error: Array, gap_error: Array, norm: str) -> Array:
-    """Return how far the errors (k,) of sums may be from those of the function.
+    """Return bounds on the distance of the errors (k,) from those of the function.
 
-    Each bin's weight and gap are taken between the least and the most that they may be.
+    The weight and the gap of each bin vary between their smallest and largest possible values.
     """
     weight = sums.weight
     total = weight.sum(axis=1, keepdims=True)
@@ -290,14 +293,14 @@ def error_bounds(sums: BinSums, weight_error: Array, gap_error: Array, norm: str
         gap = np.abs(sums.hit - sums.middles * weight - sums.value)
         if norm == "l1":
             return np.asarray((gap_error / total).sum(axis=1))
-        # No mean gap is above 1, whatever little weight may be left.
+        # No mean gap exceeds 1, however little weight remains.
         least = np.maximum(gap - gap_error, 0.0) / (weight + weight_error)
         most = np.fmin((gap + gap_error) / np.maximum(weight - weight_error, 0.0), 1.0)
         least, most = (np.where(weight + weight_error > 0, x, 0.0 * total) for x in (least, most))
         if norm == "max":
             low, high = least.max(axis=1), most.max(axis=1)
         else:
-            # weight * gap^2 = |sum w (o - p)| * gap, and neither factor is above its most.
+            # weight * gap^2 = |sum w (o - p)| * gap, and both factors are bounded by their largest values.
             sums_most = np.minimum(gap + gap_error, weight + weight_error)
             high = np.sqrt((sums_most * most / total).sum(axis=1))
             low = np.sqrt((np.maximum(gap - gap_error, 0.0) * least / total).sum(axis=1))

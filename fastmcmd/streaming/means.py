@@ -40,14 +40,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class MeanSums:
-    """Sums of scores of some rows.
+    """Sums of the scores of some rows.
 
     Attributes
     ----------
     total, weight : float
         Sum of weighted scores, and of weights.
     rows, infinite : int
-        Rows, and those with an infinite score.
+        Number of rows, and of rows with an infinite score.
     nan_result : bool
         Whether a row held NaN that propagates.
     """
@@ -69,7 +69,7 @@ class MeanSums:
 
 
 class MeanOf(OfRows[MeanSums]):
-    """Mean of a score that has one value a row.
+    """Mean of a score that has one value for each row.
 
     Parameters
     ----------
@@ -85,10 +85,10 @@ class MeanOf(OfRows[MeanSums]):
     Examples
     --------
     >>> import fastmcmd as fm
-    >>> seen = fm.streaming.CRPS()
-    >>> _ = seen.update([0.0, 1.0], ([0.0, 0.0], 1.0)).update([2.0], ([0.0], 1.0))
+    >>> mean_crps = fm.streaming.CRPS()
+    >>> _ = mean_crps.update([0.0, 1.0], ([0.0, 0.0], 1.0)).update([2.0], ([0.0], 1.0))
     >>> whole = fm.metrics.mean_crps([0.0, 1.0, 2.0], ([0.0, 0.0, 0.0], 1.0))
-    >>> abs(seen.compute() - whole) < 1e-15
+    >>> abs(mean_crps.compute() - whole) < 1e-15
     True
     """
 
@@ -111,7 +111,7 @@ class MeanOf(OfRows[MeanSums]):
         """Return the sums of checked rows."""
         values = self._score(rows.y, rows.prediction, **self._options)
         weights = rows.weights
-        if weights is not None:  # a weight of 0 leaves out what is infinite, too
+        if weights is not None:  # rows of weight 0 do not count, even if their score is infinite
             values, weights = values[weights > 0], weights[weights > 0]
         return MeanSums(
             float(values.sum() if weights is None else values @ weights),
@@ -127,7 +127,7 @@ class MeanOf(OfRows[MeanSums]):
 
     @property
     def infinite(self) -> int:
-        """Rows so far whose score is infinite."""
+        """Number of rows so far with an infinite score."""
         return 0 if self._state is None else self._state.infinite
 
 

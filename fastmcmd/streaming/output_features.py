@@ -1,4 +1,4 @@
-"""Features of outputs that no data choose, so that sums of different rows can be added.
+"""Features of outputs that do not depend on data, so that sums of different rows can be added.
 
 A radial kernel on numbers is a lattice of Gaussian bumps: with ``h = 0.274 / sqrt(g)`` and
 ``p_j(y) = (h sqrt(4 g / pi))^(1/2) exp(-2 g (y - j h)^2)``, ``sum_j p_j(y) p_j(y')`` is
@@ -30,11 +30,11 @@ from fastmcmd.solvers.landmarks import LandmarkSearch
 __all__ = ["GivenLandmarks", "Lattice", "OutputMap", "outputs_of"]
 
 _STEP = 0.274  # of the lattice, in units of 1 / sqrt(g)
-_LATTICE_ERROR = 3e-14  # of k(y, y): what the lattice may miss of a kernel value
-_REACH = 17  # bumps on either side of an output that are not below 1e-18 of the largest
+_LATTICE_ERROR = 3e-14  # of k(y, y): largest error of a kernel value on the lattice
+_REACH = 17  # bumps on either side of an output; all others are below 1e-18 of the largest
 _MOST_BUMPS = 2_048
-_TOGETHER = 64  # bumps of a call: their factor is taken for a full triangle
-_GOAL = 1e-6  # error of an embedding that quadrature aims at
+_TOGETHER = 64  # bumps of a call: their factor is treated as a full triangle
+_GOAL = 1e-6  # target error of an embedding by quadrature
 _TAILS = (1e-13, 1e-7, 1e-4)  # probability beyond the bumps, on either side of a prediction
 
 Array = NDArray[np.float64]
@@ -42,7 +42,7 @@ Columns = NDArray[np.int64]
 
 
 def outputs_of(prediction: Predictive, columns: int) -> Outputs:
-    """Return predictions as the embedding layer takes them."""
+    """Return predictions as `Outputs` of the embedding layer."""
     if isinstance(prediction, Draws):
         values = np.asarray(prediction.array, dtype=np.float64)
         return DrawnOutputs(values.reshape(len(prediction), -1, columns))
@@ -50,36 +50,36 @@ def outputs_of(prediction: Predictive, columns: int) -> Outputs:
 
 
 class OutputMap(ABC):
-    """A map p from outputs to features, addressed by columns (r, 2): the part of the kernel, the place."""
+    """A map p from outputs to features, which columns (r, 2) address: the part of the kernel, the place."""
 
     kernel: Kernel
     dimension: int
 
     @abstractmethod
     def columns(self, y: Array, predictions: list[Predictive]) -> Columns:
-        """Return the columns (r, 2), in order, that outputs (n, k) and predictions reach."""
+        """Return the ordered columns (r, 2) that outputs (n, k) and predictions reach."""
 
     @abstractmethod
     def transform(self, y: Array, columns: Columns) -> Array:
-        """Return p(y) (n, r) of outputs (n, k)."""
+        """Return p(y) (n, r) for outputs (n, k)."""
 
     @abstractmethod
     def expected(self, prediction: Predictive, columns: Columns) -> tuple[Array, Array, bool]:
-        """Return ``E p(Y_i)`` (n, r), a bound (n,) on what they miss, and whether that is proven."""
+        """Return ``E p(Y_i)`` (n, r), a bound (n,) on its residual and error, and whether it is proven."""
 
     @abstractmethod
     def residual(self, y: Array, columns: Columns) -> Array:
-        """Return the norm (n,) of what the features miss of outputs (n, k)."""
+        """Return the residual norm (n,) of the features at outputs (n, k)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Lattice(OutputMap):
-    """Bumps for a sum of RBF kernels on numbers.
+    """Gaussian bumps for a sum of RBF kernels on numbers.
 
     Attributes
     ----------
     kernel : Kernel
-        The sum.
+        The sum of RBF kernels.
     parts : tuple of (float, float)
         gamma and factor of each RBF kernel.
     """
@@ -90,7 +90,7 @@ class Lattice(OutputMap):
 
     @staticmethod
     def of(kernel: Kernel) -> Lattice | None:
-        """Return the lattice of a kernel; None where it is no sum of RBF kernels."""
+        """Return the lattice of a kernel, or None if it is not a sum of RBF kernels."""
         parts = _rbf_parts(kernel, 1.0)
         return None if parts is None else Lattice(kernel, tuple(parts))
 
@@ -126,7 +126,7 @@ class Lattice(OutputMap):
         return out
 
     def expected(self, prediction: Predictive, columns: Columns) -> tuple[Array, Array, bool]:
-        """Return ``E p(Y_i)``, what features miss, and whether that is proven."""
+        """Return ``E p(Y_i)``, a bound on its residual and error, and whether it is proven."""
         out = np.empty((len(prediction), len(columns)))
         size = float(np.sqrt(sum(factor for _, factor in self.parts)))
         residual = np.full(len(out), np.sqrt(_LATTICE_ERROR) * size)
@@ -149,13 +149,13 @@ class Lattice(OutputMap):
         return out, residual, exact
 
     def residual(self, y: Array, columns: Columns) -> Array:
-        """Return the norm (n,) of what the features miss."""
+        """Return the residual norm (n,) of the features."""
         del columns
         size = float(np.sqrt(sum(factor for _, factor in self.parts)))
         return np.full(len(y), np.sqrt(_LATTICE_ERROR) * size)
 
     def _tail_beyond(self, prediction: Predictive, columns: Columns) -> float:
-        """Return the smallest of the tail probabilities whose quantiles the columns hold."""
+        """Return the smallest tail probability whose quantiles lie within the columns."""
         for tail in _TAILS:
             low, high = _range_of(prediction, tail)
             held = True
@@ -184,7 +184,7 @@ class Lattice(OutputMap):
 
 
 def _rbf_parts(kernel: Kernel, factor: float) -> list[tuple[float, float]] | None:
-    """Return gamma and factor of each RBF kernel in a sum; None where it is none."""
+    """Return gamma and factor of each RBF kernel in a sum, or None if the kernel is not such a sum."""
     if isinstance(kernel, RBF) and isinstance(kernel.gamma, (int, float)):
         return [(float(kernel.gamma), factor)]
     if isinstance(kernel, Product):
@@ -198,7 +198,7 @@ def _rbf_parts(kernel: Kernel, factor: float) -> list[tuple[float, float]] | Non
 
 
 def _range_of(prediction: Predictive, tail: float) -> tuple[Array, Array]:
-    """Return the least and largest output (n,) of each row, but for a probability on either side."""
+    """Return the smallest and largest output (n,) of each row, up to a probability ``tail`` per side."""
     if isinstance(prediction, Draws):
         values = np.asarray(prediction.array, dtype=np.float64).reshape(len(prediction), -1)
         return values.min(axis=1), values.max(axis=1)
@@ -209,7 +209,7 @@ def _range_of(prediction: Predictive, tail: float) -> tuple[Array, Array]:
 
 
 def _intervals(low: Array, high: Array, step: float) -> tuple[Array, Array]:
-    """Return first and last places (s,) of the disjoint runs of bumps that ranges reach."""
+    """Return the first and last places (s,) of the disjoint runs of bumps that ranges reach."""
     first, last = np.floor(low / step) - _REACH, np.ceil(high / step) + _REACH
     if not (np.abs(first).max() < 2**52 and np.abs(last).max() < 2**52):
         raise ValueError(
@@ -231,7 +231,7 @@ class GivenLandmarks(OutputMap):
 
     @cached_property
     def features(self) -> KernelFeatures:
-        """The features at those outputs that the others do not reproduce."""
+        """The features at the given outputs, without those that the others reproduce."""
         kernel = self.kernel
         examine_kernel(kernel, "y_kernel", self.points)
         search = LandmarkSearch(
@@ -243,7 +243,7 @@ class GivenLandmarks(OutputMap):
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
-        """Components of an output."""
+        """Number of components of an output."""
         return int(self.points.shape[1])
 
     def columns(self, y: Array, predictions: list[Predictive]) -> Columns:
@@ -258,7 +258,7 @@ class GivenLandmarks(OutputMap):
         return self.features.transform(y)
 
     def expected(self, prediction: Predictive, columns: Columns) -> tuple[Array, Array, bool]:
-        """Return ``E p(Y_i)``, what features miss, and whether that is proven."""
+        """Return ``E p(Y_i)``, a bound on its residual and error, and whether it is proven."""
         del columns
         outputs = outputs_of(prediction, self.dimension)
         mean = mean_features(self.features, outputs)
@@ -267,6 +267,6 @@ class GivenLandmarks(OutputMap):
         return mean, known.residual + known.error + known.floor, expectation.rigorous
 
     def residual(self, y: Array, columns: Columns) -> Array:
-        """Return the norm (n,) of what the features miss."""
+        """Return the residual norm (n,) of the features."""
         del columns
         return np.sqrt(self.features.residuals(y, self.features.transform(y)))

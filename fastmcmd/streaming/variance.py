@@ -1,4 +1,4 @@
-"""Errors against predicted spread over a test set that arrives in batches, by sketches."""
+"""Errors relative to predicted spread over a test set that arrives in batches, by sketches."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class SpreadSketch:
     Attributes
     ----------
     sketch : LogSketch
-        Of variances or standard deviations.
+        Sketch of variances or standard deviations.
     n : int
-        Rows.
+        Number of rows.
     nan_result : bool
         Whether NaN propagates.
     """
@@ -60,15 +60,15 @@ class SpreadSketch:
 
 
 class ENCECurve(OfRows[SpreadSketch]):
-    """Errors against predicted variances, in bins; see `fastmcmd.metrics.ence_curve`.
+    """Errors relative to predicted variances, in bins; see `fastmcmd.metrics.ence_curve`.
 
     Parameters
     ----------
     bins, binning, by, limits, kurtosis, nan_policy
-        See `fastmcmd.metrics.ence_curve`; binning and by default to those of the function.
+        See `fastmcmd.metrics.ence_curve`; ``binning`` and ``by`` default to those of the function.
     accuracy : float
-        Variances within this relative distance of each other may be taken as equal where an edge of a
-        bin lies between them. Sums over all rows are exact; only rows so close to an edge change bins.
+        Variances within this relative distance of each other may count as equal if an edge of a bin lies
+        between them. Sums over all rows are exact; only rows that close to an edge change bins.
 
     Examples
     --------
@@ -77,8 +77,8 @@ class ENCECurve(OfRows[SpreadSketch]):
     >>> rng = np.random.default_rng(0)
     >>> std = np.exp(rng.normal(size=4000))
     >>> y = std * rng.normal(size=4000)
-    >>> seen = ENCECurve().update(y[:2500], (0.0, std[:2500])).update(y[2500:], (0.0, std[2500:]))
-    >>> abs(seen.compute().ence - fm.ence(y, (0.0, std))) < 1e-3
+    >>> curve = ENCECurve().update(y[:2500], (0.0, std[:2500])).update(y[2500:], (0.0, std[2500:]))
+    >>> abs(curve.compute().ence - fm.ence(y, (0.0, std))) < 1e-3
     True
     """
 
@@ -116,7 +116,7 @@ class ENCECurve(OfRows[SpreadSketch]):
         )
 
     def gather_rows(self, rows: Outcomes) -> SpreadSketch:
-        """Return sums of weights, variances, squared errors in fine bins of variance."""
+        """Return sums of weights, variances and squared errors in fine bins of variance."""
         variance, columns = gather_columns(rows, positive=self._positive)
         sketch = LogSketch.of(variance, columns, self._accuracy)
         return SpreadSketch(sketch, len(rows.y), rows.nan_result)
@@ -124,7 +124,7 @@ class ENCECurve(OfRows[SpreadSketch]):
     def curve(self, state: SpreadSketch) -> VarianceCurve:
         """Return the curve."""
         sums = state.sketch.sums[state.sketch.sums[:, 0] > 0]
-        spread = sums[:, 1] / sums[:, 0]  # mean variances: exact where a bin holds equal ones
+        spread = sums[:, 1] / sums[:, 0]  # mean variances: exact if a bin holds equal ones
         if self._spread == "std":
             spread = np.sqrt(spread)
         bins = check_bins(self._bins, state.n)
@@ -164,7 +164,7 @@ class QCE(OfRows[SpreadSketch]):
     levels, bins, binning, limits, kind, pit
         See `fastmcmd.metrics.qce`.
     accuracy : float
-        See `ENCECurve`, for standard deviations.
+        See `ENCECurve`; here for standard deviations.
     random_state, nan_policy
         See `OfRows`.
     """
@@ -232,7 +232,7 @@ class VarianceVariation(OfRows[SpreadSums]):
     Parameters
     ----------
     ddof : float
-        Taken from the sum of weights in the variance.
+        Number subtracted from the sum of weights in the variance.
     nan_policy : {"raise", "omit", "propagate"}
         What to do with rows that hold NaN.
     """

@@ -17,27 +17,27 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class SlidingWindow:
-    """The last batches of a stream: the oldest is subtracted as a new one comes.
+    """The last batches of a stream: the oldest batch is subtracted when a new one comes.
 
     Parameters
     ----------
     accumulator : CCE
-        Settings and landmarks; its rows do not count.
+        Source of settings and landmarks; its rows do not count.
     batches : int
-        Batches in the window.
+        Number of batches in the window.
     tolerance : float
-        Level of rounding, relative, beyond which the sums are renewed: added up again from the batches.
+        Relative level of rounding beyond which the sums are renewed: added up again from the batches.
 
     Attributes
     ----------
     total : CCE
-        The accumulator of the rows in the window.
+        Accumulator of the rows in the window.
     renewals : int
         How often the sums were renewed.
 
     Notes
     -----
-    Memory is that of ``batches + 1`` accumulators. A window of batches of equal weight is renewed about
+    The memory is that of ``batches + 1`` accumulators. A window of batches of equal weight is renewed about
     every ``tolerance lam / eps`` times its length: at 1e-9 and lam = 0.01, every 45,000 times.
 
     Examples
@@ -81,7 +81,7 @@ class SlidingWindow:
         return self
 
     def renew(self) -> None:
-        """Add the sums up again from the batches in the window."""
+        """Recompute the sums from the batches in the window."""
         self.total = self.total.fresh()
         for part in self._parts:
             self.total.merge(part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -341,12 +342,11 @@ def test_compare_and_report(table, tmp_path):
         "--model",
         "nb=negative-binomial:mean=mu,dispersion=2",
     ]
-    done = run_cli("compare", path, "--y", "visits", *models, "--report", report)
+    done = run_cli("compare", path, "--y", "visits", *models, "--report", report, "--progress")
     assert done.returncode == 0, done.stderr
     assert "Comparison of 2 models" in done.stdout
     assert f"written: {report}" in done.stdout
-    shown = run_cli("compare", path, "--y", "visits", *models, "--progress").stderr
-    assert shown.index("fastmcmd: poisson: ") < shown.index("fastmcmd: nb: ")
+    assert done.stderr.index("fastmcmd: poisson: ") < done.stderr.index("fastmcmd: nb: ")
     assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
     told = run_cli("compare", path, "--y", "visits", *models, "--format", "json").stdout
     assert set(json.loads(told)) == {"poisson", "nb", "pairs", "sentence"}
@@ -423,14 +423,24 @@ def test_demo_on_real_data(tmp_path):
     assert len(picture) > 20_000
 
 
-@pytest.mark.slow
-def test_demo_without_matplotlib(tmp_path):
+def test_demo_without_matplotlib(tmp_path, monkeypatch):
     """Without the extra the table still comes, and a line says how to install it."""
-    (tmp_path / "matplotlib.py").write_text("raise ImportError('hidden by the test')\n")
-    done = start_cli("demo", cwd=tmp_path, env=environment(tmp_path))
+    from fastmcmd import demo
+
+    whole, load = 6190, demo.load
+
+    def fewer():
+        return {k: v[:200] if np.shape(v)[:1] == (whole,) else v for k, v in load().items()}
+
+    monkeypatch.setattr(demo, "load", fewer)
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = run_cli("demo", "--output", tmp_path / "demo.png")
     assert done.returncode == 0, done.stderr
     assert "negative binomial" in done.stdout
     assert "pip install 'fastmcmd[plot]'" in done.stdout
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_import_is_quick_and_light():
@@ -464,34 +474,67 @@ def groups(predictions):
     return path
 
 
-def on_a_terminal(arguments, path, **options):
-    from terminal import watched
+def arguments_of(command, path):
+    return [str(path) if one == "P" else one for one in RICH[command]]
 
-    command = [sys.executable, "-m", "fastmcmd", *(str(path) if a == "P" else a for a in arguments)]
-    code, _, shown = watched(command, both=True, **options)
-    text = "".join(part for _, part in shown)
-    assert code == 0, text
-    return text
+
+def words_on(text):
+    """Return what a terminal shows of a styled text, and the words of it."""
+    from terminal import screen
+
+    seen = "\n".join(screen(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)))
+    return seen, set(re.findall(r"[^\s─]+", seen))
+
+
+def numbers_in(plain):
+    return {one for one in plain.split() if re.fullmatch(r"-?\d+\.\d{3,}", one)}
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_a_process_on_a_terminal(groups):
+    """It gets styles, where the same command in a pipe gets none."""
+    pytest.importorskip("rich")
+    from terminal import watched
+
+    arguments = arguments_of("evaluate", groups)
+    command = [sys.executable, "-m", "fastmcmd", *arguments]
+    code, _, shown = watched(command, both=True, columns=60, env=environment())
+    text = "".join(part for _, part in shown)
+    assert code == 0, text
+    assert "\x1b[1" in text
+    plain = run_cli(*arguments).stdout
+    assert "\x1b" not in plain
+    assert numbers_in(plain) <= words_on(text)[1]
+
+
 @pytest.mark.parametrize("command", list(RICH))
-def test_tables_on_a_terminal(groups, command):
+def test_tables_on_a_terminal(groups, monkeypatch, command):
     """Styled where rich is; every word of the plain table is there, whatever the width."""
     pytest.importorskip("rich")
-    from terminal import screen
+    from terminal import Terminal
 
-    arguments = RICH[command]
-    plain = run_cli(*(str(groups) if a == "P" else a for a in arguments)).stdout
+    from fastmcmd.cli.output import show
+
+    tables = []
+    monkeypatch.setattr(f"fastmcmd.cli.{command}.show", lambda *table: tables.append(table))
+    assert run_cli(*arguments_of(command, groups)).returncode == 0
+    ((sheet, plain),) = tables
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+    def on_a_terminal(columns):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        with contextlib.redirect_stdout(Terminal()) as stream:
+            show(sheet, plain)
+        return stream.getvalue()
+
     for columns in (60, 160):
-        text = on_a_terminal(arguments, groups, columns=columns, env=environment())
+        text = on_a_terminal(columns)
         assert ("\x1b[1" in text) == (command != "info")  # bold
-        seen = "\n".join(screen(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)))
-        words = set(re.findall(r"[^\s─]+", seen))
-        numbers = {one for one in plain.split() if re.fullmatch(r"-?\d+\.\d{3,}", one)}
-        moving = set(re.findall(r"\d+\.\d+", plain)) if command == "plan" else set()
-        assert numbers - moving <= words
+        seen, words = words_on(text)
+        assert {word for row in sheet.rows for cell in row for word in cell.split()} <= words
+        if command != "plan":  # its time is shorter in words
+            assert numbers_in(plain) <= words
         if command in ("evaluate", "compare"):
             for section in ("accuracy", "scores", "calibration", "sharpness", "congruence"):
                 assert re.search(rf"^ ?{section}$", seen, re.M)
@@ -499,15 +542,12 @@ def test_tables_on_a_terminal(groups, command):
         line = next(one for one in seen.splitlines() if one.strip().startswith("CRPS"))
         assert re.match(r" *CRPS +\* [\d.]+ +[\d.]+ ", line)
         assert "* better than each other model: paired test" in seen
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
-def test_no_colour_where_it_is_not_wanted(groups):
-    pytest.importorskip("rich")
-    text = on_a_terminal(RICH["compare"], groups, env={**environment(), "NO_COLOR": "1"})
-    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", text)
-    assert "* " in text
+        colour = r"\x1b\[[0-9;]*3[0-7]m"
+        assert re.search(colour, text)
+        monkeypatch.setenv("NO_COLOR", "1")
+        text = on_a_terminal(160)
+        assert not re.search(colour, text)
+        assert "* " in text
 
 
 def test_a_terminal_without_rich_gets_plain_text(groups, monkeypatch, capsys):

@@ -238,13 +238,16 @@ def test_threads_and_blocks_do_not_matter(rng, monkeypatch):
         (lambda y, d: energy_score(y, d, beta=2.0), r"beta is 2; a number in \(0, 2\)"),
         (lambda y, d: energy_score(y, d, beta=0.0), "beta is 0"),
         (lambda y, d: energy_score(y, d, estimator="qd"), "estimator is 'qd'"),
-        (lambda y, d: energy_score(y, d[:, :1], estimator="fair"), "two draws an input or more"),
+        (lambda y, d: energy_score(y, d[:, :1], estimator="fair"), "at least two draws per input"),
         (lambda y, d: energy_score(y[:, :1], d), "prediction has 2 components and y has 1"),
         (lambda y, d: variogram_score(y, d, p=-1.0), "p is -1"),
         (lambda y, d: variogram_score(y, d, weights=[1.0, 2.0]), r"weights have shape \(2, 1\)"),
         (lambda y, d: variogram_score(y, d, weights=-np.ones((2, 2))), "weights have values down"),
         (lambda y, d: variogram_score(y[:, 0], d[:, :, 0]), "y has one component"),
-        (lambda y, d: variogram_score(y, d[:, :1], estimator="fair"), "two draws an input or more"),
+        (
+            lambda y, d: variogram_score(y, d[:, :1], estimator="fair"),
+            "at least two draws per input",
+        ),
         (lambda y, d: energy_score(y, fm.Gaussian(y, 1.0), draws=0), "draws is 0"),
     ],
 )

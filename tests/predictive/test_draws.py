@@ -85,7 +85,7 @@ def test_crps_of_one_draw_is_the_absolute_error(rng):
     y, point = rng.normal(size=(2, 9))
     np.testing.assert_allclose(fm.Draws(point).crps(y), np.abs(y - point), rtol=1e-15)
     for estimator in ("pwm", "fair"):
-        with pytest.raises(ValueError, match="needs two draws an input or more"):
+        with pytest.raises(ValueError, match="needs at least two draws per input"):
             fm.Draws(point).crps(y, estimator)
 
 

@@ -501,7 +501,7 @@ def test_what_is_accepted(rng):
         (np.zeros((4, 2, 3)), ValueError, "3 components and y has 1"),
         (stats.norm(np.zeros(3), 1.0), ValueError, "3 rows and y has 4"),
         (stats.gamma(np.ones(4), scale=np.ones(3)), ValueError, r"parameter of shape \(3,\)|\(4,\)"),
-        (stats.gamma(np.ones((4, 1))), ValueError, "a value an input"),
+        (stats.gamma(np.ones((4, 1))), ValueError, "one value per input"),
         (stats.t(np.full(4, -1.0)), ValueError, "scipy.stats does not allow"),
         (stats.norm, TypeError, "a frozen scipy.stats distribution"),
         ("gaussian", TypeError, "prediction is a builtins.str"),

@@ -35,8 +35,10 @@ def unpainted(monkeypatch):
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", savefig)
 
 
-@pytest.fixture
-def evaluations(rng):
+@pytest.fixture(scope="module")
+def evaluations():
+    """What the tests write reports of, and do not change."""
+    rng = np.random.default_rng(20240512)
     x = rng.uniform(-2, 2, (N, 2))
     y = x[:, 0] + 0.3 * rng.normal(size=N)
     return {
@@ -231,18 +233,18 @@ def test_inputs_as_lists_and_frames(rng, tmp_path):
     y = x[:, 0] + rng.normal(size=N)
     frame = pandas.DataFrame(x, columns=["age", "<b>"])
     named = pandas.Series(y, index=[f"id {row}" for row in range(N)])
-    for name, outcomes, inputs in (
-        ("list", y, x.tolist()),
-        ("frame", named, frame),
-        ("array", y, x),
-    ):
-        fm.evaluate(outcomes, (x[:, 0], 1.0), inputs).report(tmp_path / f"{name}.html")
+    evaluations = {
+        "list": fm.evaluate(y, (x[:, 0], 1.0), x.tolist()),
+        "frame": fm.evaluate(named, (x[:, 0], 1.0), frame),
+        "array": fm.evaluate(y, (x[:, 0], 1.0), x),
+    }
+    for name, found in evaluations.items():
+        found.report(tmp_path / f"{name}.html")
     texts = [
         (tmp_path / f"{n}.html").read_text(encoding="utf-8") for n in ("list", "frame", "array")
     ]
     assert pictures_of(texts[0]) == pictures_of(texts[1]) == pictures_of(texts[2])
-    found = fm.evaluate(named, (x[:, 0], 1.0), frame)
-    worst = int(np.argmax(found.rows["cce"]))
+    worst = int(np.argmax(evaluations["frame"].rows["cce"]))
     cells = Page(texts[1]).cells
     assert cells_after(cells, f"{worst:,}", 1) == [f"id {worst}"]
     at = cells.index("row")

@@ -21,7 +21,7 @@ import fastmcmd as fm
 
 ZERO_IF_RIGHT = (
     "regression_ece", "rms_calibration_error", "mean_absolute_calibration_error",
-    "miscalibration_area", "ence", "uce",
+    "miscalibration_area", "ence", "uce", "ece", "classwise_ece",
 )  # fmt: skip
 SIZES = (200, 1_000, 2_000)
 TRUTH_ROWS = 2_000_000
@@ -46,12 +46,26 @@ def _counts(dispersion: float) -> Callable:
     return draw
 
 
+def _classes(power: float) -> Callable:
+    def draw(rng, n):
+        scores = np.concatenate([np.zeros((n, 1)), rng.normal(size=(n, 2))], axis=1)
+        right = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        y = (right.cumsum(axis=1) < rng.uniform(size=(n, 1))).sum(axis=1)
+        p = right**power
+        p /= p.sum(axis=1, keepdims=True)
+        return np.minimum(y, 2), fm.Categorical(p, classes=["a", "b", "c"])
+
+    return draw
+
+
 SCENARIOS = {
     "Gaussian, right": _gaussian(0.0, 1.0),
     "Gaussian, mean wrong": _gaussian(0.2, 1.0),
     "Gaussian, too narrow": _gaussian(0.0, 0.6),
     "Poisson, right": _counts(0.0),
     "Poisson, overdispersed": _counts(0.5),
+    "classes, right": _classes(1.0),
+    "classes, too sure": _classes(2.0),
 }
 
 

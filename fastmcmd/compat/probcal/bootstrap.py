@@ -146,7 +146,7 @@ def bootstrap_cce(
     Notes
     -----
     As published (Young et al., *Beyond Calibration*, arXiv 2405.12412): each sample draws n rows with
-    replacement and then ``num_trials`` times one outcome a row from the model. All samples share one
+    replacement and then ``num_trials`` times one outcome per row from the model. All samples share one
     kernel matrix, and the trials of a sample one block of right-hand sides.
 
     The spread says how much the bootstrapped number varies. It is no confidence interval of the CCE: a

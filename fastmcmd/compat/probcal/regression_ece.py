@@ -117,7 +117,7 @@ def predicted_cdf(prediction: Any, y: _Values) -> _Values:
     if values.shape != y.shape:
         raise ValueError(
             f"posterior_predictive returns probabilities of shape {values.shape} for y_true of {len(y)} "
-            "outputs; one distribution an output is needed"
+            "outputs; one distribution per output is needed"
         )
     if np.isnan(values).any():
         raise ValueError(

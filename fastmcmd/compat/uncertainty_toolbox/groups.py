@@ -100,7 +100,7 @@ def _drawn_groups(
 ) -> Iterator[NDArray[np.int32]]:
     """Yield rows of groups (1, draws, size), trial by trial, of one size after the other.
 
-    From the global generator of ``numpy.random``, one call a group, in the order of the original; a trial
+    From the global generator of ``numpy.random``, one call per group, in the order of the original; a trial
     at a time, so that few groups are held together.
     """
     progress = Progress(verbose, 0.0)

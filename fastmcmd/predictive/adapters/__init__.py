@@ -1,1 +1,1 @@
-"""Distributions of other libraries as ours. `convert` is the one place that decides."""
+"""Conversion of distributions from other libraries. `convert` decides which adapter applies."""

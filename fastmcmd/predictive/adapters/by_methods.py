@@ -1,4 +1,4 @@
-"""Distributions of other libraries by their methods: cdf, log density, and what else they have."""
+"""Distributions of other libraries, adapted through their methods: cdf, log density and optional others."""
 
 from __future__ import annotations
 
@@ -28,43 +28,43 @@ _LOG_MASS = ("log_prob", "logpmf")
 _QUANTILE = ("icdf", "quantile", "ppf")
 _MEAN, _VARIANCE = ("mean",), ("variance", "var")
 
-_MOST_VALUES = 1 << 20  # of one discrete distribution
-_LOST = 1e-7  # of a moment that may lie in the tails left out, before it is NaN
-_WRONG = 1e-4  # of the mass of a discrete distribution: what float32 loses in many summands
-# Steps of rounding below a quantile at which a cdf that jumps there is read, and how far it must fall.
+_MOST_VALUES = 1 << 20  # most values of one discrete distribution
+_LOST = 1e-7  # share of a moment that may lie in the tails left out; beyond it the moment is NaN
+_WRONG = 1e-4  # error allowed in a discrete distribution's mass: long float32 sums lose as much
+# A cdf jumps at a quantile if it falls by `_JUMP` within `_ULPS` units of rounding below it.
 _ULPS = 4
 _JUMP = {8: 1e-6, 4: 1e-3}  # by bytes of its numbers
-_BLOCK = 1 << 14  # rows that the CRPS takes together: each call evaluates the whole object
+_BLOCK = 1 << 14  # rows per block of the CRPS; each call evaluates the whole object
 
 
 class MethodsPredictive(ByQuadrature):
-    """Distributions of another library, by their methods, for numbers.
+    """Distributions of numbers from another library, evaluated through their methods.
 
     Parameters
     ----------
     value : object
-        With ``cdf`` and ``log_prob`` (or ``logpdf``, ``logpmf``); if it has them also with ``icdf`` (or
-        ``quantile``, ``ppf``), ``survival_function`` (or ``ccdf``, ``sf``), and ``mean`` and
-        ``variance``, as methods or attributes. Objects of PyTorch, NumPyro, TensorFlow Probability, and
-        the new ones of SciPy are such.
+        An object with ``cdf`` and ``log_prob`` (or ``logpdf``, ``logpmf``). Also used if present: ``icdf``
+        (or ``quantile``, ``ppf``), ``survival_function`` (or ``ccdf``, ``sf``), and ``mean`` and
+        ``variance``, as methods or attributes. Distributions of PyTorch, NumPyro and TensorFlow Probability
+        qualify, and so do SciPy's new random variables.
     n : int
-        Number of inputs; the object holds one distribution an input, or one for all.
+        Number of inputs; the object holds one distribution per input, or one for all.
     discrete : bool, optional
-        Whether it gives probability to whole numbers only. Default: as it says, or where it does not,
-        whether its cdf jumps at the median.
+        Whether all probability is on whole numbers. Default: what the object reports; if it reports
+        nothing, whether its cdf jumps at the median.
 
     Raises
     ------
     TypeError
         Methods that are missing or not implemented: the message names them.
     ValueError
-        Distributions that are not one number an input.
+        Distributions that are not one number per input.
 
     Notes
     -----
-    Quantiles come from the object where it has them, else by halving from its cdf; draws from quantiles,
-    so that they depend on ``random_state`` alone; moments that it does not have by quadrature.
-    Single precision of the object limits what comes out.
+    Quantiles come from the object if it has them, otherwise from bisection of its cdf. Draws are quantiles
+    at uniform levels, so that they depend on ``random_state`` alone. Missing moments are computed by
+    quadrature. If the object computes in single precision, so do the results.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class MethodsPredictive(ByQuadrature):
         if len(shape) != 2 or shape[0] != 1 or shape[1] not in (1, n):
             raise ValueError(
                 f"prediction is a {type(value).__name__} of shape {shape[1:] if shape[0] == 1 else shape}; "
-                f"({n},) is needed: a number an input"
+                f"({n},) is needed: one number per input"
             )
         self._batch = shape[1]
         self._rows: NDArray[np.intp] | None = None
@@ -94,7 +94,7 @@ class MethodsPredictive(ByQuadrature):
         self.discrete = False
         said = says_discrete(value) if discrete is None else discrete
         self.discrete = self._jumps() if said is None else said
-        self.log_prob(self.quantile(0.5))  # an error now if it is not implemented
+        self.log_prob(self.quantile(0.5))  # raises now if log_prob is not implemented
         self._divisible = self._batch > 1 and self._same_in_parts()
 
     def __repr__(self) -> str:
@@ -108,7 +108,8 @@ class MethodsPredictive(ByQuadrature):
     def take(self, rows: NDArray[np.intp]) -> MethodsPredictive:
         """Return the distributions of some rows.
 
-        The object is made anew for them where that gives the same; else it is evaluated as a whole.
+        A new object is created for them if it gives the same values; otherwise the whole object is
+        evaluated.
         """
         part = object.__new__(type(self))
         part.__dict__.update(self.__dict__)
@@ -116,7 +117,7 @@ class MethodsPredictive(ByQuadrature):
         part._n = len(rows)
         if self._batch == 1:
             return part
-        if self._divisible and len(rows) > 1:  # a batch of one would be one for all rows
+        if self._divisible and len(rows) > 1:  # a batch of one would count as one for all rows
             part.value = rows_of(self.value, rows)
             part._call = Caller(part.value)
             part._batch = len(rows)
@@ -136,7 +137,7 @@ class MethodsPredictive(ByQuadrature):
         return self.cdf(np.ceil(y) - 1 if self.discrete else y)
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,), from the object where it has that."""
+        """Return P(Y > y) (n,), from the survival function of the object if it has one."""
         if not self._call.has(_SF):
             return 1 - self.cdf(y)
         return self._inside(_SF, np.broadcast_to(self.outcomes(y), self.shape), 1.0, 0.0)
@@ -170,17 +171,17 @@ class MethodsPredictive(ByQuadrature):
 
     @property
     def mean(self) -> Array:
-        """Means (n,): its own, or by quadrature; NaN where the tails are too heavy for that."""
+        """Means (n,), from the object or by quadrature; NaN if tails are too heavy for quadrature."""
         return self._moment(_MEAN, 1)
 
     @property
     def variance(self) -> Array:
-        """Variances (n,): its own, or by quadrature; NaN where the tails are too heavy for that."""
+        """Variances (n,), from the object or by quadrature; NaN if tails are too heavy for quadrature."""
         return self._moment(_VARIANCE, 2)
 
     @property
     def node_count(self) -> int:
-        """Nodes of a row."""
+        """Number of nodes per row."""
         return self._range()[1] if self.discrete else node_count()
 
     def support(self) -> Nodes | None:
@@ -188,7 +189,7 @@ class MethodsPredictive(ByQuadrature):
         return shared_support(*self._range(), self._masses) if self.discrete else None
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
-        """Return E k(Y, z) for the kernels that every continuous distribution has in closed form."""
+        """Return E k(Y, z) for kernels with a closed form under every continuous distribution."""
         return None if self.discrete else without_atoms(self, kernel, points)
 
     def _cdf(self, y: Array) -> Array:
@@ -227,14 +228,14 @@ class MethodsPredictive(ByQuadrature):
         return out
 
     def _own(self, values: Array) -> Array:
-        """Return values of the object, (), (1,) or (batch,), for the rows."""
+        """Return values of the object, of shape (), (1,) or (batch,), as one value per row."""
         values = np.broadcast_to(values, (self._batch,))
         if self._batch == 1:
             return np.full(len(self), values[0])
         return np.array(values if self._rows is None else values[self._rows])
 
     def _inside(self, names: tuple[str, ...], y: Array, below: float, above: float) -> Array:
-        """Return a method at y (n,), and its limits outside the support, where it may fail."""
+        """Return a method's values at y (n,); outside the support, where it may fail, its limits."""
         low, high = (self._own(np.asarray(end)) for end in (self._low, self._high))
         inside = (y >= low) & (y <= high) & np.isfinite(y)
         safe = np.where(
@@ -246,12 +247,12 @@ class MethodsPredictive(ByQuadrature):
         return np.where(inside, values, outside)
 
     def _grid(self, names: tuple[str, ...], y: Array) -> Array:
-        """Return a method at values (n,), the object being evaluated as a whole."""
+        """Return a method's values at y (n,), evaluating the whole object."""
         if self._batch == 1:
             return self._call(names, y[:, None])[:, 0]
         if self._rows is None:
             return self._call(names, y[None, :])[0]
-        # Rows may repeat: each takes the next free place in its column of a (count, batch) grid.
+        # Rows may repeat: each occurrence takes the next free place in its column of a (count, batch) grid.
         order = np.argsort(self._rows, kind="stable")
         ordered = self._rows[order]
         place = np.empty(len(order), dtype=np.intp)
@@ -261,7 +262,7 @@ class MethodsPredictive(ByQuadrature):
         return self._call(names, grid)[place, self._rows]
 
     def _same_in_parts(self) -> bool:
-        """Tell whether objects made anew for other rows give the same."""
+        """Return whether new objects, created for some of the rows, give the same values."""
         rows = np.arange(len(self))[::-1]
         other = rows_of(self.value, rows)
         if other is None or tuple(other.batch_shape) != (len(rows),):
@@ -276,7 +277,7 @@ class MethodsPredictive(ByQuadrature):
         )
 
     def _jumps(self) -> bool:
-        """Tell whether some cdf jumps at its median."""
+        """Return whether some cdf jumps at its median."""
         middle = self._quantile(np.full(len(self), 0.5))
         size = self._call.size
         step = _ULPS * np.spacing(np.abs(middle).astype(f"f{size}")).astype(np.float64)
@@ -294,7 +295,7 @@ class MethodsPredictive(ByQuadrature):
         )
 
     def _range(self) -> tuple[Array, int]:
-        """Return the first values (n,) and the number of values that hold almost all mass."""
+        """Return the first value of each row (n,) and the number of values that hold almost all mass."""
         ends = self.quantile([TAIL_MASS, 1 - TAIL_MASS])
         count = float(np.max(ends[:, 1] - ends[:, 0], initial=0.0)) + 1
         if not count <= _MOST_VALUES:

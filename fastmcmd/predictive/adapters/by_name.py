@@ -1,4 +1,4 @@
-"""Distributions of PyTorch, NumPyro and TensorFlow Probability, which share names and parameters."""
+"""Distributions of PyTorch, NumPyro and TensorFlow Probability, recognised by class and parameter names."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ Parameter = Callable[..., Array]
 
 
 def from_library(value: Any, n: int, name: str) -> Predictive:
-    """Return a distribution of these libraries as one of ours: by its family, else by its methods.
+    """Return a distribution of these libraries as one of ours, by its family or else by its methods.
 
     Parameters
     ----------
     value : distribution object
-        Of numbers or, if normal, of vectors with independent components.
+        Distributions of numbers or, if normal, of vectors with independent components.
     n : int
-        Rows of the outputs, for objects that hold one distribution for all.
+        Number of rows, for objects that hold a single distribution for all rows.
     name : str
         Name of the argument, for messages.
 
     Raises
     ------
     TypeError
-        Neither a known family nor the methods needed.
+        An object of no known family that lacks the methods needed.
     ValueError
         Other shapes, or parameters out of range.
     """
@@ -53,9 +53,9 @@ def from_library(value: Any, n: int, name: str) -> Predictive:
         return from_library(value.base_dist, _first(tuple(value.batch_shape), n), name)
     if kind == "MixtureSameFamily":
         return _mixture(value, n, name)
-    known = _family(value, _reader(value, n))
-    if known is not None:
-        return known
+    prediction = _family(value, _reader(value, n))
+    if prediction is not None:
+        return prediction
     event = tuple(getattr(value, "event_shape", ()))
     if not has_methods(value) or event:
         raise TypeError(
@@ -70,7 +70,10 @@ def _first(shape: tuple[int, ...], n: int) -> int:
 
 
 def _family(value: object, one: Parameter) -> Predictive | None:
-    """Return a known family, its parameters read by ``one(name, ...)``, the first that there is."""
+    """Return the distribution if its family is known, or None.
+
+    ``one(name, ...)`` reads the first parameter that exists among its names.
+    """
     match type(value).__name__:
         case "Normal":
             return Gaussian(one("loc"), one("scale"))
@@ -121,7 +124,7 @@ def _flat(array: Array) -> Array:
 
 
 def _array(value: object, *names: str) -> Array:
-    """Return the first parameter or moment that there is, an attribute or a method."""
+    """Return the first of several parameters or moments that exists, as attribute or method."""
     for name in names:
         attribute = getattr(value, name, None)
         attribute = attribute() if callable(attribute) else attribute
@@ -134,7 +137,7 @@ def _array(value: object, *names: str) -> Array:
 
 
 def _reader(value: Any, n: int) -> Parameter:
-    """Return what reads parameters, of the shape of the batch; (n,) where that is a single one."""
+    """Return a function that reads parameters in the batch shape, or (n,) for a batch of one."""
 
     def one(*names: str) -> Array:
         shape = tuple(value.batch_shape) or (n,)
@@ -146,7 +149,7 @@ def _reader(value: Any, n: int) -> Parameter:
 
 
 def _independent(value: Any, n: int, name: str) -> Predictive:
-    """Return independent components: numbers if there is one, or normal vectors."""
+    """Return an Independent distribution: of numbers if it has one component, or of normal vectors."""
     base = getattr(value, "base_dist", None)
     base = value.distribution if base is None else base
     batch, event = tuple(value.batch_shape), tuple(value.event_shape)
@@ -162,9 +165,9 @@ def _independent(value: Any, n: int, name: str) -> Predictive:
         loc, scale = (np.broadcast_to(_array(base, part), shape) for part in ("loc", "scale"))
         return Gaussian(loc, scale)
     if event == (1,):
-        known = _family(base, lambda *names: np.broadcast_to(_array(base, *names), shape))
-        if known is not None:
-            return known
+        prediction = _family(base, lambda *names: np.broadcast_to(_array(base, *names), shape))
+        if prediction is not None:
+            return prediction
     raise TypeError(
         f"{name} is an Independent of {library(value)} {type(base).__name__}; of vectors only normal ones "
         f"are known: give draws, an array (n, l, {event[0]})"
@@ -172,7 +175,7 @@ def _independent(value: Any, n: int, name: str) -> Predictive:
 
 
 def _mixture(value: object, n: int, name: str) -> Predictive:
-    """Return a mixture of K components, the last axis of their batch."""
+    """Return a mixture of K components; components are the last axis of the batch."""
     from fastmcmd.predictive.mixture import Mixture
 
     def part(*names: str) -> Any:

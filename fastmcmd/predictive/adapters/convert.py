@@ -1,4 +1,4 @@
-"""The one place where what a person has becomes a `Predictive`."""
+"""Conversion of everything that users pass as a prediction into a `Predictive`."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ def as_predictive(
     Parameters
     ----------
     value : Predictive, array, (mean, std), or distribution object of another library
-        What was given. Of scipy.stats both frozen distributions and the new random variables; of
-        PyTorch, NumPyro and TensorFlow Probability known families and mixtures of them; of any other
-        library what has ``cdf`` and ``log_prob``.
+        The prediction. Accepted from scipy.stats: frozen distributions and the new random variables; from
+        PyTorch, NumPyro and TensorFlow Probability: known families and mixtures of them; from any other
+        library: objects with ``cdf`` and ``log_prob``.
     n, columns : int
         Rows and components of the outputs.
     name : str
         Name of the argument, for messages.
     y : array_like (n,), optional
-        The outcomes: they tell class probabilities, which are refused, from draws.
+        The outcomes. They help to distinguish class probabilities, which are refused, from draws.
 
     Raises
     ------
     TypeError
-        Something else; the message lists what is accepted.
+        Any other object; the message lists what is accepted.
     ValueError
         Another number of rows or components, or parameters out of range; a data frame whose columns are
-        named as parameters or quantiles, and class probabilities, which are no draws.
+        named like parameters or quantiles; class probabilities, which are not draws.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def _from_draws(value: object, columns: int, name: str, y: ArrayLike | None) -> 
         raise ValueError(
             f"{name} has shape {array.shape}; draws (n,), (n, m) or (n, m, k), none of them 0, are needed"
         )
-    if columns > 1 and array.ndim == 2:  # one vector an input
+    if columns > 1 and array.ndim == 2:  # one draw of a vector per input
         array = array[:, None, :]
     if columns == 1:
         check_probabilities(array, y, name)
@@ -123,7 +123,7 @@ def _from_draws(value: object, columns: int, name: str, y: ArrayLike | None) -> 
 
 
 def _from_methods(value: object, n: int) -> Predictive:
-    """Return a distribution by its methods; the new normal and uniform ones of SciPy as ours."""
+    """Return an adapter by methods; SciPy's new normal and uniform random variables become our classes."""
     own = {"Normal": ("mu", "sigma"), "Uniform": ("a", "b")}.get(type(value).__name__)
     if library(value) == "scipy" and own is not None:
         first, second = (np.asarray(getattr(value, part), np.float64) for part in own)
@@ -133,7 +133,7 @@ def _from_methods(value: object, n: int) -> Predictive:
     return MethodsPredictive(value, n)
 
 
-# Names of columns that summarise a distribution, lower case without signs between words.
+# Names of columns that summarise a distribution, in lower case without separators.
 _MEANS = frozenset({"mean", "mu", "loc", "location", "median", "yhat", "ypred", "prediction"})
 _SPREADS = frozenset(
     {"std", "sd", "stddev", "stdev", "standarddeviation", "sigma", "scale", "var", "variance",
@@ -141,12 +141,12 @@ _SPREADS = frozenset(
 )  # fmt: skip
 _ENDS = frozenset({"lower", "upper", "yhatlower", "yhatupper", "lo", "hi", "cilower", "ciupper"})
 _QUANTILE = re.compile(r"(q|quantile|p|percentile)?[ _]?(0?\.\d+)")
-_SUM_OFF = 1e-3  # of probabilities that were rounded or computed in single precision
-_LEAST_ROWS = 3  # of fewer, draws may sum to 1 by accident
+_SUM_OFF = 1e-3  # error of a sum of probabilities that were rounded or computed in single precision
+_LEAST_ROWS = 3  # in fewer rows, draws may sum to 1 by accident
 
 
 def check_column_names(value: object, name: str) -> None:
-    """Refuse a data frame whose columns are named as parameters or quantiles: it would be read as draws."""
+    """Raise an error for a data frame whose columns are named like parameters or quantiles, not draws."""
     columns = getattr(value, "columns", None)
     if columns is None or not hasattr(value, "shape"):
         return
@@ -174,17 +174,17 @@ def check_column_names(value: object, name: str) -> None:
 
 
 def check_probabilities(draws: HostArray, y: ArrayLike | None, name: str) -> None:
-    """Refuse class probabilities (n, C) of labels y: they would be read as C draws.
+    """Raise an error for class probabilities (n, C) of labels y, which would be read as C draws.
 
-    Numbers in [0, 1] of which each row sums to 1, not all alike and not all whole (draws of 0 and 1 may sum
-    to 1), and labels from 0 to C - 1 or from 1 to C.
+    Class probabilities are numbers in [0, 1] whose rows sum to 1, neither all equal nor all whole (draws of
+    0 and 1 may sum to 1), with labels from 0 to C - 1 or from 1 to C.
     """
     if y is None or draws.ndim != 2 or draws.shape[1] < 2 or len(draws) < _LEAST_ROWS:
         return
     labels = np.asarray(y)
     if labels.size != len(draws) or labels.dtype.kind not in "iubf":
         return
-    first = draws[: 2 * _LEAST_ROWS]  # nearly all arrays are told from these
+    first = draws[: 2 * _LEAST_ROWS]  # these rows decide for nearly all arrays
     if not _is_simplex(first) or not _is_simplex(draws):
         return
     labels = labels.ravel()
@@ -211,7 +211,7 @@ def _is_simplex(rows: HostArray) -> bool:
 
 
 def check_order(y: ArrayLike, what: str = "(y, prediction)") -> None:
-    """Refuse a prediction in the place of the outcomes."""
+    """Raise an error if a prediction was passed in place of the outcomes."""
     from fastmcmd.predictive.base import Predictive
 
     pair = isinstance(y, tuple) and len(y) == 2 and any(np.ndim(part) for part in y)
@@ -221,7 +221,7 @@ def check_order(y: ArrayLike, what: str = "(y, prediction)") -> None:
 
 
 def row_hint(value: object, rows: int, n: int) -> str:
-    """Return what may be wrong with a prediction that has another number of rows than y."""
+    """Return a hint at the likely mistake if a prediction and y differ in their number of rows."""
     shape = tuple(getattr(value, "shape", ()) or ())
     if (isinstance(value, list) or len(shape) == 2) and rows == 2:
         return "; means and standard deviations are given as a tuple, (mean, std)"
@@ -231,17 +231,17 @@ def row_hint(value: object, rows: int, n: int) -> str:
 
 
 def from_frozen(frozen: Any, n: int) -> Predictive:
-    """Return a frozen distribution as a class with closed forms if there is one for it.
+    """Return a frozen distribution as our class with closed forms if there is one, else wrapped.
 
     Parameters
     ----------
     frozen : scipy.stats frozen distribution
-        Its parameters are numbers or (m,); with (m,) it has m rows, else ``n``.
+        With parameters (m,) it has m rows; with scalar parameters, ``n``.
     n : int
         Rows of the outputs.
     """
     sizes = {np.size(value) for value in (*frozen.args, *frozen.kwds.values())} - {1}
-    if len(sizes) == 1:  # the rows that it has: a mismatch is told by as_predictive
+    if len(sizes) == 1:  # its own number of rows; as_predictive reports a mismatch
         n = sizes.pop()
     wrapped = ScipyPredictive(frozen, n)
     known = _known(wrapped)
@@ -288,7 +288,7 @@ def _known(wrapped: ScipyPredictive) -> Predictive | None:
 
 
 def _of_scipy(family: Any) -> bool:
-    """Tell whether a family is the one of its name in SciPy, not the user's own."""
+    """Return whether a family is SciPy's own, not a user's family of the same name."""
     from scipy import stats
 
     return type(family) is type(getattr(stats, str(family.name), None))

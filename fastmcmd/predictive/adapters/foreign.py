@@ -1,4 +1,4 @@
-"""How distributions of other libraries are called, without importing those libraries."""
+"""Calls of distributions from other libraries, without importing those libraries."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def library(value: object) -> str:
 
 
 def has_methods(value: object) -> bool:
-    """Tell whether ``value`` has a cdf and a log density, as distributions of other libraries do."""
-    if isinstance(value, type) or hasattr(value, "freeze"):  # a family of scipy.stats, not frozen
+    """Return whether ``value`` has a cdf and a log density, as distributions of other libraries do."""
+    if isinstance(value, type) or hasattr(value, "freeze"):  # an unfrozen family of scipy.stats
         return False
     return hasattr(value, "cdf") and any(hasattr(value, name) for name in _DENSITIES)
 
@@ -34,7 +34,7 @@ class Caller:
     Attributes
     ----------
     size : int
-        Bytes of the numbers that come out: 4 or 8, or the fewer of several calls.
+        Bytes of the numbers that the distribution returns, 4 or 8; the smaller if calls differ.
     """
 
     def __init__(self, value: object) -> None:
@@ -44,12 +44,12 @@ class Caller:
         self.size = 8
 
     def __call__(self, names: tuple[str, ...], y: Array) -> Array:
-        """Return the first of several methods that there is at values y.
+        """Return the values at y of the first method that exists among ``names``.
 
         Raises
         ------
         TypeError
-            None of them.
+            If none of them exists.
         """
         for name in names:
             method = _attribute(self._value, name)
@@ -66,13 +66,13 @@ class Caller:
         )
 
     def has(self, names: tuple[str, ...]) -> bool:
-        """Tell whether one of several methods is implemented."""
+        """Return whether at least one of several methods is implemented."""
         if names not in self._known:
             self._known[names] = self._try(names)
         return self._known[names]
 
     def moment(self, names: tuple[str, ...]) -> Array:
-        """Return the first of several moments, which libraries have as methods or attributes."""
+        """Return the first moment that exists among ``names``, as method or attribute."""
         for name in names:
             attribute = _attribute(self._value, name)
             if attribute is None:
@@ -94,7 +94,7 @@ class Caller:
         return True
 
     def _like(self, y: Array) -> Any:
-        """Return values as the library takes them."""
+        """Return values as an array of the distribution's library."""
         match library(self._value):
             case "torch":
                 import torch
@@ -112,7 +112,7 @@ class Caller:
 
 
 def bounds(value: object) -> tuple[Any, Any]:
-    """Return the ends of the support, numbers or (n,), infinite where they are not known."""
+    """Return the ends of the support, as numbers or (n,); infinite where unknown."""
     support = _attribute(value, "support")
     if callable(support) and not hasattr(support, "is_discrete"):  # SciPy's method
         low, high = support()
@@ -120,7 +120,7 @@ def bounds(value: object) -> tuple[Any, Any]:
         low = _attribute(support, "lower_bound")
         high = _attribute(support, "upper_bound")
     if support is None and library(value) == "tensorflow_probability":
-        # It tells no support, and outside it cdfs may be NaN or anything.
+        # The object does not report its support, and its cdf may be anything outside.
         low, high = _end(value, 0.0), _end(value, 1.0)
     return (
         -np.inf if low is None else as_array(low, "support").astype(np.float64),
@@ -129,7 +129,7 @@ def bounds(value: object) -> tuple[Any, Any]:
 
 
 def _end(value: object, level: float) -> Any:
-    """Return the quantiles of level 0 or 1; None where they are not implemented, or NaN."""
+    """Return the quantiles at level 0 or 1, or None if they are not implemented or NaN."""
     try:
         end = np.asarray(_lenient(value).quantile(np.float32(level)))
     except (AttributeError, NotImplementedError):
@@ -138,7 +138,7 @@ def _end(value: object, level: float) -> Any:
 
 
 def says_discrete(value: object) -> bool | None:
-    """Tell whether a distribution says that it is discrete; None if it says nothing."""
+    """Return whether a distribution reports that it is discrete; None if it reports nothing."""
     if any(kind.__name__ == "DiscreteDistribution" for kind in type(value).__mro__):
         return True
     if any(kind.__name__ == "ContinuousDistribution" for kind in type(value).__mro__):
@@ -148,9 +148,9 @@ def says_discrete(value: object) -> bool | None:
 
 
 def rows_of(value: Any, rows: NDArray[np.intp]) -> Any:
-    """Return the distributions of some rows, made anew from named parameters as PyTorch and NumPyro have.
+    """Return a new object for some rows, created from named parameters as in PyTorch and NumPyro.
 
-    None where that fails: whether they are the same is up to the caller to try.
+    Returns None if that fails. The caller must check that the new object gives the same values.
     """
     names = getattr(value, "arg_constraints", None)
     if not isinstance(names, dict) or not names:
@@ -175,7 +175,7 @@ def _torch_rows(rows: NDArray[np.intp], like: Any) -> Any:
 
 
 def _attribute(value: object, name: str) -> Any:
-    """Return an attribute, None where there is none or its property is not implemented."""
+    """Return an attribute, or None if there is none or its property is not implemented."""
     try:
         return getattr(value, name, None)
     except NotImplementedError:
@@ -186,7 +186,7 @@ def _lenient(value: Any) -> Any:
     """Return a copy of a distribution that does not raise outside its support."""
     if not hasattr(value, "_validate_args"):
         return value
-    if library(value) == "tensorflow_probability":  # its bijectors cannot be copied one by one
+    if library(value) == "tensorflow_probability":  # its bijectors cannot be copied separately
         return value.copy(validate_args=False) if value.validate_args else value
     copied = copy.copy(value)
     parts = vars(copied)

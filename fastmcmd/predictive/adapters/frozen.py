@@ -22,29 +22,29 @@ from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 __all__ = ["ScipyPredictive", "is_frozen"]
 
 _NEAR = 1 << 10  # values above the median that hold the mass of most distributions
-_LOST_MASS = 1e-9  # of a discrete distribution, before it is an error
-_ROUNDING = 1e-9  # of values of a discrete distribution with a broken loc
+_LOST_MASS = 1e-9  # mass of a discrete distribution that may be missing before it is an error
+_ROUNDING = 1e-9  # rounding of the values of a discrete distribution with a fractional loc
 
 
 def is_frozen(value: object) -> bool:
-    """Tell whether ``value`` is a frozen univariate distribution of scipy.stats."""
+    """Return whether ``value`` is a frozen univariate distribution of scipy.stats."""
     return hasattr(value, "dist") and hasattr(value, "ppf") and hasattr(value, "rvs")
 
 
 class ScipyPredictive(ByQuadrature):
-    """A frozen scipy.stats distribution whose parameters hold one value an input.
+    """A frozen scipy.stats distribution whose parameters hold one value per input.
 
     Parameters
     ----------
     frozen : scipy.stats frozen distribution
-        Continuous, or discrete over ``loc`` + whole numbers.
+        A continuous distribution, or a discrete one over ``loc`` plus whole numbers.
     n : int
         Number of inputs; parameters are scalars or (n,).
 
     Raises
     ------
     ValueError
-        Parameters that do not have one value an input, or that SciPy does not allow.
+        Parameters that do not have one value per input, or that SciPy does not allow.
 
     Examples
     --------
@@ -61,13 +61,13 @@ class ScipyPredictive(ByQuadrature):
             if np.ndim(value) > 1 or np.size(value) not in (1, n):
                 raise ValueError(
                     f"prediction has a parameter of shape {np.shape(value)}; a number or ({n},) is "
-                    "needed: a value an input"
+                    "needed: one value per input"
                 )
         self.frozen = frozen
         self._n = n
-        # A frozen distribution has both methods; its family has only one of them.
+        # A frozen distribution has both pdf and pmf; its family has only one of them.
         self.discrete = hasattr(frozen.dist, "pmf")
-        if np.isnan(self._all(frozen.support()[0])).any():  # what SciPy returns for such parameters
+        if np.isnan(self._all(frozen.support()[0])).any():  # SciPy's result for invalid parameters
             raise ValueError("prediction has parameters that scipy.stats does not allow")
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ class ScipyPredictive(ByQuadrature):
         """Return P(Y < y) (n,)."""
         if not self.discrete:
             return self.cdf(y)
-        # From the middle between two values, whatever rounding does to y - loc.
+        # Evaluate midway between two values, so that rounding of y - loc does not matter.
         start = self._all(np.asarray(self.frozen.ppf(0.5)) % 1.0)
         below = np.ceil(self.outcomes(y) - start - _ROUNDING) - 0.5
         return self._all(self.frozen.cdf(below + start))
@@ -121,11 +121,11 @@ class ScipyPredictive(ByQuadrature):
         return self._rows(self.frozen.ppf, levels[None, :])
 
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j) of each row's own."""
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         return self._rows(self.frozen.ppf, levels)
 
     def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return the numbers (n, j) whose `sf` has fallen to levels (n, j)."""
+        """Return the smallest numbers (n, j) at which `sf` is at most levels (n, j)."""
         return self._rows(self.frozen.isf, levels)
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
@@ -148,7 +148,7 @@ class ScipyPredictive(ByQuadrature):
 
     @property
     def node_count(self) -> int:
-        """Nodes of a row."""
+        """Number of nodes per row."""
         return self._range[1] if self.discrete else node_count()
 
     def support(self) -> Nodes | None:
@@ -158,7 +158,7 @@ class ScipyPredictive(ByQuadrature):
         return shared_support(*self._range, lambda first, count: self._own(first, count)[1])
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
-        """Return E k(Y, z) under continuous distributions: polynomials to degree 4, and trivial ones."""
+        """Return E k(Y, z) of continuous distributions: polynomials to degree 4, Linear, Delta, Cosine."""
         match kernel:
             case Polynomial(degree=degree, gamma=float() as gamma, coef0=coef0) if (
                 degree <= 4 and not self.discrete
@@ -192,7 +192,7 @@ class ScipyPredictive(ByQuadrature):
         return out
 
     def _rows(self, function: Any, values: Array) -> Array:
-        """Return ``function`` of values (n, L) or (1, L), by rows."""
+        """Return ``function`` of values (n, L) or (1, L), evaluated row by row."""
         result = np.asarray(function(values.T), dtype=np.float64).T
         return np.broadcast_to(result, (self._n, values.shape[1]))
 
@@ -204,11 +204,11 @@ class ScipyPredictive(ByQuadrature):
 
     @cached_property
     def _range(self) -> tuple[Array, int]:
-        """Return the first values (n,) and the number of values that hold almost all mass."""
+        """Return the first value of each row (n,) and the number of values that hold almost all mass."""
         middle = self._all(self.frozen.ppf(0.5))
         self._check_tail(middle)
         first, last = self._all(self.frozen.ppf(TAIL_MASS)), self._all(self.frozen.isf(TAIL_MASS))
-        # Near 1 quantiles are lost in rounding; and a degenerate count may have none at the tail.
+        # Quantiles near level 1 are lost to rounding, and a degenerate count may have none in the tail.
         first = np.where(np.isfinite(first), np.minimum(first, middle), middle)
         count = float(np.max(np.maximum(last, middle) - first)) + 1
         if not count <= MOST_VALUES:
@@ -216,7 +216,7 @@ class ScipyPredictive(ByQuadrature):
         return first, int(count)
 
     def _check_tail(self, middle: Array) -> None:
-        """Refuse tails too long to sum over, before quantiles far out are searched for."""
+        """Raise an error if tails are too long to sum over, before searching for quantiles far out."""
         above = 1 - self._all(self.frozen.cdf(middle + _NEAR))
         if above.max() > _LOST_MASS:
             row = self.take(np.array([int(above.argmax())]))
@@ -227,7 +227,7 @@ class ScipyPredictive(ByQuadrature):
         return self._own(*self._range)
 
     def _own(self, first: Array, count: int) -> Nodes:
-        """Return ``count`` values (n, count) from the first ones on, and their probabilities."""
+        """Return ``count`` values (n, count) from ``first`` on, and their probabilities."""
         values = first[:, None] + np.arange(count, dtype=np.float64)
         return values, self._masses(values)
 

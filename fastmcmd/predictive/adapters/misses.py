@@ -1,4 +1,4 @@
-"""A note where outcomes lie beyond anything predicted: other arguments, or other units."""
+"""A note if outcomes lie far outside the predictions: arguments may be swapped, or units differ."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from fastmcmd.predictive.draws import Draws
 
 __all__ = ["misses_of"]
 
-_LEAST_ROWS = 20  # with fewer, any assignment may look plausible
-_ABSURD_Z = 50.0  # standard deviations: no model errs by that much in nearly all rows
-_NEARLY_ALL = 0.98  # of the rows
-_NEARER = 3.0  # times the scatter of outcomes: what errors are beyond
-_SOME_ROWS = 64  # whose moments are computed first
+_LEAST_ROWS = 20  # with fewer rows, any assignment may look plausible
+_ABSURD_Z = 50.0  # error in standard deviations that no model makes in nearly all rows
+_NEARLY_ALL = 0.98  # share of the rows
+_NEARER = 3.0  # multiple of the scatter of outcomes that errors exceed
+_SOME_ROWS = 64  # rows whose moments are computed first
 
 
 def misses_of(y: Array, prediction: Predictive) -> list[str]:
-    """Return a note, if any, for outcomes (n,) and predictions of numbers.
+    """Return a list with a note if outcomes (n,) lie far from nearly all predictions; else an empty list.
 
-    Networks that are far too sure err by many standard deviations, too, but to both sides and by no more
-    than outcomes scatter. Moments of all rows are computed only if those of some are suspicious.
+    Errors of overconfident networks also span many standard deviations, but in both directions and within
+    the scatter of the outcomes. Moments of all rows are computed only if some rows look suspicious.
     """
     n = len(y)
     if n < _LEAST_ROWS:
@@ -35,7 +35,7 @@ def misses_of(y: Array, prediction: Predictive) -> list[str]:
             if _share_of_misses(y[some], prediction.take(some)) < _NEARLY_ALL:
                 return []
         far = _share_of_misses(y, prediction)
-    except ValueError:  # moments that cannot be computed, which what needs them says
+    except ValueError:  # moments cannot be computed; code that needs them reports it
         return []
     if far < _NEARLY_ALL:
         return []

@@ -1,1 +1,1 @@
-"""Integrals, inverses and compiled loops behind the distributions."""
+"""Integrals, inverses and compiled loops that the distributions use."""

@@ -1,6 +1,7 @@
 """Compiled loops over counts: probabilities and scores of Poisson and negative binomial rows.
 
-Imported where they are used, since compiling takes seconds the first time; the disk keeps the result.
+Modules import this one only when they need it: the first compilation takes seconds. Numba caches the
+result on disk.
 A dispersion of 0 is the Poisson distribution.
 """
 
@@ -29,16 +30,16 @@ __all__ = [
 ]
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-NOTHING = 1e-17  # of a total: below its rounding
-_LEAST_LOG = -690.0  # of a mass that a double holds with all digits
-_FRESH = 512  # counts after which the mass is computed anew, so that rounding stays near 1e-13
+NOTHING = 1e-17  # share of a total that is below its rounding
+_LEAST_LOG = -690.0  # least logarithm of a mass that a double holds with all digits
+_FRESH = 512  # counts after which the mass is recomputed, so that rounding stays near 1e-13
 
 
 @compiled
 def stirling_error(x: float) -> float:
     """Return ``log Gamma(x + 1) - log(sqrt(2 pi x) (x / e)^x)`` for x > 0.
 
-    Stirling's series from 16, where its next term is below 1e-16.
+    Uses Stirling's series from x = 16 on, where the first term left out is below 1e-16.
     """
     if x < 16.0:
         return math.lgamma(x + 1.0) - (x + 0.5) * math.log(x) + x - HALF_LOG_2PI
@@ -49,16 +50,17 @@ def stirling_error(x: float) -> float:
 
 @compiled
 def deviance(x: float, m: float) -> float:
-    """Return ``x log(x / m) + m - x`` for x, m > 0, with no digits lost where they are close.
+    """Return ``x log(x / m) + m - x`` for x, m > 0, accurate even if x and m are close.
 
-    With ``v = (x - m) / (x + m)``, ``log(x / m) = 2 atanh(v)``; the series ends below 1e-16 of the sum.
+    With ``v = (x - m) / (x + m)``, ``log(x / m) = 2 atanh(v)``. The series stops when a term is below 1e-16
+    of the sum.
     """
     return _deviance(x, m, x - m)
 
 
 @compiled
 def _deviance(x: float, m: float, gap: float) -> float:
-    """Return the deviance from x, m and their difference, where that is known to more digits."""
+    """Return the deviance from x, m and their difference ``gap``, which may be more accurate than x - m."""
     v = gap / (x + m)
     if abs(v) < 0.1:
         s = v * v
@@ -67,15 +69,15 @@ def _deviance(x: float, m: float, gap: float) -> float:
         return gap * v + 2.0 * x * v * odd
     if x < 1e300 * m:
         return x * math.log(x / m) - gap
-    return x * (math.log(x) - math.log(m)) - gap  # where x / m overflows
+    return x * (math.log(x) - math.log(m)) - gap  # x / m overflows
 
 
 @compiled
 def log_mass(k: float, mean: float, alpha: float) -> float:
     """Return the log probability of a count k >= 0.
 
-    By saddle points (Loader, *Fast and Accurate Computation of Binomial Probabilities*, 2000): sums
-    of small terms, where differences of log-gammas at 1e5 lose five digits.
+    Uses the saddle-point form of Loader, *Fast and Accurate Computation of Binomial Probabilities*, 2000.
+    It adds small terms; differences of log-gamma functions lose five digits at 1e5.
     """
     if mean == 0.0:
         return 0.0 if k == 0.0 else -math.inf
@@ -90,14 +92,14 @@ def log_mass(k: float, mean: float, alpha: float) -> float:
     total = size + k
     head = -HALF_LOG_2PI - 0.5 * (math.log1p(alpha * k) + math.log(k))
     head += stirling_error(total) - stirling_error(size) - stirling_error(k)
-    gap = (k - mean) / (1.0 + odds)  # of k to its mean given the total, and of the size to its own
+    gap = (k - mean) / (1.0 + odds)  # distance of k, and of the size, to its mean given k + size
     shrunk = (1.0 + alpha * k) * (mean / (1.0 + odds))
     return head - _deviance(size, total / (1.0 + odds), -gap) - _deviance(k, shrunk, gap)
 
 
 @compiled
 def log_masses(y: Array, mean: Array, alpha: Array, out: Array) -> None:
-    """Write log probabilities of y (n,): -inf where it is no count, NaN where it is NaN."""
+    """Write log probabilities of y (n,): -inf where y is not a count, NaN where y is NaN."""
     for i in range(len(y)):
         k = y[i]
         if math.isnan(k):
@@ -112,8 +114,8 @@ def log_masses(y: Array, mean: Array, alpha: Array, out: Array) -> None:
 def consecutive_log_masses(first: Array, mean: Array, alpha: Array, out: Array) -> None:
     """Write log probabilities (n, L) of the counts ``first``, ``first + 1``, ...
 
-    Each from the one below by the logarithm of their ratio, and anew from time to time: rounding stays
-    near 1e-13.
+    Each adds the logarithm of a ratio to the one before. Every `_FRESH` counts the value is recomputed, so
+    that rounding stays near 1e-13.
     """
     for i in range(len(first)):
         step = mean[i] / (1.0 + alpha[i] * mean[i])
@@ -133,8 +135,8 @@ def crps_by_sums(y: Array, mean: Array, alpha: Array, out: Array) -> None:
     """Write the scores of real y (n,), summed over the masses on either side of y.
 
     ``E|Y - y| - E|Y - Y'| / 2`` is the sum of ``p_i p_j min(|i - y|, |j - y|)`` over pairs on one side
-    of y: only positive terms, from y outwards, so scores near 0 keep their digits. A y far out costs
-    no more: the sum starts where the mass ends.
+    of y. All terms are positive and are added from y outwards, so scores near 0 keep their digits. If y is
+    far out, the sum starts where the mass ends, at no extra cost.
     """
     for i in range(len(y)):
         if mean[i] == 0.0 or not math.isfinite(y[i]):
@@ -147,8 +149,8 @@ def crps_by_sums(y: Array, mean: Array, alpha: Array, out: Array) -> None:
 def _last_mass(low: float, high: float, mean: float, alpha: float) -> float:
     """Return the largest count in [low, high] whose mass a double holds with all its digits.
 
-    The sums below an outcome go downwards from a mass, each from the one above: from a mass that
-    underflows to 0 all of them would be 0. What lies above is too small to be seen in a score.
+    The sums below an outcome start at a mass and derive each mass from the one above it. Started at a mass
+    that underflows to 0, all would be 0. Masses above the count returned are too small to affect a score.
     """
     if log_mass(high, mean, alpha) > _LEAST_LOG:
         return high
@@ -167,15 +169,15 @@ def _crps(y: float, mean: float, alpha: float) -> float:
     step = mean / spread  # p(k + 1) / p(k) = step (1 + alpha k) / (k + 1), towards `limit`
     limit = alpha * step
     sd = math.sqrt(mean * spread)
-    # Outside lies less than e^-40 of the mass.
+    # Less than e^-40 of the mass lies outside.
     low = max(np.floor(mean - 9.0 * sd), 0.0)
     high = _last_mass(low, np.ceil(mean + 12.0 * sd + 60.0 * spread), mean, alpha)
-    # Beyond the mass the score grows as the distance does: products of a huge y would overflow.
+    # Beyond the mass the score grows by the distance, which is added at the end: products would overflow.
     outcome = y
     y = min(max(outcome, low - 1.0), high + 1.0)
     start = max(min(np.floor(y), high), low - 1.0)
 
-    score = moment = 0.0  # moment: of the masses so far, by their distance from y
+    score = moment = 0.0  # moment: sum of the masses so far times their distance from y
     k = start
     p = math.exp(log_mass(k, mean, alpha)) if k >= low else 0.0
     while k >= low:
@@ -187,7 +189,7 @@ def _crps(y: float, mean: float, alpha: float) -> float:
         ratio = k / (step * (1.0 + alpha * (k - 1.0)))
         p *= ratio
         k -= 1.0
-        # The masses left fall at least geometrically.
+        # The remaining masses fall at least geometrically.
         if ratio < 1.0 and p * (2.0 * moment + p * (y - k)) <= NOTHING * (1.0 - ratio) * score:
             break
 
@@ -210,17 +212,18 @@ def _crps(y: float, mean: float, alpha: float) -> float:
 def half_gini(mean: Array, alpha: Array, out: Array) -> None:
     """Write ``E|Y - Y'| / 2`` (n,) of negative binomial rows with positive mean and dispersion.
 
-    ``|d| = (1 / 2 pi) int (1 - cos(d t)) / (1 - cos t) dt`` over a period turns the mean difference
-    into an integral of the squared modulus of the characteristic function, ``(1 + 2 b (1 + b) (1 -
-    cos t))^(-1/a)``, with a the dispersion and ``b = a mean``. With ``z = tan(t/2)``, by parts, and
-    then with ``z = sinh(x) / (1 + 2 b)``, it is
+    For whole d, ``|d| = (1 / 2 pi) int (1 - cos(d t)) / (1 - cos t) dt`` over a period. This turns the mean
+    difference into an integral of the squared modulus of the characteristic function, ``(1 + 2 b (1 + b)
+    (1 - cos t))^(-1/a)``, with a the dispersion and ``b = a mean``. Substituting ``z = tan(t/2)``,
+    integrating by parts, and substituting ``z = sinh(x) / (1 + 2 b)`` gives
 
         4 mean (1 + b) / (pi (1 + 2 b)) int_0^inf g(z)^(-1/a) / ((1 + z^2) cosh x) dx,
         g(z) = 1 + 4 b (1 + b) z^2 / (1 + z^2)
 
-    positive, even, and analytic to pi/2 on either side of the real line: the trapezoidal rule converges
-    exponentially (Trefethen & Weideman, SIAM Review 2014). Near 0 it looks like a normal density of
-    standard deviation ``(1 + 2 b) / sqrt(8 mean (1 + b))``; steps of half of that, or 0.2, leave 1e-13.
+    The integrand is positive, even, and analytic within pi/2 of the real line, so the trapezoidal rule
+    converges exponentially (Trefethen & Weideman, SIAM Review 2014). Near 0 it resembles a normal density
+    with standard deviation ``(1 + 2 b) / sqrt(8 mean (1 + b))``. With a step of half of that, or 0.2, the
+    error is 1e-13.
     """
     for i in range(len(mean)):
         out[i] = _half_gini(mean[i], alpha[i])
@@ -242,32 +245,33 @@ def _half_gini(mean: float, alpha: float) -> float:
         cosh = 0.5 * (up + 1.0 / up)
         term = math.exp(-math.log1p(odd * share) / alpha) / ((1.0 + square) * cosh)
         total += term
-        # Terms fall by exp(-step) and faster, once past the first standard deviations.
+        # Beyond the first standard deviations, each term is at most exp(-step) times the one before.
         if term <= NOTHING * step * total:
             return 4.0 * mean * (1.0 + b) / (math.pi * wide) * step * total
 
 
-# Levels from here to the same distance from 1 are walked to: the others are rare, and far out.
+# Walks handle levels at least this far from 0 and 1. The others are rare, and far out.
 _LEAST_LEVEL = 1e-8
-# A level as near to a step of the cdf, relatively or absolutely, is left to the cdf that users see.
-# That rounds to 1e-13, or as a difference from 1 to 1e-16, and only one level in 1e7 is left.
+# A level this close to a step of the cdf, relatively or absolutely, is decided by the public cdf instead.
+# That rounds to 1e-13, or as a difference from 1 to 1e-16. Only one level in 1e7 is affected.
 _NEAR, _CLOSE = 1e-9, 1e-15
-# Below this many standard deviations lie e^-55: nothing against the least level. (A lower tail is no
-# heavier than a normal one, the third cumulant of tilted rows being positive.)
+# The mass below this many standard deviations is e^-55, negligible relative to the least level. (The lower
+# tail is no heavier than a normal one, because the third cumulant of tilted rows is positive.)
 _DEPTH = 10.5
-_PER_LEVEL = 256  # counts walked in a tenth of the time of one quantile and two cdfs of SciPy
-_MOST = 1 << 15  # counts walked at most: 0.1 ms
+_PER_LEVEL = 256  # a walk over so many counts takes a tenth of one quantile and two cdfs of SciPy
+_MOST = 1 << 15  # longest walk in counts: 0.1 ms
 
 
 @compiled
 def quantiles(
     levels: Array, order: NDArray[np.intp], mean: Array, alpha: Array, out: Array
 ) -> None:
-    """Write the least counts (n, j) whose cdf is at least a level; NaN where a walk does not tell.
+    """Write the smallest counts (n, j) whose cdf is at least a level; NaN where a walk cannot decide.
 
-    Levels and what sorts them are (n, j), or (1, j) for all rows. One walk a row from its lower tail
-    upwards, by the ratio of a mass to the one before. NaN where the row is long, the level far out, or
-    so near to a step of the cdf that rounding decides.
+    ``levels`` and ``order``, the indices that sort them, are (n, j), or (1, j) for all rows. Each row is
+    one walk upwards from its lower tail; each mass is the one before times a ratio. The result is NaN if
+    the walk would be long, the level is far out, or it is so close to a step of the cdf that rounding
+    decides.
     """
     count = levels.shape[1]
     limit = min(_PER_LEVEL * count, _MOST)

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["crps"]
 
-_BLOCK = 1 << 18  # nodes of rows held together
-# First panels end at these quantiles and their mirror images.
+_BLOCK = 1 << 18  # nodes per block of rows
+# The first panels end at these quantiles and their mirror images.
 _LEVELS = [0.0, 1e-10, 1e-6, 1e-3, 0.02, 0.1, 0.3]
-_ENOUGH = 1e-15  # error of a panel, relative to the score of its row
-_FACTOR = 4.0  # of the distances from the median at which panels of a tail end
-_SHRINKS = 0.999  # of a panel's share of the integral: slower, and it has no end
+_ENOUGH = 1e-15  # error allowed in a panel, relative to the score of its row
+_FACTOR = 4.0  # ratio of the distances from the median at which successive panels of a tail end
+_SHRINKS = 0.999  # ratio of successive panels above which the integral is infinite
 
 
 def crps(prediction: Predictive, y: ArrayLike, step: int | None = None) -> Array:
@@ -31,16 +31,17 @@ def crps(prediction: Predictive, y: ArrayLike, step: int | None = None) -> Array
     Parameters
     ----------
     prediction : Predictive of numbers
-        Discrete: its `nodes` are its support. Else its `cdf`, `sf` and `quantile` are used.
+        Uses the `nodes` of discrete distributions, which are their support, and the `cdf`, `sf` and
+        `quantile` of others.
     y : array_like (n,) or scalar
-        Observed outputs; NaN gives NaN, infinity an infinite score.
+        Observed outputs. NaN gives NaN; infinity gives an infinite score.
     step : int, optional
-        Rows taken together. Default: as many as keep temporaries at a few megabytes.
+        Rows per block. Default: as many as keep temporaries at a few megabytes.
 
     Raises
     ------
     ValueError
-        Vector outputs: a score for one component each is up to the class.
+        Vector outputs. Classes that score each component separately do so themselves.
     """
     if prediction.columns > 1:
         raise ValueError(
@@ -64,7 +65,7 @@ def crps(prediction: Predictive, y: ArrayLike, step: int | None = None) -> Array
 
 
 def _sum(prediction: Predictive, y: Array) -> Array:
-    """Return the integral of the step function ``(F - 1{y <= t})^2`` between sorted values."""
+    """Return the integral of the step function ``(F - 1{y <= t})^2``, summed between sorted values."""
     values, weights = prediction.nodes()
     if values.shape[1] > 1 and (np.diff(values, axis=1) < 0).any():
         order = np.argsort(values, axis=1)
@@ -82,8 +83,8 @@ def _sum(prediction: Predictive, y: Array) -> Array:
 def _integral(prediction: Predictive, y: Array) -> Array:
     """Return the integral of ``F^2`` below y and ``(1 - F)^2`` above.
 
-    Panels between quantiles and y first, then panels outwards, each a multiple of the one before, until
-    they no longer count.
+    The first panels lie between quantiles and y. Further panels extend outwards, each a multiple of the one
+    before, until they no longer contribute.
     """
     levels = np.array(_LEVELS)
     ends = prediction.quantile(np.concatenate([levels, [0.5], 1 - levels[::-1]]))
@@ -121,8 +122,8 @@ def _add_tail(
 ) -> None:
     """Add the integral beyond ``middle + sign * distance``, where the distance is positive.
 
-    At the end of floating-point numbers an integral that no longer shrinks from panel to panel is
-    infinite: the tail has index 1/2 or less.
+    If panels reach the largest double and their integrals do not shrink, the result is infinite: the tail
+    has index 1/2 or less.
     """
     rows = np.flatnonzero(distance > 0)
     near, gained, shrinks = distance[rows], np.full(len(rows), np.inf), np.ones(len(rows), bool)

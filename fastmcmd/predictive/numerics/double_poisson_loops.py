@@ -1,8 +1,8 @@
-"""Compiled loops over the rows of double Poisson distributions; imported where they are used.
+"""Compiled loops over the rows of double Poisson distributions, imported only when needed.
 
 Masses are ``exp(h(k) - phi d(k, mu))``, with ``h(k) = log(k^k e^-k / k!)`` and the unit deviance ``d(k, mu)
-= k log(k / mu) + mu - k``, without the factors that all counts share, and relative to the mass at the
-whole number nearest to mu, which keeps them in range for any phi.
+= k log(k / mu) + mu - k``. Factors that all counts share are left out. Masses are relative to the mass at
+the whole number nearest to mu, which keeps them in range for any phi.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = [
     "windows",
 ]
 
-_DEPTH = 42.0  # windows end where the mass is e^-42 = 6e-19 of that at mu: below rounding
-_DEEP = 1e-3  # of the mass at the mode: levels below may lie where what is below the window counts
+_DEPTH = 42.0  # windows end where the mass is e^-42 = 6e-19 of that at mu, below rounding
+_DEEP = 1e-3  # share of the mass at the mode; below it, the mass under the window may matter
 _LOG_NOTHING = math.log(NOTHING)
-_TABLE = 1 << 14  # counts whose logarithms are looked up: two tables that stay in the cache
+_TABLE = 1 << 14  # counts whose logarithms are tabulated: both tables stay in the cache
 
 
 @compiled
 def tables() -> tuple[Array, Array]:
-    """Return ``log k`` and ``h(k)`` of the first counts."""
+    """Return tables of ``log k`` and ``h(k)`` for the first counts."""
     logs, heads = np.zeros(_TABLE), np.zeros(_TABLE)
     for k in range(1, _TABLE):
         logs[k] = math.log(k)
@@ -67,7 +67,7 @@ def _log_mass(k: float, mu: float, log_mu: float, phi: float, logs: Array, heads
 def _window(
     mu: float, log_mu: float, phi: float, logs: Array, heads: Array
 ) -> tuple[float, float, float, float]:
-    """Return the count next to mu of larger mass, its log mass, and where the mass begins and ends."""
+    """Return the count next to mu with the larger mass, its log mass, and the ends of the window."""
     if mu == 0.0:
         return 0.0, 0.0, 0.0, 0.0
     mode = np.floor(mu)
@@ -76,10 +76,10 @@ def _window(
     if other > top:
         mode, top = mode + 1.0, other
     depth = _DEPTH / phi + (deviance(mode, mu) if mode > 0.0 else mu)
-    # Below mean 1 the mass above 0 is what scores are made of: deep enough relative to that at 1.
+    # Below mean 1, scores depend on the mass above 0, so the depth is relative to the mass at 1.
     above = _DEPTH / phi + deviance(1.0, mu) if mu < 1.0 else depth
-    # d(k, mu) >= (k - mu)^2 / (2 mu + 2 (k - mu) / 3) gives an end too far out; Newton's steps from
-    # there stay outside, since d is convex.
+    # d(k, mu) >= (k - mu)^2 / (2 mu + 2 (k - mu) / 3) gives an end too far out. Newton steps from there
+    # stay outside, because d is convex.
     high = mu + above / 3 + math.sqrt(above * above / 9 + 2 * above * mu)
     for _ in range(50):
         step = (deviance(high, mu) - above) / (math.log(high) - log_mu)
@@ -99,7 +99,7 @@ def _window(
 
 @compiled
 def windows(mu: Array, phi: Array, logs: Array, heads: Array, low: Array, high: Array) -> None:
-    """Write the first and the last count (n,) whose mass is not below rounding."""
+    """Write the first and last counts (n,) whose mass is not below rounding."""
     for i in range(len(mu)):
         log_mu = math.log(mu[i]) if mu[i] > 0.0 else 0.0
         _, _, low[i], high[i] = _window(mu[i], log_mu, phi[i], logs, heads)
@@ -115,7 +115,7 @@ def moments(
     mean: Array,
     variance: Array,
 ) -> None:
-    """Write the sums of the masses (n,), means and variances, summed about the count next to mu."""
+    """Write the sums of the masses (n,), means and variances, with sums centred at the count next to mu."""
     for i in range(len(mu)):
         if mu[i] == 0.0:
             total[i], mean[i], variance[i] = 1.0, 0.0, 0.0
@@ -139,7 +139,7 @@ def moments(
 def log_masses(
     y: Array, mu: Array, phi: Array, logs: Array, heads: Array, total: Array, out: Array
 ) -> None:
-    """Write log probabilities of y (n,): -inf where it is no count, NaN where it is NaN."""
+    """Write log probabilities of y (n,): -inf where y is not a count, NaN where y is NaN."""
     for i in range(len(y)):
         k = y[i]
         if math.isnan(k):
@@ -164,7 +164,7 @@ def _lower_tail(
     while k >= 0.0:
         p = math.exp(_log_mass(k, mu, log_mu, phi, logs, heads) - top)
         mass += p
-        # Towards 0 masses grow by the root of k at most.
+        # Towards 0, masses grow at most like the square root of k.
         if p * (k + 1.0) ** 1.5 <= NOTHING * mass:
             break
         k -= 1.0
@@ -181,7 +181,7 @@ def _upper_tail(
         p = math.exp(_log_mass(k, mu, log_mu, phi, logs, heads) - top)
         mass += p
         k += 1.0
-        # What is left falls at least geometrically, by the slope of the deviance.
+        # The remaining masses fall at least geometrically, by the slope of the deviance.
         if p <= NOTHING * mass * -math.expm1(-phi * (math.log(k) - log_mu)):
             return mass
 
@@ -197,11 +197,11 @@ def _below_window(
     logs: Array,
     heads: Array,
 ) -> float:
-    """Return the mass below the window, or 0 where it does not count against that from there to k."""
+    """Return the mass below the window, or 0 if it is negligible relative to the mass from there to k."""
     if low == 0.0:
         return 0.0
     end = _log_mass(low, mu, log_mu, phi, logs, heads)
-    # The masses below grow towards 0 by the root of k at most: `_lower_tail`.
+    # As in `_lower_tail`: towards 0, the masses below grow at most like the square root of k.
     if end + 1.5 * math.log(low + 1.0) < _log_mass(k, mu, log_mu, phi, logs, heads) + _LOG_NOTHING:
         return 0.0
     return _lower_tail(low - 1.0, mu, log_mu, phi, top, logs, heads)
@@ -218,9 +218,9 @@ def _above_window(
     logs: Array,
     heads: Array,
 ) -> float:
-    """Return the mass above the window, or 0 where it does not count against that between k and there."""
+    """Return the mass above the window, or 0 if it is negligible relative to the mass from k to there."""
     end = _log_mass(high, mu, log_mu, phi, logs, heads)
-    end -= math.log(-math.expm1(-phi * (math.log(high) - log_mu)))  # a geometric series, at most
+    end -= math.log(-math.expm1(-phi * (math.log(high) - log_mu)))  # bound by a geometric series
     if end < _log_mass(k + 1.0, mu, log_mu, phi, logs, heads) + _LOG_NOTHING:
         return 0.0
     return _upper_tail(high + 1.0, mu, log_mu, phi, top, logs, heads)
@@ -250,9 +250,9 @@ def upper_tails(
 def _tail(
     k: float, mu: float, phi: float, logs: Array, heads: Array, total: float
 ) -> tuple[float, bool]:
-    """Return the probability on the side of k without the middle, and whether it is that above k.
+    """Return the probability of the tail at k, and whether that is the upper tail.
 
-    Summed from the end of the mass inwards, so that small ones keep their digits.
+    The sum runs from the end of the mass inwards, so that small probabilities keep their digits.
     """
     if math.isnan(k):
         return math.nan, False
@@ -282,7 +282,7 @@ def _tail(
 def scores(y: Array, mu: Array, phi: Array, logs: Array, heads: Array, out: Array) -> None:
     """Write the continuous ranked probability scores of real y (n,).
 
-    The sums of `count_loops.crps_by_sums` and the normalisation, in one pass over the window.
+    One pass over the window computes the sums of `count_loops.crps_by_sums` and the normalisation.
     """
     for i in range(len(y)):
         x = y[i]
@@ -291,7 +291,7 @@ def scores(y: Array, mu: Array, phi: Array, logs: Array, heads: Array, out: Arra
             continue
         log_mu = math.log(mu[i])
         _, top, low, high = _window(mu[i], log_mu, phi[i], logs, heads)
-        x = min(max(x, low - 1.0), high + 1.0)  # beyond, the score grows as the distance does
+        x = min(max(x, low - 1.0), high + 1.0)  # beyond, the score grows by the distance
         start = max(min(np.floor(x), high), low - 1.0)
         score = mass = moment = 0.0
         for j in range(int(start - low) + 1):
@@ -335,9 +335,9 @@ def masses(first: Array, mu: Array, phi: Array, logs: Array, heads: Array, out: 
 def quantiles(
     levels: Array, mu: Array, phi: Array, logs: Array, heads: Array, total: Array, out: Array
 ) -> None:
-    """Write the least counts (n, j) whose cdf is at least a level (n, j), or (1, j) for all rows.
+    """Write the smallest counts (n, j) whose cdf is at least a level (n, j), or (1, j) for all rows.
 
-    The cdf is summed in the order of `lower_tails`, so that it is the same to the last digit.
+    The cdf is summed in the order of `lower_tails`, so that both agree to the last digit.
     """
     for i in range(len(mu)):
         own = levels[min(i, len(levels) - 1)]
@@ -368,7 +368,7 @@ def quantiles(
             elif level >= 1.0:
                 out[i, column] = math.inf
             else:
-                first, last = 0, len(cdf)  # NumPy's searchsorted takes half a second to compile
+                first, last = 0, len(cdf)  # searchsorted would take half a second to compile
                 while first < last:
                     between = (first + last) // 2
                     if cdf[between] < level:

@@ -1,4 +1,4 @@
-"""Compiled loops over rows of draws and of quantiles. Imported where used: compiling takes seconds once."""
+"""Compiled loops over rows of draws and quantiles, imported only when needed: compiling takes seconds."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def crps_of_sorted(draws: HostArray, y: Array, factor: Array, out: Array) -> Non
     """Write ``mean_j (|x_j - y| - factor_j (x_j - y))`` of sorted draws x (n, m).
 
     With ``factor_j = (2 j - m + 1) / m``, j from 0, the last sum is half the mean absolute difference
-    of two draws. Draws enter as distances to y, so that a common shift costs no digits.
+    of two draws. Draws enter as distances to y, so that a common offset costs no accuracy.
     """
     n, m = draws.shape
     body = m - m % 4
     for i in range(n):
         at = y[i]
-        if not math.isfinite(at):  # NaN stays NaN; any draw is infinitely far from infinity
+        if not math.isfinite(at):  # NaN stays NaN; infinity is infinitely far from any draw
             out[i] = abs(at)
             continue
-        a = b = c = d = 0.0  # four sums: additions need not wait for each other
+        a = b = c = d = 0.0  # four partial sums, so that additions do not wait for each other
         for j in range(0, body, 4):
             p = draws[i, j] - at
             q = draws[i, j + 1] - at
@@ -46,7 +46,7 @@ def crps_of_sorted(draws: HostArray, y: Array, factor: Array, out: Array) -> Non
 
 @compiled
 def count_rows(draws: HostArray, y: Array, below: bool, out: NDArray[np.int64]) -> None:
-    """Write how many draws of each row (n, m), in any order, are <= y, or < y."""
+    """Write the number of draws of each row (n, m), in any order, that are <= y, or with ``below`` < y."""
     n, m = draws.shape
     for i in range(n):
         at = y[i]
@@ -62,7 +62,7 @@ def count_rows(draws: HostArray, y: Array, below: bool, out: NDArray[np.int64]) 
 
 @compiled
 def bisect_rows(draws: HostArray, y: Array, below: bool, out: NDArray[np.int64]) -> None:
-    """Write how many draws of each sorted row (n, m) are <= y, or < y."""
+    """Write the number of draws of each sorted row (n, m) that are <= y, or with ``below`` < y."""
     n, m = draws.shape
     for i in range(n):
         at = y[i]
@@ -88,7 +88,7 @@ def cdf_rows(
     above: bool,
     out: Array,
 ) -> None:
-    """Write P(Y <= y), or P(Y < y), or with ``above`` their complement, of interpolated quantiles.
+    """Write P(Y <= y), with ``below`` P(Y < y), of interpolated quantiles; with ``above``, 1 minus that.
 
     ``left`` and ``right`` (n,) are the scales of exponential tails, 0 for none.
     """
@@ -98,7 +98,7 @@ def cdf_rows(
         if math.isnan(at):
             out[i] = math.nan
             continue
-        low, high = 0, j  # of the values, how many are <= y, or < y
+        low, high = 0, j  # bisect for the number of values that are <= y, or < y
         while low < high:
             middle = (low + high) // 2
             if values[i, middle] < at or (not below and values[i, middle] == at):
@@ -152,16 +152,16 @@ def crps_rows(
 
 @compiled
 def _squares(a: float, b: float, width: float) -> float:
-    """Return the integral of the square of what runs from a to b over a width."""
+    """Return the integral of the square of a linear function from a to b over a width."""
     return width * (a * a + a * b + b * b) / 3
 
 
 @compiled
 def _tail(mass: float, scale: float, beyond: float) -> float:
-    """Return the integral over a tail, y lying ``beyond`` its start (not at all if negative).
+    """Return the integral over a tail, where y lies ``beyond`` its start (outside the tail if negative).
 
-    From y outwards the square of what is left, ``mass exp(-t / scale)``; from the start to y that of
-    its complement.
+    From y outwards the integrand is the square of the remaining mass, ``mass exp(-t / scale)``; from the
+    start to y it is the square of 1 minus that.
     """
     if beyond <= 0:
         return mass * mass * scale / 2

@@ -1,4 +1,4 @@
-"""Gamma functions with all their digits at large arguments: ratios, deviances, incomplete ones."""
+"""Ratios of gamma functions, deviances and incomplete gamma functions, accurate at large arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
     "upper_inverse",
 ]
 
-_SERIES = 10.0  # from here Stirling's series, cut after 8 terms, is exact to rounding
+_SERIES = 10.0  # argument from which 8 terms of Stirling's series are exact to rounding
 # B_2k / (2k (2k - 1)): Abramowitz & Stegun, 6.1.40.
 _STIRLING = [
     1 / 12,
@@ -33,11 +33,11 @@ _STIRLING = [
     1 / 156,
     -3617 / 122400,
 ]
-# Euler numbers E_2j, j from 1: at 10 the next term is below 1e-17.
+# Euler numbers E_2j, j from 1. At argument 10 the next term is below 1e-17.
 _EULER = [-1, 5, -61, 1385, -50521, 2702765, -199360981, 19391512145]
-_NEAR = 0.3  # relative distance up to which the deviance cancels and a series is used
-_TAYLOR = 16  # terms at 0.05: the next one is below 1e-17
-_TERMS = 10  # of it: the next one is below 1e-17
+_NEAR = 0.3  # relative distance up to which the deviance cancels, so a series is used
+_TAYLOR = 16  # terms of the Taylor series; at 0.05 the next one is below 1e-17
+_TERMS = 10  # terms of the series of the deviance; the next one is below 1e-17
 
 
 def stirling_error(x: Array) -> Array:
@@ -58,9 +58,9 @@ def stirling_error(x: Array) -> Array:
 def half_ratio(x: Array) -> Array:
     """Return ``Gamma(x + 1/2) / Gamma(x)`` for x >= 0.
 
-    By the expansion in ``w = x - 1/4``, which has even powers only: ``sqrt(w) exp(-sum E_2j / (j 4^(2j+1)
+    Uses the expansion in ``w = x - 1/4``, which has only even powers: ``sqrt(w) exp(-sum E_2j / (j 4^(2j+1)
     w^(2j)))`` (from Abramowitz & Stegun, 6.1.47 and 23.1.7: Bernoulli polynomials at 1/4 are Euler
-    numbers); below 10 at ``x + 10``, and back by the recurrence.
+    numbers). For x below 10 it is evaluated at ``x + 10`` and taken back by the recurrence.
     """
     below = x < _SERIES
     w = np.where(below, x + _SERIES, x) - 0.25
@@ -78,10 +78,10 @@ def half_ratio(x: Array) -> Array:
 
 
 def half_excess(x: Array) -> Array:
-    """Return ``log(Gamma(x + 1/2) / (sqrt(pi) Gamma(x + 1)))`` for x in [0, 0.05], with all its digits.
+    """Return ``log(Gamma(x + 1/2) / (sqrt(pi) Gamma(x + 1)))`` for x in [0, 0.05], without cancellation.
 
-    ``-2 x log 2 + sum_k (-1)^k zeta(k) (2^k - 2) x^k / k``, from the Taylor series of log-gamma at 1 and at
-    1/2 (Abramowitz & Stegun, 6.4.2 and 6.4.4).
+    It equals ``-2 x log 2 + sum_k (-1)^k zeta(k) (2^k - 2) x^k / k``, from the Taylor series of log-gamma
+    at 1 and at 1/2 (Abramowitz & Stegun, 6.4.2 and 6.4.4).
     """
     total = np.zeros_like(x)
     for k in range(_TAYLOR, 1, -1):
@@ -92,8 +92,8 @@ def half_excess(x: Array) -> Array:
 def scaled_deviance(x: Array, centre: Array) -> Array:
     """Return ``x - m - m log(x / m)`` for x >= 0 and centres m > 0: nonnegative, 0 at m, infinite at 0.
 
-    Near the centre from ``u - log(1 + u) = u v - 2 v^3 (1/3 + v^2/5 + ...)`` with ``u = (x - m) / m`` and
-    ``v = u / (2 + u)`` (Loader, *Fast and accurate computation of binomial probabilities*, 2000).
+    Near the centre it uses ``u - log(1 + u) = u v - 2 v^3 (1/3 + v^2/5 + ...)`` with ``u = (x - m) / m``
+    and ``v = u / (2 + u)`` (Loader, *Fast and accurate computation of binomial probabilities*, 2000).
     """
     with np.errstate(divide="ignore", over="ignore"):
         gap = x - centre
@@ -109,14 +109,14 @@ def scaled_deviance(x: Array, centre: Array) -> Array:
     return np.asarray(np.where(near, centre * v * (u - 2 * square * series), direct))
 
 
-# Shape from which the expansion of `poisson_tails` is exact to rounding. SciPy 1.17 loses the lower tail
-# from 4.5 standard deviations on there: a third of its digits at 1e6, all of them at 1e9.
+# Shape from which the expansion of `poisson_tails` is exact to rounding. For such shapes, SciPy 1.17 loses
+# digits of the lower tail from 4.5 standard deviations on: a third of them at 1e6, all at 1e9.
 LARGE_SHAPE = 3e5
-_STEPS = 4  # of Newton's method in log p; the start is near enough for three
+_STEPS = 4  # Newton steps in log p; three suffice from this start
 
 
 def log_x_density(x: Array, a: Array) -> Any:
-    """Return ``log(x g(x))``, g the density of shape a and rate 1, for x > 0."""
+    """Return ``log(x g(x))`` for x > 0, with g the gamma density of shape a and rate 1."""
     return np.log(a / (2 * np.pi)) / 2 - stirling_error(a) - scaled_deviance(x, a)
 
 
@@ -126,17 +126,17 @@ def lower(a: Array, x: Array) -> Array:
 
 
 def upper(a: Array, x: Array) -> Array:
-    """Return P(X > x)."""
+    """Return P(X > x) of gamma distributions of shape a and rate 1; arguments broadcast."""
     return _tail(scipy.special.gammaincc(a, x), a, x, False)
 
 
 def lower_inverse(a: Array, p: Array) -> Array:
-    """Return x with ``P(X <= x) = p``."""
+    """Return x with ``P(X <= x) = p`` for gamma distributions of shape a and rate 1."""
     return _inverse(scipy.special.gammaincinv(a, p), a, p, 1.0)
 
 
 def upper_inverse(a: Array, p: Array) -> Array:
-    """Return x with ``P(X > x) = p``."""
+    """Return x with ``P(X > x) = p`` for gamma distributions of shape a and rate 1."""
     return _inverse(scipy.special.gammainccinv(a, p), a, p, -1.0)
 
 
@@ -149,15 +149,15 @@ def _tail(tail: object, a: Array, x: Array, below: bool) -> Array:
     tail = np.array(tail)
     shape, at = (np.broadcast_to(value, tail.shape)[large] for value in (a, x))
     part = np.empty(len(at))
-    large_tails(shape - 1, at, below, part)  # P(X > x) is that of at most a - 1 events of mean x
+    large_tails(shape - 1, at, below, part)  # P(X > x) = P(N <= a - 1), N Poisson of mean x
     tail[np.broadcast_to(large, tail.shape)] = part
     return tail
 
 
 def _inverse(quantile: object, a: Array, p: Array, sign: float) -> Array:
-    """Return the quantiles, at large shapes by Newton's method in the logarithm of the smaller tail.
+    """Return quantiles; at large shapes, by Newton's method in the logarithm of the smaller tail.
 
-    From the cube of a normal quantile (Wilson & Hilferty, *The Distribution of Chi-Square*, 1931).
+    The start is the cube of a normal quantile (Wilson & Hilferty, *The Distribution of Chi-Square*, 1931).
     """
     large = (a >= LARGE_SHAPE) & (p > 0) & (p < 1)
     if not large.any():

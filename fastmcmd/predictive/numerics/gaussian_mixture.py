@@ -1,4 +1,4 @@
-"""Quantiles and scores of mixtures of K Gaussians, from arrays (n, K) of their parameters."""
+"""Quantiles and scores of mixtures of K Gaussians with parameters (n, K)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from fastmcmd._base.gauss import gauss_legendre
 
 __all__ = ["crps", "quantiles"]
 
-_LARGE, _COARSE = 2.0**1020, 16.0  # numbers whose differences may overflow, and a unit for them
-_CANCELS = 1e-5  # share of the first sum of a score that leaves it 11 digits
-_NODES, _CLOSE = 16, 0.5  # of integrals over at most half a standard deviation
+_LARGE, _COARSE = 2.0**1020, 16.0  # size whose differences may overflow; divisor against it
+_CANCELS = 1e-5  # ratio of a score to its first sum below which fewer than 11 digits are left
+_NODES, _CLOSE = 16, 0.5  # nodes of an integral over at most half a standard deviation
 
 
 def quantiles(levels: Array, mean: Array, std: Array, weights: Array) -> Array:
-    """Return quantiles (n, j) at levels (n, j), or (1, j) for all rows; NaN where the cdf is all but flat.
+    """Return quantiles (n, j) at levels (n, j), or (1, j) for all rows; NaN where the cdf is nearly flat.
 
-    To rounding: the last digit may depend on which other levels are asked for.
+    Results are exact to rounding. The last digit may depend on the other levels of the call.
     """
     from fastmcmd.predictive.numerics import gaussian_mixture_loops as loops
 
@@ -33,7 +33,7 @@ def quantiles(levels: Array, mean: Array, std: Array, weights: Array) -> Array:
 
 
 def crps(y: Array, mean: Array, std: Array, weights: Array) -> Array:
-    """Return continuous ranked probability scores (n,) of finite y, see `Mixture.crps`."""
+    """Return continuous ranked probability scores (n,) of finite y; see `Mixture.crps`."""
     largest = np.maximum(np.abs(y), np.maximum(np.abs(mean), std).max(axis=1))
     if (largest > _LARGE).any():
         unit = np.where(largest > _LARGE, _COARSE, 1.0)
@@ -59,16 +59,16 @@ def _absolute(mean: Array, std: Array) -> Array:
 
 
 def _by_pairs(y: Array, mean: Array, std: Array, weights: Array) -> Array:
-    """Return scores as sums of positive terms, for mixtures with a component of a weight near 0.
+    """Return scores as sums of positive terms, for rows whose usual sums cancel.
 
-    The score is ``sum_ij w_i w_j C_ij`` with ``C_ij = int (F_i - H) (F_j - H) dt`` and H the step at y:
-    ``(E|Y_i - y| + E|Y_j - y| - E|Y_i - Y_j|) / 2``, whose linear parts cancel exactly.
+    The score is ``sum_ij w_i w_j C_ij`` with ``C_ij = int (F_i - H) (F_j - H) dt`` and H the step at y.
+    ``C_ij = (E|Y_i - y| + E|Y_j - y| - E|Y_i - Y_j|) / 2``, whose linear parts cancel exactly.
     """
     total = np.zeros(len(y))
     rows, count = np.arange(len(y)), mean.shape[1]
     for i in range(count):
         for j in range(i + 1):
-            # The narrower one second: what it adds to the spread of the first is small, and integrated.
+            # The narrower component comes second: its small addition to the spread is integrated.
             wide = np.where(std[:, i] >= std[:, j], i, j)
             narrow = i + j - wide
             part = _both_sides(
@@ -79,7 +79,7 @@ def _by_pairs(y: Array, mean: Array, std: Array, weights: Array) -> Array:
 
 
 def _both_sides(y: Array, mean: Array, std: Array, other: Array, less: Array) -> Array:
-    """Return ``int (F - H) (G - H) dt`` of two Gaussians, of which G with ``less`` spread is the second."""
+    """Return ``int (F - H) (G - H) dt`` of two Gaussians, of which G has the smaller spread ``less``."""
     u, v = y - mean, other - mean
     same = np.sign(u) * np.sign(v) > 0
     linear = np.where(same, np.maximum(np.sign(v) * (y - other), 0.0), np.abs(u))
@@ -87,7 +87,7 @@ def _both_sides(y: Array, mean: Array, std: Array, other: Array, less: Array) ->
     nodes, weights = gauss_legendre(_NODES)
     share = (1 + nodes) / 2
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        # From v to u, and then from std to both: differences of close numbers as integrals.
+        # Integrate from v to u, and then from std to both, instead of subtracting close numbers.
         path = (v[:, None] + (u - v)[:, None] * share) / std[:, None]
         slope = -2 * np.sign(path) * scipy.special.ndtr(-np.abs(path)) @ (weights / 2)
         close = same & (np.abs(u - v) < _CLOSE * std)

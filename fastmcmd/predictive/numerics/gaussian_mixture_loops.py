@@ -1,4 +1,4 @@
-"""Compiled loop to the quantiles of mixtures of Gaussians; imported where it is used."""
+"""Compiled loop for quantiles of mixtures of Gaussians, imported only when needed."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ __all__ = ["quantiles"]
 _ROOT_HALF = math.sqrt(0.5)
 _ROOT_2PI = math.sqrt(2 * math.pi)
 _EPS = 2.0**-52
-# Halley's steps converge cubically: after one this small against the narrowest component, what is
-# left is below rounding.
+# Halley's steps converge cubically: after a step this small relative to the narrowest component, the error
+# is below rounding.
 _LAST_STEP = 1e-6
-_FLAT = 1e-9  # of the narrowest component: where rounding of the cdf moves quantiles further
-_MOST_STEPS = 100  # some 3 are needed; halving alone gains a digit in 3
+_FLAT = 1e-9  # of the narrowest component: largest shift of a quantile by rounding of the cdf
+_MOST_STEPS = 100  # about 3 steps are needed; bisection alone gains a digit in 3 steps
 
 
 @compiled
 def quantiles(levels: Array, z: Array, mean: Array, std: Array, weights: Array, out: Array) -> None:
-    """Write the quantiles (n, j) of mixtures of K Gaussians; NaN where the cdf is all but flat.
+    """Write the quantiles (n, j) of mixtures of K Gaussians; NaN where the cdf is nearly flat.
 
     Parameters
     ----------
     levels, z : ndarray (m, j)
-        Levels, ascending in a row, and the quantiles of the standard Gaussian there: m is n, or 1 for
-        levels that all rows share.
+        Levels, ascending along each row, and the standard normal quantiles at them. m is n, or 1 for levels
+        that all rows share.
     mean, std, weights : ndarray (n, K)
-        Of the components.
+        Parameters of the components.
     out : ndarray (n, j)
+        The quantiles.
 
     Notes
     -----
-    Halley's iteration, which starts where the Taylor series of the quantile function at the level
-    before leads. It is kept between the quantiles of the components, and halving takes its place where
-    steps do not get half as long each time, as in tails.
+    Halley's iteration starts from the Taylor series of the quantile function at the previous level. The
+    iterates stay between the quantiles of the components. Bisection takes over if a step is not at most
+    half as long as the one before, as in tails.
     """
     inverse, height = np.empty(mean.shape[1]), np.empty(mean.shape[1])
     for i in range(len(mean)):
@@ -56,7 +57,7 @@ def quantiles(levels: Array, z: Array, mean: Array, std: Array, weights: Array, 
             gap = mean[i, c] - centre
             second += weights[i, c] * (std[i, c] * std[i, c] + gap * gap)
         spread = math.sqrt(second)
-        before, x = 0.0, -math.inf  # the level before and its quantile
+        before, x = 0.0, -math.inf  # the previous level and its quantile
         density = slope = step = 0.0
         for column in range(levels.shape[1]):
             level = levels[row, column]
@@ -69,7 +70,7 @@ def quantiles(levels: Array, z: Array, mean: Array, std: Array, weights: Array, 
                     end = mean[i, c] + std[i, c] * z[row, column]
                     low, high = min(low, end), max(high, end)
             if low == high:
-                x, density = low, 0.0  # no density: the next level starts afresh
+                x, density = low, 0.0  # density 0: the next level does not use the Taylor series
                 out[i, column] = x
                 continue
             low = max(low, min(x, high))  # quantiles ascend, to the last digit
@@ -81,7 +82,7 @@ def quantiles(levels: Array, z: Array, mean: Array, std: Array, weights: Array, 
             if not low <= x <= high:
                 x = low + 0.5 * (high - low)
             converged, moved = False, math.inf
-            # Beyond the middle both sides' complements, which keep their digits near 1.
+            # Above level 0.5, compare complements, which are accurate near 1.
             sign = 1.0 if level <= 0.5 else -1.0
             for _ in range(_MOST_STEPS):
                 gap = -level if sign > 0.0 else 1.0 - level

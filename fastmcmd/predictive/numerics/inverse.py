@@ -1,4 +1,4 @@
-"""The least numbers at which a condition on a distribution holds, to the last digit."""
+"""Bisection for the smallest numbers at which a condition holds, to the last digit."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ __all__ = ["by_halving", "least"]
 
 One = TypeVar("One", bound="Predictive")
 
-_BLOCK = 1 << 16  # rows and columns that are halved together
+_BLOCK = 1 << 16  # numbers bisected at once
 
-_INFINITY = int(np.float64(np.inf).view(np.int64))  # as the rank of a double among all of them
+_INFINITY = int(np.float64(np.inf).view(np.int64))  # rank of infinity among the doubles
 
 
 def by_halving(
     prediction: One, levels: Array, reached: Callable[[One, Array, Array], NDArray[np.bool_]]
 ) -> Array:
-    """Return the least numbers (n, j) that have reached levels (n, j), columns together as memory allows.
+    """Return the smallest numbers (n, j) that have reached levels (n, j).
 
-    ``reached`` tells, of predictions, numbers and levels of the same rows, where that is so.
+    ``reached(prediction, x, level)`` returns, for predictions, numbers and levels of the same rows, whether
+    x has reached the level. Columns are processed in blocks to bound memory.
     """
     n, count = levels.shape
     out = np.empty((n, count))
@@ -44,13 +45,13 @@ def by_halving(
 
 
 def least(reached: Callable[[Array], NDArray[np.bool_]], n: int) -> Array:
-    """Return the least numbers (n,) at which a condition holds, which then holds above them, too.
+    """Return the smallest numbers (n,) at which a monotone condition holds: it also holds above them.
 
-    Halving over the ranks of doubles instead of their values: 64 steps to the last digit, whatever the
-    scale, and exact for distributions with atoms.
+    Bisects the ranks of doubles instead of their values. 64 steps find the last digit at any scale, and the
+    result is exact for distributions with atoms.
     """
     low, high = np.full(n, -_INFINITY), np.full(n, _INFINITY)
-    with np.errstate(all="ignore"):  # far out, where sums overflow, cdfs are 0 or 1 all the same
+    with np.errstate(all="ignore"):  # sums may overflow far out, but cdfs are still 0 or 1 there
         for _ in range(64):
             middle = (low >> 1) + (high >> 1) + (low & high & 1)
             holds = reached(_double(middle))
@@ -59,6 +60,6 @@ def least(reached: Callable[[Array], NDArray[np.bool_]], n: int) -> Array:
 
 
 def _double(rank: NDArray[np.int64]) -> Array:
-    """Return doubles by rank: 0 is 0, -1 and 1 the smallest other ones, and so on."""
+    """Return doubles by rank: rank 0 is 0.0, ranks -1 and 1 are the next doubles, and so on."""
     bits = np.where(rank >= 0, rank, np.iinfo(np.int64).min - rank)
     return bits.view(np.float64)

@@ -1,4 +1,4 @@
-"""Adaptive Gauss-Kronrod integration of many functions side by side."""
+"""Adaptive Gauss-Kronrod integration of many functions at once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fastmcmd._base.annotations import Array, HostArray
 
 __all__ = ["NODES", "Integrand", "PanelSums", "add_panels", "panel_sums", "places"]
 
-# Nodes and weights of the rule of 15 points in [0, 1], and weights of the Gauss rule of 7 points within it
-# (Piessens et al., QUADPACK, 1983, routine qk15).
+# Nodes in [0, 1] and weights of the 15-point rule, and weights of the embedded 7-point Gauss rule (Piessens
+# et al., QUADPACK, 1983, routine qk15).
 _HALF = [
     (0.9914553711208126, 0.02293532201052922, 0.0),
     (0.9491079123427585, 0.06309209262997855, 0.1294849661688697),
@@ -29,17 +29,17 @@ _RULE = [
     *reversed(_HALF),
 ]
 NODES = len(_RULE)
-# Values at the upper end of polynomials that are 1 at one node and 0 at the others.
+# Values at the upper end of the Lagrange polynomials: 1 at one node and 0 at the others.
 _AT_END = [
     float(np.prod([(1 - other) / (z - other) for other, _, _ in _RULE if other != z]))
     for z, _, _ in _RULE
 ]
-_GAP = 1 - _HALF[0][0]  # between an end and the first node
-_UNSEEN = 1e-10  # of a total, in that gap: a steep place there would have no other trace
+_GAP = 1 - _HALF[0][0]  # distance between an end and the first node
+_UNSEEN = 1e-10  # share of a total in that gap, where nodes cannot see a jump, that is ignored
 
-_MOST_HALVES = 60  # halvings of a panel: then it has the width of rounding
-# Rounding in the integrand looks the same in all panels: their number grows 8 times in 3 halvings, and
-# their errors together stay what they were. Steep places keep few panels open; kinks lose error.
+_MOST_HALVES = 60  # halvings after which a panel has the width of rounding
+# Rounding in the integrand affects all panels alike: in 3 halvings their number grows 8 times while the sum
+# of their errors stays the same. At steep places few panels stay open, and at kinks the errors shrink.
 _PATIENCE, _GROWTH = 3, 6
 
 Integrand = Callable[[NDArray[np.intp], Array], Callable[[Array], Array]]
@@ -47,20 +47,20 @@ Integrand = Callable[[NDArray[np.intp], Array], Callable[[Array], Array]]
 
 @dataclass(frozen=True)
 class PanelSums:
-    """Integrals over panels, of any shape that all share.
+    """Integrals over panels; all arrays have the same shape.
 
     Attributes
     ----------
     fine : ndarray
-        Integrals by the rule of 15 points.
+        Integrals by the 15-point rule.
     size : ndarray
         Integrals of the absolute value.
     """
 
     fine: Array
     size: Array
-    _smooth: Array  # the error, if nothing happens between nodes
-    _unseen: Array  # what a step between an end and the first node would add
+    _smooth: Array  # the error if the integrand is smooth between nodes
+    _unseen: Array  # the additional error of a jump between an end and the first node
 
     def error(self, scale: Array) -> Array:
         """Return estimates of the error; ``scale`` is the size of the whole integral."""
@@ -69,17 +69,18 @@ class PanelSums:
 
 
 def places(left: Array, right: Array) -> Array:
-    """Return the places (p, NODES) of nodes in panels (p,)."""
+    """Return the positions (p, NODES) of the nodes in panels (p,)."""
     half = (right - left)[:, None] / 2
     return np.asarray(left[:, None] + half * (1 + np.array([z for z, _, _ in _RULE])))
 
 
 def panel_sums(values: Array, left: Array, right: Array, half: Array) -> PanelSums:
-    """Return the integrals over panels of functions known at nodes (NODES, ...) and at both ends.
+    """Return the integrals over panels of functions from values at nodes (NODES, ...) and at both ends.
 
-    ``half`` is half the width of each panel. The error is estimated as in QUADPACK:
-    ``s min(1, (200 |K - G| / s)^1.5)``, ``s`` being the integral of the distance from the mean value; and
-    by what the interpolating polynomial misses at the ends, where a step would lie between nodes.
+    ``half`` is half the width of each panel. The error is estimated as in QUADPACK,
+    ``s min(1, (200 |K - G| / s)^1.5)`` with ``s`` the integral of the distance from the mean value. The
+    error of the interpolating polynomial at the ends is estimated as well: it reveals a jump between an end
+    and the first node.
     """
     fine = half * sum(weight * v for (_, weight, _), v in zip(_RULE, values, strict=True))
     coarse = half * sum(weight * v for (_, _, weight), v in zip(_RULE, values, strict=True))
@@ -109,22 +110,22 @@ def add_panels(
     Parameters
     ----------
     total : ndarray (n,)
-        Changed in place.
+        Totals, changed in place.
     integrand : callable
-        ``integrand(rows, places)`` returns the function that gives values (p,) at arguments (p,), each
-        within the panel of its row that holds the place.
+        ``integrand(rows, places)`` returns a function from arguments (p,) to values (p,). Each argument
+        lies in the panel of its row that holds the place.
     rows, left, right : ndarray (p,)
         Rows and ends of panels.
     enough : float
-        Error of a panel, relative to the size of the integral of its row, up to which it is not halved.
+        Panels with at most this error, relative to the size of the integral of their row, are not halved.
     size : ndarray (n,), optional
-        Integrals of the absolute value of what is in the totals already, where values may be negative;
-        changed in place. Else the totals themselves.
+        Integrals of the absolute value of the integrand so far, changed in place. Needed if values may be
+        negative. Default: the totals themselves.
 
     Notes
     -----
-    Panels are halved until the error that `panel_sums` estimates is small, and given up where halving no
-    longer helps: rounding in the integrand.
+    Panels are halved until the error that `panel_sums` estimates is small, or until halving no longer
+    helps because of rounding in the integrand.
     """
     known = total if size is None else size
     past: list[tuple[HostArray, HostArray]] = []

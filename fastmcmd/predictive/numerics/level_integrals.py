@@ -1,7 +1,8 @@
-"""Expectations of kernels under continuous predictions of numbers: integrals over levels.
+"""Expectations of kernels under continuous predictions of numbers, as integrals over levels.
 
-``E k(Y, z)`` is the integral of ``k(Q(u), z)`` over u in (0, 1), Q being the quantile function. Unlike the
-density, Q has no poles where a shape parameter is below 1, and a kernel's kink at z lies at the level F(z).
+``E k(Y, z)`` is the integral of ``k(Q(u), z)`` over u in (0, 1), where Q is the quantile function. Unlike
+the density, Q has no poles for shape parameters below 1, and a kink of the kernel at z lies at the known
+level F(z).
 """
 
 from __future__ import annotations
@@ -23,26 +24,24 @@ if TYPE_CHECKING:
 
 __all__ = ["over_levels"]
 
-# Panels end at these levels and their mirror images: closer together in the tails, where quantiles move
+# Panels end at these levels and their mirror images. They are denser in the tails, where quantiles change
 # fastest. 1e-16 of the mass is left out at either end.
 _LEVELS = np.array(
     [1e-16, 1e-13, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5]
 )
-_ENOUGH = 1e-13  # error of a panel, relative to E|k|
-_NEGLIGIBLE = 1e-14  # E|k| that needs no digits, relative to sqrt(k(m, m) k(z, z)), m the median
-_SEEN = (
-    0.3  # relative change of the kernel from z to the nearest node; narrower ones lie between nodes
-)
-_BLOCK = 1 << 20  # kernel values held together
-_COLUMNS = 256  # points treated together
+_ENOUGH = 1e-13  # error allowed in a panel, relative to E|k|
+_NEGLIGIBLE = 1e-14  # E|k| that needs no accuracy, relative to sqrt(k(m, m) k(z, z)), m the median
+_SEEN = 0.3  # relative change of the kernel from z to the nearest node at which nodes may miss it
+_BLOCK = 1 << 20  # kernel values held in memory at once
+_COLUMNS = 256  # points per block
 
 
 def over_levels(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
     """Return ``E k(Y_i, z_j)`` (n, r) under continuous predictions of n numbers, for points z (r, 1).
 
-    All pairs share the quantiles of their row at Gauss-Kronrod nodes. Panels whose error estimate is too
-    large for a pair, or in which its kernel is narrower than the distance between nodes, are cut at z and
-    halved adaptively, with quantiles of their own.
+    All points share the quantiles of a row at Gauss-Kronrod nodes. If the error estimate of a panel is too
+    large for a pair of row and point, or the kernel is narrower than the distance between nodes, the panel
+    is cut at z and halved adaptively, with new quantiles.
     """
     n, r = len(prediction), len(points)
     out = np.zeros((n, r))
@@ -65,14 +64,14 @@ def over_levels(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
 
 
 class _Half:
-    """The quantiles of some rows at the nodes of panels of levels, from below or from above.
+    """The quantiles of some rows at the nodes of panels in the lower or the upper half of the levels.
 
     Attributes
     ----------
     edges : ndarray (p + 1,)
-        Levels at which panels end: of the mass below, or of the mass above.
+        Levels at which panels end: masses below (lower half) or above (upper half).
     ends : ndarray (n, p + 1)
-        Quantiles there.
+        Quantiles at the edges.
     values : ndarray (n, p, NODES)
         Quantiles at the nodes.
     """
@@ -81,7 +80,7 @@ class _Half:
         self.edges, self.upper = edges, upper
         nodes = places(edges[:-1], edges[1:])
         levels = np.concatenate([edges, nodes.ravel()])
-        order = np.argsort(levels)  # families integrate from quantile to quantile where levels rise
+        order = np.argsort(levels)  # families are faster at rising levels
         quantiles = np.empty((len(prediction), len(levels)))
         quantiles[:, order] = self._quantiles(prediction, levels[order])
         if not np.isfinite(quantiles).all():
@@ -96,16 +95,16 @@ class _Half:
         return prediction.upper_quantiles_at(np.broadcast_to(levels, shape))
 
     def at(self, prediction: Predictive, levels: Array) -> Array:
-        """Return quantiles (p,) at a level (p,) of each row."""
+        """Return quantiles (p,) at levels (p,), one per row."""
         find = prediction.upper_quantiles_at if self.upper else prediction.quantiles_at
         return find(levels[:, None])[:, 0]
 
     def level_of(self, prediction: Predictive, y: Array) -> Array:
-        """Return the levels of numbers (p,), one a row."""
+        """Return the levels of numbers (p,), one per row."""
         return prediction.sf(y) if self.upper else prediction.cdf(y)
 
     def holds(self, points: Array) -> NDArray[np.bool_]:
-        """Tell whether panels hold points: (n, p, r)."""
+        """Return which panels hold which points: (n, p, r)."""
         low, high = self.ends[:, :-1, None], self.ends[:, 1:, None]
         if self.upper:
             low, high = high, low
@@ -153,7 +152,7 @@ def _of_block(
 
 @dataclass(frozen=True)
 class _Panels:
-    """Panels (p,) of pairs of rows and points that need quantiles of their own."""
+    """Panels (p,) of pairs of rows and points that need new quantiles."""
 
     half: _Half
     pair: NDArray[np.intp]
@@ -170,7 +169,7 @@ class _Panels:
         total: Array,
         size: Array,
     ) -> None:
-        """Add adaptive integrals to the totals of the pairs; panels that hold the point are cut there."""
+        """Add adaptive integrals to the totals of the pairs; cut panels at a point that they hold."""
         half, pair = self.half, self.pair
         left, right = half.edges[self.panel], half.edges[self.panel + 1]
         cut = np.array(right)
@@ -193,7 +192,7 @@ class _Panels:
 
 
 def _pairwise(kernel: Kernel, y: Array, points: Array, columns: NDArray[np.intp]) -> Array:
-    """Return the kernel (p,) of numbers, each with its own point."""
+    """Return the kernel values (p,) of numbers y with one point each."""
     z = points[columns, 0]
     if kernel.translation_invariant:
         return kernel((y - z)[:, None], np.zeros((1, 1)))[:, 0]

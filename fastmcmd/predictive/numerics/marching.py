@@ -1,4 +1,4 @@
-"""Quantiles at many levels of densities of Pearson's system: a few by SciPy, the others by a march."""
+"""Quantiles at many levels for Pearson's system: SciPy computes a few, a march the others."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from fastmcmd._base.blocks import over_rows
 
 __all__ = ["FEW", "Tail", "between_tails", "linear_slope"]
 
-FEW = 8  # levels, below which asking SciPy for each costs no more
-_BLOCK = 1 << 17  # quantiles held together: 1 MB
+FEW = 8  # number of levels below which calling SciPy for each costs no more
+_BLOCK = 1 << 17  # quantiles per block: 1 MB
 _OFF = (
-    1e-12  # of a probability that the end of a march may be off, beyond the rounding of its place
+    1e-12  # relative error allowed in the mass at the end of a march, beyond rounding of its place
 )
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class Tail:
-    """One tail of a standard distribution, with formulas of arrays and shapes that broadcast.
+    """One tail of a standard distribution. Arrays and shape parameters broadcast in its formulas.
 
     Attributes
     ----------
     quantile : callable (level, *shapes)
-        Points with that much mass beyond them, in this tail.
+        Points with mass ``level`` beyond them in this tail.
     mass : callable (x, *shapes)
-        Mass beyond points: the inverse.
+        Mass beyond points, the inverse of ``quantile``.
     density : callable (x, *shapes)
         The density.
     slope : callable (*shapes) to (n, 8)
-        As `pearson_loops.march` takes it.
+        Table for `pearson_loops.march`.
     sign : float
         1 for the lower tail, -1 for the upper one.
     """
@@ -48,11 +48,11 @@ class Tail:
     def inwards(self, levels: Array, *shapes: Array) -> Array:
         """Return points (n, j) with masses (n, j) or (1, j), in (0, 0.5] and rising, beyond them.
 
-        A march that ends at a point of another mass than it should is not believed: SciPy is asked.
+        If a march ends at a point with the wrong mass, SciPy computes the whole row instead.
         """
         from fastmcmd.predictive.numerics.pearson_loops import march
 
-        # Rows that step together should need like steps.
+        # Sort by shape: rows that march together should need similar steps.
         order = np.argsort(shapes[0])
         shapes = tuple(shape[order] for shape in shapes)
         levels = levels[order] if len(levels) > 1 else levels
@@ -76,16 +76,16 @@ class Tail:
 def between_tails(
     lower: Callable[..., Array], upper: Callable[..., Array], levels: Array, *shapes: Array
 ) -> Array:
-    """Return standard quantiles (n, j), each from the tail that it is nearer to.
+    """Return standard quantiles (n, j), each computed from the nearer tail.
 
     Parameters
     ----------
     lower, upper : callable (levels, *shapes)
-        Points of the lower and the upper tail, as `Tail.inwards` gives them.
+        Points of the lower and the upper tail, as returned by `Tail.inwards`.
     levels : ndarray (n, j) or (1, j)
-        In (0, 1), rising.
+        Rising levels in (0, 1).
     *shapes : ndarray (n,)
-        Shapes of the distributions; where all rows agree in them and in the levels, one is computed.
+        Shape parameters. If all rows share them and the levels, a single row is computed.
     """
     n = len(shapes[0])
     if len(levels) == 1 and n > 1 and all((shape == shape[0]).all() for shape in shapes):
@@ -93,8 +93,8 @@ def between_tails(
         return np.broadcast_to(one, (n, levels.shape[1]))
     out = np.empty((n, levels.shape[1]))
     low = levels <= 0.5
-    first = int(low.any(axis=0).sum())  # columns in which some row is in its lower tail
-    last = int(low.all(axis=0).sum())  # from this one on some are in the upper one
+    first = int(low.any(axis=0).sum())  # number of columns in which some row is in its lower tail
+    last = int(low.all(axis=0).sum())  # first column in which some row is in its upper tail
 
     def work(rows: slice) -> None:
         own = levels[rows] if len(levels) > 1 else levels
@@ -112,5 +112,5 @@ def between_tails(
 
 
 def linear_slope(p0: Any, p1: Any, q: tuple[Any, Any, Any], roots: tuple[Any, Any, Any]) -> Array:
-    """Return the table (n, 8) that `pearson_loops.march` takes, of columns that broadcast."""
+    """Return the table (n, 8) for `pearson_loops.march` from columns that broadcast."""
     return np.stack(np.broadcast_arrays(p0, p1, *q, *roots), axis=-1).astype(np.float64)

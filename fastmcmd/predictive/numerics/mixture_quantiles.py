@@ -1,4 +1,4 @@
-"""Quantiles of mixtures: from the cdf of all rows at once, between the quantiles of their components."""
+"""Quantiles of mixtures: searched between the quantiles of their components, for all rows at once."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = [
 ]
 
 _EPS = float(np.finfo(np.float64).eps)
-_MOST_STEPS = 2200  # halvings: from the largest double to the rounding of the smallest
-_ASIDE = 1e-9  # of a standard deviation: where the cdf is looked at again
+_MOST_STEPS = 2200  # halvings from the largest double to the rounding of the smallest
+_ASIDE = 1e-9  # distance, in standard deviations, of the point that tests for a flat stretch
 
 
 class _Active:
-    """Rows that are not settled yet: state arrays shrink with them."""
+    """The rows of a search that are not settled yet; state arrays shrink with them."""
 
     def __init__(self, prediction: Predictive, out: Array) -> None:
         self.prediction, self.out = prediction, out
@@ -40,7 +40,8 @@ class _Active:
     def settle(self, done: NDArray[np.bool_], values: Array, *state: Any) -> list[Any]:
         """Write the values and return the state of the rows that still have an open component.
 
-        Rows are only left out once half of those in work are settled, so that taking rows costs little.
+        Settled rows are dropped only when they are half of all rows in the search, so that selecting rows
+        costs little.
         """
         self.out[self.rows] = values
         open_rows = ~done if done.ndim == 1 else ~done.all(axis=1)
@@ -54,14 +55,14 @@ class _Active:
 
 
 def _gap(prediction: Predictive, y: Array, level: Array, upper: bool) -> Array:
-    """Return ``P(Y <= y) - level``; with ``upper`` from the complements, which keep their digits."""
+    """Return ``P(Y <= y) - level``; with ``upper``, from the complements, which are accurate near 1."""
     return (1 - level) - prediction.sf(y) if upper else prediction.cdf(y) - level
 
 
 def invert_steps(
     prediction: Predictive, level: Array, low: Array, high: Array, upper: bool = False
 ) -> Array:
-    """Return the smallest y with ``P(Y <= y) >= level``, by bisection: for cdfs that may jump.
+    """Return the smallest y with ``P(Y <= y) >= level`` by bisection, for cdfs that may jump.
 
     Parameters
     ----------
@@ -70,9 +71,9 @@ def invert_steps(
     level : ndarray (n,)
         In (0, 1).
     low, high : ndarray, of the shape of the distributions
-        Finite, the answer between them or at either.
+        Finite ends of an interval that holds the result.
     upper : bool
-        Whether the survival function is compared with ``1 - level``, for levels near 1.
+        Whether to compare the survival function with ``1 - level``, for levels near 1.
 
     Notes
     -----
@@ -91,7 +92,7 @@ def invert_steps(
         middle = np.where((whole > low) & (whole < high), whole, middle)
         over = _gap(active.prediction, middle, level, upper) >= 0
         high, low = np.where(over, middle, high), np.where(over, low, middle)
-        # At an atom there is nothing below: but for rounding, which near 1 is more than the gap.
+        # At an atom the cdf just below is under the level. Near 1 rounding may exceed that gap.
         atom = active.prediction.cdf_below(high) < level - (4 * _EPS if upper else 0.0)
         done = ~(np.nextafter(low, np.inf) < high) | atom
         low, high, level = active.settle(done, high, low, high, level)
@@ -105,10 +106,10 @@ def invert_continuous(
 
     Notes
     -----
-    Chandrupatla, *A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear
-    function without using derivatives* (1997): inverse quadratic interpolation where it is safe, else
-    bisection. Where the cdf is flat at the level, between separate components, the smallest y of the
-    stretch is looked for by bisection.
+    This is Chandrupatla, *A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear
+    function without using derivatives* (1997): inverse quadratic interpolation where it is safe, bisection
+    elsewhere. If the cdf is flat at the level, between separate components, bisection finds the smallest y
+    of the flat stretch.
     """
     u = _beside(level, low)
     f_low, f_high = (_gap(prediction, end, u, upper) for end in (low, high))
@@ -116,7 +117,7 @@ def invert_continuous(
     out = np.where(reached, low, high)
     start = low.copy()
     active = _Active(prediction, out)
-    done = reached | (f_high < 0)  # missed by rounding at the upper end: that is the answer
+    done = reached | (f_high < 0)  # by rounding, the upper end is below the level: return it
     state = high, low, f_high, f_low, np.full(low.shape, 0.5), out, done, u
     a, b, fa, fb, t, best, done, u = active.settle(done, out, *state)
     for _ in range(_MOST_STEPS):
@@ -152,7 +153,7 @@ def _beside(level: Array, values: Array) -> Array:
 
 
 def _leave_flat(prediction: Predictive, level: Array, low: Array, out: Array, upper: bool) -> None:
-    """Move answers on a stretch where the cdf equals the level to its lower end, in place."""
+    """Where the cdf is flat at the level, move results to the lower end of the stretch, in place."""
     spread = prediction.std
     step = _ASIDE * np.where(np.isfinite(spread), spread, 1.0)
     before = np.maximum(out - step, low)
@@ -163,7 +164,7 @@ def _leave_flat(prediction: Predictive, level: Array, low: Array, out: Array, up
         out[rows] = np.where(flat[rows], lower, out[rows])
 
 
-_UPPER = 0.999  # levels from which the rounding of the cdf is seen: its complement is compared
+_UPPER = 0.999  # level from which complements are compared, because rounding of the cdf matters
 
 
 def quantiles(mixture: Mixture, levels: Array) -> Array:
@@ -192,14 +193,14 @@ def gaussian_quantiles(mixture: Mixture, levels: Array) -> Array:
 
 
 def reached(mixture: Mixture, y: Array, level: Array) -> NDArray[np.bool_]:
-    """Tell where the cdf has reached levels, from the smaller of it and its complement."""
+    """Return where the cdf has reached levels, comparing the smaller of the cdf and its complement."""
     below = mixture.cdf(y) >= level
     upper = level > _UPPER
     return np.where(upper, mixture.sf(y) <= 1 - level, below) if upper.any() else np.asarray(below)
 
 
 def between_components(mixture: Mixture, levels: Array) -> Array:
-    """Return quantiles (n, j) or (n, k, j), searched for between those of the components."""
+    """Return quantiles (n, j) or (n, k, j), found by a search between those of the components."""
     shape = (*mixture.shape, len(levels))
     low, high = np.full(shape, np.inf), np.full(shape, -np.inf)
     for weight, component in mixture.parts():
@@ -218,7 +219,7 @@ def between_components(mixture: Mixture, levels: Array) -> Array:
 
 def _inverted(mixture: Mixture, levels: Array, low: Array, high: Array, upper: bool) -> Array:
     """Return quantiles at levels (j,) in (0, 1) between ends of their shape, which may be infinite."""
-    # Each level of a row is a row of its own.
+    # Each pair of a row and a level becomes a row of the search.
     n, count = len(mixture), len(levels)
     low, high = (np.moveaxis(v, -1, 1).reshape(n * count, *mixture.shape[1:]) for v in (low, high))
     invert = invert_continuous if mixture.has_density and not mixture.discrete else invert_steps
@@ -234,7 +235,7 @@ def _inverted(mixture: Mixture, levels: Array, low: Array, high: Array, upper: b
 def _finite_ends(
     rows: Mixture, level: Array, low: Array, high: Array, upper: bool
 ) -> tuple[Array, Array, Array]:
-    """Return ends whose distance is finite, and -inf or inf where the quantile is beyond all doubles."""
+    """Return ends at a finite distance, and results of -inf or inf for quantiles beyond all doubles."""
     most = np.finfo(np.float64).max
     level = _beside(level, low)
 
@@ -250,9 +251,9 @@ def _finite_ends(
 
 
 def _ends(component: Predictive, levels: Array) -> tuple[Array, Array]:
-    """Return between what lie the smallest y of a component with ``P(Y <= y) >= level``.
+    """Return bounds of the smallest y of a component with ``P(Y <= y) >= level``.
 
-    Quantiles may be interpolated between atoms, as those of draws: then their extremes.
+    If quantiles of the component are interpolated between atoms, as for draws, these are its extremes.
     """
     exact = component.quantile(levels)
     if component.has_density:

@@ -1,8 +1,8 @@
-"""Distributions conditional on an interval whose mass cancels as a difference of two cdfs.
+"""Distributions conditional on an interval whose mass, as a difference of two cdfs, cancels.
 
-Probabilities of counts are summed instead, and densities are integrated, over ``u = (y - low) / width``
-in [0, 1], so that nothing is lost where the interval is narrow against its distance from 0, or lies
-between the modes of a mixture.
+The mass is computed without a difference: probabilities of counts are summed, densities are integrated over
+``u = (y - low) / width`` in [0, 1]. This stays accurate if the interval is narrow relative to its distance
+from 0, or lies between the modes of a mixture.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_COUNTS", "Narrow", "NarrowCounts"]
 
-_ENOUGH = 1e-15  # error of a panel, relative to an integral
-MOST_COUNTS = 1024  # in an interval whose probabilities are summed
-_STEPS = 12  # of Newton's method: the density is nearly constant, and three are enough
-_CLOSE = 1e-14  # of a level, or of its complement, at which a quantile is exact enough
+_ENOUGH = 1e-15  # error allowed in a panel, relative to the integral
+MOST_COUNTS = 1024  # counts in an interval up to which probabilities are summed
+_STEPS = 12  # Newton steps; three suffice, since the density is nearly constant
+_CLOSE = 1e-14  # relative error of a level, or of its complement, at which a quantile is accepted
 
 # Returns quantiles (m,) of distributions (m,) between low and high ends (m,), at levels (m,).
 Inverse: TypeAlias = "Callable[[Predictive, Array, Array, Array], Array]"
 
 
 class Narrow:
-    """The part of continuous distributions with a density in intervals of finite width.
+    """Continuous distributions with a density, restricted to intervals of finite width.
 
     Parameters
     ----------
     base : Predictive
         Distributions (n,) of numbers.
     low, high : ndarray (n,)
-        Ends, finite.
+        Finite ends.
 
     Attributes
     ----------
     log_mass : ndarray (n,)
-        Logarithms of the masses between the ends, -inf where the density is 0 there.
+        Logarithms of the masses between the ends; -inf where the density between them is 0.
     """
 
     def __init__(self, base: Predictive, low: Array, high: Array) -> None:
@@ -58,11 +58,11 @@ class Narrow:
             self.log_mass = self._height + np.log(self.width) + np.log(self._total)
 
     def at(self, u: Array | float) -> Array:
-        """Return the numbers at shares of the width."""
+        """Return the numbers at shares u of the width."""
         return np.asarray(np.minimum(self.low + self.width * u, self.high))
 
     def place(self, y: Array) -> Array:
-        """Return the shares of the width at numbers, cut to [0, 1]."""
+        """Return the shares of the width at numbers, clipped to [0, 1]."""
         return np.clip((np.clip(y, self.low, self.high) - self.low) / self.width, 0.0, 1.0)
 
     def below(self, u: Array) -> Array:
@@ -105,7 +105,7 @@ class Narrow:
     def quantiles(self, levels: Array, inverse: Inverse) -> Array:
         """Return quantiles (n, j).
 
-        By Newton's method; ``inverse`` returns those at which it fails.
+        Uses Newton's method; ``inverse`` computes the quantiles where it fails.
         """
         n, count = levels.shape
         rows, level = np.repeat(np.arange(n), count), np.ascontiguousarray(levels).ravel()
@@ -121,7 +121,7 @@ class Narrow:
                     break
         result = part.at(u)
         result = np.where(level <= 0, part.low, np.where(level >= 1, part.high, result))
-        # What Newton's method has not solved: to the next double.
+        # Quantiles that Newton's method has not solved to the nearest double.
         resolved = np.spacing(np.abs(result)) * slope / part.width
         lost = np.flatnonzero(~(np.abs(gap) <= 1e-9 * np.minimum(level, 1 - level) + 4 * resolved))
         lost = lost[(level[lost] > 0) & (level[lost] < 1)]
@@ -137,7 +137,7 @@ class Narrow:
         right: Array,
         factor: Callable[[NDArray[np.intp], Array], Array] | None = None,
     ) -> Array:
-        """Return integrals (p,) of the scaled density of rows (p,), times a factor, between shares."""
+        """Return integrals (p,) of the scaled density of rows (p,), times a factor, from left to right."""
         total = np.zeros(len(rows))
 
         def integrand(which: NDArray[np.intp], places: Array) -> Callable[[Array], Array]:
@@ -158,21 +158,21 @@ class Narrow:
 
 
 class NarrowCounts:
-    """The part of distributions of counts in intervals that hold few of them.
+    """Distributions of counts, restricted to intervals that hold few counts.
 
     Parameters
     ----------
     base : Predictive
         Distributions (n,) of counts.
     low, high : ndarray (n,)
-        Ends, finite, at most `MOST_COUNTS` counts apart.
+        Finite ends, at most `MOST_COUNTS` counts apart.
 
     Attributes
     ----------
     counts, weights : ndarray (n, m)
-        The counts from the lower end on, and their conditional probabilities, 0 beyond the upper end.
+        The counts from the lower end on, and their conditional probabilities (0 beyond the upper end).
     log_mass : ndarray (n,)
-        Logarithms of the masses between the ends, -inf where there are none.
+        Logarithms of the masses between the ends; -inf where there is no mass.
     """
 
     counts: Array
@@ -194,11 +194,11 @@ class NarrowCounts:
             self.weights = masses / total[:, None]
 
     def place(self, y: Array) -> Array:
-        """Return numbers as they are."""
+        """Return the numbers unchanged."""
         return y
 
     def below(self, y: Array) -> Array:
-        """Return the conditional masses up to numbers, these included."""
+        """Return the conditional masses up to and including numbers."""
         return np.asarray(np.where(self.counts <= y[:, None], self.weights, 0.0).sum(axis=1))
 
     def above(self, y: Array) -> Array:
@@ -217,7 +217,7 @@ class NarrowCounts:
         """Return the continuous ranked probability scores of finite y."""
         below = np.cumsum(self.weights, axis=1)[
             :, :-1
-        ]  # on the unit of length that follows a count
+        ]  # on the unit interval that follows each count
         above = np.cumsum(self.weights[:, ::-1], axis=1)[:, -2::-1]
         left = np.clip(y[:, None] - self.counts[:, :-1], 0.0, 1.0)
         inside = np.clip(y, self.counts[:, 0], self.counts[:, -1])

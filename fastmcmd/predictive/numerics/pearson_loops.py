@@ -1,4 +1,4 @@
-"""Compiled march from quantile to quantile of densities of Pearson's system; imported where it is used."""
+"""Compiled march from quantile to quantile for Pearson's system, imported only when needed."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["march"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_WIDTH = 32  # rows that step together: their coefficients, 8 kB, stay in the first cache
+_WIDTH = 32  # rows per block: their coefficients, 8 kB, stay in the L1 cache
 _TERMS = 30
-_RADIUS = 0.2  # of the radius of convergence that a step may take: 0.2^24 is below rounding
-_SMALL = 1e-17  # of the density: terms that are left out
-_BEND = 0.8  # change of the log density over a step, above which first guesses are poor
+_RADIUS = 0.2  # longest step, as a share of the radius of convergence: 0.2^24 is below rounding
+_SMALL = 1e-17  # relative size of terms that are left out
+_BEND = 0.8  # change of the log density over a step above which the first guess is poor
 _FINEST = (
     1 / 64
-)  # of the way to a level that a step must take; rows that need shorter ones are left out
-_MOST_STEPS = 100  # to a level, after which rows that need more are left out
-_MOST_HALVINGS = 6  # of a step whose series is too long; one is the rule
-_SETTLED = 1e-8  # correction of a step after which the next, of its square, is below rounding
+)  # least step, as a share of the way to a level; rows that need shorter steps are given up
+_MOST_STEPS = 100  # per level; rows that need more are given up
+_MOST_HALVINGS = 6  # of a step whose series is too long; one usually suffices
+_SETTLED = 1e-8  # correction whose square, the size of the next one, is below rounding
 
 
-# Division as NumPy has it, without an exception: loops over rows become vector instructions.
+# Division by zero follows NumPy and raises no exception, so that loops over rows are vectorised.
 def _compiled(function: F) -> F:
     return compiled(function, error_model="numpy")
 
@@ -39,21 +39,21 @@ def march(x: Array, density: Array, masses: Array, slope: Array, out: Array) -> 
     Parameters
     ----------
     x, density : ndarray (n,)
-        Where to start, and the density there; both hold those of the end afterwards.
+        Starting points and the density there. Both are overwritten by those of the last point.
     masses : ndarray (n, j) or (1, j)
-        Rising away from 0; all of one sign, that of the direction.
+        Masses whose absolute values rise; their common sign is the direction of the march.
     slope : ndarray (n or 1, 8)
         ``p0, p1, q0, q1, q2`` of ``f' / f = (p0 + p1 x) / (q0 + q1 x + q2 x^2)``, then the real parts
-        of the roots of the denominator and their imaginary part, infinite where it has none.
+        of the roots of the denominator and their imaginary part, infinite if it has no roots.
     out : ndarray (n, j)
-        NaN where the march does not arrive.
+        The points; NaN where the march fails.
 
     Notes
     -----
-    The differential equation gives the Taylor coefficients of the density by a recurrence of three
-    terms, so a step costs no function but sums; its integral is inverted by Halley's method. Errors are
-    those of rounding, relative to the mass gone through. Rows go in blocks, all in the same share of
-    the way to the next level, so that the loops over them become vector instructions.
+    The differential equation gives the Taylor coefficients of the density by a three-term recurrence, so a
+    step needs only sums. Halley's method inverts the integral of the series. Errors are of the size of
+    rounding, relative to the mass covered. The rows of a block all take the same share of the way to their
+    next level, so that the loops over rows are vectorised.
     """
     b = np.empty((_TERMS + 2, _WIDTH))  # coefficients of the density over its value, times h^k
     at, f, rest, gone = np.empty(_WIDTH), np.empty(_WIDTH), np.empty(_WIDTH), np.empty(_WIDTH)
@@ -75,7 +75,7 @@ def march(x: Array, density: Array, masses: Array, slope: Array, out: Array) -> 
                 i = start + min(r, width - 1)
                 rest[r] = masses[i if many else 0, j] - gone[r]
                 gone[r] = masses[i if many else 0, j]
-            left = 1.0  # of the way to this level
+            left = 1.0  # share of the way to this level that remains
             steps = 0
             while left > 0.0:
                 share = 1.0
@@ -103,7 +103,7 @@ def march(x: Array, density: Array, masses: Array, slope: Array, out: Array) -> 
                 while True:
                     for r in range(_WIDTH):
                         tau = rest[r] * part / f[r]
-                        # The inverse series to the third order, in the first two coefficients.
+                        # The inverse series to third order, from the first two coefficients.
                         one = 0.5 * first[r]
                         two = ((first[r] - bend[r]) * first[r] + second[r]) / 6.0
                         size = 1.0 - tau * (one - tau * (2.0 * one * one - two))
@@ -127,7 +127,7 @@ def march(x: Array, density: Array, masses: Array, slope: Array, out: Array) -> 
                         count += 1
                     if not large:
                         break
-                    part *= 0.5  # the series is too long: half the step
+                    part *= 0.5  # the series needs too many terms: halve the step
                     halvings += 1
                     if halvings > _MOST_HALVINGS:
                         for r in range(_WIDTH):
@@ -151,7 +151,7 @@ def march(x: Array, density: Array, masses: Array, slope: Array, out: Array) -> 
                         move = (total[r] * s[r] - aim[r]) / value[r]
                         move /= 1.0 - 0.5 * move * change
                         s[r] -= move
-                        total[r] = 1.0 - move * change  # by how much the density moves with it
+                        total[r] = 1.0 - move * change  # factor by which the density changes
                         moving |= abs(move) > _SETTLED
                     if not moving:
                         break

@@ -1,4 +1,4 @@
-"""Compiled loop to the tails of Poisson rows of large means; imported where it is used."""
+"""Compiled loop for tails of Poisson distributions with large means, imported only when needed."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from fastmcmd.predictive.numerics.count_loops import deviance
 
 __all__ = ["large_tails"]
 
-_UNDERFLOWS = 800.0  # exponent; beyond, the series below would overflow
+_UNDERFLOWS = 800.0  # exponent beyond which the series below would overflow
 
 
 @compiled
 def large_tails(k: Array, mean: Array, upper: bool, out: Array) -> None:
-    """Write P(Y <= k), or P(Y > k), of whole k >= 0 (n,) and means from 3e5.
+    """Write P(Y <= k), or P(Y > k), for whole k >= 0 (n,) and means from 3e5.
 
     Notes
     -----
-    Temme's uniform expansion of the incomplete gamma functions, with ``a = k + 1`` and ``eta^2 / 2 = m/a
-    - 1 - log(m/a)`` (NIST Digital Library of Mathematical Functions, 8.12.3 to 8.12.11):
+    This is Temme's uniform expansion of the incomplete gamma functions, with ``a = k + 1`` and ``eta^2 / 2
+    = m/a - 1 - log(m/a)`` (NIST Digital Library of Mathematical Functions, 8.12.3 to 8.12.11):
 
         P(Y <= k) = erfc(eta sqrt(a/2)) / 2 + exp(-a eta^2 / 2) / sqrt(2 pi a) sum_i c_i(eta) a^-i
 
-    Where a double holds the tail, eta is below 0.07: the terms left out are below 1e-15 of it.
+    If the tail does not underflow, eta is below 0.07 and the terms left out are below 1e-15 of the tail.
     """
     for i in range(len(k)):
         a = k[i] + 1.0

@@ -1,4 +1,4 @@
-"""Quadrature under continuous distributions of numbers, from their quantiles and densities."""
+"""Quadrature over continuous distributions of numbers, from their quantiles and densities."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["COARSE", "FINE", "composite", "node_count"]
 FINE, COARSE = (
     12,
     8,
-)  # Gauss-Legendre nodes a panel, for the value and for the estimate of its error
+)  # Gauss-Legendre nodes per panel, for the value and for its error estimate
 
-# Panels end at these quantiles and their mirror images: closer together in the tails, where
-# quantiles move fastest. 1e-16 of the mass is left out at either end.
+# Panels end at these quantiles and their mirror images. They are denser in the tails, where quantiles
+# change fastest. 1e-16 of the mass is left out at either end.
 _LEVELS = [1e-16, 1e-13, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4]
-_MISMATCH = 1e-10  # mass of a panel by its density, against its quantiles
-_MOST_CUTS = 128  # parts of a panel, on account of its length
-_LIGHT = 1e-6  # mass of a panel below which fewer parts do: its error counts so much less
+_MISMATCH = 1e-10  # largest difference between the masses of a panel by density and by quantiles
+_MOST_CUTS = 128  # most parts of a long panel
+_LIGHT = 1e-6  # mass of a panel below which fewer parts suffice, because its error matters less
 
 Quantile = Callable[[Array], Array]
 
 
 def node_count(order: int = FINE, splits: int = 1) -> int:
-    """Return the nodes of a row."""
+    """Return the number of nodes per row."""
     return 2 * len(_LEVELS) * order * splits
 
 
@@ -49,10 +49,10 @@ def composite(
     density : callable (n, L) to (n, L)
         Densities.
     order, splits : int
-        Nodes of a panel; equal parts that panels are cut into.
+        Nodes per panel, and equal parts into which each panel is cut.
     length : float, optional
-        Panels that are longer in any row are cut into parts of this length, up to 128 of them and fewer
-        where there is little mass: the long panels of heavy tails, and no others.
+        Panels longer than this in any row, such as those of heavy tails, are cut into parts of this length:
+        at most 128 parts, and fewer where there is little mass.
 
     Raises
     ------
@@ -61,10 +61,10 @@ def composite(
 
     Notes
     -----
-    Nodes are placed evenly over the panels and weighted by the density; each panel is scaled to the
-    mass between its quantiles. Rows whose density cannot be integrated in this way (a panel off by
-    1e-10: densities with poles, very heavy tails) take quantiles at Gauss-Legendre levels instead:
-    ``E f(Y)`` is the integral of ``f(Q(u))`` over u.
+    Each panel has Gauss-Legendre nodes, weighted by the density and scaled to the mass between its
+    quantiles. If that mass is off by more than 1e-10 in some panel of a row (poles of the density, very
+    heavy tails), the row uses quantiles at Gauss-Legendre levels instead: ``E f(Y)`` is the integral of
+    ``f(Q(u))`` over u.
     """
     levels = np.array([*_LEVELS, 0.5])
     halves = []
@@ -94,7 +94,7 @@ def composite(
 
 
 def _cuts(widths: Array, levels: Array, length: float | None) -> NDArray[np.intp]:
-    """Return into how many parts the panels (m,) are cut, whose widths (n, m) are given."""
+    """Return the number of parts (m,) into which panels of widths (n, m) are cut."""
     cuts = np.ones(widths.shape[1])
     if length is not None:
         most = _MOST_CUTS * np.minimum(1.0, np.cbrt(np.diff(levels) / _LIGHT))
@@ -103,7 +103,7 @@ def _cuts(widths: Array, levels: Array, length: float | None) -> NDArray[np.intp
 
 
 def _rule(order: int, cuts: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array, Array]:
-    """Return the panel of each node, its place in the panel in (0, 1), and its share of the panel."""
+    """Return the panel of each node, its position in the panel in (0, 1), and its share of the panel."""
     z, w = gauss_legendre(order)
     z, w = (z + 1) / 2, w / 2
     place = [((np.arange(cut)[:, None] + z) / cut).ravel() for cut in cuts]

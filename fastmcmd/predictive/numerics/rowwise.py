@@ -1,4 +1,4 @@
-"""Functions of rows, in blocks on threads."""
+"""Elementwise functions, computed in row blocks on threads."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from fastmcmd._base.blocks import over_rows
 
 __all__ = ["by_rows"]
 
-_STEP = 1 << 14  # values a block: temporaries of 128 kB stay in the cache, and a thread has work
+_STEP = 1 << 14  # values per block: temporaries of 128 kB stay in the cache, and a thread has work
 
 
 def by_rows(function: Callable[..., Array], *arrays: Array) -> Array:
-    """Return an elementwise ``function`` of arrays, in blocks of rows.
+    """Return an elementwise ``function`` of arrays, computed in blocks of rows.
 
     Parameters
     ----------
     function : callable
-        Returns values of the shape of its arguments. Division by zero and overflow do not warn: formulas
-        have their limits there.
+        Returns values in the shape of its arguments. Division by zero and overflow raise no warnings:
+        formulas take their limits there.
     *arrays : ndarray
-        The first one, or those after it, have the shape of the result; all broadcast.
+        Arrays that broadcast to the shape of the result. Either the first or the others have that shape.
     """
     arrays = tuple(np.broadcast_arrays(*arrays))
     shape = arrays[0].shape

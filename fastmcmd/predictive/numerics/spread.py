@@ -1,4 +1,4 @@
-"""Standard deviations whose squares overflow, and the support of rows on consecutive numbers."""
+"""Standard deviations without overflow of squares, and shared supports on consecutive numbers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from fastmcmd._base.annotations import Array, Nodes
 
 __all__ = ["MOST_VALUES", "root", "root_of_squares", "shared_support"]
 
-_LEAST, _MOST = 1e-280, 1e290  # variances that have all their digits
+_LEAST, _MOST = 1e-280, 1e290  # range in which variances have all their digits
 
 
 def root_of_squares(weights: Array, gaps: Array, axis: int = -1) -> Array:
-    """Return ``sqrt(sum w g^2)`` over an axis, from gaps in units of the largest."""
+    """Return ``sqrt(sum w g^2)`` over an axis, scaling gaps by the largest to avoid overflow."""
     largest = np.abs(gaps).max(axis=axis, keepdims=True, initial=0.0)
     unit = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
     total = (weights * (gaps / unit) ** 2).sum(axis=axis)
@@ -22,7 +22,7 @@ def root_of_squares(weights: Array, gaps: Array, axis: int = -1) -> Array:
 
 
 def root(variance: Array, exact: Callable[[np.ndarray], Array]) -> Array:
-    """Return the roots of variances (n, ...); those of ``exact`` (rows) where a square lost its digits."""
+    """Return square roots of variances (n, ...), from ``exact(rows)`` where a square lost its digits."""
     std = np.sqrt(variance)
     lost = ~((variance > _LEAST) & (variance < _MOST))
     rows = np.flatnonzero(lost.reshape(len(lost), -1).any(axis=1))
@@ -31,25 +31,26 @@ def root(variance: Array, exact: Callable[[np.ndarray], Array]) -> Array:
     return std
 
 
-MOST_VALUES = 1 << 20  # of one row
-_SHARED = 4  # support of all rows, in supports of one, up to which rows share it
+MOST_VALUES = 1 << 20  # most values of one row
+_SHARED = 4  # rows share a support if it is at most this many times as long as that of one row
 
 
 def shared_support(first: Array, count: int, masses: Callable[[Array, int], Array]) -> Nodes | None:
-    """Return values (L,) and their probabilities (n, L), or None where rows lie too far apart.
+    """Return values (L,) that all rows share and their probabilities (n, L), or None.
 
     Parameters
     ----------
     first : ndarray (n,)
         The first value of each row.
     count : int
-        How many consecutive values hold the mass of a row.
+        Number of consecutive values that hold the mass of a row.
     masses : callable (first, count) to (n, count)
-        Probabilities of ``count`` values from ``first`` on, which sum to 1.
+        Returns probabilities of ``count`` values from ``first`` on, which sum to 1.
 
     Notes
     -----
-    None also where values of two rows are not whole numbers apart.
+    The result is None if rows lie too far apart, or if the values of two rows do not differ by whole
+    numbers.
     """
     start = first.min()
     offset = first - start
