@@ -279,11 +279,14 @@ class Context:
         """Why division by predicted variances is impossible, or None."""
         if self.width is not None:
             return self.width
-        variance = self.prediction.variance
-        if not ((variance >= LEAST_VARIANCE) & (variance <= MOST_VARIANCE)).all():
+        variance, mean = self.prediction.variance, self.prediction.mean
+        if not LEAST_VARIANCE <= variance.min() <= variance.max() <= MOST_VARIANCE:
             return OUT_OF_RANGE
-        with np.errstate(over="ignore"):
-            squares = (self.y - self.prediction.mean) ** 2
+        with np.errstate(over="ignore", invalid="ignore"):
+            # At most the square of an error; squares themselves only where that is not finite.
+            if np.isfinite(np.square(max(self.y.max() - mean.min(), mean.max() - self.y.min()))):
+                return None
+            squares = (self.y - mean) ** 2
         return None if np.isfinite(squares).all() else ERRORS_OUT_OF_RANGE
 
     def mean(self, values: Array) -> float:

@@ -50,7 +50,7 @@ def gather_columns(rows: Outcomes, *, positive: bool = True) -> tuple[Array, lis
     """
     variance = rows.prediction.variance
     xp = rows.namespace.xp
-    if not bool(xp.all((variance >= LEAST_VARIANCE) & (variance <= MOST_VARIANCE))):
+    if not (float(xp.min(variance)) >= LEAST_VARIANCE and float(xp.max(variance)) <= MOST_VARIANCE):
         std = rows.prediction.std
         fits = xp.isfinite(std) & ((std > 0) if positive else (std >= 0))
         if not bool(xp.all(fits)):

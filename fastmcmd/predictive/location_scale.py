@@ -173,8 +173,11 @@ class StudentT(PearsonFamily):
 
 def _cdf(gap: Array, scale: Array, df: Array) -> Array:
     """Return P(scale Z <= gap). Uses `_log_tail` where ``gap / scale`` overflows and the tail is heavy."""
-    value = _standard_cdf(gap / scale, df)
-    lost = np.isinf(gap / scale) & np.isfinite(gap)
+    z = gap / scale
+    value = _standard_cdf(z, df)
+    if np.isfinite(z).all():
+        return value
+    lost = np.isinf(z) & np.isfinite(gap)
     if lost.any():
         log_z = np.log(np.where(lost, np.abs(gap), 1.0)) - np.log(scale)
         tail = np.exp(_log_tail(df) - df * log_z)
@@ -184,17 +187,19 @@ def _cdf(gap: Array, scale: Array, df: Array) -> Array:
 
 def _standard_cdf(z: Array, df: Array) -> Array:
     """Return P(Z <= z), even where SciPy's cdf is inaccurate: near 0, and far out, where it is 0 or 1."""
-    value = scipy.special.stdtr(df, z)
+    value = np.asarray(scipy.special.stdtr(df, z))
     size = np.abs(z)
-    near = size < _NEAR
-    if near.any():
-        square = np.where(near, z * z, 0.0)
-        inner = np.sign(z) * scipy.special.betainc(0.5, df / 2, square / (df + square)) / 2
-        value = np.where(near, 0.5 + inner, value)
-    far = (size > _FAR * np.sqrt(df)) & np.isfinite(z)
-    if far.any():
-        tail = np.exp(_log_tail(df) - df * np.log(np.where(far, size, 1.0)))
-        value = np.where(far, np.where(z > 0, 1 - tail, tail), value)
+    if not size.min(initial=np.inf) >= _NEAR:
+        near = size < _NEAR
+        few = np.broadcast_to(df, size.shape)[near]
+        square = np.square(size[near])
+        inner = np.sign(z[near]) * scipy.special.betainc(0.5, few / 2, square / (few + square)) / 2
+        value[near] = 0.5 + inner
+    if not size.max(initial=0.0) <= _FAR * np.sqrt(np.min(df, initial=np.inf)):
+        far = (size > _FAR * np.sqrt(df)) & np.isfinite(z)
+        few = np.broadcast_to(df, size.shape)[far]
+        tail = np.exp(_log_tail(few) - few * np.log(size[far]))
+        value[far] = np.where(z[far] > 0, 1 - tail, tail)
     return value
 
 

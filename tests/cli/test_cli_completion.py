@@ -70,7 +70,10 @@ LINES = [
     ("evaluate visits.csv --x age,p", {"age,pay"}),
     ("evaluate visits.csv --x=age,p", {"--x=age,pay"}),
     ("evaluate visits.csv --prediction ga", {"gaussian:", "gamma:"}),
-    ("evaluate visits.csv --prediction ", {f"{one}:" for one in [*FAMILIES, "draws", "quantiles"]}),
+    (
+        "evaluate visits.csv --prediction ",
+        {f"{one}:" for one in [*FAMILIES, "draws", "quantiles", "classes"]},
+    ),
     ("evaluate visits.csv --prediction gaussian:", {"gaussian:mean=", "gaussian:std="}),
     ("evaluate visits.csv --prediction gaussian:mean=m", {"gaussian:mean=mu"}),
     ("evaluate visits.csv --prediction gaussian:mean=mu,", {"gaussian:mean=mu,std="}),

@@ -91,9 +91,7 @@ def test_classes_are_said_to_be_read_as_numbers():
     """Digits had a mean absolute error of 2.1, without a word."""
     p = np.random.default_rng(0).dirichlet(np.ones(4), 40)
     labels = np.arange(40) % 4
-    assert any(
-        "classes=names" in one for one in fm.evaluate(labels, fm.Categorical(p)).notes
-    )
+    assert any("classes=names" in one for one in fm.evaluate(labels, fm.Categorical(p)).notes)
     counts = fm.Categorical(p, values=[0.0, 1.0, 5.0, 10.0])
     assert not fm.evaluate(np.array([0.0, 1.0, 5.0, 10.0] * 10), counts).notes
 
