@@ -195,9 +195,9 @@ class TiledBackend(Backend):
     def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:
         """Add ``diagonal`` to the diagonal, in place."""
         for i, rows in enumerate(self._blocks(packed.n)):
-            own = packed.tiles[i * (i + 1) // 2 + i]
+            tile = packed.tiles[i * (i + 1) // 2 + i]
             size = rows.stop - rows.start
-            own[np.arange(size), np.arange(size)] += diagonal[rows].astype(own.dtype)
+            tile[np.arange(size), np.arange(size)] += diagonal[rows].astype(tile.dtype)
 
     def packed_cholesky(self, packed: PackedGram) -> None:
         """Replace the matrix by its Cholesky factor: LAPACK on diagonal tiles, BLAS on the others."""

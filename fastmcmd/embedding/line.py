@@ -86,8 +86,8 @@ class LineFeatures:
         ValueError
             The kernel is of another kind, or the panels are for another number of RBF kernels.
         """
-        known = _bumps(kernel)
-        if known is None or len(known[1]) != len(panels):
+        bumps = _bumps(kernel)
+        if bumps is None or len(bumps[1]) != len(panels):
             raise ValueError(f"panels for {len(panels)} RBF kernels do not serve {kernel!r}")
         count = 1 + _TERMS * sum(len(low) for low, _ in panels)
         return LineFeatures(kernel, panels, np.arange(count))
@@ -190,8 +190,8 @@ def _bumps(kernel: Kernel) -> tuple[float, list[tuple[float, float]]] | None:
 
 def serves_on_line(kernel: Kernel, prediction: Predictive) -> bool:
     """Tell whether the kernel is a sum of RBF kernels, and the predictions are densities of numbers."""
-    known = _bumps(kernel)
-    return known is not None and bool(known[1]) and has_panels(prediction)
+    bumps = _bumps(kernel)
+    return bumps is not None and bool(bumps[1]) and has_panels(prediction)
 
 
 def line_features(
@@ -212,10 +212,10 @@ def line_features(
     goal : float
         Target error of an embedding.
     """
-    known = common_line_features(kernel, outputs, [prediction], goal)
-    if known is None:
+    common = common_line_features(kernel, outputs, [prediction], goal)
+    if common is None:
         return None
-    features, (mean,), (error,) = known
+    features, (mean,), (error,) = common
     return features, mean, error
 
 
@@ -390,12 +390,12 @@ def _halved(
         coarse = (high - low) * rate > _SHORT
         long = coarse & ((beyond > inside) | _too_long(low, high, *scales))
         if not long.all():
-            rest = np.flatnonzero(~long)
-            unresolved = np.zeros(len(rest), dtype=bool)
+            short = np.flatnonzero(~long)
+            unresolved = np.zeros(len(short), dtype=bool)
             for mixture in mixtures:
-                unresolved |= _most_unresolved(mixture, gamma, low[rest], high[rest]) > goal**2
-            unresolved &= (high - low)[rest] * rate > _SHORT / 64
-            long[rest] = unresolved
+                unresolved |= _most_unresolved(mixture, gamma, low[short], high[short]) > goal**2
+            unresolved &= (high - low)[short] * rate > _SHORT / 64
+            long[short] = unresolved
         done.append((low[~long], high[~long]))
         count += int((~long).sum())
         if not long.any():

@@ -117,10 +117,10 @@ def rows_to_add(
     if len(short) > _ROWS:
         certain = int(_CERTAIN * _ROWS)
         short = short[np.argsort(-square[short], kind="stable")]
-        rest = short[certain:]
-        share = square[rest] / square[rest].sum()
+        candidates = short[certain:]
+        share = square[candidates] / square[candidates].sum()
         rng = generator(seed, Purpose.PROBE)
         count = min(_ROWS - certain, int(np.count_nonzero(share)))
-        drawn = rng.choice(rest, count, replace=False, p=share)
+        drawn = rng.choice(candidates, count, replace=False, p=share)
         short = np.concatenate([short[:certain], drawn])
     return row_candidates(side.prediction.take(np.sort(short)), kernel, seed)

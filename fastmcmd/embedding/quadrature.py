@@ -274,11 +274,11 @@ def _distances(kernel: Kernel, one: tuple[Array, Array], other: tuple[Array, Arr
     if exponential is not None and exponential.delta:
         exponential = None  # both may contain equal nodes
     reach = local_reach(kernel) if values.shape[2] == 1 else np.inf
-    known: dict[bytes, float] = {}  # many rows are equal, and each square takes milliseconds
+    squares: dict[bytes, float] = {}  # many rows are equal, and each square takes milliseconds
     distances = np.empty(len(values))
     for row, (points, signed) in enumerate(zip(values, weights, strict=True)):
         key = sha256(points.tobytes() + signed.tobytes()).digest()
-        if key not in known:
+        if key not in squares:
             significant = np.abs(signed) > _LEAST_WEIGHT
             points, signed = points[significant], signed[significant]
             size = float(np.abs(signed) @ np.sqrt(np.abs(kernel.diagonal(points)))) ** 2
@@ -286,8 +286,8 @@ def _distances(kernel: Kernel, one: tuple[Array, Array], other: tuple[Array, Arr
                 square = float(exponential.quadratic_forms(points, signed[:, None])[0])
             else:
                 square = _square(kernel, points, signed, reach)
-            known[key] = max(square, 0.0) + 4 * UNIT * size
-        distances[row] = known[key]
+            squares[key] = max(square, 0.0) + 4 * UNIT * size
+        distances[row] = squares[key]
     return np.asarray(np.sqrt(distances))
 
 

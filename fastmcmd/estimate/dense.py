@@ -227,8 +227,8 @@ class DenseFit:
     def _equality(self, y: Array) -> Array:
         """Return the difference (g,) between the kernel and its smooth part at equal outputs y (g, k)."""
         smooth = self._smooth
-        rest = 0.0 if smooth is None else smooth.diagonal(y)
-        return np.asarray(self.y_kernel.diagonal(y) - rest)
+        smooth_diagonal = 0.0 if smooth is None else smooth.diagonal(y)
+        return np.asarray(self.y_kernel.diagonal(y) - smooth_diagonal)
 
     def _quadratic_forms(self, coefficients: Array, atoms: Array | None) -> Array:
         """Return ``c' K_Y c`` (q,) for coefficients (u, q) of all outputs, and of atoms alone."""

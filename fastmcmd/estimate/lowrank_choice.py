@@ -103,8 +103,8 @@ def low_rank_setting(
     held = 8 * (4 * n + 2 * points) + get_num_threads() * TILE_BYTES + pool
     budget = options.memory_limit - held
     fitting = math.isqrt(max(0, budget) // _BYTES_PER_PAIR)
-    given = 0 if isinstance(options.landmarks, str) else len(options.landmarks)
-    least = options.rank or given or _LEAST_LANDMARKS
+    given_landmarks = 0 if isinstance(options.landmarks, str) else len(options.landmarks)
+    least = options.rank or given_landmarks or _LEAST_LANDMARKS
     if fitting < least or budget < passing:
         if not wanted:
             return None

@@ -163,8 +163,8 @@ class PartProblem:
 
     def columns_of(self, model: int) -> slice:
         """Return the columns of a model's right-hand sides."""
-        own = [term.columns for term in self.terms if term.model == model]
-        return slice(own[0].start, own[-1].stop)
+        columns = [term.columns for term in self.terms if term.model == model]
+        return slice(columns[0].start, columns[-1].stop)
 
     def errors(
         self, solutions: list[LowRankSolution], max_residual_diagonal: float, size: float = 0.0
@@ -202,11 +202,11 @@ class PartProblem:
         """
         out = np.empty((self.models, len(values)), dtype=np.float32)
         for model in range(self.models):
-            own = values[:, self.columns_of(model)]
+            block = values[:, self.columns_of(model)]
             if self._unit != 1.0:
-                own = own / self._unit
+                block = block / self._unit
             with np.errstate(over="ignore"):
-                norms = np.sqrt(np.einsum("ij,ij->i", own, own))
+                norms = np.sqrt(np.einsum("ij,ij->i", block, block))
             out[model] = np.minimum(norms, _LARGEST)  # for rows unlike the sampled ones
         return out
 

@@ -260,10 +260,10 @@ class GramOperator:
 
     def largest(self, grid: HostArray | Rows | None = None) -> float:
         """Return a bound on the entries of K(grid, x), from the diagonals by Cauchy-Schwarz."""
-        own = float(self.diagonal.max())
+        row_largest = float(self.diagonal.max())
         if grid is None or grid is self.x:
-            return own
-        return float(np.sqrt(own * float(diagonal_of(self.kernel, grid).max())))
+            return row_largest
+        return float(np.sqrt(row_largest * float(diagonal_of(self.kernel, grid).max())))
 
     @property
     def entry_cost(self) -> float:

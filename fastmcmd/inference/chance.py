@@ -169,8 +169,8 @@ class Chance:
             return self.computed_norms
         outcomes = self.nature.outputs.values[:, 0]  # type: ignore[union-attr]
         errors, variances = row_norms(self.y_kernel, outcomes, self.model.outputs)
-        known = {"errors": errors}
-        return known if variances is None else {**known, "variances": variances}
+        by_name = {"errors": errors}
+        return by_name if variances is None else {**by_name, "variances": variances}
 
     @cached_property
     def _sums(self) -> dict[str, Array]:

@@ -320,12 +320,12 @@ def _limit(
         return None
     if delta is None:
         raise ValueError("delta is None; null='relevant' needs the largest CCE that is negligible")
-    for name, given in (
+    for name, is_set in (
         ("statistic", statistic != "mean"),
         ("groups", groups is not None),
         ("alpha", alpha is not None),
     ):
-        if given:
+        if is_set:
             raise ValueError(f"{name} is given, and null='relevant' is not available with it")
     if n < _LEAST_ROWS:
         raise ValueError(f"there are {n} rows; null='relevant' needs at least {_LEAST_ROWS}")

@@ -292,9 +292,9 @@ class CountCorrection:
         A single table for all rows would be as wide as the widest of them.
         """
         key = (rows.start, rows.stop, rows.step)
-        known = self._tables.get(key)
-        if known is not None:
-            return known
+        existing = self._tables.get(key)
+        if existing is not None:
+            return existing
         index = np.arange(len(self.centre))[rows]
         order = np.argsort(self._ranges(index, dense=False)[2], kind="stable")
         groups = np.array_split(order, max(1, min(len(order) // _LEAST_GROUP, _MOST_GROUPS)))

@@ -111,8 +111,8 @@ class DifferenceMap(ColumnTable):
 
     def table(self) -> str:
         """Return the inputs with the largest differences as text, at most ten of each sign."""
-        known = np.flatnonzero(self.supported)
-        order = known[np.argsort(self.difference[known], kind="stable")]
+        supported = np.flatnonzero(self.supported)
+        order = supported[np.argsort(self.difference[supported], kind="stable")]
         if len(order) > 20:
             order = np.concatenate([order[:10], order[-10:]])
         rows = [["row", "difference", f"{self.level:.0%} band", "better"]]
@@ -146,7 +146,7 @@ def difference_map(
     x: Array,
     d: Array,
     grid: Array,
-    seen: InputMap,
+    mapping: InputMap,
     lam: float,
     *,
     weights: Array,
@@ -163,7 +163,7 @@ def difference_map(
         Inputs and differences of losses.
     grid : ndarray (q, k)
         Inputs of the map.
-    seen : InputMap
+    mapping : InputMap
         Kernel on inputs.
     lam : float
         Regulariser.
@@ -189,15 +189,15 @@ def difference_map(
     """
     unit = power_of_two(float(np.abs(d).max()))  # squares of differences may leave float64
     d, weights = d * unit, weights * power_of_two(float(weights.max()))
-    basis = Smoother.of(seen.kernel, seen(x), _LANDMARKS).basis(seen(x), weights)
-    g, at = basis.coordinates(seen(x)), basis.coordinates(seen(grid))
+    basis = Smoother.of(mapping.kernel, mapping(x), _LANDMARKS).basis(mapping(x), weights)
+    g, at = basis.coordinates(mapping(x)), basis.coordinates(mapping(grid))
     groups = np.arange(len(d)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     signs = rng.choice(np.array([-1.0, 1.0]), (simulations, int(groups.max()) + 1))
 
     def sums(values: Array) -> Array:
         """Return ``G'W s d`` (simulations, p) for values (n,) under all signs."""
-        own = g * (weights * values)[:, None]
-        return np.asarray(signs @ _by_group(own, groups))
+        terms = g * (weights * values)[:, None]
+        return np.asarray(signs @ _by_group(terms, groups))
 
     p, p_mean = _test(basis, g, d, weights, sums, signs, groups, lam)
     shrink = basis.shrinkage(lam)
@@ -254,11 +254,11 @@ class _Smooth:
         """Return the largest ``|sum a_i v_i| / error`` (b,) over q inputs; values (b, n), a (n, q)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             smooth = ((values * self.weights) @ self.g * self.shrink) @ self.g.T / self.total
-            left = np.nan_to_num((values - smooth) / (1 - self.leverage))
+            residuals = np.nan_to_num((values - smooth) / (1 - self.leverage))
             if values.shape[1] == int(groups.max()) + 1:
-                squares = (left * left) @ (a * a)
+                squares = (residuals * residuals) @ (a * a)
             else:
-                parts = [_by_group((left * one).T, groups) for one in a.T]
+                parts = [_by_group((residuals * one).T, groups) for one in a.T]
                 squares = np.stack([np.einsum("cb,cb->b", one, one) for one in parts], axis=1)
             ratios = np.abs(values @ a) / np.sqrt(squares)
         return np.asarray(np.nan_to_num(ratios, posinf=0.0).max(axis=1))

@@ -106,8 +106,8 @@ def smoothing_filter(basis: Basis, lam: float) -> Array:
     the coefficients ``a(x) = g(x)' diag(filter) g_i`` remain explicit.
     """
     shrink = basis.shrinkage(lam)
-    rest = 1 - basis.spectrum * shrink
-    return np.asarray(shrink * (1 + rest + rest**2))
+    remainder = 1 - basis.spectrum * shrink
+    return np.asarray(shrink * (1 + remainder + remainder**2))
 
 
 @dataclass(frozen=True)

@@ -92,14 +92,14 @@ class MonitorUpdate:
             for name in self.moved
         ]
         still = [name for name in QUESTIONS if name not in self.moved]
-        rest = f"; no alarm for {' and '.join(still)}" if still else ""
+        no_alarm = f"; no alarm for {' and '.join(still)}" if still else ""
         reweighted = ""
         if "P(x)" in self.moved:
             reweighted = (
                 f" Reweighted to this batch, {self.effective_rows:,.0f} of {self.reference_rows:,} "
                 "reference rows count."
             )
-        return f"{start}{', '.join(parts)}{rest}.{reweighted}"
+        return f"{start}{', '.join(parts)}{no_alarm}.{reweighted}"
 
     def __repr__(self) -> str:
         return self.sentence

@@ -376,8 +376,8 @@ def leave_one_out(
     errors = np.empty((len(lams), len(f)))
     for k, share in enumerate(shrink):
         residual = features - g @ (share[:, None] * projected)
-        left = np.maximum(1 - leverage[k], np.finfo(np.float64).eps)
-        errors[k] = np.einsum("ij,ij->i", residual, residual) / left**2
+        complement = np.maximum(1 - leverage[k], np.finfo(np.float64).eps)
+        errors[k] = np.einsum("ij,ij->i", residual, residual) / complement**2
     return errors, np.asarray((values * shrink).sum(axis=1))
 
 
@@ -489,12 +489,14 @@ def _factors(
         if len(x) > _SCALE_ROWS:
             some = np.sort(rng.choice(len(x), _SCALE_ROWS, replace=False))
         return standard * _search(x[some] * standard, features[some], weight[some])
-    given = as_array(scales, "scales").astype(np.float64)
-    if given.shape != (x.shape[1],):
-        raise ValueError(f"scales has shape {given.shape}; ({x.shape[1]},) is needed: one a column")
-    if not (np.isfinite(given).all() and (given >= 0).all() and given.any()):
+    factors = as_array(scales, "scales").astype(np.float64)
+    if factors.shape != (x.shape[1],):
+        raise ValueError(
+            f"scales has shape {factors.shape}; ({x.shape[1]},) is needed: one a column"
+        )
+    if not (np.isfinite(factors).all() and (factors >= 0).all() and factors.any()):
         raise ValueError("scales holds numbers that are not finite and >= 0, or only zeros")
-    return given
+    return factors
 
 
 def _search(x: Array, features: Array, weight: Array) -> Array:

@@ -178,10 +178,10 @@ def output_metric(nodes: Nodes, probabilities: Array, ridge: float, weights: Arr
         return np.eye(size)
     total = np.zeros((size, size))
     stride = max(1, len(nodes) // _METRIC_ROWS)
-    own = weights / weights.sum()
+    shares = weights / weights.sum()
     for rows, p in nodes.blocks():
         some = slice(None, None, stride)
-        masses, share = probabilities[rows][some], own[rows][some]
+        masses, share = probabilities[rows][some], shares[rows][some]
         features = p[some].astype(np.float64)
         features -= np.einsum("nk,nkr->nr", masses, features)[:, None, :]
         features *= np.sqrt(masses * share[:, None])[:, :, None]

@@ -350,8 +350,8 @@ def _refined(
     """Certify the solutions corrected by ``results``, or return the round that refines them again."""
     iterations = this.iterations + max(result.iterations for result in results)
     corrections = [result.value for result in results]
-    left, residuals = [result.residual for result in results], this.residuals
-    better = certify.refined(operator, systems, this.solutions, corrections, left, residuals)
+    recurred, residuals = [result.residual for result in results], this.residuals
+    better = certify.refined(operator, systems, this.solutions, corrections, recurred, residuals)
     if _worst(better, goal) > 1.0 and this.attempt + 1 < _REFINEMENTS:
         better, residuals = certify.exact(operator, systems, [s.value for s in better])
     worst = _worst(this.solutions, goal)

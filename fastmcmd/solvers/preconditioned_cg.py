@@ -383,5 +383,7 @@ class _PreconditionedDriver(Driver):
         self.stalled = self.stalled or not all(result.converged for result in results)
 
     def saved_state(self, run: CertifiedCG) -> _PreconditionedState:
-        made = self._preconditioners
-        return _PreconditionedState(run.state(), made.step, made.budget, self.stalled)
+        preconditioners = self._preconditioners
+        return _PreconditionedState(
+            run.state(), preconditioners.step, preconditioners.budget, self.stalled
+        )

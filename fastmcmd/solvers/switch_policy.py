@@ -173,8 +173,8 @@ class SwitchPolicy:
         count = len(history)
         half = count // 2
         fall = math.log(max(history[half - 1] / history[-1], 1e-300)) / (count - half)
-        rest = math.log(max(history[-1] / self._target, 1.0))
-        return min(float(self._limit), rest / fall) if fall > 0 else float(self._limit)
+        remaining = math.log(max(history[-1] / self._target, 1.0))
+        return min(float(self._limit), remaining / fall) if fall > 0 else float(self._limit)
 
 
 def _looked_at(count: int) -> bool:

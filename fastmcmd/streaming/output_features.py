@@ -263,8 +263,8 @@ class GivenLandmarks(OutputMap):
         outputs = outputs_of(prediction, self.dimension)
         mean = mean_features(self.features, outputs)
         expectation = Expectation(self.features, prediction)
-        known = expectation.of(prediction)
-        return mean, known.residual + known.error + known.floor, expectation.rigorous
+        estimate = expectation.of(prediction)
+        return mean, estimate.residual + estimate.error + estimate.floor, expectation.rigorous
 
     def residual(self, y: Array, columns: Columns) -> Array:
         """Return the residual norm (n,) of the features."""
