@@ -231,7 +231,7 @@ class TiledBackend(Backend):
 
 
 _ONE_THREAD = 1 << 18  # multiply-adds up to which OpenBLAS stays on the calling thread
-_LEAST_ROWS = 32  # with fewer, the calls themselves cost more than the threads save
+_LEAST_ROWS = 32  # with fewer rows, the calls themselves cost more than the threads save
 
 
 def _pieces(rows: int, columns: int, others: int) -> list[slice]:

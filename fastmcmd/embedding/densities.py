@@ -44,7 +44,7 @@ TO_SERIES = (
     / 2
 )
 _NODES = 1 << 18  # nodes whose densities are computed together: about twelve such arrays at a time
-_ROUNDS = 6  # of halving panels whose series are not exact enough
+_ROUNDS = 6  # rounds of halving panels whose series are not exact enough
 
 
 def parts_of(prediction: Predictive) -> list[tuple[Array, Predictive]]:

@@ -21,7 +21,7 @@ from fastmcmd.predictive import Predictive
 
 __all__ = ["SignPart", "jump_error"]
 
-_NEAR = 1e-30  # numbers on either side of 0
+_NEAR = 1e-30  # distance from 0 of the numbers just above and just below it
 _BOTH = np.array([[1.0], [-1.0]])
 
 

@@ -35,7 +35,7 @@ _TERMS = 16
 _SHORT = (
     3.0  # length of panels near outputs, in 1 / sqrt(2 gamma): 16 terms are exact to 1e-7 in norm
 )
-_REACH = 6.0  # of a bump, in the same unit
+_REACH = 6.0  # distance at which a bump is negligible, in the same unit
 _PLACES, _SHARES = gauss_legendre(_TERMS)
 _DEGREES = np.arange(_TERMS)
 # Matrix from values at the nodes to coefficients of orthonormal polynomials on a panel of length 1.
@@ -47,14 +47,14 @@ _TO_FEATURES = (
 )
 _SOME = 200  # predictions whose smoothed densities choose the panels
 _MOST = 4000  # features
-_MOST_PANELS = 2000  # of a kernel; most of them have negligible features
+_MOST_PANELS = 2000  # panels of a kernel; most of them have negligible features
 _PANELS = 4  # total error of a prediction, in units of the error allowed on a panel
 _HALVINGS = 200
-_ROUNDS = 4  # of adding rows with unresolved densities to those that choose the panels
+_ROUNDS = 4  # rounds that add rows with unresolved densities to those that choose the panels
 _FLOOR = 1e-12
-_LONGER = 8.0  # times a panel of a density: no prediction fits between two of 16 nodes
-_LIGHT = 1e-2  # of the goal: mass of a negligible panel
-_DENSITY = 0.05  # of the goal: error of a panel of a density
+_LONGER = 8.0  # ratio to a density's panel up to which none fits between two of 16 nodes
+_LIGHT = 1e-2  # share of the goal: mass of a negligible panel
+_DENSITY = 0.05  # share of the goal: error of a panel of a density
 _ROWS = 500  # predictions whose densities are in memory at once
 _BLOCK = 1 << 19  # features, on all panels, of a block of rows: about six such arrays at a time
 

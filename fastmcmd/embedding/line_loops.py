@@ -21,7 +21,7 @@ for _row, (_z, _w) in enumerate(_RULES):
     _Z[_row, : len(_z)], _W[_row, : len(_w)] = _z, _w
 _SIZES = np.array([16, 24, 40])
 _PIECE = 3.0  # length of a piece of longer panels, for the first rule
-_NODES = 6 * 16  # of a stretch of length 2 REACH in such pieces, with one piece to spare
+_NODES = 6 * 16  # nodes of a stretch of length 2 REACH in such pieces, with one piece to spare
 _MANY = 24  # places from which a smoothed series saves work
 _HERMITE_Z, _HERMITE_W = np.polynomial.hermite.hermgauss(8)  # exact for polynomials of degree 15
 

@@ -19,16 +19,16 @@ __all__ = ["PanelSums"]
 
 Index = NDArray[np.intp]
 
-_TERMS = 22  # of a series: exact to 1e-13 for an RBF kernel on panels of 2 / sqrt(gamma)
+_TERMS = 22  # terms of a series: exact to 1e-13 for an RBF kernel on panels of 2 / sqrt(gamma)
 _CHECKS = np.array([-0.983, -0.61, 0.04, 0.57, 0.991])  # places where a series is checked
 # Largest acceptable error of a series, relative to the largest feature: rounding of features themselves is
 # 1e-9 and more, in directions that count little.
 _EXACT = 2e-8
 _TRIALS, _TRIED = 3, 16  # lengths of panels, each half the previous one, and panels that are tried
-_CELLS = 8  # of a panel; each stores the largest residual of three places
+_CELLS = 8  # cells of a panel; each stores the largest residual of three places
 _SERVED = 0.8  # share of the tried panels on which series must be exact enough
 _FEW = 4 * _TERMS  # nodes of a panel below which a series costs more than it saves
-_MOST_MOMENTS = 1 << 23  # in memory at once
+_MOST_MOMENTS = 1 << 23  # moments in memory at once
 
 
 class PanelSums:

@@ -25,8 +25,8 @@ __all__ = ["Pool", "Predicted", "rows_to_add"]
 
 
 _ROWS = 200  # rows that add outputs in a round
-_CERTAIN = 0.25  # share of them with the largest residuals; the others are drawn
-_FLOORS = 2.0  # times the residual of rounding alone: above it a row counts as not covered
+_CERTAIN = 0.25  # share of these rows with the largest residuals; the others are drawn
+_FLOORS = 2.0  # ratio to the residual of rounding above which a row counts as not covered
 
 
 @dataclass(frozen=True, eq=False)

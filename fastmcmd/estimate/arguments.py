@@ -26,7 +26,8 @@ __all__ = [
 ]
 
 _SMALL = 16  # inputs on disk are loaded if they take at most the memory limit divided by this
-_LOST = 1e-3  # of a kernel value: a larger relative error is underflow or overflow, not rounding
+# Relative error of a kernel value: a larger one is underflow or overflow, not rounding.
+_LOST = 1e-3
 _TINY = 1 << 22  # bytes: device inputs up to this are copied to the host, where duplicates collapse
 
 

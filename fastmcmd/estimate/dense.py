@@ -46,7 +46,7 @@ from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits,
 
 __all__ = ["DenseFit", "distinct_samples", "least_memory", "spread_matrix"]
 
-_SHARE = 3, 4  # of the budget is for matrices of the solvers, the rest for a block of points
+_SHARE = 3, 4  # 3 / 4 of the budget is for matrices of the solvers, the rest for a block of points
 _MANY = 1000  # outputs from which linear-time quadratic forms are used
 _CG_COLUMNS = 128  # points in a block with CG: its small dense problems stay small
 

@@ -34,9 +34,9 @@ _LEAST_POOL = 2000
 _OUTPUT_BYTES = (
     8 * 3 * 30
 )  # of an output during the choice of features: about 30 for a scalar output
-_ROUNDS = 3  # of choosing features, each with the outputs that the previous features miss
-_SHARE = 0.3  # of the tolerance that truncation may use
-_ROUNDING = 1.5  # times the residual of rounding alone: below that, more pivots barely help
+_ROUNDS = 3  # rounds of choosing features; each adds outputs that the previous features miss
+_SHARE = 0.3  # share of the tolerance that truncation may use
+_ROUNDING = 1.5  # ratio to the residual of rounding alone below which more pivots barely help
 
 
 @dataclass(eq=False)

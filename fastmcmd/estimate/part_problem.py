@@ -30,7 +30,8 @@ _MOST_AHEAD = 8  # blocks computed ahead at once: the pass itself needs threads,
 _ROWS_OF_UNIT = 64
 _LEAST_NORM, _MOST_NORM = 1e-15, 1e15  # right-hand sides in this range need no unit for their norms
 _LARGEST = 1e37  # largest norm: it leaves float32 some range for sums
-_MOST_OF_DEVICE = 65504  # so many that launching kernels and waiting for them costs little
+# Rows of a block on a device: launching kernels and waiting then cost little.
+_MOST_OF_DEVICE = 65504
 
 
 @dataclass(frozen=True)

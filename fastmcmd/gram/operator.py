@@ -29,7 +29,7 @@ from fastmcmd.rows import Rows, as_blocks
 
 __all__ = ["GramOperator"]
 
-_BLOCK_BYTES = 32_000_000  # of rows converted at once if all of them do not fit
+_BLOCK_BYTES = 32_000_000  # bytes of rows converted at once if all of them do not fit
 
 
 class GramOperator:

@@ -35,7 +35,7 @@ _EXACT = 2_000  # distinct inputs up to which coefficients come from a dense fac
 _OPERATIONS = (
     1e11  # of a product of the features with themselves; determines the number of landmarks
 )
-_LANDMARKS = 256, 1_000  # at least and at most
+_LANDMARKS = 256, 1_000  # landmarks, at least and at most
 _POINTS = 1 << 21  # coefficients in memory at once
 _ROWS = 8_192  # rows whose features are in memory at once
 _CHECKED = 200  # points at which the landmarks are halved

@@ -14,7 +14,7 @@ __all__ = ["numbers_of_columns", "rows_of_columns"]
 
 Array = NDArray[np.float64]
 
-_MOST_LABELS = 20  # of a text column, each of which becomes an indicator column
+_MOST_LABELS = 20  # largest number of labels of a text column; each becomes an indicator column
 
 
 def numbers_of_columns(

@@ -38,13 +38,13 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-LEAST_CLUSTERS = 6  # with fewer, no pattern of signs is significant: 2 / 2^5 > 0.05
-_ROUNDING = 1e-12  # of the terms' sizes: smaller sums are rounding
-_LANDMARKS = 100, 400  # in x, at least and at most: validity does not depend on them
-_OPERATIONS = 2e10  # of a product of the coordinates with themselves
-_TYPICAL_RANK = 40  # of output features for an RBF kernel on numbers
+LEAST_CLUSTERS = 6  # with fewer clusters, no pattern of signs is significant: 2 / 2^5 > 0.05
+_ROUNDING = 1e-12  # relative to the terms' sizes: smaller sums are rounding
+_LANDMARKS = 100, 400  # landmarks in x, at least and at most: validity does not depend on them
+_OPERATIONS = 2e10  # operations of a product of the coordinates with themselves
+_TYPICAL_RANK = 40  # rank of output features for an RBF kernel on numbers
 _RANK = 400  # largest rank of the output features: validity does not depend on it
-_ROWS_ON_LINE = 150_000  # of all models, with up to 4,000 features each: 5 GB
+_ROWS_ON_LINE = 150_000  # rows of all models, with up to 4,000 features each: 5 GB
 _ROWS = 4_096  # rows whose coordinates are in memory at once
 _MULTIPLIERS = 40  # simulated draws for a variance
 _BATCHES = 1_000  # largest number of sums of consecutive rows that the bootstrap samples

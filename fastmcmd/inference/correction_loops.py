@@ -12,7 +12,8 @@ __all__ = ["add_bumps", "add_weighted_bumps", "correction_weights", "solve_momen
 Array = NDArray[np.float64]
 
 
-_LEAST_BUMP = 1e-12  # of the height; the lattice itself reproduces the kernel to 1e-6
+# Least value of a bump, relative to its height; the lattice has an error of 1e-6.
+_LEAST_BUMP = 1e-12
 
 
 @compiled

@@ -51,14 +51,14 @@ __all__ = ["LANDMARKS", "diagnose", "output_map"]
 Array = NDArray[np.float64]
 
 LANDMARKS = 300
-_SUPPORTED = 0.5  # of the constant 1 that the smoother must reproduce at a supported input
-_FEWEST = 8.0  # effective rows
+_SUPPORTED = 0.5  # share of the constant 1 that the smoother must reproduce at a supported input
+_FEWEST = 8.0  # smallest number of effective rows
 _TAILS = (
     8.0  # effective rows per degree of freedom: squared influences of skewed outcomes vary much
 )
-_PRECISION = 1e-7  # of the features of an output kernel from the caller
+_PRECISION = 1e-7  # precision of the features of an output kernel from the caller
 _MOST_FEATURES = 300
-_DIFFERENCE = 1e-4  # of the spread of outcomes: half the step of a derivative
+_DIFFERENCE = 1e-4  # half the step of a derivative, relative to the spread of outcomes
 
 
 def diagnose(

@@ -27,14 +27,14 @@ Array = NDArray[np.float64]
 
 _LANDMARKS = 200
 _LADDER = (1.0, 10.0, 100.0)  # regularisers of the test, in units of that of the map
-_SUPPORTED = 0.5  # of the constant 1 that the smoother must reproduce
-_FEWEST = 15.0  # effective rows
+_SUPPORTED = 0.5  # share of the constant 1 that the smoother must reproduce
+_FEWEST = 15.0  # smallest number of effective rows
 _MOST_LEVERAGE = 0.8
-_POINTS = 150  # of the band that are searched for the largest deviation
-_MOST_VALUES = 4e8  # of replicates at points
+_POINTS = 150  # points of the band that are searched for the largest deviation
+_MOST_VALUES = 4e8  # largest number of values of replicates at points
 _TOGETHER = 50  # replicates in memory at once
 _ROUNDING = 1e-12
-_TIE = 1e-9  # of standardised logarithms of statistics
+_TIE = 1e-9  # difference of standardised logarithms of statistics that counts as a tie
 # Largest skewness by the deciles of residuals. Exponential residuals have 0.47, and the band fails in 21 %.
 _MOST_SKEWNESS = 0.3
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["KernelPower", "KernelReport", "kernel_report"]
 
 _ROWS = 1_000  # rows of the report
-_LANDMARKS = 200  # of inputs
+_LANDMARKS = 200  # landmarks of inputs
 _OUTCOME_LANDMARKS = 128
 _REACH = 12.0  # standardised outcomes beyond count as this far
 _LAMS = tuple(

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 _LANDMARKS = 300
 _GRID = 121
-_BANDWIDTH = 0.7  # of densities, in standard deviations of the predictions near the input
+_BANDWIDTH = 0.7  # bandwidth of densities, in standard deviations of the predictions near the input
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,9 +32,9 @@ Array = NDArray[np.float64]
 
 QUESTIONS = ("P(x)", "P(y)", "P(y | x)")
 _ASIDE = 0.25, 1_000  # share and largest number of reference rows for scales and landmarks
-_LEAST_ROWS = 40  # of the reference
+_LEAST_ROWS = 40  # smallest number of rows of the reference
 _LOGIT_ROWS = 5_000  # largest number of reference rows for learning importance weights
-_DEEPEST = 1e-6  # more extreme probabilities are clipped to this one
+_DEEPEST = 1e-6  # smallest probability that is not clipped; 1 minus it is the largest
 _KIND = "Monitor"
 
 

@@ -23,7 +23,7 @@ from fastmcmd.inference.smoother import Basis
 
 __all__ = ["Excess", "excess_of"]
 
-_ROWS = 512  # of a block, whose signed residuals are in memory at once
+_ROWS = 512  # rows of a block, whose signed residuals are in memory at once
 _SIGNS = 199  # random signs for the second part
 _STEPS = 60  # bisections of a quantile
 

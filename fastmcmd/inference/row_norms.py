@@ -34,18 +34,18 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-_RESIDUAL = 1e-12  # of k(y, y): target for the residual of an output under the features
+_RESIDUAL = 1e-12  # target for the residual of an output under the features, relative to k(y, y)
 _UNEXPLAINED = (
     1e-8  # of k(y, y): permitted residual of the squared norm of a prediction's embedding
 )
-_ROUNDS = 4  # of adding outputs of the rows with the largest residuals
+_ROUNDS = 4  # rounds of adding outputs of the rows with the largest residuals
 _ROWS_ADDED = 100
-_GOAL = 1e-6  # of sqrt(k(y, y)): target error of embeddings by quadrature
+_GOAL = 1e-6  # target error of embeddings by quadrature, relative to sqrt(k(y, y))
 _LOOKED_AT = 500  # rows at which the residual is measured
-_FEW_PIVOTS = 128  # that are enough unless predictions are wide relative to the kernel
-_MOST_RANK = 512  # beyond, kernel values within each row take less time
+_FEW_PIVOTS = 128  # enough pivots unless predictions are wide relative to the kernel
+_MOST_RANK = 512  # with a larger rank, kernel values within each row take less time
 _BLOCK = 16  # rows with kernel values between all of them, though only those within a row count
-_FEATURE_VALUES = 1 << 22  # in memory at once
+_FEATURE_VALUES = 1 << 22  # feature values in memory at once
 
 
 def output_features(

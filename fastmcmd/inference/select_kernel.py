@@ -54,14 +54,15 @@ _ROWS = 20_000  # rows of the selection
 _LANDMARKS = 300
 _CANDIDATE_ROWS = 3_000  # rows from which landmarks of x are chosen
 _OUTPUT_RANK = 200  # output features
-_NEGLIGIBLE = 1e-10  # of the largest variance of output features
+_NEGLIGIBLE = 1e-10  # share of the largest variance of output features
 _SCALE_ROWS = 1_000  # rows of the search for scales
 _SCALE_LANDMARKS = 120
-_SWEEPS = 3  # over the columns
-_MOST_TRIALS = 300  # of factors of columns: some seconds
+_SWEEPS = 3  # sweeps over the columns
+_MOST_TRIALS = 300  # largest number of tried factors of columns: some seconds
 _NOTHING = 0.005  # share explained below which the sentence says that nothing is explained
-_LEAST_LENGTH = 1e-140  # of scaled inputs, and 1 over the largest: squares stay in float64
-_GAIN = 1e-3  # of the error: a smaller improvement does not change the scale
+# Least length of scaled inputs; 1 over it is the largest: squares stay in float64.
+_LEAST_LENGTH = 1e-140
+_GAIN = 1e-3  # share of the error: a smaller improvement does not change the scale
 
 Array = NDArray[np.float64]
 

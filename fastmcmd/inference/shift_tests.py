@@ -25,10 +25,10 @@ Single = NDArray[np.float32]
 _LANDMARKS = 60
 _LOCAL = 12  # leading coordinates of x in which differences of P(y | x) are tested
 _FARTHEST = 5.0  # standard deviations at which a value of a column is clipped
-_RIDGE = 1e-3  # of the regression of features of y on x, relative to the number of rows
+_RIDGE = 1e-3  # ridge of the regression of features of y on x, relative to the number of rows
 _CELL = 24  # smallest number of rows of a cell
 _MOST_CELLS = 64
-_ROUNDS = 20  # of Newton's method
+_ROUNDS = 20  # largest number of steps of Newton's method
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from fastmcmd.inference.smoother import Basis
 
 __all__ = ["ClusterSigns", "Projections", "project"]
 
-_FARTHEST = 1e300  # of standardised outcomes: their logarithm is finite
+_FARTHEST = 1e300  # largest standardised outcome: its logarithm is finite
 _ROUNDING = 1e-10  # of mean squared residuals in single precision, for features of the order of 1
 
 Array = NDArray[np.float64]

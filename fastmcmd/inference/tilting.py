@@ -26,8 +26,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-NODES = 257  # of a tilted density
-LEARNING_NODES = 97  # while tilts are learned: steps of 0.14 normal scores
+NODES = 257  # nodes of a tilted density
+LEARNING_NODES = 97  # nodes while tilts are learned: steps of 0.14 normal scores
 _METRIC_ROWS = 500  # smallest number of rows for covariances of features
 _MOST_STORED = 1 << 26  # features at nodes that are stored between rounds
 _FARTHEST = 6.5  # nodes of continuous predictions are evenly spaced up to this normal score

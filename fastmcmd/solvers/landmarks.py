@@ -21,8 +21,8 @@ from fastmcmd.kernels import Kernel
 __all__ = ["LandmarkSearch", "importance_of"]
 
 _LEAST_BLOCK, _MOST_BLOCK = 8, 128  # pivots proposed together
-_FLOOR = 1e-13  # of k(x, x): a smaller residual is rounding, and its row would be a poor pivot
-_DEPENDENT = 1e-9  # of the largest residual: rows with less are nearly reproduced by the landmarks
+_FLOOR = 1e-13  # share of k(x, x): a smaller residual is rounding, and its row a poor pivot
+_DEPENDENT = 1e-9  # share of the largest residual: landmarks nearly reproduce rows below it
 _DULL = 3  # blocks in a row without a pivot after which the search ends
 
 

@@ -34,7 +34,7 @@ __all__ = ["DRAWN", "ResidualSample", "SampleState", "certified_by_all", "full_r
 DRAWN = 256  # rows drawn; as many as 1,024 if there are many landmarks
 _CERTAIN = 24  # rows always in the sample: the largest by each guess
 _SPREAD = 2.0  # assumed bound on any row's residual, relative to the largest in the sample
-_LEAST_RESIDUAL = 1e-6  # of the mean of e: rows with less are landmarks, and rounding
+_LEAST_RESIDUAL = 1e-6  # relative to the mean of e: rows below it are landmarks, or rounding
 _UNFORESEEN = 8.0  # ratio of a row's term to its guess from which the guess counts as wrong
 _SURPRISE = 0.02  # share of wrongly guessed rows in the total from which the sample is drawn again
 

@@ -18,7 +18,7 @@ __all__ = ["Preconditioners", "SwitchPolicy", "preconditioners_of"]
 
 
 _FIRST = 4  # products before the first decision; each later one comes after half as many more
-_WORTH = 0.6  # of the expected cost of plain CG: a preconditioned run must cost at most this
+_WORTH = 0.6  # largest cost of a preconditioned run, relative to the expected cost of plain CG
 _NEEDED = 3.0  # products of preconditioned CG: this number, and
 _PER_ROOT = 0.4  # this many per decade of residual and root of the remaining eigenvalue (measured)
 _FALL = 2.0  # assumed power of the rank with which that eigenvalue falls, until it is measured

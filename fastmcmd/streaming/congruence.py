@@ -68,8 +68,8 @@ T = TypeVar("T")
 
 _KIND = "streaming.CCE"
 _ONE = ""  # name of the model if the prediction has no name
-_SHARE = 0.1  # of k(x, x): landmarks grow when the residual of a row exceeds it
-_LEAST_SIMULATIONS = 19  # with fewer no p-value reaches 0.05
+_SHARE = 0.1  # share of k(x, x): landmarks grow when the residual of a row exceeds it
+_LEAST_SIMULATIONS = 19  # with fewer simulations no p-value reaches 0.05
 
 
 class CCE(Accumulator[CongruenceSums]):
