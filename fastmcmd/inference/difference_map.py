@@ -203,10 +203,10 @@ def difference_map(
     shrink = basis.shrinkage(lam)
     support = g.T @ weights * shrink
     total = at @ support
-    own = weights * np.einsum("np,p,np->n", g, shrink, g)
+    diagonal = weights * np.einsum("np,p,np->n", g, shrink, g)
     with np.errstate(divide="ignore", invalid="ignore"):
         fitted = g @ (shrink * (g.T @ (weights * d))) / (g @ support)
-        leverage = np.clip(own / (g @ support), 0.0, _MOST_LEVERAGE)
+        leverage = np.clip(diagonal / (g @ support), 0.0, _MOST_LEVERAGE)
         residual = np.nan_to_num((d - fitted) / (1 - leverage))
         difference = at @ (shrink * (g.T @ (weights * d))) / total
         rows = total**2 / quadratic(
