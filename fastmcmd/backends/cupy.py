@@ -132,8 +132,10 @@ class CupyBackend(Backend):
     ) -> Layout:  # fmt: skip
         sides = (held,) if held is streamed else (held, streamed)
         resident = [side.resident(device) is not None for side in (held, streamed)]
-        own = sum(side.laid_bytes(len(side)) for side in sides if side.resident(device) is not None)
-        free = device.budget - device.held + own
+        resident_bytes = sum(
+            side.laid_bytes(len(side)) for side in sides if side.resident(device) is not None
+        )
+        free = device.budget - device.held + resident_bytes
         return choose(free, held, streamed, fixed, columns, tile, (resident[0], resident[1]), tiles)
 
     def gram(self, kernel: Kernel, x: Points, z: Points | None = None) -> Array:

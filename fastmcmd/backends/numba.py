@@ -117,9 +117,9 @@ def _statistics() -> dict[str, TileFunction]:
             for i in range(len(x)):
                 row = out[i]
                 for k in range(x.shape[1]):
-                    own, others = x[i, k], columns[k]
+                    value, others = x[i, k], columns[k]
                     for j in range(len(others)):
-                        row[j] += term(own, others[j])
+                        row[j] += term(value, others[j])
             return out
 
         return statistic

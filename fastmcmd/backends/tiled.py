@@ -195,9 +195,9 @@ class TiledBackend(Backend):
     def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:
         """Add ``diagonal`` to the diagonal, in place."""
         for i, rows in enumerate(self._blocks(packed.n)):
-            own = packed.tiles[i * (i + 1) // 2 + i]
+            tile = packed.tiles[i * (i + 1) // 2 + i]
             size = rows.stop - rows.start
-            own[np.arange(size), np.arange(size)] += diagonal[rows].astype(own.dtype)
+            tile[np.arange(size), np.arange(size)] += diagonal[rows].astype(tile.dtype)
 
     def packed_cholesky(self, packed: PackedGram) -> None:
         """Replace the matrix by its Cholesky factor: LAPACK on diagonal tiles, BLAS on the others."""
@@ -231,7 +231,7 @@ class TiledBackend(Backend):
 
 
 _ONE_THREAD = 1 << 18  # multiply-adds up to which OpenBLAS stays on the calling thread
-_LEAST_ROWS = 32  # with fewer, the calls themselves cost more than the threads save
+_LEAST_ROWS = 32  # with fewer rows, the calls themselves cost more than the threads save
 
 
 def _pieces(rows: int, columns: int, others: int) -> list[slice]:

@@ -15,15 +15,15 @@ from fastmcmd.predictive import Draws, Predictive
 __all__ = ["IN_SQUARE", "candidates", "chunks", "has_nodes", "row_candidates"]
 
 
-_NEGLIGIBLE = 1e-9  # of the mass: pivots need not cover nodes of less weight
-_GRID = 2500  # candidates over the range; twice as many from the nodes
+_NEGLIGIBLE = 1e-9  # share of the mass: pivots need not cover nodes of less weight
+_GRID = 2500  # candidates on a grid over the range; the nodes give twice as many
 _BLOCK = 1 << 21  # node values in memory at once
 _MOST_ROWS = 20000  # predictions whose nodes give candidates
-_AT_ENDS = 100  # of them at either end
-_VECTOR_ROWS, _VECTOR_DRAWS = 2000, 2  # predictions of vectors, and draws of each
+_AT_ENDS = 100  # predictions of these whose range ends lowest, and as many whose range ends highest
+_VECTOR_ROWS, _VECTOR_DRAWS = 2000, 2  # predictions of vectors, and draws of each prediction
 _DRAWS_OF_ROW = 16  # draws of a prediction whose embedding has a large residual
-# A residual s adds to the square of a value v: s^2 / (2 v) of it, which is below s if v > s. So the
-# residual of continuous predictions may be this many times that of drawn outputs.
+# Squares of residuals and of values v add: a residual s changes v by s^2 / (2 v), less than s if v > s. So
+# the residual of continuous predictions may be this many times that of drawn outputs.
 IN_SQUARE = 16.0
 
 

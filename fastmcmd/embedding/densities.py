@@ -44,7 +44,7 @@ TO_SERIES = (
     / 2
 )
 _NODES = 1 << 18  # nodes whose densities are computed together: about twelve such arrays at a time
-_ROUNDS = 6  # of halving panels whose series are not exact enough
+_ROUNDS = 6  # rounds of halving panels whose series are not exact enough
 
 
 def parts_of(prediction: Predictive) -> list[tuple[Array, Predictive]]:
@@ -98,12 +98,12 @@ class PanelDensities:
         """
         levels = np.array(_LEVELS)
         each = np.broadcast_to(levels, (len(prediction), len(levels)))
-        known = np.diff(levels)
+        level_masses = np.diff(levels)
         lower = np.maximum.accumulate(prediction.quantiles_at(each), axis=1)
         upper = np.minimum.accumulate(prediction.upper_quantiles_at(each), axis=1)[:, ::-1]
         low = np.concatenate([lower[:, :-1], upper[:, :-1]], axis=1)
         high = np.concatenate([lower[:, 1:], upper[:, 1:]], axis=1)
-        mass = np.concatenate([known, known[::-1]])
+        mass = np.concatenate([level_masses, level_masses[::-1]])
         owner = np.arange(len(mass))
         cuts = np.ones(len(mass), dtype=np.intp)
         densities = _on_panels(prediction, low, high, mass, cuts)
@@ -144,14 +144,14 @@ def _on_panels(
     blocks = row_blocks(len(prediction), _NODES // (int(cuts.sum()) * _TERMS))
     if len(blocks) == 1:
         return _block_on_panels(prediction, low, high, mass, cuts)
-    made = [
+    parts = [
         _block_on_panels(
             prediction.take(np.arange(rows.start, rows.stop)), low[rows], high[rows], mass, cuts
         )
         for rows in blocks
     ]
     names = ("low", "high", "series", "weights", "error")
-    return PanelDensities(*(np.concatenate([getattr(one, k) for one in made]) for k in names))
+    return PanelDensities(*(np.concatenate([getattr(one, k) for one in parts]) for k in names))
 
 
 def _block_on_panels(

@@ -124,9 +124,9 @@ class Expectation:
         features = self._features
         floor = float(np.sqrt(features.noise * self._largest + self.noise))
         if self._closed:
-            known = closed_form(prediction, features.kernel, features.pivots)
-            assert known is not None
-            mean = np.ascontiguousarray(features.solve(known.T).T)
+            expectations = closed_form(prediction, features.kernel, features.pivots)
+            assert expectations is not None
+            mean = np.ascontiguousarray(features.solve(expectations.T).T)
             residual = self._residual(prediction, mean)
             return Expected(mean, residual, np.zeros(len(mean)), floor)
         if not self._exact:

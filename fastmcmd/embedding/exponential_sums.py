@@ -20,7 +20,8 @@ __all__ = ["ExponentialSum", "split_delta"]
 
 
 _MOST_TERMS = 8
-_RANGE = 1e280  # of a rate and its inverse: differences of outputs keep their digits
+# Largest rate, and largest inverse of a rate: differences of outputs keep their digits.
+_RANGE = 1e280
 _MATERN = {0.5: (1.0,), 1.5: (1.0, 1.0), 2.5: (1.0, 1.0, 1 / 3)}
 
 

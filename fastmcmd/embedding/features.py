@@ -102,31 +102,31 @@ def _pivoted_cholesky(
     max_rank: int,
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
     """Return pivots and the factor of their matrix, or None if max_rank is too small for ``limit``."""
-    rest = diagonal.astype(np.float64).copy()
+    residual = diagonal.astype(np.float64).copy()
     columns = np.empty((min(max_rank, len(y)), len(y)))
     pivots: list[int] = []
     looks: list[tuple[int, float]] = []
     while True:
-        pivot = int((worth * rest).argmax())
+        pivot = int((worth * residual).argmax())
         # A residual below a few units of rounding is noise, and so would its pivot be. There is always one
         # pivot: outputs far in a tail may make the limit larger than all other residuals.
-        small = bool(pivots) and worth[pivot] * rest[pivot] <= limit
-        if small or rest[pivot] <= 4 * UNIT * diagonal[pivot]:
+        small = bool(pivots) and worth[pivot] * residual[pivot] <= limit
+        if small or residual[pivot] <= 4 * UNIT * diagonal[pivot]:
             break
         rank = len(pivots)
         if rank == len(columns):
             return None if rank < len(y) else _finish(pivots, columns[:rank])
         if rank in _LOOKS and len(columns) < len(y):
-            if _cannot_converge(looks, rank, worth[pivot] * rest[pivot], limit, len(columns)):
+            if _cannot_converge(looks, rank, worth[pivot] * residual[pivot], limit, len(columns)):
                 return None
-            looks.append((rank, worth[pivot] * rest[pivot]))
+            looks.append((rank, worth[pivot] * residual[pivot]))
         column = kernel.evaluate(y[pivot : pivot + 1], y)[0]
         column -= columns[:rank, pivot] @ columns[:rank]
-        column /= np.sqrt(rest[pivot])
+        column /= np.sqrt(residual[pivot])
         column[pivots] = 0.0
         columns[rank] = column
-        rest -= column * column
-        rest[pivot] = 0.0
+        residual -= column * column
+        residual[pivot] = 0.0
         pivots.append(pivot)
     return _finish(pivots, columns[: len(pivots)])
 

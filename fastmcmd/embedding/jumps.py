@@ -21,7 +21,7 @@ from fastmcmd.predictive import Predictive
 
 __all__ = ["SignPart", "jump_error"]
 
-_NEAR = 1e-30  # numbers on either side of 0
+_NEAR = 1e-30  # distance from 0 of the numbers just above and just below it
 _BOTH = np.array([[1.0], [-1.0]])
 
 
@@ -46,14 +46,14 @@ class SignPart:
         kernel = features.kernel
         if prediction.columns != 1 or not kernel.divides_by_norms:
             return None
-        column, rest = np.zeros(features.rank), 0.0
+        column, jump = np.zeros(features.rank), 0.0
         for part in _summands(kernel):
             if prediction.atomless and part.scale_free:
                 at = part(features.pivots, _BOTH)
                 column += (at[:, 0] - at[:, 1]) / 2
             else:
-                rest += _jump(part)
-        return SignPart(features.solve(column[:, None])[:, 0], rest)
+                jump += _jump(part)
+        return SignPart(features.solve(column[:, None])[:, 0], jump)
 
     def correct(self, prediction: Predictive, values: Array, weights: Array, means: Array) -> Array:
         """Correct means (n, r) in place by the closed form; return a bound (n,) for the other jumps."""

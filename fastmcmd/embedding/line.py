@@ -35,7 +35,7 @@ _TERMS = 16
 _SHORT = (
     3.0  # length of panels near outputs, in 1 / sqrt(2 gamma): 16 terms are exact to 1e-7 in norm
 )
-_REACH = 6.0  # of a bump, in the same unit
+_REACH = 6.0  # distance at which a bump is negligible, in the same unit
 _PLACES, _SHARES = gauss_legendre(_TERMS)
 _DEGREES = np.arange(_TERMS)
 # Matrix from values at the nodes to coefficients of orthonormal polynomials on a panel of length 1.
@@ -47,14 +47,14 @@ _TO_FEATURES = (
 )
 _SOME = 200  # predictions whose smoothed densities choose the panels
 _MOST = 4000  # features
-_MOST_PANELS = 2000  # of a kernel; most of them have negligible features
+_MOST_PANELS = 2000  # panels of a kernel; most of them have negligible features
 _PANELS = 4  # total error of a prediction, in units of the error allowed on a panel
 _HALVINGS = 200
-_ROUNDS = 4  # of adding rows with unresolved densities to those that choose the panels
+_ROUNDS = 4  # rounds that add rows with unresolved densities to those that choose the panels
 _FLOOR = 1e-12
-_LONGER = 8.0  # times a panel of a density: no prediction fits between two of 16 nodes
-_LIGHT = 1e-2  # of the goal: mass of a negligible panel
-_DENSITY = 0.05  # of the goal: error of a panel of a density
+_LONGER = 8.0  # ratio to a density's panel up to which none fits between two of 16 nodes
+_LIGHT = 1e-2  # share of the goal: mass of a negligible panel
+_DENSITY = 0.05  # share of the goal: error of a panel of a density
 _ROWS = 500  # predictions whose densities are in memory at once
 _BLOCK = 1 << 19  # features, on all panels, of a block of rows: about six such arrays at a time
 
@@ -86,8 +86,8 @@ class LineFeatures:
         ValueError
             The kernel is of another kind, or the panels are for another number of RBF kernels.
         """
-        known = _bumps(kernel)
-        if known is None or len(known[1]) != len(panels):
+        bumps = _bumps(kernel)
+        if bumps is None or len(bumps[1]) != len(panels):
             raise ValueError(f"panels for {len(panels)} RBF kernels do not serve {kernel!r}")
         count = 1 + _TERMS * sum(len(low) for low, _ in panels)
         return LineFeatures(kernel, panels, np.arange(count))
@@ -190,8 +190,8 @@ def _bumps(kernel: Kernel) -> tuple[float, list[tuple[float, float]]] | None:
 
 def serves_on_line(kernel: Kernel, prediction: Predictive) -> bool:
     """Tell whether the kernel is a sum of RBF kernels, and the predictions are densities of numbers."""
-    known = _bumps(kernel)
-    return known is not None and bool(known[1]) and has_panels(prediction)
+    bumps = _bumps(kernel)
+    return bumps is not None and bool(bumps[1]) and has_panels(prediction)
 
 
 def line_features(
@@ -212,10 +212,10 @@ def line_features(
     goal : float
         Target error of an embedding.
     """
-    known = common_line_features(kernel, outputs, [prediction], goal)
-    if known is None:
+    common = common_line_features(kernel, outputs, [prediction], goal)
+    if common is None:
         return None
-    features, (mean,), (error,) = known
+    features, (mean,), (error,) = common
     return features, mean, error
 
 
@@ -390,12 +390,12 @@ def _halved(
         coarse = (high - low) * rate > _SHORT
         long = coarse & ((beyond > inside) | _too_long(low, high, *scales))
         if not long.all():
-            rest = np.flatnonzero(~long)
-            unresolved = np.zeros(len(rest), dtype=bool)
+            short = np.flatnonzero(~long)
+            unresolved = np.zeros(len(short), dtype=bool)
             for mixture in mixtures:
-                unresolved |= _most_unresolved(mixture, gamma, low[rest], high[rest]) > goal**2
-            unresolved &= (high - low)[rest] * rate > _SHORT / 64
-            long[rest] = unresolved
+                unresolved |= _most_unresolved(mixture, gamma, low[short], high[short]) > goal**2
+            unresolved &= (high - low)[short] * rate > _SHORT / 64
+            long[short] = unresolved
         done.append((low[~long], high[~long]))
         count += int((~long).sum())
         if not long.any():

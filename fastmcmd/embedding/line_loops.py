@@ -21,7 +21,7 @@ for _row, (_z, _w) in enumerate(_RULES):
     _Z[_row, : len(_z)], _W[_row, : len(_w)] = _z, _w
 _SIZES = np.array([16, 24, 40])
 _PIECE = 3.0  # length of a piece of longer panels, for the first rule
-_NODES = 6 * 16  # of a stretch of length 2 REACH in such pieces, with one piece to spare
+_NODES = 6 * 16  # nodes of a stretch of length 2 REACH in such pieces, with one piece to spare
 _MANY = 24  # places from which a smoothed series saves work
 _HERMITE_Z, _HERMITE_W = np.polynomial.hermite.hermgauss(8)  # exact for polynomials of degree 15
 
@@ -140,7 +140,7 @@ def smooth(
     table = np.empty((2, _NODES))
     for i in range(n):
         for p in range(panels):
-            a, b, own = low[i, p], high[i, p], series[i, p]
+            a, b, panel_series = low[i, p], high[i, p], series[i, p]
             first, last = np.searchsorted(t, a - reach), np.searchsorted(t, b + reach)
             if first == last:
                 continue
@@ -150,18 +150,18 @@ def smooth(
                     table[1, k] = weights[i, p, k]
                 _add_bumps(table, len(places), rate, t[first:last], out[i, first:last])
             elif (b - a) * rate <= 2 * REACH:
-                count = _tabulated(own, a, b, a, b, rate, table)
+                count = _tabulated(panel_series, a, b, a, b, rate, table)
                 _add_bumps(table, count, rate, t[first:last], out[i, first:last])
             else:
                 inside = np.searchsorted(t, a + reach), np.searchsorted(t, b - reach)
                 if inside[0] > first:
-                    count = _tabulated(own, a, b, a, a + 2 * reach, rate, table)
+                    count = _tabulated(panel_series, a, b, a, a + 2 * reach, rate, table)
                     _add_bumps(table, count, rate, t[first : inside[0]], out[i, first : inside[0]])
                 if last > inside[1]:
-                    count = _tabulated(own, a, b, b - 2 * reach, b, rate, table)
+                    count = _tabulated(panel_series, a, b, b - 2 * reach, b, rate, table)
                     _add_bumps(table, count, rate, t[inside[1] : last], out[i, inside[1] : last])
                 some = slice(inside[0], inside[1])
-                _add_inside(own, a, b, places, to_series, rate, t[some], out[i, some])
+                _add_inside(panel_series, a, b, places, to_series, rate, t[some], out[i, some])
 
 
 @compiled

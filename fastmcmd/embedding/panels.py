@@ -19,16 +19,16 @@ __all__ = ["PanelSums"]
 
 Index = NDArray[np.intp]
 
-_TERMS = 22  # of a series: exact to 1e-13 for an RBF kernel on panels of 2 / sqrt(gamma)
+_TERMS = 22  # terms of a series: exact to 1e-13 for an RBF kernel on panels of 2 / sqrt(gamma)
 _CHECKS = np.array([-0.983, -0.61, 0.04, 0.57, 0.991])  # places where a series is checked
 # Largest acceptable error of a series, relative to the largest feature: rounding of features themselves is
 # 1e-9 and more, in directions that count little.
 _EXACT = 2e-8
 _TRIALS, _TRIED = 3, 16  # lengths of panels, each half the previous one, and panels that are tried
-_CELLS = 8  # of a panel; each stores the largest residual of three places
+_CELLS = 8  # cells of a panel; each stores the largest residual of three places
 _SERVED = 0.8  # share of the tried panels on which series must be exact enough
 _FEW = 4 * _TERMS  # nodes of a panel below which a series costs more than it saves
-_MOST_MOMENTS = 1 << 23  # in memory at once
+_MOST_MOMENTS = 1 << 23  # moments in memory at once
 
 
 class PanelSums:
@@ -90,8 +90,8 @@ class PanelSums:
         at[wanted & ~np.isfinite(self._residual[at, 0])] = -1
         used = np.flatnonzero(at >= 0)
         inside = at[place] >= 0
-        rest = ~inside & (weights != 0)
-        row, column = np.nonzero(rest)
+        outside = ~inside & (weights != 0)
+        row, column = np.nonzero(outside)
         step = max(1, _MOST_MOMENTS // max(1, self._features.rank))
         for start in range(0, len(row), step):
             some = row[start : start + step], column[start : start + step]
@@ -123,16 +123,16 @@ class PanelSums:
         step = max(1, _MOST_MOMENTS // max(len(used) * _TERMS, values.shape[1]))
         for start in range(0, len(values), step):
             rows = slice(start, start + step)
-            own = slot[place[rows]]
+            slots = slot[place[rows]]
             u = np.where(
-                own >= 0, 2 * (values[rows] / self._length - distinct[place[rows]]) - 1, 0.0
+                slots >= 0, 2 * (values[rows] / self._length - distinct[place[rows]]) - 1, 0.0
             )
-            moments = np.zeros((len(own), len(used), _TERMS))
-            chebyshev_moments(own, u, np.ascontiguousarray(weights[rows]), moments)
-            mean[rows] += moments.reshape(len(own), -1) @ series
+            moments = np.zeros((len(slots), len(used), _TERMS))
+            chebyshev_moments(slots, u, np.ascontiguousarray(weights[rows]), moments)
+            mean[rows] += moments.reshape(len(slots), -1) @ series
             cell = np.clip(((u + 1) / 2 * _CELLS).astype(np.intp), 0, _CELLS - 1)
-            share = np.where(own >= 0, np.abs(weights[rows]), 0.0)
-            residual[rows] += (share * most[np.maximum(own, 0), cell]).sum(axis=1)
+            share = np.where(slots >= 0, np.abs(weights[rows]), 0.0)
+            residual[rows] += (share * most[np.maximum(slots, 0), cell]).sum(axis=1)
 
     def _at(self, points: Array) -> Array:
         """Return the features (m, r) of points (m, 1): zero if no pivot is within reach of the kernel.

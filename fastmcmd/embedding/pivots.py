@@ -25,8 +25,8 @@ __all__ = ["Pool", "Predicted", "rows_to_add"]
 
 
 _ROWS = 200  # rows that add outputs in a round
-_CERTAIN = 0.25  # share of them with the largest residuals; the others are drawn
-_FLOORS = 2.0  # times the residual of rounding alone: above it a row counts as not covered
+_CERTAIN = 0.25  # share of these rows with the largest residuals; the others are drawn
+_FLOORS = 2.0  # ratio to the residual of rounding above which a row counts as not covered
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +117,10 @@ def rows_to_add(
     if len(short) > _ROWS:
         certain = int(_CERTAIN * _ROWS)
         short = short[np.argsort(-square[short], kind="stable")]
-        rest = short[certain:]
-        share = square[rest] / square[rest].sum()
+        candidates = short[certain:]
+        share = square[candidates] / square[candidates].sum()
         rng = generator(seed, Purpose.PROBE)
         count = min(_ROWS - certain, int(np.count_nonzero(share)))
-        drawn = rng.choice(rest, count, replace=False, p=share)
+        drawn = rng.choice(candidates, count, replace=False, p=share)
         short = np.concatenate([short[:certain], drawn])
     return row_candidates(side.prediction.take(np.sort(short)), kernel, seed)

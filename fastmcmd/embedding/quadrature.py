@@ -1,8 +1,8 @@
 """Embeddings of continuous predictions by quadrature, refined row by row, with an error for each row.
 
-The error of a row is estimated by the distance, in the norm of the output kernel, between its embedding and
-that by other nodes: coarser ones, or those before the last refinement. It is measured in every row, but it
-is an estimate: bounds that use it are "sampled".
+The error of a row is estimated by the distance, in the norm of the output kernel, between two embeddings:
+with its nodes, and with coarser nodes or the nodes before the last refinement. It is measured in every row,
+but it is an estimate: bounds that use it are "sampled".
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ Index = NDArray[np.intp]
 
 _ROUNDS = 5  # refinements at most; each halves the length of panels
 _FINER = 1.5  # ratio of new to old nodes for which a difference reveals errors
-_HALVINGS = 16  # of a length that changes no panel
+_HALVINGS = 16  # largest number of halvings of a length that changes few panels
 # A refinement that leaves a larger share of the error is the last one. The first is an exception: if its
 # nodes resolve nothing, its difference from them is as large as their difference from each other.
 _GAIN = 0.5
-_GAIN_LINEAR = 0.8  # if refinements are cheap: with a kink, twice the nodes halve the error
+# The same if refinements are cheap: with a kink, twice the nodes halve the error.
+_GAIN_LINEAR = 0.8
 _NODE_VALUES = 2e9  # largest number of feature values computed for refinements
 _MORE_NODES = 2e4  # largest number of nodes that refinements add in dense form
 _MORE_NODES_LINEAR = 2e5  # the same if the cost is linear in the nodes
-_UNLIKE = 4.0  # times the median error: rows above it are refined in dense form
+_UNLIKE = 4.0  # ratio to the median error above which rows are refined in dense form
 _MANY = 2e7  # feature values of nodes from which series on panels save work
 _VALUES_HELD = 3e7  # feature values in memory at once
 _ROUNDING = 1e-12  # relative error of densities and quantile functions
@@ -274,11 +275,11 @@ def _distances(kernel: Kernel, one: tuple[Array, Array], other: tuple[Array, Arr
     if exponential is not None and exponential.delta:
         exponential = None  # both may contain equal nodes
     reach = local_reach(kernel) if values.shape[2] == 1 else np.inf
-    known: dict[bytes, float] = {}  # many rows are equal, and each square takes milliseconds
+    squares: dict[bytes, float] = {}  # many rows are equal, and each square takes milliseconds
     distances = np.empty(len(values))
     for row, (points, signed) in enumerate(zip(values, weights, strict=True)):
         key = sha256(points.tobytes() + signed.tobytes()).digest()
-        if key not in known:
+        if key not in squares:
             significant = np.abs(signed) > _LEAST_WEIGHT
             points, signed = points[significant], signed[significant]
             size = float(np.abs(signed) @ np.sqrt(np.abs(kernel.diagonal(points)))) ** 2
@@ -286,8 +287,8 @@ def _distances(kernel: Kernel, one: tuple[Array, Array], other: tuple[Array, Arr
                 square = float(exponential.quadratic_forms(points, signed[:, None])[0])
             else:
                 square = _square(kernel, points, signed, reach)
-            known[key] = max(square, 0.0) + 4 * UNIT * size
-        distances[row] = known[key]
+            squares[key] = max(square, 0.0) + 4 * UNIT * size
+        distances[row] = squares[key]
     return np.asarray(np.sqrt(distances))
 
 

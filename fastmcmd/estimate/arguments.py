@@ -26,7 +26,8 @@ __all__ = [
 ]
 
 _SMALL = 16  # inputs on disk are loaded if they take at most the memory limit divided by this
-_LOST = 1e-3  # of a kernel value: a larger relative error is underflow or overflow, not rounding
+# Relative error of a kernel value: a larger one is underflow or overflow, not rounding.
+_LOST = 1e-3
 _TINY = 1 << 22  # bytes: device inputs up to this are copied to the host, where duplicates collapse
 
 
@@ -58,11 +59,11 @@ def common_dtype(*arrays: HostArray | Rows) -> tuple[Any, ...]:
     Rows on disk stay as they are.
     """
     wide = np.result_type(*(array.dtype for array in arrays))
-    made: dict[int, HostArray | Rows] = {}
+    converted: dict[int, HostArray | Rows] = {}
     for array in arrays:
         on_disk = isinstance(array, Rows)  # converted block by block
-        made.setdefault(id(array), array if on_disk else _as_dtype(array, wide))
-    return tuple(made[id(array)] for array in arrays)
+        converted.setdefault(id(array), array if on_disk else _as_dtype(array, wide))
+    return tuple(converted[id(array)] for array in arrays)
 
 
 def _check_lengths(kernel: Kernel, dim: int, name: str) -> None:
@@ -88,13 +89,13 @@ def scaled_inputs(
     if scales is None:
         return kernel, options, tuple(arrays.values())
     scaled = Scaled(inner, scales)
-    made: dict[int, HostArray | Rows] = {}
+    scaled_arrays: dict[int, HostArray | Rows] = {}
     for name, array in arrays.items():
-        if id(array) not in made:
-            made[id(array)] = _scaled(scaled, array, name)
+        if id(array) not in scaled_arrays:
+            scaled_arrays[id(array)] = _scaled(scaled, array, name)
     if options is not None and isinstance(options.landmarks, np.ndarray):
         options = replace(options, landmarks=_scaled(scaled, options.landmarks, "landmarks"))
-    return inner, options, tuple(made[id(array)] for array in arrays.values())
+    return inner, options, tuple(scaled_arrays[id(array)] for array in arrays.values())
 
 
 def _scaled(kernel: Scaled, array: HostArray | Rows, name: str) -> HostArray | Rows:
@@ -111,11 +112,11 @@ def prepared_inputs(kernel: object, **arrays: HostArray | Rows) -> tuple[Any, ..
     """
     if not isinstance(kernel, Kernel) or not kernel.divides_by_norms:
         return tuple(arrays.values())
-    made: dict[int, HostArray | Rows] = {}
+    prepared: dict[int, HostArray | Rows] = {}
     for name, array in arrays.items():
-        if id(array) in made:
+        if id(array) in prepared:
             continue
-        made[id(array)] = array if isinstance(array, Rows) else kernel.prepared(array, name)
+        prepared[id(array)] = array if isinstance(array, Rows) else kernel.prepared(array, name)
         if isinstance(array, Rows):
             for rows, block in array.blocks():
                 if kernel.prepared(block, name) is not block:
@@ -123,7 +124,7 @@ def prepared_inputs(kernel: object, **arrays: HostArray | Rows) -> tuple[Any, ..
                         f"{name} has rows from {rows.start:,} on whose squares under- or overflow in "
                         f"{kernel!r}; scale the rows"
                     )
-    return tuple(made[id(array)] for array in arrays.values())
+    return tuple(prepared[id(array)] for array in arrays.values())
 
 
 def _as_dtype(array: Any, dtype: DTypeLike) -> HostArray:

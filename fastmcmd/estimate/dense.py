@@ -46,7 +46,7 @@ from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits,
 
 __all__ = ["DenseFit", "distinct_samples", "least_memory", "spread_matrix"]
 
-_SHARE = 3, 4  # of the budget is for matrices of the solvers, the rest for a block of points
+_SHARE = 3, 4  # 3 / 4 of the budget is for matrices of the solvers, the rest for a block of points
 _MANY = 1000  # outputs from which linear-time quadratic forms are used
 _CG_COLUMNS = 128  # points in a block with CG: its small dense problems stay small
 
@@ -227,8 +227,8 @@ class DenseFit:
     def _equality(self, y: Array) -> Array:
         """Return the difference (g,) between the kernel and its smooth part at equal outputs y (g, k)."""
         smooth = self._smooth
-        rest = 0.0 if smooth is None else smooth.diagonal(y)
-        return np.asarray(self.y_kernel.diagonal(y) - rest)
+        smooth_diagonal = 0.0 if smooth is None else smooth.diagonal(y)
+        return np.asarray(self.y_kernel.diagonal(y) - smooth_diagonal)
 
     def _quadratic_forms(self, coefficients: Array, atoms: Array | None) -> Array:
         """Return ``c' K_Y c`` (q,) for coefficients (u, q) of all outputs, and of atoms alone."""

@@ -83,13 +83,13 @@ class LowRankPart:
 
     def of_model(self, model: int) -> LowRankPart:
         """Return the part of one of several models."""
-        own = [index for index, term in enumerate(self.terms) if term.model == model]
-        begin = self.terms[own[0]].columns.start
+        indices = [index for index, term in enumerate(self.terms) if term.model == model]
+        begin = self.terms[indices[0]].columns.start
         terms = [
             Term(slice(t.columns.start - begin, t.columns.stop - begin), t.lam, t.sign)
-            for t in (self.terms[index] for index in own)
+            for t in (self.terms[index] for index in indices)
         ]
-        return replace(self, solutions=[self.solutions[index] for index in own], terms=terms)
+        return replace(self, solutions=[self.solutions[index] for index in indices], terms=terms)
 
     @cached_property
     def coefficients(self) -> Array:
@@ -194,11 +194,14 @@ class LowRankFit:
         scale = np.sqrt(np.maximum(self.parts[0].features.diagonal(x), 0.0))
         total, error = np.zeros((len(x), self.features.rank)), np.zeros(len(x))
         for part in self.parts:
-            known, own = None, rows if part is self.parts[0] else None
-            if own is not None and part.known is not None:
+            diagonal_and_sizes, sample_rows = None, rows if part is self.parts[0] else None
+            if sample_rows is not None and part.known is not None:
                 residual_diagonal, sizes = part.known
-                known = residual_diagonal[own], None if sizes is None else sizes[own]
-            image, off = part.at(x, scale, known, own)
+                diagonal_and_sizes = (
+                    residual_diagonal[sample_rows],
+                    None if sizes is None else sizes[sample_rows],
+                )
+            image, off = part.at(x, scale, diagonal_and_sizes, sample_rows)
             total += image
             error += off
         return total, error, scale

@@ -27,14 +27,14 @@ __all__ = ["low_rank_forms", "low_rank_setting"]
 
 _MOST_LANDMARKS = 4096
 _COLUMNS = 30  # approximate number of features of a scalar output
-_VECTOR_COLUMNS = 256  # of a vector output
+_VECTOR_COLUMNS = 256  # the same for a vector output
 _PATIENT = 40000  # rows from which CG is slow enough to justify a longer search
 _LEAST_LANDMARKS = 32
-_BYTES_PER_PAIR = 200  # of landmarks: sums, factors, candidates
+_BYTES_PER_PAIR = 200  # bytes for each pair of landmarks: sums, factors, candidates
 # The low-rank form can pay from that many operations of CG on: 16,000 rows of two columns. Its search alone
 # takes as long as CG with 5,000 to 8,000 rows.
 _LEAST_ROWS, _LEAST_WORK = 4000, 1.02e11
-_SHARE = 0.4  # of the cost of CG on an easy problem: two passes over the rows may cost as much
+_SHARE = 0.4  # share of the cost of CG on an easy problem that two passes over the rows may cost
 _OF_DEVICE = 50.0  # operations of a device in the time of one on the host, where the search runs
 # Bytes of a feature of a further model: five columns over 20,000 candidates, and a part of the sums.
 _COLUMN_BYTES = 8 * (5 * 20000 + 4 * _MOST_LANDMARKS)
@@ -103,8 +103,8 @@ def low_rank_setting(
     held = 8 * (4 * n + 2 * points) + get_num_threads() * TILE_BYTES + pool
     budget = options.memory_limit - held
     fitting = math.isqrt(max(0, budget) // _BYTES_PER_PAIR)
-    given = 0 if isinstance(options.landmarks, str) else len(options.landmarks)
-    least = options.rank or given or _LEAST_LANDMARKS
+    given_landmarks = 0 if isinstance(options.landmarks, str) else len(options.landmarks)
+    least = options.rank or given_landmarks or _LEAST_LANDMARKS
     if fitting < least or budget < passing:
         if not wanted:
             return None

@@ -142,17 +142,17 @@ class _Fitting:
                     for m, e in enumerate(candidates.rigorous())
                 }
         else:
-            left = set(models)
+            remaining = set(models)
             if setting.certificate != "sampled":
-                left -= self._climb(candidates, most, "rigorous", left)
-            if left and setting.certificate != "rigorous":
-                kinds |= dict.fromkeys(left, "sampled")
-                left -= self._climb(candidates, most, "sampled", left)
-            if left and setting.give_up:
-                kinds = {model: kind for model, kind in kinds.items() if model not in left}
+                remaining -= self._climb(candidates, most, "rigorous", remaining)
+            if remaining and setting.certificate != "rigorous":
+                kinds |= dict.fromkeys(remaining, "sampled")
+                remaining -= self._climb(candidates, most, "sampled", remaining)
+            if remaining and setting.give_up:
+                kinds = {model: kind for model, kind in kinds.items() if model not in remaining}
                 if not kinds:
                     return [None] * len(models)
-            elif left:
+            elif remaining:
                 self._extend(search, most)
         parts, errors = self.run(search.kernel_features(), setting.rank is not None, kinds)
         return [
@@ -168,28 +168,28 @@ class _Fitting:
         Returns the models that reach it. The search ends early if no other model can reach the goal.
         """
         looks: list[tuple[int, Array]] = []
-        search, left, reached = candidates.search, set(models), set[int]()
+        search, remaining, reached = candidates.search, set(models), set[int]()
         for rank in [*(step for step in LADDER if search.rank <= step < most), most]:
             self._extend(search, rank)
             predicted = candidates.errors(kind)
-            error = max(predicted[model] for model in left) * self.setting.goal
+            error = max(predicted[model] for model in remaining) * self.setting.goal
             self.progress.report(
                 f"{search.rank} landmarks: predicted error {error:.1e} (target {self.setting.goal:.1e})"
             )
-            reached |= {model for model in left if predicted[model] <= SURE[kind]}
-            left -= reached
+            reached |= {model for model in remaining if predicted[model] <= SURE[kind]}
+            remaining -= reached
             if search.rank >= LOOKED_AT:
                 if len(looks) > 1:  # over two steps, as a single predicted error scatters
                     before, was = looks[-2]
-                    left -= {
+                    remaining -= {
                         model
-                        for model in left
+                        for model in remaining
                         if cannot_converge(
                             (before, was[model]), (search.rank, predicted[model]), most, kind
                         )
                     }
                 looks.append((search.rank, predicted))
-            if not left or search.exhausted:
+            if not remaining or search.exhausted:
                 break
         return reached
 

@@ -34,9 +34,9 @@ _LEAST_POOL = 2000
 _OUTPUT_BYTES = (
     8 * 3 * 30
 )  # of an output during the choice of features: about 30 for a scalar output
-_ROUNDS = 3  # of choosing features, each with the outputs that the previous features miss
-_SHARE = 0.3  # of the tolerance that truncation may use
-_ROUNDING = 1.5  # times the residual of rounding alone: below that, more pivots barely help
+_ROUNDS = 3  # rounds of choosing features; each adds outputs that the previous features miss
+_SHARE = 0.3  # share of the tolerance that truncation may use
+_ROUNDING = 1.5  # ratio to the residual of rounding alone below which more pivots barely help
 
 
 @dataclass(eq=False)
@@ -103,7 +103,7 @@ def _fitted(
     attempt: int,
 ) -> list[tuple[_Pending, LowRankFit, list[RowStream]]]:
     """Return the models that can reach their goal, with their fits and row streams."""
-    known: list[tuple[_Pending, KernelFeatures, list[_Group]]] = []
+    models_to_fit: list[tuple[_Pending, KernelFeatures, list[_Group]]] = []
     outputs = 0
     for one in pending:
         values, importance = _outputs(one.samples, one.extra, _pool(setting.budget))
@@ -112,16 +112,18 @@ def _fitted(
             task.y_kernel, task.y_backend, values, one.eps, MOST_RANK, importance
         )
         if factored is not None:
-            known.append((one, factored[0], _groups(one.samples, factored[0].rank)))
-    if not known:
+            models_to_fit.append((one, factored[0], _groups(one.samples, factored[0].rank)))
+    if not models_to_fit:
         return []
     parts: list[list[LowRankPart | None]] = []
     streams: list[list[RowStream]] = []
-    groups = [groups for *_, groups in known]  # two of a single model, or one for each of several
+    groups = [
+        groups for *_, groups in models_to_fit
+    ]  # two of a single model, or one for each of several
     for number, side_by_side in enumerate(zip(*groups, strict=True)):
         rows = [
             RowStream(group.samples, features, group.difference)
-            for group, (_, features, _) in zip(side_by_side, known, strict=True)
+            for group, (_, features, _) in zip(side_by_side, models_to_fit, strict=True)
         ]
         share = replace(setting, goal=setting.goal / len(groups[0]))
         if number and share.grid is None:  # the grid is the rows of the first group
@@ -136,7 +138,7 @@ def _fitted(
         parts.append(known_parts)
         streams.append(rows)
     fits = []
-    for model, (one, features, _) in enumerate(known):
+    for model, (one, features, _) in enumerate(models_to_fit):
         of = [rows[model] for rows in streams]
         fitted = [part for part in (each[model] for each in parts) if part is not None]
         if len(fitted) == len(parts):

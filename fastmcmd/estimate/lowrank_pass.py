@@ -227,11 +227,11 @@ class Passes:
         value, image = np.empty((n, stream.columns)), np.empty((n, stream.columns))
         sweep = self.progress.sweep("residuals of all rows", n)
         for block in problem.blocks(problem.step(features.rank), 0):
-            seen = features.combine(block.x, at, EXACT)
-            image[block.rows] = seen
+            fitted = features.combine(block.x, at, EXACT)
+            image[block.rows] = fitted
             total = made.sums.weight
-            value[block.rows] = problem.coefficients(seen, block.rhs, block.weight, total)
-            made.norms[:, block.rows] = problem.norms(block.rhs - seen)
+            value[block.rows] = problem.coefficients(fitted, block.rhs, block.weight, total)
+            made.norms[:, block.rows] = problem.norms(block.rhs - fitted)
             sweep.done(block.rows.stop)
         self.made += 1
         dim = int(stream.x.shape[1])

@@ -39,19 +39,19 @@ __all__ = [
 
 Index = NDArray[np.intp]
 
-MOST_RANK = 2000  # of the output features
+MOST_RANK = 2000  # largest rank of the output features
 _NODES = 400  # approximate number of quadrature nodes of a prediction
 MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 _LEAST_RANK = 256
 _MOST_PREDICTED = 1000  # largest rank if predictions are integrated numerically
-_MOST_PIVOTS = 200  # beyond, panels of the line take less time, where they apply
+_MOST_PIVOTS = 200  # with more pivots, panels of the line take less time where they apply
 _CANDIDATES = 7500  # approximate number of outputs that represent predicted distributions
 _MOST_DENSE = 5000  # inputs and points up to which systems for each point are cheap
-_OUT_OF_REACH = 1e3  # times the tolerance: an error that makes features useless
-_USEFUL = 2.5e-3  # times sqrt(k(y, y)): an error that leaves two digits of a large CCE
+_OUT_OF_REACH = 1e3  # ratio to the tolerance of an error that makes features useless
+_USEFUL = 2.5e-3  # ratio to sqrt(k(y, y)) of an error that leaves two digits of a large CCE
 _PROBED = 12  # predictions on which the error is tried
-_ROUNDS = 8  # of choosing pivots
-_ALLOWED = 0.1  # of the tolerance: error from rows that more outputs could cover
+_ROUNDS = 8  # largest number of rounds of choosing pivots
+_ALLOWED = 0.1  # share of the tolerance: error from rows that more outputs could cover
 _RELAXED, _MOST_RELAXED = (
     1e3,
     1e-3,

@@ -30,7 +30,8 @@ _MOST_AHEAD = 8  # blocks computed ahead at once: the pass itself needs threads,
 _ROWS_OF_UNIT = 64
 _LEAST_NORM, _MOST_NORM = 1e-15, 1e15  # right-hand sides in this range need no unit for their norms
 _LARGEST = 1e37  # largest norm: it leaves float32 some range for sums
-_MOST_OF_DEVICE = 65504  # so many that launching kernels and waiting for them costs little
+# Rows of a block on a device: launching kernels and waiting then cost little.
+_MOST_OF_DEVICE = 65504
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,8 @@ class PartProblem:
 
     def columns_of(self, model: int) -> slice:
         """Return the columns of a model's right-hand sides."""
-        own = [term.columns for term in self.terms if term.model == model]
-        return slice(own[0].start, own[-1].stop)
+        columns = [term.columns for term in self.terms if term.model == model]
+        return slice(columns[0].start, columns[-1].stop)
 
     def errors(
         self, solutions: list[LowRankSolution], max_residual_diagonal: float, size: float = 0.0
@@ -202,11 +203,11 @@ class PartProblem:
         """
         out = np.empty((self.models, len(values)), dtype=np.float32)
         for model in range(self.models):
-            own = values[:, self.columns_of(model)]
+            block = values[:, self.columns_of(model)]
             if self._unit != 1.0:
-                own = own / self._unit
+                block = block / self._unit
             with np.errstate(over="ignore"):
-                norms = np.sqrt(np.einsum("ij,ij->i", own, own))
+                norms = np.sqrt(np.einsum("ij,ij->i", block, block))
             out[model] = np.minimum(norms, _LARGEST)  # for rows unlike the sampled ones
         return out
 

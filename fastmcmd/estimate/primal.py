@@ -27,7 +27,7 @@ from fastmcmd.solvers.certify import SAMPLE, rounding
 
 __all__ = ["Part", "PrimalFit", "Truncation"]
 
-_AFFORDABLE = 0.5  # of the solve: an evaluation in float64 that costs at most this is always made
+_AFFORDABLE = 0.5  # share of the solve: a float64 evaluation that costs at most this is always made
 
 
 @dataclass(frozen=True)

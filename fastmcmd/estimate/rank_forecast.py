@@ -77,8 +77,8 @@ def cannot_converge(
     rank, error = now
     if not 0.0 < error < math.inf:
         return error != 0.0
-    left = most - rank if kind == "rigorous" else math.log(most / rank)
-    return math.log(error) + 1.5 * slope(before, now, kind) * left > 0.0
+    remaining = most - rank if kind == "rigorous" else math.log(most / rank)
+    return math.log(error) + 1.5 * slope(before, now, kind) * remaining > 0.0
 
 
 def slope(before: tuple[int, float], now: tuple[int, float], kind: str) -> float:
@@ -143,9 +143,9 @@ class CandidateProblem:
         errors = problem.errors(certified, sums.max_residual_diagonal)
         share = len(image) / self._n
         for model in range(problem.models):
-            own = problem.columns_of(model)
-            size = sample.mean(np.einsum("ij,ij->i", total[:, own], total[:, own]))
-            common = 4 * sample.mean(np.einsum("ij,ij->i", *(half[:, own] for half in halves)))
+            columns = problem.columns_of(model)
+            size = sample.mean(np.einsum("ij,ij->i", total[:, columns], total[:, columns]))
+            common = 4 * sample.mean(np.einsum("ij,ij->i", *(half[:, columns] for half in halves)))
             common = min(max(common, 0.0), size)
             errors[model] *= math.sqrt((common + (size - common) * share) / max(size, 1e-300))
         return errors

@@ -53,12 +53,12 @@ def begin(
         },
         "dtype": None if options.dtype is None else str(options.dtype),
     }
-    known: dict[int, str] = {}
+    fingerprints: dict[int, str] = {}
 
     def of_once(data: object) -> str:  # grid, x and x_prime are often the same object
-        if id(data) not in known:
-            known[id(data)] = fingerprint_of(data)
-        return known[id(data)]
+        if id(data) not in fingerprints:
+            fingerprints[id(data)] = fingerprint_of(data)
+        return fingerprints[id(data)]
 
     marks = options.landmarks
     settings["landmarks"] = marks if isinstance(marks, str) else fingerprint_of(np.asarray(marks))

@@ -255,8 +255,8 @@ class StackedRowStream:
         """Add the residuals of a block to the accumulated truncation."""
         remaining = iter(block.residuals)
         for stream in self.streams:
-            own = [next(remaining) for _ in stream.samples]
-            stream.account(replace(block, residuals=own))
+            residuals = [next(remaining) for _ in stream.samples]
+            stream.account(replace(block, residuals=residuals))
 
     def state(self) -> list[StreamState]:
         """Return the accumulated truncation of each stream so far."""

@@ -160,8 +160,8 @@ class EstimatorState:
     working : int
         Bytes that the fit needed besides its matrices.
     chosen_lam : float or None
-        Regulariser of the fit. None in files from versions in which default kernels were the published
-        ones.
+        Regulariser of the fit. None in files of versions whose default kernels were the
+        published ones.
     """
 
     options: Json

@@ -18,9 +18,9 @@ from fastmcmd.rows import Rows
 
 __all__ = ["SOLVER_SHARE", "Task", "backend_of", "feature_backend_of", "some_rows"]
 
-SOLVER_SHARE = 0.74  # of the tolerance; truncation of the features takes at most a quarter
+SOLVER_SHARE = 0.74  # share of the tolerance; truncation of the features takes at most a quarter
 _LEAST_EPS, _MOST_EPS = 5e-15, 1e-9  # residual of the output features, relative
-_QUADRATURE_SHARE = 0.05  # of the tolerance
+_QUADRATURE_SHARE = 0.05  # share of the tolerance
 _MOST_LOOKED_AT = 20000  # grid points at which certificates are checked during a fit
 
 

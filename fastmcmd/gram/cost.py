@@ -18,11 +18,11 @@ __all__ = [
     "entry_cost", "expected_products", "prepared_bytes",
 ]  # fmt: skip
 
-_EPILOGUE = 15.0  # exponential or power of an entry
-READ_COST = 45.0  # reading a float32 entry of a stored lower triangle from memory
+_EPILOGUE = 15.0  # cost of the exponential or power of an entry
+READ_COST = 45.0  # cost of reading a float32 entry of a stored lower triangle from memory
 FEWEST_PRODUCTS = 4.0  # products of CG at the default regulariser
 USUAL_ERROR, _PER_DIGIT = 1e-6, 0.3  # error of a usual run, and share of products per further digit
-_CUSTOM = 1000.0  # a user's function, pair by pair
+_CUSTOM = 1000.0  # cost of an entry from a user's function, called pair by pair
 
 
 def prepared_bytes(values: int, itemsize: int) -> int:

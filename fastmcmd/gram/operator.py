@@ -29,7 +29,7 @@ from fastmcmd.rows import Rows, as_blocks
 
 __all__ = ["GramOperator"]
 
-_BLOCK_BYTES = 32_000_000  # of rows converted at once if all of them do not fit
+_BLOCK_BYTES = 32_000_000  # bytes of rows converted at once if all of them do not fit
 
 
 class GramOperator:
@@ -260,10 +260,10 @@ class GramOperator:
 
     def largest(self, grid: HostArray | Rows | None = None) -> float:
         """Return a bound on the entries of K(grid, x), from the diagonals by Cauchy-Schwarz."""
-        own = float(self.diagonal.max())
+        row_largest = float(self.diagonal.max())
         if grid is None or grid is self.x:
-            return own
-        return float(np.sqrt(own * float(diagonal_of(self.kernel, grid).max())))
+            return row_largest
+        return float(np.sqrt(row_largest * float(diagonal_of(self.kernel, grid).max())))
 
     @property
     def entry_cost(self) -> float:

@@ -66,8 +66,8 @@ def diagonal_of(kernel: Kernel, x: HostArray | Rows) -> Floats:
     if kernel.translation_invariant:  # k(0, 0) everywhere
         return np.full(len(x), float(kernel.diagonal(x[:1])[0]))
     statistics = _of(x)
-    for known, diagonal in statistics.diagonals:
-        if known is kernel:
+    for stored_kernel, diagonal in statistics.diagonals:
+        if stored_kernel is kernel:
             return diagonal
     if kernel.compiled:
         squares = _squares(x, None)
@@ -99,10 +99,10 @@ def check_finite(kernel: Kernel, diagonal: Floats, norm2: float = 0.0, name: str
 
 def check_sizes(kernel: Kernel, **arrays: HostArray | Rows) -> None:
     """Raise NumericalError if ``k(x, x)`` overflows in one of the arrays; the message names the array."""
-    seen: list[Any] = []
+    checked: list[Any] = []
     for name, rows in arrays.items():
-        if isinstance(rows, np.ndarray) and not any(rows is one for one in seen):
-            seen.append(rows)
+        if isinstance(rows, np.ndarray) and not any(rows is one for one in checked):
+            checked.append(rows)
             with np.errstate(over="ignore", invalid="ignore"):
                 check_finite(kernel, diagonal_of(kernel, rows), name=name)
 
@@ -129,8 +129,8 @@ def offset_of(kernel: Kernel, backend: Backend, x: HostArray | Rows) -> Floats |
 def largest_norm2(x: HostArray | Rows, offset: Floats | None) -> float:
     """Return the largest ``|x_i - offset|^2``, summed in float64."""
     statistics = _of(x)
-    for known, value in statistics.norms:
-        if known is offset:
+    for stored_offset, value in statistics.norms:
+        if stored_offset is offset:
             return value
     value = float(_squares(x, offset).max())
     statistics.norms.append((offset, value))
@@ -146,12 +146,12 @@ def _squares(x: HostArray | Rows, offset: Floats | None) -> Floats:
 
 def _of(x: HostArray | Rows) -> _RowStatistics:
     """Return the statistics of these very rows, not of others that had the same place in memory."""
-    known = _KNOWN.get()
-    if known is None:
+    by_id = _KNOWN.get()
+    if by_id is None:
         return _RowStatistics()
-    if id(x) not in known or known[id(x)][0]() is not x:
-        known[id(x)] = weakref.ref(x), _RowStatistics()
-    return known[id(x)][1]
+    if id(x) not in by_id or by_id[id(x)][0]() is not x:
+        by_id[id(x)] = weakref.ref(x), _RowStatistics()
+    return by_id[id(x)][1]
 
 
 def _over(x: HostArray | Rows, work: Callable[[HostArray], Statistic]) -> list[Statistic]:

@@ -35,7 +35,7 @@ _EXACT = 2_000  # distinct inputs up to which coefficients come from a dense fac
 _OPERATIONS = (
     1e11  # of a product of the features with themselves; determines the number of landmarks
 )
-_LANDMARKS = 256, 1_000  # at least and at most
+_LANDMARKS = 256, 1_000  # landmarks, at least and at most
 _POINTS = 1 << 21  # coefficients in memory at once
 _ROWS = 8_192  # rows whose features are in memory at once
 _CHECKED = 200  # points at which the landmarks are halved
@@ -169,8 +169,8 @@ class Chance:
             return self.computed_norms
         outcomes = self.nature.outputs.values[:, 0]  # type: ignore[union-attr]
         errors, variances = row_norms(self.y_kernel, outcomes, self.model.outputs)
-        known = {"errors": errors}
-        return known if variances is None else {**known, "variances": variances}
+        by_name = {"errors": errors}
+        return by_name if variances is None else {**by_name, "variances": variances}
 
     @cached_property
     def _sums(self) -> dict[str, Array]:

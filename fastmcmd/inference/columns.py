@@ -14,7 +14,7 @@ __all__ = ["numbers_of_columns", "rows_of_columns"]
 
 Array = NDArray[np.float64]
 
-_MOST_LABELS = 20  # of a text column, each of which becomes an indicator column
+_MOST_LABELS = 20  # largest number of labels of a text column; each becomes an indicator column
 
 
 def numbers_of_columns(
@@ -22,9 +22,9 @@ def numbers_of_columns(
 ) -> tuple[Array, tuple[str, ...]]:
     """Return the columns as numbers (n, c) and their names; text becomes indicator columns."""
     if hasattr(columns, "columns") and not isinstance(columns, Mapping):  # a data frame
-        given = [str(name) for name in columns.columns]
-        if len(set(given)) < len(given):
-            twice = next(name for name in given if given.count(name) > 1)
+        column_names = [str(name) for name in columns.columns]
+        if len(set(column_names)) < len(column_names):
+            twice = next(name for name in column_names if column_names.count(name) > 1)
             raise ValueError(f"columns has more than one column named {twice!r}; rename them")
         columns = {str(name): columns[name] for name in columns.columns}
     if not isinstance(columns, Mapping):

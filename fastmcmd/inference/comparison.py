@@ -38,13 +38,13 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-LEAST_CLUSTERS = 6  # with fewer, no pattern of signs is significant: 2 / 2^5 > 0.05
-_ROUNDING = 1e-12  # of the terms' sizes: smaller sums are rounding
-_LANDMARKS = 100, 400  # in x, at least and at most: validity does not depend on them
-_OPERATIONS = 2e10  # of a product of the coordinates with themselves
-_TYPICAL_RANK = 40  # of output features for an RBF kernel on numbers
+LEAST_CLUSTERS = 6  # with fewer clusters, no pattern of signs is significant: 2 / 2^5 > 0.05
+_ROUNDING = 1e-12  # relative to the terms' sizes: smaller sums are rounding
+_LANDMARKS = 100, 400  # landmarks in x, at least and at most: validity does not depend on them
+_OPERATIONS = 2e10  # operations of a product of the coordinates with themselves
+_TYPICAL_RANK = 40  # rank of output features for an RBF kernel on numbers
 _RANK = 400  # largest rank of the output features: validity does not depend on it
-_ROWS_ON_LINE = 150_000  # of all models, with up to 4,000 features each: 5 GB
+_ROWS_ON_LINE = 150_000  # rows of all models, with up to 4,000 features each: 5 GB
 _ROWS = 4_096  # rows whose coordinates are in memory at once
 _MULTIPLIERS = 40  # simulated draws for a variance
 _BATCHES = 1_000  # largest number of sums of consecutive rows that the bootstrap samples
@@ -202,9 +202,9 @@ class CongruenceLosses:
         for smoothed, mean, correction in zip(
             self.smoothed, self.means, self.corrections, strict=True
         ):
-            own = smoothed - reference
+            deviation = smoothed - reference
             away = (mean - middle) - 2 * (self.outcomes - middle)
-            columns.append(np.einsum("ir,ir->i", own, away) - correction)
+            columns.append(np.einsum("ir,ir->i", deviation, away) - correction)
         return np.stack(columns, axis=1)
 
 
@@ -233,10 +233,10 @@ def congruence_losses(models: Sequence[Chance], random_state: object = 0) -> Con
     y = np.asarray(nature.outputs.values[:, 0], dtype=np.float64)  # type: ignore[union-attr]
     outputs = [one.model.outputs for one in models]
     line = n * (2 * len(models) + 2) <= _ROWS_ON_LINE
-    known = embedded(first.y_kernel, y, outputs, _RANK, best=True, line=line)
-    if known is None:
+    embedding = embedded(first.y_kernel, y, outputs, _RANK, best=True, line=line)
+    if embedding is None:
         raise ValueError(f"{first.y_kernel!r} has no features of affordable rank here")
-    features, outcomes, means = known[0], known[1], np.stack(known[2])
+    features, outcomes, means = embedding[0], embedding[1], np.stack(embedding[2])
     most = int(np.clip(np.sqrt(_OPERATIONS / n), *_LANDMARKS))
     basis = Smoother.of(first.x_kernel, x, most, random_state).basis(x, weight)
     energy = basis.energy(nature.lam)
@@ -347,19 +347,19 @@ def model_confidence_set(
     total = losses.sum(axis=0)
     drawn = rng.multinomial(len(losses), np.full(len(losses), 1 / len(losses)), size=samples)
     moved = drawn @ losses - total
-    p_values, left, running = np.ones(count), list(range(count)), 0.0
-    while len(left) > 1:
-        gap = total[left] - total[left].mean()
-        shift = moved[:, left] - moved[:, left].mean(axis=1, keepdims=True)
+    p_values, remaining, running = np.ones(count), list(range(count)), 0.0
+    while len(remaining) > 1:
+        gap = total[remaining] - total[remaining].mean()
+        shift = moved[:, remaining] - moved[:, remaining].mean(axis=1, keepdims=True)
         scale = np.sqrt((shift**2).mean(axis=0))
-        size = np.abs(losses[:, left]).sum(axis=0).max()
-        known = scale > _ROUNDING * size
-        if not known.any() and np.abs(gap).max() <= _ROUNDING * size:
+        size = np.abs(losses[:, remaining]).sum(axis=0).max()
+        varies = scale > _ROUNDING * size
+        if not varies.any() and np.abs(gap).max() <= _ROUNDING * size:
             break  # all remaining models are equal
-        scale = np.where(known, scale, np.inf)
+        scale = np.where(varies, scale, np.inf)
         t = gap / scale
         null = (shift / scale).max(axis=1)
         p = float((1 + np.count_nonzero(null >= t.max())) / (1 + samples))
         running = max(running, p)
-        p_values[left.pop(int(np.argmax(t)))] = running
+        p_values[remaining.pop(int(np.argmax(t)))] = running
     return p_values

@@ -63,7 +63,8 @@ _WORK = (
 _LEAST_CLUSTERS = (
     20  # with fewer, right models are rejected in 10 to 12 % of samples (docs/theory.md)
 )
-_LEAST_ROWS = 20  # of a test of relevance: simulations of its size began there
+# Smallest number of rows of a test of relevance: simulations of its size began there.
+_LEAST_ROWS = 20
 _STAGE = 4.0  # divided by alpha: data sets of the first stage
 _CLEAR = 3.0  # times alpha: a p-value of the first stage above it ends the test
 _MOST_POINTS = 2_000  # rows that are searched for the largest
@@ -320,12 +321,12 @@ def _limit(
         return None
     if delta is None:
         raise ValueError("delta is None; null='relevant' needs the largest CCE that is negligible")
-    for name, given in (
+    for name, is_set in (
         ("statistic", statistic != "mean"),
         ("groups", groups is not None),
         ("alpha", alpha is not None),
     ):
-        if given:
+        if is_set:
             raise ValueError(f"{name} is given, and null='relevant' is not available with it")
     if n < _LEAST_ROWS:
         raise ValueError(f"there are {n} rows; null='relevant' needs at least {_LEAST_ROWS}")

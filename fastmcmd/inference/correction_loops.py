@@ -12,7 +12,8 @@ __all__ = ["add_bumps", "add_weighted_bumps", "correction_weights", "solve_momen
 Array = NDArray[np.float64]
 
 
-_LEAST_BUMP = 1e-12  # of the height; the lattice itself reproduces the kernel to 1e-6
+# Least value of a bump, relative to its height; the lattice has an error of 1e-6.
+_LEAST_BUMP = 1e-12
 
 
 @compiled
@@ -254,11 +255,11 @@ def correction_weights(
             std_b = third / (2 * second) - mean_b / 2
             std_a = mixed / (2 * second) - mean_a / 2
             det = mean_b * std_a - mean_a * std_b
-        known = det != 0.0 and np.isfinite(det)
+        solvable = det != 0.0 and np.isfinite(det)
         for j in range(count):
             p = weights[0, i, j]
             by_shift = by_factor = 0.0
-            if known and p > 0.0:
+            if solvable and p > 0.0:
                 d, e = values[i, j] - first, statistic[i, j] - mean_r
                 by_shift = p * (std_a * d - std_b * e) / det
                 by_factor = p * (mean_b * e - mean_a * d) / det

@@ -32,9 +32,9 @@ __all__ = [
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_STEP = 0.4  # of the lattice, times the square root of gamma: reproduces the RBF kernel to 1e-6
+_STEP = 0.4  # step of the lattice, times sqrt(gamma): reproduces the RBF kernel to 1e-6
 _REACH = 8.0  # standardised outcomes that features cover on either side
-_LENGTH = 1.0  # of the RBF kernel on standardised outcomes
+_LENGTH = 1.0  # length of the RBF kernel on standardised outcomes
 _ENDS = (
     1e-9,
     1e-4,
@@ -43,18 +43,18 @@ _ENDS = (
     0.15,
     0.5,
 )  # levels between which quadrature nodes lie, and mirrored
-_NODES = 5  # between two of these levels
+_NODES = 5  # nodes between two of these levels
 _LEVELS = 2 * (len(_ENDS) - 1) * _NODES
-_LEAST_FACTOR = 1e-6  # of spread: below it outcomes merely repeat the predicted means
+_LEAST_FACTOR = 1e-6  # factor of spread; below it outcomes merely repeat the predicted means
 _STANDARD_IQR = 1.3489795003921634  # interquartile range of the standard normal distribution
 _BELOW = 12.0  # range of summed counts below the mean, in standard deviations
-_ABOVE = 30.0  # and above it, for distributions that were widened
+_ABOVE = 30.0  # the same above the mean, for distributions that were widened
 _DENSE_STD = 50.0  # counts with a larger standard deviation are summed in steps of 1/25 of it
 _WIDER = 3.0  # standard deviation of the reference of counts, in those of the prediction
-_LEAST_DISPERSION = 1e-3  # of that reference
+_LEAST_DISPERSION = 1e-3  # smallest dispersion of that reference
 _FARTHEST = 3.0  # largest logarithm of a factor of means or of spread of counts
-MOST_COUNTS = 1 << 14  # of a row
-_POWERS = (-1.0, 50.0)  # from the reference to almost a point
+MOST_COUNTS = 1 << 14  # largest number of counts of a row
+_POWERS = (-1.0, 50.0)  # range of a, from the reference to almost a point
 _TOGETHER = 1 << 16  # counts in a call of log_prob
 _MOST_TABLE = 1 << 24  # counts whose probabilities are stored between steps
 _LEAST_GROUP, _MOST_GROUPS = 64, 16  # rows that share a table, and such tables of a block
@@ -292,9 +292,9 @@ class CountCorrection:
         A single table for all rows would be as wide as the widest of them.
         """
         key = (rows.start, rows.stop, rows.step)
-        known = self._tables.get(key)
-        if known is not None:
-            return known
+        existing = self._tables.get(key)
+        if existing is not None:
+            return existing
         index = np.arange(len(self.centre))[rows]
         order = np.argsort(self._ranges(index, dense=False)[2], kind="stable")
         groups = np.array_split(order, max(1, min(len(order) // _LEAST_GROUP, _MOST_GROUPS)))

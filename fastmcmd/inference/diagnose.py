@@ -51,14 +51,14 @@ __all__ = ["LANDMARKS", "diagnose", "output_map"]
 Array = NDArray[np.float64]
 
 LANDMARKS = 300
-_SUPPORTED = 0.5  # of the constant 1 that the smoother must reproduce at a supported input
-_FEWEST = 8.0  # effective rows
+_SUPPORTED = 0.5  # share of the constant 1 that the smoother must reproduce at a supported input
+_FEWEST = 8.0  # smallest number of effective rows
 _TAILS = (
     8.0  # effective rows per degree of freedom: squared influences of skewed outcomes vary much
 )
-_PRECISION = 1e-7  # of the features of an output kernel from the caller
+_PRECISION = 1e-7  # precision of the features of an output kernel from the caller
 _MOST_FEATURES = 300
-_DIFFERENCE = 1e-4  # of the spread of outcomes: half the step of a derivative
+_DIFFERENCE = 1e-4  # half the step of a derivative, relative to the spread of outcomes
 
 
 def diagnose(
@@ -150,7 +150,7 @@ def diagnose(
     level = as_float(level, "level")
     if not 0 < level < 1:
         raise ValueError(f"level is {shown(level)}; a number between 0 and 1 is needed")
-    lam, seen = chosen_lam(lam, x_kernel), input_map(x, x_kernel, weights)
+    lam, mapping = chosen_lam(lam, x_kernel), input_map(x, x_kernel, weights)
     chosen = given_kernel(y_kernel, "y_kernel")
     reason = reason_against(predictive)
     if reason is not None:
@@ -159,16 +159,16 @@ def diagnose(
     outputs = None if chosen is None else output_map(chosen, predictive, y)
     model = correctable(predictive, *start, outputs)
     smoother = Smoother.of(
-        seen.kernel, seen(x), LANDMARKS, 0 if random_state is None else random_state
+        mapping.kernel, mapping(x), LANDMARKS, 0 if random_state is None else random_state
     )
-    blocks = RowBlocks(smoother, seen(x), row_weights)
+    blocks = RowBlocks(smoother, mapping(x), row_weights)
     basis = blocks.basis
     shrink = smoothing_filter(basis, lam)
     once = basis.shrinkage(lam) / shrink
     begin = (0.0 if predictive.discrete else start[0], float(np.log(start[1])))
     fit = fit_corrections(blocks, shrink, model, y[:, 0], begin)
     task = _Task(blocks, shrink, once, model, y[:, 0], fit)
-    g = blocks.coordinates(slice(0, len(y))) if at is None else basis.coordinates(seen(grid))
+    g = blocks.coordinates(slice(0, len(y))) if at is None else basis.coordinates(mapping(grid))
     return _diagnosis(task, g, grid, level, labels)
 
 
@@ -208,7 +208,7 @@ def _diagnosis(task: _Task, g: Array, grid: Array, level: float, labels: Any) ->
     total = g @ fit.support
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = total**2 / quadratic(g, variances.rows)
-        known = (total > _SUPPORTED) & (rows >= _FEWEST) & np.isfinite(local.shift)
+        supported = (total > _SUPPORTED) & (rows >= _FEWEST) & np.isfinite(local.shift)
         wide = special.stdtrit(np.maximum(rows / _TAILS, 1.0), (1 + level) / 2)
         shift_deviation = np.sqrt(quadratic(g, variances.shift)) * variances.unit / total
         factor_deviation = np.sqrt(quadratic(g, variances.log_factor)) / total
@@ -216,13 +216,13 @@ def _diagnosis(task: _Task, g: Array, grid: Array, level: float, labels: Any) ->
         factor_error = np.hypot(
             wide * factor_deviation, _change(plain.log_factor, local.log_factor)
         )
-    shift = np.where(known, local.shift, np.nan)
-    log_factor = np.where(known, local.log_factor, np.nan)
+    shift = np.where(supported, local.shift, np.nan)
+    log_factor = np.where(supported, local.log_factor, np.nan)
     absorbed = (
         _absorbed(local.by_shift, shift_deviation),
         _absorbed(local.by_factor, factor_deviation),
     )
-    shares, overall = _shares(task, residuals, absorbed, g, known)
+    shares, overall = _shares(task, residuals, absorbed, g, supported)
     ends = np.array([-1.0, 1.0])
     with np.errstate(over="ignore"):
         return Diagnosis(
@@ -234,7 +234,7 @@ def _diagnosis(task: _Task, g: Array, grid: Array, level: float, labels: Any) ->
             spread=shares[1],
             shape=shares[2],
             effective_rows=np.where(np.isfinite(rows), rows, 0.0),
-            supported=known,
+            supported=supported,
             total=overall,
             level=level,
             scale="log mean" if model.log_mean else "units of y",
@@ -261,20 +261,20 @@ def _shares(
     residuals: list[_ResidualSums],
     absorbed: tuple[Array, Array],
     g: Array,
-    known: NDArray[np.bool_],
+    supported: NDArray[np.bool_],
 ) -> tuple[list[Array], dict[str, float]]:
     """Return the shares (q,) of the shift, the factor and neither in the error, and those of the means.
 
     The part of the noise that fitted corrections ``absorbed`` is not explained: it is added back.
     """
-    left = [np.where(known, _excess(task, g, one), np.nan) for one in residuals]
+    excesses = [np.where(supported, _excess(task, g, one), np.nan) for one in residuals]
     for place, noise in enumerate(absorbed, start=1):
-        for one in left[place:]:
+        for one in excesses[place:]:
             one += np.where(np.isfinite(noise), noise, 0.0)
-    shares = _parts(*left)
-    if not known.any():
+    shares = _parts(*excesses)
+    if not supported.any():
         return shares, {}
-    means = [np.array([np.mean(one[known])]) for one in left]
+    means = [np.array([np.mean(one[supported])]) for one in excesses]
     if not means[0][0] > _chance(task, residuals[-1]):
         return shares, {}
     overall = [float(one[0]) for one in _parts(*means)]

@@ -79,18 +79,18 @@ class Diagnosis:
 
     def sentences(self) -> list[str]:
         """Return the answer as sentences."""
-        known = self.supported & np.isfinite(self.shift)
-        if not known.any():
+        supported = self.supported & np.isfinite(self.shift)
+        if not supported.any():
             return [f"None of {len(self)} inputs has enough rows near it for a diagnosis."]
         return [
-            self._about_location(known),
-            self._about_spread(known),
+            self._about_location(supported),
+            self._about_spread(supported),
             *self._about_shares(),
-            *self._about_support(known),
+            *self._about_support(supported),
         ]
 
-    def _about_location(self, known: NDArray[np.bool_]) -> str:
-        shift, band = self.shift[known], self.shift_band[known]
+    def _about_location(self, supported: NDArray[np.bool_]) -> str:
+        shift, band = self.shift[supported], self.shift_band[supported]
         wrong = (band[:, 0] > 0) | (band[:, 1] < 0)
         if not self._many(wrong):
             return "No shift is distinguishable from 0."
@@ -110,8 +110,8 @@ class Diagnosis:
             f"{abs(worst):.3g})."
         )
 
-    def _about_spread(self, known: NDArray[np.bool_]) -> str:
-        factor, band = self.factor[known], self.factor_band[known]
+    def _about_spread(self, supported: NDArray[np.bool_]) -> str:
+        factor, band = self.factor[supported], self.factor_band[supported]
         wrong = (band[:, 0] > 1) | (band[:, 1] < 1)
         if not self._many(wrong):
             return "No factor of spread is distinguishable from 1."
@@ -132,11 +132,11 @@ class Diagnosis:
         parts = ", ".join(f"{name} {value:.0%}" for name, value in self.total.items())
         return [f"Squared congruence error beyond chance: {parts}."]
 
-    def _about_support(self, known: NDArray[np.bool_]) -> list[str]:
-        missing = int(len(known) - known.sum())
+    def _about_support(self, supported: NDArray[np.bool_]) -> list[str]:
+        missing = int(len(supported) - supported.sum())
         if not missing:
             return []
-        return [f"{missing} of {len(known)} inputs have too few rows near them and no answer."]
+        return [f"{missing} of {len(supported)} inputs have too few rows near them and no answer."]
 
     def columns(self) -> dict[str, Array]:
         """Return the values at the inputs, by name."""
@@ -158,20 +158,20 @@ class Diagnosis:
         """Return quantiles over the supported inputs as text."""
         levels = (0.1, 0.5, 0.9)
         rows = [["", "10 %", "median", "90 %", "beyond chance"]]
-        known = self.supported & np.isfinite(self.shift)
+        supported = self.supported & np.isfinite(self.shift)
         for name, values, band, right in (
             ("shift", self.shift, self.shift_band, 0.0),
             ("factor", self.factor, self.factor_band, 1.0),
         ):
-            if known.any():
-                cells = [f"{one:.4g}" for one in np.quantile(values[known], levels)]
-                wrong = (band[known, 0] > right) | (band[known, 1] < right)
+            if supported.any():
+                cells = [f"{one:.4g}" for one in np.quantile(values[supported], levels)]
+                wrong = (band[supported, 0] > right) | (band[supported, 1] < right)
                 rows.append([name, *cells, _share(wrong)])
         shares = [[name, "", f"{value:.1%}", "", ""] for name, value in self.total.items()]
         text = aligned(rows + shares)
         notes = [
             f"bands: {self.level:.0%}, pointwise; shift in {self.scale}",
-            *self._about_support(known),
+            *self._about_support(supported),
         ]
         return "\n".join([text, *notes]) if not self.reason else f"no diagnosis: {self.reason}"
 

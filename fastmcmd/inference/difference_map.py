@@ -27,14 +27,14 @@ Array = NDArray[np.float64]
 
 _LANDMARKS = 200
 _LADDER = (1.0, 10.0, 100.0)  # regularisers of the test, in units of that of the map
-_SUPPORTED = 0.5  # of the constant 1 that the smoother must reproduce
-_FEWEST = 15.0  # effective rows
+_SUPPORTED = 0.5  # share of the constant 1 that the smoother must reproduce
+_FEWEST = 15.0  # smallest number of effective rows
 _MOST_LEVERAGE = 0.8
-_POINTS = 150  # of the band that are searched for the largest deviation
-_MOST_VALUES = 4e8  # of replicates at points
+_POINTS = 150  # points of the band that are searched for the largest deviation
+_MOST_VALUES = 4e8  # largest number of values of replicates at points
 _TOGETHER = 50  # replicates in memory at once
 _ROUNDING = 1e-12
-_TIE = 1e-9  # of standardised logarithms of statistics
+_TIE = 1e-9  # difference of standardised logarithms of statistics that counts as a tie
 # Largest skewness by the deciles of residuals. Exponential residuals have 0.47, and the band fails in 21 %.
 _MOST_SKEWNESS = 0.3
 
@@ -111,8 +111,8 @@ class DifferenceMap(ColumnTable):
 
     def table(self) -> str:
         """Return the inputs with the largest differences as text, at most ten of each sign."""
-        known = np.flatnonzero(self.supported)
-        order = known[np.argsort(self.difference[known], kind="stable")]
+        supported = np.flatnonzero(self.supported)
+        order = supported[np.argsort(self.difference[supported], kind="stable")]
         if len(order) > 20:
             order = np.concatenate([order[:10], order[-10:]])
         rows = [["row", "difference", f"{self.level:.0%} band", "better"]]
@@ -146,7 +146,7 @@ def difference_map(
     x: Array,
     d: Array,
     grid: Array,
-    seen: InputMap,
+    mapping: InputMap,
     lam: float,
     *,
     weights: Array,
@@ -163,7 +163,7 @@ def difference_map(
         Inputs and differences of losses.
     grid : ndarray (q, k)
         Inputs of the map.
-    seen : InputMap
+    mapping : InputMap
         Kernel on inputs.
     lam : float
         Regulariser.
@@ -189,24 +189,24 @@ def difference_map(
     """
     unit = power_of_two(float(np.abs(d).max()))  # squares of differences may leave float64
     d, weights = d * unit, weights * power_of_two(float(weights.max()))
-    basis = Smoother.of(seen.kernel, seen(x), _LANDMARKS).basis(seen(x), weights)
-    g, at = basis.coordinates(seen(x)), basis.coordinates(seen(grid))
+    basis = Smoother.of(mapping.kernel, mapping(x), _LANDMARKS).basis(mapping(x), weights)
+    g, at = basis.coordinates(mapping(x)), basis.coordinates(mapping(grid))
     groups = np.arange(len(d)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     signs = rng.choice(np.array([-1.0, 1.0]), (simulations, int(groups.max()) + 1))
 
     def sums(values: Array) -> Array:
         """Return ``G'W s d`` (simulations, p) for values (n,) under all signs."""
-        own = g * (weights * values)[:, None]
-        return np.asarray(signs @ _by_group(own, groups))
+        terms = g * (weights * values)[:, None]
+        return np.asarray(signs @ _by_group(terms, groups))
 
     p, p_mean = _test(basis, g, d, weights, sums, signs, groups, lam)
     shrink = basis.shrinkage(lam)
     support = g.T @ weights * shrink
     total = at @ support
-    own = weights * np.einsum("np,p,np->n", g, shrink, g)
+    diagonal = weights * np.einsum("np,p,np->n", g, shrink, g)
     with np.errstate(divide="ignore", invalid="ignore"):
         fitted = g @ (shrink * (g.T @ (weights * d))) / (g @ support)
-        leverage = np.clip(own / (g @ support), 0.0, _MOST_LEVERAGE)
+        leverage = np.clip(diagonal / (g @ support), 0.0, _MOST_LEVERAGE)
         residual = np.nan_to_num((d - fitted) / (1 - leverage))
         difference = at @ (shrink * (g.T @ (weights * d))) / total
         rows = total**2 / quadratic(
@@ -254,11 +254,11 @@ class _Smooth:
         """Return the largest ``|sum a_i v_i| / error`` (b,) over q inputs; values (b, n), a (n, q)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             smooth = ((values * self.weights) @ self.g * self.shrink) @ self.g.T / self.total
-            left = np.nan_to_num((values - smooth) / (1 - self.leverage))
+            residuals = np.nan_to_num((values - smooth) / (1 - self.leverage))
             if values.shape[1] == int(groups.max()) + 1:
-                squares = (left * left) @ (a * a)
+                squares = (residuals * residuals) @ (a * a)
             else:
-                parts = [_by_group((left * one).T, groups) for one in a.T]
+                parts = [_by_group((residuals * one).T, groups) for one in a.T]
                 squares = np.stack([np.einsum("cb,cb->b", one, one) for one in parts], axis=1)
             ratios = np.abs(values @ a) / np.sqrt(squares)
         return np.asarray(np.nan_to_num(ratios, posinf=0.0).max(axis=1))

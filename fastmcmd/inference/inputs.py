@@ -14,7 +14,7 @@ from fastmcmd.kernels.base import KernelLike
 
 __all__ = ["LEAST_SIMULATIONS", "InputMap", "check_simulations", "input_map"]
 
-LEAST_SIMULATIONS = 19  # with fewer no p-value reaches 0.05
+LEAST_SIMULATIONS = 19  # with fewer simulations no p-value reaches 0.05
 
 Array = NDArray[np.float64]
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["KernelPower", "KernelReport", "kernel_report"]
 
 _ROWS = 1_000  # rows of the report
-_LANDMARKS = 200  # of inputs
+_LANDMARKS = 200  # landmarks of inputs
 _OUTCOME_LANDMARKS = 128
 _REACH = 12.0  # standardised outcomes beyond count as this far
 _LAMS = tuple(
@@ -124,14 +124,14 @@ class KernelReport:
             "std x 2": "one twice as large",
             "ignores x": "a model that ignores x",
         }
-        known = [
+        models = [
             f"{words[one.model]} in {100 * one.power:.0f} %"
             for one in self.powers
             if np.isfinite(one.power)
         ]
-        if not known:
+        if not models:
             return "Nothing is known of what these kernels see: no wrong model differs from the prediction."
-        listed = known[0] if len(known) == 1 else ", ".join(known[:-1]) + f" and {known[-1]}"
+        listed = models[0] if len(models) == 1 else ", ".join(models[:-1]) + f" and {models[-1]}"
         return f"With these kernels, plain CCE sees {listed} of samples of {self.rows:,} rows."
 
     def __repr__(self) -> str:
@@ -312,8 +312,10 @@ class _Setting:
         powers = []
         for group in by_model[1:]:
             expected = group.mean(axis=1, keepdims=True)
-            seen, null = (self._statistics(one - expected, energy) for one in (by_model[0], group))
-            ranks = (1 + (null[None, :] >= seen[:, None]).sum(axis=1)) / (size + 1)
+            observed, null = (
+                self._statistics(one - expected, energy) for one in (by_model[0], group)
+            )
+            ranks = (1 + (null[None, :] >= observed[:, None]).sum(axis=1)) / (size + 1)
             powers.append(float(np.mean(ranks <= _LEVEL)))
         return powers
 
@@ -347,7 +349,7 @@ def _powers(
         else:
             marginal = pooled[rng.integers(0, len(pooled), count)]
         wrong["ignores x"] = np.tile(marginal, (len(truth), 1, 1))
-    seen = dict.fromkeys(("std x 0.5", "std x 2", "ignores x"), (float("nan"), float("nan")))
+    results = dict.fromkeys(("std x 0.5", "std x 2", "ignores x"), (float("nan"), float("nan")))
     if wrong:
         models = [
             rng.permuted(np.rint(one) if discrete and name != "ignores x" else one, axis=1)
@@ -360,8 +362,8 @@ def _powers(
         plain = setting.powers(mixed, models, kind)
         for power, (name, values) in zip(plain, wrong.items(), strict=True):
             standardised = float("nan") if classes else _standardised(setting, truth, values)
-            seen[name] = power, standardised
-    return [KernelPower(name, *powers) for name, powers in seen.items()], varies
+            results[name] = power, standardised
+    return [KernelPower(name, *powers) for name, powers in results.items()], varies
 
 
 def _standardised(setting: _Setting, truth: Array, wrong: Array) -> float:
@@ -398,8 +400,8 @@ def _regression(basis: Basis, x: Array, y: Array, count: int) -> Array:
     g = basis.coordinates(x)
     shrink = basis.shrinkage(lam)
     fitted = g @ (shrink[:, None] * (g.T @ (y - middle)))
-    left = np.maximum(1 - np.square(g) @ shrink, 1e-6)
-    residuals = (y - middle - fitted) / left[:, None]
+    complement = np.maximum(1 - np.square(g) @ shrink, 1e-6)
+    residuals = (y - middle - fitted) / complement[:, None]
     level = (np.arange(count) + 0.5) / count
     spread = np.quantile(residuals, level, axis=0)
     return np.asarray((middle + fitted)[:, None, :] + (spread - spread.mean(axis=0))[None])

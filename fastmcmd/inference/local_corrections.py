@@ -32,8 +32,9 @@ _BLOCK = 4096  # rows in memory at once
 _ENOUGH = 20_000  # rows for all linearisations but the last
 _MOST_STORED = 1 << 25  # coordinates that are stored between passes; more are recomputed
 _LONGEST = 0.7  # change of the log factor in one step
-_SINGULAR = 1e-8  # of the product of the diagonal: a smaller determinant is rounding
-_MOST_LEVERAGE = 0.8  # of a row on its own correction, beyond which its residual is meaningless
+_SINGULAR = 1e-8  # share of the product of the diagonal: a smaller determinant is rounding
+# Leverage of a row on its own correction; beyond it the residual is meaningless.
+_MOST_LEVERAGE = 0.8
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ def smoothing_filter(basis: Basis, lam: float) -> Array:
     the coefficients ``a(x) = g(x)' diag(filter) g_i`` remain explicit.
     """
     shrink = basis.shrinkage(lam)
-    rest = 1 - basis.spectrum * shrink
-    return np.asarray(shrink * (1 + rest + rest**2))
+    remainder = 1 - basis.spectrum * shrink
+    return np.asarray(shrink * (1 + remainder + remainder**2))
 
 
 @dataclass(frozen=True)

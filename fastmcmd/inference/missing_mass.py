@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 _LANDMARKS = 300
 _GRID = 121
-_BANDWIDTH = 0.7  # of densities, in standard deviations of the predictions near the input
+_BANDWIDTH = 0.7  # bandwidth of densities, in standard deviations of the predictions near the input
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,13 +134,13 @@ def missing_mass(
     if not 0 < level < 1:
         raise ValueError(f"level is {shown(level)}; a number between 0 and 1 is needed")
     predictive = as_predictive(prediction, len(y), 1, y=y)
-    given = as_weights(weights, "weights", len(y))
-    row_weights = np.ones(len(y)) if given is None else given
-    seen, lam = input_map(x, x_kernel, given), chosen_lam(lam, x_kernel)
-    smoother = Smoother.of(seen.kernel, seen(x), _LANDMARKS, 0)
-    basis = smoother.basis(seen(x), row_weights)
-    near = basis.coordinates(seen(point))[0] * basis.shrinkage(lam)
-    a = row_weights * (basis.coordinates(seen(x)) @ near)
+    checked_weights = as_weights(weights, "weights", len(y))
+    row_weights = np.ones(len(y)) if checked_weights is None else checked_weights
+    mapping, lam = input_map(x, x_kernel, checked_weights), chosen_lam(lam, x_kernel)
+    smoother = Smoother.of(mapping.kernel, mapping(x), _LANDMARKS, 0)
+    basis = smoother.basis(mapping(x), row_weights)
+    near = basis.coordinates(mapping(point))[0] * basis.shrinkage(lam)
+    a = row_weights * (basis.coordinates(mapping(x)) @ near)
     total = float(a.sum())
     if not total > 0.1:
         raise ValueError(f"at is {shown(at)}, near which there are no rows")
@@ -157,10 +157,10 @@ def missing_mass(
             _BANDWIDTH * (np.abs(a) @ (spread[:, 1] - spread[:, 0])) / np.abs(a).sum() / 1.349
         )
         bandwidth = bandwidth or float(np.std(outcomes)) * _BANDWIDTH or 1.0
-    seen_mass, mean, variance = _moments(predictive, outcomes, grid, bandwidth, a)
+    observed, mean, variance = _moments(predictive, outcomes, grid, bandwidth, a)
     wide = float(special.ndtri((1 + level) / 2))
     return MissingMass(
-        grid, seen_mass, mean, seen_mass - mean, wide * np.sqrt(variance), level, bandwidth
+        grid, observed, mean, observed - mean, wide * np.sqrt(variance), level, bandwidth
     )
 
 

@@ -32,9 +32,9 @@ Array = NDArray[np.float64]
 
 QUESTIONS = ("P(x)", "P(y)", "P(y | x)")
 _ASIDE = 0.25, 1_000  # share and largest number of reference rows for scales and landmarks
-_LEAST_ROWS = 40  # of the reference
+_LEAST_ROWS = 40  # smallest number of rows of the reference
 _LOGIT_ROWS = 5_000  # largest number of reference rows for learning importance weights
-_DEEPEST = 1e-6  # more extreme probabilities are clipped to this one
+_DEEPEST = 1e-6  # smallest probability that is not clipped; 1 minus it is the largest
 _KIND = "Monitor"
 
 
@@ -92,14 +92,14 @@ class MonitorUpdate:
             for name in self.moved
         ]
         still = [name for name in QUESTIONS if name not in self.moved]
-        rest = f"; no alarm for {' and '.join(still)}" if still else ""
+        no_alarm = f"; no alarm for {' and '.join(still)}" if still else ""
         reweighted = ""
         if "P(x)" in self.moved:
             reweighted = (
                 f" Reweighted to this batch, {self.effective_rows:,.0f} of {self.reference_rows:,} "
                 "reference rows count."
             )
-        return f"{start}{', '.join(parts)}{rest}.{reweighted}"
+        return f"{start}{', '.join(parts)}{no_alarm}.{reweighted}"
 
     def __repr__(self) -> str:
         return self.sentence

@@ -31,7 +31,7 @@ __all__ = [
     "standard_bumps",
 ]
 
-_STEP = 0.6  # of a lattice, in units of 1 / sqrt(g)
+_STEP = 0.6  # step of a lattice, in units of 1 / sqrt(g)
 _MOST_BUMPS = 64
 _NEAR = 5  # bumps on either side that are not negligible
 _FREQUENCIES = 32  # random frequencies, if a lattice would be too long or has several dimensions

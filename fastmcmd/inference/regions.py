@@ -41,13 +41,13 @@ Array = NDArray[np.float64]
 
 _Path = tuple[tuple[int, bool, float], ...]  # (column, above, threshold) from the root to a leaf
 
-_LANDMARKS = 200  # of the smoothers that propose regions
+_LANDMARKS = 200  # landmarks of the smoothers that propose regions
 _TEST_LANDMARKS = 100  # a test with the same landmarks for all data sets is exact for any landmarks
-_COLUMN_LAM = 0.01  # of the smoother over the columns, which only proposes regions
-LEAST_ROWS = 40  # of both halves together: fewer cannot be split and tested
-_DRAWS = 64  # of each prediction; their mean replaces the expectation while the tree grows
-_FEATURE_VALUES = 1 << 22  # in memory at once
-_DIGITS = 4  # of thresholds, unless more are needed to separate neighbouring values
+_COLUMN_LAM = 0.01  # regulariser of the smoother over the columns, which only proposes regions
+LEAST_ROWS = 40  # rows of both halves together: fewer cannot be split and tested
+_DRAWS = 64  # draws of each prediction; their mean replaces the expectation while the tree grows
+_FEATURE_VALUES = 1 << 22  # feature values in memory at once
+_DIGITS = 4  # digits of thresholds, unless more are needed to separate neighbouring values
 _WRITTEN_OUT = 1e9  # smaller integers are written without an exponent
 _SUBSAMPLE = 500  # rows that give the median distance and landmarks of outcomes
 

@@ -213,8 +213,8 @@ def rejection_curve(
     if level >= 1:
         raise ValueError(f"level is {level:g}; a number in (0, 1) is needed")
     simulations = check_simulations(simulations)
-    given = as_weights(weights, "weights", n)
-    w = np.ones(n) if given is None else np.asarray(given, dtype=np.float64)
+    checked_weights = as_weights(weights, "weights", n)
+    w = np.ones(n) if checked_weights is None else np.asarray(checked_weights, dtype=np.float64)
     used = w > 0
     losses, w, n = losses[used], w[used], int(used.sum())
     infinite = np.unique(losses[np.isinf(losses)])
@@ -224,18 +224,18 @@ def rejection_curve(
         )
     unit = power_of_two(float(np.abs(losses).max()))  # sums of losses may leave float64
     losses = losses * unit
-    left = np.unique(np.maximum(1, np.rint(n * np.linspace(1, 0, _POINTS)).astype(np.intp)))[::-1]
+    sizes = np.unique(np.maximum(1, np.rint(n * np.linspace(1, 0, _POINTS)).astype(np.intp)))[::-1]
     ordered = {name: _ordered(each[used]) for name, each in scores.items()}
     curves = {name: _curve(*each, losses, w) for name, each in ordered.items()}
     best = _curve(*_ordered(losses), losses, w)
     rng = generator(random_state, Purpose.NULL)
-    random = np.empty((simulations, len(left)))
+    random = np.empty((simulations, len(sizes)))
     areas = {name: np.empty(simulations) for name in ordered}
     untied = np.arange(n)
     for place in range(simulations):
         order = rng.permutation(n)
         curve = _curve(order, untied, losses, w)
-        random[place] = curve[left - 1]
+        random[place] = curve[sizes - 1]
         for name, (_, starts) in ordered.items():  # with as many equal scores as observed
             tied = len(starts) < n
             areas[name][place] = (_curve(order, starts, losses, w) if tied else curve).mean()
@@ -248,11 +248,11 @@ def rejection_curve(
         for name, each in area.items()
     }
     return RejectionCurve(
-        rejected=1 - left / n,
-        loss=curves["score"][left - 1] / unit,
-        std_loss=curves["std"][left - 1] / unit if "std" in curves else None,
+        rejected=1 - sizes / n,
+        loss=curves["score"][sizes - 1] / unit,
+        std_loss=curves["std"][sizes - 1] / unit if "std" in curves else None,
         random_band=band / unit,
-        best_loss=best[left - 1] / unit,
+        best_loss=best[sizes - 1] / unit,
         area=area["score"] / unit,
         std_area=area["std"] / unit if "std" in area else None,
         random_area=mean,

@@ -23,7 +23,7 @@ from fastmcmd.inference.smoother import Basis
 
 __all__ = ["Excess", "excess_of"]
 
-_ROWS = 512  # of a block, whose signed residuals are in memory at once
+_ROWS = 512  # rows of a block, whose signed residuals are in memory at once
 _SIGNS = 199  # random signs for the second part
 _STEPS = 60  # bisections of a quantile
 
@@ -87,10 +87,10 @@ def excess_of(
     terms = 0.0
     for rows in blocks:
         g, e = basis.coordinates(x[rows]), residuals[rows]
-        own, leverage = np.square(g) @ energy, np.square(g) @ shrinkage
-        others = (g * energy) @ total - own[:, None] * e
-        left = (e - (g * shrinkage) @ total) / np.maximum(1 - leverage, 1e-6)[:, None]
-        terms += float(np.square(np.einsum("ir,ir->i", left, others)).sum())
+        diagonal, leverage = np.square(g) @ energy, np.square(g) @ shrinkage
+        others = (g * energy) @ total - diagonal[:, None] * e
+        loo_residuals = (e - (g * shrinkage) @ total) / np.maximum(1 - leverage, 1e-6)[:, None]
+        terms += float(np.square(np.einsum("ir,ir->i", loo_residuals, others)).sum())
     # The products of residuals in 4 terms^2 contain the variance of the quadratic part twice.
     first = 4 * terms - 2 * float(np.mean(np.square(quadratic)))
     value = float(energy @ np.square(total).sum(axis=1)) - noise

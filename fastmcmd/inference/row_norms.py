@@ -34,18 +34,18 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-_RESIDUAL = 1e-12  # of k(y, y): target for the residual of an output under the features
+_RESIDUAL = 1e-12  # target for the residual of an output under the features, relative to k(y, y)
 _UNEXPLAINED = (
     1e-8  # of k(y, y): permitted residual of the squared norm of a prediction's embedding
 )
-_ROUNDS = 4  # of adding outputs of the rows with the largest residuals
+_ROUNDS = 4  # rounds of adding outputs of the rows with the largest residuals
 _ROWS_ADDED = 100
-_GOAL = 1e-6  # of sqrt(k(y, y)): target error of embeddings by quadrature
+_GOAL = 1e-6  # target error of embeddings by quadrature, relative to sqrt(k(y, y))
 _LOOKED_AT = 500  # rows at which the residual is measured
-_FEW_PIVOTS = 128  # that are enough unless predictions are wide relative to the kernel
-_MOST_RANK = 512  # beyond, kernel values within each row take less time
+_FEW_PIVOTS = 128  # enough pivots unless predictions are wide relative to the kernel
+_MOST_RANK = 512  # with a larger rank, kernel values within each row take less time
 _BLOCK = 16  # rows with kernel values between all of them, though only those within a row count
-_FEATURE_VALUES = 1 << 22  # in memory at once
+_FEATURE_VALUES = 1 << 22  # feature values in memory at once
 
 
 def output_features(
@@ -164,16 +164,16 @@ def row_norms(kernel: Kernel, y: Array, outputs: Outputs) -> tuple[Array, Array 
         The prediction of each row.
     """
     y = np.asarray(y, dtype=np.float64)
-    known = None
+    embedding = None
     if isinstance(outputs, DrawnOutputs) or has_nodes(outputs.prediction):
         within = _within_rows(kernel, outputs)
-        known = embedded(kernel, y, [outputs], _MOST_RANK, best=not within, line=not within)
-    if known is None:
-        cross, inner, own = _inner_products(kernel, y, outputs)
+        embedding = embedded(kernel, y, [outputs], _MOST_RANK, best=not within, line=not within)
+    if embedding is None:
+        cross, inner, diagonal = _inner_products(kernel, y, outputs)
         errors = np.maximum(kernel.diagonal(y) - 2 * cross + inner, 0.0)
-        variances = np.maximum(own - inner, 0.0)
+        variances = np.maximum(diagonal - inner, 0.0)
     else:
-        _, observed, (mean,) = known
+        _, observed, (mean,) = embedding
         errors = ((observed - mean) ** 2).sum(axis=1)
         inner = (mean**2).sum(axis=1)
         variances = np.maximum(own_products(kernel, outputs) - inner, 0.0)
@@ -205,9 +205,9 @@ def embedded(
     if line and _serves_on_line(kernel, outputs):
         features = output_features(kernel, y, outputs, _FEW_PIVOTS)
         if features is None:
-            known = _on_line(kernel, y, outputs)
-            if known is not None:
-                return known
+            on_line = _on_line(kernel, y, outputs)
+            if on_line is not None:
+                return on_line
     if features is None:
         features = output_features(kernel, y, outputs, most, best)
     if features is None:
@@ -229,10 +229,10 @@ def _on_line(
     predictions = [side.prediction for side in outputs if isinstance(side, PredictedOutputs)]
     values, where = np.unique(y[:, 0], return_inverse=True)
     goal = _GOAL * float(np.sqrt(kernel.diagonal(values[:1, None])[0]))
-    known = common_line_features(kernel, values, predictions, goal)
-    if known is None:
+    common = common_line_features(kernel, values, predictions, goal)
+    if common is None:
         return None
-    features, means, _ = known
+    features, means, _ = common
     return features, features.transform(values[:, None])[where.reshape(-1)], means
 
 
@@ -276,9 +276,9 @@ def _inner_products(kernel: Kernel, y: Array, outputs: Outputs) -> tuple[Array, 
         rows = np.arange(start, min(n, start + _BLOCK))
         values = expected_kernel(prediction.take(rows), kernel, y[rows])
         cross[rows] = values.diagonal()
-    known = closed_form_rows(prediction, kernel, prediction)
-    if known is not None:
-        return cross, known, own_products(kernel, outputs)
+    expected_inner = closed_form_rows(prediction, kernel, prediction)
+    if expected_inner is not None:
+        return cross, expected_inner, own_products(kernel, outputs)
     for row in range(n):
         one = prediction.take(np.array([row]))
         values, weights = one.nodes()

@@ -71,9 +71,9 @@ def row_test(basis: Basis, projection: NDArray[np.float32], points: Array, lam: 
     squares = np.empty((len(points), data_sets))
     for start in range(0, len(points), _BLOCK):
         rows = slice(start, start + _BLOCK)
-        made = basis.coordinates(points[rows]).astype(np.float32) @ scaled
-        made = made.reshape(-1, data_sets, rank)
-        squares[rows] = np.einsum("qbr,qbr->qb", made, made)
+        values = basis.coordinates(points[rows]).astype(np.float32) @ scaled
+        values = values.reshape(-1, data_sets, rank)
+        squares[rows] = np.einsum("qbr,qbr->qb", values, values)
     mean = squares.mean(axis=1, keepdims=True)
     spread = squares.std(axis=1, keepdims=True)
     scores = np.where(spread > 0, (squares - mean) / np.where(spread > 0, spread, 1.0), 0.0)

@@ -54,14 +54,15 @@ _ROWS = 20_000  # rows of the selection
 _LANDMARKS = 300
 _CANDIDATE_ROWS = 3_000  # rows from which landmarks of x are chosen
 _OUTPUT_RANK = 200  # output features
-_NEGLIGIBLE = 1e-10  # of the largest variance of output features
+_NEGLIGIBLE = 1e-10  # share of the largest variance of output features
 _SCALE_ROWS = 1_000  # rows of the search for scales
 _SCALE_LANDMARKS = 120
-_SWEEPS = 3  # over the columns
-_MOST_TRIALS = 300  # of factors of columns: some seconds
+_SWEEPS = 3  # sweeps over the columns
+_MOST_TRIALS = 300  # largest number of tried factors of columns: some seconds
 _NOTHING = 0.005  # share explained below which the sentence says that nothing is explained
-_LEAST_LENGTH = 1e-140  # of scaled inputs, and 1 over the largest: squares stay in float64
-_GAIN = 1e-3  # of the error: a smaller improvement does not change the scale
+# Least length of scaled inputs; 1 over it is the largest: squares stay in float64.
+_LEAST_LENGTH = 1e-140
+_GAIN = 1e-3  # share of the error: a smaller improvement does not change the scale
 
 Array = NDArray[np.float64]
 
@@ -376,8 +377,8 @@ def leave_one_out(
     errors = np.empty((len(lams), len(f)))
     for k, share in enumerate(shrink):
         residual = features - g @ (share[:, None] * projected)
-        left = np.maximum(1 - leverage[k], np.finfo(np.float64).eps)
-        errors[k] = np.einsum("ij,ij->i", residual, residual) / left**2
+        complement = np.maximum(1 - leverage[k], np.finfo(np.float64).eps)
+        errors[k] = np.einsum("ij,ij->i", residual, residual) / complement**2
     return errors, np.asarray((values * shrink).sum(axis=1))
 
 
@@ -489,12 +490,14 @@ def _factors(
         if len(x) > _SCALE_ROWS:
             some = np.sort(rng.choice(len(x), _SCALE_ROWS, replace=False))
         return standard * _search(x[some] * standard, features[some], weight[some])
-    given = as_array(scales, "scales").astype(np.float64)
-    if given.shape != (x.shape[1],):
-        raise ValueError(f"scales has shape {given.shape}; ({x.shape[1]},) is needed: one a column")
-    if not (np.isfinite(given).all() and (given >= 0).all() and given.any()):
+    factors = as_array(scales, "scales").astype(np.float64)
+    if factors.shape != (x.shape[1],):
+        raise ValueError(
+            f"scales has shape {factors.shape}; ({x.shape[1]},) is needed: one a column"
+        )
+    if not (np.isfinite(factors).all() and (factors >= 0).all() and factors.any()):
         raise ValueError("scales holds numbers that are not finite and >= 0, or only zeros")
-    return given
+    return factors
 
 
 def _search(x: Array, features: Array, weight: Array) -> Array:

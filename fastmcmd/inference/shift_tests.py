@@ -25,10 +25,10 @@ Single = NDArray[np.float32]
 _LANDMARKS = 60
 _LOCAL = 12  # leading coordinates of x in which differences of P(y | x) are tested
 _FARTHEST = 5.0  # standard deviations at which a value of a column is clipped
-_RIDGE = 1e-3  # of the regression of features of y on x, relative to the number of rows
+_RIDGE = 1e-3  # ridge of the regression of features of y on x, relative to the number of rows
 _CELL = 24  # smallest number of rows of a cell
 _MOST_CELLS = 64
-_ROUNDS = 20  # of Newton's method
+_ROUNDS = 20  # largest number of steps of Newton's method
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +50,13 @@ class View:
     @staticmethod
     def of(rows: Array, name: str, kernel: KernelLike = None) -> View:
         """Return a view with scales and landmarks from rows (n, k); messages call them ``name``."""
-        seen = input_map(rows, kernel, name=name)
-        smoother = Smoother.of(seen.kernel, seen(rows), _LANDMARKS)
+        mapping = input_map(rows, kernel, name=name)
+        smoother = Smoother.of(mapping.kernel, mapping(rows), _LANDMARKS)
         if kernel is None:
-            offset, scale = seen.offset, seen.scales
+            offset, scale = mapping.offset, mapping.scales
         else:
             offset, scale = np.zeros(rows.shape[1]), np.ones(rows.shape[1])
-        return View(offset, scale, smoother.basis(seen(rows)))
+        return View(offset, scale, smoother.basis(mapping(rows)))
 
     def columns(self, rows: Array) -> Array:
         """Return standardised columns and their squares (n, 2 k)."""
@@ -131,12 +131,12 @@ def _permuted_sums(
     labels = np.empty((simulations + 1, len(batch)), dtype=np.float32)
     labels[0] = batch
     for cell in cells:
-        own = batch[cell].astype(np.float32)
-        if own.any() and not own.all():
-            labels[1:, cell] = rng.permuted(np.tile(own, (simulations, 1)), axis=1)
+        in_batch = batch[cell].astype(np.float32)
+        if in_batch.any() and not in_batch.all():
+            labels[1:, cell] = rng.permuted(np.tile(in_batch, (simulations, 1)), axis=1)
         else:
-            labels[1:, cell] = own
-        labels[:, cell] -= own.mean()
+            labels[1:, cell] = in_batch
+        labels[:, cell] -= in_batch.mean()
     return lambda features: np.asarray(labels @ features.astype(np.float32), dtype=np.float64)
 
 
@@ -167,9 +167,9 @@ def cells_of(x: Array) -> list[NDArray[np.intp]]:
             low, high = np.quantile(x[rows], [0.1, 0.9], axis=0)
             column = int(np.argmax(high - low))
             middle = np.median(x[rows, column])
-            left = x[rows, column] <= middle
-            if least <= np.count_nonzero(left) <= len(rows) - least:
-                pending += [rows[left], rows[~left]]
+            below = x[rows, column] <= middle
+            if least <= np.count_nonzero(below) <= len(rows) - least:
+                pending += [rows[below], rows[~below]]
                 continue
         cells.append(rows)
     return cells

@@ -24,7 +24,7 @@ __all__ = ["Basis", "Smoother"]
 
 _CANDIDATES = 10_000  # rows from which landmarks are chosen
 _BLOCK = 8_192  # rows whose features are computed together
-_NEGLIGIBLE = 1e-12  # of the largest eigenvalue: directions below it are rounding
+_NEGLIGIBLE = 1e-12  # share of the largest eigenvalue: directions below it are rounding
 
 Array = NDArray[np.float64]
 

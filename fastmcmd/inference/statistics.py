@@ -23,7 +23,7 @@ from fastmcmd.inference.smoother import Basis
 
 __all__ = ["ClusterSigns", "Projections", "project"]
 
-_FARTHEST = 1e300  # of standardised outcomes: their logarithm is finite
+_FARTHEST = 1e300  # largest standardised outcome: its logarithm is finite
 _ROUNDING = 1e-10  # of mean squared residuals in single precision, for features of the order of 1
 
 Array = NDArray[np.float64]
@@ -140,24 +140,26 @@ def project(
     def sums_of(rows: slice) -> tuple[slice, list[NDArray[Any]], Array, Array, Array]:
         """Return the sums of a block: projections, spread and dispersion, noise, extremes."""
         block = BlockOutcomes(outcomes.block(rows.start // ROWS))
-        made = [kind.transform(block) for kind in kinds]
+        by_kind = [kind.transform(block) for kind in kinds]
         squares = np.empty((len(kinds), len(block.raw), data_sets))
-        for features, norms in zip(made, squares, strict=True):
+        for features, norms in zip(by_kind, squares, strict=True):
             centre_rows(features, norms)
         far = np.log1p(np.minimum(np.abs(block.standardised).max(axis=(0, 2)), _FARTHEST))
         coordinates = product(basis.smoother.transform(x[rows]), vectors)
         own = np.einsum("ip,p->i", np.square(coordinates), energy)  # S_ii
         flipped, some = np.zeros((len(kinds), data_sets)), np.einsum("i,ib->b", own, squares[0])
         if residuals is not None:
-            residuals[rows] = made[0][:, 0]
+            residuals[rows] = by_kind[0][:, 0]
         if signs is not None:
             flips = signs.of_rows(rows)
             above = squares[:, :, 0] - squares[:, :, 1:].mean(axis=2)
             flipped, some = np.einsum("ki,ib->kb", above, flips), np.full(data_sets, some[0])
-            made = [features[:, :1] * flips[:, :, None] for features in made]
+            by_kind = [features[:, :1] * flips[:, :, None] for features in by_kind]
         sums = np.stack([squares.sum(axis=1), flipped])
         transposed = coordinates.T.astype(np.float32)
-        products = [product(transposed, features.reshape(len(features), -1)) for features in made]
+        products = [
+            product(transposed, features.reshape(len(features), -1)) for features in by_kind
+        ]
         return rows, products, sums, some, far
 
     blocks = row_blocks(len(x), ROWS)

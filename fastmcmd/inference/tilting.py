@@ -26,8 +26,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-NODES = 257  # of a tilted density
-LEARNING_NODES = 97  # while tilts are learned: steps of 0.14 normal scores
+NODES = 257  # nodes of a tilted density
+LEARNING_NODES = 97  # nodes while tilts are learned: steps of 0.14 normal scores
 _METRIC_ROWS = 500  # smallest number of rows for covariances of features
 _MOST_STORED = 1 << 26  # features at nodes that are stored between rounds
 _FARTHEST = 6.5  # nodes of continuous predictions are evenly spaced up to this normal score
@@ -178,10 +178,10 @@ def output_metric(nodes: Nodes, probabilities: Array, ridge: float, weights: Arr
         return np.eye(size)
     total = np.zeros((size, size))
     stride = max(1, len(nodes) // _METRIC_ROWS)
-    own = weights / weights.sum()
+    shares = weights / weights.sum()
     for rows, p in nodes.blocks():
         some = slice(None, None, stride)
-        masses, share = probabilities[rows][some], own[rows][some]
+        masses, share = probabilities[rows][some], shares[rows][some]
         features = p[some].astype(np.float64)
         features -= np.einsum("nk,nkr->nr", masses, features)[:, None, :]
         features *= np.sqrt(masses * share[:, None])[:, :, None]

@@ -23,7 +23,7 @@ from fastmcmd.rows import Rows
 
 __all__ = ["FEATURES", "ROWS", "answer", "subsample_of"]
 
-FEATURES = 30  # approximate number for a scalar output under an RBF kernel
+FEATURES = 30  # approximate number of features of a scalar output under an RBF kernel
 ROWS = 4000  # rows that decisions are based on
 
 

@@ -34,7 +34,7 @@ __all__ = ["CLEARLY", "STARTUP", "choose", "nominal_seconds", "settled"]
 # or two on present machines. The value is high because choosing the CPU wrongly costs less than choosing
 # the device wrongly.
 STARTUP = 6.0
-CLEARLY = 0.7  # of the seconds on the CPU that a device may take: estimates are not exact
+CLEARLY = 0.7  # share of the seconds on the CPU that a device may take: estimates are not exact
 # Operations per second of a thread: one multiply-add of 8 numbers per cycle, at 2.5 GHz.
 _NOMINAL = 2e10
 

@@ -161,9 +161,9 @@ class _Run:
                 break
 
     def _problem_of(self, some: Subsample, stop: Callable[[], bool]) -> SubsampleProblem:
-        _, made = some.features()
+        _, features = some.features()
         rhs = np.zeros((len(some), self._columns))
-        rhs[:, : made.shape[1]] = made[:, : self._columns]
+        rhs[:, : features.shape[1]] = features[:, : self._columns]
         scale = float(np.sqrt(max(float(np.max(self._kernel.diagonal(self._rows.x))), 0.0)))
         shift = np.full(len(some), len(some) * self._lam)
         return SubsampleProblem(
@@ -217,13 +217,13 @@ class _Run:
 
     def seconds(self, columns: int, *, direct: bool) -> float:
         """Return the wall time in seconds of a run for all rows."""
-        problem, made = self._problem, self._problem.made
-        per_second = rate(self._backend, self._kernel, self._rows, columns, made[0].dtype)
+        problem, operators = self._problem, self._problem.made
+        per_second = rate(self._backend, self._kernel, self._rows, columns, operators[0].dtype)
         host_kernel = RBF(1.0)  # work on the host between two products depends on no kernel
         host = rate(get_backend("auto", host_kernel), host_kernel, self._rows, columns, EXACT)
-        operator = made[-1]
+        operator = operators[-1]
         size = replace(problem.size(operator), columns=(columns,))
-        tiles = sum(each.work for each in made) * self._beyond
+        tiles = sum(each.work for each in operators) * self._beyond
         plain = BlockCG().estimate(size, operator.passes * self._beyond)
         between = plain.products * (plain.per_product - operator.product_cost(columns))
         if self.solved is not None and self.solved.preconditioned:

@@ -36,7 +36,7 @@ from fastmcmd.solvers.block_state import BlockState, CGResult, ColumnState
 __all__ = ["BlockCGRun", "Preconditioner", "restarted"]
 
 Preconditioner = Callable[[Array], Array]
-_DROP = 0.1  # of the target: directions with a smaller residual are dropped
+_DROP = 0.1  # share of the target: directions with a smaller residual are dropped
 # Rounding of the products leaves a true residual of about 0.3 times the unit roundoff, the largest
 # eigenvalue and the size of the solution (0.2 to 0.33 in float32, lam = 1e-3 to 0.1, RBF and polynomial
 # kernels). Below half of that the recurrence's residual carries no information.
@@ -45,7 +45,7 @@ _ATTAINED = 0.15
 _NEAR = 16
 _PATIENT = 4
 _FLAT = 25  # iterations without halving the residual after which more do not help
-_NOISE = 1e-14  # of the largest eigenvalue of a Gram matrix: smaller eigenvalues are rounding noise
+_NOISE = 1e-14  # share of a Gram matrix's largest eigenvalue: smaller ones are rounding noise
 
 
 def _directions(block: Array, least: float) -> Array:
@@ -173,7 +173,7 @@ class _SystemRun:
         self.iterations += 1
         energy = inner(directions, image)
         values, vectors = np.linalg.eigh((energy + energy.T) / 2)
-        if self.precondition is None:  # with one, directions are not orthonormal
+        if self.precondition is None:  # otherwise directions are not orthonormal
             self.largest = max(self.largest, float(values[-1]))
         good = values > 1e-13 * values[-1]
         half = vectors[:, good] / np.sqrt(values[good])

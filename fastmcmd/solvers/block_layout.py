@@ -21,7 +21,7 @@ _WIDTHS = (
     128,
     64,
 )  # of block columns; BLAS reaches its full rate from 256, narrower ones only save memory
-_ROWS = 4096  # of a block: with 512 columns 2 GFLOP, some ten milliseconds
+_ROWS = 4096  # rows of a block: with 512 columns 2 GFLOP, some ten milliseconds
 _GRAM_WORK = 4e9  # operations of one call for a block of K
 
 

@@ -94,16 +94,20 @@ def refined(
         of these solutions by the solver's recurrence.
     """
     solutions = []
-    for system, start, residual, correction, left in zip(
+    for system, start, residual, correction, recurred_residual in zip(
         systems, base, residuals, corrections, recurred, strict=True
     ):
         believed = scaled_norm(residual, system.shift)
         noise = start.certificate.residual - believed  # of the exact residual itself
         row = rounding(operator, correction, dtype=operator.dtype)
-        bound = scaled_norm(left, system.shift) + noise + row * np.sqrt((1 / system.shift).sum())
+        bound = (
+            scaled_norm(recurred_residual, system.shift)
+            + noise
+            + row * np.sqrt((1 / system.shift).sum())
+        )
         image = scaled(-system.shift, correction, base=residual)
         image += start.image
-        image -= left
+        image -= recurred_residual
         solutions.append(
             Solution(
                 start.value + correction,

@@ -30,7 +30,7 @@ __all__ = [
 
 MOST_PRODUCTS = 2000
 _REFINEMENTS = 4
-_AFFORDABLE = 0.6  # of the work so far: an exact pass that costs at most this is always made
+_AFFORDABLE = 0.6  # share of the work so far: an exact pass that costs at most this is always made
 
 
 @dataclass(frozen=True)
@@ -350,8 +350,8 @@ def _refined(
     """Certify the solutions corrected by ``results``, or return the round that refines them again."""
     iterations = this.iterations + max(result.iterations for result in results)
     corrections = [result.value for result in results]
-    left, residuals = [result.residual for result in results], this.residuals
-    better = certify.refined(operator, systems, this.solutions, corrections, left, residuals)
+    recurred, residuals = [result.residual for result in results], this.residuals
+    better = certify.refined(operator, systems, this.solutions, corrections, recurred, residuals)
     if _worst(better, goal) > 1.0 and this.attempt + 1 < _REFINEMENTS:
         better, residuals = certify.exact(operator, systems, [s.value for s in better])
     worst = _worst(this.solutions, goal)

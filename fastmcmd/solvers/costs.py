@@ -50,11 +50,11 @@ def preconditioned_cost(size: ProblemSize, landmarks: int, products: float) -> C
     """Return the cost of building a preconditioner and of CG with it from an existing residual."""
     n, entry = size.matrix.size, size.matrix.entry_cost
     searched = 4.0 * min(n, CANDIDATES) * landmarks * (entry + landmarks) + _LANDMARK * landmarks
-    made = _EXACT * size.diagonals * n * landmarks * (2 * entry + 2 * landmarks)
+    building = _EXACT * size.diagonals * n * landmarks * (2 * entry + 2 * landmarks)
     # Each application to all columns: two products with n x p entries of K in float64.
     applied = 2 * _EXACT * n * landmarks * (2 * entry + 2 * size.total_columns)
     applied += _APPLIED * len(size.columns)
-    return Cost(searched + made, cg_cost(size).per_product + applied, products)
+    return Cost(searched + building, cg_cost(size).per_product + applied, products)
 
 
 def cholesky_cost(size: ProblemSize) -> Cost:

@@ -21,8 +21,8 @@ from fastmcmd.kernels import Kernel
 __all__ = ["LandmarkSearch", "importance_of"]
 
 _LEAST_BLOCK, _MOST_BLOCK = 8, 128  # pivots proposed together
-_FLOOR = 1e-13  # of k(x, x): a smaller residual is rounding, and its row would be a poor pivot
-_DEPENDENT = 1e-9  # of the largest residual: rows with less are nearly reproduced by the landmarks
+_FLOOR = 1e-13  # share of k(x, x): a smaller residual is rounding, and its row a poor pivot
+_DEPENDENT = 1e-9  # share of the largest residual: landmarks nearly reproduce rows below it
 _DULL = 3  # blocks in a row without a pivot after which the search ends
 
 
@@ -39,8 +39,8 @@ def importance_of(weight: HostArray | None, norms: HostArray) -> NDArray[np.floa
     for norm in norms:
         largest = float(norm.max(initial=0.0))
         if largest > 0.0:
-            own = (count * (norm / largest)) ** 2
-            squares += own / max(float(own.mean()), 1e-300)
+            square = (count * (norm / largest)) ** 2
+            squares += square / max(float(square.mean()), 1e-300)
     return np.asarray(count + squares / max(1, len(norms)))
 
 
@@ -164,24 +164,24 @@ class LandmarkSearch:
         smallest = (least or 0.0) * float(self.residual_diagonal.max())
         # A row that is rejected and drawn again in the same block gets a second chance.
         distinct, proposals = np.unique(drawn, return_inverse=True)
-        known = self._columns[: self.rank, distinct]
+        explained = self._columns[: self.rank, distinct]
         points = self._backend.points(self.rows[distinct], EXACT, self.offset)
-        rest = np.asarray(self._backend.gram(self._kernel, points), dtype=np.float64)
-        rest -= known.T @ known
-        first = rest.diagonal().copy()
+        residual = np.asarray(self._backend.gram(self._kernel, points), dtype=np.float64)
+        residual -= explained.T @ explained
+        first = residual.diagonal().copy()
         accepted: list[int] = []
         local = np.empty((len(distinct), len(distinct)))  # its columns: local Cholesky factor
         for index in proposals:
             if self.rank + len(accepted) >= most:
                 break
-            left = rest[index, index]
-            if left <= max(_FLOOR * self.diagonal[distinct[index]], smallest):
+            remaining = residual[index, index]
+            if remaining <= max(_FLOOR * self.diagonal[distinct[index]], smallest):
                 continue
-            if least is None and self._rng.random() * first[index] > left:
+            if least is None and self._rng.random() * first[index] > remaining:
                 continue
-            column = rest[:, index] / np.sqrt(left)
+            column = residual[:, index] / np.sqrt(remaining)
             local[:, len(accepted)] = column
-            rest -= np.outer(column, column)
+            residual -= np.outer(column, column)
             accepted.append(index)
         if not accepted:
             return
@@ -214,9 +214,9 @@ class LandmarkSearch:
         """
         turned = new.T
         if self.rank:
-            known = self._columns[: self.rank]
+            leading = self._columns[: self.rank]
             turned = scipy.linalg.blas.dgemm(
-                -1.0, known.T, np.asfortranarray(known[:, chosen]), 1.0, turned, overwrite_c=1
+                -1.0, leading.T, np.asfortranarray(leading[:, chosen]), 1.0, turned, overwrite_c=1
             )
         solved = scipy.linalg.blas.dtrsm(
             1.0, factor, turned, side=1, lower=1, trans_a=1, overwrite_b=1

@@ -93,8 +93,8 @@ class RowSums:
             self.residual_trace += float((weight * residual_diagonal).sum())
             self.diagonal += float((weight * diagonal).sum())
             weighted = rhs * weight[:, None]
-        for own in self._systems:
-            self.square[own, own] += inner(weighted[:, own], rhs[:, own])
+        for columns in self._systems:
+            self.square[columns, columns] += inner(weighted[:, columns], rhs[:, columns])
         assert self._products is not None, "rows after the last"
         self._products.add(f, rhs, weight)
         self.max_residual_diagonal = max(self.max_residual_diagonal, float(residual_diagonal.max()))
@@ -239,7 +239,7 @@ def solve_sums(
     weights = solved(cross)
     # Refined once; the remaining residual is part of the bound.
     weights += solved(cross - system @ weights)
-    left = float(np.linalg.norm(cross - system @ weights))
+    equation_residual = float(np.linalg.norm(cross - system @ weights))
     size = cross.T @ weights
     energy = square - size - size.T + weights.T @ gram @ weights
     energy = (energy + energy.T) / 2
@@ -249,7 +249,7 @@ def solve_sums(
     right = float(np.trace(square))
     b2 = float(np.linalg.eigvalsh(energy)[-1]) + 4 * slack * (right + trace * norm**2)
     b = float(np.sqrt(max(b2, 0.0)))
-    left += slack * (trace * norm + np.sqrt(trace * right))
+    equation_residual += slack * (trace * norm + np.sqrt(trace * right))
     if rounding is None:
         t = sums.residual_trace * scale
         return LowRankSolution(
@@ -269,11 +269,11 @@ def solve_sums(
     mean = sums.diagonal * scale
     t = sums.residual_trace * scale * (1 + sums.rounding) + rounding.diagonal * mean
     t += 2 * c * g + pivots * c**2
-    # |C'B| is at most c b. But L' C'B = W + left + H'B, so C'B equals L'^-1 W, the coefficients of the
-    # image, up to ||L^-1|| times the rounding error.
+    # |C'B| is at most c b. But L' C'B = W + (residual of the equations) + H'B, so C'B equals L'^-1 W, the
+    # coefficients of the image, up to ||L^-1|| times the rounding error.
     spread = np.linalg.norm(features.coefficients(weights), axis=1)
     image = float(np.linalg.norm(spread))
-    off = features.inverse_norm * (left + rounding.upper * (c * b + image))
+    off = features.inverse_norm * (equation_residual + rounding.upper * (c * b + image))
     image = min(c * b, image + off)
 
     def moved(c_x: float, g_x: float) -> float:
@@ -282,8 +282,8 @@ def solve_sums(
             c_x * g * b + g_x * image + c_x * (rounding.upper**2 * c * b + rounding.pivots * image)
         )
 
-    hidden = float(np.sqrt(trace) * left + moved(c, g))
-    slope = (hidden + t * b) / 2 + left
+    hidden = float(np.sqrt(trace) * equation_residual + moved(c, g))
+    slope = (hidden + t * b) / 2 + equation_residual
     at = float(features.kernel.diagonal(features.pivots).max())
     return LowRankSolution(
         weights=weights,
@@ -300,7 +300,7 @@ def solve_sums(
         kind="rigorous",
         pivots=float(pivots),
         energy=b,
-        left=float(left),
+        left=float(equation_residual),
         hidden=hidden,
     )
 

@@ -194,21 +194,21 @@ class OutOfCoreCholesky:
                     block = staged[: (rows.stop - rows.start) * column.width]
                     block = block.reshape(-1, column.width)
                     self._read(column, slice(rows.start - skip, rows.stop - skip), block)
-                for own, target in zip(panel[done:], blocks[done:], strict=True):
-                    first = max(rows.start, own.start)
+                for panel_column, target in zip(panel[done:], blocks[done:], strict=True):
+                    first = max(rows.start, panel_column.start)
                     if first < rows.stop:
                         self._subtract(
-                            target[first - own.start : rows.stop - own.start],
+                            target[first - panel_column.start : rows.stop - panel_column.start],
                             block[first - rows.start :],
-                            head[own.start - start : own.stop - start],
+                            head[panel_column.start - start : panel_column.stop - start],
                         )
 
     def _read(self, column: BlockColumn, rows: slice, out: Array) -> None:
         """Read rows of a block column, indexed from its own start; ask the system to read ahead."""
         start = column.offset + rows.start * column.width
         self._open_file().read(start, out)
-        rest = column.offset + column.size - start - out.size
-        self._open_file().expect(start + out.size, min(rest, out.size))
+        remaining = column.offset + column.size - start - out.size
+        self._open_file().expect(start + out.size, min(remaining, out.size))
 
     def _factor_column(self, panel: list[BlockColumn], blocks: list[Array]) -> None:
         """Factor the last of neighbouring block columns in memory; the others are already finished."""
@@ -263,18 +263,18 @@ class OutOfCoreCholesky:
             staged = np.empty(layout.rows * layout.width, self._dtype)
         for number, column in enumerate(self._columns):
             triangle = self._rows(number, slice(column.start, column.stop), square)
-            own = work[column.start : column.stop]
-            self._trsm(1.0, triangle.T, own.T, side=1, lower=0, trans_a=0, overwrite_b=1)
+            segment = work[column.start : column.stop]
+            self._trsm(1.0, triangle.T, segment.T, side=1, lower=0, trans_a=0, overwrite_b=1)
             for rows in layout.blocks(column.stop, layout.n):
                 block = self._rows(number, rows, staged)
-                self._gemm(-1.0, own.T, block.T, 1.0, work[rows].T, overwrite_c=1)
+                self._gemm(-1.0, segment.T, block.T, 1.0, work[rows].T, overwrite_c=1)
         for number, column in reversed(list(enumerate(self._columns))):
-            own = work[column.start : column.stop]
+            segment = work[column.start : column.stop]
             for rows in layout.blocks(column.stop, layout.n):
                 block = self._rows(number, rows, staged)
-                self._gemm(-1.0, work[rows].T, block.T, 1.0, own.T, trans_b=1, overwrite_c=1)
+                self._gemm(-1.0, work[rows].T, block.T, 1.0, segment.T, trans_b=1, overwrite_c=1)
             triangle = self._rows(number, slice(column.start, column.stop), square)
-            self._trsm(1.0, triangle.T, own.T, side=1, lower=0, trans_a=1, overwrite_b=1)
+            self._trsm(1.0, triangle.T, segment.T, side=1, lower=0, trans_a=1, overwrite_b=1)
         return work.astype(np.float64, copy=False)
 
     def _rows(self, number: int, rows: slice, staged: Array) -> Array:
@@ -347,8 +347,8 @@ class _Report:
     def panel(self, number: int, count: int, columns: int) -> None:
         """Report that a panel begins after so many finished columns."""
         self._name = _NAME + (f", panel {number} of {count}" if count > 1 else "")
-        known = self._work(columns) > self._before
-        self._progress.stage(self._name + (f", {self._rate(columns)}" if known else ""))
+        rate_known = self._work(columns) > self._before
+        self._progress.stage(self._name + (f", {self._rate(columns)}" if rate_known else ""))
 
     def column(self, columns: int) -> None:
         """Report the number of finished columns."""

@@ -1,10 +1,10 @@
 """CG that switches to a preconditioner if that saves time.
 
-It begins without one: at the paper's regulariser 4 to 8 products are enough. The decay of the residual
-predicts how many more products are needed. If these cost clearly more than landmarks and a preconditioned
-run, the iteration continues with a preconditioner from its present residual, so that no product is lost.
-Choices depend on numbers of the run and on costs in operations, never on a clock: the same call takes the
-same steps.
+It begins without a preconditioner: at the paper's regulariser 4 to 8 products are enough. The decay of the
+residual predicts how many more products are needed. If these cost clearly more than landmarks and a
+preconditioned run, the iteration continues with a preconditioner from its present residual, so that no
+product is lost. Choices depend on numbers of the run and on costs in operations, never on a clock: the same
+call takes the same steps.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from fastmcmd.solvers.switch_policy import Preconditioners, SwitchPolicy, precon
 
 __all__ = ["PreconditionedCG", "PreconditionedRun", "iterate"]
 
-_SEARCH = 8  # the search for landmarks gets one part in so many of the budget
+_SEARCH = 8  # the search for landmarks gets 1 / 8 of the budget
 _MOST_SEARCH = 100_000_000  # bytes, enough for the most landmarks
 _LEAST_PRODUCTS = 20  # products that CG may make before another solver takes over
 
@@ -383,5 +383,7 @@ class _PreconditionedDriver(Driver):
         self.stalled = self.stalled or not all(result.converged for result in results)
 
     def saved_state(self, run: CertifiedCG) -> _PreconditionedState:
-        made = self._preconditioners
-        return _PreconditionedState(run.state(), made.step, made.budget, self.stalled)
+        preconditioners = self._preconditioners
+        return _PreconditionedState(
+            run.state(), preconditioners.step, preconditioners.budget, self.stalled
+        )

@@ -99,11 +99,11 @@ class Landmarks:
     def _largest_left(self) -> float:
         root = np.sqrt(self._share[self._seen])
         low = self._search.columns[:, self._seen] * root
-        rest = root[:, None] * self._gram * root - low.T @ low
-        vector = generator(0, Purpose.PROBE).normal(size=len(rest))
+        residual_gram = root[:, None] * self._gram * root - low.T @ low
+        vector = generator(0, Purpose.PROBE).normal(size=len(residual_gram))
         for _ in range(_POWERS):
-            vector = rest @ (vector / np.linalg.norm(vector))
-        share = len(self._search.rows) / len(rest) * self._scale
+            vector = residual_gram @ (vector / np.linalg.norm(vector))
+        share = len(self._search.rows) / len(residual_gram) * self._scale
         return float(np.linalg.norm(vector)) * share
 
     @property

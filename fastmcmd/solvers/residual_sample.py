@@ -34,7 +34,7 @@ __all__ = ["DRAWN", "ResidualSample", "SampleState", "certified_by_all", "full_r
 DRAWN = 256  # rows drawn; as many as 1,024 if there are many landmarks
 _CERTAIN = 24  # rows always in the sample: the largest by each guess
 _SPREAD = 2.0  # assumed bound on any row's residual, relative to the largest in the sample
-_LEAST_RESIDUAL = 1e-6  # of the mean of e: rows with less are landmarks, and rounding
+_LEAST_RESIDUAL = 1e-6  # relative to the mean of e: rows below it are landmarks, or rounding
 _UNFORESEEN = 8.0  # ratio of a row's term to its guess from which the guess counts as wrong
 _SURPRISE = 0.02  # share of wrongly guessed rows in the total from which the sample is drawn again
 
@@ -141,11 +141,11 @@ class ResidualSample:
         for index, columns in enumerate(self._terms):
             block = coefficients[:, columns]
             norm = np.sqrt(np.einsum("ij,ij->i", block, block))
-            own = residual_diagonal * norm
-            self._own_total[index] += float((weight * own**2).sum())
+            own_terms = residual_diagonal * norm
+            self._own_total[index] += float((weight * own_terms**2).sum())
             most = float((np.sqrt(residual_diagonal) * norm).max(initial=0.0))
             self._own_most[index] = max(self._own_most[index], most)
-            self._own[index, first:last] = own[inside]
+            self._own[index, first:last] = own_terms[inside]
 
     def state(self) -> SampleState:
         """Return the sums so far."""
@@ -202,8 +202,8 @@ class ResidualSample:
         """
         squares = np.einsum("ij,ij->i", residual, residual)
         scale = 1.0 / (weight * lam)
-        rest = self._weights * (squares - self._own[index] ** 2)
-        total = self._own_total[index] + self._sample.upper(rest)
+        remainder = self._weights * (squares - self._own[index] ** 2)
+        total = self._own_total[index] + self._sample.upper(remainder)
         # Not below the sum over the rows in the sample.
         total = max(total, float((self._weights * squares).sum())) * scale
         floor = max(self.floor, 1e-30)
@@ -261,23 +261,23 @@ def certified_by_all(
     operator.release()
     certified = []
     for solution, (columns, lam) in zip(solutions, terms, strict=True):
-        own = np.ascontiguousarray(value[:, columns])
-        seen = image[:, columns]
-        residual = seen - product[:, columns]
-        inverse = np.full(len(own), 1.0 / (total * lam))  # of D
+        value_columns = np.ascontiguousarray(value[:, columns])
+        image_columns = image[:, columns]
+        residual = image_columns - product[:, columns]
+        inverse = np.full(len(value_columns), 1.0 / (total * lam))  # of D
         if weight is not None:
             inverse *= weight
-        entry = rounding(operator, own)
+        entry = rounding(operator, value_columns)
         # Rounding of the residual in float64: of K B, and of P - D B = F W.
-        size = np.sqrt(np.einsum("ij,ij->i", seen, seen))
-        energy = np.einsum("ij,ij->i", own, own)
+        size = np.sqrt(np.einsum("ij,ij->i", image_columns, image_columns))
+        energy = np.einsum("ij,ij->i", value_columns, value_columns)
         operands = float(np.sqrt(inverse @ size**2))
         positive = inverse > 0
         operands += float(np.sqrt((energy[positive] / inverse[positive]).sum()))
         noise = entry * float(np.sqrt(inverse.sum())) + 6 * UNIT * operands
         shift = np.where(positive, 1.0 / np.where(positive, inverse, 1.0), np.inf)
         norm = scaled_norm(residual, shift) + noise
-        moment = inner(own, residual)
+        moment = inner(value_columns, residual)
         moment = (moment + moment.T) / 2
         inside = float(np.abs(np.linalg.eigvalsh(moment)).max(initial=0.0))
         inside = inside * (1 + 1e-12) + solution.energy * (noise + solution.hidden)

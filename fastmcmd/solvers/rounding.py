@@ -84,17 +84,19 @@ def factor_error(features: KernelFeatures, entry: float) -> float:
     """
     rank, factor = features.rank, features.factor
     points = features.backend.points(features.pivots, EXACT, features.offset)
-    left = np.array(features.backend.gram(features.kernel, points), dtype=np.float64)
-    largest = float(max(left.diagonal().max(), np.einsum("ij,ij->i", factor, factor).max()))
+    difference = np.array(features.backend.gram(features.kernel, points), dtype=np.float64)
+    largest = float(max(difference.diagonal().max(), np.einsum("ij,ij->i", factor, factor).max()))
     bits = (53 - int(np.ceil(np.log2(rank)))) // 2
     step = 2.0 ** (np.ceil(np.log2(np.abs(factor).max())) - bits)
     high = np.rint(factor / step) * step
     low = factor - high
-    left -= high @ high.T
+    difference -= high @ high.T
     mixed = high @ low.T
-    left -= mixed
-    left -= mixed.T
-    left -= low @ low.T
-    rest = relative_error(rank + 2, UNIT) * (np.sqrt(rank * largest) * step + rank * step**2)
-    rounding = entry + rest + 8 * UNIT * largest  # of the differences
-    return float(np.linalg.norm(left) * (1 + 1e-6) + rank * rounding)
+    difference -= mixed
+    difference -= mixed.T
+    difference -= low @ low.T
+    product_rounding = relative_error(rank + 2, UNIT) * (
+        np.sqrt(rank * largest) * step + rank * step**2
+    )
+    rounding = entry + product_rounding + 8 * UNIT * largest  # of the differences
+    return float(np.linalg.norm(difference) * (1 + 1e-6) + rank * rounding)

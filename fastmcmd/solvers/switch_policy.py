@@ -18,7 +18,7 @@ __all__ = ["Preconditioners", "SwitchPolicy", "preconditioners_of"]
 
 
 _FIRST = 4  # products before the first decision; each later one comes after half as many more
-_WORTH = 0.6  # of the expected cost of plain CG: a preconditioned run must cost at most this
+_WORTH = 0.6  # largest cost of a preconditioned run, relative to the expected cost of plain CG
 _NEEDED = 3.0  # products of preconditioned CG: this number, and
 _PER_ROOT = 0.4  # this many per decade of residual and root of the remaining eigenvalue (measured)
 _FALL = 2.0  # assumed power of the rank with which that eigenvalue falls, until it is measured
@@ -173,8 +173,8 @@ class SwitchPolicy:
         count = len(history)
         half = count // 2
         fall = math.log(max(history[half - 1] / history[-1], 1e-300)) / (count - half)
-        rest = math.log(max(history[-1] / self._target, 1.0))
-        return min(float(self._limit), rest / fall) if fall > 0 else float(self._limit)
+        remaining = math.log(max(history[-1] / self._target, 1.0))
+        return min(float(self._limit), remaining / fall) if fall > 0 else float(self._limit)
 
 
 def _looked_at(count: int) -> bool:

@@ -58,7 +58,7 @@ class Reliability(OfRows[ReliabilitySums]):
     Parameters
     ----------
     levels : array_like (j,), optional
-        Levels in [0, 1]; default 100 even ones.
+        Levels in [0, 1]; default: 100 evenly spaced levels.
     kind : {"quantile", "interval"}, optional
         Outcomes below quantiles, or in central intervals; default: that of the function.
     pit : {"randomized", "mid", "plain"}
@@ -119,7 +119,7 @@ class RegressionECE(Reliability):
     Parameters
     ----------
     levels : array_like (j,), optional
-        Levels in (0, 1); default 99 even ones.
+        Levels in (0, 1); default: 99 evenly spaced levels.
     weights : {"uniform", "frequency"} or array_like (j,)
         Weights of levels.
     alpha : float

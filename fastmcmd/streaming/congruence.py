@@ -68,8 +68,8 @@ T = TypeVar("T")
 
 _KIND = "streaming.CCE"
 _ONE = ""  # name of the model if the prediction has no name
-_SHARE = 0.1  # of k(x, x): landmarks grow when the residual of a row exceeds it
-_LEAST_SIMULATIONS = 19  # with fewer no p-value reaches 0.05
+_SHARE = 0.1  # share of k(x, x): landmarks grow when the residual of a row exceeds it
+_LEAST_SIMULATIONS = 19  # with fewer simulations no p-value reaches 0.05
 
 
 class CCE(Accumulator[CongruenceSums]):
@@ -153,13 +153,13 @@ class CCE(Accumulator[CongruenceSums]):
                 f"simulations is {simulations}; 0 or at least {_LEAST_SIMULATIONS} are needed: with fewer "
                 "no p-value reaches 0.05"
             )
-        given = None
+        given_landmarks = None
         if isinstance(landmarks, (int, np.integer)) or np.ndim(landmarks) == 0:
             landmarks = check_count(landmarks, "landmarks", least=1)
         else:
-            landmarks = given = as_rows(landmarks, "landmarks").astype(np.float64)
+            landmarks = given_landmarks = as_rows(landmarks, "landmarks").astype(np.float64)
         if most_landmarks is not None:
-            least = landmarks if given is None else len(given)
+            least = landmarks if given_landmarks is None else len(given_landmarks)
             most_landmarks = check_count(most_landmarks, "most_landmarks", least=int(least))
         if output_landmarks is not None:
             output_landmarks = as_rows(output_landmarks, "output_landmarks").astype(np.float64)
@@ -170,7 +170,7 @@ class CCE(Accumulator[CongruenceSums]):
         )  # fmt: skip
         self._random = generator(random_state, Purpose.TEST)
         self._stream = f"{int(self._random.integers(0, 2**63)):016x}"
-        self._smoother = None if given is None else smoother_at(x_kernel, given)
+        self._smoother = None if given_landmarks is None else smoother_at(x_kernel, given_landmarks)
 
     def update(
         self,
@@ -440,8 +440,8 @@ class CCE(Accumulator[CongruenceSums]):
     def _variances(self, prediction: Predictive, mean: Array) -> Array | None:
         """Return ``V_i`` (n,), the mean of ``|e_i|^2`` if the prediction is right."""
         outputs = outputs_of(prediction, self._outputs.dimension)
-        own = own_products(self._outputs.kernel, outputs)
-        variances = np.maximum(own - np.einsum("ij,ij->i", mean, mean), 0.0)
+        diagonal = own_products(self._outputs.kernel, outputs)
+        variances = np.maximum(diagonal - np.einsum("ij,ij->i", mean, mean), 0.0)
         if not isinstance(outputs, DrawnOutputs):
             return variances
         draws = outputs.values.shape[1]
@@ -478,8 +478,8 @@ class CCE(Accumulator[CongruenceSums]):
             rows = slice(number * ROWS, min((number + 1) * ROWS, len(p)))
             drawn = outcomes.block(number)[:, 1:]
             count = len(drawn)
-            made = self._outputs.transform(drawn.reshape(-1, drawn.shape[2]), columns)
-            e = made.reshape(count, simulations, -1)
+            features = self._outputs.transform(drawn.reshape(-1, drawn.shape[2]), columns)
+            e = features.reshape(count, simulations, -1)
             if isinstance(outcomes, ExchangedOutcomes):  # relative to the mean of the other values
                 draws = outcomes.draws.shape[1]
                 e = e - ((draws * mean[rows] + p[rows])[:, None] - e) / draws

@@ -116,6 +116,6 @@ def change_of_landmarks(old: Smoother, new: Smoother) -> tuple[Array, int]:
     turn = np.zeros((new.rank, old.rank))
     turn[np.arange(common), np.arange(common)] = 1.0
     if common < old.rank:
-        known = new.features.transform(pivots)  # (p, q)
-        turn[:, common:] = known.T @ old.features.coefficients(np.eye(old.rank))[:, common:]
+        features = new.features.transform(pivots)  # (p, q)
+        turn[:, common:] = features.T @ old.features.coefficients(np.eye(old.rank))[:, common:]
     return turn, common

@@ -253,12 +253,16 @@ class Ridge:
     def dual_norm(self) -> float:
         """Bound on ``|W^1/2 B|_2 = |W^1/2 (E - F S A)|_2 / (N lam)``, the norm of the dual solution."""
         fitted = self.model.cross[:, 0].T @ self.coefficients
-        rest = self.model.squares - fitted - fitted.T
-        rest += self.coefficients.T @ self.sums.gram @ self.coefficients
+        residual_squares = self.model.squares - fitted - fitted.T
+        residual_squares += self.coefficients.T @ self.sums.gram @ self.coefficients
         size = float(np.abs(np.diagonal(self.model.squares)).sum())
         rounding = _EPS * size * self.sums.handled / max(self.sums.weight, 1e-300)
-        largest = float(np.linalg.eigvalsh((rest + rest.T) / 2)[-1]) if len(rest) else 0.0
-        return float(np.sqrt(max(largest, 0.0) + len(rest) * rounding)) / self.shift
+        largest = (
+            float(np.linalg.eigvalsh((residual_squares + residual_squares.T) / 2)[-1])
+            if len(residual_squares)
+            else 0.0
+        )
+        return float(np.sqrt(max(largest, 0.0) + len(residual_squares) * rounding)) / self.shift
 
     @cached_property
     def _moved(self) -> float:

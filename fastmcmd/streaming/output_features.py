@@ -29,8 +29,8 @@ from fastmcmd.solvers.landmarks import LandmarkSearch
 
 __all__ = ["GivenLandmarks", "Lattice", "OutputMap", "outputs_of"]
 
-_STEP = 0.274  # of the lattice, in units of 1 / sqrt(g)
-_LATTICE_ERROR = 3e-14  # of k(y, y): largest error of a kernel value on the lattice
+_STEP = 0.274  # step of the lattice, in units of 1 / sqrt(g)
+_LATTICE_ERROR = 3e-14  # largest error of a kernel value on the lattice, relative to k(y, y)
 _REACH = 17  # bumps on either side of an output; all others are below 1e-18 of the largest
 _MOST_BUMPS = 2_048
 _TOGETHER = 64  # bumps of a call: their factor is treated as a full triangle
@@ -263,8 +263,8 @@ class GivenLandmarks(OutputMap):
         outputs = outputs_of(prediction, self.dimension)
         mean = mean_features(self.features, outputs)
         expectation = Expectation(self.features, prediction)
-        known = expectation.of(prediction)
-        return mean, known.residual + known.error + known.floor, expectation.rigorous
+        estimate = expectation.of(prediction)
+        return mean, estimate.residual + estimate.error + estimate.floor, expectation.rigorous
 
     def residual(self, y: Array, columns: Columns) -> Array:
         """Return the residual norm (n,) of the features."""
