@@ -299,7 +299,9 @@ def _of_groups(places: _Places, groups: Iterable[ArrayLike], n: int) -> GroupCal
         try:
             rows = np.asarray(part)
         except Exception as error:  # __array__ of other libraries can raise anything
-            raise TypeError(f"groups holds an object that cannot become an array: {error}") from None
+            raise TypeError(
+                f"groups holds an object that cannot become an array: {error}"
+            ) from None
         if rows.ndim != 3 or rows.dtype.kind not in "iu" or rows.size == 0:
             raise ValueError(
                 f"groups has an array of shape {rows.shape} and dtype {rows.dtype}; integers of shape "

@@ -1,4 +1,4 @@
-"""Reliability: do outcomes fall below predicted quantiles, or into intervals, as often as predicted?"""
+"""Reliability: how often outcomes fall below predicted quantiles, or into predicted intervals."""
 
 from __future__ import annotations
 
