@@ -1,8 +1,9 @@
-"""Judge probabilistic predictions: conditional congruence error and MCMD, exact and certified; the rest.
+"""Evaluate probabilistic predictions: conditional congruence error (CCE), MCMD, scores, calibration.
 
-`cce` judges the predicted distributions of a model at every input, `mcmd` compares two conditional
-distributions, `ConditionalCongruence` scores unlabelled inputs. Every result carries a bound on its
-error. `evaluate` computes accuracy, proper scores, calibration and CCE at once.
+`cce` measures how wrong the predicted distributions of a model are at every input. `mcmd` compares two
+conditional distributions. `ConditionalCongruence` evaluates the CCE at inputs without outcomes. These
+results are exact up to a certified error bound. `evaluate` computes accuracy, proper scores, calibration
+and the CCE in one call.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ __all__ = [
     "weak_regions",
 ]
 
-# Loaded at first use (PEP 562): what not everyone needs would double the time of the import.
+# Loaded on first use (PEP 562): importing everything would double the import time.
 _LATER = {
     "fastmcmd": ("classification", "compat", "metrics", "plots", "recalibration", "streaming"),
     "fastmcmd.downsampling": ("DownsampledResult", "downsampled_cce"),
@@ -178,7 +179,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> object:
-    if name == "ece":  # of regressions; that of classes is fastmcmd.classification.ece
+    if name == "ece":  # for regression; for classification use fastmcmd.classification.ece
         name = "regression_ece"
     for place, names in _LATER.items():
         if name in names:

@@ -1,4 +1,4 @@
-"""``python -m fastmcmd`` is the command ``fastmcmd``."""
+"""Entry point of ``python -m fastmcmd``, which runs the command ``fastmcmd``."""
 
 import sys
 

@@ -56,12 +56,12 @@ def cce(
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
 ) -> Result:
-    """Estimate the conditional congruence error of predictions at each input.
+    """Return the conditional congruence error of predictions at each input, with certified error bounds.
 
     Parameters
     ----------
     x : array_like (n, d) or (n,), or rows on disk
-        Inputs (or whatever ``encoder`` turns into such an array); on disk as in `mcmd`.
+        Inputs, or objects that ``encoder`` turns into such an array. Rows on disk as in `mcmd`.
     y : array_like (n, k) or (n,)
         Observed outputs.
     prediction : Predictive, array, (mean, std), scipy.stats or torch.distributions object
@@ -69,22 +69,22 @@ def cce(
         std)``, draws of shape (n,) or (n, l) (vector outputs: (n, k) or (n, l, k)), or a frozen
         distribution whose parameters have n entries.
     at : array_like (q, d) or (q,), optional
-        Inputs to score; default ``x`` itself. They need no outputs.
+        Inputs at which to evaluate the CCE. They need no outputs. Default: ``x``.
     x_kernel : Kernel, "auto" or "paper", optional
-        Kernel on inputs. Default ("auto"): the mean of three RBFs at l, l/2 and l/4 on standardised
-        columns, l the median distance. "paper": the published
+        Kernel on inputs. Default ("auto"): the mean of three RBFs with lengths l, l/2 and l/4 on
+        standardised columns, where l is the median distance. "paper": the published
         ``Polynomial(degree=3, gamma=None, coef0=1)``.
     y_kernel : Kernel, "auto" or "paper", optional
-        Kernel on outputs. Default ("auto"): the mean of two RBFs, as wide as all outcomes and as those at
-        one input; `Delta` where the prediction is `Categorical` or y is bool. "paper": the published
-        ``RBF("variance")``.
+        Kernel on outputs. Default ("auto"): the mean of two RBFs, one as wide as all outcomes and one as
+        wide as the outcomes at one input; `Delta` if the prediction is `Categorical` or y is bool. "paper":
+        the published ``RBF("variance")``.
     lam : float, "auto" or "paper", optional
         Regulariser, positive. Default: 0.01; with ``x_kernel="paper"`` the published 0.1.
     draws : int, optional
-        None: exact expectations under the predictions (all draws, if the prediction is draws), no
-        Monte-Carlo noise. An integer: that many random draws per input, as published (1).
+        None: exact expectations under the predictions (all draws, if the prediction is draws), without
+        Monte-Carlo noise. An integer: that many random draws per input (1 in the publication).
     encoder : callable, optional
-        Applied to ``x`` and ``at``; its result is what the kernel sees.
+        Function applied to ``x`` and ``at``; the kernel receives its result.
     weights : array_like (n,), optional
         Nonnegative weights of the rows.
     random_state : int, numpy.random.Generator or None
@@ -96,9 +96,9 @@ def cce(
     Returns
     -------
     Result
-        ``values`` (q,): CCE at each point; ``mean``, ``error_bounds``, ``error_bound``, ``info``. Computed
-        when they are first read: ``null_mean`` (what a right model would have), ``excess`` (what is beyond
-        noise) and ``effective_rows`` (support), each (q,).
+        ``values`` (q,), the CCE at each point; ``mean``, ``error_bounds``, ``error_bound``, ``info``. The
+        following (q,) are computed on first access: ``null_mean`` (expectation for a right model),
+        ``excess`` (squared CCE beyond noise) and ``effective_rows`` (support).
 
     Raises
     ------
@@ -107,11 +107,12 @@ def cce(
 
     Notes
     -----
-    ``CCE(x) = MCMD(x)`` between S = (x_i, y_i) and S' = (x_i, draws of the prediction at x_i)
+    ``CCE(x)`` is the MCMD at x between S = (x_i, y_i) and S' = (x_i, draws of the prediction at x_i)
     (Young et al., arXiv 2405.12412, section 4).
 
-    The default kernels depend on x and y, never on the prediction: values of several models can be
-    compared. Values of other data or other kernels cannot. docs/kernels.md has the definition.
+    The default kernels depend on x and y but never on the prediction, so values of several models on the
+    same data can be compared. Values on other data or with other kernels cannot. docs/kernels.md defines
+    the default kernels.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""Checkpointing: save the state of a long computation in one file, never pickle, and resume it.
+"""Checkpointing: save the state of a long computation in one file, without pickle, and resume it.
 
-A `Checkpoint` is one ``.npz`` that holds, for each stage of a run, the state that the stage resumes from: a
-frozen dataclass, written by field name (`fastmcmd.io.state`).
-It belongs to one computation on one data set, identified by a fingerprint; a file of another one is
-refused. It is replaced atomically, so that whatever happens, the last complete state stays. No other file
-is ever removed, but for temporary files that the package made itself (`fastmcmd.io.temporary`).
+A `Checkpoint` is one ``.npz`` file. For each stage of a run it holds the state from which the stage
+resumes: a frozen dataclass, written by field name (`fastmcmd.io.state`). A fingerprint ties the file to one
+computation on one data set; files of other computations raise an error. The file is replaced atomically, so
+the last complete state survives any interruption. The module removes no other files, except temporary files
+that the package created itself (`fastmcmd.io.temporary`).
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ __all__ = ["Checkpoint", "Stage", "Stages", "fingerprint_of", "stages_of"]
 T = TypeVar("T")
 
 _FORMAT = 3  # 2: states by field name; 3: fields renamed
-_DOCUMENT = "_document"  # of a stage: what of its state is no array; no field has this name
-_ABOUT = "about.npy"  # no stage has this name: theirs hold a "/"
-_COPIED = 1 << 22  # bytes at a time of stages that are carried over
-_HASHED = 1 << 24  # bytes of an array that are looked at together
+_DOCUMENT = "_document"  # part of a stage that is not arrays; no field has this name
+_ABOUT = "about.npy"  # no stage has this name: members of stages contain a "/"
+_COPIED = 1 << 22  # bytes per block when stages are copied to the new file
+_HASHED = 1 << 24  # bytes of an array hashed at once
 _BROKEN = (
     zipfile.BadZipFile,
     KeyError,
     ValueError,
     EOFError,
-    OSError,  # a damaged offset leads before the beginning of the file
-    RuntimeError,  # a damaged flag reads as an encrypted or unknown member
+    OSError,  # a damaged offset points before the beginning of the file
+    RuntimeError,  # a damaged flag looks like an encrypted or unknown member
     AttributeError,
     zlib.error,
 )
@@ -55,26 +55,27 @@ class Checkpoint:
     Parameters
     ----------
     path : str or Path
-        The file. Made at the first save; loaded if it is there. One run at a time may use it, see
-        `fastmcmd.locks`.
+        The file. It is created by the first save, and loaded if it exists. Only one run at a time may use
+        it, see `fastmcmd.locks`.
     fingerprint : str
-        Identifies the computation and its data.
+        Identifier of the computation and its data.
     every : float, default 30.0
         Seconds between two saves; 0 saves whenever there is something new.
     settings : dict, optional
-        Settings by name, as JSON can hold them: where the fingerprint differs, the message says which.
+        JSON-safe settings by name. If the fingerprint differs, the error message lists those that differ.
     plan : dict, optional
-        Values that a resumed run takes from the run that began the file; JSON can hold them. Not compared.
+        JSON-safe values that a resumed run takes over from the run that created the file. They are not
+        compared.
 
     Attributes
     ----------
     plan : dict
-        That of the run that began the file.
+        The plan of the run that created the file.
 
     Raises
     ------
     ValueError
-        The file is of another computation or another format, or is damaged.
+        The file belongs to another computation, has another format, or is damaged.
     OSError
         The folder does not exist or cannot be written to.
 
@@ -120,7 +121,7 @@ class Checkpoint:
 
     @property
     def plan(self) -> Json:
-        """Values of the run that began the file."""
+        """The plan of the run that created the file."""
         return dict(self._about["plan"])
 
     def load(self, stage: str, kind: type[T]) -> T | None:
@@ -141,23 +142,23 @@ class Checkpoint:
             raise self.damaged(error) from None
 
     def save(self, stage: str, state: Callable[[], Any], *, force: bool = False) -> None:
-        """Write the state that ``state()`` returns, if the last save is long enough ago, or ``force``.
+        """Write the state that ``state()`` returns, if the last save is old enough or ``force`` is set.
 
-        The states of other stages stay. Arrays are written as they are, without a copy in memory.
+        The states of other stages are preserved. Arrays are written without a copy in memory.
 
         Parameters
         ----------
         stage : str
             Name of the stage, without "/".
         state : callable
-            Returns a frozen dataclass, see `fastmcmd.io.state`; called only if something is written.
+            Returns a frozen dataclass, see `fastmcmd.io.state`. It is called only if the state is written.
         force : bool, default False
-            Whether to write however recent the last save is.
+            Whether to write even if the last save was recent.
 
         Raises
         ------
         OSError
-            The file cannot be written; an earlier one stays as it was.
+            The file cannot be written; an existing file is unchanged.
         """
         if not force and time.monotonic() - self._saved < self.every:
             return
@@ -178,7 +179,7 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def drop(self, stage: str) -> None:
-        """Forget what ``stage`` has saved; the next save leaves it out of the file."""
+        """Discard the state of ``stage``; the next save leaves it out of the file."""
         self._dropped.add(stage)
 
     def stage(self, name: str) -> Stage:
@@ -186,7 +187,7 @@ class Checkpoint:
         return Stage(self, name)
 
     def finish(self) -> None:
-        """Remove the file: the run is complete. A file of anything else that is there now stays."""
+        """Remove the file of this completed run; leave a file that another computation put in its place."""
         if self._is_own():
             self.path.unlink(missing_ok=True)
 
@@ -201,7 +202,7 @@ class Checkpoint:
                         shutil.copyfileobj(source, target, _COPIED)
 
     def _is_own(self) -> bool:
-        """Return whether the file that is there now is of this computation."""
+        """Return whether the existing file belongs to this computation."""
         try:
             with zipfile.ZipFile(self.path) as file:
                 about = json.loads(member_array(file, file.getinfo(_ABOUT)).tobytes())
@@ -210,14 +211,14 @@ class Checkpoint:
             return False
 
     def _check_file(self) -> Json:
-        """Check that the file is of this computation, and return its plan."""
+        """Check that the file belongs to this computation, and return its plan."""
         try:
             self.path.open("rb").close()
         except OSError as error:
             raise self._failed("read", error) from error
         try:
             with zipfile.ZipFile(self.path) as file:
-                broken = file.testzip()  # first: no array is made of a damaged header
+                broken = file.testzip()  # first, so that no array is created from a damaged header
                 if broken is not None:
                     raise ValueError(f"{broken} does not match its checksum")
                 about = json.loads(member_array(file, file.getinfo(_ABOUT)).tobytes())
@@ -243,14 +244,14 @@ class Checkpoint:
         return plan
 
     def damaged(self, error: object) -> ValueError:
-        """Return the error of a file with such contents."""
+        """Return the error for a damaged file."""
         return ValueError(
             f"checkpoint {self.path} is damaged, or no checkpoint of fastmcmd: {error}. {_AFRESH}"
         )
 
     def _failed(self, what: str, error: OSError) -> OSError:
         text = f"checkpoint {self.path} cannot be {what}: {error.strerror or error}"
-        # With its number, the error is of the same class as the one it stands for.
+        # The error number gives the new error the same class as the original.
         return OSError(error.errno, text) if error.errno else OSError(text)
 
 
@@ -268,16 +269,16 @@ class Stage:
         return self.checkpoint.load(self.name, kind)
 
     def check(self, fits: bool) -> None:
-        """Raise the error of a damaged file unless what was loaded ``fits`` the computation."""
+        """Raise the error for a damaged file unless the loaded state ``fits`` the computation."""
         if not fits:
             raise self.checkpoint.damaged(f"the arrays of {self.name} do not fit the data")
 
     def save(self, state: Callable[[], Any], *, force: bool = False) -> None:
-        """Save ``state()`` if the last save is long enough ago, or ``force``."""
+        """Save ``state()`` if the last save is long enough ago or ``force`` is set."""
         self.checkpoint.save(self.name, state, force=force)
 
     def drop(self) -> None:
-        """Forget what this stage has saved."""
+        """Discard the state of this stage."""
         self.checkpoint.drop(self.name)
 
 
@@ -285,20 +286,20 @@ Stages = Callable[[str], Stage]
 
 
 def stages_of(checkpoint: Checkpoint | None, name: str) -> Stages | None:
-    """Return what gives each part of the run ``name`` its stage; None without a checkpoint."""
+    """Return a function that creates the stage of a part of the run ``name``; None without checkpoint."""
     if checkpoint is None:
         return None
     return lambda part: checkpoint.stage(f"{name} {part}")
 
 
 def fingerprint_of(*parts: Any) -> str:
-    """Return a text that is the same for equal data and settings, and differs for others.
+    """Return a hash that is equal for equal data and settings and differs for others.
 
     Parameters
     ----------
     *parts : ndarray, str, bytes, bool, int, float, None, or an object with ``fingerprint()``
-        Arrays count with dtype, shape and content, whatever their layout in memory; they are read in
-        blocks, so that those on disk are never loaded whole.
+        Data and settings. Arrays are identified by dtype, shape and content, not by memory layout. They are
+        read in blocks, so arrays on disk are never loaded whole.
 
     Raises
     ------
@@ -317,7 +318,7 @@ def fingerprint_of(*parts: Any) -> str:
     digest = hashlib.blake2b(digest_size=20)
     for part in parts:
         if isinstance(part, np.generic):
-            part = part.item()  # its repr differs between versions of NumPy
+            part = part.item()  # the repr of NumPy scalars differs between NumPy versions
         if isinstance(part, np.ndarray):
             _hash_array(digest, part)
         elif part is None or isinstance(part, str | bytes | bool | int | float):
@@ -334,7 +335,7 @@ def fingerprint_of(*parts: Any) -> str:
 
 def _hash_text(digest: Any, text: str) -> None:
     encoded = text.encode()
-    # With its length first, no two parts can run together into what another pair gives.
+    # The length prefix keeps different sequences of parts distinct.
     digest.update(len(encoded).to_bytes(8, "little") + encoded)
 
 
@@ -353,7 +354,7 @@ _AFRESH = "Remove it to start afresh, or name another file"
 
 
 def _difference(theirs: Json, ours: Json) -> str:
-    """Say which settings differ."""
+    """Return text that lists which settings differ."""
     nothing = object()
     differences = [
         f"{name} was {_shown(theirs, name)}, is {_shown(ours, name)}"
@@ -374,5 +375,5 @@ def _members(file: zipfile.ZipFile) -> dict[str, list[int]]:
 
 
 def _open(file: zipfile.ZipFile, member: str) -> Any:
-    # The size is not known beforehand, and a member may have more than 4 GB.
+    # The size is not known beforehand, and a member may exceed 4 GB.
     return file.open(member, "w", force_zip64=True)

@@ -1,9 +1,9 @@
-"""Default kernels: chosen from the scales of x and y, never from a model, so that units do not matter.
+"""Default kernels, chosen from the scales of x and y but never from a model, so that units do not matter.
 
-The input kernel is the mean of three RBFs at l, l/2 and l/4 on standardised columns, l the median distance.
-The output kernel is the mean of two RBFs: one as wide as all outcomes, which sees where a model is wrong on
-average, one as wide as outcomes at one input, which sees a wrong spread. docs/decisions/default_kernels.md
-has the study.
+The input kernel is the mean of three RBFs with lengths l, l/2 and l/4 on standardised columns, where l is
+the median distance. The output kernel is the mean of two RBFs. One is as wide as all outcomes and detects
+where a model is wrong on average; the other is as wide as the outcomes at one input and detects a wrong
+spread. docs/decisions/default_kernels.md has the study.
 """
 
 from __future__ import annotations
@@ -45,42 +45,40 @@ __all__ = [
 DEFAULT_LAM = 0.01
 PAPER_LAM = 0.1
 _NAMES = ("auto", "paper")
-_ROWS = 10_000  # rows whose spreads are measured
-_ENTRIES = 1 << 21  # of their inputs, at most: a few hundredths of a second
-_COLUMNS = 64  # whose spreads are measured together
+_ROWS = 10_000  # most rows whose spreads are measured
+_ENTRIES = 1 << 21  # most entries of their inputs: a few hundredths of a second
+_COLUMNS = 64  # columns per block when spreads are measured
 _WIDE = 64  # columns beyond which distances come from inner products
-_NEAR = 1e-4  # of the squared norms: nearer rows are subtracted; beyond, 12 digits are right
-_PAIRS = 1_000  # rows whose distances are measured
-_RIDGE = 500  # rows of the kernel ridge regression: one eigendecomposition of a few hundredths of a second
+_NEAR = 1e-4  # squared distance, relative to the norms, below which rows are subtracted instead
+_PAIRS = 1_000  # rows whose pairwise distances are measured
+_RIDGE = 500  # rows of the ridge regression: an eigendecomposition of a few hundredths of a second
 _LAMS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # regularisers of that regression
-_FEWEST = 15  # rows below which residuals say nothing
-_NARROWEST = 300.0  # marginal over residual spread, at most: beyond, output features are too many
+_FEWEST = 15  # rows below which residuals are meaningless
+_NARROWEST = 300.0  # largest ratio of marginal to residual spread, to limit output features
 _NEIGHBOURS = 3
-_BLOCK = 128  # rows whose neighbours are looked for together
+_BLOCK = 128  # rows per block of the neighbour search
 _IQR = 1.349  # interquartile range of a standard normal
 _Q50, _Q75 = 0.6745, 1.1503  # quantiles of |z|, z standard normal
-_WINSOR = 4.0  # marginal spreads from the median beyond which outcomes are pulled in
-_REMEMBERED = 16  # choices: several models and functions ask for those of the same data
-_LEAST_LENGTH = 1e-140  # and 1 over the largest: squares of lengths stay in float64
-_DIGITS = (
-    36  # binary digits of what products give: other numbers of threads round the rest otherwise
-)
+_WINSOR = 4.0  # distance from the median, in marginal spreads, to which outcomes are clipped
+_REMEMBERED = 16  # cached choices: several models and functions share those of the same data
+_LEAST_LENGTH = 1e-140  # least length, and 1 over the largest: squares stay in float64
+_DIGITS = 36  # binary digits kept of products: further digits depend on the number of threads
 
 Array = NDArray[np.float64]
 
-_recent: dict[bytes, DefaultKernels] = {}  # by the content of what was examined, oldest first
+_recent: dict[bytes, DefaultKernels] = {}  # by a hash of the examined rows, oldest first
 
 
 @dataclass(frozen=True)
 class DefaultKernels:
-    """Kernels and regulariser that follow from inputs and outcomes, never from a model.
+    """Kernels and regulariser chosen from inputs and outcomes, never from a model.
 
     Attributes
     ----------
     x_kernel : Kernel
-        Of inputs as they are given.
+        Kernel on the original (not standardised) inputs.
     y_kernel : Kernel
-        Of outcomes as they are given.
+        Kernel on the original outcomes.
     lam : float
         Regulariser.
     scales : tuple of float (d,)
@@ -107,23 +105,23 @@ def default_kernels_of(
 ) -> DefaultKernels:
     """Return the default kernels for inputs (n, d), in memory or on disk, and outcomes (n,) or (n, k).
 
-    The same kernels whenever it is called with the same data: rows of large data are drawn from a stream of
-    their own.
+    The same data always give the same kernels: rows of large data are drawn with a fixed, separate random
+    stream.
 
     Parameters
     ----------
     x, y : array_like
-        Finite inputs and outcomes; of more than 10,000 rows a random 10,000 are examined, fewer beyond 209
-        columns.
+        Finite inputs and outcomes. Of more than 10,000 rows, 10,000 random ones are examined, and fewer
+        with more than 209 columns.
     classes : bool
-        Whether outcomes are labels without an order, as bool is: the output kernel is `Delta`.
+        Whether outcomes are labels without an order, such as bool. The output kernel is then `Delta`.
     weights : array_like (n,), optional
-        Rows of weight 0 do not count; all others count alike.
+        Rows of weight 0 are left out; all others count equally.
 
     Raises
     ------
     ValueError
-        Other lengths; NaN; all outcomes are equal.
+        If lengths differ, values are NaN, or all outcomes are equal.
     """
     classes = classes or getattr(y, "dtype", None) == np.bool_
     rows = open_rows(x, "x")
@@ -143,7 +141,7 @@ def default_kernels_of(
 
 
 def _digest(x: HostArray, y: Array, classes: bool) -> bytes:
-    """Return what tells these rows from others."""
+    """Return a hash that identifies these rows."""
     digest = hashlib.blake2b(f"{x.shape} {x.dtype.str} {y.shape} {classes}".encode())
     for values in (x, y):
         digest.update(np.ascontiguousarray(values).view(np.uint8).data)
@@ -171,9 +169,10 @@ def _defaults(x: HostArray, outcomes: Array, classes: bool) -> DefaultKernels:
 def default_input_kernel(
     x: HostArray | Rows, name: str = "x", weights: ArrayLike | None = None
 ) -> Kernel:
-    """Return the default kernel of checked inputs (n, d) alone, which no outcome enters.
+    """Return the default kernel of checked inputs (n, d), which does not depend on outcomes.
 
-    It is that of `default_kernels_of` for the same inputs and weights; messages call them ``name``.
+    It equals that of `default_kernels_of` for the same inputs and weights. Messages call the inputs
+    ``name``.
     """
     weights = as_weights(weights, "weights", len(x))
     scales, length, *_ = _input_scales(_rows_of(x, _examined(x, weights)), name)
@@ -197,29 +196,29 @@ def chosen_kernels(
     none: str = "auto",
     memory_limit: int | None = None,
 ) -> tuple[Kernel, Kernel, float]:
-    """Return the kernels and the regulariser that arguments mean for inputs and outcomes.
+    """Return the kernels and the regulariser for the values of the public arguments.
 
     Parameters
     ----------
     x, y
         Checked inputs (n, d) and outcomes (n, k).
     x_kernel, y_kernel : Kernel, "auto", "paper" or None
-        A kernel is returned as it is, its parameters not yet resolved.
+        A kernel is returned unchanged, without resolving its parameters.
     lam : float, "auto", "paper" or None
         See `chosen_lam`.
     classes, weights
         As in `default_kernels_of`.
     none : {"auto", "paper"}
-        What None means.
+        Meaning of None.
     memory_limit : int, optional
-        Bytes that the choice may take.
+        Bytes that the choice may use.
 
     Raises
     ------
     ValueError, TypeError
-        Something that is neither a kernel nor one of these names.
+        An argument that is neither a kernel nor one of these names.
     MemoryLimitError
-        Default kernels need more than ``memory_limit``.
+        If choosing default kernels needs more than ``memory_limit``.
     """
     of_inputs = given_kernel(x_kernel, "x_kernel", none)
     of_outputs = given_kernel(y_kernel, "y_kernel", none)
@@ -241,7 +240,7 @@ def chosen_input_kernel(
     weights: ArrayLike | None = None,
     name: str = "x",
 ) -> Kernel:
-    """Return the kernel that an argument means for checked inputs (n, d); no outcome enters.
+    """Return the kernel for the value of ``x_kernel`` and checked inputs (n, d), without outcomes.
 
     Messages call the inputs ``name``.
     """
@@ -254,10 +253,10 @@ def chosen_input_kernel(
 
 
 def chosen_lam(lam: float | str | None, x_kernel: KernelLike = None, none: str = "auto") -> float:
-    """Return the regulariser that an argument means.
+    """Return the regulariser for the value of ``lam``.
 
-    None goes with ``x_kernel``: 0.1 with "paper", 0.01 with "auto"; with a kernel of the caller's what
-    ``none`` says.
+    None depends on ``x_kernel``: it is 0.1 with "paper" and 0.01 with "auto". With a Kernel object,
+    ``none`` decides.
     """
     if lam is None:
         x_kernel = kernel_or_name(x_kernel, "x_kernel", none)
@@ -267,7 +266,7 @@ def chosen_lam(lam: float | str | None, x_kernel: KernelLike = None, none: str =
 
 
 def check_lam_or_name(lam: object) -> None:
-    """Raise where ``lam`` is neither a positive number nor "auto", "paper" or None."""
+    """Raise an error unless ``lam`` is a positive number, "auto", "paper" or None."""
     if isinstance(lam, str):
         if lam not in _NAMES:
             raise ValueError(
@@ -278,7 +277,7 @@ def check_lam_or_name(lam: object) -> None:
 
 
 def kernel_or_name(kernel: object, name: str, none: str = "auto") -> Kernel | str:
-    """Return a kernel, "auto" or "paper", checked; ``none`` for None."""
+    """Return the checked argument: a kernel, "auto" or "paper"; ``none`` replaces None."""
     if kernel is None:
         return none
     if isinstance(kernel, Kernel) or (isinstance(kernel, str) and kernel in _NAMES):
@@ -290,7 +289,7 @@ def kernel_or_name(kernel: object, name: str, none: str = "auto") -> Kernel | st
 
 
 def given_kernel(kernel: object, name: str, none: str = "auto") -> Kernel | None:
-    """Return the kernel that ``x_kernel`` or ``y_kernel`` is; None where the data are to choose it."""
+    """Return the kernel passed as ``x_kernel`` or ``y_kernel``; None if the data determine it."""
     named = kernel_or_name(kernel, name, none)
     if isinstance(named, Kernel):
         return named
@@ -299,7 +298,7 @@ def given_kernel(kernel: object, name: str, none: str = "auto") -> Kernel | None
 
 
 def _check_memory(x: HostArray | Rows, limit: int) -> None:
-    """Raise where the choice of default kernels for inputs (n, d) takes more bytes than ``limit``."""
+    """Raise an error if choosing default kernels for inputs (n, d) takes more than ``limit`` bytes."""
     needed = _bytes_of_choice(*x.shape)
     if needed > limit:
         raise MemoryLimitError(
@@ -309,10 +308,10 @@ def _check_memory(x: HostArray | Rows, limit: int) -> None:
 
 
 def _bytes_of_choice(n: int, d: int) -> int:
-    """Return the bytes that the choice of default kernels takes at its peak, about.
+    """Return about how many bytes the choice of default kernels uses at its peak.
 
-    First the examined rows and some of their columns, then distances, and beside these a vector of all
-    pairs or the matrices of the ridge regression.
+    These are first the examined rows and some of their columns; then the distances, together with a vector
+    of all pairs or the matrices of the ridge regression.
     """
     rows, pairs, ridge = min(n, _most_examined(d)), min(n, _PAIRS), min(n, _RIDGE)
     examined = 8 * rows * d
@@ -324,23 +323,23 @@ def _bytes_of_choice(n: int, d: int) -> int:
 
 
 def _examined(x: HostArray | Rows, weights: HostArray | None) -> NDArray[np.intp]:
-    """Return which rows are examined, of those with positive weight."""
+    """Return the rows to examine, among those with positive weight."""
     taking_part = np.arange(len(x)) if weights is None else np.flatnonzero(weights)
     return taking_part[_sample(len(taking_part), _most_examined(x.shape[1]), 0)]
 
 
 def _most_examined(d: int) -> int:
-    """Return how many rows with d inputs are examined, at most."""
+    """Return the largest number of rows with d inputs that are examined."""
     return max(_PAIRS, min(_ROWS, _ENTRIES // max(d, 1)))
 
 
 def _rows_of(x: HostArray | Rows, some: NDArray[np.intp]) -> HostArray:
-    """Return some rows, in their own precision; no copy where these are all rows."""
+    """Return some rows in their original precision, without a copy if these are all rows."""
     return np.asarray(x if len(some) == len(x) and isinstance(x, np.ndarray) else x[some])
 
 
 def _rounded(value: float) -> float:
-    """Return a positive number with 36 binary digits."""
+    """Return a positive number rounded to 36 binary digits."""
     if not math.isfinite(value):
         return value
     fraction, exponent = math.frexp(value)
@@ -348,7 +347,7 @@ def _rounded(value: float) -> float:
 
 
 def _sample(n: int, most: int, stream: int) -> NDArray[np.intp] | slice:
-    """Return at most so many of n rows, in order; the same ones in the same call."""
+    """Return at most ``most`` of n rows, in order; equal arguments give equal rows."""
     if n <= most:
         return slice(0, n)
     rng = generator((n, stream), Purpose.DEFAULTS)
@@ -358,14 +357,14 @@ def _sample(n: int, most: int, stream: int) -> NDArray[np.intp] | slice:
 def column_scales(x: HostArray, name: str = "x") -> Array:
     """Return one over the standard deviation (d,) of each column, 0 where a column is constant.
 
-    A column counts as constant where it varies no more than rounding would make it.
+    A column counts as constant if it varies no more than rounding errors would.
     """
     scales = [_scales(x[:, k : k + _COLUMNS], k, name) for k in range(0, x.shape[1], _COLUMNS)]
     return np.concatenate(scales)
 
 
 def _scales(x: HostArray, first: int, name: str) -> Array:
-    """Return the scales of some columns, of which ``first`` is the first."""
+    """Return the scales of a block of columns that begins at column ``first``."""
     near = np.asarray(x, dtype=np.float64)
     largest = np.abs(near).max(axis=0)
     unit = np.array([power_of_two(float(one)) for one in largest])  # so that no square overflows
@@ -385,9 +384,9 @@ def _scales(x: HostArray, first: int, name: str) -> Array:
 def _input_scales(
     x: HostArray, name: str = "x"
 ) -> tuple[Array, float, Array, NDArray[np.intp] | slice]:
-    """Return column scales, the median distance, and distances (m, m) of which rows.
+    """Return column scales, the median distance, distances (m, m), and the rows that these belong to.
 
-    Distances are those of scaled inputs.
+    Distances are between scaled inputs.
     """
     scales = column_scales(x, name)
     some = _sample(len(x), _PAIRS, 1)
@@ -406,7 +405,7 @@ def _distances(x: Array) -> Array:
 
 
 def _distances_by_products(x: Array) -> Array:
-    """Return the same from inner products, but for near rows, where they would cancel."""
+    """Return the distances from inner products, except between near rows, where these would cancel."""
     x = x - x.mean(axis=0)
     norms = np.einsum("ij,ij->i", x, x)
     both = norms[:, None] + norms
@@ -419,12 +418,12 @@ def _distances_by_products(x: Array) -> Array:
 
 
 def median_distance(x: Array) -> float:
-    """Return the median distance of scaled inputs (n, d), at most 1,000 of them; 0 where all are equal."""
+    """Return the median distance of at most 1,000 scaled inputs (n, d); 0 if all are equal."""
     return _median_length(_distances(x[_sample(len(x), _PAIRS, 1)]))
 
 
 def _median_length(distances: Array) -> float:
-    """Return the median distance of pairs, of unequal pairs where it is 0; 0 where all are equal."""
+    """Return the median distance of pairs; if it is 0, of unequal pairs; 0 if all are equal."""
     values = np.concatenate([row[i + 1 :] for i, row in enumerate(distances)])
     if not len(values) or not values.max() > 0:
         return 0.0
@@ -433,10 +432,10 @@ def _median_length(distances: Array) -> float:
 
 
 def _input_kernel(scales: Array, length: float, name: str = "x") -> Kernel:
-    """Return the mean of three RBFs of scaled columns, as a kernel of the inputs as they are given.
+    """Return the mean of three RBFs of scaled columns, as a kernel on the original inputs.
 
-    One scale for all columns goes into the lengths: no input has to be multiplied, unless their squares
-    leave float64.
+    A scale that all columns share is absorbed into the lengths, so that inputs need not be multiplied,
+    unless their squares leave float64.
     """
     if not length > 0:
         return Constant(1.0)
@@ -461,7 +460,7 @@ def _rbf(length: float, name: str) -> Kernel:
 
 
 def _marginal_spread(y: Array) -> float:
-    """Return the norm of the robust standard deviations of the columns of outcomes (n, k)."""
+    """Return the Euclidean norm of the robust standard deviations of the columns of outcomes (n, k)."""
     total = _norm(_spreads(y))
     if not total > 0:
         raise NumericalError(
@@ -477,7 +476,7 @@ def _norm(values: Array) -> float:
 
 
 def _spreads(y: Array) -> Array:
-    """Return ``IQR / 1.349`` (k,) of each column, its standard deviation where that is 0."""
+    """Return ``IQR / 1.349`` (k,) of each column, or its standard deviation if that is 0."""
     low, high = np.quantile(y, [0.25, 0.75], axis=0)
     spread = (high - low) / _IQR
     unit = power_of_two(float(np.abs(y).max()))
@@ -486,10 +485,11 @@ def _spreads(y: Array) -> Array:
 
 
 def _residual_spread(distances: Array, length: float, y: Array) -> float:
-    """Return the robust spread of outcomes (m, k) around a smooth function of inputs: the smaller of two.
+    """Return the robust spread of outcomes (m, k) around a smooth function of inputs.
 
-    Leave-one-out residuals of kernel ridge regression, and differences to the mean of three neighbours.
-    Infinite where there are too few rows, or nothing depends on x.
+    It is the smaller of two estimates: from leave-one-out residuals of kernel ridge regression, and from
+    differences to the mean of three neighbours. It is infinite if there are too few rows or outcomes do not
+    depend on x.
     """
     if len(y) < _FEWEST or not length > 0:
         return np.inf
@@ -504,13 +504,13 @@ def _residual_spread(distances: Array, length: float, y: Array) -> float:
 
 
 def _robust(residuals: Array) -> float:
-    """Return the robust standard deviation of residuals (m, k), all columns together."""
+    """Return the robust standard deviation of residuals (m, k), combined over columns."""
     half, most = np.quantile(np.abs(residuals), [0.5, 0.75], axis=0)
     return float(np.linalg.norm((half / _Q50 + most / _Q75) / 2))
 
 
 def _ridge_residuals(distances: Array, length: float, y: Array) -> Array:
-    """Return the least leave-one-out residuals of kernel ridge regression over some regularisers."""
+    """Return the leave-one-out residuals of kernel ridge regression for the best of some regularisers."""
     some = _sample(len(y), _RIDGE, 2)
     r2 = np.square(distances[some][:, some] / length)
     y = y[some]
@@ -530,7 +530,7 @@ def _ridge_residuals(distances: Array, length: float, y: Array) -> Array:
 
 
 def _neighbour_residuals(distances: Array, y: Array) -> Array:
-    """Return outcomes less the mean of those at the nearest inputs, in units of one outcome's spread."""
+    """Return outcomes minus the mean of those at the nearest inputs, scaled to one outcome's spread."""
     nearest = np.empty((len(distances), _NEIGHBOURS), dtype=np.intp)
     for start in range(0, len(distances), _BLOCK):
         block = distances[start : start + _BLOCK].copy()

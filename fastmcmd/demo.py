@@ -1,6 +1,7 @@
-"""The main job on real data: the CCE of two models of doctor visits at every held-out person.
+"""Demonstration on real data: the CCE of two models of doctor visits at every held-out person.
 
-6,190 people of the RAND Health Insurance Experiment; ``examples/make_randhie.py`` makes the file.
+The data are 6,190 people of the RAND Health Insurance Experiment; ``examples/make_randhie.py`` creates the
+file.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["Judged", "draw", "load", "probabilities", "run", "table"]
 
 _SEED = 0
-_MOST_VISITS = 18  # the last bar holds all above
+_MOST_VISITS = 18  # the last bar includes all larger counts
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A model, its result with exact expectations and with one draw, and its scores."""
+    """A model with its CCE from exact expectations and from one draw, and its scores."""
 
     name: str
     prediction: fm.Predictive
@@ -39,14 +40,14 @@ class Judged:
 
 
 def load() -> dict[str, Array]:
-    """Return the arrays of the held-out part."""
+    """Return the arrays of the held-out rows."""
     source = resources.files("fastmcmd") / "data" / "randhie.npz"
     with resources.as_file(source) as path, np.load(path, allow_pickle=False) as stored:
         return {name: stored[name] for name in stored.files}
 
 
 def run(data: dict[str, Array], progress: bool = False) -> list[Judged]:
-    """Evaluate both models: RBF kernel of gamma 1/(2d) on standardised inputs, the published rest."""
+    """Return both evaluated models: RBF of gamma 1/(2d) on standardised inputs, otherwise as published."""
     x, y = data["x"], data["y"]
     kernels: dict[str, Any] = {
         "x_kernel": fm.RBF(1 / (2 * x.shape[1])), "y_kernel": "paper", "lam": 0.1,
@@ -65,7 +66,7 @@ def run(data: dict[str, Array], progress: bool = False) -> list[Judged]:
 
 
 def table(judged: list[Judged]) -> list[list[str]]:
-    """Return the table as rows of text, the head first."""
+    """Return the table as rows of text, with the header first."""
     head = "model,n,CCE mean,5 %,50 %,95 %,1 draw,NLL,ECE,seconds,error <="
     rows = [head.split(",")]
     for one in judged:
@@ -79,14 +80,14 @@ def table(judged: list[Judged]) -> list[list[str]]:
 
 
 def draw(data: dict[str, Array], judged: list[Judged], target: Path) -> None:
-    """Draw where the models are wrong, what people did there, and what mass is missing near one of them."""
+    """Plot where the models are wrong, what people did there, and the missing mass near one person."""
     from fastmcmd.io import write_atomically
     from fastmcmd.plots.style import matplotlib
 
     plt = matplotlib()
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
     _draw_over_inputs(left, data, judged)
-    # The quarter of people with the largest CCE of the Poisson model, and the median one of them.
+    # The quarter of people with the largest CCE under the Poisson model, and the median of these people.
     worst = np.argsort(judged[0].exact.values)[-len(data["y"]) // 4 :]
     _draw_visits(middle, data["y"][worst], [probabilities(one, worst) for one in judged], judged)
     _draw_missing_mass(right, data, judged, int(worst[len(worst) // 2]))
@@ -148,7 +149,7 @@ def _draw_missing_mass(ax: Axes, data: dict[str, Array], judged: list[Judged], p
 
 
 def probabilities(one: Judged, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return the mean probability of each number of visits, the last one with all above."""
+    """Return the mean probability of each number of visits; the last includes all larger numbers."""
     some = one.prediction.take(rows)
     below = [some.cdf_below(np.full(len(rows), float(k))).mean() for k in range(_MOST_VISITS + 1)]
     return np.diff([*below, 1.0])

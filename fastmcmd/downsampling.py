@@ -1,4 +1,4 @@
-"""The CCE from subsamples, as published, with its spread over repeated subsamples."""
+"""The CCE estimated from subsamples, as published, with its spread over repeated subsamples."""
 
 from __future__ import annotations
 
@@ -59,20 +59,20 @@ class DownsampledResult(PointValues):
     values : ndarray (q,)
         Mean over the repeats of the CCE at each point.
     std : ndarray (q,)
-        Standard deviation (ddof=1) over the repeats: the scatter of *one* subsample's estimate about
-        their mean. NaN for one repeat, which knows nothing of scatter. It does not contain the bias
-        of subsampling, see ``docs/downsampling.md``.
+        Standard deviation (ddof=1) over the repeats: the scatter of the estimate from *one* subsample about
+        the mean. NaN for a single repeat. It does not include the bias of subsampling, see
+        ``docs/downsampling.md``.
     means : ndarray (repeats,)
-        Mean CCE over the points, of each repeat.
+        Mean CCE over the points, for each repeat.
     rows, weights : ndarray (repeats, size)
-        Rows of each subsample, ascending, and what each weighs beyond the caller's own weights:
-        with these ``fm.cce`` gives the estimate of that repeat again.
+        Rows of each subsample in ascending order, and their weights, which multiply the caller's weights.
+        With these, ``fm.cce`` reproduces the estimate of that repeat.
     error_bound : float
-        Largest certified error of a value in any repeat, against the exact estimate of its subsample.
+        Largest certified error of a value in any repeat, relative to the exact estimate of its subsample.
     tol : float
         The requested tolerance.
     n : int
-        Rows drawn from (those of positive weight).
+        Number of rows with positive weight, from which subsamples are drawn.
     method : str
         "uniform", "stratified" or "leverage".
     info : tuple of Info
@@ -92,7 +92,7 @@ class DownsampledResult(PointValues):
 
     @property
     def size(self) -> int:
-        """Rows k of a subsample."""
+        """Number of rows k of a subsample."""
         return self.rows.shape[1]
 
     @property
@@ -102,14 +102,14 @@ class DownsampledResult(PointValues):
 
     @property
     def mean_std(self) -> float:
-        """Standard deviation (ddof=1) of the mean CCE of one repeat; NaN for one repeat."""
+        """Standard deviation (ddof=1) over repeats of the mean CCE; NaN for a single repeat."""
         if self.repeats == 1:
             return float("nan")
         return float((self.means - self.means[0]).std(ddof=1))  # shifted: equal means give 0
 
     @property
     def certificate(self) -> str:
-        """Kind of ``error_bound``: "rigorous", or "sampled" if that of any repeat is."""
+        """Kind of ``error_bound``: "sampled" if the bound of any repeat is sampled, else "rigorous"."""
         kinds = {each.certificate for each in self.info}
         return "sampled" if "sampled" in kinds else "rigorous"
 
@@ -119,7 +119,7 @@ class DownsampledResult(PointValues):
         return sum(each.seconds for each in self.info)
 
     def to_dict(self) -> Json:
-        """Return a JSON-safe summary; spreads that a single repeat does not have are None."""
+        """Return a JSON-safe summary; for a single repeat, spreads are None."""
         repeated = self.repeats > 1
         return {
             "name": "downsampled CCE",
@@ -141,7 +141,7 @@ class DownsampledResult(PointValues):
         }
 
     def plot(self, x: InputsLike | None = None, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the values with their spread, over inputs ``x`` or in order of size."""
+        """Plot the values with their spread, over inputs ``x`` or in order of size."""
         from fastmcmd.plots.congruence import downsampled_cce as draw
 
         return draw(self, x, ax=ax, **options)
@@ -194,33 +194,33 @@ def downsampled_cce(
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
 ) -> DownsampledResult:
-    """Estimate the CCE from subsamples of ``size`` rows, with its standard deviation over repeats.
+    """Return the CCE estimated from subsamples of ``size`` rows, with its standard deviation over repeats.
 
     Parameters
     ----------
     x, y, prediction
         All n rows, as in `cce`.
     size : int
-        Rows k of a subsample, from 2 to n.
+        Number of rows k of a subsample, from 2 to n.
     method : {"uniform", "stratified", "leverage"}
-        How rows are drawn, always without replacement. "uniform": all alike, as published.
-        "stratified": in proportion from ``strata`` strata of equal count along y. "leverage": rows
-        that the inputs' kernel sees as unusual are more probable, and weigh less in return.
+        How rows are drawn, always without replacement. "uniform": with equal probability, as published.
+        "stratified": proportionally from ``strata`` strata of equal count along y. "leverage": rows that
+        are unusual in terms of the input kernel are more probable and get smaller weights.
     repeats : int
-        Independent subsamples, at least 1.
+        Number of independent subsamples, at least 1.
     at : array_like (q, d) or (q,), optional
-        Inputs to score, the same in every repeat; default all of ``x``.
+        Inputs at which to evaluate the CCE, the same in every repeat. Default: all of ``x``.
     random_state : int, numpy.random.Generator or None
-        Source of subsamples and draws. Repeat j does not depend on how many repeats there are.
+        Source of subsamples and draws. Repeat j does not depend on the number of repeats.
     strata : int
-        For "stratified" only: number of strata, from 1 to ``size``. Equal outputs are spread over
-        neighbouring strata at random, anew in each repeat. Vector outputs are ordered along their
-        first principal component (unscaled, as the default output kernel measures distance).
+        For "stratified" only: number of strata, from 1 to ``size``. In each repeat, equal outputs are
+        assigned at random to neighbouring strata. Vector outputs are ordered along their first principal
+        component (unscaled, as the default output kernel measures distance).
     x_kernel, y_kernel : Kernel, "auto" or "paper", optional
-        As in `cce`. What depends on the data is taken from all n rows, once, so that all repeats estimate
-        the same thing.
+        As in `cce`. Parameters that depend on the data are computed once from all n rows, so that all
+        repeats estimate the same quantity.
     lam, draws, encoder, weights
-        As in `cce`. Draws are made anew in each repeat. Rows of zero weight are never drawn.
+        As in `cce`. Each repeat uses new draws. Rows of zero weight are never drawn.
     tol, solver, backend, dtype, memory_limit, progress, certificate, cache_dir, devices
     device_memory_limit
         As in `mcmd`, for each repeat.
@@ -237,17 +237,16 @@ def downsampled_cce(
 
     Notes
     -----
-    Young et al. (arXiv 2405.12412, appendix B.3) estimate the CCE from k of n test points drawn
-    uniformly, where n is too large. A row drawn with probability pi enters with weight
-    ``(k / n) / pi`` (Horvitz & Thompson, 1952), so that covariance and cross-covariance of the
-    subsample have those of all rows as expectation, up to the common factor ``sum w / k`` that `cce`
-    divides by. The CCE is no linear function of them: it is biased for small k, see
-    ``docs/downsampling.md``.
+    For large n, Young et al. (arXiv 2405.12412, appendix B.3) estimate the CCE from k of n test points
+    drawn uniformly. A row drawn with probability pi gets the weight ``(k / n) / pi`` (Horvitz & Thompson,
+    1952). The expectations of covariance and cross-covariance of the subsample are then those of all rows,
+    up to the common factor ``sum w / k``, by which `cce` divides. The CCE is not a linear function of them,
+    so it is biased for small k; see ``docs/downsampling.md``.
 
-    For "leverage", ``pi`` is proportional (and at most 1) to the mean of 1/n and ``l_i / sum l``, with
+    For "leverage", ``pi`` is proportional to the mean of 1/n and ``l_i / sum l``, and at most 1, with
     ``l(x) = f(x)' (F'F + n lam I)^-1 f(x) + e / (e + n lam)``, f the Nystroem features of 256 rows drawn
-    uniformly and ``e = k(x, x) - |f(x)|^2``; rows are drawn systematically in random order, which has
-    exactly these probabilities.
+    uniformly and ``e = k(x, x) - |f(x)|^2``. Rows are drawn by systematic sampling in random order, which
+    has exactly these probabilities.
 
     Examples
     --------
@@ -343,7 +342,7 @@ def downsampled_cce(
 def _generators(
     random_state: RandomState, repeats: int
 ) -> tuple[np.random.Generator, list[np.random.Generator]]:
-    """Return a source for what all repeats share, and one for each repeat.
+    """Return a generator for computations that all repeats share, and one per repeat.
 
     A Generator seeds them by a draw, because its seed sequence does not depend on earlier draws.
     """

@@ -1,4 +1,4 @@
-"""Errors and warnings that fastmcmd raises beyond the built-in ones."""
+"""Errors and warnings that fastmcmd adds to the built-in ones."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = [
     "MissingDependencyError", "NumericalError", "ToleranceWarning",
 ]  # fmt: skip
 
-# How a note begins where no solver could be certified to the tolerance.
+# Beginning of a note if no solver could be certified to the tolerance.
 ROUNDING_ALONE = "rounding in float64 alone leaves"
-# How one begins where kernel values are so large that rounding in proportion to them is the cause.
+# Beginning of a note if the cause is rounding relative to very large kernel values.
 UNSCALED = "x_kernel has values up to"
-# How notes begin where the error is that of the embedded outputs, whatever the solver.
+# Beginnings of notes if the error is that of the embedded outputs, independent of the solver.
 QUADRATURE = "quadrature of the predicted distributions leaves"
 MIXED_UP = (
     "are units or arguments mixed up? The order is (y, prediction), with prediction=(mean, std)"
@@ -29,24 +29,24 @@ TOO_HEAVY = (
 class ToleranceWarning(UserWarning):
     """The certified error bound of a result is larger than the requested ``tol``.
 
-    The values are the best that was found and ``error_bound`` is still true; turn the warning
-    into an error with ``warnings.simplefilter("error", fastmcmd.ToleranceWarning)``.
+    The values are the best available and ``error_bound`` is still valid. To turn the warning into an error,
+    call ``warnings.simplefilter("error", fastmcmd.ToleranceWarning)``.
     """
 
 
 class NumericalError(ValueError):
-    """The data, not a wrong argument, make a result impossible to compute; the message says why.
+    """A result cannot be computed because of the data, not because of a wrong argument.
 
-    `fastmcmd.evaluate` names it in ``skipped`` and goes on with the other numbers.
+    `fastmcmd.evaluate` reports the reason in ``skipped`` and computes the other numbers.
     """
 
 
 class MemoryLimitError(MemoryError):
-    """``memory_limit`` is too small for any way of computing the result."""
+    """``memory_limit`` is too small for every method of computing the result."""
 
 
 class MissingDependencyError(ImportError):
-    """An optional package is needed; the message holds the command that installs it."""
+    """An optional package is missing; the message contains the command that installs it."""
 
 
 def require(module: str, message: str) -> Any:
@@ -55,9 +55,9 @@ def require(module: str, message: str) -> Any:
     Parameters
     ----------
     module : str
-        Its full name, as after ``import``.
+        Full name of the module, as after ``import``.
     message : str
-        What needs it, and the command that installs it.
+        Message that says what needs the module and how to install it.
     """
     try:
         return importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""The CCE as a fitted object: scores unlabelled inputs, shows the witness, is saved and loaded."""
+"""The CCE as a fitted estimator that evaluates new inputs and the witness, and can be saved."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ class ConditionalCongruence(Parameters):
     Parameters
     ----------
     x_kernel, y_kernel, lam, draws, encoder, random_state
-        What is estimated; as in `cce`.
+        What to estimate, as in `cce`.
     tol, solver, backend, dtype, memory_limit, progress, certificate, rank, landmarks
     cache_dir, checkpoint, devices, device_memory_limit
-        How it is computed; as in `cce`. ``fit`` uses the checkpoint, what follows does not.
+        How to compute it, as in `cce`. Only ``fit`` uses the checkpoint.
 
     Attributes
     ----------
     n_features_in_ : int
-        Columns of the (encoded) inputs.
+        Number of columns of the (encoded) inputs.
     result_ : Result
-        CCE at the inputs it was fitted on.
+        CCE at the inputs used for fitting.
     x_kernel_, y_kernel_ : Kernel
-        The kernels of the fit, chosen from its inputs and outcomes unless they were given.
+        The kernels of the fit: those passed, or those chosen from inputs and outcomes.
     lam_ : float
-        Its regulariser.
+        The regulariser of the fit.
 
     Examples
     --------
@@ -119,12 +119,12 @@ class ConditionalCongruence(Parameters):
         self.devices = devices
         self.device_memory_limit = device_memory_limit
         self._fit: Fit | None = None
-        self._chance: Chance | None = None  # the data, to tell noise from misfit
+        self._chance: Chance | None = None  # the data, from which noise is estimated
         self._scales: tuple[float, ...] | None = None  # of the columns of inputs
-        self._files: dict[str, str] = {}  # those it was fitted on, by the names of arguments
+        self._files: dict[str, str] = {}  # input files of the fit, by argument name
 
     def options(self, x: InputsLike | None = None) -> Options:
-        """Return the checked numerical options, for inputs ``x``."""
+        """Return the checked numerical options for inputs ``x``."""
         backend, devices = where_data_are(self.backend, self.devices, x)
         given: Any = {name: getattr(self, name) for name in DEFAULTS}
         return Options.of(**{**given, "backend": backend, "devices": devices})
@@ -136,7 +136,7 @@ class ConditionalCongruence(Parameters):
         prediction: PredictionLike,
         weights: ArrayLike | None = None,
     ) -> ConditionalCongruence:
-        """Fit on inputs ``x``, outputs ``y`` and predictions at ``x``; returns itself.
+        """Fit on inputs ``x``, outputs ``y`` and predictions at ``x``, and return the estimator itself.
 
         Parameters
         ----------
@@ -169,33 +169,33 @@ class ConditionalCongruence(Parameters):
         predictions: Mapping[str, PredictionLike],
         weights: ArrayLike | None = None,
     ) -> dict[str, ConditionalCongruence]:
-        """Fit a copy for each of several predictions at ``x``, with shared solves; returns them by name.
+        """Return one fitted copy per prediction at ``x``, by name, sharing the work of the solves.
 
         Parameters
         ----------
         x, y, weights
             As in `cce`.
         predictions : dict
-            By the names of their models, each as in `cce`.
+            Predictions by the names of their models, each as in `cce`.
 
         Returns
         -------
         dict of ConditionalCongruence
-            Each as `fit` would fit it: its values agree within the sum of both error bounds.
+            Fitted estimators. Their values agree with those of `fit` within the sum of both error bounds.
 
         Raises
         ------
         ValueError
-            ``checkpoint`` is set: it holds the state of a single fit.
+            If ``checkpoint`` is set, because it holds the state of a single fit.
         TypeError
-            ``predictions`` is no dict of at least one.
+            If ``predictions`` is not a dict with at least one entry.
 
         Notes
         -----
-        All models have the same system ``(K_X + n lam I) B = P - P'`` but for their right-hand sides, which
-        are solved together: kernel values, the factor or the passes over rows are computed once. Each
-        model has its own features and its own certificate. If ``memory_limit`` does not allow all models
-        at once without slowing any of them, they are solved in groups, down to one at a time.
+        The systems ``(K_X + n lam I) B = P - P'`` of all models differ only in their right-hand sides, so
+        they are solved together: kernel values, the factor or passes over the rows are computed once. Each
+        model has separate features and a separate certificate. If ``memory_limit`` does not allow all
+        models at once without slowing any of them, they are solved in groups, down to one at a time.
 
         Examples
         --------
@@ -247,7 +247,7 @@ class ConditionalCongruence(Parameters):
         return estimators
 
     def fitted(self) -> Fit:
-        """Return the fitted embeddings, or raise if there are none yet."""
+        """Return the fitted embeddings; raise an error if ``fit`` has not been called."""
         if self._fit is None:
             raise ValueError("this ConditionalCongruence is not fitted; call fit(x, y, prediction)")
         return self._fit
@@ -262,19 +262,19 @@ class ConditionalCongruence(Parameters):
         scales: tuple[float, ...] | None,
         lam: float,
     ) -> None:
-        """Set what `fit` sets, from a saved file or a fit of several models."""
+        """Set the attributes that `fit` sets, from a saved file or a fit of several models."""
         self._fit, self.result_, self._scales, self.lam_ = fitted, result, scales, lam
         self.n_features_in_, self.output_columns_, self.input_dtype_ = features, columns, dtype
 
     @property
     def x_kernel_(self) -> Kernel:
-        """Kernel on inputs of the fit, its parameters numbers."""
+        """Kernel on inputs of the fit, with numeric parameters."""
         kernel = self.fitted().x_kernel
         return kernel if self._scales is None else Scaled(kernel, self._scales)
 
     @property
     def y_kernel_(self) -> Kernel:
-        """Kernel on outputs of the fit, its parameters numbers."""
+        """Kernel on outputs of the fit, with numeric parameters."""
         return self.fitted().y_kernel
 
     def _set_chance(self, result: Result, chance: Chance) -> None:
@@ -282,7 +282,7 @@ class ConditionalCongruence(Parameters):
 
     @property
     def chance(self) -> Chance | None:
-        """The samples it was fitted on with their kernels; None where it was loaded from a file."""
+        """The samples of the fit with their kernels; None if the estimator was loaded from a file."""
         return self._chance
 
     def _grid(self, x_new: InputsLike, encoder: Encoder | None) -> HostArray | Rows:
@@ -295,7 +295,7 @@ class ConditionalCongruence(Parameters):
         return prepared_inputs(self.fitted().x_kernel, x_new=grid)[0]
 
     def evaluate(self, x_new: InputsLike) -> Result:
-        """Return the CCE at unlabelled inputs (q, d) with its certificate."""
+        """Return the CCE at inputs (q, d), which need no outcomes, with its certificate."""
         options = self.options()
         fitted = self.fitted()
         grid = self._grid(x_new, self.encoder)
@@ -308,7 +308,7 @@ class ConditionalCongruence(Parameters):
         return result if self._chance is None else replace(result, source=self._chance.at(grid))
 
     def score_samples(self, x_new: InputsLike) -> NDArray[np.float64]:
-        """Return the CCE (q,) at unlabelled inputs (q, d)."""
+        """Return the CCE (q,) at inputs (q, d), which need no outcomes."""
         return self.evaluate(x_new).values
 
     def witness(self, x_new: InputsLike, y_grid: ArrayLike) -> NDArray[np.float64]:
@@ -318,15 +318,15 @@ class ConditionalCongruence(Parameters):
 
         Notes
         -----
-        The error of h(x, y) is at most ``sqrt(k(y, y) e (2 v + e))``, with the value v and the error bound
-        e of `evaluate` at x. It can exceed e: features of the outputs may miss a component r of the
-        difference of the embeddings. That changes the value by about ``||r||^2 / (2 v)`` only, but the
+        The error of h(x, y) is at most ``sqrt(k(y, y) e (2 v + e))``, where v is the value and e the error
+        bound of `evaluate` at x. It can exceed e because output features may omit a component r of the
+        difference of the embeddings. This changes the value by only about ``||r||^2 / (2 v)``, but the
         witness by up to ``||r|| sqrt(k(y, y))``. A smaller ``tol`` reduces both.
         """
         return self._witness(x_new, y_grid, self.encoder)
 
     def witness_of_encoded(self, x_new: InputsLike, y_grid: ArrayLike) -> NDArray[np.float64]:
-        """Return the `witness` at inputs (q, d) that are encoded already."""
+        """Return the `witness` at inputs (q, d) that are already encoded."""
         return self._witness(x_new, y_grid, None)
 
     def _witness(
@@ -338,14 +338,13 @@ class ConditionalCongruence(Parameters):
         return self.fitted().witness(grid, y)
 
     def save(self, path: FilePath) -> None:
-        """Write the fitted object to an ``.npz`` file (never pickle), atomically.
+        """Write the fitted object to an ``.npz`` file, atomically and without pickle.
 
-        `fastmcmd.load` returns an estimator with the same values, kernels and parameters: it scores new
-        inputs with the kernels of its fit, and chooses anew where it is fitted again; ``random_state`` is
-        as it was.
-        ``cache_dir``, ``checkpoint``, ``devices`` and ``device_memory_limit`` belong to the machine, and
-        come back as None. Kernels made of Python functions and encoders cannot be saved. A file that it was
-        fitted on is refused.
+        `fastmcmd.load` returns an estimator with the same values, kernels and parameters. It evaluates new
+        inputs with the kernels of the fit, and chooses kernels again if it is fitted again;
+        ``random_state`` is restored. ``cache_dir``, ``checkpoint``, ``devices`` and ``device_memory_limit``
+        belong to the machine and are restored as None. Encoders and kernels made of Python functions cannot
+        be saved. The path must not be a file that holds data of the fit.
         """
         from fastmcmd.estimate.saved import state_of
 

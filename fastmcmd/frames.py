@@ -1,7 +1,7 @@
-"""Labels of rows: read from data frames and labelled arrays, and attached to values by row.
+"""Row labels: read from data frames and labelled arrays, and attached to per-row values.
 
-The one place that knows pandas and xarray as containers; both are imported only when something of theirs
-is asked for. Values of pandas, polars and xarray objects are read by `fastmcmd._base.checks.as_array`.
+Only this module handles pandas and xarray as containers; it imports them only when their objects occur.
+`fastmcmd._base.checks.as_array` reads the values of pandas, polars and xarray objects.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class RowLabels:
     Attributes
     ----------
     index : pandas.Index or None
-        Labels of the rows, where they have some.
+        Labels of the rows, if there are any.
     dim : str
-        Name of the dimension of rows, for xarray.
+        Name of the row dimension, for xarray.
     coords : dict
-        Coordinates along it and scalar ones, for xarray.
+        Coordinates along that dimension and scalar coordinates, for xarray.
     """
 
     index: Any = None
@@ -47,7 +47,7 @@ class RowLabels:
 
 
 def column_names(value: object) -> tuple[str, ...]:
-    """Return the names of the columns of a pandas or polars data frame, none of anything else."""
+    """Return the column names of a pandas or polars data frame; an empty tuple for other objects."""
     names = getattr(value, "columns", None)
     if names is None or isinstance(names, str) or not hasattr(value, "dtypes"):
         return ()
@@ -55,7 +55,7 @@ def column_names(value: object) -> tuple[str, ...]:
 
 
 def row_labels(value: object) -> RowLabels | None:
-    """Return the labels of the rows of a pandas or xarray object, None of anything else.
+    """Return the row labels of a pandas or xarray object, or None for other objects.
 
     Parameters
     ----------
@@ -87,21 +87,21 @@ def row_labels(value: object) -> RowLabels | None:
 
 
 def to_frame(columns: Mapping[str, Array], labels: object = None) -> pd.DataFrame:
-    """Return values by row as a pandas frame with the labels of the rows as its index.
+    """Return per-row values as a pandas frame with the row labels as its index.
 
     Parameters
     ----------
     columns : dict of ndarray (n,)
         Values by name.
     labels : RowLabels, pandas or xarray object, or array_like (n,), optional
-        Labels of rows, or an object that has them; default 0 to n - 1.
+        Row labels, or an object that has them. Default: 0 to n - 1.
 
     Raises
     ------
     MissingDependencyError
-        Without pandas.
+        If pandas is not installed.
     ValueError
-        Another number of labels than rows.
+        If the numbers of labels and rows differ.
 
     Examples
     --------
@@ -119,13 +119,13 @@ def to_frame(columns: Mapping[str, Array], labels: object = None) -> pd.DataFram
     if index_labels is None and labels is not None:
         try:
             values = np.asarray(labels)
-        except Exception as error:  # __array__ of other libraries raises what it likes
+        except Exception as error:  # __array__ of other libraries may raise anything
             raise TypeError(f"index cannot be made an array: {error}") from None
         if values.ndim != 1:
             raise TypeError(f"index is {shown(labels)}; labels (n,) are needed: one a row")
         try:
             index = pd.Index(values)
-        except Exception as error:  # types that pandas has no index of
+        except Exception as error:  # pandas has no index of this type
             raise TypeError(f"index cannot be one of pandas: {error}") from None
     index = index_labels.index if index_labels is not None else index
     _check_length(columns, index)
@@ -133,21 +133,21 @@ def to_frame(columns: Mapping[str, Array], labels: object = None) -> pd.DataFram
 
 
 def to_xarray(columns: Mapping[str, Array], labels: RowLabels | None = None) -> xr.Dataset:
-    """Return values by row as an xarray Dataset with the coordinates of the rows.
+    """Return per-row values as an xarray Dataset with the coordinates of the rows.
 
     Parameters
     ----------
     columns : dict of ndarray (n,)
         Values by name.
     labels : RowLabels, optional
-        Labels of rows. Without coordinates their index is one, along the dimension ``"row"``.
+        Row labels. Without coordinates, their index becomes one, along the dimension ``"row"``.
 
     Raises
     ------
     MissingDependencyError
-        Without xarray.
+        If xarray is not installed.
     ValueError
-        Another number of labels than rows.
+        If the numbers of labels and rows differ.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`fastmcmd.load`: importing this module registers the readers of all classes that can be saved."""
+"""`fastmcmd.load`. Importing this module registers the readers of all classes that can be saved."""
 
 from fastmcmd import estimator, recalibration  # noqa: F401 (these register what they can read)
 from fastmcmd.inference import monitor  # noqa: F401

@@ -69,7 +69,7 @@ def mcmd(
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
 ) -> Result:
-    """Estimate the MCMD between two conditional distributions at the points of ``grid``.
+    """Return the MCMD between two conditional distributions at the points of ``grid``, with error bounds.
 
     Parameters
     ----------
@@ -79,67 +79,70 @@ def mcmd(
         Sample of the first distribution: inputs and outputs.
     x_prime, y_prime : array_like (m, d) or (m,), (m, k) or (m,)
         Sample of the second distribution. Inputs (``grid``, ``x``, ``x_prime``) may lie on disk: a memmap,
-        a Zarr array, an HDF5 dataset, an Arrow table, or a path: ``"x.npy"``, ``"x.zarr"``,
-        ``"x.h5::/name"``, ``"x.parquet::a,b"``. Large ones are read in blocks of rows, never loaded whole.
-        CuPy arrays and CUDA tensors of torch stay on their device with backend "cupy", as "auto" then is.
+        a Zarr array, an HDF5 dataset, an Arrow table, or a path such as ``"x.npy"``, ``"x.zarr"``,
+        ``"x.h5::/name"`` or ``"x.parquet::a,b"``. Large inputs are read in blocks of rows, never whole.
+        CuPy arrays and CUDA tensors of torch stay on their device with backend "cupy", which "auto" then
+        selects.
     x_kernel : Kernel, "auto" or "paper", optional
-        Kernel on inputs; default, unlike that of `cce`, the published ("paper")
+        Kernel on inputs. Default, unlike in `cce`: the published ("paper")
         ``Polynomial(degree=3, gamma=None, coef0=1)``, that is ``(x.z / d + 1)^3``. Parameters that depend
         on the data are resolved on ``x``. "auto": the default of `cce`, chosen from ``x`` and ``y``.
     y_kernel : Kernel, "auto" or "paper", optional
-        Kernel on outputs; default the published ``RBF("variance")``, resolved on ``y``.
+        Kernel on outputs. Default: the published ``RBF("variance")``, resolved on ``y``.
     lam, lam_prime : float, "auto" or "paper"
-        Regularisers, positive; the system of S is ``K_X + n lam I``. ``lam=None`` is 0.01 with
-        ``x_kernel="auto"``, else 0.1; ``lam_prime=None`` takes ``lam``.
+        Regularisers, positive. The system of the first sample is ``K_X + n lam I``. ``lam=None`` is 0.01
+        with ``x_kernel="auto"``, else 0.1; ``lam_prime=None`` uses ``lam``.
     weights, weights_prime : array_like (n,), (m,), optional
         Nonnegative weights of the rows: counts or importance weights. Only ratios matter.
     tol : float
-        Largest error of a returned value against the exact estimate.
+        Largest allowed error of a returned value relative to the exact estimate, as an absolute number.
     solver : {"auto", "cholesky", "cg", "lowrank", "nystrom"}
-        How the systems are solved: exactly, or by landmarks in one pass over the rows, for any number
-        of them ("nystrom" is "lowrank" with landmarks drawn uniformly).
+        How the systems are solved: exactly ("cholesky", "cg"), or with landmarks in one pass over any
+        number of rows ("lowrank"; "nystrom" is "lowrank" with uniformly drawn landmarks).
     backend : {"auto", "cpu", "cupy", "numba", "numpy"}
-        What computes the tiles: "cpu" (the compiled core), "numba", "numpy", or "cupy" (CUDA devices).
-        "auto" uses the device that holds ``x``; otherwise the core, or Numba for a `CustomKernel`. For work
-        that takes longer than starting a device, it uses the first device if there is one, it has memory,
-        and its plan is clearly faster (``info.notes`` says so). "cpu" and ``checkpoint`` switch that off.
+        Implementation that computes the tiles: "cpu" (the compiled core), "numba", "numpy", or "cupy" (CUDA
+        devices). "auto" uses the device that holds ``x``; otherwise the core, or Numba for a
+        `CustomKernel`. If the work takes longer than starting a device, "auto" uses the first device,
+        provided that it has enough memory and its plan is clearly faster (``info.notes`` says so). "cpu"
+        and ``checkpoint`` disable this.
     dtype : {None, float32, float64}
-        Precision of the tiles. None starts in float32 where it can be certified, and goes on in
-        float64 if it cannot; ``info.notes`` says so.
+        Precision of the tiles. None starts in float32 if its result can be certified, and continues in
+        float64 if not; ``info.notes`` says so.
     memory_limit : int or str, optional
-        Bytes ("2GB") that the call may allocate beyond its inputs; default half of the free memory.
+        Bytes (for example "2GB") that the call may allocate beyond its inputs. Default: half of the free
+        memory.
     progress : bool
-        Show products done, the certificate and the time left.
+        Whether to show the completed products, the certificate and the remaining time.
     certificate : {"auto", "rigorous", "sampled"}
-        How float32 results are certified: by a float64 pass over all rows, or over rows drawn at
-        random. "auto" samples if the full pass would cost more than 0.6 of the work before it.
-        Low-rank results are certified by what the landmarks miss, or by the residuals of some rows.
+        How float32 results are certified: by a float64 pass over all rows, or over randomly drawn rows.
+        "auto" samples if the full pass would cost more than 0.6 of the work before it. Low-rank results are
+        certified by the part of the kernel that landmarks do not explain, or by the residuals of some rows.
     rank : int, optional
-        Landmarks of the low-rank solver; None takes as many as ``tol`` needs.
+        Number of landmarks of the low-rank solver. Default: as many as ``tol`` needs.
     landmarks : {"rpcholesky", "uniform"} or array_like (p, d), optional
-        How the low-rank solver chooses its landmarks (default "rpcholesky", with "nystrom" "uniform"), or
+        How the low-rank solver chooses its landmarks (default "rpcholesky"; "uniform" with "nystrom"), or
         the landmarks themselves.
     out : str, Path or array of shape (q,), optional
-        Where the values go: a path that ends in ``.npy``, or a memmap, Zarr array, HDF5 dataset or array.
-        A file appears when it is finished.
+        Destination of the values: a path that ends in ``.npy``, or a memmap, Zarr array, HDF5 dataset or
+        array. A file appears only when it is complete.
     cache_dir : str or Path, optional
-        Existing folder on disk, for the Cholesky factor if it does not fit into ``memory_limit``: at most
-        about ``n^2 / 2`` numbers, in a file that is deleted when the call ends, however it ends.
+        Existing folder on disk for a Cholesky factor that does not fit into ``memory_limit``: at most about
+        ``n^2 / 2`` numbers, in a file that is deleted when the call ends, even if it fails.
     checkpoint : str or Path, optional
-        File to which a long computation saves its state, every 30 seconds and at Ctrl-C. The same call
-        goes on from there, also after the process was killed, to the same values bit for bit; one
-        with other data or options is refused, and so is a second one at the same time (not on Windows).
-        Removed when the call succeeds. Kept are iterations of CG, passes of the low-rank solver, blocks of
-        the dense form, and what is done of a Cholesky factor, if making it takes a core longer than about
-        half a minute (n > 14,000 in float64): in a file of at most about ``n^2 / 2`` numbers in
-        ``cache_dir``, else beside the checkpoint, until the call succeeds or fails. Its values agree with
-        those of a call without checkpoint within their error bounds, not in the last bits. A factor on a
-        device begins anew.
+        File to which a long computation saves its state every 30 seconds and at Ctrl-C. The same call
+        resumes from it, even after the process was killed, and returns the same values bit for bit. A call
+        with other data or options raises an error, and so does a second call at the same time (except on
+        Windows). The file is removed when the call succeeds. Saved are iterations of CG, passes of the
+        low-rank solver, blocks of the dense form, and the finished part of a Cholesky factor if computing
+        it takes longer than about half a minute on one core (n > 14,000 in float64). The factor is a file
+        of at most about ``n^2 / 2`` numbers in ``cache_dir``, or else beside the checkpoint, until the call
+        succeeds or fails. Values agree with those of a call without checkpoint within their error bounds,
+        not in the last bits. A factor on a device restarts from the beginning.
     devices : sequence of int, optional
-        CUDA devices that share the work of ``backend="cupy"``; default the first, ``[0]``.
+        CUDA devices that share the work of ``backend="cupy"``. Default: the first, ``[0]``.
     device_memory_limit : int or str, optional
-        Bytes ("8GB") that ``backend="cupy"`` may use on each device; default 0.8 of the free memory. Rows
-        that do not fit are streamed in blocks.
+        Bytes (for example "8GB") that ``backend="cupy"`` may use on each device. Default: 0.8 of the free
+        memory. Rows that do not fit are streamed in blocks.
 
     Returns
     -------
@@ -151,7 +154,7 @@ def mcmd(
     ValueError, TypeError
         An argument is not as described; the message names it.
     MemoryLimitError
-        ``memory_limit`` is too small for any way of computing.
+        ``memory_limit`` is too small for every method of computing the result.
     BlockingIOError
         Another run is using ``checkpoint``.
 
@@ -165,10 +168,11 @@ def mcmd(
     ``MCMD^2(x) = k_X(x)' W_X K_Y W_X' k_X(x) - 2 k_X(x)' W_X K_YY' W_X'' k_X'(x) + k_X'(x)' W_X' K_Y'
     W_X'' k_X'(x)`` with ``W_X = (K_X + n lam I)^-1`` (Park & Muandet, *A Measure-Theoretic Approach to
     Kernel Conditional Mean Embeddings*, 2020, section 5.1; Young et al., *Beyond Calibration*,
-    arXiv 2405.12412, equation 2). It is computed in feature form, see ``docs/theory.md``.
+    arXiv 2405.12412, equation 2). It is computed in feature form; see ``docs/theory.md``.
 
-    With the outcomes of a prediction as second sample this is the CCE; `cce` takes the prediction itself.
-    The published kernels stay the default here, so that this function is the published one.
+    If the second sample consists of draws from a prediction, the MCMD is the CCE; `cce` takes the
+    prediction itself. The published kernels are the default here, so that this function computes the
+    published MCMD.
 
     Examples
     --------
@@ -232,9 +236,9 @@ def evaluate_at(
     out: FilePath | None = None,
     points: str = "grid",
 ) -> tuple[Fit, Result]:
-    """Fit the two samples and evaluate at ``grid``; everything is checked already.
+    """Return the fit of two checked samples and its values at ``grid``.
 
-    ``points`` is what the caller calls the grid.
+    ``points`` is the name of the grid in messages.
     """
     path = options.checkpoint
     with nullcontext() if path is None else alone_with(path, "checkpoint"):

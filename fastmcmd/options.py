@@ -1,4 +1,4 @@
-"""How a result is to be computed: one frozen object of data, passed down whole."""
+"""The numerical options of a computation, as one frozen object."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ LANDMARKS = ("rpcholesky", "uniform")
 
 
 class Computation(TypedDict, total=False):
-    """How a result is computed: the arguments that public functions share, described in `fastmcmd.mcmd`.
+    """The computational arguments that public functions share; `fastmcmd.mcmd` describes them.
 
-    Public signatures list them; a test compares these, and what the command line and files of estimators
-    have of them, with this list.
+    Public signatures list them explicitly. A test compares the signatures, the command line and the saved
+    form of estimators with this list.
     """
 
     tol: float
@@ -58,7 +58,7 @@ class Computation(TypedDict, total=False):
 
 
 class Estimation(Computation, total=False):
-    """What is estimated, and how: the arguments of `fastmcmd.ConditionalCongruence`."""
+    """The arguments of `fastmcmd.ConditionalCongruence`: what to estimate, and how to compute it."""
 
     x_kernel: KernelLike
     y_kernel: KernelLike
@@ -77,41 +77,41 @@ DEFAULTS: Computation = {
 
 @dataclass(frozen=True)
 class Options:
-    """Numerical options, checked.
+    """Checked numerical options.
 
     Attributes
     ----------
     tol : float
-        Largest error of a returned value.
+        Largest allowed error of a returned value.
     solver : str
         "auto", "cholesky", "cg", "lowrank" or "nystrom".
     backend : str
         "auto", "cpu", "cupy", "numba" or "numpy".
     dtype : numpy.dtype or None
-        Precision of the tiles; None starts in float32 where that can be certified.
+        Precision of the tiles; None starts in float32 if that can be certified.
     memory_limit : int
         Bytes that may be allocated beyond the inputs.
     progress : bool
-        Whether to show the products done, the certificate and the time left.
+        Whether to show the completed products, the certificate and the remaining time.
     certificate : str
-        "rigorous", "sampled", or "auto": rigorous unless the float64 pass that proves it would
-        cost more than 0.6 of the work done so far.
+        "rigorous", "sampled", or "auto": rigorous unless the float64 pass for it would cost more than 0.6
+        of the work before it.
     rank : int or None
-        Landmarks of the low-rank solver; None takes as many as the tolerance needs.
+        Number of landmarks of the low-rank solver; None uses as many as the tolerance needs.
     landmarks : str or ndarray (p, d)
-        How the low-rank solver chooses them: "rpcholesky", "uniform", or the landmarks themselves.
+        How the low-rank solver chooses landmarks, "rpcholesky" or "uniform", or the landmarks themselves.
     cache_dir : Path or None
         Folder for a Cholesky factor that does not fit in memory.
     checkpoint : Path or None
-        File that the state of a long computation is kept in.
+        File for the state of a long computation.
     limit_given : bool
-        Whether ``memory_limit`` was given, and not found from the free memory.
+        Whether the caller passed ``memory_limit``; otherwise it was derived from the free memory.
     devices : tuple of int or None
         Devices of backend "cupy".
     device_memory_limit : int or None
-        Bytes that may be taken on each of them.
+        Bytes that may be used on each device.
     chosen : str
-        Why "auto" took this backend, where devices were looked at (`fastmcmd.planning.choice`).
+        Why "auto" chose this backend, if devices were considered (`fastmcmd.planning.choice`).
     """
 
     tol: float
@@ -132,7 +132,7 @@ class Options:
 
     @staticmethod
     def of(**arguments: Unpack[Computation]) -> Options:
-        """Return checked options; `DEFAULTS` where there is no argument."""
+        """Return checked options, with `DEFAULTS` for missing arguments."""
         given: dict[str, Any] = {**DEFAULTS, **arguments}
         dtype, backend, solver = given["dtype"], given["backend"], given["solver"]
         if dtype is not None:
@@ -165,7 +165,7 @@ class Options:
 
 
 def where_data_are(backend: object, devices: object, x: object) -> tuple[Any, Any]:
-    """Return backend and devices for inputs: "auto" is the device that they lie on."""
+    """Return backend and devices; with "auto", those of the device that holds the inputs."""
     device = on_device(x) if isinstance(backend, str) and backend == "auto" else None
     return (
         (backend, devices) if device is None else ("cupy", [device] if devices is None else devices)
@@ -244,7 +244,7 @@ def _checkpoint(checkpoint: object) -> Path | None:
 def _path(value: object, name: str, needed: str) -> Path:
     if isinstance(value, bytes) or not isinstance(value, str | os.PathLike):
         raise TypeError(f"{name} is {value!r}; {needed} is needed")
-    # Absolute: it stays the same file if the working folder changes meanwhile.
+    # An absolute path stays the same file if the working folder changes meanwhile.
     return Path(value).expanduser().absolute()
 
 

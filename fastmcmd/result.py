@@ -1,4 +1,4 @@
-"""What a call returns: values, their certified error, and how they were computed."""
+"""The result of a call: values, their certified error bounds, and how they were computed."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ __all__ = [
     "LEAST_SUPPORT", "Info", "NoiseSource", "PointValues", "Result", "on_device_of", "on_host",
 ]  # fmt: skip
 
-LEAST_SUPPORT = 5.0  # effective rows below which a point counts as one without support
+LEAST_SUPPORT = 5.0  # effective rows below which a point has no support
 
 
 class NoiseSource(Protocol):
-    """What computes the noise of a result when it is asked for; see `fastmcmd.inference.chance`."""
+    """The interface that computes the noise of a result on demand; see `fastmcmd.inference.chance`."""
 
     @property
     def noise(self) -> NDArray[np.float64]: ...  # noqa: D102
@@ -61,27 +61,27 @@ class Info:
     form : str
         "feature" (low rank of the output kernel) or "dense".
     backend, dtype, cache : str
-        Who computed the tiles, in which final precision, and whether they were "packed" in memory, on
-        "disk" (a Cholesky factor read from a file) or "streamed".
+        Backend that computed the tiles, final precision, and storage of the tiles: "packed" in memory, on
+        "disk" (a Cholesky factor read from a file), or "streamed".
     certificate : str
-        Kind of the error bound: "rigorous", or "sampled" where the residual was estimated from
-        rows drawn at random (256, besides the 32 of largest kernel value; four standard errors).
+        Kind of the error bound: "rigorous", or "sampled" if the residual was estimated from randomly drawn
+        rows (256, in addition to the 32 with the largest kernel value; with four standard errors).
     n, n_prime : int
-        Distinct inputs of the two samples.
+        Numbers of distinct inputs of the two samples.
     rank : int
-        Features of the output kernel (0 in dense form).
+        Number of features of the output kernel (0 in dense form).
     iterations, passes : int
-        Products of the solver with the Gram matrix, and all products, certificates included.
+        Number of products of the solver with the Gram matrix, and of all products including certificates.
     seconds : float
         Wall time.
     peak_bytes : int
-        Largest memory the plan allowed itself beyond the inputs.
+        Largest memory, beyond the inputs, that the plan allowed.
     notes : tuple of str
-        What went differently from the first choice, and why.
+        Notes on deviations from the first choice, with reasons.
     landmarks : int
-        Landmarks of the low-rank solver (0 with others).
+        Number of landmarks of the low-rank solver (0 for other solvers).
     device : str
-        The devices of backend "cupy", and whether products were split for tensor cores; else "".
+        Devices of backend "cupy", and whether products were split for tensor cores; "" for other backends.
     """
 
     solver: str
@@ -103,7 +103,7 @@ class Info:
 
 
 class PointValues:
-    """What every result with values at points offers: as an array, their mean, their quantiles.
+    """Base class of results with values at points: conversion to an array, mean and quantiles.
 
     Attributes
     ----------
@@ -145,32 +145,32 @@ class PointValues:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(PointValues):
-    """Point-wise values of the MCMD or the CCE.
+    """Values of the MCMD or the CCE at points, with certified error bounds.
 
     Attributes
     ----------
     values : ndarray (q,)
-        The estimate at each point, never negative; a CuPy array where the inputs were one.
+        The nonnegative estimate at each point; a CuPy array if the inputs were one.
     error_bounds : ndarray (q,)
-        Bound on the error of each value against the exact estimate; likewise.
+        Bound on the error of each value relative to the exact estimate, in the same kind of array.
     tol : float
-        The tolerance asked for.
+        The requested tolerance.
     info : Info
-        How it was computed.
+        How the values were computed.
     name : str
         "MCMD" or "CCE".
     source : NoiseSource or None
-        The data, from which `null_mean`, `excess` and `effective_rows` are computed at first access.
-        References, no copies: do not change the arrays in between. Copies keep it; a pickled result
-        leaves it behind.
+        The data from which `null_mean`, `excess` and `effective_rows` are computed on first access. It
+        holds references to the arrays, not copies: do not change the arrays before that. A copy of the
+        result keeps the source; a pickled result does not.
 
     Notes
     -----
     With the coefficients c_i(x) of the rows, ``CCE(x)^2 = |sum_i c_i(x) e_i|^2``, where e_i is the
-    embedding of the outcome y_i less that of its prediction; see ``docs/theory.md``, "Inference".
-    Coefficients are exact up to 2,000 distinct inputs. Beyond, `null_mean`, `excess` and `effective_rows`
-    use 256 to 1,000 landmarks in x; ``source.landmarks`` says how many, ``source.approximation`` by how
-    much the sums change with half of them.
+    embedding of the outcome y_i minus that of its prediction; see ``docs/theory.md``, "Inference".
+    Coefficients are exact up to 2,000 distinct inputs. Beyond that, `null_mean`, `excess` and
+    `effective_rows` use 256 to 1,000 landmarks in x; ``source.landmarks`` is their number, and
+    ``source.approximation`` the change of the sums when half of them are used.
     """
 
     values: NDArray[np.float64]
@@ -191,7 +191,7 @@ class Result(PointValues):
     ) -> Result:
         """Return a result, and warn if its error is not certified to be within ``tol``.
 
-        ``points`` says where the values are, in an error.
+        ``points`` describes the points in an error message.
         """
         worst = float(error_bounds.max())
         if not (np.isfinite(worst) and np.isfinite(values).all()):
@@ -223,18 +223,18 @@ class Result(PointValues):
 
     @cached_property
     def null_mean(self) -> NDArray[np.float64]:
-        """Mean of CCE^2 (q,) at each point if the model is right: ``sum_i c_i(x)^2 V_i``.
+        """Expectation of CCE^2 (q,) at each point for a right model: ``sum_i c_i(x)^2 V_i``.
 
-        V_i is the variance of the prediction of row i in the output kernel's space.
+        V_i is the variance of the prediction of row i in the space of the output kernel.
         """
         return self._noise_source().null_mean
 
     @cached_property
     def excess(self) -> NDArray[np.float64]:
-        """CCE^2 less its noise (q,), ``CCE(x)^2 - sum_i c_i(x)^2 |e_i|^2``: a signed U-statistic.
+        """CCE^2 minus its noise (q,), ``CCE(x)^2 - sum_i c_i(x)^2 |e_i|^2``: a signed U-statistic.
 
-        Unbiased for ``sum_{i != j} c_i c_j <E e_i, E e_j>``, the smoothed squared misfit, whatever the
-        truth.
+        It is an unbiased estimate of ``sum_{i != j} c_i c_j <E e_i, E e_j>``, the smoothed squared misfit,
+        whatever the true distribution is.
         """
         noise = self._noise_source().noise
         return np.asarray(on_host(self.values) ** 2 - noise)
@@ -243,14 +243,14 @@ class Result(PointValues):
     def effective_rows(self) -> NDArray[np.float64]:
         """Support (q,): ``(c(x)'k(x) / k(x, x))^2 / sum_i c_i(x)^2``.
 
-        So many rows at x itself would show a misfit there against as much noise. m rows at x alone give
-        m, a point far from all rows 0. Points with fewer than 5 have no support: pictures show them in
+        This many rows at x itself would detect a misfit at x equally well. If all rows near x are m rows at
+        x, it is m; far from all rows it is 0. Points with fewer than 5 have no support: plots show them in
         grey.
         """
         return self._noise_source().effective_rows
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a pickle holds: everything that was computed, not the data."""
+        """Return the state for pickling: all computed results, without the data."""
         return {**self.__dict__, "source": None}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Result:
@@ -262,20 +262,20 @@ class Result(PointValues):
         return copied
 
     def _computed(self) -> dict[str, NDArray[np.float64]]:
-        """Return those of the lazy columns that were computed."""
+        """Return the lazy columns that have been computed."""
         names = ("null_mean", "excess", "effective_rows")
         return {name: self.__dict__[name] for name in names if name in self.__dict__}
 
     def best(self, k: int = 10, by: str = "excess") -> NDArray[np.intp]:
-        """Return the indices of the k points with the least excess (or value), the least first.
+        """Return the indices of the k points with the smallest excess (or value), the smallest first.
 
         Parameters
         ----------
         k : int
-            How many; all where there are fewer.
+            Number of points; all points if there are fewer.
         by : {"excess", "value"}
-            By `excess`, which does not reward points where all is noise or nothing is known; or by the CCE.
-            With "excess", points with fewer than 5 `effective_rows` come after all others.
+            Rank by `excess`, which accounts for noise, or by the CCE itself. With "excess", points with
+            fewer than 5 `effective_rows` come after all others.
         """
         return self._ranked(by, False)[: check_count(k, "k")]
 
@@ -300,19 +300,19 @@ class Result(PointValues):
 
     @property
     def error_bound(self) -> float:
-        """Largest error bound of a value."""
+        """Largest of the error bounds."""
         return float(self.error_bounds.max())
 
     @property
     def vague(self) -> str:
-        """Why the mean says nothing, where its error bound exceeds both ``tol`` and the mean; else ""."""
+        """Why the mean is meaningless, if its error bound exceeds both ``tol`` and the mean; else ""."""
         bound = float(on_host(self.error_bounds).mean())
         if self.error_bound <= self.tol or bound < self.mean:
             return ""
         return f"its error bound, {bound:.1e}, exceeds it ({_advice(self.info)})"
 
     def to_dict(self) -> Json:
-        """Return a JSON-safe summary: mean, quantiles, bound, settings."""
+        """Return a JSON-safe summary: mean, quantiles, error bound and settings."""
         return {
             "name": self.name,
             "n": len(self.values),
@@ -326,10 +326,10 @@ class Result(PointValues):
         }
 
     def to_frame(self, index: object = None) -> pd.DataFrame:
-        """Return values and error bounds by point as a pandas frame, with ``index`` where one is given.
+        """Return values and error bounds of all points as a pandas frame, with an optional ``index``.
 
-        With `null_mean`, `excess`, `effective_rows` and whether a point has support, as far as they were
-        read.
+        The frame includes `null_mean`, `excess`, `effective_rows` and whether a point has support if these
+        were computed before.
         """
         from fastmcmd.frames import to_frame
 
@@ -344,9 +344,9 @@ class Result(PointValues):
         return to_frame(columns, index)
 
     def plot(self, x: Any = None, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the values over inputs ``x`` (or their histogram), with matplotlib.
+        """Plot the values over inputs ``x`` (or their histogram), with matplotlib.
 
-        Points without support are grey if `effective_rows` was read before.
+        Points without support are grey if `effective_rows` was computed before.
         """
         from fastmcmd import plots
 
@@ -357,7 +357,7 @@ class Result(PointValues):
         return plots.cce_over_inputs(x, on_host(self.values), ax=ax, **options)
 
     def with_notes(self, notes: Sequence[str]) -> Result:
-        """Return the same with further notes in ``info``."""
+        """Return a copy with additional notes in ``info``."""
         if not notes:
             return self
         return replace(self, info=replace(self.info, notes=(*self.info.notes, *notes)))
@@ -383,7 +383,7 @@ class Result(PointValues):
         return "\n".join(lines)
 
     def _lines_on_noise(self) -> list[str]:
-        """Return a line on what was computed of the noise: root mean squares, in the unit of the CCE."""
+        """Return a line on the computed noise columns: root mean squares in the unit of the CCE."""
         known = self._computed()
         parts = []
         if "null_mean" in known:
@@ -400,12 +400,12 @@ class Result(PointValues):
 
 
 def on_host(values: Any) -> NDArray[np.float64]:
-    """Return an array as NumPy's."""
+    """Return an array as a NumPy array."""
     return np.asarray(values.get() if is_cupy(values) else values)
 
 
 def on_device_of(result: Result, given: Any) -> Result:
-    """Return the result as CuPy arrays on the device of ``given`` where that is one."""
+    """Return the result with CuPy arrays on the device of ``given``, if that is a CuPy array."""
     if not is_cupy(given):
         return result
     import cupy
@@ -416,7 +416,7 @@ def on_device_of(result: Result, given: Any) -> Result:
 
 
 def _extreme(info: Info) -> str:
-    """Say why no error could be certified."""
+    """Return why no error could be certified."""
     if info.dtype == "float32":
         return "kernel values, or what they are made of, leave the range of float32"
     return "kernel values, or what they are made of, leave the range of float64"

@@ -1,7 +1,7 @@
-"""Fitted objects on disk: one ``.npz`` of arrays and JSON text, written atomically, never pickle.
+"""Storage of fitted objects: one ``.npz`` file of arrays and JSON text, written atomically without pickle.
 
-A saved object is a state (`fastmcmd.io.state`) with the name of its class. Whoever can restore objects of a
-class registers a reader for that name with `register`, so this module imports none of them.
+A saved object is a state (`fastmcmd.io.state`) with the name of its class. A module that can restore a
+class registers a reader for its name with `register`, so this module imports no such class.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["load", "load_kind", "read_file", "register", "save", "write_file"]
 Arrays = dict[str, NDArray[Any]]
 Reader = Callable[[Arrays, Json, int], Any]
 
-# 1: no checksum, kernels resolved only. 2: names of their own for the arrays. 3: states by field name.
+# 1: no checksum, resolved kernels only. 2: array names separate from fields. 3: states by field name.
 _FORMAT = 3
 _READ = (1, 2, 3)
 _SETTINGS, _CHECKSUM = "settings", "checksum"
@@ -42,8 +42,8 @@ def register(kind: str, reader: Reader) -> None:
     kind : str
         Name of the class.
     reader : callable
-        Takes the arrays and the document of a state, and the format of the file; returns the object.
-        Whatever it raises means that the file is damaged, except for `MissingDependencyError` and
+        Receives the arrays and the document of a state, and the format of the file; returns the object. Any
+        exception it raises means that the file is damaged, except `MissingDependencyError` and
         `MemoryError`.
     """
     _READERS[kind] = reader
@@ -56,7 +56,7 @@ def save(path: FilePath, kind: str, state: object) -> None:
 
 
 def load(path: FilePath) -> Any:
-    """Read a fitted object written by its ``save``: `ConditionalCongruence` or a recalibrator.
+    """Return a fitted object that its ``save`` wrote: a `ConditionalCongruence` or a recalibrator.
 
     Parameters
     ----------
@@ -66,24 +66,24 @@ def load(path: FilePath) -> Any:
     Raises
     ------
     ValueError
-        The file is no fitted object of fastmcmd, or is damaged, or of a later format.
+        The file is not a fitted object of fastmcmd, is damaged, or has a later format.
     OSError
-        It cannot be opened.
+        The file cannot be opened.
     """
     return load_kind(path)
 
 
 def load_kind(path: FilePath, kinds: Collection[str] | None = None, what: str = "") -> Any:
-    """Read a fitted object of some classes.
+    """Return a fitted object of one of several classes.
 
     Parameters
     ----------
     path : str or Path
         The ``.npz`` file.
     kinds : collection of str, optional
-        Names of the classes that are accepted. Default: all.
+        Names of the accepted classes. Default: all.
     what : str
-        These classes in a message.
+        Description of these classes for messages.
 
     Raises
     ------
@@ -101,13 +101,13 @@ def load_kind(path: FilePath, kinds: Collection[str] | None = None, what: str = 
         return reader(arrays, settings["state"] if version >= 3 else settings, version)
     except (MissingDependencyError, MemoryError):
         raise
-    except Exception as error:  # the settings are any JSON
+    except Exception as error:  # a damaged file may hold any JSON
         text = repr(error) if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{path} is damaged, or not a saved {kind}: {text}") from error
 
 
 def read_file(path: FilePath, what: str) -> tuple[Arrays, Json, int]:
-    """Return the arrays, the settings and the format of a file; ``what`` it should be, for messages."""
+    """Return the arrays, settings and format of a file; messages say that it should be a ``what``."""
     try:
         with Archive(path, "path") as archive:
             if _SETTINGS not in archive.names:
@@ -131,7 +131,7 @@ def read_file(path: FilePath, what: str) -> tuple[Arrays, Json, int]:
 
 
 def write_file(path: FilePath, arrays: Arrays, settings: Json) -> None:
-    """Write what `read_file` reads, atomically."""
+    """Write arrays and settings atomically, for `read_file`."""
     text = json.dumps({"format": _FORMAT, "fastmcmd": __version__, **settings}).encode()
     contents = {
         **arrays,
@@ -146,7 +146,7 @@ def write_file(path: FilePath, arrays: Arrays, settings: Json) -> None:
 
 
 def _checksum(arrays: Arrays, settings: bytes) -> bytes:
-    """Return a hash of all contents: a member that was exchanged has a right checksum of its own."""
+    """Return a hash of all contents; checksums of single zip members do not detect exchanged members."""
     hasher = hashlib.blake2b(settings, digest_size=16)
     for name in sorted(arrays):
         array = np.asarray(arrays[name])

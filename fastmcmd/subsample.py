@@ -1,6 +1,6 @@
-"""Samplers: which rows a subsample takes, and the weight of each.
+"""Samplers, which draw the rows of a subsample and their weights.
 
-A sampler draws rows and their weights; a row drawn with probability pi counts ``(k / n) / pi``.
+A row drawn with probability pi has the weight ``(k / n) / pi``.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = [
     "uniform",
 ]
 
-_LANDMARKS = 256  # several hundred are an almost exact picture of K_X at the paper's lam
+_LANDMARKS = 256  # several hundred represent K_X almost exactly at the published lam
 _BLOCK = 1 << 20  # kernel values held in memory at once
-_UNIFORM_SHARE = 0.5  # of the sampling probabilities: no row weighs more than 1 / this
-_CERTAIN = 1e-9  # inclusion probabilities this close to 1 are 1, well above rounding of their sums
+_UNIFORM_SHARE = 0.5  # uniform part of the sampling probabilities: no weight exceeds 1 / this
+_CERTAIN = 1e-9  # distance from 1 within which inclusion probabilities count as 1, above rounding
 
 Index = NDArray[np.intp]
 Floats = NDArray[np.float64]
@@ -39,7 +39,7 @@ Sampler = Callable[[np.random.Generator], tuple[Index, Floats]]
 
 
 def uniform(n: int, size: int) -> Sampler:
-    """Return the sampler of ``size`` of n rows, all equally probable."""
+    """Return a sampler of ``size`` out of n rows with equal probabilities."""
 
     def sample(rng: np.random.Generator) -> tuple[Index, Floats]:
         return np.sort(rng.choice(n, size, replace=False)), np.ones(size)
@@ -48,14 +48,14 @@ def uniform(n: int, size: int) -> Sampler:
 
 
 def stratified(position: Floats, size: int, strata: int) -> Sampler:
-    """Return the sampler that takes its share of every stratum of rows, ordered by ``position``."""
+    """Return a sampler that draws proportionally from strata of rows ordered by ``position``."""
     n = len(position)
     counts = np.full(strata, n // strata) + (np.arange(strata) < n % strata)
     sizes = proportional(counts, size)
     ends = np.cumsum(counts)[:-1]
     weight = np.repeat(counts * (size / n) / sizes, sizes)
     if (counts * size == sizes * n).all():
-        weight = np.ones(size)  # in proportion without rounding
+        weight = np.ones(size)  # the allocation is exactly proportional
 
     def sample(rng: np.random.Generator) -> tuple[Index, Floats]:
         shuffled = rng.permutation(n)
@@ -73,10 +73,10 @@ def stratified(position: Floats, size: int, strata: int) -> Sampler:
 
 
 def proportional(counts: NDArray[np.int_], size: int) -> NDArray[np.int_]:
-    """Return how many of ``size`` fall to strata of ``counts`` rows, by largest remainders.
+    """Return the allocation of ``size`` rows to strata of ``counts`` rows, by largest remainders.
 
-    In whole numbers throughout, so that they add up; of equal remainders the first stratum comes
-    first. None gets more than it has, as ``size`` is at most their sum.
+    The arithmetic is in integers, so the allocation adds up exactly. Of equal remainders, that of the first
+    stratum wins. No stratum gets more rows than it has, because ``size`` is at most their sum.
     """
     quota, rest = np.divmod(counts * size, counts.sum())
     left = size - int(quota.sum())
@@ -102,7 +102,7 @@ def leverage(
     size: int,
     rng: np.random.Generator,
 ) -> Sampler:
-    """Return the sampler of rows in proportion to the mean of 1/n and their leverage."""
+    """Return a sampler with probabilities proportional to the mean of 1/n and the normalised leverage."""
     scores = leverage_scores(x, weights, kernel, backend, lam, rng)
     n, total = len(x), scores.sum()
     density = np.full(n, 1 / n)
@@ -127,8 +127,8 @@ def leverage_scores(
 ) -> Floats:
     """Return approximate ridge leverage scores (n,): the diagonal of ``K (K + N lam diag(1/w))^-1``.
 
-    From Nystroem features of landmarks. What they miss of a row is taken as orthogonal to all
-    others, which makes rows far from any landmark probable instead of impossible.
+    The scores use Nystroem features of landmarks. The part of a row that landmarks do not explain is
+    treated as orthogonal to all other rows, so that rows far from all landmarks are likely to be drawn.
     """
     n = len(x)
     share = np.full(n, 1 / n) if weights is None else weights / weights.sum()
@@ -148,7 +148,7 @@ def leverage_scores(
     covariance = lam * np.eye(whiten.shape[1])
     for rows, f in features():
         covariance += f.T @ (share[rows, None] * f)
-    precision = np.linalg.inv(covariance)  # of condition at most 1 + max k / lam
+    precision = np.linalg.inv(covariance)  # condition number at most 1 + max k / lam
     diagonal = diagonal_of(kernel, x)
     scores = np.empty(n)
     for rows, f in features():
@@ -163,10 +163,10 @@ def inclusion(density: Floats, size: int) -> Floats:
     order = np.argsort(-density)
     falling = density[order]
     below = np.cumsum(falling[::-1])[::-1]  # sums from each row on
-    # With the j most probable rows certain, the others share size - j; take the first j that fits.
+    # If the j most probable rows are certain, the others share size - j. Use the first j that fits.
     scale = (size - np.arange(size)) / below[:size]
     certain = int(np.argmax(scale * falling[:size] < 1 - _CERTAIN))
-    if not scale[certain] * falling[certain] < 1 - _CERTAIN:  # only where all rows are taken
+    if not scale[certain] * falling[certain] < 1 - _CERTAIN:  # only if all rows are drawn
         return np.ones(len(density))
     chance = np.ones(len(density))
     chance[order[certain:]] = scale[certain] * falling[certain:]
@@ -176,8 +176,9 @@ def inclusion(density: Floats, size: int) -> Floats:
 def systematic(chance: Floats, size: int, rng: np.random.Generator) -> Index:
     """Return ``size`` distinct rows, ascending, row i with probability ``chance[i]``.
 
-    Probabilities are laid end to end in random order, and the rows met at equal steps of 1 from a
-    random start are taken (Madow, 1949): no row is met twice, as none is longer than a step.
+    This is systematic sampling (Madow, 1949): intervals as long as the probabilities are joined in random
+    order, and points at steps of 1 from a random start select rows. No interval is longer than a step, so
+    no row is selected twice.
     """
     sure = np.flatnonzero(chance == 1)
     rest = rng.permutation(np.flatnonzero(chance < 1))
@@ -186,6 +187,6 @@ def systematic(chance: Floats, size: int, rng: np.random.Generator) -> Index:
         return sure
     ends = np.cumsum(chance[rest])
     ends *= count / ends[-1]
-    ends[-1] = np.inf  # a start just below 1 may round up to it
+    ends[-1] = np.inf  # the last point may round up to the end
     met = rest[np.searchsorted(ends, rng.random() + np.arange(count), side="right")]
     return np.sort(np.concatenate([sure, met]))

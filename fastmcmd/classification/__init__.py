@@ -1,8 +1,8 @@
 """Measures of predicted probabilities of classes: ``fm.classification``.
 
-Functions take labels and probabilities, ``(y, p)``; `evaluate` computes all measures in shared passes.
-Of p on a device (an array of CuPy, a CUDA tensor of torch) `ece`, `mce` and `reliability_curve` compute
-there; the others copy such arrays to the host.
+Functions take labels and probabilities, ``(y, p)``. `evaluate` computes all measures in shared passes. If p
+lies on a device (a CuPy array or a CUDA tensor of torch), `ece`, `mce` and `reliability_curve` compute
+there; the other functions copy such arrays to the host.
 """
 
 from fastmcmd.classification.accuracy import (

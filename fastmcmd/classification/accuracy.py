@@ -1,4 +1,4 @@
-"""How often the most probable classes hold the label."""
+"""Accuracy: how often the label is the most probable class, or among the most probable classes."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def accuracy(
     Raises
     ------
     ValueError, TypeError
-        Labels or probabilities out of range, rows that do not match; ties with ``ties="raise"``.
+        Labels or probabilities out of range, numbers of rows that differ, or ties with ``ties="raise"``.
 
     Notes
     -----
-    The default is that of ``sklearn.metrics.accuracy_score(y, p.argmax(axis=1))``.
+    By default the result equals ``sklearn.metrics.accuracy_score(y, p.argmax(axis=1))``.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def top_k_accuracy(
     Parameters
     ----------
     k : int
-        From 1 to C.
+        Number of classes that count, from 1 to C.
 
     Returns
     -------
@@ -98,12 +98,12 @@ def top_k_accuracy(
     Raises
     ------
     ValueError, TypeError
-        As of `accuracy`, or ``k`` out of range.
+        As in `accuracy`, or if ``k`` is out of range.
 
     Notes
     -----
-    With ``k=1`` this is `accuracy`. ``sklearn.metrics.top_k_accuracy_score`` breaks ties as "last" (but
-    for two classes as "first"). The difference of "first" and "last" bounds what ties can change.
+    With ``k=1`` this is `accuracy`. ``sklearn.metrics.top_k_accuracy_score`` breaks ties like "last" (for
+    two classes, like "first"). The difference of "first" and "last" bounds the effect of ties.
 
     Examples
     --------
@@ -128,14 +128,14 @@ def confusion_matrix(
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> Array:
-    """Return the weight of rows by label and most probable class.
+    """Return the confusion matrix: the weight of rows by label and most probable class.
 
     Parameters
     ----------
     p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1. Of equally probable ones the first is predicted.
+        Probabilities of the classes, or of class 1. Among equally probable classes, the first is predicted.
     sample_weight : array_like (n,), optional
-        Nonnegative weights; without, rows are counted.
+        Nonnegative weights. Without them, rows are counted.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def confusion_matrix(
 
 
 def gather_top_k(rows: LabelledRows, summary: RowSummary, k: int, ties: str) -> Totals:
-    """Return the sums of which `top_k_accuracy` is the mean."""
+    """Return the sums for `top_k_accuracy`."""
     k = check_count(k, "k")
     if k > rows.classes:
         raise ValueError(f"k is {k}; at most the {rows.classes} classes of p is needed")
@@ -199,16 +199,16 @@ def gather_confusion(rows: LabelledRows, summary: RowSummary) -> ConfusionCounts
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AccuracyAboveConfidence(ColumnTable):
-    """Accuracy of the rows that a model is sure of.
+    """Accuracy of the rows whose confidence is at least a threshold.
 
     Attributes
     ----------
     thresholds : ndarray (t,)
         Confidences tau.
     accuracy : ndarray (t,)
-        Accuracy of rows of confidence at least tau; NaN if there are none.
+        Accuracy of the rows with confidence at least tau; NaN if there are none.
     count, weight : ndarray (t,)
-        How many these are, and their weight.
+        Number of these rows, and their weight.
     """
 
     thresholds: Array
@@ -239,12 +239,12 @@ def accuracy_above_confidence(
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> AccuracyAboveConfidence:
-    """Return accuracy and number of the rows whose confidence is at least each threshold.
+    """Return the accuracy and the number of rows with confidence at least each threshold.
 
     Parameters
     ----------
     thresholds : array_like (t,), optional
-        Confidences tau in [0, 1]; default 0, 0.1, ..., 0.9.
+        Confidences tau in [0, 1]. Default: 0, 0.1, ..., 0.9.
 
     Returns
     -------
@@ -253,8 +253,8 @@ def accuracy_above_confidence(
 
     Notes
     -----
-    Ovadia et al., *Can You Trust Your Model's Uncertainty?* (NeurIPS 2019): rows with
-    ``max_k p_k >= tau``. A threshold is rounded to the type of p.
+    As in Ovadia et al., *Can You Trust Your Model's Uncertainty?* (NeurIPS 2019), these are the rows with
+    ``max_k p_k >= tau``. Thresholds are rounded to the type of p.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def accuracy_above_confidence(
 
 
 def check_thresholds(thresholds: ArrayLike | None) -> Array:
-    """Return confidences in [0, 1]."""
+    """Return checked confidences in [0, 1]; the default for None."""
     if thresholds is None:
         return np.arange(10) / 10
     taus = as_array(thresholds, "thresholds").astype(np.float64)
@@ -286,14 +286,14 @@ def check_thresholds(thresholds: ArrayLike | None) -> Array:
 
 @dataclass(frozen=True)
 class AboveSums:
-    """Sums of the rows of confidence at least each threshold.
+    """Sums over the rows with confidence at least each threshold.
 
     Attributes
     ----------
     thresholds : ndarray (t,)
         Confidences tau.
     hits, weight : ndarray (t,)
-        Weight of the rows that are right, and of all; NaN where NaN propagates.
+        Weight of the correct rows, and of all rows; NaN if NaN propagates.
     count : ndarray (t,)
         Rows.
     """
@@ -337,7 +337,7 @@ def gather_above(rows: LabelledRows, summary: RowSummary, taus: Array) -> AboveS
 
 
 def conclude_above(sums: AboveSums) -> AccuracyAboveConfidence:
-    """Return the curve of sums."""
+    """Return the curve from its sums."""
     with np.errstate(invalid="ignore", divide="ignore"):
         accuracy = np.where(sums.count > 0, sums.hits / sums.weight, np.nan)
     return AccuracyAboveConfidence(sums.thresholds, accuracy, sums.count, sums.weight)

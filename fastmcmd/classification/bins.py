@@ -1,4 +1,4 @@
-"""Sums of predicted probabilities in bins, from which calibration errors and curves follow."""
+"""Sums of predicted probabilities in bins, for calibration errors and curves."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ __all__ = [
     "with_nan",
 ]
 
-_STEP = 1 << 20  # values in a block: two milliseconds of work, more than a thread costs
-_SUMS_BYTES = 1 << 25  # of memory for the sums of groups of rows: 32 MB
+_STEP = 1 << 20  # values per block: two milliseconds of work, more than a thread costs
+_SUMS_BYTES = 1 << 25  # memory for the sums of groups of rows: 32 MB
 
 
 @dataclass(frozen=True)
 class Binning:
-    """How [0, 1] is cut into bins.
+    """A division of [0, 1] into bins.
 
     Attributes
     ----------
     bins : int
         Number of bins.
     kind : {"width", "mass"}
-        Even widths, or even weights of rows.
+        Bins of equal width, or of equal weight.
     closed : {"right", "left"}
         Whether bins are (a, b] or [a, b). The first holds 0 and the last holds 1 in both cases.
     """
@@ -64,19 +64,19 @@ class Binning:
 
 @dataclass(frozen=True, eq=False)
 class BinSums:
-    """Sums over rows in bins, of k classes or of one kind of event.
+    """Sums over rows in bins, for k classes or for one kind of event.
 
     Attributes
     ----------
     edges : ndarray (bins + 1, k)
-        Where bins begin and end; one column if they are the same for all.
+        Edges of the bins; a single column if all classes share them.
     count : ndarray (k, bins)
-        Rows.
+        Number of rows.
     weight, value, hit : ndarray (k, bins)
-        Sums of w, of w d, and of w o: d is the distance of the probability from the middle of its bin,
-        o is 1 if the event happened and else 0.
+        Sums of w, w d and w o, where w is the weight of a row, d the distance of its probability from the
+        middle of the bin, and o is 1 if the event happened and 0 otherwise.
     square, product : ndarray (k, bins)
-        Sums of w d^2 and of w d o; NaN if they are not gathered.
+        Sums of w d^2 and w d o; NaN if they are not computed.
     """
 
     edges: Array
@@ -110,13 +110,13 @@ class BinSums:
 
     @property
     def confidence(self) -> Array:
-        """Mean probability in each bin (k, bins); NaN where empty."""
+        """Mean probability in each bin (k, bins); NaN in empty bins."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(self.middles + self.value / self.weight)
 
     @property
     def accuracy(self) -> Array:
-        """Frequency of the event in each bin (k, bins); NaN where empty."""
+        """Frequency of the event in each bin (k, bins); NaN in empty bins."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return self.hit / self.weight
 
@@ -134,18 +134,18 @@ class BinSums:
 
 
 def width_edges(bins: int, kind: DTypeLike = np.float64) -> Array:
-    """Return edges (bins + 1,) of even bins, rounded to the type of the probabilities.
+    """Return edges (bins + 1,) of bins of equal width, rounded to the type of the probabilities.
 
-    So that a probability written 0.2 lies on the edge 0.2 in single precision, too.
+    A probability of 0.2 in single precision therefore lies on the edge 0.2.
     """
     return np.linspace(0.0, 1.0, bins + 1).astype(kind)
 
 
 def mass_edges(ordered: Array, weights: Array | None, binning: Binning) -> Array:
-    """Return edges (bins + 1,) of bins that hold even weights of sorted values, which may lie on a device.
+    """Return edges (bins + 1,) of bins with equal weights of sorted values, which may lie on a device.
 
-    Inner edges are values, so equal values share a bin whatever the order of the rows, and bins are as
-    even as that allows. Integer weights give the edges of repeated rows.
+    Inner edges are values, so equal values share a bin whatever the order of the rows, and weights are as
+    equal as that allows. Integer weights give the same edges as repeated rows.
     """
     bins = binning.bins
     namespace, n = namespace_of(ordered), int(ordered.shape[0])
@@ -156,13 +156,13 @@ def mass_edges(ordered: Array, weights: Array | None, binning: Binning) -> Array
         edges[1:-1] = width_edges(bins)[1:-1]
         return edges
     if weights is None:
-        # Rows in the first j bins: n j / bins, rounded up where bins are (a, b], else down.
+        # Rows in the first j bins: n j / bins, rounded up if bins are (a, b], else down.
         places = -(-n * steps // bins) - 1 if binning.right else n * steps // bins
     else:
         running = namespace.running(weights)[1:]
         targets = float(running[-1]) * steps / bins
         places = namespace.positions(running, targets, "left" if binning.right else "right")
-        places = np.minimum(places, n - 1)  # where rounding passed the last
+        places = np.minimum(places, n - 1)  # rounding may exceed the last place
     edges[1:-1] = namespace.at(ordered, places)
     return edges
 
@@ -170,9 +170,9 @@ def mass_edges(ordered: Array, weights: Array | None, binning: Binning) -> Array
 def gather_values(
     rows: LabelledRows, values: Array, hits: NDArray[np.int64], edges: Array, binning: Binning
 ) -> BinSums:
-    """Return the sums of values (m,) in bins, and of whether their event happened (m,).
+    """Return the sums in bins of values (m,) and of their events (m,), 1 if they happened.
 
-    ``edges`` (bins + 1,) have the type of the values or a narrower one.
+    ``edges`` (bins + 1,) have the type of the values or a narrower type.
     """
     from fastmcmd.classification import loops
 
@@ -206,24 +206,24 @@ def gather_values(
 
 
 def class_columns(rows: LabelledRows) -> list[int]:
-    """Return the classes that are evaluated one by one: of two, class 1 alone."""
+    """Return the classes that are evaluated separately: all, or only class 1 if there are two."""
     return [1] if rows.classes == 2 else list(range(rows.classes))
 
 
 @dataclass(frozen=True, eq=False)
 class ClassBins:
-    """Gathers sums by class and bin from blocks of rows whose probabilities are checked.
+    """Computes sums by class and bin from blocks of rows with checked probabilities.
 
     Attributes
     ----------
     rows : LabelledRows
         Labels, probabilities and weights.
     cuts, exact, middles : ndarray (bins + 1 or bins, k or 1)
-        Edges in the type of p, edges that results report, and the middles of bins.
+        Edges in the type of p, edges that results report, and middles of the bins.
     computed, right : bool
-        Whether bins follow from arithmetic, without a search; and whether they are (a, b].
+        Whether the bin of a value is computed without a search; and whether bins are (a, b].
     threshold : float
-        Probabilities not above it are left out.
+        Probabilities at or below this value are left out.
     """
 
     rows: LabelledRows
@@ -241,7 +241,7 @@ class ClassBins:
         threshold: float | None = None,
         edges: Array | None = None,
     ) -> ClassBins:
-        """Return the bins of rows; ``edges`` (bins + 1, k) if bins are not even."""
+        """Return the bins of rows; ``edges`` (bins + 1, k) are needed if widths are not equal."""
         kind = np.float64 if rows.binary else rows.p.dtype
         cuts = width_edges(binning.bins, rows.p.dtype)[:, None] if edges is None else edges
         cuts = np.ascontiguousarray(cuts, dtype=kind)
@@ -252,12 +252,12 @@ class ClassBins:
 
     @property
     def groups(self) -> int:
-        """How many groups of rows have separate sums, within the memory for them."""
+        """Number of groups of rows with separate sums, limited by memory."""
         sums, hits = self.state()
         return max(1, min(GROUPS, _SUMS_BYTES // (sums.nbytes + hits.nbytes)))
 
     def state(self) -> tuple[Array, Array]:
-        """Return sums of no rows."""
+        """Return sums of zero."""
         shape = (len(class_columns(self.rows)), len(self.middles))
         return np.zeros((*shape, 4)), np.zeros((*shape, 2))
 
@@ -295,7 +295,7 @@ class ClassBins:
 
 
 def gather_classes(rows: LabelledRows, binning: Binning, threshold: float | None = None) -> BinSums:
-    """Return the sums of each class's probabilities in bins; of two classes, of class 1 alone."""
+    """Return the sums in bins of the probabilities of each class; for two classes, of class 1 only."""
     edges = None
     if binning.kind == "mass":
         columns = over_columns(
@@ -313,9 +313,9 @@ def gather_classes(rows: LabelledRows, binning: Binning, threshold: float | None
 def sort_column(
     rows: LabelledRows, scores: Array
 ) -> tuple[Array, Array | None, NDArray[np.intp] | None]:
-    """Return the scores of a class sorted, and with weights these and the order of rows.
+    """Return the sorted scores of a class and, if rows have weights, sorted weights and the order.
 
-    Without weights, scores are sorted in place: 4 to 9 times faster than finding their order.
+    Without weights, scores are sorted in place, which is 4 to 9 times faster than computing their order.
     """
     if rows.weights is None:
         scores.sort()
@@ -327,26 +327,26 @@ def sort_column(
 def column_edges(
     ordered: Array, weights: Array | None, binning: Binning, threshold: float | None = None
 ) -> Array:
-    """Return the edges of one class's sorted scores above the threshold."""
+    """Return the edges of bins for the sorted scores of one class above the threshold."""
     start = 0 if threshold is None else int(np.searchsorted(ordered, threshold, side="right"))
     return mass_edges(ordered[start:], None if weights is None else weights[start:], binning)
 
 
 def _computed(cuts: Array, binning: Binning) -> bool:
-    """Return whether bins follow from arithmetic: even ones, rounded as the values are."""
+    """Return whether bins can be computed without a search: equal widths, rounded like the values."""
     return binning.kind == "width" and np.array_equal(
         cuts[:, 0], width_edges(binning.bins, cuts.dtype)
     )
 
 
 def exact_edges(cuts: Array, binning: Binning) -> Array:
-    """Return the edges that results report: even ones without the rounding of the type of p."""
+    """Return the edges that results report: for equal widths, not rounded to the type of p."""
     return (
         width_edges(binning.bins)[:, None] if binning.kind == "width" else cuts.astype(np.float64)
     )
 
 
 def with_nan(sums: BinSums) -> BinSums:
-    """Return sums that are NaN, for rows whose NaN propagates."""
+    """Return the sums replaced by NaN, for rows whose NaN propagates."""
     nothing = np.full_like(sums.weight, np.nan)
     return BinSums(sums.edges, sums.count, *(nothing,) * 5)

@@ -1,4 +1,4 @@
-"""Calibration of probabilities: errors in bins, and reliability curves."""
+"""Calibration of probabilities: calibration errors in bins, and reliability curves."""
 
 from __future__ import annotations
 
@@ -56,21 +56,22 @@ def ece(
     Parameters
     ----------
     p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1. From confidences it is
+        Probabilities of the classes, or of class 1. If you have only confidences, use
         ``ece(correct, confidence)``.
 
     Returns
     -------
     float
-        In [0, 1]. Of a calibrated model it is not 0 but falls as ``sqrt(bins / n)``.
+        In [0, 1]. For a calibrated model it is not 0 but decreases like ``sqrt(bins / n)``.
 
     Notes
     -----
-    Naeini, Cooper & Hauskrecht, *Obtaining Well Calibrated Probabilities Using Bayesian Binning* (AAAI
-    2015), for "positive"; Guo et al. (ICML 2017), equation 3, for "top". Peers: torchmetrics puts p = 1
-    into a separate bin, takes values outside [0, 1] for logits, and bins [a, b) for two classes as
-    for many; netcal bins [a, b) and puts p = 1 into the last one. With ``binning="mass"`` and "top" it is
-    what Mukhoti et al. (2020) call AdaECE; for that of Nixon et al. see `adaptive_ece`.
+    See Naeini, Cooper & Hauskrecht, *Obtaining Well Calibrated Probabilities Using Bayesian Binning* (AAAI
+    2015), for "positive", and Guo et al. (ICML 2017), equation 3, for "top". Other libraries differ:
+    torchmetrics puts p = 1 into a separate bin, interprets values outside [0, 1] as logits, and uses bins
+    [a, b) for two classes as for many; netcal uses bins [a, b) and puts p = 1 into the last bin. With
+    ``binning="mass"`` and "top", this is AdaECE of Mukhoti et al. (2020); for that of Nixon et al. see
+    `adaptive_ece`.
 
     Examples
     --------
@@ -97,7 +98,7 @@ def mce(
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> float:
-    """Return the maximum calibration error, the largest gap of a bin: `ece` with ``norm="max"``.
+    """Return the maximum calibration error, the largest gap in any bin: `ece` with ``norm="max"``.
 
     Returns
     -------
@@ -106,7 +107,8 @@ def mce(
 
     Notes
     -----
-    Guo et al. (ICML 2017), equation 5. A single row may be a bin: use few bins, or ``binning="mass"``.
+    This is equation 5 of Guo et al. (ICML 2017). A bin may hold a single row: use few bins, or
+    ``binning="mass"``.
 
     Examples
     --------
@@ -143,30 +145,30 @@ def classwise_ece(
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> float | Array:
-    """Return the calibration error of each class's probabilities, averaged over classes.
+    """Return the calibration error of the probabilities of each class, averaged over classes.
 
     Parameters
     ----------
     p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1. Of two classes that of class 1 is judged: the other
-        is its mirror image.
+        Probabilities of the classes, or of class 1. For two classes, only class 1 is evaluated, because
+        class 0 is its mirror image.
     binning : {"width", "mass"}
-        Bins of even width in [0, 1], or, for each class, of even weight.
+        Bins of equal width in [0, 1], or, for each class, of equal weight.
     average : {"macro"} or None
-        Mean over classes that have rows (with a threshold, some may have none), or one value per class, NaN
-        where it has none.
+        "macro": the mean over classes that have rows (with a threshold, some may have none). None: one
+        value per class, NaN for classes without rows.
 
     Returns
     -------
-    float, or ndarray (C,) for ``average=None`` (of two classes, (1,))
+    float, or ndarray (C,) for ``average=None`` ((1,) for two classes)
         In [0, 1]; NaN if no probability is above the threshold.
 
     Notes
     -----
-    Kull et al., *Beyond Temperature Scaling: Obtaining Well-Calibrated Multi-Class Probabilities with
-    Dirichlet Calibration* (NeurIPS 2019); the static calibration error of Nixon et al.,
-    *Measuring Calibration in Deep Learning* (CVPR workshops 2019). With a threshold the weights of bins
-    are shares of what is left in the class.
+    See Kull et al., *Beyond Temperature Scaling: Obtaining Well-Calibrated Multi-Class Probabilities with
+    Dirichlet Calibration* (NeurIPS 2019). It is the static calibration error of Nixon et al., *Measuring
+    Calibration in Deep Learning* (CVPR workshops 2019). With a threshold, the weights of bins are shares of
+    the remaining rows of the class.
 
     Examples
     --------
@@ -196,9 +198,9 @@ def adaptive_ece(
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> float:
-    """Return the adaptive calibration error: that of each class in bins of even weight.
+    """Return the adaptive calibration error, the mean over classes with bins of equal weight.
 
-    `classwise_ece` with ``binning="mass"``.
+    It is `classwise_ece` with ``binning="mass"``.
 
     Returns
     -------
@@ -207,10 +209,10 @@ def adaptive_ece(
 
     Notes
     -----
-    Nixon et al., *Measuring Calibration in Deep Learning* (CVPR workshops 2019); with
-    ``threshold`` the thresholded one. They give each bin the same weight and split equal probabilities
-    by the order of rows; here these share a bin, and bins weigh what they hold: the same where no
-    probabilities are equal and bins divides n.
+    See Nixon et al., *Measuring Calibration in Deep Learning* (CVPR workshops 2019); with ``threshold``
+    this is their thresholded error. They give each bin the same weight and split equal probabilities by the
+    order of rows. Here equal probabilities share a bin, and each bin has the weight of its rows. Both agree
+    if all probabilities differ and the number of bins divides n.
 
     Examples
     --------
@@ -234,7 +236,7 @@ def adaptive_ece(
 
 
 def check_threshold(threshold: float | None) -> float | None:
-    """Return ``threshold`` as a number in (0, 1), or None."""
+    """Return ``threshold`` as a checked number in (0, 1), or None."""
     if threshold is None:
         return None
     threshold = check_positive(threshold, "threshold")
@@ -258,16 +260,16 @@ def mean_error(errors: Array, sums: BinSums) -> float:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReliabilityCurve(ColumnTable):
-    """Predicted probabilities against observed frequencies, by bin.
+    """Predicted probabilities and observed frequencies, by bin.
 
     Attributes
     ----------
     edges : ndarray (bins + 1,)
-        Where bins begin and end.
+        Edges of the bins.
     count : ndarray (bins,)
-        Rows in each.
+        Number of rows in each bin.
     weight : ndarray (bins,)
-        Their weight.
+        Weight of these rows.
     confidence, accuracy : ndarray (bins,)
         Mean probability and frequency of the event; NaN in empty bins.
     """
@@ -280,7 +282,7 @@ class ReliabilityCurve(ColumnTable):
 
     @property
     def gap(self) -> Array:
-        """Accuracy less confidence: below 0 if the model is too sure."""
+        """Accuracy minus confidence; negative if the model is overconfident."""
         return self.accuracy - self.confidence
 
     def to_dict(self) -> dict[str, list[float]]:
@@ -311,7 +313,7 @@ def reliability_curve(
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> ReliabilityCurve:
-    """Return mean predicted probability and observed frequency in bins.
+    """Return the mean predicted probability and the observed frequency in each bin.
 
     Returns
     -------
@@ -320,9 +322,9 @@ def reliability_curve(
 
     Notes
     -----
-    Guo, Pleiss, Sun & Weinberger, *On Calibration of Modern Neural Networks* (ICML 2017), section 2, with
-    their bins (a, b]. ``sklearn.calibration.calibration_curve`` is ``of="positive"`` with bins (a, b],
-    and drops empty bins; its "quantile" bins interpolate between values.
+    See Guo, Pleiss, Sun & Weinberger, *On Calibration of Modern Neural Networks* (ICML 2017), section 2,
+    whose bins are (a, b]. ``sklearn.calibration.calibration_curve`` corresponds to ``of="positive"`` with
+    bins (a, b], and drops empty bins; its "quantile" bins interpolate between values.
 
     Examples
     --------

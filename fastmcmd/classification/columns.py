@@ -1,4 +1,4 @@
-"""The scores of one class at a time, for metrics that sort them."""
+"""Iteration over the scores of one class at a time, for metrics that sort them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["over_columns"]
 
 T = TypeVar("T")
 
-# Columns are copied in groups, because a row's neighbours come with it from memory. 16 columns of
-# float32 are a cache line; of a million rows they take 64 MB.
+# Columns are copied in groups, because reading one value loads its whole cache line: 16 columns of float32.
+# For a million rows these take 64 MB.
 _GROUP_BYTES = 1 << 26
 
 
@@ -33,11 +33,11 @@ def over_columns(
     rows : LabelledRows
         Probabilities.
     work : callable
-        Takes a class and its probabilities (m,), a copy that it may sort.
+        Receives a class and a copy of its probabilities (m,), which it may sort.
     classes : sequence of int
         Columns of p.
     check : bool
-        Whether the probabilities still have to be checked.
+        Whether the probabilities still need to be checked.
     """
     kind = np.dtype(np.float64) if rows.binary else rows.p.dtype
     width = max(1, min(len(classes), _GROUP_BYTES // (len(rows) * kind.itemsize)))

@@ -1,4 +1,4 @@
-"""Confidence and entropy of predictions, in and out of the distribution of the training data."""
+"""Confidence and entropy of predictions, inside and outside the distribution of the training data."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def entropy(
     Parameters
     ----------
     base : float, optional
-        Base of the logarithm, above 1: 2 for bits, C for values in [0, 1]; default e, nats.
+        Base of the logarithm, above 1: 2 for bits, C for values in [0, 1]. Default: e, for nats.
 
     Returns
     -------
@@ -94,14 +94,14 @@ def entropy(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UncertaintyHistogram(ColumnTable):
-    """How sure a model is on two sets of rows.
+    """Histograms of the uncertainty of a model on two sets of rows.
 
     Attributes
     ----------
     edges : ndarray (bins + 1,)
-        Where bins begin and end.
+        Edges of the bins.
     inside, outside : ndarray (bins,)
-        Rows, or their weight, of the set like the training data and of the one unlike it.
+        Counts or weights of the rows like the training data, and of the rows unlike it.
     of : str
         "confidence" or "entropy" (in nats).
     """
@@ -113,7 +113,7 @@ class UncertaintyHistogram(ColumnTable):
 
     @property
     def densities(self) -> tuple[Array, Array]:
-        """Both histograms scaled to integrate to one."""
+        """Both histograms, scaled to integrate to one."""
         widths = np.diff(self.edges)
         return (
             self.inside / (self.inside.sum() * widths),
@@ -146,27 +146,27 @@ def uncertainty_histogram(
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> UncertaintyHistogram:
-    """Return histograms of confidence or entropy in and out of the distribution of the training data.
+    """Return histograms of confidence or entropy inside and outside the training distribution.
 
     Parameters
     ----------
     p_in, p_out : array_like (n, C) or (n,)
         Probabilities of the classes, or of class 1, for rows like the training data and unlike it.
     of : {"entropy", "confidence"}
-        What is counted: entropy in nats, in [0, log C], or the largest probability, in [0, 1].
+        Measure of uncertainty: entropy in nats, in [0, log C], or the largest probability, in [0, 1].
     bins : int
-        Number of bins, of even width.
+        Number of bins of equal width.
     weight_in, weight_out : array_like (n,), optional
         Nonnegative weights of the rows.
 
     Returns
     -------
     UncertaintyHistogram
-        Counts, or weights, by bin.
+        Counts or weights by bin.
 
     Notes
     -----
-    Ovadia et al., *Can You Trust Your Model's Uncertainty?* (NeurIPS 2019).
+    See Ovadia et al., *Can You Trust Your Model's Uncertainty?* (NeurIPS 2019).
 
     Examples
     --------
@@ -201,7 +201,7 @@ def histogram_of(
     def count(rows: LabelledRows, values: Array) -> Array:
         kind = rows.p.dtype
         if of == "entropy":
-            values = np.minimum(values / highest, 1.0)  # a row may sum to a little over one
+            values = np.minimum(values / highest, 1.0)  # a row may sum to slightly more than one
             kind = values.dtype
         nothing = np.zeros(len(values), dtype=np.int64)
         edges = width_edges(binning.bins, kind)
@@ -235,7 +235,7 @@ def read_two_sets(
 
 
 def check_same_classes(inside: LabelledRows, outside: LabelledRows) -> None:
-    """Raise unless two sets have the same number of classes."""
+    """Raise an error unless two sets have the same number of classes."""
     if inside.classes != outside.classes:
         raise ValueError(
             f"{outside.name} has {outside.classes} classes, {inside.name} has {inside.classes}; they "

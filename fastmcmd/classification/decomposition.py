@@ -24,14 +24,14 @@ class BrierDecomposition:
     Attributes
     ----------
     uncertainty : float
-        Score of the frequencies of the classes: how hard the problem is.
+        Score of the class frequencies as a prediction: the difficulty of the problem.
     resolution : float
-        How far frequencies in bins are from those of all rows; larger is better.
+        Squared distance of the frequencies in bins from those of all rows; larger is better.
     reliability : float
         Squared distance of mean probabilities and frequencies in bins; smaller is better.
     within_variance, within_covariance : float
-        Variance of probabilities in a bin, and twice their covariance with the event: what binning
-        leaves out of the other terms.
+        Variance of probabilities within bins, and twice their covariance with the event. The other terms
+        do not contain these.
     """
 
     uncertainty: float
@@ -53,7 +53,7 @@ class BrierDecomposition:
 
     @property
     def generalized_resolution(self) -> float:
-        """Resolution with the terms within bins, so that three terms add up to the score."""
+        """Resolution including the terms within bins, so that three terms add up to the score."""
         return self.resolution - self.within_variance + self.within_covariance
 
     def to_dict(self) -> dict[str, float]:
@@ -68,7 +68,7 @@ class BrierDecomposition:
         }
 
     def table(self) -> str:
-        """Return the terms as text, a line each, with the signs they enter the score with."""
+        """Return the terms as text, one per line, with their signs in the score."""
         terms = self.to_dict()
         return columns_as_text(
             {"term": list(terms), "sign": list("+-++-="), "value": list(terms.values())}
@@ -91,32 +91,32 @@ def brier_decomposition(
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> BrierDecomposition:
-    """Return uncertainty, resolution and reliability of the mean Brier score.
+    """Return the decomposition of the mean Brier score into uncertainty, resolution and reliability.
 
     Parameters
     ----------
     bins : int
-        Number of bins, for each class.
+        Number of bins for each class.
     binning : {"width", "mass"}
-        Bins of even width in [0, 1], or, for each class, of even weight.
+        Bins of equal width in [0, 1], or, for each class, of equal weight.
 
     Returns
     -------
     BrierDecomposition
-        Five terms; with their signs they add up to `mean_brier_score` to rounding.
+        Five terms; with their signs they add up to `mean_brier_score`, up to rounding.
 
     Notes
     -----
-    Murphy, *A New Vector Partition of the Probability Score* (Journal of Applied Meteorology, 1973),
-    whose three terms add up if all probabilities of a bin are equal. In general with the variance and
-    covariance within bins of Stephenson, Coelho & Jolliffe, *Two Extra Components in the Brier Score
-    Decomposition* (Weather and Forecasting, 2008). Of each class, with
-    shares ``w`` of the weight, and bins ``b`` with mean probability ``f_b`` and frequency ``o_b``::
+    The three terms of Murphy, *A New Vector Partition of the Probability Score* (Journal of Applied
+    Meteorology, 1973), add up to the score if all probabilities in a bin are equal. In general, the
+    variance and covariance within bins must be added (Stephenson, Coelho & Jolliffe, *Two Extra Components
+    in the Brier Score Decomposition*, Weather and Forecasting, 2008). For each class, with weight shares
+    ``w`` and bins ``b`` with mean probability ``f_b`` and frequency ``o_b``::
 
         score = o (1 - o) - sum_b w_b (o_b - o)^2 + sum_b w_b (f_b - o_b)^2
                 + sum_i w_i (p_i - f_b)^2 - 2 sum_i w_i (p_i - f_b) (o_i - o_b)
 
-    and the terms of classes are added. Of two classes both have the same terms: class 1 is binned.
+    and the terms of all classes are added. Two classes have the same terms, so only class 1 is binned.
 
     Examples
     --------
@@ -138,10 +138,10 @@ def brier_decomposition(
 
 
 def decomposition_of(sums: BinSums, half: bool) -> BrierDecomposition:
-    """Return the terms from sums of all probabilities in bins; of two classes, of class 1."""
+    """Return the terms from the sums of all probabilities in bins; for two classes, of class 1."""
     weight = sums.weight.sum(axis=1, keepdims=True)
     frequency = sums.hit.sum(axis=1, keepdims=True) / weight
-    occupied = sums.weight != 0  # so are those of NaN
+    occupied = sums.weight != 0  # includes bins with NaN
     safe = np.where(occupied, sums.weight, 1.0)
     share = sums.weight / weight
     mean, hits = sums.value / safe, sums.hit / safe
@@ -149,7 +149,7 @@ def decomposition_of(sums: BinSums, half: bool) -> BrierDecomposition:
     resolution = share * np.where(occupied, hits - frequency, 0.0) ** 2
     variance = (sums.square - sums.value * mean) / weight
     covariance = 2 * (sums.product - sums.value * hits) / weight
-    # Two classes: the sum over both is twice the term of class 1. Many: the sum as it is.
+    # For two classes, the sum over both is twice the term of class 1.
     scale = (2.0 if len(sums.weight) == 1 else 1.0) * (0.5 if half else 1.0)
     return BrierDecomposition(
         scale * float((frequency * (1 - frequency)).sum()),

@@ -1,4 +1,4 @@
-"""All measures of a classification at once, in shared passes over the probabilities."""
+"""`evaluate`: all measures of a classification, in shared passes over the probabilities."""
 
 from __future__ import annotations
 
@@ -77,25 +77,25 @@ def evaluate(
     p_out : array_like (l, C) or (l,), optional
         Probabilities for rows unlike the training data.
     ordered : bool
-        Whether classes have an order, so that the ranked probability score means something.
+        Whether classes have an order, so that the ranked probability score is meaningful.
     k : int
-        Of `top_k_accuracy`.
+        Number of classes for `top_k_accuracy`.
     thresholds : array_like (t,), optional
-        Of `accuracy_above_confidence`.
+        Thresholds for `accuracy_above_confidence`.
     sample_weight : array_like (n,), optional
         Nonnegative weights of the rows of y and p.
 
     Returns
     -------
     ClassificationEvaluation
-        ``evaluation["nll"]``, ``.table()``, ``.to_dict()`` and ``.to_frame()``. Each number is the result
-        of the function of the same name.
+        All numbers, by name (``evaluation["nll"]``), as ``.table()``, ``.to_dict()`` or ``.to_frame()``.
+        Each number equals the result of the function with the same name.
 
     Notes
     -----
-    Three passes over the probabilities: one summarises rows, one sorts the scores of each class,
-    16 classes or fewer at a time, and one for the bins that follow from these; a fourth for the ranked
-    probability score.
+    The function makes three passes over the probabilities. The first summarises rows, the second sorts the
+    scores of each class, at most 16 classes at a time, and the third fills the bins defined by these. The
+    ranked probability score needs a fourth pass.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def _ood(
     nan_policy: NanPolicy,
     sum_tolerance: float | None,
 ) -> dict[str, tuple[float, UncertaintyHistogram]]:
-    """Return areas and histograms of both measures of uncertainty, each row read once."""
+    """Return areas and histograms for both measures of uncertainty, reading each row once."""
     outside = read_probabilities(p_out, None, nan_policy, sum_tolerance, "p_out")
     check_same_classes(rows, outside)
     other = summarize(outside, entropy=True)[0]

@@ -1,4 +1,4 @@
-"""Which event of a row is predicted: its most probable class, or class 1; and its sums in bins."""
+"""The predicted event of a row ("the most probable class is right", or "class 1 occurs"), in bins."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVENTS = ("top", "positive")
 
 
 def check_event(of: str | None, rows: LabelledRows) -> str:
-    """Return which event is predicted, "top" or "positive"."""
+    """Return the checked event that is predicted, "top" or "positive"."""
     if of is None:
         return "positive" if rows.binary else "top"
     check_choice(of, "of", EVENTS)
@@ -45,8 +45,8 @@ def event_of(
 ) -> tuple[Array, NDArray[np.int64]]:
     """Return the probabilities (m,) of an event and whether it happened (m,).
 
-    Reads p unless there is a summary. Probabilities of class 1 alone are not checked here, nor labels
-    whose check `read` postponed: `gather_values` checks both.
+    Reads p only without a summary. Probabilities of class 1 alone, and labels whose check `read` postponed,
+    are not checked here but in `gather_values`.
     """
     if of == "positive":
         if not rows.binary and summary is None:
@@ -67,7 +67,7 @@ def event_sums(
     nan_policy: NanPolicy,
     sum_tolerance: float | None,
 ) -> BinSums:
-    """Return the sums in bins of one event's probabilities, computed on the device where p lies."""
+    """Return the sums in bins of the probabilities of an event, computed on the device of p."""
     options = (sample_weight, nan_policy, sum_tolerance)
     rows = read(y, p, *options, labels_later=True, on_device=True)
     return gather_event(rows, check_event(of, rows), binning)
@@ -76,7 +76,7 @@ def event_sums(
 def gather_event(
     rows: LabelledRows, of: str, binning: Binning, summary: RowSummary | None = None
 ) -> BinSums:
-    """Return the sums of one event's probabilities in bins; reads p unless there is a summary."""
+    """Return the sums in bins of the probabilities of an event; reads p only without a summary."""
     if not rows.namespace.on_host:
         return _gather_on_device(rows, of, binning)
     values, hits = event_of(rows, of, summary)
@@ -91,9 +91,9 @@ def gather_event(
 
 
 def _gather_on_device(rows: LabelledRows, of: str, binning: Binning) -> BinSums:
-    """Return the sums of one event's probabilities in bins; see `gather_event`.
+    """Return the sums in bins of the probabilities of an event; see `gather_event`.
 
-    Rows are sorted once; each bin is a piece of the sorted rows.
+    Rows are sorted once; each bin is a contiguous piece of the sorted rows.
     """
     arrays, weights = rows.namespace, rows.weights
     values, predicted = _event_on_device(rows, of)
@@ -129,5 +129,5 @@ def _event_on_device(rows: LabelledRows, of: str) -> tuple[AnyArray, AnyArray]:
         return arrays.greatest(p), arrays.argmax(p)
     positive = arrays.cast(p, "float64")
     negative = 1.0 - positive
-    second = positive > negative  # the first of equal ones is class 0
+    second = positive > negative  # if both are equal, class 0 comes first
     return arrays.xp.where(second, positive, negative), arrays.cast(second, "int64")

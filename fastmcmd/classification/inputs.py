@@ -1,4 +1,4 @@
-"""What metrics of a classification read: labels, probabilities, weights, and their checks."""
+"""Checked inputs of classification metrics: labels, probabilities and weights."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ __all__ = [
 
 State = TypeVar("State")
 
-# How far the sum of a row may be from one, by bytes of the type that p came in. Roundings of a softmax
-# over 1,000 classes stay ten times below; float64 often holds what was computed in float32.
+# Largest distance of the sum of a row from one, by the bytes of the original type of p. Rounding in a
+# softmax over 1,000 classes stays ten times below; float64 arrays often hold results computed in float32.
 SUM_TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-6}
 
 _BLOCK = (
     1 << 17
-)  # probabilities in a block: 1 MB of float64, so that several loops find it in the cache
-GROUPS = 64  # more than threads, so that none waits long for the last
+)  # probabilities per block: 1 MB of float64, so that several loops find it in the cache
+GROUPS = 64  # more groups than threads, so that no thread waits long for the last group
 _NOTHING = np.empty(0)
 
 
@@ -59,20 +59,20 @@ class LabelledRows(SelectedRows):
     Attributes
     ----------
     p : ndarray (n, C) or (n,)
-        Probabilities of all rows, unchanged; (n,) are those of class 1. Their values are checked when they
-        are read: by `summarize`, or by `check`.
+        Unchanged probabilities of all rows; (n,) are those of class 1. `summarize` or `check` checks their
+        values when they are read.
     labels : ndarray (m,) or None
         Labels of the valid rows, from 0 to C - 1.
     classes : int
-        C.
+        Number of classes C.
     tolerance : float
-        How far the sum of a row may be from one.
+        Largest distance of the sum of a row from one.
     weights, valid, n, propagate, blank
         See `SelectedRows`.
     name : str
-        What p is called in messages.
+        Name of p in messages.
     unchecked : bool
-        Whether labels of two classes are yet to be checked, by `check_labels` or when they are read.
+        Whether labels of two classes still need to be checked, by `check_labels` or when they are read.
     """
 
     p: Array
@@ -91,27 +91,27 @@ class LabelledRows(SelectedRows):
 
     @property
     def binary(self) -> bool:
-        """Whether p is that of class 1 alone."""
+        """Whether p holds only the probabilities of class 1."""
         return self.p.ndim == 1
 
     @property
     def n(self) -> int:
-        """Rows before any were left out."""
+        """Number of rows before rows were left out."""
         return self.p.shape[0]
 
     @property
     def namespace(self) -> Namespace:
-        """The library and device of these arrays: NumPy, or that of a GPU."""
+        """The array library and device of these rows: NumPy, or a GPU library."""
         return namespace_of(self.p)
 
     def original(self, rows: slice) -> Array:
-        """Return p of a block of the valid rows, unchanged."""
+        """Return the unchanged p of a block of valid rows."""
         if self.valid is None:
             return self.p[rows, ...]
         return self.namespace.rows(self.p, self.valid[rows])
 
     def block(self, rows: slice) -> Array:
-        """Return p (b, C) of a block of the valid rows, contiguous; of class 1 alone in float64."""
+        """Return contiguous p (b, C) of a block of valid rows; in float64 if p holds only class 1."""
         p = self.original(rows)
         if p.ndim == 2:
             return np.ascontiguousarray(p)
@@ -125,7 +125,7 @@ class LabelledRows(SelectedRows):
 
     @property
     def known_labels(self) -> NDArray[np.int64]:
-        """The labels; raises if there are none, as compiled loops read them without a check."""
+        """The labels; raises an error if there are none, because compiled loops do not check."""
         if self.labels is None:
             raise TypeError("y is None; labels from 0 to C - 1 are needed")
         return self.labels
@@ -144,10 +144,10 @@ class LabelledRows(SelectedRows):
         state: Callable[[], State],
         groups: int = GROUPS,
     ) -> list[State]:
-        """Call ``work(rows, block, state)`` for each block; returns the states, in order of rows.
+        """Call ``work(rows, block, state)`` for each block, and return the states in order of rows.
 
-        Consecutive blocks form at most ``groups`` groups. Groups run on threads; each has a state, made by
-        ``state()``, to which its blocks add.
+        Consecutive blocks form at most ``groups`` groups, which run on threads. Each group has a state,
+        created by ``state()``, to which its blocks add.
         """
         step = max(1, _BLOCK // self.classes)
         blocks = -(-len(self) // step)
@@ -166,7 +166,7 @@ class LabelledRows(SelectedRows):
         self.over(lambda rows, block, _: work(rows, block), lambda: None)
 
     def check_block(self, rows: slice, block: Array) -> None:
-        """Raise unless all rows of a block are probabilities."""
+        """Raise an error unless all rows of a block are probabilities."""
         from fastmcmd.classification import loops
 
         bad = loops.check_rows(block, self.tolerance)
@@ -174,7 +174,7 @@ class LabelledRows(SelectedRows):
             self.refuse(rows.start + bad)
 
     def check(self) -> LabelledRows:
-        """Return these rows after one pass that raises unless all are probabilities."""
+        """Return these rows after one pass that checks that all are probabilities."""
         if self.namespace.on_host:
             self.over_blocks(self.check_block)
             return self
@@ -191,12 +191,12 @@ class LabelledRows(SelectedRows):
         return self
 
     def check_labels(self) -> None:
-        """Raise unless all labels are those of classes."""
+        """Raise an error unless all labels are classes."""
         if self.unchecked and self.labels is not None:
             as_labels(self.labels, self.classes, self.valid)
 
     def refuse(self, row: int) -> NoReturn:
-        """Raise the error that says what is wrong with a row."""
+        """Raise an error that describes what is wrong with a row."""
         if self.labels is not None and not 0 <= self.labels[row] < self.classes:
             refuse_label(self.labels, row, self.classes, self.valid)
         values = np.atleast_1d(self.namespace.to_host(self.original(slice(row, row + 1)))[0])
@@ -229,7 +229,7 @@ def read(
     labels_later: bool = False,
     on_device: bool = False,
 ) -> LabelledRows:
-    """Return labels, probabilities and weights whose shapes, labels and weights are checked.
+    """Return labels, probabilities and weights after checking shapes, labels and weights.
 
     Parameters
     ----------
@@ -240,24 +240,25 @@ def read(
     sample_weight : array_like (n,), optional
         Nonnegative weights.
     nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows in which y, p or the weight is NaN: raise; leave them out; or let them make
-        aggregates NaN. Values by row are NaN there in both cases.
+        What to do with rows in which y, p or the weight is NaN: raise an error; leave them out; or make
+        aggregates NaN. In the last two cases, their per-row values are NaN.
     sum_tolerance : float, optional
-        How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32, 1e-2 for
+        Largest distance of the sum of a row from one. Default: 1e-6 for float64, 1e-4 for float32, 1e-2 for
         float16.
     name : str
-        What p is called in messages.
+        Name of p in messages.
     labels_later : bool
-        Leave the check of integer labels to whoever reads them if p has shape (n,), to save a pass.
+        Whether to postpone the check of integer labels until they are read, which saves a pass. Applies if
+        p has shape (n,).
     on_device : bool
-        Whether rows stay on the device where p lies: all are checked there, and labels and weights of the
-        host are copied to it. Without it, arrays are copied to the host.
+        Whether rows stay on the device of p. All are checked there, and host labels and weights are copied
+        to it. If False, arrays are copied to the host.
 
     Raises
     ------
     ValueError, TypeError
-        Shapes that do not match, labels out of range, negative weights, NaN (with "raise", in y or the
-        weights; NaN in p raises when its values are read), or no row left.
+        Shapes that differ, labels out of range, negative weights, NaN (with "raise", in y or the weights;
+        NaN in p raises an error when its values are read), or no remaining row.
     """
     if isinstance(y, LabelledRows):  # already read
         return y
@@ -273,7 +274,7 @@ def read_probabilities(
     name: str = "p",
     weight_name: str = "sample_weight",
 ) -> LabelledRows:
-    """Return probabilities and weights without labels, checked as by `read`."""
+    """Return probabilities and weights without labels, with the checks of `read`."""
     return _read(HOST, None, p, sample_weight, nan_policy, sum_tolerance, name, False, weight_name)
 
 
@@ -288,13 +289,13 @@ def _read(
     labels_later: bool,
     weight_name: str = "sample_weight",
 ) -> LabelledRows:
-    """Return checked rows; ``y`` holds the labels if there are some."""
+    """Return checked rows; ``y`` is a tuple with the labels, or None without labels."""
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     names = None if y is None else as_names(*y)
     labels = None
     if y is not None and names is None and arrays.on_host:
         labels = as_numbers(*y)
-    table = p  # a data frame names its columns
+    table = p  # keeps the column names of a data frame
     rounded = "float16" in str(getattr(p, "dtype", ""))  # float16 and torch's bfloat16
     p = arrays.bring(p, name)
     n, classes = int(p.shape[0]) if p.ndim else 0, count_classes(tuple(p.shape), name)
@@ -350,7 +351,7 @@ def _labels_on_device(arrays: Namespace, y: AnyArray) -> AnyArray:
     """Return y (n,) on the device as booleans, integers or floats."""
     if device_namespace(y) is None:
         numbers = as_numbers(y)
-        # Of integers, torch computes with int64 alone on all devices.
+        # int64 is the only integer type with which torch computes on all devices.
         return arrays.from_host(numbers.astype(np.int64) if numbers.dtype.kind in "iu" else numbers)
     arrays.check_same(y, "y")
     if y.ndim != 1:
@@ -359,14 +360,14 @@ def _labels_on_device(arrays: Namespace, y: AnyArray) -> AnyArray:
 
 
 def _checked_labels(arrays: Namespace, y: AnyArray, classes: int, valid: AnyArray) -> AnyArray:
-    """Return labels as int64, or raise as `as_labels` does."""
+    """Return labels as int64, or raise the errors of `as_labels`."""
     if arrays.on_host:
         return as_labels(y, classes, valid)
     xp, kind = arrays.xp, kind_of(y)
     if kind == "bool" and classes == 2:
         return arrays.cast(y, "int64")
     if kind.startswith("float"):
-        whole = xp.isfinite(y) & (xp.abs(y) < classes)  # what is not has no meaning as an integer
+        whole = xp.isfinite(y) & (xp.abs(y) < classes)  # only these can be cast to integers
         labels = arrays.cast(xp.where(whole, y, -1.0), "int64")
         fits = (labels >= 0) & (arrays.cast(labels, kind) == y)
     elif kind != "bool":
@@ -378,7 +379,7 @@ def _checked_labels(arrays: Namespace, y: AnyArray, classes: int, valid: AnyArra
 
 
 def count_classes(shape: tuple[int, ...], name: str) -> int:
-    """Return the classes of probabilities of a shape, (n, C) or (n,)."""
+    """Return the number of classes of probabilities of shape (n, C) or (n,)."""
     if len(shape) not in (1, 2):
         raise ValueError(
             f"{name} has shape {shape}; (n, C), or (n,) for the probability of class 1, is needed"
@@ -395,7 +396,7 @@ def count_classes(shape: tuple[int, ...], name: str) -> int:
 
 
 def _stand_in(p: Array) -> Array:
-    """Return probabilities of the shape and type of p: each class in turn is the likeliest."""
+    """Return placeholder probabilities with the shape and type of p; the likeliest class varies by row."""
     turn = np.arange(len(p))
     if p.ndim == 1:
         return (0.25 + 0.5 * (turn % 2)).astype(p.dtype)

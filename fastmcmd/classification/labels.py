@@ -1,4 +1,4 @@
-"""Labels of a classification: numbers from 0 to C - 1, or the names of the classes."""
+"""Labels of a classification: numbers from 0 to C - 1, or names of classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["as_labels", "as_numbers", "numbers_of_names", "refuse_label"]
 
 def as_numbers(y: AnyArray) -> HostArray:
     """Return y (n,) as integers or booleans without a copy, or as float64."""
-    if is_cupy(y):  # NumPy does not take its arrays by itself
+    if is_cupy(y):  # NumPy does not convert CuPy arrays implicitly
         y = y.get()
     kind = getattr(getattr(y, "dtype", None), "kind", None)
     array = np.asarray(y) if kind in ("i", "u", "b") and not np.ma.isMaskedArray(y) else None
@@ -34,16 +34,16 @@ def as_numbers(y: AnyArray) -> HostArray:
 
 
 def numbers_of_names(names: NDArray[np.object_], p: AnyArray, classes: int, name: str) -> HostArray:
-    """Return the class of each label (n,), as float64 with NaN where a label is missing.
+    """Return the class of each label (n,) as integers, or as float64 with NaN for missing labels.
 
-    The columns of a data frame ``p`` name the classes. Those of an array stand for the sorted names, as in
-    scikit-learn, and each name must occur, so that no column is taken for another.
+    The columns of a data frame ``p`` name the classes. The columns of an array stand for the sorted names,
+    as in scikit-learn; each name must then occur, so that columns are not confused.
 
     Raises
     ------
     ValueError
-        A label that names no column; as many different labels as there are classes are needed, and are not
-        there; labels that are numbers as text, whose order as text is another.
+        If a label names no column, if there are not as many different labels as classes, or if labels are
+        numbers as text, which sort differently as text.
     """
     known = names[[one is not None for one in names]]
     occurring = sorted(set(known.tolist()))
@@ -51,7 +51,7 @@ def numbers_of_names(names: NDArray[np.object_], p: AnyArray, classes: int, name
     if columns == tuple(str(place) for place in range(classes)) and not set(occurring) & set(
         columns
     ):
-        columns = ()  # numbers that pandas gave
+        columns = ()  # default column numbers of pandas
     if classes == len(columns) and set(occurring) <= set(columns):
         order = {column: place for place, column in enumerate(columns)}
     elif columns and len(columns) == classes:
@@ -86,7 +86,7 @@ def _is_number(label: str) -> bool:
 
 
 def as_labels(y: HostArray, classes: int, valid: NDArray[np.intp] | None) -> NDArray[np.int64]:
-    """Return numbers (n,) as labels, checked."""
+    """Return numbers (n,) as checked labels."""
     if y.dtype == np.bool_:
         if classes > 2:
             raise ValueError(f"y is boolean; labels from 0 to {classes - 1} are needed")
@@ -98,7 +98,7 @@ def as_labels(y: HostArray, classes: int, valid: NDArray[np.intp] | None) -> NDA
         bad = labels != y
     if y.dtype.kind != "f" or not bad.any():
         if labels.dtype == np.int64:
-            fits = bool(labels.view(np.uint64).max() < classes)  # negative ones are the largest
+            fits = bool(labels.view(np.uint64).max() < classes)  # negative ones become largest
         else:
             fits = bool(labels.min() >= 0 and labels.max() < classes)
         if fits:
@@ -110,7 +110,7 @@ def as_labels(y: HostArray, classes: int, valid: NDArray[np.intp] | None) -> NDA
 def refuse_label(
     y: HostArray, first: int, classes: int, valid: NDArray[np.intp] | None
 ) -> NoReturn:
-    """Raise the error that names the first label that is no class."""
+    """Raise an error that names the first label that is not a class."""
     row = first if valid is None else int(valid[first])
     raise ValueError(
         f"y[{row}] is {y[first]}; integers from 0 to {classes - 1} are needed ({classes} classes in p)"

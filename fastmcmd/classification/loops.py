@@ -1,7 +1,8 @@
 """Compiled loops over rows of probabilities; callers import them lazily, because Numba loads slowly.
 
-Arguments are trusted: C-contiguous blocks, labels below the number of classes. A loop that also checks
-returns the first row that holds no probabilities, or -1. An empty array means no labels, or no weights.
+Loops trust their arguments: C-contiguous blocks, labels below the number of classes. A loop that also
+checks returns the first row that does not hold probabilities, or -1. An empty array means no labels or no
+weights.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ __all__ = [
 
 Integers = NDArray[np.integer]
 
-_CHUNK = 512  # values binned together, in one vectorised loop that stays in the cache
+_CHUNK = 512  # values per vectorised loop, which stay in the cache
 
 
 @compiled
 def check_rows(p: Array, tolerance: float) -> int:
-    """Return the first row with a value outside [0, 1], NaN, or a sum that is not one."""
+    """Return the first row with a value outside [0, 1], NaN, or a sum other than one; -1 if none."""
     for i in range(p.shape[0]):
         row = p[i]
         low, high, total = row[0], row[0], 0.0
@@ -59,13 +60,13 @@ def summarize_rows(
     before: Integers,
     after: Integers,
 ) -> int:
-    """Fill what `RowSummary` holds of each row; returns the first bad row."""
+    """Fill the arrays of `RowSummary` and return the first invalid row, or -1."""
     classes = p.shape[1]
     even = classes - classes % 4
     labelled = len(labels) > 0
     for i in range(p.shape[0]):
         row = p[i]
-        # Four sums, because a single one waits for each addition before the next.
+        # Four partial sums, because additions to a single sum wait for each other.
         sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
         for j in range(0, even, 4):
             sum_0 += row[j]
@@ -124,7 +125,7 @@ def cumulative_squares(p: Array, labels: Integers, out: Array) -> None:
         for j in range(label):
             below += row[j]
             total += below * below
-        # From the other end, where 1 - F_k is small: no cancellation.
+        # Sum from the other end, where 1 - F_k is small, to avoid cancellation.
         beyond = 0.0
         for j in range(len(row) - 1, label, -1):
             beyond += row[j]
@@ -134,7 +135,7 @@ def cumulative_squares(p: Array, labels: Integers, out: Array) -> None:
 
 @compiled
 def _settle(values: Array, bins: int, right: bool, index: Integers, steps: Array) -> None:
-    """Move values into the right ones of even bins; each is there, or next to it."""
+    """Correct the bins of values, which are at most one off, for bins of equal width."""
     width = 1.0 / bins
     for i in range(len(values)):
         steps[0, i] = index[i] * width
@@ -155,15 +156,16 @@ def _settle(values: Array, bins: int, right: bool, index: Integers, steps: Array
 def _place(
     values: Array, edges: Array, even: bool, right: bool, index: Integers, steps: Array
 ) -> bool:
-    """Fill the bin of each value; returns whether all values lie in [0, 1].
+    """Fill the bin of each value, and return whether all values lie in [0, 1].
 
-    ``edges`` (bins + 1, k) has a column for each value, or one for all, in the type of the values. Even
-    edges, ``b * (1 / bins)`` as of `numpy.linspace`, rounded to that type, are not read but computed.
+    ``edges`` (bins + 1, k) has one column per value, or one for all, in the type of the values. If bins are
+    ``even``, edges are not read but computed as ``b * (1 / bins)``, as in `numpy.linspace`, and rounded to
+    that type.
     """
     bins = edges.shape[0] - 1
     inside = True
     if even:
-        # Products and edges are rounded: only a value this near to an edge can be a bin off.
+        # Products and edges are rounded, so only values this close to an edge can be one bin off.
         margin = 4.0 * bins * np.float64(np.finfo(values.dtype).eps)
         doubtful = False
         for i in range(len(values)):
@@ -180,7 +182,7 @@ def _place(
     for i in range(len(values)):
         inside &= (values[i] >= 0.0) & (values[i] <= 1.0)
         index[i] = 0
-    for b in range(1, bins):  # values innermost: compared many at a time, faster than a search
+    for b in range(1, bins):  # vectorised over values, which is faster than a search
         for i in range(len(values)):
             edge = edges[b, 0 if shared else i]
             index[i] += (values[i] > edge) if right else (values[i] >= edge)
@@ -198,10 +200,10 @@ def bin_values(
     right: bool,
     sums: Array,
 ) -> int:
-    """Fill ``sums[2 * bin + hit]`` with the sums of (weight, weight * d, 1) of the values in it.
+    """Add (weight, weight * d, 1) of each value to ``sums[2 * bin + hit]``, which must start at zero.
 
-    ``d`` is the distance from ``middles[bin]``; sums hold zeros before. Returns the first value outside
-    [0, 1], or where ``hits`` is neither 0 nor 1.
+    ``d`` is the distance from ``middles[bin]``. Returns the first value that is outside [0, 1] or whose hit
+    is neither 0 nor 1, or -1.
     """
     index = np.empty(_CHUNK, dtype=np.int32)
     steps = np.empty((2, _CHUNK), dtype=values.dtype)
@@ -228,7 +230,7 @@ def bin_values(
                 sums[index[i], 0] += weight
                 sums[index[i], 1] += weight * chunk[i]
                 sums[index[i], 2] += 1.0
-        else:  # two neighbours only: one vector addition; two tables: none waits for the one before
+        else:  # one vector addition per value, alternating between two tables so that none waits
             even_part = len(chunk) - len(chunk) % 2
             for i in range(0, even_part, 2):
                 one, two = index[i], index[i + 1]
@@ -262,9 +264,9 @@ def bin_classes(
 ) -> None:
     """Add (weight, weight * d, weight * d^2, 1) of each p to ``sums[class, bin]``.
 
-    Of the label's class, (weight, weight * d) are also added to ``hits[class, bin]``; a label below 0 is
-    no column's. ``d`` is the distance from the middle of the bin, so that variances lose no digits.
-    Probabilities not above ``threshold`` are left out.
+    For the class of the label, (weight, weight * d) are also added to ``hits[class, bin]``; a label below 0
+    belongs to no column. ``d`` is the distance from the middle of the bin, so that variances lose no
+    digits. Probabilities at or below ``threshold`` are left out.
     """
     classes = p.shape[1]
     index = np.empty(classes, dtype=np.int32)
@@ -294,7 +296,7 @@ def bin_classes(
 
 @compiled
 def rank_sum(scores: Array, positive: Array) -> int:
-    """Return the sum over positives of the scores below them and the scores not above them.
+    """Return the sum over positives of the number of scores below them and of scores not above them.
 
     Both arrays are sorted, and the positives are among the scores.
     """
@@ -311,9 +313,9 @@ def rank_sum(scores: Array, positive: Array) -> int:
 
 @compiled
 def concordance(scores: Array, positive: Integers, weights: Array) -> tuple[float, float, float]:
-    """Return the weight of pairs in order (ties by half), and of positives and negatives.
+    """Return the weight of correctly ordered pairs (ties count half), of positives and of negatives.
 
-    Scores are sorted.
+    Scores must be sorted.
     """
     pairs, positives, negatives = 0.0, 0.0, 0.0
     i = 0
@@ -336,13 +338,13 @@ def concordance(scores: Array, positive: Integers, weights: Array) -> tuple[floa
 def _fine_bin(x: float, octaves: int, steps: int) -> int:
     """Return the fine bin of a probability, from 0 to ``2 * octaves * steps - 1``.
 
-    Bins rise with p. They are ``steps`` even ones in each of ``octaves`` halvings of the distance to 0,
-    below one half, and to 1 above.
+    Bins increase with p. Each of ``octaves`` halvings of the distance to 0 (below one half) or to 1 (above)
+    is divided into ``steps`` equal bins.
     """
     half = octaves * steps
     distance = min(x, 1.0 - x)
     mantissa, exponent = math.frexp(distance)  # mantissa in [0.5, 1), exponent <= 0
-    # 0.5, of exponent 0, joins the bin below it
+    # 0.5, which has exponent 0, joins the bin below it
     rank = half + exponent * steps + np.int64((2.0 * mantissa - 1.0) * steps)
     rank = min(max(rank, 0), half - 1) if distance > 0.0 else 0
     return rank if x <= 0.5 else 2 * half - 1 - rank
@@ -359,7 +361,7 @@ def fine_bins(values: Array, octaves: int, steps: int, out: Integers) -> None:
 def sketch_rows(
     p: Array, labels: Integers, weights: Array, octaves: int, steps: int, hits: Array, misses: Array
 ) -> None:
-    """Add the weight of each p to ``hits[class, bin]`` in the class of the label, else to ``misses``.
+    """Add the weight of each p to ``hits[class, bin]`` for the class of the label, and else to ``misses``.
 
     Bins are those of `_fine_bin`.
     """

@@ -1,4 +1,4 @@
-"""What all metrics of a classification share: described parameters, and the mean over rows."""
+"""Decorators of classification metrics: descriptions of shared parameters, and the mean over rows."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Totals:
     Attributes
     ----------
     rows : int
-        Rows of positive weight.
+        Number of rows with positive weight.
     weight, value : float
         Sum of weights, and of weights times values.
     infinite : int
-        Rows of positive weight whose value is infinite.
+        Number of rows with positive weight whose value is infinite.
     """
 
     rows: int
@@ -50,11 +50,11 @@ class Totals:
 
 
 def total(rows: LabelledRows, values: HostArray) -> Totals:
-    """Return the sums of values (m,) of the valid rows; NaN if rows with NaN make them so."""
+    """Return the sums of values (m,) of the valid rows; NaN if NaN propagates."""
     if rows.weights is None:
         counted, weight, weighted = len(values), float(len(values)), values
     else:
-        positive = rows.weights > 0  # zero times infinity is not a number
+        positive = rows.weights > 0  # avoids zero times infinity
         counted, weight = int(np.count_nonzero(positive)), float(rows.weights.sum())
         weighted = np.multiply(rows.weights, values, where=positive, out=np.zeros(len(values)))
     infinite = int(np.count_nonzero(np.isinf(weighted)))
@@ -67,44 +67,47 @@ metric = with_shared_parameters(
 y : array_like (n,)
     Labels: integers from 0 to C - 1, booleans for two classes, or the names of the classes as text.
 p : array_like (n, C) or (n,)
-    Probabilities of the classes, or of class 1. The columns of a data frame name the classes; those of an
-    array stand for the sorted names, all of which must occur (the order of scikit-learn).
+    Probabilities of the classes, or of class 1. The columns of a data frame name the classes. The columns
+    of an array stand for the sorted names, all of which must occur (the order of scikit-learn).
 sample_weight : array_like (n,), optional
     Nonnegative weights of rows.
 nan_policy : {"raise", "omit", "propagate"}, default "raise"
     What to do with rows in which y, p or the weight is NaN: raise an error, leave them out of aggregates,
-    or let them make aggregates NaN. Values by row are NaN there in both cases.
+    or make aggregates NaN. In the last two cases, their per-row values are NaN.
 sum_tolerance : float, optional
-    How far the sum of a row may be from one; default 1e-6 for float64, 1e-4 for float32, 1e-2 for float16.
+    Largest distance of the sum of a row from one. Default: 1e-6 for float64, 1e-4 for float32, 1e-2 for
+    float16.
 clip : float, optional
-    Move probabilities into [clip, 1 - clip] first; without it, a label of probability 0 has an infinite
-    log score.
+    Clip probabilities to [clip, 1 - clip] first. By default, a label of probability 0 has an infinite log
+    score.
 scale_by_half : bool or "auto", default "auto"
-    Whether to halve the sum over classes, which is in [0, 2]; "auto" does for two classes, where the half
-    is ``(p - y)^2``.
+    Whether to halve the sum over classes, which lies in [0, 2]. "auto" halves it for two classes, where the
+    half is ``(p - y)^2``.
 ties : {"first", "last", "share", "raise"}, default "first"
-    Which of equally probable classes come first: those of smaller number, of larger number, in random
-    order (the row then counts by its chance), or none: an error if any row depends on it.
+    Order of equally probable classes. "first": smaller numbers first. "last": larger numbers first.
+    "share": random order, so that a row counts with its probability of success. "raise": an error if the
+    result depends on the order.
 bins : int, default 15
     Number of bins.
 binning : {"width", "mass"}, default "width"
-    Bins of even width in [0, 1], or of even weight, where equal probabilities stay together.
+    Bins of equal width in [0, 1], or of equal weight, with equal probabilities in the same bin.
 norm : {"l1", "l2", "max"}, default "l1"
-    Mean of the gaps between frequency and mean probability over bins, by weight; root of the mean of
-    their squares; or the largest.
+    How to combine the gaps between frequency and mean probability in bins: their weighted mean, the root of
+    the weighted mean of their squares, or the largest gap.
 closed : {"right", "left"}, default "right"
     Bins are (a, b] or [a, b). The first holds 0 and the last holds 1 in both cases.
 of : {"top", "positive"}, optional
-    Which event is predicted: that the most probable class is the label, or, of two classes, that the
-    label is 1. Default "positive" for p of shape (n,), else "top".
+    The predicted event: that the most probable class is the label, or, for two classes, that the label is
+    1. Default: "positive" for p of shape (n,), else "top".
 threshold : float, optional
-    Leave out probabilities not above it: most classes of most rows are near 0, and calibrated there.
+    Leave out probabilities at or below this value: most classes of most rows have probabilities near 0,
+    which are calibrated.
 """)
 )
 
 
 class MeanClassScore(Protocol):
-    """The mean over rows of a score, with the options of the score."""
+    """A function that returns the mean of a score over rows and takes the options of the score."""
 
     __name__: str
 
@@ -124,7 +127,7 @@ class MeanClassScore(Protocol):
 def mean_of(
     score: Callable[..., Any], summary: str, example: str, *, name: str = ""
 ) -> MeanClassScore:
-    """Return the function that averages a score over rows; see `fastmcmd.metrics.metric.mean_of`."""
+    """Return a function that averages a score over rows; see `fastmcmd.metrics.metric.mean_of`."""
     name = name or f"mean_{score.__name__}"
 
     def mean(

@@ -1,4 +1,4 @@
-"""How well probabilities order rows: the area under the receiver operating characteristic."""
+"""Ranking of rows by probabilities: the area under the receiver operating characteristic."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ __all__ = [
 AVERAGES = ("macro", "weighted")
 ABSENT = ("raise", "omit")
 
-# Halvings of the distance to 0 and to 1 that a sketch distinguishes: down to 2e-10.
+# Halvings of the distance to 0 and to 1 that a sketch resolves, down to 2e-10.
 OCTAVES = 32
-_SKETCH_BLOCK = 1 << 17  # probabilities of a block, which stays in the cache
+_SKETCH_BLOCK = 1 << 17  # probabilities per block, which stays in the cache
 
 
 @metric
@@ -51,19 +51,19 @@ def auroc(
 ) -> float | Array:
     """Return the area under the receiver operating characteristic.
 
-    The chance that a row of a class gets a higher probability of it than a row of another class does;
-    equal probabilities count half. Exact: no thresholds.
+    It is the probability that a row of a class gets a higher predicted probability of this class than a row
+    of another class; ties count half. The area is exact and needs no thresholds.
 
     Parameters
     ----------
     p : array_like (n, C) or (n,)
-        Probabilities of the classes, or of class 1. Of two classes, class 1 is ranked.
+        Probabilities of the classes, or of class 1. For two classes, class 1 is ranked.
     average : {"macro", "weighted"} or None
-        Of more than two classes, each against the rest: their mean, their mean by weight of rows, or an
-        area a class.
+        For more than two classes, each against the rest: the mean of their areas, the mean weighted by the
+        rows of each class, or (None) one area per class.
     absent : {"raise", "omit"}
-        What to do with classes that no row (or all rows) have: raise, or average over the others. With
-        ``average=None`` and "omit" they are NaN.
+        What to do with classes that no row, or every row, has: raise an error, or average over the others.
+        With ``average=None`` and "omit", their areas are NaN.
 
     Returns
     -------
@@ -73,13 +73,13 @@ def auroc(
     Raises
     ------
     ValueError, TypeError
-        Labels or probabilities out of range, rows that do not match, classes without rows.
+        Labels or probabilities out of range, numbers of rows that differ, or classes without rows.
 
     Notes
     -----
-    Mann & Whitney's statistic, as ``sklearn.metrics.roc_auc_score`` with ``multi_class="ovr"``;
-    torchmetrics leaves absent classes out with a warning. Without weights, all scores of a class are
-    sorted and the scores of its members are ranked among them; with weights, all rows are.
+    This is the Mann-Whitney statistic, as in ``sklearn.metrics.roc_auc_score`` with ``multi_class="ovr"``;
+    torchmetrics leaves absent classes out with a warning. Without weights, all scores of a class are sorted
+    and the scores of its members are ranked among them. With weights, all rows are ranked.
 
     Examples
     --------
@@ -113,26 +113,26 @@ def ood_auroc(
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> float:
-    """Return how well uncertainty separates rows unlike the training data from rows like them.
+    """Return the area under the ROC curve for detecting rows unlike the training data by uncertainty.
 
     Parameters
     ----------
     p_in, p_out : array_like (n, C) or (n,)
         Probabilities of the classes, or of class 1, for rows like the training data and unlike it.
     of : {"entropy", "confidence"}
-        By what: entropy, or minus the largest probability.
+        Measure of uncertainty: entropy, or minus the largest probability.
     weight_in, weight_out : array_like (n,), optional
         Nonnegative weights of the rows.
 
     Returns
     -------
     float
-        The chance that a row of ``p_out`` is less sure than one of ``p_in``, ties by half.
+        The probability that a row of ``p_out`` is more uncertain than a row of ``p_in``; ties count half.
 
     Notes
     -----
-    Hendrycks & Gimpel, *A Baseline for Detecting Misclassified and Out-of-Distribution Examples in Neural
-    Networks* (ICLR 2017), for the confidence.
+    For "confidence", see Hendrycks & Gimpel, *A Baseline for Detecting Misclassified and
+    Out-of-Distribution Examples in Neural Networks* (ICLR 2017).
 
     Examples
     --------
@@ -173,7 +173,7 @@ def area_of_sets(
 
 @dataclass(frozen=True, eq=False)
 class ClassAreas:
-    """Rows sorted by class, and weights of classes: the input of all areas.
+    """Rows sorted by class, and weights of classes, from which all areas are computed.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ class ClassAreas:
 
     @staticmethod
     def of(rows: LabelledRows) -> ClassAreas:
-        """Return what the areas of all classes need."""
+        """Return the sorted rows and weights for the areas of all classes."""
         labels = rows.known_labels
         counts = np.bincount(labels, minlength=rows.classes)
         weights = np.bincount(labels, weights=rows.weights, minlength=rows.classes)
@@ -203,7 +203,7 @@ class ClassAreas:
         return ClassAreas(rows, order, starts, weights.astype(np.float64))
 
     def check_absent(self, absent: str) -> None:
-        """Raise if a class has no rows of positive weight, or all, unless such are omitted."""
+        """Raise an error if a class has no or all rows of positive weight, unless ``absent`` is "omit"."""
         weights = self.weights[1:2] if self.rows.classes == 2 else self.weights
         bad = np.flatnonzero((weights == 0) | (weights == self.weights.sum()))
         if len(bad) and absent == "raise":
@@ -215,7 +215,7 @@ class ClassAreas:
             )
 
     def area(self, label: int, scores: Array) -> float:
-        """Return the area of a class, NaN without rows; its scores may be sorted in place."""
+        """Return the area of a class, NaN if undefined; may sort the scores in place."""
         label_scores = self.member_scores(label, scores)
         ordered, weights, order = sort_column(self.rows, scores)
         return self.sorted_area(label, label_scores, ordered, weights, order)
@@ -249,7 +249,7 @@ class ClassAreas:
 
 
 def average_areas(areas: Array, weights: Array, average: str | None) -> float:
-    """Return the mean of the areas that are defined."""
+    """Return the mean of the defined areas."""
     defined = ~np.isnan(areas)
     if not defined.any():
         return float("nan")
@@ -259,23 +259,23 @@ def average_areas(areas: Array, weights: Array, average: str | None) -> float:
 
 
 def _area(rank_sum: int, positives: int, negatives: int) -> float:
-    """Return the area from the ranks of positives among all scores; NaN without either."""
+    """Return the area from the ranks of positives among all scores; NaN without positives or negatives."""
     if positives == 0 or negatives == 0:
         return float("nan")
-    # Each pair of positives is counted in the sum as well: half of them in order, by symmetry.
+    # The sum also counts pairs of positives; by symmetry, half of these are in order.
     return (rank_sum - positives * positives) / (2 * positives * negatives)
 
 
 @dataclass(frozen=True)
 class AreaEstimate:
-    """An area under the curve from a histogram, and how far the exact one may be from it.
+    """An area under the curve estimated from a histogram, with an error bound.
 
     Attributes
     ----------
     value : float
-        Middle of what the area may be.
+        Midpoint of the range of possible areas.
     error_bound : float
-        The exact area is within this of the value, beyond rounding of the sums.
+        Bound on the distance of the exact area from the value, up to rounding of the sums.
     """
 
     value: float
@@ -287,13 +287,13 @@ class AreaEstimate:
 
 @dataclass(frozen=True, eq=False)
 class RankSketch:
-    """Fine histograms of the probabilities of each class, of its members and of all other rows.
+    """Fine histograms of the probabilities of each class, for its members and for all other rows.
 
     Attributes
     ----------
     hits, misses : ndarray (k, bins)
-        Weight of rows by class and bin: of rows whose label it is, and of all others. Of two classes only
-        class 1 is held.
+        Weight by class and bin of the rows with this label, and of all other rows. For two classes, only
+        class 1 is stored.
     """
 
     hits: Array
@@ -308,9 +308,9 @@ class RankSketch:
         return RankSketch(self.hits + other.hits, self.misses + other.misses)
 
     def estimate(self, average: str | None, absent: str) -> AreaEstimate:
-        """Return the average area and its bound.
+        """Return the average area and its error bound.
 
-        Pairs in different bins are ordered for certain; of those in the same bin all or none may be.
+        The order of pairs in different bins is known; in the same bin, all pairs or none may be in order.
         """
         positives, negatives = self.hits.sum(axis=1), self.misses.sum(axis=1)
         bad = np.flatnonzero((positives == 0) | (negatives == 0))
@@ -332,12 +332,12 @@ class RankSketch:
 
 
 def gather_sketch(rows: LabelledRows, resolution: int) -> RankSketch:
-    """Return the histograms; ``resolution`` bins in each halving of the distance to 0 and to 1."""
+    """Return the histograms, with ``resolution`` bins per halving of the distance to 0 and to 1."""
     from fastmcmd.classification import loops
 
     shape = (len(class_columns(rows)), 2 * OCTAVES * resolution)
     sketch = RankSketch(np.zeros(shape), np.zeros(shape))
-    # On one thread: separate histograms for each thread would cost more than they save.
+    # One thread only: separate histograms for each thread would cost more than they save.
     for part in row_blocks(len(rows), _SKETCH_BLOCK // rows.classes):
         block, labels = rows.block(part), rows.known_labels[part]
         rows.check_block(part, block)

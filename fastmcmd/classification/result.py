@@ -1,4 +1,4 @@
-"""The numbers of a classification, under the names that people use."""
+"""The result of a classification's evaluation: all numbers, with display names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["ClassificationEvaluation"]
 
 _LOW, _HIGH, _ZERO = "lower is better", "higher is better", "0 is best"
-# Section, what people call a number, and which values are good.
+# Section, display name and best values of each number.
 _ROWS = {
     "accuracy": ("accuracy", "accuracy", _HIGH),
     "auroc": ("accuracy", "area under the ROC curve, mean over classes", _HIGH),
@@ -52,37 +52,39 @@ class ClassificationEvaluation:
     Attributes
     ----------
     n, classes : int
-        Rows that were scored, and classes.
+        Numbers of evaluated rows and of classes.
     accuracy : float
         See `accuracy`.
     top_k_accuracy : float or None
-        See `top_k_accuracy`; None if there are not more classes than k.
+        See `top_k_accuracy`; None if there are at most k classes.
     k : int
-        Its k.
+        The k of `top_k_accuracy`.
     nll : float
-        Mean log score in nats; inf if any row is impossible.
+        Mean log score in nats; infinite if any label has probability 0.
     impossible : int
-        Rows of positive weight whose label had probability 0.
+        Number of rows with positive weight whose label has probability 0.
     brier_score : float
         See `mean_brier_score`.
     brier_decomposition : BrierDecomposition
-        What it is made of.
+        Terms of the Brier score; see `brier_decomposition`.
     ranked_probability_score : float or None
         See `mean_ranked_probability_score`; None unless classes are ordered.
     ece, mce, ece_mass : float
-        Calibration error with bins of even width, its largest gap, and with bins of even weight.
+        Calibration error with bins of equal width, its largest gap, and the error with bins of equal
+        weight.
     classwise_ece, adaptive_ece : float
-        Mean over classes with bins of even width and of even weight.
+        Mean calibration error over classes, with bins of equal width and of equal weight.
     confidence, entropy : float
-        Mean largest probability and mean entropy in nats.
+        Mean largest probability, and mean entropy in nats.
     auroc, auroc_weighted : float
-        Mean over classes, plain and by weight; of two, of class 1. NaN if not defined for any.
+        Mean area over classes, unweighted and weighted; for two classes, that of class 1. NaN if no class
+        has an area.
     auroc_classes : int
-        Classes it is defined for.
+        Number of classes with a defined area.
     reliability : ReliabilityCurve
         The curve behind ``ece``.
     above_confidence : AccuracyAboveConfidence
-        Accuracy of the rows that the model is sure of.
+        Accuracy of the rows with confidence at least each threshold.
     of : str
         Event behind ``ece``, ``mce``, ``ece_mass`` and the curve: "top", that the most probable class is
         right, or "positive", that class 1 occurs.
@@ -116,7 +118,7 @@ class ClassificationEvaluation:
     ood: dict[str, tuple[float, UncertaintyHistogram]]
 
     def to_dict(self) -> dict[str, float]:
-        """Return all numbers by name; those not computed are left out."""
+        """Return all computed numbers by name."""
         terms = self.brier_decomposition.to_dict()
         named: dict[str, float | None] = {
             "accuracy": self.accuracy,
@@ -141,7 +143,7 @@ class ClassificationEvaluation:
         return {name: value for name, value in named.items() if value is not None}
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a pandas data frame, a row a number: section, label, value, best."""
+        """Return a pandas frame with one row per number: section, label, value, best."""
         numbers = self.to_dict()
         rows = [(name, *self._row(name)) for name in numbers]
         columns = {
@@ -154,7 +156,7 @@ class ClassificationEvaluation:
         return data_frame(columns).set_index("metric")
 
     def __getitem__(self, name: str) -> float:
-        """Return the number of a name, such as ``evaluation["nll"]``."""
+        """Return a number by name, such as ``evaluation["nll"]``."""
         numbers = self.to_dict()
         if name not in numbers:
             hint = did_you_mean(name, list(numbers))
@@ -166,7 +168,7 @@ class ClassificationEvaluation:
         return tuple(self.to_dict())
 
     def table(self) -> str:
-        """Return the numbers as text, a line each, by section."""
+        """Return the numbers as text, one per line, by section."""
         return aligned(self._lines(), left=(0, 2))
 
     def _row(self, name: str) -> tuple[str, str, str]:

@@ -36,7 +36,7 @@ def log_score(
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> Array:
-    """Return minus the logarithm of the probability of each label.
+    """Return the log score of each row: minus the logarithm of the probability of its label.
 
     Returns
     -------
@@ -45,8 +45,8 @@ def log_score(
 
     Notes
     -----
-    Good, *Rational Decisions* (JRSS B, 1952). ``sklearn.metrics.log_loss`` clips by
-    ``numpy.finfo(p.dtype).eps`` and so hides impossible labels.
+    See Good, *Rational Decisions* (JRSS B, 1952). ``sklearn.metrics.log_loss`` clips by
+    ``numpy.finfo(p.dtype).eps``, which hides labels of probability 0.
 
     Examples
     --------
@@ -63,8 +63,8 @@ nll = mean_of(
     log_score,
     """Return the mean negative log likelihood: the mean of `log_score`.
 
-    Infinite if any label of positive weight has probability 0; ``evaluate(y, p).impossible`` counts them.
-    Equal to ``sklearn.metrics.log_loss`` with ``clip=numpy.finfo(p.dtype).eps``.
+    It is infinite if any label of positive weight has probability 0; ``evaluate(y, p).impossible`` counts
+    these. With ``clip=numpy.finfo(p.dtype).eps`` it equals ``sklearn.metrics.log_loss``.
     """,
     """
     >>> import fastmcmd as fm
@@ -84,7 +84,7 @@ def brier_score(
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> Array:
-    """Return the squared distance of the probabilities from the label, of each row.
+    """Return the Brier score of each row: the squared distance of the probabilities from the label.
 
     Returns
     -------
@@ -93,8 +93,8 @@ def brier_score(
 
     Notes
     -----
-    Brier, *Verification of Forecasts Expressed in Terms of Probability* (Monthly Weather Review, 1950),
-    who does not halve. "auto" is the default of ``sklearn.metrics.brier_score_loss``, too.
+    See Brier, *Verification of Forecasts Expressed in Terms of Probability* (Monthly Weather Review, 1950),
+    who does not halve the sum. "auto" is also the default of ``sklearn.metrics.brier_score_loss``.
 
     Examples
     --------
@@ -129,14 +129,14 @@ def ranked_probability_score(
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
 ) -> Array:
-    """Return the squared distance of cumulative probabilities from the label, of each row.
+    """Return the ranked probability score of each row, from cumulative probabilities of ordered classes.
 
-    For classes with an order: a prediction near the label scores better than one far from it.
+    A prediction near the label scores better than one far from it.
 
     Parameters
     ----------
     normalize : bool
-        Divide by C - 1, so that scores are in [0, 1].
+        Whether to divide by C - 1, so that scores lie in [0, 1].
 
     Returns
     -------
@@ -145,10 +145,10 @@ def ranked_probability_score(
 
     Notes
     -----
-    Epstein, *A Scoring System for Probability Forecasts of Ranked Categories* (Journal of Applied
+    See Epstein, *A Scoring System for Probability Forecasts of Ranked Categories* (Journal of Applied
     Meteorology, 1969), in the form of Murphy (1971). ``scoringrules.rps_score`` does not divide either.
-    ``1 - F_k`` is summed from the other end, so a row that sums to one within the tolerance only has a
-    score within about as much.
+    ``1 - F_k`` is summed from the other end, so the score of a row is about as accurate as its sum is close
+    to one.
 
     Examples
     --------
@@ -173,7 +173,7 @@ mean_ranked_probability_score = mean_of(
 
 
 def check_clip(clip: float | None) -> float | None:
-    """Return ``clip`` as a number in (0, 0.5), or None."""
+    """Return ``clip`` as a checked number in (0, 0.5), or None."""
     if clip is None:
         return None
     clip = check_positive(clip, "clip")
@@ -208,7 +208,7 @@ def brier_of(summary: RowSummary, half: bool) -> Array:
 
 
 def ranked_probability_score_of(rows: LabelledRows, normalize: bool) -> Array:
-    """Return `ranked_probability_score` of the valid rows; raise unless all are probabilities."""
+    """Return `ranked_probability_score` of the valid rows after checking that all are probabilities."""
     from fastmcmd.classification import loops
 
     score = np.empty(len(rows))

@@ -1,4 +1,4 @@
-"""Summary of each row that several metrics share, read from the probabilities once."""
+"""A summary of each row, computed in one pass over the probabilities and shared by several metrics."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ class RowSummary:
     Attributes
     ----------
     predicted : ndarray (m,) of int32
-        Most probable class, the first of equal ones.
+        Most probable class; the first if several are equally probable.
     confidence : ndarray (m,)
-        Its probability, in the type of p.
+        Probability of that class, in the type of p.
     label_probability : ndarray (m,)
         Probability of the label.
     other_squares : ndarray (m,)
-        Sum of squared probabilities of all classes but the label.
+        Sum of squared probabilities of all classes except the label.
     above, tied_before, tied_after : ndarray (m,) of int32
-        Classes more probable than the label, and as probable with a smaller or larger number.
+        Number of classes that are more probable than the label, and of equally probable classes with
+        smaller and with larger numbers.
     entropy : ndarray (m,) or None
         Entropy in nats, if requested.
     """
@@ -49,9 +50,9 @@ class RowSummary:
 def summarize(
     rows: LabelledRows, entropy: bool = False, also: ClassBins | None = None
 ) -> tuple[RowSummary, list[tuple[Array, Array]]]:
-    """Return the summary of all rows, and what ``also`` gathers, in the same pass.
+    """Return the summary of all rows and, from the same pass, the states of ``also``.
 
-    The probabilities are checked. Without labels, arrays about the label are empty.
+    The pass checks the probabilities. Without labels, arrays that depend on them are empty.
     """
     from fastmcmd.classification import loops
 
@@ -101,7 +102,7 @@ def summarize(
 def entropy_of_block(block: Array) -> Array:
     """Return the entropies in nats of the rows of a block that fits the cache.
 
-    NumPy's logarithm uses vector instructions: 5 times faster than a compiled loop. ``0 log 0`` is 0.
+    NumPy's logarithm uses vector instructions and is 5 times faster than a compiled loop. ``0 log 0`` is 0.
     """
     p = block.astype(np.float64, copy=False)
     logs = np.maximum(p, _SMALLEST)

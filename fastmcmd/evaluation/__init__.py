@@ -1,4 +1,4 @@
-"""Everything at once. A new number is a `Measure` in `measures.py`."""
+"""All measures of a prediction in one call. To add a number, add a `Measure` in `measures.py`."""
 
 from fastmcmd.evaluation.comparison import Comparison, compare
 from fastmcmd.evaluation.evaluating import evaluate

@@ -1,4 +1,4 @@
-"""Intervals of the numbers of an evaluation, from bootstrap samples of rows."""
+"""Confidence intervals of the numbers of an evaluation, from bootstrap samples of rows."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from fastmcmd.predictive.base import Array
 
 __all__ = ["Means", "Replicates", "intervals", "resampled", "studentized"]
 
-_ROUNDING = 1e-13  # of a mean: a column that scatters less is constant
-_STEP = 1e-6  # of the scatter of a column, for derivatives
+_ROUNDING = 1e-13  # scatter relative to the mean below which a column is constant
+_STEP = 1e-6  # step of numerical derivatives, relative to the scatter of a column
 
 
 class Means:
-    """Measures of an evaluation that follow from means over rows, for any weights of them.
+    """Measures of an evaluation that are functions of weighted means over rows, for any weights.
 
     Attributes
     ----------
     names : list of str
-        Those of the requested names that are such measures.
+        The requested names that are such measures.
     """
 
     def __init__(self, context: Context, names: Sequence[str]) -> None:
@@ -43,18 +43,18 @@ class Means:
         columns = [column for one in self._measures for column in one.columns]
         self._rows = np.array(columns, dtype=np.float64).reshape(len(columns), self._n)
         self._centre = self._rows.mean(axis=1)
-        self._rows -= self._centre[:, None]  # squares lose no digits to a large mean
+        self._rows -= self._centre[:, None]  # a large mean would cost digits of squares
         self._scale = self._rows.std(axis=1)
-        # The mean of equal numbers is rounded.
+        # The mean of equal numbers is rounded, so their scatter is not exactly 0.
         same = self._scale <= _ROUNDING * np.abs(self._centre)
         self._rows[same], self._scale[same] = 0.0, 0.0
 
     def whole(self) -> tuple[Array, Array]:
-        """Return values and standard errors of all rows."""
+        """Return the values and standard errors over all rows."""
         return self.sample(np.ones(self._n))
 
     def sample(self, counts: Array) -> tuple[Array, Array]:
-        """Return values and standard errors where each row counts so many times."""
+        """Return the values and standard errors of a sample with row counts (n,)."""
         weights = counts if self._weights is None else counts * self._weights
         squared = weights if self._weights is None else weights * self._weights
         total = float(weights.sum())
@@ -80,7 +80,7 @@ class Means:
 
 
 def _slope(one: OfMeans, means: Array, scale: Array, total: float) -> Array:
-    """Return derivatives of a measure with respect to its means."""
+    """Return the derivatives of a measure with respect to its means."""
     out = np.zeros(len(means))
     for k, step in enumerate(_STEP * scale):
         if step > 0:
@@ -95,9 +95,9 @@ def _slope(one: OfMeans, means: Array, scale: Array, total: float) -> Array:
 def studentized(
     value: float, error: float, values: Array, errors: Array, confidence: float
 ) -> tuple[float, float] | None:
-    """Return the interval of a number from values and standard errors of bootstrap samples.
+    """Return the studentized interval of a number from values and standard errors of bootstrap samples.
 
-    None if a sample has none: too few different rows.
+    Returns None if some sample has no standard error because it holds too few different rows.
     """
     if error == 0 and (values == value).all():
         return value, value
@@ -111,12 +111,13 @@ def studentized(
     return value - max(float(high), 0.0) * error, value - min(float(low), 0.0) * error
 
 
-# Measures without intervals. Null expectations are no estimates. The CCE of one row depends on the outcomes
-# of all: without a new fit, resampled means contain the truth in 10 to 25 % of runs, not 95 %.
+# Measures without intervals. Null expectations are not estimates. The CCE of a row depends on the outcomes
+# of all rows: without a new fit, intervals of resampled means contain the truth in 10 to 25 % of runs, not
+# 95 %.
 _WITHOUT = ("null_ence", "mean_cce", "max_cce")
-# Bins of equal width end at the extremes of the sample: they estimate nothing that does not depend on n.
+# Bins of equal width end at the extremes of the sample, so what these measures estimate depends on n.
 _WITHOUT_WIDTH = ("ence", "uce")
-# Ends of the values that a measure can take, if they are finite.
+# Finite bounds of the values that a measure can take.
 _AT_MOST = {
     "r2": 1.0,
     "pearson": 1.0,
@@ -136,17 +137,17 @@ class Replicates:
     Attributes
     ----------
     rows : tuple
-        What the samples of rows follow from: those of two models of the same outcomes are the same where
-        this is equal.
+        Identity of the samples of rows: if it is equal for two models of the same outcomes, both were
+        resampled with the same rows.
     values : dict of ndarray (n_boot,)
         The number of each sample, by name.
     errors : dict of (float, ndarray (n_boot,))
-        Of measures that follow from means over rows: standard errors, of all rows and of each sample.
+        For measures that are functions of means: standard errors of all rows and of each sample.
     distances : dict of ndarray (n_boot,)
-        Of measures that are norms: the norm of the difference between the sample's curve and the curve of
-        all rows; see ``DISTANCES``.
+        For measures that are norms: the norm of the difference between the curve of each sample and the
+        curve of all rows; see ``DISTANCES``.
     effective : float
-        Rows of equal weight that scatter as these do, ``(sum w)^2 / sum w^2``.
+        Effective number of rows, ``(sum w)^2 / sum w^2``: as many rows of equal weight scatter as much.
     """
 
     rows: tuple[object, ...]
@@ -159,9 +160,9 @@ class Replicates:
 def resampled(
     context: Context, measured: tuple[Measured, ...], n_boot: int, progress: Progress
 ) -> Replicates:
-    """Compute all numbers that have intervals for samples of n rows with replacement (Efron 1979).
+    """Return all numbers that have intervals, for samples of n rows with replacement (Efron 1979).
 
-    A sample is a weight for each row, so what was computed by row serves all samples.
+    A sample is a set of row weights, so per-row results are computed once for all samples.
     """
     settings = context.settings
     without = _WITHOUT + (_WITHOUT_WIDTH if settings.binning == "width" else ())
@@ -229,33 +230,33 @@ def _interval(
 
 
 def _quantiles(values: Array, levels: float | list[float]) -> Array:
-    """Return quantiles at places k / (n_boot + 1), so that few samples do not narrow the interval."""
-    with np.errstate(invalid="ignore"):  # a score may be infinite in some samples
+    """Return quantiles with levels k / (n_boot + 1), so that few samples do not narrow the interval."""
+    with np.errstate(invalid="ignore"):  # scores may be infinite in some samples
         return np.asarray(np.quantile(values, levels, method="weibull"))
 
 
 def _wilson(share: float, n: float, confidence: float) -> tuple[float, float]:
-    """Return the interval of a share of n rows (Wilson, 1927), whose width is positive at 0 and 1, too."""
+    """Return the interval of a share of n rows (Wilson, 1927), which has positive width even at 0 and 1."""
     z = special.ndtri((1 + confidence) / 2)
     scale = 1 / (1 + z**2 / n)
     middle = scale * (share + z**2 / (2 * n))
     reach = scale * z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    # The ends are the number itself at 0 and 1, where rounding could pass it.
+    # At shares of 0 and 1 the end equals the share, which rounding could exceed.
     return min(float(middle - reach), share), max(float(middle + reach), share)
 
 
-# ---- how far a sample lies from all rows, for measures that are norms ----
+# ---- distance of a sample from all rows, for measures that are norms ----
 #
-# ECE and its kin are norms of a curve of differences that is 0 for a right model. Sampling noise only ever
-# adds to a norm: percentiles of resampled norms lie above the truth, and never reach 0. But whatever the
-# true curve is, by the triangle inequality the norm of the sample's curve is off by no more than the norm
-# of the difference of both curves; the bootstrap estimates how large that is.
+# ECE and similar measures are norms of a curve of differences that is 0 for a right model. Sampling noise
+# tends to increase a norm, so percentiles of resampled norms lie above the truth and never reach 0. By the
+# triangle inequality, however, the norm of the sample's curve differs from that of the true curve by at
+# most the norm of the difference of both curves. The bootstrap estimates how large that norm is.
 
 Distance = Callable[[Context], float]
 
 
 def _of_curve(name: str) -> Callable[[Context], Distance]:
-    """Return distances of reliability curves, in the norm of the measure."""
+    """Return a function for distances between reliability curves in the norm of the measure."""
     kind, levels = (
         ("quantile", ECE_LEVELS) if name == "regression_ece" else ("interval", TOOLBOX_LEVELS)
     )

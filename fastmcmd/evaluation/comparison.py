@@ -1,4 +1,4 @@
-"""Several evaluations of the same outcomes beside each other."""
+"""Comparison of several models of the same outcomes."""
 
 from __future__ import annotations
 
@@ -31,19 +31,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "compare"]
 
-# Whose differences are printed: proper scores, and the CCE. `Comparison.pairs` has all.
+# Measures whose differences are printed: proper scores and the CCE. `Comparison.pairs` has all.
 _SHOWN = ("nll", "mean_crps", "mean_energy_score", "mean_cce")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Evaluations by the names of their models.
+    """Evaluations of several models of the same outcomes, with paired tests of their differences.
 
     Attributes
     ----------
     evaluations : dict of Evaluation
+        The evaluations, by the names of their models.
     clusters : ndarray (n,) of int or None
-        Clusters of rows between which outcomes are independent; None: all rows are.
+        Clusters of rows such that outcomes of different clusters are independent. None: all rows are
+        independent.
     """
 
     evaluations: Mapping[str, Evaluation]
@@ -51,10 +53,10 @@ class Comparison:
 
     @cached_property
     def pairs(self) -> Pairs:
-        """Differences between all pairs of models: records with interval and p-values, for every measure.
+        """Differences between all pairs of models in every measure, with intervals and p-values.
 
-        ``pairs.table()``, ``pairs.to_frame()``, ``pairs.of("mean_crps")``. The record "mean_cce" is of
-        the mean squared CCE. Intervals have the level ``confidence`` of the evaluations.
+        Use ``pairs.table()``, ``pairs.to_frame()`` or ``pairs.of("mean_crps")``. The record "mean_cce" is
+        the difference of the mean squared CCE. Intervals have the level ``confidence`` of the evaluations.
         """
         return self._tests.pairs()
 
@@ -65,26 +67,26 @@ class Comparison:
     def confidence_set(
         self, measure: str = "mean_crps", samples: int = 1_000, random_state: RandomState = 0
     ) -> dict[str, float]:
-        """Return the model confidence set by a measure: p-values of being among the best.
+        """Return the model confidence set for a measure: a p-value of being among the best per model.
 
         Parameters
         ----------
         measure : str
-            "mean_cce" (of the mean squared CCE), or a score that is a mean of losses by row.
+            A score that is a mean of per-row losses, or "mean_cce", which stands for the mean squared CCE.
         samples : int
-            Bootstrap samples.
+            Number of bootstrap samples.
         random_state : int or numpy.random.Generator
-            Of the bootstrap.
+            Source of the bootstrap samples.
 
         Returns
         -------
         dict of float
-            Models with p-values of at least a are the set of level 1 - a: it holds the best model with at
-            least that probability.
+            P-values by model. The models with p-values of at least a form the set of level 1 - a, which
+            contains the best model with at least that probability.
 
         Notes
         -----
-        Hansen, Lunde, Nason, *The model confidence set* (Econometrica, 2011).
+        The method is that of Hansen, Lunde, Nason, *The model confidence set* (Econometrica, 2011).
         """
         names = tuple(one.name for one, _ in self.lines() if one.best)
         check_choice(measure, "measure", names)
@@ -105,25 +107,25 @@ class Comparison:
         simulations: int = 999,
         random_state: RandomState = 0,
     ) -> DifferenceMap:
-        """Return where one model is better than another: the difference of their losses over the inputs.
+        """Return the difference of two models' losses as a function of the inputs.
 
         Parameters
         ----------
         first, second : str, optional
-            Names of the models; default the first two.
+            Names of the models. Default: the first two.
         measure : str, optional
-            A score that is a mean of losses by row. Default: "mean_crps", "mean_energy_score"
-            or "nll", whichever there is.
+            A score that is a mean of per-row losses. Default: the first available of "mean_crps",
+            "mean_energy_score" and "nll".
         at : array_like (q, d) or (q,), optional
-            Inputs to answer for; default those of the evaluations.
+            Inputs at which to evaluate the map. Default: those of the evaluations.
         x_kernel : Kernel, optional
-            Kernel on inputs; default three RBF kernels on standardised columns.
+            Kernel on inputs. Default: three RBF kernels on standardised columns.
         lam : float, optional
-            Regulariser, 0.01 by default.
+            Regulariser. Default: 0.01.
         simulations : int
-            Random signs behind the p-values and the band.
+            Number of random sign vectors for the p-values and the band.
         random_state : int or numpy.random.Generator
-            Of signs and landmarks.
+            Source of the signs and landmarks.
 
         Returns
         -------
@@ -137,10 +139,10 @@ class Comparison:
 
         Notes
         -----
-        The hypothesis is that of equal conditional predictive ability (Giacomini & White, *Tests of
+        The null hypothesis is equal conditional predictive ability (Giacomini & White, *Tests of
         conditional predictive ability*, Econometrica, 2006): two models with the same mean score may
-        differ at every x. Signs are drawn by row, or by cluster with ``groups`` or ``block_length``. The
-        band is of the smoothed difference; its level is that of the evaluations' ``confidence``.
+        differ at every x. Signs are drawn per row, or per cluster with ``groups`` or ``block_length``. The
+        band is for the smoothed difference, at the level ``confidence`` of the evaluations.
         """
         names = list(self.evaluations)
         if len(names) < 2:
@@ -174,12 +176,12 @@ class Comparison:
         return tuple(self.evaluations)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a pandas frame, a row a measure and a column a model; NaN where a model has none.
+        """Return a pandas frame with one row per measure and one column per model; NaN if not applicable.
 
         Raises
         ------
         MissingDependencyError
-            Without pandas.
+            If pandas is not installed.
         """
         lines = self.lines()
         columns: dict[str, list[Any]] = {
@@ -192,7 +194,7 @@ class Comparison:
         return data_frame(columns).set_index("metric")
 
     def lines(self) -> list[tuple[Any, list[float | None]]]:
-        """Return each measure that any model has, with the value of every model (None without)."""
+        """Return each measure that any model has, with the values of all models (None if missing)."""
         lines = []
         levels = {one.settings["level"] for one in self.evaluations.values()}
         for one in MEASURES:
@@ -203,9 +205,9 @@ class Comparison:
         return lines
 
     def best(self, direction: str, values: list[float | None]) -> set[int]:
-        """Return which values are best (several where they are equal); none of one model.
+        """Return the indices of the best values: several if they are equal, none for a single model.
 
-        That says nothing of chance: see `starred`.
+        The best value may be due to chance; see `starred`.
         """
         key = {"low": lambda v: v, "high": lambda v: -v, "zero": abs}.get(direction)
         known = [(key(v), i) for i, v in enumerate(values) if v is not None] if key else []
@@ -216,9 +218,9 @@ class Comparison:
         return best if len(best) < len(known) else set()
 
     def starred(self, name: str) -> set[int]:
-        """Return the place of the model that is better than each other one by more than chance, if any.
+        """Return the index of the model that is significantly better than every other model, if any.
 
-        Paired tests of the same rows; see `pairs`. Calibration measures need bootstrap samples
+        The tests are paired, on the same rows; see `pairs`. Calibration measures need bootstrap samples
         (``n_boot``).
         """
         direction = next((one.best for one in MEASURES if one.name == name), "")
@@ -234,19 +236,19 @@ class Comparison:
 
     @property
     def level(self) -> float:
-        """Level of the tests behind stars: 1 - ``confidence`` of the evaluations."""
+        """Level of the tests behind the stars: 1 - ``confidence`` of the evaluations."""
         return 1 - min(one.settings["confidence"] for one in self.evaluations.values())
 
     @property
     def legend(self) -> str:
-        """What a star says."""
+        """Meaning of a star in the table."""
         return (
             f"* better than each other model: paired test of the same rows, level {self.level:.3g} "
             "(Holm); calibration measures are tested with n_boot, the CCE by its mean square"
         )
 
     def table(self) -> str:
-        """Return all numbers as text, a model a column; what is significantly best has a star."""
+        """Return all numbers as text, one column per model; a star marks the significantly best value."""
         return aligned(self._lines())
 
     def _repr_html_(self) -> str:
@@ -267,15 +269,14 @@ class Comparison:
 
     @cached_property
     def sentence(self) -> str:
-        """Which model is better beyond chance, and which are wrong, in one sentence; "" of one model.
+        """One sentence: which model is significantly better, and which are wrong; "" for a single model.
 
-        The first proper score that all models have decides: the negative log-likelihood, else the CRPS,
-        else the energy score.
+        The first proper score that all models have decides: negative log-likelihood, CRPS, energy score.
         """
         return printable(comparison_sentence(dict(self.evaluations), self.pairs, self.level))
 
     def conclusions(self) -> list[str]:
-        """Return the sentence of the comparison, then that of the exact test of each model that has one."""
+        """Return the sentence of the comparison, then the sentence of each model with an exact test."""
         first = [self.sentence] if self.sentence else []
         return first + [
             printable(f"{name}: {one.test.sentence}")
@@ -289,21 +290,21 @@ class Comparison:
 
     @property
     def shown_pairs(self) -> Pairs:
-        """Those of `pairs` that are printed: of proper scores and of the mean squared CCE."""
+        """The printed part of `pairs`: differences of proper scores and of the mean squared CCE."""
         return Pairs([one for one in self.pairs if one.measure in _SHOWN], self.level)
 
     def to_dict(self) -> Json:
-        """Return a JSON-safe summary by model."""
+        """Return a JSON-safe summary, by model."""
         return {name: one.to_dict() for name, one in self.evaluations.items()}
 
     def plot(self, figure: Any = None, projection: Any = "pca") -> Any:
-        """Draw all models in shared pictures; see `Evaluation.plot`."""
+        """Plot all models in shared panels; see `Evaluation.plot`."""
         from fastmcmd import plots
 
         return plots.evaluation(self, figure, projection)
 
     def report(self, path: FilePath, title: str | None = None, projection: Any = "pca") -> Path:
-        """Write one HTML page of all models; see `Evaluation.report`."""
+        """Write one HTML page about all models; see `Evaluation.report`."""
         from fastmcmd.report import write_report
 
         return write_report(self, path, title, projection)
@@ -329,44 +330,47 @@ def compare(
     block_length: int | None = None,
     **settings: Any,
 ) -> Comparison:
-    """Put several models of the same outcomes beside each other.
+    """Compare several models of the same outcomes: all measures, and paired tests of the differences.
 
     Parameters
     ----------
     models : dict
-        By the name of the model: its `Evaluation`; or, with ``y``, its prediction as in `evaluate`.
+        Models by name: `Evaluation` objects; or, with ``y``, predictions as in `evaluate`.
     y : array_like (n,) or (n, k), optional
-        Observed outputs, to evaluate predictions on.
+        Observed outputs. Required if ``models`` holds predictions.
     x : array_like (n, d) or (n,), or rows on disk, optional
-        Inputs. With them the conditional congruence error is computed, too, for all models together.
+        Inputs. If passed, the conditional congruence error is computed as well, for all models together.
     groups : array_like (n,), optional
         Labels of groups within which outcomes depend on each other, such as patients with several visits.
-        Tests and intervals then count groups, not rows; at least six are needed, and intervals are honest
-        from about twenty.
+        Tests and intervals then count groups, not rows. At least six groups are needed, and intervals are
+        reliable from about twenty.
     block_length : int, optional
-        For rows in order of time: blocks of so many consecutive rows are taken as groups. Choose it
-        several times as long as the dependence lasts.
+        For rows in order of time: number of consecutive rows that form a group. Choose it several times as
+        long as the dependence lasts.
     **settings
-        Every other keyword of `evaluate`, such as ``n_boot=100`` or ``x_kernel=...``.
+        Any other keyword of `evaluate`, such as ``n_boot=100`` or ``x_kernel=...``.
 
     Returns
     -------
     Comparison
+        The evaluations, with ``.table()``, ``.pairs``, ``.sentence``, ``.plot()`` and ``.report()``.
 
     Raises
     ------
     ValueError
-        None, or evaluations of other outcomes; predictions that hold NaN in different rows; what
-        `evaluate` says of its arguments.
+        No models; evaluations of different outcomes; predictions that hold NaN in different rows; or an
+        error of `evaluate`.
     TypeError
-        Anything else than evaluations, or predictions with ``y``; a keyword that `evaluate` does not have.
+        Models that are neither evaluations nor, with ``y``, predictions; a keyword that `evaluate` does not
+        have.
 
     Notes
     -----
-    Predictions given with ``y`` take less time than `evaluate` for each: kernel values, factors and passes
-    over the rows are shared (`ConditionalCongruence.fit_each`). Measured, three models, two cores: their
-    CCE took 0.6 of the time at n = 12,000, d = 512 (CG), 0.5 at n = 100,000, d = 2 (low rank). Values agree
-    within the sum of both error bounds. `Evaluation.seconds` holds the time of what is shared for each.
+    Predictions passed with ``y`` take less time than separate calls of `evaluate`, because kernel values,
+    factors and passes over the rows are shared (`ConditionalCongruence.fit_each`). For three models on two
+    cores, the CCE took 0.6 of the time at n = 12,000, d = 512 (CG), and 0.5 at n = 100,000, d = 2 (low
+    rank). Values agree within the sum of both error bounds. `Evaluation.seconds` of each model includes the
+    time of the shared work.
 
     Examples
     --------
@@ -413,7 +417,7 @@ def compare(
 def _clusters(
     evaluations: Mapping[str, Evaluation], groups: object, block_length: Any
 ) -> NDArray[np.intp] | None:
-    """Return the cluster of each row that was used; None where rows are independent."""
+    """Return the cluster of each row that was used, or None if rows are independent."""
     if groups is None and block_length is None:
         return None
     first = next(iter(evaluations.values()))
@@ -431,7 +435,7 @@ def _clusters(
 def _evaluated(
     models: Mapping[str, Any], y: ArrayLike, x: Any, settings: dict[str, Any]
 ) -> dict[str, Evaluation]:
-    """Evaluate predictions together, by the defaults of `evaluate` where ``settings`` say nothing."""
+    """Return evaluations of predictions, computed together; ``settings`` override `evaluate`'s defaults."""
     for name, one in models.items():
         if isinstance(one, Evaluation):
             raise TypeError(

@@ -1,4 +1,4 @@
-"""What a comparison of models says, in one sentence: which is better, and which are wrong."""
+"""The conclusion of a comparison in one sentence: which model is better, and which models are wrong."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from fastmcmd.evaluation.result import Evaluation
 
 __all__ = ["comparison_sentence"]
 
-_SCORES = ("nll", "mean_crps", "mean_energy_score")  # the first that is known of all pairs decides
-_LEAST_P = 0.0001  # below, only the size of a normal approximation is known
+_SCORES = ("nll", "mean_crps", "mean_energy_score")  # the first available for all pairs decides
+_LEAST_P = 0.0001  # p-value below which a normal approximation gives only the order of magnitude
 
 
 def comparison_sentence(evaluations: dict[str, Evaluation], pairs: Pairs, level: float) -> str:
-    """Return which model is better beyond chance by a proper score, and which are wrong beyond chance.
+    """Return a sentence: which model is significantly better by a proper score, and which are wrong.
 
     Parameters
     ----------
     evaluations : dict of Evaluation
-        By the names of their models.
+        Evaluations by the names of their models.
     pairs : Pairs
-        Their differences.
+        Differences between the models.
     level : float
-        Of the tests.
+        Level of the tests.
 
     Returns
     -------
     str
-        "" of one model, or where nothing was tested.
+        The sentence; "" for a single model, or if nothing was tested.
     """
     names = list(evaluations)
     if len(names) < 2:
@@ -60,7 +60,7 @@ def _decides(pairs: Sequence[PairOfModels], models: int) -> bool:
 
 
 def _against(pairs: Sequence[PairOfModels], name: str) -> list[tuple[float, float, str]]:
-    """Return differences of a model to the others, their p-values and names, the nearest rival first."""
+    """Return a model's differences to the others, with p-values and names, the nearest rival first."""
     differences = []
     for one in pairs:
         if name == one.first:
@@ -76,13 +76,13 @@ def _best(pairs: Sequence[PairOfModels], names: list[str]) -> str:
 
 
 def _leader(pairs: Sequence[PairOfModels], names: list[str], level: float) -> str | None:
-    """Return the model that is better than each other one beyond chance, if any."""
+    """Return the model that is significantly better than every other model, if any."""
     best = _best(pairs, names)
     return best if all(p <= level for _, p, _ in _against(pairs, best)) else None
 
 
 def _ranking(pairs: Pairs, names: list[str], level: float) -> str:
-    """Return which model is the best, or which may be as good."""
+    """Return a clause that names the best model, or the models that may be as good."""
     label, best = Pairs.label(pairs[0].measure), _best(pairs, names)
     rivals = _against(pairs, best)
     gap, p, nearest = rivals[0]
@@ -108,7 +108,7 @@ def _ranking(pairs: Pairs, names: list[str], level: float) -> str:
 
 
 def _misfits(evaluations: dict[str, Evaluation], level: float) -> str:
-    """Return which models are wrong beyond chance."""
+    """Return a clause that names the models that are significantly wrong."""
     tested = {name: one.test for name, one in evaluations.items() if one.test is not None}
     wrong = [name for name, test in tested.items() if test.p_value <= level]
     right = [name for name in tested if name not in wrong]
@@ -125,7 +125,7 @@ def _misfits(evaluations: dict[str, Evaluation], level: float) -> str:
 
 
 def _p(value: float, equals: str = "=") -> str:
-    """Return a p-value of a normal approximation in words: far out in the tail only its size is known."""
+    """Return a p-value of a normal approximation as text; far in the tail, only as a bound."""
     return f"p < {_LEAST_P:g}" if value < _LEAST_P else f"p {equals} {value:.3g}"
 
 

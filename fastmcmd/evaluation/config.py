@@ -1,4 +1,4 @@
-"""The configuration of an evaluation: conventions, rows, and how the CCE is computed."""
+"""The configuration of an evaluation: conventions, rows, and the options of the CCE."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ __all__ = ["EvaluationConfig", "inputs_of"]
 
 @dataclass(frozen=True, eq=False)
 class EvaluationConfig:
-    """Checked arguments of `fastmcmd.evaluate`, but for the data.
+    """Checked arguments of `fastmcmd.evaluate`, except the data.
 
     Attributes
     ----------
     settings : Settings
         Conventions of the numbers.
     sample_weight, nan_policy, by
-        Which rows, and how they count.
+        Row weights, treatment of NaN, and group labels.
     adversarial, n_boot, confidence
-        What is computed besides.
+        Optional computations and their settings.
     congruence : ConditionalCongruence
-        How the CCE is computed; not fitted.
+        The estimator of the CCE, not fitted.
     random_state : int, str or None
-        The argument, as text if it is no integer.
+        The argument, as text if it is not an integer.
     test : bool or None
-        Whether to run the exact test; None where it is cheap.
+        Whether to run the exact test; None runs it if it is cheap.
     """
 
     settings: Settings
@@ -67,7 +67,7 @@ class EvaluationConfig:
 
     @property
     def skippable(self) -> tuple[type[Exception], ...]:
-        """Errors that leave out the CCE only; a memory limit that the user sets is never exceeded."""
+        """Errors after which only the CCE is left out; a memory limit set by the user is never exceeded."""
         if self.congruence.memory_limit is None:
             return NumericalError, MemoryLimitError
         return (NumericalError,)
@@ -88,7 +88,7 @@ class EvaluationConfig:
         test: bool | None,
         **estimation: Unpack[Estimation],
     ) -> EvaluationConfig:
-        """Check the arguments of `fastmcmd.evaluate`."""
+        """Return a configuration from the checked arguments of `fastmcmd.evaluate`."""
         check_choice(pit, "pit", PITS)
         check_choice(binning, "binning", ("mass", "width"))
         bins = check_count(bins, "bins")
@@ -100,7 +100,7 @@ class EvaluationConfig:
         check_count(estimation["draws"], "draws", optional=True)
         level, confidence = _share(level, "level"), _share(confidence, "confidence")
         congruence, random_state = ConditionalCongruence(**estimation), estimation["random_state"]
-        # One seed for all models: a generator is advanced once.
+        # One seed serves all models, so that a generator is advanced only once.
         seed: int | np.random.SeedSequence = seed_sequence(random_state)
         shown: int | str | None = None if random_state is None else str(random_state)
         if isinstance(random_state, (int, np.integer)):
@@ -121,7 +121,7 @@ class EvaluationConfig:
             raise ValueError(f"by cannot be made an array: {error}") from None
         if labels.ndim != 1:
             raise ValueError(f"by has shape {labels.shape}; (n,) is needed: one label per row")
-        if labels.dtype == object:  # as data frames hold text, and integers beside missing ones
+        if labels.dtype == object:  # data frames store text so, and integers with missing values
             missing = [i for i, one in enumerate(labels) if not isinstance(one, (str, int))]
             if missing:
                 raise ValueError(

@@ -49,7 +49,7 @@ class Memo(Wrapped):
     base : Predictive
         The prediction.
     y : ndarray
-        The outcomes. Results for this very object are cached; those for other arrays and views are not.
+        The outcomes. Results are cached for this array object only, not for other arrays or views.
     """
 
     def __init__(self, base: Predictive, y: Array) -> None:
@@ -71,7 +71,7 @@ class Memo(Wrapped):
         self._cached[_quantile(level)] = quantiles
 
     def subset(self, rows: NDArray[np.intp]) -> Memo:
-        """Return the prediction of some rows, with what is cached here."""
+        """Return the prediction of some rows, with the cached results of these rows."""
         part = Memo(self.base.take(rows), self.y[rows])
         part._cached = {name: values[rows] for name, values in self._cached.items()}
         return part
@@ -98,11 +98,11 @@ class Memo(Wrapped):
     def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y)."""
         if not self.discrete and type(self.base).cdf_below is Predictive.cdf_below:
-            return self.cdf(y)  # the same numbers
+            return self.cdf(y)  # equal without atoms
         return self._at("cdf_below", y)
 
     def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y), with all digits that the base has."""
+        """Return P(Y > y), as accurate as that of the base."""
         return self._at("sf", y)
 
     def log_prob(self, y: ArrayLike) -> Array:
@@ -164,7 +164,7 @@ class _Shared:
         self.scores: dict[str, Array] = {}
 
     def subset(self, rows: NDArray[np.intp]) -> _Shared:
-        """Return the context of some rows, with all results that carry over."""
+        """Return the results of some rows, keeping all that remain valid."""
         prediction = self.prediction.subset(rows)
         part = _Shared(prediction.y, prediction.base, self.settings)
         part.prediction = prediction
@@ -183,7 +183,7 @@ class _Shared:
 
     @cached_property
     def sorted(self) -> Array:
-        return np.sort(self.pit)  # several times faster than taking them in order
+        return np.sort(self.pit)  # several times faster than indexing with `order`
 
 
 class Context:
@@ -194,13 +194,13 @@ class Context:
     y : ndarray (m,) or (m, k)
         Outcomes, without NaN.
     base : Predictive
-        Their predictions.
+        Predictions of these rows.
     prediction : Memo
-        The same, with a cache of its moments and its results for y.
+        The same prediction, with cached moments and cached results for y.
     weights : ndarray (m,) or None
         Weights of the rows.
     rows : Outcomes
-        All three: metrics take them as they are, without checking again.
+        Outcomes, prediction and weights in the form that metrics accept without checking again.
     cce : ndarray (m,) or None
         CCE at each row.
     """
@@ -220,10 +220,10 @@ class Context:
         self.prediction: Predictive = self._shared.prediction
         self.rows = Outcomes(self.y, self.prediction, self.weights, None, len(self.y), False)
         self._reliability: dict[tuple[str, int], ReliabilityCurve] = {}
-        self.nulls: dict[str, float] = {}  # expectations under a right model, computed once
+        self.nulls: dict[str, float] = {}  # cached expectations under a right model
 
     def subset(self, rows: NDArray[np.intp]) -> Context:
-        """Return some rows; results by row, PIT values too, are not computed again."""
+        """Return the context of some rows, without recomputing per-row results such as PIT values."""
         shared = self._shared.subset(rows)
         outcomes = Outcomes(shared.y, shared.base, None, None, len(rows), False)
         return Context(
@@ -235,7 +235,7 @@ class Context:
         )
 
     def reweighted(self, weights: Array) -> Context:
-        """Return the same rows with other weights: nothing by row is computed again."""
+        """Return the same rows with other weights, without recomputing per-row results."""
         return Context(self.outcomes, self.settings, self.cce, self._shared, weights)
 
     @property
@@ -263,7 +263,7 @@ class Context:
 
     @property
     def drawn(self) -> bool:
-        """Whether the prediction is draws."""
+        """Whether the prediction consists of draws."""
         return isinstance(self.base, Draws)
 
     @cached_property
@@ -290,13 +290,14 @@ class Context:
         return None if np.isfinite(squares).all() else ERRORS_OUT_OF_RANGE
 
     def mean(self, values: Array) -> float:
-        """Return the weighted mean of values by row."""
+        """Return the weighted mean of per-row values."""
         return float(weighted_mean(values, self.weights))
 
     def score(self, name: str, compute: Callable[..., Array]) -> Array:
-        """Return a score by row, computed once.
+        """Return a per-row score, computed once.
 
-        It receives the prediction itself, not the cache: some families have fast implementations.
+        ``compute`` receives the prediction itself, not the cache, because scores have fast paths for some
+        families.
         """
         scores = self._shared.scores
         if name not in scores:
@@ -312,7 +313,7 @@ class Context:
         return scores[name]
 
     def quantile_scores(self) -> dict[str, Array]:
-        """Return the scores of quantiles by row, all from one pass; caches the ends of intervals, too."""
+        """Return all per-row scores of quantiles from one pass, and cache the ends of intervals."""
         scores, level = self._shared.scores, self.settings.level
         if "check_score" not in scores:
             terms = {
@@ -331,12 +332,12 @@ class Context:
 
     @property
     def pit(self) -> Array:
-        """Probability integral transforms by row."""
+        """Probability integral transform of each row."""
         return self._shared.pit
 
     @cached_property
     def sorted_pit(self) -> SortedPIT:
-        """PIT values in order, with their weights."""
+        """PIT values in ascending order, with their weights."""
         if self.weights is None:
             return SortedPIT(self._shared.sorted, None, float(len(self.y)))
         return weighted_pit(self._shared.sorted, self.weights[self._shared.order])
@@ -359,7 +360,7 @@ class Context:
     def variance_curve(self) -> metrics.VarianceCurve:
         """Errors against predicted variances, in bins."""
         return metrics.ence_curve(
-            cast(AnyArray, self.rows),  # checked already
+            cast(AnyArray, self.rows),  # already checked
             self.prediction,
             bins=min(self.settings.bins, len(self.y)),
             binning=self.settings.binning,

@@ -1,4 +1,4 @@
-"""Every measure that applies to one prediction, or to several of the same outcomes, in shared passes."""
+"""`evaluate`: every measure that applies to one prediction, or to several of the same outcomes."""
 
 from __future__ import annotations
 
@@ -62,59 +62,61 @@ def evaluate(
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
 ) -> Evaluation:
-    """Evaluate predicted distributions: accuracy, scores, calibration, sharpness, congruence.
+    """Return all measures of predicted distributions: accuracy, scores, calibration, sharpness, congruence.
 
     Parameters
     ----------
     y : array_like (n,) or (n, k)
         Observed outputs.
-    prediction : Predictive or what converts to one
-        Predicted distributions; as in `cce`.
+    prediction : Predictive or anything that converts to one
+        Predicted distributions, as in `cce`.
     x : array_like (n, d) or (n,), or rows on disk, optional
-        Inputs. With them the conditional congruence error is computed, too.
+        Inputs. If passed, the conditional congruence error is computed as well.
     sample_weight : array_like (n,), optional
         Nonnegative weights of rows.
     nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows in which y, the weight or an array of the prediction is NaN: raise, leave
-        them out, or let all numbers be NaN, and those of the groups which hold such a row.
+        What to do with rows in which y, the weight or an array of the prediction is NaN: raise an error,
+        leave them out, or return NaN for all numbers, and for those of each group with such a row.
     level : float
         Level of the central interval whose coverage, width and score are computed.
     bins : int
-        Bins of ENCE, UCE and of the PIT histogram.
+        Number of bins of ENCE, UCE and the PIT histogram.
     binning : {"mass", "width"}
-        Bins of predicted variance of equal count or equal width.
+        Whether bins of predicted variance have equal count or equal width.
     pit : {"randomized", "mid", "plain"}
-        See `pit_values`.
+        PIT of outcomes with positive probability; see `pit_values`.
     random_state : int, numpy.random.SeedSequence, numpy.random.Generator or None
-        Seed of randomised PITs, simulated null expectations, draws, random groups and bootstrap samples,
-        each of which has its own stream: none repeats the numbers of your ``default_rng(seed)``.
+        Seed of randomised PITs, simulated null expectations, draws, random groups and bootstrap samples.
+        Each uses a separate stream, and none repeats the numbers of your ``default_rng(seed)``.
     adversarial : bool
-        Whether to search for the worst random groups (`adversarial_group_calibration`), which takes
-        longer than everything else.
+        Whether to search for the worst random groups (`adversarial_group_calibration`). This takes longer
+        than everything else.
     n_boot : int
-        Bootstrap samples of rows for intervals; 0 for none. Percentile intervals; of ECE and its kin,
-        which cannot be negative, the number plus and minus what the triangle inequality allows, cut at 0.
-        Numbers whose interval would not hold the truth have none, mean and largest CCE among them: see
-        the measured coverage in the documentation.
+        Number of bootstrap samples of rows for confidence intervals; 0 computes none. Intervals are
+        percentile intervals. For ECE and similar measures, which cannot be negative, the interval is the
+        number plus and minus the bound of the triangle inequality, cut at 0. Numbers whose interval would
+        not reach its level, such as the mean and largest CCE, have none; the documentation lists the
+        measured coverage.
     confidence : float
         Level of these intervals, in (0, 1).
     by : array_like (n,), optional
-        Labels of groups of rows, which are evaluated apart, too: by the scores and PIT values of all rows.
+        Labels of groups of rows. Each group is also evaluated separately, from the scores and PIT values of
+        all rows.
     test : bool, optional
-        Whether to test if the prediction is wrong beyond chance (`congruence_test`, 199 simulations):
-        the first line of what is printed. None: if inputs are in memory and need no encoder, and rows
-        have equal weights and are at most 10,000.
+        Whether to test if the prediction is wrong beyond chance (`congruence_test`, 199 simulations). The
+        result is the first printed line. Default (None): test if inputs are in memory and need no encoder,
+        rows have equal weights, and there are at most 10,000 of them.
     x_kernel, y_kernel, lam, draws, encoder, tol, solver, backend, dtype, memory_limit, certificate
     devices, device_memory_limit
         As in `cce`.
     progress : bool
-        Show what is done.
+        Whether to show progress.
 
     Returns
     -------
     Evaluation
-        ``evaluation["mean_crps"]``, ``.test``, ``.table()``, ``.to_dict()``, ``.to_frame()``,
-        ``.curves``, ``.rows``.
+        All numbers, by name (``evaluation["mean_crps"]``), as ``.table()``, ``.to_dict()`` or
+        ``.to_frame()``; with ``.test``, ``.curves`` and per-row values in ``.rows``.
 
     Raises
     ------
@@ -123,8 +125,8 @@ def evaluate(
 
     Notes
     -----
-    Numbers are those of the functions of `fastmcmd.metrics` of the same names, at their defaults but
-    for the arguments above. Moments, PIT values and their order are computed once.
+    Each number equals that of the function of `fastmcmd.metrics` with the same name, with default arguments
+    except for those above. Moments, PIT values and their order are computed once.
 
     Examples
     --------
@@ -148,7 +150,7 @@ def evaluate(
     outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
     labels, names = config.labels(outcomes), column_names(x)
     if x is None:
-        config.congruence.options()  # options that are not used are checked all the same
+        config.congruence.options()  # check these options even though they are not used
     with Progress(progress, tol) as shown:
         congruence, failure = None, ""
         if x is not None:
@@ -172,13 +174,13 @@ def evaluate_many(
     x: InputsLike | None,
     config: EvaluationConfig,
 ) -> dict[str, Evaluation]:
-    """Return the evaluation of each model's prediction, as `fastmcmd.evaluate` returns it alone.
+    """Return the evaluation of each model's prediction, equal to that of `fastmcmd.evaluate`.
 
     Raises
     ------
     ValueError, TypeError
-        An argument is not as described; the message names the model whose prediction it is. Arrays
-        given as predictions that hold NaN in different rows.
+        If an argument is not as described; the message names the model. Also if predictions hold NaN in
+        different rows.
     """
     start = time.perf_counter()
     outcomes = {name: _read(y, name, prediction, config) for name, prediction in models.items()}

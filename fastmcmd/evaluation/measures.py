@@ -1,4 +1,4 @@
-"""The numbers of an evaluation, one `Measure` each; a new one is a line in `MEASURES`."""
+"""The numbers of an evaluation, one `Measure` each. To add one, add a line to `MEASURES`."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class Measure:
     section, label, best : str
         As in `Measured`.
     compute : callable (Context) -> float
+        Returns the number.
     missing : callable (Context) -> str or None
-        Why it does not apply, or None.
+        Returns the reason why the measure does not apply, or None.
     """
 
     name: str
@@ -43,11 +44,11 @@ class Measure:
     missing: Callable[[Context], Reason]
 
     def titled(self, level: float) -> str:
-        """Return the label, with the level of the interval where the number depends on it."""
+        """Return the label, with the level of the interval if the number depends on it."""
         return f"{self.label} ({100 * level:g} %)" if self.name in AT_LEVEL else self.label
 
 
-# Why a measure does not apply.
+# Functions that return why a measure does not apply, or None.
 
 
 def _classes(context: Context) -> Reason:
@@ -124,16 +125,16 @@ def _inputs(context: Context) -> Reason:
     return None if context.cce is not None else "no inputs x were given"
 
 
-# How a number is computed.
+# Functions that compute a number.
 
 
 def _of(function: Callable[..., Any]) -> Number:
-    """Return a metric of the cached prediction."""
+    """Return a function that applies a metric to the cached prediction."""
     return lambda context: float(function(context.rows, None))
 
 
 def _at_level(function: Callable[..., Any]) -> Number:
-    """Return a metric of the central interval of the requested level."""
+    """Return a function that applies a metric of central intervals at the requested level."""
 
     def compute(context: Context) -> float:
         context.quantile_scores()
@@ -159,12 +160,12 @@ def _class_mean(name: str) -> Number:
 
 
 def _mean(name: str) -> Number:
-    """Return the mean of a score by row."""
+    """Return a function that averages a per-row score."""
     return lambda context: context.mean(SCORES[name](context))
 
 
 def _curve(attribute: str) -> Number:
-    """Return a number of the reliability curve of central intervals, as Uncertainty Toolbox counts."""
+    """Return a function for a number of the reliability curve of central intervals, as the Toolbox does."""
     return lambda context: float(getattr(context.reliability("interval"), attribute))
 
 
@@ -184,7 +185,7 @@ SCORES: dict[str, Callable[[Context], Any]] = {
     "brier_score": lambda c: c.of_classes("brier_score"),
 }
 
-# Measures that are means of a score by row.
+# Measures that are means of a per-row score.
 MEAN_SCORES = {"nll": "log_score"} | {
     f"mean_{name}": name for name in SCORES if name != "log_score"
 }
@@ -246,5 +247,5 @@ MEASURES = (
     Measure("max_cce", _CONGRUENCE, "CCE, largest", "zero", _congruence(lambda c, v: v.max()), _inputs),
 )
 # fmt: on
-AT_LEVEL = ("mean_interval_score", "coverage", "mean_interval_width")  # of one central interval
+AT_LEVEL = ("mean_interval_score", "coverage", "mean_interval_width")  # depend on ``level``
 CONGRUENCE = tuple(one.name for one in MEASURES if one.section == _CONGRUENCE)

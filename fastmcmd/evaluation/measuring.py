@@ -1,4 +1,4 @@
-"""All numbers, curves and values by row of one prediction, after its CCE."""
+"""All numbers, curves and per-row values of one prediction, after the fit of its CCE."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ from fastmcmd.rows import Rows
 
 __all__ = ["check_some_row", "evaluation_of", "suspicions"]
 
-_TESTED_ROWS = 10_000  # at most, unless the test is asked for: about a second
-_POINTS = 500  # at which the CCE of a right model is averaged
-_LEAST_ROWS = 20  # with fewer, any assignment may look plausible
-_FEWEST_SORTED = 3  # draws a row: of two, half of all rows ascend by chance
+_TESTED_ROWS = 10_000  # most rows that are tested by default, in about a second
+_POINTS = 500  # points at which the CCE of a right model is averaged
+_LEAST_ROWS = 20  # with fewer rows, any assignment may look plausible
+_FEWEST_SORTED = 3  # draws per row needed: two draws ascend in half of all rows by chance
 _ASCENDING = (
-    0.8  # of the rows: predicted quantiles cross in some, three random draws ascend in a sixth
+    0.8  # share of rows: predicted quantiles cross in some, three random draws ascend in a sixth
 )
-_NEARER = 3.0  # times: outcomes must be this much nearer to the swapped argument
-_SCATTER = 0.8  # of the variance of means: outcomes have at least this, but for chance
+_NEARER = 3.0  # factor by which outcomes must be nearer to the swapped argument
+_SCATTER = 0.8  # least variance of outcomes, except by chance, relative to that of their means
 _LEAST_Z, _MOST_Z = (
     0.3,
     3.0,
-)  # root mean squares of errors in standard deviations that are plausible
+)  # plausible root mean squares of errors in standard deviations
 
 
 def suspicions(context: Context, x: InputsLike | None) -> list[str]:
     """Return notes on arguments that look swapped.
 
-    Each tests whether the numbers make sense in the other roles, and far more so than in theirs: wrong
-    models alone do not.
+    Each check requires that the numbers fit the swapped roles far better than their own. A wrong model
+    alone does not cause a note.
     """
     base = context.base
     if not context.numbers:
@@ -91,7 +91,7 @@ def _counted(values: Array) -> bool:
 
 
 def _sorted(draws: Array) -> bool:
-    """Return whether rows ascend, as quantiles do, in far more rows than of independent draws."""
+    """Return whether draws ascend, as quantiles do, in far more rows than independent draws would."""
     if len(draws) < _LEAST_ROWS:
         return False
     ascending = (np.diff(draws, axis=1) >= 0).all(axis=1) & (draws[:, 0] < draws[:, -1])
@@ -101,7 +101,7 @@ def _sorted(draws: Array) -> bool:
 def _of_points(y: Array, points: Array, x: InputsLike | None) -> list[str]:
     inputs = np.asarray(x) if isinstance(x, (np.ndarray, list)) or hasattr(x, "to_numpy") else None
     one_column = inputs is not None and inputs.shape in ((len(y),), (len(y), 1))
-    # evaluate(mean, std, y): "inputs" that lie about "outcomes", by "predictions" that are spreads.
+    # Detects evaluate(mean, std, y): "inputs" scatter about "outcomes" by about the "predictions".
     if (
         inputs is not None
         and one_column
@@ -134,7 +134,7 @@ def _as_spread(y: Array, mean: Array, std: Array, other: Array) -> bool:
 
 
 def check_some_row(outcomes: Outcomes) -> None:
-    """Raise NumericalError if no row is free of NaN: there is nothing to estimate the CCE from."""
+    """Raise NumericalError if all rows hold NaN, because there is no data for the CCE."""
     if outcomes.blank:
         raise NumericalError(f"all {outcomes.n:,} rows hold NaN")
 
@@ -155,21 +155,21 @@ def evaluation_of(
     Parameters
     ----------
     y : array_like
-        Outcomes as the caller passed them: their index, if they have one.
+        Outcomes as the caller passed them, for their index.
     outcomes : Outcomes
         Checked rows.
     config : EvaluationConfig
-        What to compute, and by which conventions.
+        What to compute, and the conventions to use.
     labels : ndarray (n,) or None
-        Groups of all rows.
+        Group labels of all rows.
     x, congruence
         Inputs of the valid rows, and the estimator fitted on them; None without inputs.
     progress : Progress
-        Shows the number that is computed.
+        Shows which number is being computed.
     start : float
-        When the work began.
+        Time at which the work began.
     failure : str
-        Why there is no CCE although there are inputs.
+        Reason why there is no CCE although there are inputs; "" otherwise.
     """
     settings = config.settings
     if congruence is not None and congruence.result_.vague:
@@ -190,7 +190,7 @@ def evaluation_of(
     if config.adversarial and context.numbers and not outcomes.blank:
         progress.stage("random groups")
         curves["groups"] = adversarial_group_calibration(
-            cast(Any, replace(context.rows, weights=None)),  # checked already
+            cast(Any, replace(context.rows, weights=None)),  # already checked
             context.prediction,
             random_state=settings.random_state,
         )
@@ -225,7 +225,7 @@ def _right_cce(
     congruence: ConditionalCongruence | None,
     progress: Progress,
 ) -> dict[str, float]:
-    """Return the mean CCE that a right model has here, where that takes little time and is known."""
+    """Return the expected mean CCE of a right model, if it is known and cheap to compute."""
     chance = None if congruence is None else congruence.chance
     n = len(context.y)
     if chance is None or chance.reason or n > _TESTED_ROWS or config.test is False:
@@ -235,7 +235,7 @@ def _right_cce(
     some = np.arange(n) if n <= _POINTS else np.sort(rng.choice(n, _POINTS, replace=False))
     try:
         values = chance.right_values(some)
-    except ValueError:  # of single draws, whose spread is not known
+    except ValueError:  # single draws have no known spread
         return {}
     weights = None if context.weights is None else context.weights[some]
     if weights is not None and not weights.sum() > 0:
@@ -246,7 +246,7 @@ def _right_cce(
 def _test(
     outcomes: Outcomes, config: EvaluationConfig, x: InputsLike | None, progress: Progress
 ) -> CongruenceTest | None:
-    """Return the exact test of the prediction, where it was asked for or is cheap."""
+    """Return the exact test of the prediction if it was requested or is cheap; else None."""
     if config.test is False or outcomes.blank or outcomes.propagate:
         return None
     reason = ""
@@ -305,7 +305,7 @@ def _curves(context: Context) -> dict[str, Any]:
 
 
 def _rows(context: Context) -> dict[str, Array]:
-    """Return values by row, NaN in rows left out."""
+    """Return per-row values, with NaN in rows left out."""
     by_row: dict[str, Array] = {}
     if context.numbers:
         by_row["pit"] = context.pit
@@ -339,7 +339,7 @@ def _notes(context: Context, x: InputsLike | None) -> tuple[str, ...]:
 def _by_label(
     everything: Context, labels: HostArray, progress: Progress
 ) -> dict[Any, tuple[int, tuple[Measured, ...]]]:
-    """Return rows and numbers of each group; NaN in groups that lost a row, where NaN propagates."""
+    """Return rows and numbers of each group; if NaN propagates, NaN for groups that hold NaN."""
     outcomes = everything.outcomes
     valid_labels = labels if outcomes.valid is None else labels[outcomes.valid]
     complete = np.zeros(outcomes.n, dtype=bool)

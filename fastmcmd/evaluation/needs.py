@@ -1,9 +1,9 @@
-"""What the predictions of a group of rows need: a shift, a factor of spread, or another shape.
+"""Which correction the predictions of a group of rows need: a shift, a factor of spread, or another shape.
 
-A diagnosis fits shift and factor to the bulk of the outcomes. Where only the shape of the predictions is
-wrong, it still finds a "shift" of their middle and a "factor" of their bulk, although means and standard
-deviations are right. Here both are compared with the moments of the group, which a reader can check: "too
-high" means the mean error, "too wide" the ratio of standard deviations.
+A diagnosis fits shift and factor to the bulk of the outcomes. If only the shape of the predictions is
+wrong, it still reports a "shift" of their middle and a "factor" of their bulk, although means and standard
+deviations are right. This module therefore compares both with the moments of the group, which a reader can
+check: "too high" refers to the mean error, "too wide" to the ratio of standard deviations.
 """
 
 from __future__ import annotations
@@ -20,26 +20,24 @@ __all__ = ["Need", "Needs"]
 
 Array = NDArray[np.float64]
 
-_MOST = (
-    0.5  # of the bands in a group must exclude "none" on one side: a claim is about most of a group
-)
-_QUANTILE = 2.576  # two-sided 99 %, of the intervals of the moments
-_FEWEST = 10.0  # effective rows of a moment: fewer, and its standard error says nothing
+_MOST = 0.5  # share of a group's bands that must exclude "none" on one side for a claim about it
+_QUANTILE = 2.576  # normal quantile of two-sided 99 % intervals of the moments
+_FEWEST = 10.0  # effective rows below which the standard error of a moment is meaningless
 _NOTHING = float("nan")
 
 
 @dataclass(frozen=True)
 class Need:
-    """What predictions of a group of rows need.
+    """The correction that predictions of a group of rows need.
 
     Attributes
     ----------
     shift : float
-        In units of y or, for counts, of the logarithm of the mean; NaN where none is established.
+        Shift in units of y or, for counts, of the logarithm of the mean; NaN if none is established.
     factor : float
-        Of the spread; NaN where none is established.
+        Factor of the spread; NaN if none is established.
     shape : bool
-        Whether the misfit looks like a shift or a factor, but mean and standard deviation are right.
+        Whether the misfit looks like a shift or a factor although mean and standard deviation are right.
     """
 
     shift: float = _NOTHING
@@ -52,7 +50,7 @@ class Need:
         return not (np.isfinite(self.shift) or np.isfinite(self.factor) or self.shape)
 
     def in_words(self, log_mean: bool) -> str:
-        """Return what is wrong with predictions that need this, or ""."""
+        """Return in words what is wrong with predictions that need this correction, or ""."""
         parts = []
         side = "low" if self.shift > 0 else "high"
         if np.isfinite(self.shift) and log_mean:
@@ -69,12 +67,12 @@ class Need:
 
 
 class Needs:
-    """Needs of groups of rows, from a diagnosis at these rows and from their moments.
+    """Corrections that groups of rows need, from a diagnosis at these rows and from their moments.
 
     Parameters
     ----------
     diagnosis : Diagnosis
-        At all rows.
+        Diagnosis at all rows.
     y : ndarray (n,)
         Outcomes.
     prediction : Predictive
@@ -89,7 +87,7 @@ class Needs:
         self._std = np.asarray(prediction.std, dtype=np.float64)
 
     def of(self, rows: NDArray[np.bool_] | None = None) -> Need:
-        """Return what the rows, by default all, need together."""
+        """Return the correction that the rows (default: all) need as a group."""
         answered = self.diagnosis.supported & np.isfinite(self.diagnosis.shift)
         rows = answered if rows is None else answered & rows
         if not rows.any():
@@ -116,8 +114,8 @@ class Needs:
     def _log_factor(self, rows: NDArray[np.bool_]) -> tuple[float, float]:
         """Return the log of the standard deviation of standardised errors, and its standard error.
 
-        Errors are those of predictions that were shifted as the diagnosis asks at each input: a shift that
-        varies over the group is no spread.
+        Errors are those of predictions after the shift of the diagnosis at each input, so that a shift that
+        varies within the group does not count as spread.
         """
         shift = self.diagnosis.shift[rows]
         with np.errstate(all="ignore"):
@@ -145,9 +143,9 @@ def _common(values: Array, band: Array) -> float:
 def _established(diagnosed: float, moment: tuple[float, float]) -> tuple[float, bool]:
     """Return the correction that a diagnosis and a moment establish, or NaN, and whether they disagree.
 
-    The moment counts where it is beyond chance and points to the same side as the diagnosis. Where it is
-    compatible with the diagnosis, but too noisy to be beyond chance, the diagnosis counts. Otherwise they
-    disagree: the distributions differ in shape.
+    The moment decides if it is beyond chance and has the sign of the diagnosis. If it is compatible with
+    the diagnosis but too noisy to be beyond chance, the diagnosis decides. Otherwise both disagree, and the
+    distributions differ in shape.
     """
     value, error = moment
     if not (np.isfinite(diagnosed) and np.isfinite(value) and np.isfinite(error)):

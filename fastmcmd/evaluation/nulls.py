@@ -1,4 +1,4 @@
-"""Expected values of nonnegative measures for a right model, which are positive in a finite sample."""
+"""Expected values of nonnegative measures under a right model, which are positive in finite samples."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ CURVE_MEASURES = (
     "miscalibration_area",
 )  # fmt: skip
 VARIANCE_MEASURES = ("ence", "uce")
-_SAMPLES = 20  # of n simulated outcomes: as `fastmcmd.metrics.null_ence`; 5 % of the mean remain
+_SAMPLES = 20  # samples of n outcomes, as in `fastmcmd.metrics.null_ence`: 5 % error of the mean
 _LEAST_SAMPLES = 4
-_SIMULATED = 400_000  # outcomes at most, unless the least number of samples needs more
-_NODES = 200  # of the integral over a half line
-_MEAN_ABSOLUTE = np.sqrt(2 / np.pi)  # of a standard normal number
+_SIMULATED = 400_000  # most simulated outcomes, unless the least number of samples needs more
+_NODES = 200  # nodes of the integral over a half line
+_MEAN_ABSOLUTE = np.sqrt(2 / np.pi)  # mean absolute value of a standard normal number
 
 
 def null_expectations(context: Context, names: Iterable[str]) -> dict[str, float]:
-    """Return the expectations under a right model of the measures that have one here.
+    """Return the expectations of measures under a right model, for the measures that have one.
 
-    "Right" means that outcomes follow the predicted distributions: same inputs, sharpness and size.
+    A model is right if outcomes follow the predicted distributions. Inputs, sharpness and sample size are
+    those of the context.
     """
     requested, nulls = set(names), context.nulls
     if not requested.intersection(CURVE_MEASURES) <= nulls.keys():
@@ -55,15 +56,15 @@ def null_expectations(context: Context, names: Iterable[str]) -> dict[str, float
 
 
 def curve_number(name: str, curve: ReliabilityCurve) -> float:
-    """Return a measure of a reliability curve."""
+    """Return the value of a measure from a reliability curve."""
     return curve.ece() if name == "regression_ece" else float(getattr(curve, name))
 
 
 def _of_uniform_pit(context: Context) -> dict[str, float]:
     """Return expectations for a uniform PIT: observed minus expected shares are nearly a Brownian bridge.
 
-    Exact in the second moments at each level, with or without weights; as a normal approximation of
-    means within 2 % from 20 rows on.
+    Second moments at each level are exact, with or without weights. The normal approximation of the means
+    is accurate to 2 % from 20 rows on.
     """
     curve = context.reliability("quantile", ECE_LEVELS)
     scale = 1 / np.sqrt(curve.effective)
@@ -72,7 +73,7 @@ def _of_uniform_pit(context: Context) -> dict[str, float]:
 
 @lru_cache(maxsize=1)
 def _bridge() -> dict[str, float]:
-    """Return the expectations of all norms of a Brownian bridge at the levels of the measures."""
+    """Return the expected norms of a Brownian bridge at the levels of all measures."""
     levels = TOOLBOX_LEVELS
     return {
         "regression_ece": _mean_absolute(ECE_LEVELS),
@@ -87,7 +88,7 @@ def _mean_absolute(levels: Array) -> float:
 
 
 def _area(levels: Array, points: int = 16) -> float:
-    """Return E of the area between 0 and straight lines through the bridge at levels."""
+    """Return the expected area between 0 and straight lines through the bridge at levels."""
     left, right = levels[:-1, None], levels[1:, None]
     part = (np.arange(points) + 0.5) / points
     variance = (
@@ -100,15 +101,15 @@ def _area(levels: Array, points: int = 16) -> float:
 
 
 def _root_mean_square(levels: Array) -> float:
-    """Return E sqrt(Q), Q the mean square of the bridge at levels.
+    """Return E sqrt(Q), where Q is the mean square of the bridge at levels.
 
-    Q is ``sum l_i Z_i^2`` with l the eigenvalues of its covariance, and ``E sqrt(Q)`` the integral of
-    ``(1 - E exp(-t Q)) t^(-3/2) / (2 sqrt(pi))``, here with ``t = u^2`` and ``u = s / (1 - s)`` in units
-    of ``1 / sqrt(E Q)``, which a Gauss rule integrates to rounding.
+    Q is ``sum l_i Z_i^2`` with l the eigenvalues of its covariance, and ``E sqrt(Q)`` is the integral of
+    ``(1 - E exp(-t Q)) t^(-3/2) / (2 sqrt(pi))``. With ``t = u^2`` and ``u = s / (1 - s)`` in units of
+    ``1 / sqrt(E Q)``, a Gauss rule integrates it to rounding.
     """
     covariance = np.minimum.outer(levels, levels) - np.outer(levels, levels)
     eigenvalues = np.maximum(np.linalg.eigvalsh(covariance), 0.0)
-    unit = float(eigenvalues.sum())  # of the mean square, without 1 / len(levels)
+    unit = float(eigenvalues.sum())  # E Q times len(levels)
     nodes, weights = gauss_legendre(_NODES)
     s = (nodes + 1) / 2
     u = s / (1 - s)
@@ -128,7 +129,7 @@ def _simulated(context: Context) -> Array:
 
 
 def _of_simulated_pit(context: Context) -> dict[str, float]:
-    """Return expectations where the PIT of a right model is not uniform: "mid" and "plain" with atoms."""
+    """Return simulated expectations for PITs that are not uniform: "mid" and "plain" with atoms."""
     settings = context.settings
     simulated: dict[str, list[float]] = {name: [] for name in CURVE_MEASURES}
     for drawn in _simulated(context).T:
@@ -145,7 +146,7 @@ def _of_simulated_pit(context: Context) -> dict[str, float]:
 
 
 def _of_variances(context: Context) -> dict[str, float]:
-    """Return expectations of ENCE and UCE: a formula for Gaussians, else by simulation."""
+    """Return expectations of ENCE and UCE, by a formula for Gaussians and by simulation otherwise."""
     curve = context.variance_curve
     if isinstance(context.base, Gaussian):
         return {"ence": curve.null_ence, "uce": curve.null_uce}
@@ -161,7 +162,7 @@ def _of_variances(context: Context) -> dict[str, float]:
 
 
 def _binned_squares(context: Context, squares: Array, bins: int) -> tuple[Array, Array, Array]:
-    """Return weights, sums of variances (b,) and of simulated squared errors (b, samples) of bins."""
+    """Return per bin the weights (b,), sums of variances (b,) and of simulated squares (b, samples)."""
     spread, (ones, variance, _, noise) = gather_columns(context.rows)
     columns = [ones, variance, *(ones[:, None] * squares).T]
     if context.weights is not None:

@@ -1,4 +1,4 @@
-"""Whether one model is better than another on the same rows, by more than chance."""
+"""Paired tests: is one model better than another on the same rows, beyond chance."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 __all__ = ["PairOfModels", "PairedTests", "Pairs"]
 
-_ROUNDING = 1e-12  # of the losses: differences below it are those of rounding
+_ROUNDING = 1e-12  # relative to the losses: smaller differences are rounding
 _CONGRUENCE = "mean_cce"
 _MAPPED = ("mean_crps", "mean_energy_score", "nll")
-_MOST_BYTES = 4e9  # of features of outcomes and predictions, beyond which the CCE has no test
+_MOST_BYTES = 4e9  # bytes of features of outcomes and predictions above which the CCE is not tested
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,17 @@ class PairOfModels:
     Attributes
     ----------
     measure : str
-        Its name in `Evaluation`. "mean_cce" stands for the mean of the *squared* CCE, whose difference is
-        an unbiased estimate of the difference of the smoothed squared misfits.
+        Name of the measure in `Evaluation`. "mean_cce" stands for the mean of the *squared* CCE, whose
+        difference is an unbiased estimate of the difference of the smoothed squared misfits.
     first, second : str
-        The models.
+        Names of the models.
     difference : float
-        First less second.
+        Value of the first model minus that of the second.
     low, high : float
-        Its confidence interval; NaN where it has none that is known to hold.
+        Ends of the confidence interval; NaN if no interval with known coverage exists.
     p_value, p_adjusted : float
-        Two-sided p-value of no difference, alone and adjusted for all pairs of this measure (Holm); NaN
-        where there is no test.
+        Two-sided p-value of no difference, alone and adjusted for all pairs of this measure (Holm); NaN if
+        there is no test.
     """
 
     measure: str
@@ -76,7 +76,7 @@ class PairOfModels:
 
 
 class Pairs(Sequence[PairOfModels]):
-    """Differences between all pairs of models, measure after measure."""
+    """A sequence of differences between all pairs of models, ordered by measure."""
 
     def __init__(self, records: Sequence[PairOfModels], level: float) -> None:
         self._records, self._level = tuple(records), level
@@ -86,7 +86,7 @@ class Pairs(Sequence[PairOfModels]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[PairOfModels]: ...
     def __getitem__(self, index: int | slice) -> PairOfModels | Sequence[PairOfModels]:
-        """Return one record, or several."""
+        """Return one record, or a list of records for a slice."""
         return self._records[index]
 
     def __len__(self) -> int:
@@ -122,24 +122,24 @@ class Pairs(Sequence[PairOfModels]):
 
     @staticmethod
     def label(measure: str) -> str:
-        """Return what people call a measure."""
+        """Return the display name of a measure."""
         if measure == _CONGRUENCE:
             return "CCE squared, mean"
         return next((one.label for one in MEASURES if one.name == measure), measure)
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """Return JSON-safe records; None where there is no interval or test."""
+        """Return JSON-safe records, with None for missing intervals and tests."""
         return [
             {name: _json(value) for name, value in _values(one).items()} for one in self._records
         ]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a pandas frame, a row a record.
+        """Return a pandas frame with one row per record.
 
         Raises
         ------
         MissingDependencyError
-            Without pandas.
+            If pandas is not installed.
         """
         return data_frame(
             [_values(one) for one in self._records],
@@ -166,33 +166,34 @@ class PairedTests:
     Parameters
     ----------
     evaluations : dict of Evaluation
-        By the names of their models.
+        Evaluations by the names of their models.
     clusters : ndarray (n,) of int or None
-        Clusters of rows between which outcomes are independent; None: rows are.
+        Clusters of rows such that outcomes of different clusters are independent. None: all rows are
+        independent.
     level : float
-        Of tests; intervals have 1 - level.
+        Level of the tests; intervals have the level 1 - level.
 
     Notes
     -----
-    Means of scores by row: t test of the differences by row (or of their sums over clusters), which knows
-    that both models were surprised by the same outcomes. The root mean squared error: by the delta
-    method. The mean squared CCE: its difference is linear in the outcomes; see
-    `fastmcmd.inference.comparison`. Others, where both were resampled with the same rows (``n_boot``) and
-    rows are independent: the bootstrap distribution of the difference about the difference. Of measures
-    that are norms, and of the bias, the difference is held against the sum of both errors that the
-    triangle inequality allows, which is cautious.
+    Means of per-row scores use a t test of the per-row differences (or of their sums over clusters), which
+    accounts for outcomes that surprise both models. The root mean squared error uses the delta method. For
+    the mean squared CCE, the difference is linear in the outcomes; see `fastmcmd.inference.comparison`.
+    Other measures are tested if both models were resampled with the same rows (``n_boot``) and rows are
+    independent: by the bootstrap distribution of the difference about its value. For norms and the bias,
+    the difference is compared with the sum of both errors that the triangle inequality allows, which is
+    conservative.
     """
 
     def __init__(
         self, evaluations: Mapping[str, Evaluation], clusters: NDArray[np.intp] | None, level: float
     ) -> None:
         self._evaluations, self._clusters, self._level = dict(evaluations), clusters, level
-        self._losses: Array | None = None  # of the mean squared CCE, a column a model
+        self._losses: Array | None = None  # of the mean squared CCE, one column per model
         self._by_congruence: dict[tuple[str, str], Paired | None] = {}
         self.reason = self._no_congruence()
 
     def pairs(self) -> Pairs:
-        """Return all pairs of all measures that two models have and of which one value is best."""
+        """Return all pairs, for all measures that at least two models have and that define "better"."""
         records: list[PairOfModels] = []
         for one in MEASURES:
             names = [name for name, each in self._evaluations.items() if _has(each, one.name)]
@@ -201,7 +202,7 @@ class PairedTests:
         return Pairs(records, self._level)
 
     def confidence_set(self, name: str, samples: int, random_state: object) -> dict[str, float]:
-        """Return the p-value with which each model is in the set of the best, by a measure."""
+        """Return the p-value of each model for being among the best, by a measure."""
         models = list(self._evaluations)
         if name == _CONGRUENCE:
             if self.reason:
@@ -239,7 +240,7 @@ class PairedTests:
         simulations: int,
         random_state: Any,
     ) -> DifferenceMap:
-        """Return the difference of two models' losses over the inputs; see `Comparison.map`."""
+        """Return the difference of two models' losses as a function of inputs; see `Comparison.map`."""
         one, other = self._evaluations[first], self._evaluations[second]
         if measure is None:
             measure = next(
@@ -342,7 +343,7 @@ class PairedTests:
         ]
 
     def _no_congruence(self) -> str:
-        """Return why the mean squared CCE has no test; "" where it has."""
+        """Return why the mean squared CCE has no test, or "" if it has one."""
         chances = self._chances()
         first = chances[0]
         if first is None or any(one is None for one in chances):
@@ -362,7 +363,7 @@ class PairedTests:
         return ""
 
     def _compare_congruence(self) -> None:
-        """Test all pairs, and keep the losses; features of all outcomes are needed only here."""
+        """Test all pairs and store the losses; the features of all outcomes are needed only here."""
         if self._losses is not None:
             return
         parts = congruence_losses([one for one in self._chances() if one is not None])
@@ -381,7 +382,7 @@ class PairedTests:
         return self._by_congruence[first, second]
 
     def _clusters_of_used(self) -> NDArray[np.intp] | None:
-        """Return the clusters of the rows of positive weight, numbered anew."""
+        """Return the clusters of the rows with positive weight, renumbered."""
         weights = self._first_context().weights
         if self._clusters is None or weights is None:
             return self._clusters
@@ -412,7 +413,7 @@ def losses_test(
     confidence: float = 0.95,
     difference: float | None = None,
 ) -> Paired | None:
-    """Return the weighted mean difference of losses by row, with its t interval; None of too few rows."""
+    """Return the weighted mean difference of per-row losses with its t interval; None for too few rows."""
     if weights is not None:
         some = weights > 0
         first, second, weights = first[some], second[some], weights[some]
@@ -420,7 +421,7 @@ def losses_test(
     if clusters is not None:
         clusters = np.unique(clusters, return_inverse=True)[1].reshape(-1)
     infinite = np.isinf(first).any(), np.isinf(second).any()
-    if any(infinite):  # what was held impossible happened: the expected score is infinite, too
+    if any(infinite):  # an outcome had probability 0, so the expected score is infinite, too
         if infinite[0] and infinite[1]:
             return Paired(math.nan, math.nan, math.nan, 1.0, math.nan)
         return Paired(math.inf if infinite[0] else -math.inf, math.nan, math.nan, 0.0, math.nan)
@@ -430,7 +431,7 @@ def losses_test(
 
 
 def _bootstrap_test(name: str, direction: str, one: Evaluation, other: Evaluation) -> float | None:
-    """Return the p-value of a difference from samples of the same rows."""
+    """Return the p-value of a difference from bootstrap samples of the same rows."""
     first, second = one.replicates, other.replicates
     if first is None or second is None or first.rows != second.rows:
         return None

@@ -1,4 +1,4 @@
-"""Everything about a prediction at once: numbers, curves, values by row."""
+"""The result of an evaluation: numbers, curves and per-row values of a prediction."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ __all__ = [
     "text",
 ]
 
-NULL_HEAD = "if right"  # of the column of null expectations
+NULL_HEAD = "if right"  # heading of the column of null expectations
 NO_CLASSES, NO_ORDER = (
     "outputs are no classes",
     "classes have no order",
 )  # reasons to skip a measure
 BEST = {"low": "lower is better", "high": "higher is better", "zero": "0 is best", "": ""}
 
-# What people type, beside the name of a mean score without "mean_", such as "crps" and "cce".
+# Accepted short names, in addition to mean scores without "mean_", such as "crps" and "cce".
 SHORT_NAMES = {
     "corr": "pearson",
     "ece": "regression_ece",
@@ -63,32 +63,33 @@ SHORT_NAMES = {
     "wis": "mean_weighted_interval_score",
 }
 
-_LEVEL = 0.05  # of the test that the first sentence reports
+_LEVEL = 0.05  # level of the test that the first sentence reports
 _KERNEL_SIMULATIONS = 39
-_SUPPORTED_ROWS = 10_000  # whose support is computed for pictures: about a second
-_EXPLAINED_ROWS = 5000  # up to which that sentence says where and how
+_SUPPORTED_ROWS = 10_000  # most rows whose support is computed for plots, in about a second
+_EXPLAINED_ROWS = 5000  # most rows for which that sentence says where and how the model is wrong
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One number.
+    """One number of an evaluation.
 
     Attributes
     ----------
     name : str
         Name of the function that computes it.
     value : float
+        The number.
     section : str
         "accuracy", "scores", "calibration", "sharpness" or "congruence".
     label : str
-        What people call it.
+        Display name.
     best : str
-        "low", "high", "zero" (of either sign), or "" where no value is best in itself.
+        Which values are best: "low", "high", "zero" (from either side), or "" if none is best in itself.
     low, high : float or None
-        Ends of its bootstrap interval, where one was asked for and is known to hold the truth.
+        Ends of the bootstrap interval, if one was requested and has known coverage.
     null : float or None
-        What a right model with the same inputs and sharpness would have on average in a sample of this
-        size, for measures that cannot be negative: no model reaches 0.
+        Expected value for a right model with the same inputs, sharpness and sample size, for measures that
+        cannot be negative and therefore never reach 0.
     """
 
     name: str
@@ -101,7 +102,7 @@ class Measured:
     null: float | None = None
 
     def without_value(self) -> Measured:
-        """Return the same with NaN, where NaN propagates."""
+        """Return a copy whose numbers are NaN, for rows with NaN that propagates."""
         bound = None if self.low is None else math.nan
         null = None if self.null is None else math.nan
         return replace(self, value=math.nan, low=bound, high=bound, null=null)
@@ -109,43 +110,43 @@ class Measured:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """What `fastmcmd.evaluate` found.
+    """The result of `fastmcmd.evaluate`.
 
     Attributes
     ----------
     measured : tuple of Measured
-        All numbers, section by section.
+        All numbers, ordered by section.
     curves : dict
-        "reliability", "reliability_interval" (`ReliabilityCurve`), "pit" (`PITHistogram`), "variance"
-        (`VarianceCurve`), "groups" (adversarial groups), as far as they apply.
+        The curves that apply: "reliability", "reliability_interval" (`ReliabilityCurve`), "pit"
+        (`PITHistogram`), "variance" (`VarianceCurve`), "groups" (adversarial groups).
     rows : dict of ndarray (n,)
-        Values by row: "pit", "crps", "log_score", "cce", as far as they apply; NaN in rows left out.
+        The per-row values that apply: "pit", "crps", "log_score", "cce"; NaN in rows left out.
     congruence : ConditionalCongruence or None
-        The fitted estimator, where inputs were given: it scores new inputs and draws witnesses.
+        The fitted estimator, if inputs were passed. It evaluates the CCE and witnesses at new inputs.
     skipped : dict of str
-        What does not apply, and why.
+        Names of measures that do not apply, with the reason.
     notes : tuple of str
-        What a reader should know of the numbers, such as infinite scores.
+        Notes on the numbers, such as infinite scores.
     n : int
-        Rows given.
+        Number of rows passed.
     y, x, prediction
         Outcomes, inputs (or None) and predictions of the rows that were used.
     by : dict or None
-        Rows and numbers of each group of rows, by its label.
+        Number of rows and all numbers of each group, by label.
     settings : dict
         Arguments that change numbers.
     seconds : float
         Wall time.
     labels : RowLabels or None
-        What the rows were called, where y was a pandas or xarray object.
+        Row labels, if y was a pandas or xarray object.
     context : Context or None
-        Checked rows and what was computed for each, for paired tests.
+        Checked rows and their cached results, for paired tests.
     replicates : Replicates or None
-        Numbers of the bootstrap samples, where intervals were asked for.
+        Numbers of the bootstrap samples, if intervals were requested.
     test : CongruenceTest or None
-        Whether the prediction is wrong beyond chance, where that was tested.
+        The test of whether the prediction is wrong beyond chance, if it was run.
     column_names : tuple of str
-        Names of the columns of x, where x was a data frame.
+        Names of the columns of x, if x was a data frame.
     """
 
     measured: tuple[Measured, ...]
@@ -175,7 +176,7 @@ class Evaluation:
 
     @property
     def cce(self) -> Result | None:
-        """The conditional congruence error with its certificate, where inputs were given."""
+        """The conditional congruence error with its certificate; None without inputs."""
         return None if self.congruence is None else self.congruence.result_
 
     @property
@@ -184,7 +185,7 @@ class Evaluation:
         return [name for name, reason in self.skipped.items() if reason != NO_ORDER]
 
     def __getitem__(self, name: str) -> float:
-        """Return the number of a name, such as ``evaluation["mean_crps"]`` or, short, ``["crps"]``."""
+        """Return a number by name, such as ``evaluation["mean_crps"]`` or, for short, ``["crps"]``."""
         known = {one.name: one.value for one in self.measured}
         for candidate in (name, SHORT_NAMES.get(name, ""), f"mean_{name}"):
             if candidate in known:
@@ -200,9 +201,9 @@ class Evaluation:
         return tuple(one.name for one in self.measured)
 
     def table(self) -> str:
-        """Return all numbers as text, one a line.
+        """Return all numbers as text, one per line.
 
-        Columns beside the value: what a right model would have on average, intervals, groups.
+        Further columns hold the expected value for a right model, intervals, and groups, if there are any.
         """
         return aligned(self._lines())
 
@@ -236,7 +237,7 @@ class Evaluation:
         return rows
 
     def to_dict(self) -> Json:
-        """Return a JSON-safe summary; numbers that are not finite become text, such as "inf"."""
+        """Return a JSON-safe summary; numbers that are not finite become text such as "inf"."""
         return {
             "n": self.n,
             "prediction": repr(self.prediction),
@@ -264,14 +265,14 @@ class Evaluation:
         }
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a pandas frame with a row a number.
+        """Return a pandas frame with one row per number.
 
-        Columns: section, label, value, best, if_right (`Measured.null`), low, high, and groups.
+        The columns are section, label, value, best, if_right (`Measured.null`), low, high, and groups.
 
         Raises
         ------
         MissingDependencyError
-            Without pandas.
+            If pandas is not installed.
         """
         columns: dict[str, list[Any]] = {
             "metric": [one.name for one in self.measured],
@@ -291,32 +292,32 @@ class Evaluation:
         return data_frame(columns).set_index("metric")
 
     def rows_to_frame(self) -> pd.DataFrame:
-        """Return the values by row as a pandas frame, whose index is that of y if y had one.
+        """Return the per-row values as a pandas frame with the index of y, if y had one.
 
         Raises
         ------
         MissingDependencyError
-            Without pandas.
+            If pandas is not installed.
         """
         return frames.to_frame(self.rows, self.labels)
 
     def rows_to_xarray(self) -> xr.Dataset:
-        """Return the values by row as an xarray Dataset, with the coordinates of y if y had some.
+        """Return the per-row values as an xarray Dataset with the coordinates of y, if y had any.
 
         Raises
         ------
         MissingDependencyError
-            Without xarray.
+            If xarray is not installed.
         """
         return frames.to_xarray(self.rows, self.labels)
 
     def plot(self, figure: Any = None, projection: Any = "pca") -> Any:
-        """Draw calibration, sharpness and CCE, and where CCE is high; returns the matplotlib figure.
+        """Plot calibration, sharpness, the CCE and where it is high, and return the matplotlib figure.
 
         Parameters
         ----------
         figure : matplotlib figure, optional
-            Where to draw; a new one by default.
+            The figure to draw in. Default: a new figure.
         projection
             As in `report`.
         """
@@ -327,30 +328,30 @@ class Evaluation:
     def report(
         self, path: FilePath, title: str | None = None, name: str = "model", projection: Any = "pca"
     ) -> Path:
-        """Write one self-contained HTML page with all numbers and pictures.
+        """Write one self-contained HTML page with all numbers and plots.
 
         Parameters
         ----------
         path : str or Path
-            Where to write; replaced in one step.
+            File to write. An existing file is replaced atomically.
         title : str, optional
             Heading of the page.
         name : str
             Name of the model.
         projection : {"pca", "tsne", "umap"}, array_like (n, 2) or callable
-            How inputs of several columns (encoded ones, with an encoder) are laid on a plane: principal
-            components, t-SNE or UMAP where they are installed, places of your own, or a function from
-            rows (m, d) to places (m, 2). See `fastmcmd.plots.project`.
+            Projection of inputs with several columns (encoded inputs, with an encoder) onto a plane:
+            principal components, t-SNE or UMAP if they are installed, an array of positions, or a function
+            from rows (m, d) to positions (m, 2). See `fastmcmd.plots.project`.
 
         Returns
         -------
         Path
-            Where the page is.
+            Path of the page.
 
         Raises
         ------
         MissingDependencyError
-            Without matplotlib, or without what the projection needs.
+            If matplotlib, or a library that the projection needs, is not installed.
         ValueError
             A path that does not end in .html; a projection that is none of these, or has nothing to
             project.
@@ -360,18 +361,18 @@ class Evaluation:
         return write_report({name: self}, path, title, projection)
 
     def verdict(self, columns: Any = None) -> Verdict:
-        """Return whether the model is wrong, where, how, and what rescaling by input would mend.
+        """Return whether the model is wrong, where, how, and how much rescaling by input would correct.
 
         Parameters
         ----------
         columns : data frame, dict of array_like (n,), or array_like (n, c), optional
-            What regions are described by; default the inputs. Of all rows given or, where rows were left
-            out for NaN, of those that are left.
+            Columns that describe regions. Default: the inputs. They have all rows that were passed or, if
+            rows were left out for NaN, the remaining rows.
 
         Raises
         ------
         ValueError
-            There is no exact test: without inputs in memory, or with weights, there is none.
+            If there is no exact test, because inputs are not in memory or rows have weights.
 
         See Also
         --------
@@ -407,7 +408,7 @@ class Evaluation:
     def sentence(self) -> str:
         """The conclusion in one sentence; "" without a test.
 
-        Where the model is wrong and how is part of it for at most 5,000 rows, and of `verdict` for all.
+        For at most 5,000 rows it says where and how the model is wrong; for more, use `verdict`.
         """
         if self.test is None:
             return ""
@@ -416,10 +417,10 @@ class Evaluation:
 
     @cached_property
     def supported(self) -> NDArray[np.bool_] | None:
-        """Whether the CCE of each row that was used has support in the data; None where that is not known.
+        """Whether the CCE of each row that was used has support in the data; None if unknown.
 
-        Points with fewer than 5 `Result.effective_rows` are grey in pictures and marked in tables. Known
-        for inputs in memory, up to 10,000 rows.
+        Points with fewer than 5 `Result.effective_rows` are grey in plots and marked in tables. Support is
+        known for inputs in memory, up to 10,000 rows.
         """
         chance = None if self.congruence is None else self.congruence.chance
         if chance is None or chance.reason or len(self.y) > _SUPPORTED_ROWS:
@@ -428,9 +429,9 @@ class Evaluation:
 
     @cached_property
     def kernels(self) -> KernelReport | None:
-        """What the kernels of the CCE can see on these inputs; None where the exact test was not done.
+        """Which misfits the kernels of the CCE can detect on these inputs; None without an exact test.
 
-        Computed when it is first read, by `fastmcmd.kernel_report` with 39 simulated samples.
+        `fastmcmd.kernel_report` computes it on first access, with 39 simulated samples.
         """
         from fastmcmd.inference.kernel_report import kernel_report
 
@@ -449,7 +450,7 @@ class Evaluation:
 
     @property
     def cce_line(self) -> str:
-        """The mean CCE beside that of a right model, and the error of its values; "" without a CCE."""
+        """Text: the mean CCE, that of a right model, and its error bound; "" without a CCE."""
         if self.cce is None:
             return ""
         null = next((one.null for one in self.measured if one.name == "mean_cce"), None)
@@ -459,12 +460,12 @@ class Evaluation:
 
     @property
     def kernel_lines(self) -> list[str]:
-        """What the kernels can see, in a sentence, and what they hardly can."""
+        """Sentences: which misfits the kernels can detect, and which they hardly can."""
         return [] if self.kernels is None else [self.kernels.sentence, *self.kernels.warnings]
 
     @property
     def test_line(self) -> str:
-        """The CCE of the exact test beside that of a right model, in words; "" without a test."""
+        """Text: the CCE of the exact test and that of a right model; "" without a test."""
         if self.test is None:
             return ""
         return (
@@ -489,12 +490,12 @@ class Evaluation:
 
 
 def text(value: float) -> str:
-    """Return a number as it stands in tables."""
+    """Return a number as text for tables."""
     return f"{value:.6g}"
 
 
 def _holds_rows(x: Any) -> bool:
-    """Return whether the inputs are rows of numbers: what an encoder reads need not be."""
+    """Return whether the inputs are rows of numbers; inputs of an encoder need not be."""
     try:
         as_rows(x, "x")
     except (TypeError, ValueError):

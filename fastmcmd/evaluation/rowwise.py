@@ -1,4 +1,4 @@
-"""Measures that follow from weighted means over rows: a bootstrap sample then costs one product."""
+"""Measures that are functions of weighted means over rows: each bootstrap sample costs one product."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class OfMeans:
     Attributes
     ----------
     columns : list of ndarray (m,)
-        Values by row, finite.
+        Finite per-row values.
     finish : callable (means, weight) -> float
-        The measure, from their weighted means and the sum of weights.
+        Returns the measure from the weighted means of the columns and the sum of weights.
     """
 
     columns: list[Array]
@@ -35,7 +35,7 @@ class OfMeans:
 
 
 def of_means(name: str, context: Context) -> OfMeans | None:
-    """Return how a measure follows from means over rows; None if it does not, or values are not finite."""
+    """Return a measure as a function of means over rows, or None if it is none or values are not finite."""
     if name not in _MEASURES or (name in _NUMBERS and not context.numbers):
         return None
     columns, finish = _MEASURES[name]
@@ -44,7 +44,7 @@ def of_means(name: str, context: Context) -> OfMeans | None:
 
 
 def losses(name: str, context: Context) -> Array | None:
-    """Return losses by row (m,) whose weighted means rank models of the same rows as the measure does."""
+    """Return per-row losses (m,) whose weighted means rank models of the same rows like the measure."""
     if name not in _LOSSES or (name in _NUMBERS and not context.numbers):
         return None
     values = _MEASURES["rmse" if name == "r2" else name][0](context)[0]
@@ -66,7 +66,7 @@ def _relative(context: Context) -> Array:
 
 
 def _centred(values: Array) -> Array:
-    return np.asarray(values - values.mean())  # so that no digits are lost in squares
+    return np.asarray(values - values.mean())  # a large mean would cost digits of squares
 
 
 def _for_r2(context: Context) -> list[Array]:
@@ -92,7 +92,7 @@ def _r2(means: list[float], _: float) -> float:
 
 def _for_variation(context: Context) -> list[Array]:
     std = context.prediction.std
-    middle = np.median(std)  # exactly 0 is left of equal numbers
+    middle = np.median(std)  # subtracting it leaves exactly 0 if all are equal
     return [std, std - middle, (std - middle) ** 2]
 
 
@@ -147,5 +147,5 @@ _NUMBERS = (
     "r2",
     "pearson",
     "sharpness",
-)  # of vectors: means over components of roots, ratios
+)  # for vectors, means over components of roots or ratios
 _LOSSES = ("mae", "rmse", "r2", "marpd", "accuracy", *MEAN_SCORES)

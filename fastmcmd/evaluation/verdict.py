@@ -1,4 +1,4 @@
-"""The conclusion in one sentence: is the model wrong, where, how, and would a simple correction mend it."""
+"""The verdict in one sentence: is the model wrong, where, how, and would a simple correction help."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 __all__ = ["RegionVerdict", "Remedy", "Verdict", "verdict"]
 
-_MOST_COLUMNS = 50  # of the inputs that a tree is offered: regions of more are no description
+_MOST_COLUMNS = 50  # most input columns for a tree: regions in more columns describe nothing
 _STANDS_OUT = (
-    2.2  # times the mean excess of all rows: faults of all rows alike reach 1.9 in most samples
+    2.2  # multiple of the mean excess; a fault common to all rows reaches 1.9 in most samples
 )
-_NONE_OF_IT, _NEARLY_ALL = 0.05, 0.99  # shares of a misfit that are said in words
-_REMEDY_ROWS = 2000  # at most: half to fit the rescaling, half to test it
+_NONE_OF_IT, _NEARLY_ALL = 0.05, 0.99  # shares beyond which words replace numbers
+_REMEDY_ROWS = 2000  # most rows used: half to fit the rescaling, half to test it
 _LEAST_REMEDY_ROWS = 100
-_BEFORE = 59  # simulations of the test before mending, whose misfit is beyond chance already
+_BEFORE = 59  # simulations of the test before rescaling; its misfit is already beyond chance
 _REMEDY: dict[str, Any] = {
     "lam": (0.1, 0.01),
     "folds": 3,
@@ -51,16 +51,16 @@ class RegionVerdict:
     Attributes
     ----------
     description : str
-        Conditions on the columns.
+        Conditions on the columns that define the region.
     cce, null_cce, p_adjusted, rows
-        As of `WeakRegion`.
+        As in `WeakRegion`.
     shift, factor : float
-        What predictions in the region need, where most bands of the diagnosis exclude "none": the mean
-        error and the ratio of standard deviations, or medians of the diagnosis where these are too noisy to
-        tell. Else NaN.
+        Correction that predictions in the region need, if most bands of the diagnosis exclude "none": the
+        mean error and the ratio of standard deviations, or medians of the diagnosis if these are too noisy.
+        NaN otherwise.
     shape : bool
-        Whether the diagnosis finds a shift or a factor that mean error and ratio contradict: the mean or
-        the standard deviation is right, the shape of the distributions is not.
+        Whether the diagnosis reports a shift or a factor that the mean error and the ratio contradict: mean
+        and standard deviation are right, but the shape of the distributions is not.
     """
 
     description: str
@@ -75,17 +75,17 @@ class RegionVerdict:
 
 @dataclass(frozen=True)
 class Remedy:
-    """What a rescaling by input, fitted on one half of the rows, mends on the other half.
+    """The effect on one half of the rows of a rescaling by input that was fitted on the other half.
 
     Attributes
     ----------
     share : float
-        Of the mean squared CCE beyond that of a right model, the share that is gone, in [0, 1]; NaN where
-        that CCE itself is not beyond chance, as of models that are only too wide.
+        Share of the mean squared CCE in excess of a right model's that the rescaling removes, in [0, 1];
+        NaN if that CCE is not beyond chance, as for models that are only too wide.
     p_value : float
-        Of the exact test of the rescaled predictions on the other half.
+        P-value of the exact test of the rescaled predictions on the other half.
     rows : int
-        Rows of both halves.
+        Number of rows in both halves.
     """
 
     share: float
@@ -100,21 +100,22 @@ class Verdict:
     Attributes
     ----------
     test : CongruenceTest
-        Whether the model is wrong beyond chance.
+        The exact test of whether the model is wrong beyond chance.
     regions : WeakRegions or None
-        Where; None if the test does not reject, or for the reason in ``skipped``.
+        Where the model is wrong; None if the test does not reject, or for the reason in ``skipped``.
     diagnosis : Diagnosis or None
-        In what way; None as above.
+        How the model is wrong; None in the same cases.
     remedy : Remedy or None
-        What a shift and a factor of spread by input would mend (`recalibration.ConditionalRescaling`).
+        How much a shift and a factor of spread by input would correct
+        (`recalibration.ConditionalRescaling`).
     where : tuple of RegionVerdict
         The regions that are wrong beyond chance, the worst first.
     overall : Need or None
-        What all predictions need together; None without a diagnosis.
+        The correction that all predictions need; None without a diagnosis.
     skipped : dict of str to str
-        Why "regions", "diagnosis" or "remedy" is missing, though the test rejects.
+        Why "regions", "diagnosis" or "remedy" is missing although the test rejects.
     level : float
-        Of the tests.
+        Level of the tests.
     """
 
     test: CongruenceTest
@@ -133,7 +134,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """Whether the model is wrong, where, how, and what a simple correction would mend."""
+        """One sentence: whether the model is wrong, where, how, and how much a simple correction helps."""
         if not self.wrong:
             return self.test.sentence
         head = f"The model is wrong beyond chance (p = {self.test.p_value:.3g})"
@@ -192,7 +193,7 @@ class Verdict:
         return "\n".join(lines)
 
     def table(self) -> str:
-        """Return a line for each region that is wrong beyond chance, as text."""
+        """Return text with one line per region that is wrong beyond chance."""
         needed = "mean needs (log)" if self._scale() == "log mean" else "shift needed"
         rows = [["region", "CCE", "if right", "p (Holm)", "rows", needed, "spread times"]]
         for one in self.where:
@@ -203,7 +204,7 @@ class Verdict:
         return aligned(rows, left=(0,))
 
     def to_dict(self) -> Json:
-        """Return a JSON-safe summary: the sentence, the test, the regions, the shares of the misfit."""
+        """Return a JSON-safe summary with the sentence, the test, the regions and the remedy."""
         return {
             "sentence": self.sentence,
             "wrong": self.wrong,
@@ -219,7 +220,7 @@ class Verdict:
         }
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a pandas frame, a row for each region that is wrong beyond chance."""
+        """Return a pandas frame with one row per region that is wrong beyond chance."""
         from fastmcmd.frames import to_frame
 
         names = ("description", "cce", "null_cce", "p_adjusted", "rows", "shift", "factor", "shape")
@@ -228,7 +229,7 @@ class Verdict:
         )
 
     def plot(self) -> Any:
-        """Draw the test and, where there is one, the diagnosis, with matplotlib.
+        """Plot the test and, if there is one, the diagnosis, with matplotlib.
 
         Returns
         -------
@@ -249,7 +250,7 @@ def verdict(
     level: float = 0.05,
     random_state: RandomState = 0,
 ) -> Verdict:
-    """Conclude in one sentence whether a model is wrong, where, how, and what would mend it.
+    """Return whether a model is wrong, where, how, and what would correct it, with a one-sentence summary.
 
     Parameters
     ----------
@@ -260,19 +261,20 @@ def verdict(
     prediction : Predictive, array, (mean, std), scipy.stats or torch.distributions object
         As in `cce`.
     columns : data frame, dict of array_like (n,), or array_like (n, c), optional
-        What regions are described by, as in `weak_regions`; default the inputs, if they have at most 50
+        Columns that describe regions, as in `weak_regions`. Default: the inputs, if they have at most 50
         columns.
     test : CongruenceTest, optional
-        Of the same data, if it was done already.
+        The exact test of the same data, if it has already been run.
     level : float
-        Of the tests, in (0, 1).
+        Level of the tests, in (0, 1).
     random_state : int, numpy.random.Generator or None
         Source of all simulations.
 
     Returns
     -------
     Verdict
-        ``.sentence``, ``.test``, ``.regions``, ``.diagnosis``, ``.table()``, ``.plot()``.
+        The verdict, with ``.sentence``, ``.test``, ``.regions``, ``.diagnosis``, ``.table()`` and
+        ``.plot()``.
 
     Raises
     ------
@@ -281,11 +283,11 @@ def verdict(
 
     Notes
     -----
-    The exact test (`congruence_test`) decides whether anything is said of a misfit. Only then follow
+    The exact test (`congruence_test`) decides whether there is a misfit. Only if it rejects,
     `weak_regions`, whose tests are exact and adjusted for their number, and `diagnose`, whose bands are
-    pointwise; their kernels are the defaults. The remedy is measured: `recalibration.ConditionalRescaling`
-    is fitted on a half of at most 2,000 rows, and the exact test is done on the other half before and
-    after. Without scikit-learn there are no regions, and ``skipped`` says so.
+    pointwise, are run with their default kernels. The remedy is measured:
+    `recalibration.ConditionalRescaling` is fitted on one half of at most 2,000 rows, and the exact test is
+    run on the other half before and after. Regions need scikit-learn; without it ``skipped`` says so.
 
     Examples
     --------
@@ -333,7 +335,7 @@ def verdict(
 
 
 def _inputs_by_name(x: Any) -> Any:
-    """Return the inputs as named columns; None if they are too many to describe regions by."""
+    """Return the inputs as named columns, or None if they are too many to describe regions."""
     rows, named = as_rows(x, "x"), column_names(x)
     if named and len(set(named)) == rows.shape[1]:
         return x
@@ -352,7 +354,7 @@ def _regions(
     random_state: RandomState,
     skipped: dict[str, str],
 ) -> WeakRegions | None:
-    """Return the regions, or None with the reason in ``skipped``."""
+    """Return the regions; or None, with the reason in ``skipped``."""
     if columns is None:
         skipped["regions"] = f"x has more than {_MOST_COLUMNS} columns; give columns to say where"
     elif len(prediction) < LEAST_ROWS:
@@ -372,7 +374,7 @@ def _diagnosis(
     random_state: RandomState,
     skipped: dict[str, str],
 ) -> Diagnosis | None:
-    """Return what predictions need, or None with the reason in ``skipped``."""
+    """Return the diagnosis of the predictions; or None, with the reason in ``skipped``."""
     try:
         diagnosis = diagnose(x, y, prediction, random_state=random_state)
     except NumericalError as error:
@@ -392,7 +394,7 @@ def _remedy(
     random_state: RandomState,
     skipped: dict[str, str],
 ) -> Remedy | None:
-    """Return what a rescaling mends that is fitted on one half, or None with the reason in ``skipped``."""
+    """Return the effect of a rescaling fitted on one half; or None, with the reason in ``skipped``."""
     n = min(len(y), _REMEDY_ROWS)
     if n < _LEAST_REMEDY_ROWS:
         skipped["remedy"] = f"fewer than {_LEAST_REMEDY_ROWS} rows"
@@ -420,7 +422,7 @@ def _remedy(
 def _judged(
     regions: WeakRegions, inside: NDArray[np.intp], needs: Needs | None
 ) -> tuple[RegionVerdict, ...]:
-    """Return the regions beyond chance with what predictions need there, the worst first."""
+    """Return the regions beyond chance and the corrections that they need, the worst first."""
     judged = []
     for number, one in enumerate(regions):
         if one.p_adjusted <= regions.level:

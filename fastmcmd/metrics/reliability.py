@@ -1,4 +1,4 @@
-"""Reliability: how often outcomes fall below predicted quantiles or into intervals."""
+"""Reliability: how often outcomes fall below predicted quantiles, or into predicted intervals."""
 
 from __future__ import annotations
 

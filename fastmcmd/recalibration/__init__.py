@@ -1,7 +1,7 @@
-"""Recalibration: what predictions of held-out rows get wrong, learned and mended.
+"""Recalibration: learn on held-out rows how predictions are wrong, and correct other predictions.
 
-Each recalibrator has ``fit(prediction, y, x=None)`` and ``transform(prediction, x=None)``; a new one is
-a file beside its siblings and three lines here: its import, its name, its registration for `load`.
+Each recalibrator has ``fit(prediction, y, x=None)`` and ``transform(prediction, x=None)``. To add one,
+write a file in this folder and add three lines here: its import, its name, and its registration for `load`.
 """
 
 from fastmcmd.recalibration.atoms import RecalibratedAtoms

@@ -1,4 +1,4 @@
-"""Counts and draws whose probabilities are mapped by one increasing function."""
+"""Counts and draws whose distribution functions are mapped by one increasing function."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from fastmcmd.recalibration.recalibrated import RecalibratedCDF
 
 __all__ = ["RecalibratedAtoms", "recalibrated"]
 
-_BLOCK = 1 << 20  # node values held together
-_MOST_ROWS = 1 << 10  # of a block that is searched as one array: levels keep 13 digits
-# R^-1(R(F(k))) may come out a little above F(k), and the quantile would be k + 1.
+_BLOCK = 1 << 20  # node values per block
+_MOST_ROWS = 1 << 10  # rows of a block that is searched as one array: levels keep 13 digits
+# By rounding, R^-1(R(F(k))) may be slightly above F(k), and the quantile would be k + 1.
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
 def recalibrated(prediction: Predictive, mapping: MonotoneMap) -> RecalibratedCDF:
     """Return the predictions with the distribution functions R(F(y))."""
-    if isinstance(prediction, RecalibratedCDF):  # one map, whose knots quadrature knows
+    if isinstance(prediction, RecalibratedCDF):  # compose the maps: quadrature needs all knots
         return recalibrated(prediction.inner, mapping.after(prediction.mapping))
     atoms = prediction.discrete or isinstance(prediction, Draws)
     return (RecalibratedAtoms if atoms else RecalibratedCDF)(prediction, mapping)
@@ -42,12 +42,12 @@ class RecalibratedAtoms(RecalibratedCDF):
     inner : Predictive
         Discrete predicted distributions of n numbers, or draws.
     mapping : MonotoneMap
-        R, increasing, with R(0) = 0 and R(1) = 1.
+        Increasing map R with R(0) = 0 and R(1) = 1.
 
     Notes
     -----
-    An outcome k has the probability ``R(F(k)) - R(F(k-1))``: counts stay counts, and draws become draws
-    with weights. Quantiles of draws are interpolated as those of `Draws` are.
+    An outcome k has the probability ``R(F(k)) - R(F(k-1))``: counts stay counts, and draws become weighted
+    draws. Quantiles of draws are interpolated as in `Draws`.
 
     Examples
     --------
@@ -73,11 +73,11 @@ class RecalibratedAtoms(RecalibratedCDF):
 
     @property
     def exact_nodes(self) -> bool:
-        """Whether those of the distributions within are."""
+        """Whether the nodes of the inner distributions are exact."""
         return self.inner.exact_nodes
 
     def nodes(self, splits: int = 1) -> Nodes:
-        """Return the outcomes, increasing, with their probabilities."""
+        """Return the outcomes in increasing order, with their probabilities."""
         values, weights = self.inner.nodes(splits)
         if (np.diff(values, axis=1) < 0).any():
             order = np.argsort(values, axis=1, kind="stable")
@@ -95,7 +95,7 @@ class RecalibratedAtoms(RecalibratedCDF):
         return self.inner.node_count
 
     def support(self) -> Nodes | None:
-        """Return outcomes (L,) that all rows share and their probabilities (n, L), where they do."""
+        """Return the outcomes (L,) that all rows share and their probabilities (n, L), or None."""
         shared = self.inner.support()
         if shared is None or (np.diff(shared[0]) < 0).any():
             return None

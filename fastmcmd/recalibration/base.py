@@ -1,4 +1,4 @@
-"""What a recalibrator is: something learned on held-out rows that mends predictions of other rows."""
+"""The interface of a recalibrator, which learns on held-out rows and corrects predictions of other rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AnyRecalibrator = TypeVar("AnyRecalibrator", bound="Recalibrator")
 
 
 class Fitted:
-    """Settings given to the constructor, and attributes with a trailing underscore once fitted."""
+    """An object with settings and, after ``fit``, fitted attributes that end in an underscore."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -34,8 +34,7 @@ class Fitted:
     @property
     def fitted(self) -> dict[str, Any]:
         """Fitted attributes by name; empty before ``fit``."""
-        own = vars(self).items()
-        return {name: value for name, value in own if name.endswith("_")}
+        return {name: value for name, value in vars(self).items() if name.endswith("_")}
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
@@ -43,7 +42,7 @@ class Fitted:
         return f"{type(self).__name__}({settings})" + (f", fitted: {fitted}" if fitted else "")
 
     def check_fitted(self) -> None:
-        """Raise if there was no ``fit`` yet."""
+        """Raise an error if ``fit`` has not been called."""
         if not self.fitted:
             name = type(self).__name__
             raise ValueError(
@@ -51,7 +50,7 @@ class Fitted:
             )
 
     def check_state(self) -> None:
-        """Raise ValueError unless the fitted attributes, read from a file, are what ``fit`` sets."""
+        """Raise ValueError unless the fitted attributes, read from a file, are valid results of ``fit``."""
         annotated = (inspect.get_annotations(kind) for kind in type(self).__mro__)
         needed = {name for names in annotated for name in names if name.endswith("_")}
         if set(self.fitted) != needed:
@@ -64,15 +63,15 @@ class Fitted:
 
 
 class Recalibrator(Fitted, ABC):
-    """Learns on outcomes how predicted distributions are wrong, and mends other predictions.
+    """Learns from outcomes how predicted distributions are wrong, and corrects other predictions.
 
-    A new one gives ``learn`` and ``apply``, and sets attributes with a trailing underscore. One that learns
-    how predictions are wrong near an input sets ``needs_inputs``, and gives ``learn_at`` and ``apply_at``.
+    A subclass defines ``learn`` and ``apply``, and sets attributes with a trailing underscore. If its
+    correction depends on the input, it sets ``needs_inputs`` and defines ``learn_at`` and ``apply_at``.
 
     Attributes
     ----------
     needs_inputs : bool
-        Whether ``fit`` and ``transform`` need ``x``; others only check it.
+        Whether ``fit`` and ``transform`` require ``x``. If False, they only check it.
     """
 
     needs_inputs: ClassVar[bool] = False
@@ -82,7 +81,7 @@ class Recalibrator(Fitted, ABC):
         raise NotImplementedError
 
     def apply(self, prediction: Predictive) -> Predictive:
-        """Return mended predictions."""
+        """Return corrected predictions."""
         raise NotImplementedError
 
     def learn_at(self, rows: Outcomes, x: Array) -> None:
@@ -90,7 +89,7 @@ class Recalibrator(Fitted, ABC):
         raise NotImplementedError
 
     def apply_at(self, prediction: Predictive, x: Array) -> Predictive:
-        """Return mended predictions at inputs (n, d)."""
+        """Return corrected predictions at inputs (n, d)."""
         raise NotImplementedError
 
     def fit(
@@ -106,28 +105,27 @@ class Recalibrator(Fitted, ABC):
 
         Parameters
         ----------
-        prediction : Predictive or what converts to one
+        prediction : Predictive or anything that converts to one
             Predicted distributions of numbers.
         y : array_like (n,)
             Observed outputs.
         x : array_like (n, d) or (n,), optional
-            Inputs. Needed by recalibrators that mend predictions input by input; others check only how many
-            there are.
+            Inputs. Required if corrections depend on the input; otherwise only their number is checked.
         sample_weight : array_like (n,), optional
-            Nonnegative weights; a whole number counts a row that often.
+            Nonnegative weights. A whole number w counts a row w times.
         nan_policy : {"raise", "omit"}
-            What to do with rows that hold NaN: raise, or leave them out.
+            What to do with rows that hold NaN: raise an error, or leave them out.
 
         Returns
         -------
         Recalibrator
-            Itself.
+            The fitted recalibrator itself.
 
         Raises
         ------
         ValueError
-            Bad values, rows that do not match, missing inputs, or predictions that cannot be mended in this
-            way.
+            Invalid values, numbers of rows that differ, missing inputs, or predictions that this method
+            cannot correct.
         """
         given = self._inputs(x, "fit", nan_policy)
         if given is not None:
@@ -147,19 +145,20 @@ class Recalibrator(Fitted, ABC):
         return self
 
     def transform(self, prediction: PredictionLike, x: ArrayLike | None = None) -> Predictive:
-        """Return mended predicted distributions.
+        """Return corrected predicted distributions.
 
         Parameters
         ----------
-        prediction : Predictive or what converts to one
-            Predicted distributions of the same model, of any rows.
+        prediction : Predictive or anything that converts to one
+            Predicted distributions of the same model, for any rows.
         x : array_like (n, d) or (n,), optional
-            Their inputs, where ``fit`` needed inputs.
+            Inputs of these rows, required if ``fit`` required inputs.
 
         Raises
         ------
         ValueError
-            Not fitted yet, missing inputs, or predictions that cannot be mended in this way.
+            If ``fit`` has not been called, inputs are missing, or this method cannot correct the
+            predictions.
         """
         self.check_fitted()
         given = self._inputs(x, "transform", "raise")
@@ -181,12 +180,12 @@ class Recalibrator(Fitted, ABC):
         sample_weight: ArrayLike | None = None,
         nan_policy: NanPolicy = "raise",
     ) -> Predictive:
-        """Fit, and return the same predictions mended; they look better than those of new rows do."""
+        """Fit, and return the same predictions corrected; they look better than new predictions would."""
         self.fit(prediction, y, x, sample_weight=sample_weight, nan_policy=nan_policy)
         return self.transform(prediction, x)
 
     def _inputs(self, x: ArrayLike | None, method: str, nan_policy: str) -> Array | None:
-        """Return inputs (n, d), NaN only where rows with NaN are left out."""
+        """Return checked inputs (n, d); they may hold NaN only if rows with NaN are left out."""
         if x is None:
             if self.needs_inputs:
                 raise ValueError(
@@ -205,7 +204,7 @@ class Recalibrator(Fitted, ABC):
 
 
 def _with_missing(y: ArrayLike, x: Array) -> ArrayLike:
-    """Return outcomes, NaN where inputs are."""
+    """Return outcomes, set to NaN in rows whose inputs hold NaN."""
     blank = np.asarray(np.isnan(x).any(axis=1))
     if not blank.any():
         return y
@@ -218,13 +217,13 @@ def _with_missing(y: ArrayLike, x: Array) -> ArrayLike:
 def read_rows(
     prediction: PredictionLike, y: ArrayLike, sample_weight: ArrayLike | None, nan_policy: NanPolicy
 ) -> Outcomes:
-    """Return the checked rows of a ``fit``, which has no use for NaN that propagates."""
+    """Return the checked rows for ``fit``, which does not accept ``nan_policy="propagate"``."""
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
     return read(y, prediction, sample_weight, nan_policy)
 
 
 def to_predictive(value: object, name: str = "prediction") -> Predictive:
-    """Return predicted distributions of numbers, as many as ``value`` has rows."""
+    """Return predicted distributions of numbers, one per row of ``value``."""
     predictive = as_predictive(value, _rows(value), 1, name)
     if not len(predictive):
         raise ValueError(f"{name} has no rows; at least one is needed")
@@ -232,7 +231,7 @@ def to_predictive(value: object, name: str = "prediction") -> Predictive:
 
 
 def _rows(value: Any) -> int:
-    """Return the rows of whatever converts to a `Predictive`."""
+    """Return the number of rows of anything that converts to a `Predictive`."""
     if isinstance(value, Predictive):
         return len(value)
     if isinstance(value, tuple):
@@ -244,7 +243,7 @@ def _rows(value: Any) -> int:
     if hasattr(value, "cdf") and callable(getattr(value, "mean", None)):  # other distributions
         return int(np.size(value.mean()))
     if getattr(value, "ndim", 1) == 0 or isinstance(value, type):
-        return 1  # no rows: what converts it says what is needed
+        return 1  # no rows: the conversion raises the error
     return (
         value.shape[0] if hasattr(value, "nnz") else len(value) if hasattr(value, "__len__") else 1
     )

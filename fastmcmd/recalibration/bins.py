@@ -10,11 +10,11 @@ from fastmcmd.predictive.base import Array
 
 __all__ = ["cube_root_rule", "equal_mass", "positive_std"]
 
-_ROUNDING = 1e-9  # of a place just at an edge, where the scale of weights must not decide
+_ROUNDING = 1e-9  # rounding of a place at an edge, where the scale of weights must not matter
 
 
 def positive_std(prediction: Predictive) -> Array:
-    """Return standard deviations (n,), checked to be positive and finite."""
+    """Return standard deviations (n,); raise an error unless all are positive and finite."""
     std = np.asarray(prediction.std)
     bad = ~(np.isfinite(std) & (std > 0))
     if bad.any():
@@ -27,23 +27,23 @@ def positive_std(prediction: Predictive) -> Array:
 
 
 def cube_root_rule(effective: float) -> int:
-    """Return ``2 n^(1/3)`` rounded up (Rice's rule), the growth at which histograms are best."""
+    """Return ``2 n^(1/3)`` rounded up (Rice's rule), which has the optimal growth for histograms."""
     return int(np.ceil(2 * effective ** (1 / 3)))
 
 
 def equal_mass(
     values: Array, weights: Array | None, bins: int | None
 ) -> tuple[NDArray[np.intp], int]:
-    """Return the bin of each row (n,), and how many there are.
+    """Return the bin of each row (n,), and the number of bins.
 
     Parameters
     ----------
     values : ndarray (n,)
-        What rows are ordered by; equal ones share a bin.
+        Values by which rows are ordered; equal values share a bin.
     weights : ndarray (n,) or None
         Masses of the rows.
     bins : int or None
-        Bins of nearly equal mass, fewer where values repeat; None for one a distinct value.
+        Number of bins of nearly equal mass, fewer if values repeat; None for one bin per distinct value.
     """
     distinct, which = np.unique(values, return_inverse=True)
     if bins is None:
@@ -52,5 +52,5 @@ def equal_mass(
     upto = np.cumsum(mass)
     place = (upto - mass / 2) / upto[-1] * bins
     label = np.minimum(place + _ROUNDING, bins - 1).astype(np.intp)
-    label = np.cumsum(np.diff(label, prepend=label[0]) > 0)  # without the empty ones
+    label = np.cumsum(np.diff(label, prepend=label[0]) > 0)  # skips empty bins
     return label[which], int(label[-1]) + 1

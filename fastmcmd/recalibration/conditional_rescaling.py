@@ -1,4 +1,4 @@
-"""Predictions moved and made wider or narrower, input by input."""
+"""Recalibration of location and spread that depends on the input."""
 
 from __future__ import annotations
 
@@ -32,47 +32,47 @@ __all__ = ["ConditionalRescaling"]
 
 _LAMS = (0.1, 0.01, 0.001)
 _DAMPINGS = (0.0, 0.25, 0.5, 0.75, 1.0)
-_FULL = 0.5  # of the constant 1, from which a local correction counts fully
-_FARTHEST = 5.0  # of the log factor
-_BETTER = 2.0  # standard errors by which a correction must beat none
+_FULL = 0.5  # smoothed value of the constant 1 from which a local correction counts fully
+_FARTHEST = 5.0  # largest absolute log factor
+_BETTER = 2.0  # standard errors by which a correction must beat no correction
 
 
 class ConditionalRescaling(LocalRecalibrator):
-    """Moves predictions and multiplies their spread, by functions of the input.
+    """Shifts predictions and multiplies their spread by functions of the input.
 
     Parameters
     ----------
     x_kernel : Kernel, "auto" or "paper", optional
-        Kernel on inputs; default ("auto") three RBF lengths on standardised columns, as in `cce`.
+        Kernel on inputs. Default ("auto"): three RBF lengths on standardised columns, as in `cce`.
     lam : "auto", float or sequence of float, default "auto"
-        Regularisers to choose from; "auto" for 0.1, 0.01 and 0.001.
+        Regularisers to choose from; "auto" stands for 0.1, 0.01 and 0.001.
     folds : int, default 5
-        Parts of the cross-fitting.
+        Number of folds of the cross-fitting.
     landmarks : int, default 300
-        Landmarks at most.
+        Largest number of landmarks.
     random_state : int, numpy.random.Generator or None, default 0
         Source of the folds and the landmarks.
 
     Attributes
     ----------
     base_ : ndarray (2,)
-        Shift and log factor of spread where there are no rows nearby.
+        Shift and log factor of spread at inputs without nearby rows.
     damping_ : float
-        Share of the local correction, beyond the base, that is applied: 0, 0.25, 0.5, 0.75 or 1.
+        Share of the local correction that is applied beyond the base: 0, 0.25, 0.5, 0.75 or 1.
     lam_ : float
-        The regulariser chosen.
+        The chosen regulariser.
     gain_ : float
-        Cross-fitted gain of mean log score (of the CRPS, for predictions without density).
+        Cross-fitted gain in mean log score (in CRPS, for predictions without density).
     offset_, scales_, kernel_, landmarks_, origin_, factor_, coefficients_, support_
         The smoother and its sums.
 
     Notes
     -----
-    The corrections of `fastmcmd.diagnose`, at new inputs. A single correction for all rows, none, and local
-    ones with each regulariser and damping are compared by their log scores on held-out folds; unless the
-    best beats no correction by two standard errors, predictions stay as they are. Continuous
-    distributions are moved and stretched around their means, and may leave a bounded support
-    (`WitnessTilting` keeps it); counts stay counts.
+    Applies the corrections of `fastmcmd.diagnose` at new inputs. The candidates are no correction, a single
+    correction for all rows, and local corrections with each regulariser and damping. Log scores on held-out
+    folds decide; unless the best candidate beats no correction by two standard errors, predictions do not
+    change. Continuous distributions are shifted and stretched around their means, and may leave a bounded
+    support (`WitnessTilting` preserves it). Counts stay counts.
 
     Examples
     --------
@@ -171,7 +171,7 @@ class ConditionalRescaling(LocalRecalibrator):
         return Corrector(prediction)(*self.corrections(x))
 
     def check_state(self) -> None:
-        """Raise ValueError where the fitted corrections are none."""
+        """Raise ValueError unless the fitted corrections are valid."""
         super().check_state()
         for name, shape in (
             ("base_", (2,)),
@@ -193,7 +193,7 @@ class ConditionalRescaling(LocalRecalibrator):
 
 
 class Corrector:
-    """Moves predictions and makes them wider; counts as in `diagnose`, over a table made once."""
+    """Shifts and widens predictions; counts as in `diagnose`, with a table that is computed once."""
 
     def __init__(self, prediction: Predictive) -> None:
         self.prediction = prediction
@@ -203,7 +203,7 @@ class Corrector:
             self._table = self._model.table(self._rows, dense=True)
 
     def __call__(self, shift: Array, log_factor: Array) -> Predictive:
-        """Return predictions moved by ``shift`` and wider by ``exp(log_factor)``."""
+        """Return predictions shifted by ``shift`` and widened by the factor ``exp(log_factor)``."""
         if not self.prediction.discrete:
             return rescale(self.prediction, np.exp(log_factor), shift)
         table = self._table
@@ -213,7 +213,7 @@ class Corrector:
 
 
 def _global(prediction: Predictive, y: Array, weights: Array) -> Array:
-    """Return the shift and the log factor (2,) that all rows need together."""
+    """Return the shift and the log factor (2,) of a single correction for all rows."""
     start = starting_point(prediction, y, weights)
     x = np.zeros((len(y), 1))
     blocks = RowBlocks(Smoother.of(Constant(1.0), x, 1), x, weights)
@@ -225,7 +225,7 @@ def _global(prediction: Predictive, y: Array, weights: Array) -> Array:
 
 
 def _started(prediction: Predictive, base: Array) -> LocationScale | CountCorrection:
-    """Return predictions to be corrected, standardised as the global correction wants."""
+    """Return the model of local corrections, standardised by the global correction."""
     start = (0.0, 1.0) if prediction.discrete else (float(base[0]), float(np.exp(base[1])))
     return correctable(prediction, *start)
 
@@ -233,13 +233,13 @@ def _started(prediction: Predictive, base: Array) -> LocationScale | CountCorrec
 def _fit(
     blocks: RowBlocks, lam: float, model: LocationScale | CountCorrection, y: Array, base: Array
 ) -> CorrectionFit:
-    """Return local corrections that start from the global one."""
+    """Return local corrections, fitted from the global correction as a start."""
     shrink = smoothing_filter(blocks.basis, lam)
     return fit_corrections(blocks, shrink, model, y, (float(base[0]), float(base[1])))
 
 
 def _local(fit: CorrectionFit, g: Array, base: Array, damping: float) -> tuple[Array, Array]:
-    """Return damped corrections at coordinates g (q, p); the base where rows are missing."""
+    """Return damped corrections at coordinates g (q, p); the base where no rows are near."""
     if damping == 0:
         return np.full(len(g), base[0]), np.full(len(g), base[1])
     correction = fit.at(g)
@@ -252,19 +252,19 @@ def _local(fit: CorrectionFit, g: Array, base: Array, damping: float) -> tuple[A
 
 
 def _score(prediction: Predictive, y: Array) -> Array:
-    """Return log scores (n,), or negative CRPS where there is no density."""
+    """Return log scores (n,), or the negative CRPS for predictions without density."""
     return prediction.log_prob(y) if prediction.has_density else -prediction.crps(y)
 
 
 def _mean_gain(scores: Array, before: Array, share: Array) -> float:
-    """Return the mean gain; 0 where the score before is minus infinity."""
+    """Return the mean gain; rows whose score before is minus infinity count as 0."""
     with np.errstate(invalid="ignore"):
         gain = float(share @ (scores - before))
     return gain if np.isfinite(gain) else 0.0
 
 
 def _choice(scores: Array, weights: Array) -> int:
-    """Return the candidate with the best mean score, or 0, no correction, if that could be chance."""
+    """Return the index of the candidate with the best mean score, or 0 (none) if its gain may be chance."""
     some = weights > 0
     scores, weights = scores[:, some], weights[some]
     share = weights / weights.sum()

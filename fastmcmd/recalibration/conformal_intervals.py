@@ -20,40 +20,40 @@ __all__ = ["ConformalIntervals"]
 Self = TypeVar("Self", bound="ConformalIntervals")
 
 _SCORES = ("absolute", "scaled", "cqr")
-_ROUNDING = 1e-12  # relative, of (n + 1) level: a level such as 0.07 must not cost a row
+_ROUNDING = 1e-12  # relative rounding of (n + 1) level: a level such as 0.07 must not cost a row
 
 
 class ConformalIntervals(Fitted):
-    """Intervals that hold new outcomes with the probability ``level``, whatever the model is worth.
+    """Intervals that hold new outcomes with probability at least ``level``, however poor the model is.
 
     Parameters
     ----------
     level : float, default 0.9
         Probability, over calibration and new rows, that an interval holds its outcome.
     score : {"absolute", "scaled", "cqr"}
-        What is compared: ``|y - mean|``; ``|y - mean| / std``; or by how much y lies outside the predicted
+        Score of a row: ``|y - mean|``; ``|y - mean| / std``; or the distance of y from the predicted
         central interval of probability ``level`` (negative inside).
 
     Attributes
     ----------
     scores_ : ndarray (n,)
-        Scores of the calibration rows, increasing.
+        Scores of the calibration rows, in increasing order.
     upto_ : ndarray (n,)
-        Sums of their weights so far.
+        Cumulative sums of their weights.
 
     Notes
     -----
     With n exchangeable calibration rows the k-th smallest score, ``k = ceil((n + 1) level)``, bounds a new
-    one with probability at least ``level``, and at most ``level + 1 / (n + 1)`` if scores do not tie (Vovk,
-    Gammerman & Shafer 2005; Lei, G'Sell, Rinaldo, Tibshirani & Wasserman, *Distribution-Free Predictive
-    Inference for Regression*, 2018, theorem 2.2, for "absolute", and section 5.2 for "scaled"; Romano,
-    Patterson & Candes, *Conformalized Quantile Regression*, 2019, for "cqr"). Fewer than
-    ``level / (1 - level)`` rows cannot promise ``level``: the intervals are then infinite.
+    score with probability at least ``level``, and at most ``level + 1 / (n + 1)`` if scores do not tie
+    (Vovk, Gammerman & Shafer 2005; Lei, G'Sell, Rinaldo, Tibshirani & Wasserman, *Distribution-Free
+    Predictive Inference for Regression*, 2018, theorem 2.2, for "absolute", and section 5.2 for "scaled";
+    Romano, Patterson & Candes, *Conformalized Quantile Regression*, 2019, for "cqr"). Fewer than ``level /
+    (1 - level)`` rows cannot guarantee ``level``; the intervals are then infinite.
 
-    With weights, that of a new row takes the place of the 1 in n + 1, and its threshold is the smallest
-    score whose weights so far reach ``level (sum w_i + w_new)`` (Tibshirani, Barber, Candes & Ramdas,
-    *Conformal Prediction Under Covariate Shift*, 2019, corollary 1). The promise is for the mean over
-    inputs, not for each input. Where "cqr" narrows an interval past nothing, its middle is returned twice.
+    With weights, the weight of a new row replaces the 1 in n + 1. Its threshold is the smallest score whose
+    cumulative weight reaches ``level (sum w_i + w_new)`` (Tibshirani, Barber, Candes & Ramdas, *Conformal
+    Prediction Under Covariate Shift*, 2019, corollary 1). The guarantee is for the average over inputs, not
+    for each input. If "cqr" narrows an interval to less than nothing, both ends are its midpoint.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class ConformalIntervals(Fitted):
         self.score = check_choice(score, "score", _SCORES)
 
     def check_state(self) -> None:
-        """Raise ValueError where scores or the sums of their weights are none."""
+        """Raise ValueError unless scores and the sums of their weights are valid."""
         super().check_state()
         check_vector(self.scores_, "scores_")
         check_vector(self.upto_, "upto_", len(self.scores_))
@@ -91,23 +91,23 @@ class ConformalIntervals(Fitted):
         sample_weight: ArrayLike | None = None,
         nan_policy: NanPolicy = "raise",
     ) -> Self:
-        """Gather the scores of rows that the model was not trained on.
+        """Compute the scores of rows that the model was not trained on.
 
         Parameters
         ----------
-        prediction : Predictive or what converts to one
+        prediction : Predictive or anything that converts to one
             Predicted distributions of numbers.
         y : array_like (n,)
             Observed outputs.
         sample_weight : array_like (n,), optional
             Nonnegative weights, such as density ratios of new to calibration inputs.
         nan_policy : {"raise", "omit"}
-            What to do with rows that hold NaN: raise, or leave them out.
+            What to do with rows that hold NaN: raise an error, or leave them out.
 
         Raises
         ------
         ValueError
-            Bad values, or predictions without the mean or std that scores need.
+            Invalid values, or predictions without the mean or std that the score needs.
         """
         rows = read_rows(prediction, y, sample_weight, nan_policy)
         low, high, unit = self._base(rows.prediction)
@@ -121,14 +121,14 @@ class ConformalIntervals(Fitted):
     def interval(
         self, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
     ) -> Array:
-        """Return lower and upper ends (n, 2).
+        """Return the lower and upper ends (n, 2) of intervals for new rows.
 
         Parameters
         ----------
-        prediction : Predictive or what converts to one
+        prediction : Predictive or anything that converts to one
             Predicted distributions of new rows.
         sample_weight : array_like (n,), optional
-            Weights of the new rows, on the scale of those of `fit`; default 1.
+            Weights of the new rows, on the same scale as those of `fit`. Default: 1.
         """
         self.check_fitted()
         predictive = to_predictive(prediction)
@@ -141,13 +141,13 @@ class ConformalIntervals(Fitted):
         return out
 
     def _threshold(self, weights: Array) -> Array:
-        """Return the largest score allowed (n,), infinite where all known ones are not enough."""
+        """Return the largest allowed score (n,), infinite if there are too few calibration rows."""
         wanted = self.level * (self.upto_[-1] + weights) * (1 - _ROUNDING)
         place = np.searchsorted(self.upto_, wanted, side="left")
         return np.append(self.scores_, np.inf)[place]
 
     def _base(self, prediction: Predictive) -> tuple[Array, Array, Array]:
-        """Return ends (n,) of the intervals to be widened, and the unit of widening."""
+        """Return the ends (n,) of the intervals before widening, and the unit of widening."""
         if self.score == "cqr":
             ends = prediction.quantile(np.array([(1 - self.level) / 2, (1 + self.level) / 2]))
             low, high = ends[:, 0], ends[:, 1]

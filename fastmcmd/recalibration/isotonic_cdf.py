@@ -20,15 +20,16 @@ __all__ = ["IsotonicCDF"]
 
 
 class IsotonicCDF(Recalibrator):
-    """Maps predicted distribution functions F to R(F), R being that of the observed F(y).
+    """Maps predicted distribution functions F to R(F), where R is the distribution function of F(y).
 
     Parameters
     ----------
     knots : "auto", int or None, default "auto"
-        Points of R kept between 0 and 1, evenly spaced in R: that many; "auto" for ``2 n^(1/3)``; None for
-        all, as published.
+        Number of knots of R between 0 and 1, evenly spaced in R. "auto" is ``2 n^(1/3)``; None keeps all
+        points, as published.
     pit : {"randomized", "mid", "plain"}
-        F(y) of counts and draws, see `fastmcmd.pit_values`; continuous predictions have one only.
+        Definition of F(y) for counts and draws; see `fastmcmd.pit_values`. Continuous predictions do not
+        depend on it.
     random_state : int, numpy.random.Generator or None, default 0
         Source of the randomisation.
 
@@ -39,21 +40,21 @@ class IsotonicCDF(Recalibrator):
 
     Notes
     -----
-    Kuleshov, Fenner & Ermon, *Accurate Uncertainties for Deep Learning Using Calibrated Regression*
-    (ICML 2018), algorithm 1: isotonic regression of the pairs ``(p_t, share of F(y) <= p_t)``. These pairs
-    are an empirical distribution function, nondecreasing already, so the regression returns them and the
-    work is a sort. R must also be continuous and increasing, or recalibrated distributions have jumps,
-    gaps and no density: it is linear through the middles of the steps, with R(0) = 0 and R(1) = 1, so some
-    mass stays beyond all that was seen.
+    This is algorithm 1 of Kuleshov, Fenner & Ermon, *Accurate Uncertainties for Deep Learning Using
+    Calibrated Regression* (ICML 2018): isotonic regression of the pairs ``(p_t, share of F(y) <= p_t)``.
+    These pairs are an empirical distribution function and therefore nondecreasing, so the regression
+    returns them unchanged and sorting is all the work. R must also be continuous and increasing; otherwise
+    recalibrated distributions would have jumps, gaps and no density. R is therefore linear through the
+    midpoints of the steps, with R(0) = 0 and R(1) = 1, which leaves some mass beyond all observed values.
 
-    With all n points the density of R is made of single gaps between neighbours: calibrated predictions
-    lose 0.42 nats of log score on new rows, however large n is (1 less Euler's constant: n times the gap
-    that a new value falls into is Gamma(2) distributed). With k knots they lose about ``k / 2n``; the
-    distribution function itself hardly changes, being smooth between knots. ``2 n^(1/3)`` is the growth at
-    which histograms are best.
+    With all n points, the density of R consists of single gaps between neighbours. Calibrated predictions
+    then lose 0.42 nats of log score on new rows, however large n is (1 minus Euler's constant, because n
+    times the gap that a new value falls into is Gamma(2) distributed). With k knots they lose about
+    ``k / 2n``, and the distribution function itself hardly changes, because it is smooth between knots.
+    ``2 n^(1/3)`` has the optimal growth for histograms.
 
-    Where a model is far too sure, F(y) is rounded to 0 or 1, and what R maps there keeps the tails of the
-    model: use `StdScaling` first. Counts stay counts: outcome k gets ``R(F(k)) - R(F(k - 1))``.
+    If a model is far overconfident, F(y) rounds to 0 or 1, and R cannot change the tails of the model
+    there: use `StdScaling` first. Counts stay counts: outcome k gets ``R(F(k)) - R(F(k - 1))``.
 
     Examples
     --------
@@ -77,7 +78,7 @@ class IsotonicCDF(Recalibrator):
         self.random_state = random_state
 
     def check_state(self) -> None:
-        """Raise ValueError where the fitted map is none."""
+        """Raise ValueError unless the fitted map is valid."""
         super().check_state()
         check_map(self.levels_, self.observed_)
 

@@ -1,4 +1,4 @@
-"""What recalibrators that mend predictions input by input keep of their inputs: a smoother on landmarks."""
+"""The base class of recalibrators whose corrections depend on the input, with a smoother on landmarks."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class LocalRecalibrator(Recalibrator):
     Parameters
     ----------
     x_kernel : Kernel, "auto" or "paper", optional
-        Kernel on inputs; default ("auto") three RBF lengths on standardised columns, as in `cce`.
+        Kernel on inputs. Default ("auto"): three RBF lengths on standardised columns, as in `cce`.
     lam : "auto", float or sequence of float
         Regularisers to choose from by cross-fitting.
     folds : int
-        Parts of the cross-fitting.
+        Number of folds of the cross-fitting.
     landmarks : int
-        Landmarks at most.
+        Largest number of landmarks.
     random_state : int, numpy.random.Generator or None
         Source of the folds and the landmarks.
     """
@@ -101,7 +101,7 @@ class LocalRecalibrator(Recalibrator):
         return features.transform((x - self.offset_) * self.scales_)
 
     def check_state(self) -> None:
-        """Raise ValueError where the fitted smoother is none."""
+        """Raise ValueError unless the fitted smoother is valid."""
         super().check_state()
         m = len(self.landmarks_)
         for name, shape in (
@@ -122,7 +122,7 @@ class LocalRecalibrator(Recalibrator):
 
 
 def folds_of(rows: Outcomes, folds: int, random_state: RandomState) -> NDArray[np.intp]:
-    """Return the fold (n,) of each row, evenly filled in random order."""
+    """Return the fold of each row (n,): folds of nearly equal size, in random order."""
     n = len(rows.y)
     if n < 2 * folds:
         raise ValueError(f"y has {n} rows; at least {2 * folds} are needed for {folds} folds")

@@ -21,11 +21,11 @@ from fastmcmd.recalibration.state import check_map
 
 __all__ = ["IntervalRecalibrator", "QuantileRecalibrator"]
 
-_LEVELS = 99  # even ones inside (0, 1)
+_LEVELS = 99  # default number of evenly spaced levels inside (0, 1)
 
 
 class _LevelRecalibrator(Recalibrator):
-    """Compares promised with observed shares of outcomes at fixed levels."""
+    """Compares nominal with observed shares of outcomes at fixed levels."""
 
     levels_: Array
     observed_: Array
@@ -55,7 +55,7 @@ class _LevelRecalibrator(Recalibrator):
         check_map(self.levels_, self.observed_)
 
     def learn(self, rows: Outcomes) -> None:
-        """Set promised and observed shares."""
+        """Set nominal and observed shares."""
         pit = pit_values(rows.y, rows.prediction, pit=self.pit, random_state=self.random_state)
         observed, _ = empirical(self.smallest_levels(pit), rows.weights)
         levels = np.arange(1, _LEVELS + 1) / (_LEVELS + 1) if self.levels is None else self.levels
@@ -68,12 +68,12 @@ class _LevelRecalibrator(Recalibrator):
 
 
 class QuantileRecalibrator(_LevelRecalibrator):
-    """Moves quantiles to the levels at which as many outcomes fall below them as they promise.
+    """Reassigns the levels of quantiles so that the nominal share of outcomes falls below each quantile.
 
     Parameters
     ----------
     levels : array_like (j,), optional
-        Levels at which shares of outcomes are observed; default 99 even ones.
+        Levels at which shares of outcomes are observed. Default: 99 evenly spaced levels.
     pit : {"randomized", "mid", "plain"}
         See `fastmcmd.pit_values`.
     random_state : int, numpy.random.Generator or None, default 0
@@ -82,16 +82,17 @@ class QuantileRecalibrator(_LevelRecalibrator):
     Attributes
     ----------
     levels_, observed_ : ndarray (k,)
-        Levels and the shares of outcomes below the quantiles there, from (0, 0) to (1, 1).
+        Levels and the shares of outcomes below the quantiles at these levels, from (0, 0) to (1, 1).
 
     Notes
     -----
     ``transform(prediction).quantile(q)`` is the predicted quantile at the level p where a share q was
-    observed, linear between levels. `IsotonicCDF` observes at levels that follow the data instead.
+    observed, with linear interpolation between levels. `IsotonicCDF` chooses its levels from the data
+    instead.
 
     Uncertainty Toolbox 0.1.1 (``get_quantile_recalibrator``) counts ``(mean - y) / std <= z_p``, the share
-    above the quantile at 1 - p: for a model that is shifted it moves quantiles away from the
-    outcomes. It takes Gaussians only, returns one quantile at a time, and clips levels to those observed.
+    above the quantile at 1 - p. For a shifted model, this moves quantiles away from the outcomes. The
+    function accepts only Gaussians, returns one quantile at a time, and clips levels to those observed.
 
     Examples
     --------
@@ -110,17 +111,18 @@ class QuantileRecalibrator(_LevelRecalibrator):
         return pit
 
     def pit_map(self) -> MonotoneMap:
-        """Return the map from promised to observed shares."""
+        """Return the map from nominal to observed shares."""
         return MonotoneMap(self.levels_, self.observed_)
 
 
 class IntervalRecalibrator(_LevelRecalibrator):
-    """Widens or narrows central intervals so that they hold the share of outcomes that they promise.
+    """Widens or narrows central intervals so that they hold their nominal share of outcomes.
 
     Parameters
     ----------
     levels : array_like (j,), optional
-        Shares of central intervals at which outcomes inside are counted; default 99 even ones.
+        Probabilities of the central intervals in which outcomes are counted. Default: 99 evenly spaced
+        ones.
     pit : {"randomized", "mid", "plain"}
         See `fastmcmd.pit_values`.
     random_state : int, numpy.random.Generator or None, default 0
@@ -129,17 +131,17 @@ class IntervalRecalibrator(_LevelRecalibrator):
     Attributes
     ----------
     levels_, observed_ : ndarray (k,)
-        Shares promised and observed, from (0, 0) to (1, 1).
+        Nominal and observed shares, from (0, 0) to (1, 1).
 
     Notes
     -----
-    With C(q) the observed share of outcomes in central intervals of probability q, recalibrated
-    distribution functions are ``R(p) = (1 + C(2 p - 1)) / 2`` above the median and the mirror image below,
-    so medians stay where they are: ``transform(prediction).quantile([(1 - q) / 2, (1 + q) / 2])`` is the
-    interval. Shifts are not mended; `QuantileRecalibrator` does that. Uncertainty Toolbox 0.1.1
-    (``get_interval_recalibrator``) is the same for Gaussians, one interval at a time.
+    With C(q) the observed share of outcomes in central intervals of probability q, the distribution
+    function is mapped by ``R(p) = (1 + C(2 p - 1)) / 2`` above the median and by its mirror image below, so
+    medians do not change. ``transform(prediction).quantile([(1 - q) / 2, (1 + q) / 2])`` is the
+    recalibrated interval. Shifts are not corrected; use `QuantileRecalibrator` for these. Uncertainty
+    Toolbox 0.1.1 (``get_interval_recalibrator``) does the same for Gaussians, one interval at a time.
 
-    Beyond the last level distributions keep the tails that the model gave them.
+    Beyond the last level, distributions keep the tails of the model.
 
     Examples
     --------
@@ -158,7 +160,7 @@ class IntervalRecalibrator(_LevelRecalibrator):
         return np.abs(2 * pit - 1)
 
     def pit_map(self) -> MonotoneMap:
-        """Return the map of shares, applied above the median and mirrored below."""
+        """Return the map R: that of the shares above the median, and its mirror image below."""
         p, r = self.levels_, self.observed_
         return MonotoneMap.through(
             np.concatenate([(1 - p[::-1]) / 2, (1 + p[1:]) / 2]),

@@ -1,4 +1,4 @@
-"""Quadrature over levels: expectations under a recalibrated distribution from quantiles of the first."""
+"""Quadrature over levels: expectations under a recalibrated distribution from quantiles of the original."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Rule", "far_below", "rule"]
 
 _LEFT_OUT = 1e-16  # mass left out at either end
 _LEAST = 1e-300  # level, near the smallest number
-# Panels end at the knots, at these levels and every decade below, and at their mirror images: in
-# log p a quantile function is smooth on each, with its singularities at least three half-widths from
-# the middle, and a kernel as wide as a distribution is too.
+# Panels end at the knots, at these levels and every decade below, and at their mirror images. On each panel
+# a quantile function is smooth in log p, with its singularities at least three half-widths from the middle,
+# and so is a kernel as wide as the distribution.
 _ENDS = (5e-3, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 _DECADES = 10.0
 _DIGITS = 14.0
 _MOST_NODES = 14
-_MOST_CACHED = 1 << 16  # nodes of a rule that is remembered
+_MOST_CACHED = 1 << 16  # most nodes of a rule that is cached
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Rule:
     slopes : (float, float)
         Slopes of R at the two ends.
     outside : (float, float)
-        Probability left out there, of the first distribution.
+        Probability of the original distribution left out at the two ends.
     """
 
     levels: Array
@@ -59,15 +59,15 @@ def rule(mapping: MonotoneMap, splits: int = 1, coarse: bool = False) -> Rule:
     mapping : MonotoneMap
         R, of the recalibrated distribution function R(F(y)).
     splits : int
-        Parts that panels are cut into.
+        Number of parts into which each panel is cut.
     coarse : bool
-        Fewer nodes, to estimate the error.
+        Whether to use fewer nodes, to estimate the error.
 
     Notes
     -----
-    ``E g(Y') = int g(Q(p)) R'(p) dp``; R' is constant between knots, where Gauss-Legendre nodes are
-    placed in log p (in log(1 - p) above the median), because quantile functions have singularities at
-    0 and 1 that are mild in the logarithm. The number of nodes follows from the width of a panel.
+    ``E g(Y') = int g(Q(p)) R'(p) dp``, and R' is constant between knots. Gauss-Legendre nodes between knots
+    are placed in log p (in log(1 - p) above the median), because the singularities of quantile functions at
+    0 and 1 are mild in the logarithm. The number of nodes follows from the width of a panel.
     """
     cached: Rule | None = mapping.rules.get((splits, coarse))
     if cached is None:
@@ -100,7 +100,7 @@ def _rule(mapping: MonotoneMap, splits: int, coarse: bool) -> Rule:
 def far_below(first: float) -> tuple[Array, Array]:
     """Return levels and shares of the integral over p from almost 0 to ``first``.
 
-    Twenty decades a panel: an integrand that is not small there falls slowly.
+    Each panel spans twenty decades: an integrand that is not small there falls slowly.
     """
     count = max(1, int(np.ceil(np.log10(first / _LEAST) / 20))) if first > _LEAST else 0
     if not count:
@@ -115,7 +115,7 @@ def far_below(first: float) -> tuple[Array, Array]:
 def _half(
     p: Array, r: Array, least: float, splits: int, coarse: bool
 ) -> tuple[Array, Array, Array, float]:
-    """Return levels from 0 to 1/2, shares, weights and where they start, for knots p (k,) there."""
+    """Return levels from 0 to 1/2, their shares and weights, and their start, for knots p (k,) there."""
     slopes = np.diff(r) / np.diff(p)
     start = max(least, _LEFT_OUT * min(1.0, 1 / float(slopes[0])))
     steps = int(np.ceil(np.log(_ENDS[0] / start) / np.log(_DECADES)))
@@ -126,7 +126,7 @@ def _half(
         cut = (ends[1:] / ends[:-1])[:, None] ** (np.arange(splits) / splits)
         ends = np.append((ends[:-1, None] * cut).ravel(), ends[-1])
         cell = np.repeat(cell, splits)
-    # Bernstein's ellipse through the nearest singularity, at level 1, and the growth of exp in a panel.
+    # Bernstein ellipse through the nearest singularity, at level 1, and growth of exp within a panel.
     logs = np.log(ends)
     half = np.maximum(np.diff(logs) / 2, np.finfo(np.float64).eps)
     ratio = -(logs[1:] + logs[:-1]) / 2 / half
@@ -138,9 +138,9 @@ def _half(
 
 
 def _nodes(ends: Array, order: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return increasing levels and shares of Gauss-Legendre panels in the logs of levels.
+    """Return increasing levels and shares of Gauss-Legendre panels in the logarithm of levels.
 
-    The shares of a panel add up to its width, however narrow it is.
+    The shares of a panel add up to its width, however narrow the panel is.
     """
     low, width = np.log(ends[:-1]), np.diff(np.log(ends))
     mass = np.diff(ends)

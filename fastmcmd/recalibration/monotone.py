@@ -1,4 +1,4 @@
-"""Strictly increasing maps of [0, 1] onto itself, through knots; the empirical one of PIT values."""
+"""Strictly increasing, piecewise linear maps of [0, 1] onto itself, such as that of PIT values."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class MonotoneMap:
     Parameters
     ----------
     p, r : ndarray (k,)
-        Knots: both begin with 0, end with 1 and increase strictly.
+        Knots. Both arrays begin with 0, end with 1 and increase strictly.
     """
 
     p: Array
     r: Array
-    rules: dict[Any, Any] = field(default_factory=dict, init=False)  # of quadrature, once made
+    rules: dict[Any, Any] = field(default_factory=dict, init=False)  # cached quadrature rules
 
     def __repr__(self) -> str:
         return f"MonotoneMap({len(self.p) - 2} knots inside)"
@@ -39,7 +39,7 @@ class MonotoneMap:
         return np.asarray(np.interp(u, self.r, self.p))
 
     def inverse_above(self, u: Array) -> Array:
-        """Return 1 - p with R(p) = 1 - u: for small u, of which 1 - u loses digits."""
+        """Return 1 - p with R(p) = 1 - u, without computing 1 - u, which loses digits of small u."""
         return np.asarray(np.interp(u, 1 - self.r[::-1], 1 - self.p[::-1]))
 
     @property
@@ -48,7 +48,7 @@ class MonotoneMap:
         return np.asarray(np.diff(self.r) / np.diff(self.p))
 
     def cell(self, p: Array) -> NDArray[np.intp]:
-        """Return which interval between knots holds p; a knot belongs to the one on its right."""
+        """Return the index of the interval that holds p; a knot belongs to the interval on its right."""
         cell = np.searchsorted(self.p, p, side="right") - 1
         return np.asarray(np.clip(cell, 0, len(self.p) - 2))
 
@@ -59,18 +59,18 @@ class MonotoneMap:
 
     @classmethod
     def through(cls, p: Array, r: Array) -> MonotoneMap:
-        """Return the map through (0, 0), those of nondecreasing points that increase, and (1, 1)."""
+        """Return the map through (0, 0), the strictly increasing ones of some points, and (1, 1)."""
         p, r = np.concatenate([[0.0], p]), np.concatenate([[0.0], r])
         up = np.concatenate([[True], (np.diff(p) > 0) & (np.diff(r) > 0)])
         keep = up & (p < 1) & (r < 1)
         return cls(np.append(p[keep], 1.0), np.append(r[keep], 1.0))
 
     def at_levels(self, levels: Array) -> MonotoneMap:
-        """Return the map that keeps the values at some p only."""
+        """Return the map that interpolates this one at some levels p."""
         return MonotoneMap.through(levels, self(levels))
 
     def thinned(self, knots: int) -> MonotoneMap:
-        """Return a map through ``knots`` points inside, evenly spaced in r."""
+        """Return a map through ``knots`` inner points of this one, evenly spaced in r."""
         if knots >= len(self.p) - 2:
             return self
         r = np.arange(1, knots + 1) / (knots + 1)
@@ -78,7 +78,7 @@ class MonotoneMap:
 
 
 def empirical(values: Array, weights: Array | None) -> tuple[MonotoneMap, float]:
-    """Return the distribution function of values in [0, 1] and how many independent values it has.
+    """Return the distribution function of values in [0, 1] and the effective number of values.
 
     Parameters
     ----------
@@ -90,11 +90,11 @@ def empirical(values: Array, weights: Array | None) -> tuple[MonotoneMap, float]
     Returns
     -------
     MonotoneMap
-        At each distinct value the mass below it and half of its own (Hazen's plotting positions), which
-        depends neither on the scale of the weights nor on whether a row is repeated or weighs more; linear
-        between, from (0, 0) to (1, 1).
+        At each distinct value, the mass below it plus half of its own mass (Hazen's plotting positions),
+        with linear interpolation from (0, 0) to (1, 1). It depends neither on the scale of the weights nor
+        on whether a row is repeated or has a larger weight.
     float
-        Kish's effective number of distinct values, ``(sum m)^2 / sum m^2`` of their masses m.
+        Kish's effective number of distinct values, ``(sum m)^2 / sum m^2`` for masses m.
     """
     if weights is not None:
         positive = np.flatnonzero(weights > 0)

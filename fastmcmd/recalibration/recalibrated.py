@@ -23,37 +23,40 @@ from fastmcmd.recalibration.rescaled import Rescaled
 
 __all__ = ["RecalibratedCDF"]
 
-_BLOCK = 1 << 20  # quantiles held together
-_ENOUGH = 1e-10  # change of the moments on finer panels, in standard deviations
+_BLOCK = 1 << 20  # quantiles per block
+_ENOUGH = 1e-10  # accepted change of the moments on finer panels, in standard deviations
 _MOST_SPLITS = 8
-_MANY_KNOTS = 1 << 13  # panels between so many knots need no cutting
-_ROUNDING = 1e-13  # of sums over nodes
-_UPPER = 0.999  # levels, mapped ones too, from which quantiles come from the mass above
-_FAR = 1e20  # standard deviations at which a score is the distance to rounding
+_MANY_KNOTS = 1 << 13  # with so many knots, panels need not be cut
+_ROUNDING = 1e-13  # rounding of sums over nodes
+_UPPER = 0.999  # level, before or after mapping, from which quantiles come from the mass above
+_FAR = 1e20  # standard deviations at which a score equals the distance to rounding
 
 
 class RecalibratedCDF(Derived):
-    """Distributions with the distribution functions R(F(y)) for F of continuous predictions.
+    """Distributions with distribution functions R(F(y)), where F belongs to a continuous prediction.
 
     Parameters
     ----------
     inner : Predictive
         Continuous predicted distributions of n numbers.
     mapping : MonotoneMap
-        R, increasing, with R(0) = 0 and R(1) = 1.
+        Increasing map R with R(0) = 0 and R(1) = 1.
 
     Notes
     -----
-    Y' with this distribution function is ``Q(R^-1(U))`` for uniform U, so its quantiles are those at other
-    levels and ``E g(Y') = int g(Q(p)) R'(p) dp``. For g(y) = y this equals
+    Y' with this distribution function is ``Q(R^-1(U))`` for uniform U. Its quantiles are therefore those of
+    the inner distribution at other levels, and ``E g(Y') = int g(Q(p)) R'(p) dp``. For g(y) = y this equals
     ``int_0^inf (1 - R(F(y))) dy - int_-inf^0 R(F(y)) dy``; Levi et al. (2019), equation 13, has only the
-    first part, which holds for positive targets. Means and variances are integrals over levels, with the
-    two tails beyond 1e-16 taken from the known moments of the inner distribution: near rounding where the
-    quantile function is smooth (also with infinite fourth moments), 1e-4 standard deviations where it
-    jumps, as of distributions that are partly discrete. Families with locations and scales are integrated
-    once for all rows; others, such as mixtures, by some hundred quantiles a row.
+    first part, which holds for positive targets.
 
-    R' is constant between knots, so that log densities move by steps.
+    Means and variances are integrals over levels; the two tails beyond 1e-16 follow from the known moments
+    of the inner distribution. Errors are near rounding if the quantile function is smooth (even with
+    infinite fourth moments), and 1e-4 standard deviations if it jumps, as for partly discrete
+    distributions. Location-scale families are integrated once for all rows; others, such as mixtures, need
+    some hundred quantiles per row.
+
+    R' is constant between knots, so the log density changes by a constant in each interval and jumps at
+    knots.
 
     Examples
     --------
@@ -73,7 +76,7 @@ class RecalibratedCDF(Derived):
 
     @property
     def atomless(self) -> bool:
-        """Whether no single output has a probability under the distribution within."""
+        """Whether every single output has probability 0 under the inner distribution."""
         return self.inner.atomless
 
     def __repr__(self) -> str:
@@ -99,7 +102,7 @@ class RecalibratedCDF(Derived):
         low, high = self.inner.cdf_below(y), self.inner.cdf(y)
         first, last = self.mapping.cell(low), self.mapping.cell(high)
         log_density = inner + np.log(self.mapping.slopes[last])
-        # Within a cell of R this holds for atoms too, and loses no digits, however small they are.
+        # Within one interval of R this also holds for atoms, and keeps the digits of small ones.
         across = (first != last) & (low < high) & np.isfinite(inner)
         if across.any():
             gap = self.mapping(high[across]) - self.mapping(low[across])
@@ -108,14 +111,14 @@ class RecalibratedCDF(Derived):
         return log_density
 
     def quantile(self, level: ArrayLike) -> Array:
-        """Return quantiles (n,) or (n, j): those of the inner distributions at R^-1(level)."""
+        """Return quantiles (n,) or (n, j), which are those of the inner distributions at R^-1(level)."""
         levels = check_levels(level)
         mapped = self.mapping.inverse(levels)
         quantiles = self.inner.quantile(mapped)
         upper = (np.maximum(levels, mapped) > _UPPER) & (levels < 1)
         if not upper.any() or self.discrete:
             return quantiles
-        # R^-1 rounds there, up to 1 even: by the mass above, which keeps its digits.
+        # Near 1, R^-1 rounds, even to 1: use the mass above, which keeps its digits.
         quantiles = np.array(quantiles.reshape(len(self), -1))
         above = self.mapping.inverse_above(1 - np.atleast_1d(levels)[np.atleast_1d(upper)])
         rows = np.broadcast_to(above, (len(self), len(above)))
@@ -124,7 +127,7 @@ class RecalibratedCDF(Derived):
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
-        if self.discrete:  # where levels of atoms must not be rounded
+        if self.discrete:  # levels at atoms must not be rounded
             return super().quantiles_at(levels)
         mapped = self.mapping.inverse(levels)
         quantiles = self.inner.quantiles_at(mapped)
@@ -135,7 +138,7 @@ class RecalibratedCDF(Derived):
         return quantiles
 
     def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return the least numbers (n, j) whose `sf` has fallen to levels (n, j)."""
+        """Return the smallest numbers (n, j) at which `sf` is at most levels (n, j)."""
         if self.discrete:
             return super().upper_quantiles_at(levels)
         mapped = self.mapping.inverse_above(levels)
@@ -148,7 +151,7 @@ class RecalibratedCDF(Derived):
 
     @property
     def rough_levels(self) -> Array:
-        """The levels of the knots of R, and those at which the inner quantile functions are not smooth."""
+        """Levels at the knots of R, and levels at which inner quantile functions are not smooth."""
         return np.union1d(self.mapping.r[1:-1], self.mapping(self.inner.rough_levels))
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
@@ -180,7 +183,7 @@ class RecalibratedCDF(Derived):
         return self._at(rule(self.mapping, splits))
 
     def coarse_nodes(self) -> Nodes:
-        """Return fewer nodes, whose difference estimates the error of `nodes`."""
+        """Return fewer nodes; comparing sums over both estimates the error of `nodes`."""
         return self._at(rule(self.mapping, coarse=True))
 
     @property
@@ -197,7 +200,7 @@ class RecalibratedCDF(Derived):
         return values, np.broadcast_to(nodes.weights, values.shape)
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
-        """Return E k(Y, z) for the kernels that need no integral."""
+        """Return E k(Y, z) for kernels that need no integral."""
         return without_atoms(self, kernel, points) if self.has_density else None
 
     def crps(self, y: ArrayLike) -> Array:
@@ -221,7 +224,7 @@ class RecalibratedCDF(Derived):
         y = self.outcomes(y)
         with np.errstate(over="ignore"):
             z = (y - self.inner.mean) / self.inner.std
-        far = np.abs(z) > _FAR  # nothing but the distance counts there
+        far = np.abs(z) > _FAR  # only the distance matters there
         z = np.where(far, 0.0, z)
         level = special.ndtr(z)
         cell = mapping.cell(level)
@@ -231,7 +234,7 @@ class RecalibratedCDF(Derived):
 
 
 def _moments(inner: Predictive, mapping: MonotoneMap) -> tuple[Array, Array]:
-    """Return means and variances (n,), on panels cut finer until they no longer change."""
+    """Return means and variances (n,), refining panels until they no longer change."""
     mean, variance = np.empty(len(inner)), np.empty(len(inner))
     fine = len(mapping.p) > _MANY_KNOTS
     for rows, part in _parts(inner, 2 * len(rule(mapping).levels)):
@@ -240,7 +243,7 @@ def _moments(inner: Predictive, mapping: MonotoneMap) -> tuple[Array, Array]:
         while splits <= _MOST_SPLITS and not fine:
             coarser, moments = moments, _once(part, mapping, rule(mapping, splits))
             change = _change(coarser, moments)
-            if change <= _ENOUGH or change > last / 2:  # or rounding of levels near 1, not panels
+            if change <= _ENOUGH or change > last / 2:  # converged, or limited by rounding near 1
                 break
             splits, last = 2 * splits, change
         mean[rows], variance[rows] = moments
@@ -248,7 +251,7 @@ def _moments(inner: Predictive, mapping: MonotoneMap) -> tuple[Array, Array]:
 
 
 def _change(coarser: tuple[Array, Array], finer: tuple[Array, Array]) -> float:
-    """Return the largest change of finite means, in standard deviations, and of variances, relative."""
+    """Return the largest change: of finite means in standard deviations, of variances relatively."""
     finite = np.isfinite(finer[1])
     mean, variance = finer[0][finite], finer[1][finite]
     one = np.abs(mean - coarser[0][finite]) / np.sqrt(variance)
@@ -257,23 +260,23 @@ def _change(coarser: tuple[Array, Array], finer: tuple[Array, Array]) -> float:
 
 
 def _once(inner: Predictive, mapping: MonotoneMap, nodes: Rule) -> tuple[Array, Array]:
-    """Return means and variances (n,) by one rule."""
+    """Return means and variances (n,) from one quadrature rule."""
     centre, spread = np.asarray(inner.mean), np.asarray(inner.variance)
     finite = np.isfinite(centre)
     origin = np.where(finite, centre, inner.quantile(0.5))[:, None]
     gaps = inner.quantile(nodes.levels) - origin
-    # Far below only where there is no end: of a bounded tail nothing is left there.
+    # Integrate far below only if the tail is unbounded; a bounded tail has nothing left there.
     endless = not np.isfinite(inner.quantile(0.0)).all()
     far, share = far_below(nodes.outside[0] if endless else 0.0)
     beyond = inner.quantile(far) - origin if len(far) else np.zeros((len(inner), 0))
     beyond = np.where(np.isfinite(beyond), beyond, 0.0)
 
     def moment(power: int, total: Array) -> Array:
-        """Return a moment about the origin: the bulk, and each tail times its slope."""
+        """Return a moment about the origin: that of the bulk, plus each tail times its slope."""
         bulk = gaps**power
         low = beyond**power @ share
         high = total - bulk @ nodes.shares - low
-        # Tails that end soon are lost in the rounding of that difference: their mass, at the last node.
+        # Short tails vanish in the rounding of that difference: place their mass at the last node.
         lost = np.abs(high) <= _ROUNDING * (np.abs(bulk) @ nodes.shares)
         high = np.where(lost, nodes.outside[1] * bulk[:, -1], high)
         return np.asarray(bulk @ nodes.weights + nodes.slopes[0] * low + nodes.slopes[1] * high)
@@ -300,7 +303,7 @@ class _Standard:
     shapes : Predictive of u rows
         The distributions of Z.
     which : ndarray (n,)
-        The one of each row.
+        The row of ``shapes`` for each row.
     location, scale : ndarray (n,)
         Parameters of each row.
     """
@@ -316,7 +319,7 @@ class _Standard:
 
 
 def _standardised(prediction: Predictive) -> _Standard | None:
-    """Return continuous predictions as locations and scales of few distributions, or None."""
+    """Return continuous predictions as locations and scales of a few distributions, or None."""
     match prediction:
         case Gaussian():
             one = Gaussian(np.zeros(1), np.ones(1))
@@ -335,7 +338,7 @@ def _standardised(prediction: Predictive) -> _Standard | None:
 
 
 def _of_scipy(prediction: ScipyPredictive) -> _Standard | None:
-    """Return the parameters of a frozen distribution: shapes, then loc and scale (1-D of SciPy)."""
+    """Return a frozen distribution of SciPy as shapes, locations and scales, or None."""
     frozen: Any = prediction.frozen
     if not hasattr(frozen.dist, "numargs"):
         return None
@@ -360,7 +363,7 @@ def _of_scipy(prediction: ScipyPredictive) -> _Standard | None:
         axis=0,
         return_inverse=True,
     )
-    if len(distinct) > n // 2:  # little is shared
+    if len(distinct) > n // 2:  # too few rows share their shapes
         return None
     shapes = ScipyPredictive(frozen.dist(*distinct.T), len(distinct))
     return _Standard(shapes, which.reshape(-1).astype(np.intp), location, scale)

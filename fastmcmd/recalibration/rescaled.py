@@ -1,4 +1,4 @@
-"""Predictions moved, and made wider or narrower around their means."""
+"""Predictions shifted, and stretched or shrunk around their means."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Rescaled", "rescale"]
 
 
 def rescale(prediction: Predictive, scale: ArrayLike, shift: ArrayLike = 0.0) -> Predictive:
-    """Return the predictions with their distance from the mean multiplied by ``scale``, then moved.
+    """Return predictions whose distance from the mean is multiplied by ``scale``, then shifted.
 
     Gaussians stay Gaussians and draws stay draws; other continuous distributions become `Rescaled`.
 
@@ -27,7 +27,7 @@ def rescale(prediction: Predictive, scale: ArrayLike, shift: ArrayLike = 0.0) ->
     scale : array_like, scalar or (n,)
         Positive factors.
     shift : array_like, scalar or (n,)
-        Added to the means.
+        Numbers added to the means.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def rescale(prediction: Predictive, scale: ArrayLike, shift: ArrayLike = 0.0) ->
 
 
 class Rescaled(Derived):
-    """Distributions of ``mean + shift + scale (Y - mean)`` for Y of the predictions given.
+    """Distributions of ``mean + shift + scale (Y - mean)`` for continuous predictions of Y.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Rescaled(Derived):
     scale : array_like (n,)
         Positive factors.
     shift : array_like, scalar or (n,)
-        Added to the means.
+        Numbers added to the means.
 
     Raises
     ------
@@ -94,7 +94,7 @@ class Rescaled(Derived):
 
     @property
     def atomless(self) -> bool:
-        """Whether no single output has a probability under the distribution within."""
+        """Whether every single output has probability 0 under the inner distribution."""
         return self.inner.atomless
 
     def __repr__(self) -> str:
@@ -102,16 +102,16 @@ class Rescaled(Derived):
 
     @property
     def mean(self) -> Array:
-        """Means (n,), plus the shift."""
+        """Means (n,): those of the prediction plus the shift."""
         return self._mean
 
     @property
     def std(self) -> Array:
-        """Standard deviations (n,), times the scale."""
+        """Standard deviations (n,): those of the prediction times the scale."""
         return np.asarray(self.inner.std * self.scale)
 
     def _back(self, y: ArrayLike) -> Array:
-        """Return the outcomes of the inner distributions that become y."""
+        """Return the outcomes of the inner distributions that are mapped to y."""
         with np.errstate(over="ignore"):
             return np.asarray(self._inner_mean + (self.outcomes(y) - self._mean) / self.scale)
 
@@ -128,7 +128,7 @@ class Rescaled(Derived):
         return self.inner.sf(self._back(y))
 
     def log_prob(self, y: ArrayLike) -> Array:
-        """Return the log density (n,): the inner one, less the log of the scale."""
+        """Return the log density (n,): that of the inner distribution minus the log of the scale."""
         return np.asarray(self.inner.log_prob(self._back(y)) - np.log(self.scale))
 
     def crps(self, y: ArrayLike) -> Array:
@@ -137,11 +137,11 @@ class Rescaled(Derived):
         back = self._back(y)
         with np.errstate(over="ignore"):
             score = self.scale * self.inner.crps(back)
-            # So far out that nothing but the distance counts.
+            # So far out, only the distance matters.
             return np.where(np.isinf(back) & np.isfinite(y), np.abs(y - self._mean), score)
 
     def _forth(self, values: Array) -> Array:
-        """Return what values (n,) or (n, j) of the inner distributions become."""
+        """Return the values (n,) or (n, j) to which those of the inner distributions are mapped."""
         before, mean, scale = self._inner_mean, self._mean, self.scale
         if values.ndim == 2:
             before, mean, scale = before[:, None], mean[:, None], scale[:, None]
@@ -169,7 +169,7 @@ class Rescaled(Derived):
 
     @property
     def exact_nodes(self) -> bool:
-        """Whether those of the distributions within are."""
+        """Whether the nodes of the inner distributions are exact."""
         return self.inner.exact_nodes
 
     @property
@@ -178,17 +178,17 @@ class Rescaled(Derived):
         return self.inner.rough_levels
 
     def nodes(self, splits: int = 1) -> Nodes:
-        """Return the inner nodes, moved, with their weights."""
+        """Return the rescaled inner nodes and their weights."""
         values, weights = self.inner.nodes(splits)
         return self._forth(values), weights
 
     def nodes_within(self, length: float) -> Nodes:
-        """Return moved inner nodes, from panels no longer than ``length`` after they are moved."""
+        """Return rescaled inner nodes, from panels no longer than ``length`` after rescaling."""
         values, weights = self.inner.nodes_within(length / float(self.scale.max()))
         return self._forth(values), weights
 
     def coarse_nodes(self) -> Nodes:
-        """Return the inner nodes of a lower order, moved."""
+        """Return the rescaled inner nodes of a lower order."""
         values, weights = self.inner.coarse_nodes()
         return self._forth(values), weights
 
@@ -198,5 +198,5 @@ class Rescaled(Derived):
         return self.inner.node_count
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
-        """Return E k(Y, z) for the kernels that need no integral."""
+        """Return E k(Y, z) for kernels that need no integral."""
         return without_atoms(self, kernel, points) if self.has_density else None

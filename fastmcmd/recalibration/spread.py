@@ -1,4 +1,4 @@
-"""Recalibrators of standard deviations: by one factor, by bins, by isotonic regression."""
+"""Recalibrators of standard deviations: by a factor, by bins, or by isotonic regression."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class StdScaling(Recalibrator):
     ``s^2 = mean z^2`` minimises ``T log s + sum (y - mu)^2 / (2 s^2 sigma^2)``, the negative log likelihood
     of Gaussians. Levi, Gispan, Giladi & Fetaya, *Evaluating and Calibrating Uncertainty Prediction in
     Regression Tasks* (2019), print that objective in equation 12 with the wrong sign and factor of its
-    first term, and minimise numerically. Gaussians stay Gaussians and draws draws; other continuous
-    distributions are stretched around their means (`Rescaled`), counts are refused.
+    first term, and minimise it numerically. Gaussians stay Gaussians and draws stay draws. Other continuous
+    distributions are stretched around their means (`Rescaled`). Counts raise an error.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class StdScaling(Recalibrator):
         pass
 
     def check_state(self) -> None:
-        """Raise ValueError where the factor is none."""
+        """Raise ValueError unless the factor is valid."""
         super().check_state()
         check_number(self.scale_, "scale_")
 
@@ -70,12 +70,12 @@ class StdScaling(Recalibrator):
 
 
 class HistogramBinningStd(Recalibrator):
-    """Replaces standard deviations by the root mean square error of the bin that they fall into.
+    """Replaces each standard deviation by the root mean square error of its bin.
 
     Parameters
     ----------
     bins : int, default 10
-        Bins of equal mass by predicted standard deviation; fewer where predictions repeat.
+        Number of bins of equal mass by predicted standard deviation; fewer if predictions repeat.
 
     Attributes
     ----------
@@ -86,10 +86,10 @@ class HistogramBinningStd(Recalibrator):
 
     Notes
     -----
-    Zadrozny & Elkan, *Obtaining calibrated probability estimates from decision trees and naive Bayesian
-    classifiers* (ICML 2001), for variances instead of probabilities. With the same bins it makes the
-    ENCE of Levi et al. (2019) 0 on the rows it was fitted on, not on others. Within a bin all predictions
-    get the same std. Counts are refused.
+    This is the method of Zadrozny & Elkan, *Obtaining calibrated probability estimates from decision trees
+    and naive Bayesian classifiers* (ICML 2001), for variances instead of probabilities. With the same bins,
+    the ENCE of Levi et al. (2019) is 0 on the rows used for fitting, but not on others. All predictions in
+    a bin get the same std. Counts raise an error.
 
     Examples
     --------
@@ -108,7 +108,7 @@ class HistogramBinningStd(Recalibrator):
         self.bins: Any = check_count(bins, "bins")
 
     def check_state(self) -> None:
-        """Raise ValueError where bins or their standard deviations are none."""
+        """Raise ValueError unless bins and their standard deviations are valid."""
         super().check_state()
         check_vector(self.edges_, "edges_")
         check_vector(self.stds_, "stds_", len(self.edges_) + 1, positive=True, ascending=False)
@@ -145,22 +145,22 @@ class IsotonicStd(Recalibrator):
     Parameters
     ----------
     bins : "auto", int or None, default "auto"
-        Rows are first averaged in bins of equal mass by predicted variance: that many; "auto" for
-        ``2 n^(1/3)``; None for none, as in the definition.
+        Number of bins of equal mass by predicted variance in which rows are averaged first. "auto" is
+        ``2 n^(1/3)``; None does not average, as in the definition.
 
     Attributes
     ----------
     variances_ : ndarray (b,)
         Mean predicted variances of the bins.
     errors_ : ndarray (b,)
-        Fitted mean squared errors there, nondecreasing.
+        Fitted mean squared errors of the bins, nondecreasing.
 
     Notes
     -----
-    Isotonic regression: the nondecreasing function nearest to the squared errors in weighted least
-    squares; linear between bins and constant beyond, as in scikit-learn. Without bins it is not consistent
-    at its ends, where single rows with small or large errors stand alone and give far too small or large
-    variances; averages of ``n^(2/3) / 2`` rows do not. Counts are refused.
+    Isotonic regression returns the nondecreasing function nearest to the squared errors in weighted least
+    squares. It is linear between bins and constant beyond, as in scikit-learn. Without bins it is not
+    consistent at its ends, where single rows with small or large errors lead to variances that are far too
+    small or large; averages of ``n^(2/3) / 2`` rows avoid this. Counts raise an error.
 
     Examples
     --------
@@ -179,7 +179,7 @@ class IsotonicStd(Recalibrator):
         self.bins: Any = check_count(bins, "bins", also=("auto",), optional=True)
 
     def check_state(self) -> None:
-        """Raise ValueError where the fitted function is none."""
+        """Raise ValueError unless the fitted function is valid."""
         super().check_state()
         check_vector(self.variances_, "variances_", positive=True)
         check_vector(self.errors_, "errors_", len(self.variances_), positive=True)
@@ -215,7 +215,7 @@ class IsotonicStd(Recalibrator):
 
 
 def _effective(variance: Array, square: Array, weights: Array) -> float:
-    """Return Kish's effective number of distinct rows: a repeated row adds no information."""
+    """Return Kish's effective number of distinct rows; a repeated row adds no information."""
     order = np.lexsort((square, variance))
     new = (np.diff(variance[order]) > 0) | (np.diff(square[order]) > 0)
     first = np.flatnonzero(np.concatenate([[True], new]))
@@ -224,7 +224,7 @@ def _effective(variance: Array, square: Array, weights: Array) -> float:
 
 
 def _weighted_rows(rows: Outcomes) -> tuple[Array, Array, Array]:
-    """Return predicted stds, squared errors and weights of rows with weight: others shape no bins."""
+    """Return predicted stds, squared errors and weights of rows with positive weight, for bins."""
     rescale(rows.prediction.take(np.arange(1)), 1.0)  # refuses counts before, not after
     std = positive_std(rows.prediction)
     with np.errstate(over="ignore"):

@@ -10,7 +10,7 @@ __all__ = ["check_map", "check_number", "check_vector"]
 
 
 def check_number(value: object, name: str) -> None:
-    """Raise unless ``value`` is a positive finite float."""
+    """Raise an error unless ``value`` is a positive finite float."""
     if type(value) is not float or not (np.isfinite(value) and value > 0):
         raise ValueError(f"{name} is {value!r:.60}; a positive finite number is needed")
 
@@ -23,20 +23,20 @@ def check_vector(
     positive: bool = False,
     ascending: bool = True,
 ) -> None:
-    """Raise unless ``value`` is a float64 vector of finite numbers.
+    """Raise an error unless ``value`` is a float64 vector of finite numbers.
 
     Parameters
     ----------
     value : Any
-        What was read.
+        The value read from a file.
     name : str
-        What it is, for messages.
+        Name of the attribute, for messages.
     length : int, optional
-        Entries it must have.
+        Required number of entries.
     positive : bool
-        Whether all must be positive.
+        Whether all entries must be positive.
     ascending : bool
-        Whether none may be less than the one before.
+        Whether entries must not decrease.
     """
     if not isinstance(value, np.ndarray) or value.dtype != np.float64 or value.ndim != 1:
         raise ValueError(f"{name} is no vector of float64")
@@ -51,7 +51,7 @@ def check_vector(
 
 
 def check_map(levels: Any, observed: Any) -> None:
-    """Raise unless two vectors are the knots of a strictly increasing map of [0, 1] onto itself."""
+    """Raise an error unless two vectors are knots of a strictly increasing map of [0, 1] onto itself."""
     for value, name in ((levels, "levels_"), (observed, "observed_")):
         check_vector(value, name)
         if len(value) < 2 or value[0] != 0 or value[-1] != 1 or not (np.diff(value) > 0).all():

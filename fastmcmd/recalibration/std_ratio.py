@@ -1,4 +1,4 @@
-"""One factor for all standard deviations, by the calibration of central intervals."""
+"""One factor for all standard deviations, chosen by the calibration of central intervals."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from fastmcmd.recalibration.state import check_number
 __all__ = ["StdRatio"]
 
 _CRITERIA = ("ma_cal", "rms_cal", "miscal")
-_COARSE = 65  # factors over the bounds: steps of 1.15 by default
-_FINE = 17  # factors between the neighbours of the best, each time
-_STEP = 1e-4  # of the logarithm, at which the search ends: coverage of n rows is a step function
+_COARSE = 65  # factors between the bounds: steps of 1.15 by default
+_FINE = 17  # factors between the neighbours of the best factor, in each round
+_STEP = 1e-4  # step of the logarithm at which the search ends: coverage is a step function
 
 
 class StdRatio(Recalibrator):
@@ -31,28 +31,29 @@ class StdRatio(Recalibrator):
     Parameters
     ----------
     criterion : {"ma_cal", "rms_cal", "miscal"}
-        What is least: mean absolute or root mean square difference of promised and observed coverage, or
-        the area between them.
+        The quantity to minimise: the mean absolute or root mean square difference of nominal and observed
+        coverage, or the area between the two.
     bounds : (float, float), default (0.01, 100)
         Smallest and largest factor.
     levels : int, default 100
-        Promised coverages, evenly spaced from 0 to 1.
+        Number of nominal coverages, evenly spaced from 0 to 1.
 
     Attributes
     ----------
     ratio_ : float
         The factor.
     error_ : float
-        The criterion there.
+        The criterion at that factor.
 
     Notes
     -----
-    ``optimize_recalibration_ratio`` and ``get_std_recalibrator`` of Uncertainty Toolbox 0.1.1, with its
-    definitions of coverage: y lies in the central interval of probability p if ``|2 F(y) - 1| <= p``.
-    Its search (bounded Brent on a step function, over factors and not their logarithms) may end far from
-    the best; this one looks at the whole range in logarithms and closes in on the best found, up to steps
-    of the order of 1 / n that a few rows more would move. For Gaussians each of some 120 looks is a binary
-    search in the sorted ``|z|``; for other distributions it is one distribution function a row.
+    This is ``optimize_recalibration_ratio`` and ``get_std_recalibrator`` of Uncertainty Toolbox 0.1.1, with
+    its definition of coverage: y lies in the central interval of probability p if ``|2 F(y) - 1| <= p``.
+    The toolbox searches factors, not their logarithms, with bounded Brent on a step function, and may end
+    far from the optimum. This class evaluates the whole range on a logarithmic grid and refines around the
+    best factor, up to steps of order 1 / n, which a few more rows would move. Each of some 120 evaluations
+    is a binary search in the sorted ``|z|`` for Gaussians, and one distribution function per row for
+    others.
 
     Examples
     --------
@@ -80,7 +81,7 @@ class StdRatio(Recalibrator):
         self.levels: int = check_count(levels, "levels", 2)
 
     def check_state(self) -> None:
-        """Raise ValueError where the factor is none."""
+        """Raise ValueError unless the factor is valid."""
         super().check_state()
         check_number(self.ratio_, "ratio_")
 
@@ -95,7 +96,7 @@ class StdRatio(Recalibrator):
                 if place not in seen:
                     seen[place] = self._error(coverage(float(np.exp(place))))
             errors = np.array([seen[place] for place in grid.tolist()])
-            # The middle of equally good factors.
+            # Choose the middle of equally good factors.
             ties = np.flatnonzero(errors == errors.min())
             best = int(ties[len(ties) // 2])
             if grid[1] - grid[0] <= _STEP:
@@ -114,7 +115,7 @@ class StdRatio(Recalibrator):
             return float(gaps.mean())
         if self.criterion == "rms_cal":
             return float(np.sqrt(np.mean(gaps**2)))
-        # Areas of trapezoids, or of two triangles where the curves cross.
+        # Areas of trapezoids, or of two triangles if the curves cross.
         signed = observed - np.linspace(0, 1, self.levels)
         one, two = signed[:-1], signed[1:]
         total = np.abs(one) + np.abs(two)
@@ -123,7 +124,7 @@ class StdRatio(Recalibrator):
 
 
 def _coverage(rows: Outcomes, levels: Array) -> Callable[[float], Array]:
-    """Return the function that gives observed coverages (j,) for a factor."""
+    """Return a function from a factor to observed coverages (j,)."""
     from scipy import special
 
     prediction, weights = rows.prediction, rows.weights
@@ -143,7 +144,7 @@ def _coverage(rows: Outcomes, levels: Array) -> Callable[[float], Array]:
 
 
 def _upto(weights: Array | None, order: NDArray[np.intp]) -> Array:
-    """Return the shares (n + 1,) of the first rows in order."""
+    """Return the cumulative shares (n + 1,) of rows in order."""
     if weights is None:
         return np.arange(len(order) + 1) / len(order)
     upto = np.concatenate([[0.0], np.cumsum(weights[order])])

@@ -1,4 +1,4 @@
-"""Fitted recalibrators on disk: their settings and fitted attributes, by name."""
+"""Storage of fitted recalibrators: their settings and fitted attributes, by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KINDS: list[str] = []
 
 @dataclass(frozen=True)
 class RecalibratorState:
-    """Arguments of the constructor and fitted attributes, both by name."""
+    """Constructor arguments and fitted attributes, both by name."""
 
     settings: dict[str, Any]
     fitted: dict[str, Any]
@@ -65,12 +65,12 @@ def load(path: FilePath) -> Any:
     Returns
     -------
     Recalibrator, ConformalIntervals or TemperatureScaling
-        Of the class, settings and fitted attributes that were saved.
+        The object, with the class, settings and fitted attributes that were saved.
 
     Raises
     ------
     ValueError
-        The file holds no recalibrator, or is damaged, or of a later format.
+        If the file holds no recalibrator, is damaged, or has a later format.
     """
     return storage.load_kind(path, _KINDS, "recalibrator")
 

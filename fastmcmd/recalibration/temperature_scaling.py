@@ -18,28 +18,28 @@ __all__ = ["TemperatureScaling"]
 
 Self = TypeVar("Self", bound="TemperatureScaling")
 
-_BLOCK = 1 << 17  # logits held together as float64: a block and its exponentials stay in the cache
-_MOST_STEPS = 200  # halvings of a bracket over all exponents end before; Newton's steps are 5 to 8
-_LAST_STEP = 1e-9  # relative
-_FIRST_ROWS = 100_000  # on which the search begins, where there are many more
+_BLOCK = 1 << 17  # logits per block: a block in float64 and its exponentials stay in the cache
+_MOST_STEPS = 200  # bisection over all exponents needs fewer; Newton's method takes 5 to 8
+_LAST_STEP = 1e-9  # relative size of the last step
+_FIRST_ROWS = 100_000  # rows on which the search begins if there are many more
 
 
 class TemperatureScaling(Fitted):
-    """Divides logits by the temperature T of largest likelihood.
+    """Divides logits by the temperature T that maximises the likelihood.
 
     Attributes
     ----------
     temperature_ : float
-        T; above 1 for a model that is too sure.
+        The temperature T, above 1 for an overconfident model.
 
     Notes
     -----
-    Guo, Pleiss, Sun & Weinberger, *On Calibration of Modern Neural Networks* (ICML 2017), section 4.2. The
-    negative log likelihood is convex in b = 1/T, with the derivatives ``sum w (E l - l_y)`` and
-    ``sum w Var l`` under softmax(b l). Newton's method inside a bracket goes on to rounding, over rows in
-    blocks, with float64 sums. netcal and most published code stop a general optimiser earlier.
+    The method is that of Guo, Pleiss, Sun & Weinberger, *On Calibration of Modern Neural Networks* (ICML
+    2017), section 4.2. The negative log likelihood is convex in b = 1/T, with the derivatives ``sum w (E l
+    - l_y)`` and ``sum w Var l`` under softmax(b l). Newton's method inside a bracket converges to rounding,
+    over rows in blocks, with float64 sums. netcal and most published code stop a general optimiser earlier.
 
-    Labels do not depend on T, nor does accuracy.
+    T changes neither predicted labels nor accuracy.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class TemperatureScaling(Fitted):
         pass
 
     def check_state(self) -> None:
-        """Raise ValueError where the temperature is none."""
+        """Raise ValueError unless the temperature is valid."""
         super().check_state()
         check_number(self.temperature_, "temperature_")
 
@@ -69,24 +69,24 @@ class TemperatureScaling(Fitted):
         sample_weight: ArrayLike | None = None,
         nan_policy: NanPolicy = "raise",
     ) -> Self:
-        """Find the temperature.
+        """Find the temperature and return this object.
 
         Parameters
         ----------
         logits : array_like (n, C) or (n,)
-            Unnormalised log probabilities; (n,) are those of class 1 against class 0.
+            Unnormalised log probabilities; (n,) are logits of class 1 against class 0.
         y : array_like (n,)
             Labels from 0 to C - 1.
         sample_weight : array_like (n,), optional
             Nonnegative weights.
         nan_policy : {"raise", "omit"}
-            What to do with rows that hold NaN: raise, or leave them out.
+            What to do with rows that hold NaN: raise an error, or leave them out.
 
         Raises
         ------
         ValueError
-            Bad values; or no finite positive temperature is best: logits that say nothing about the
-            labels, or that are largest for every label.
+            Invalid values; or no finite positive temperature is best, because logits carry no information
+            about the labels or are largest for every label.
         """
         scores, labels, weights = _read(logits, y, sample_weight, nan_policy)
         likelihood = _Likelihood(scores, labels, weights)
@@ -143,9 +143,9 @@ class _Likelihood:
     Attributes
     ----------
     unit : float
-        Largest gap between logits of a row: squares of gaps in units of it neither over- nor underflow.
+        Largest gap between logits of a row. Gaps are divided by it, so that squares do not overflow.
     first, last : float
-        First derivative at b = 0 and towards infinity: there is a best b if their signs differ.
+        First derivative at b = 0 and towards infinity. A best b exists if their signs differ.
     """
 
     def __init__(self, logits: HostArray, labels: NDArray[np.intp], weights: Array | None) -> None:
@@ -161,7 +161,7 @@ class _Likelihood:
         self.first, self.last = float(ends[0]), float(ends[1])
 
     def _gaps(self, rows: slice) -> tuple[Array, Array]:
-        """Return logits (m, C) below the largest of their row, and those of the labels (m,)."""
+        """Return logits (m, C) minus the largest of their row, and those of the labels (m,)."""
         part = self.logits[rows].astype(np.float64)
         if part.ndim == 1:
             part = np.stack([np.zeros(len(part)), part], axis=1)
@@ -178,7 +178,7 @@ class _Likelihood:
         return np.array([np.sum(weights * (mean - own)), np.sum(weights * -own)])
 
     def slope(self, inverse: float) -> tuple[float, float]:
-        """Return first and second derivative, means over rows, at b."""
+        """Return the first and second derivatives at b, as means over rows."""
 
         def sums(rows: slice) -> Array:
             gaps, own = self._gaps(rows)
@@ -196,7 +196,7 @@ class _Likelihood:
         return float(slopes[0]) / self.total, float(slopes[1]) / self.total
 
     def few(self, stride: int) -> _Likelihood | None:
-        """Return the likelihood of every so many-th row, or None where they have no best b."""
+        """Return the likelihood of every ``stride``-th row, or None if these rows have no best b."""
         weights = None if self.weights is None else self.weights[::stride]
         if weights is not None and not weights.sum() > 0:
             return None
@@ -205,7 +205,7 @@ class _Likelihood:
 
 
 def _first_guess(likelihood: _Likelihood) -> float:
-    """Return b from evenly spaced rows where there are many more, else for a T of 1 or nearest to it."""
+    """Return a first guess of b: from evenly spaced rows if there are many, else for T near 1."""
     guess = float(np.clip(likelihood.unit, 1.0, 1e3))
     stride = len(likelihood.labels) // _FIRST_ROWS
     few = likelihood.few(stride) if stride > 1 else None
@@ -213,7 +213,7 @@ def _first_guess(likelihood: _Likelihood) -> float:
 
 
 def _root(likelihood: _Likelihood, guess: float) -> float:
-    """Return the b > 0 where the first derivative, increasing, is 0."""
+    """Return the b > 0 at which the first derivative, which increases, is 0."""
     low, high = 0.0, np.inf
     inverse = guess
     for _ in range(_MOST_STEPS):
@@ -222,7 +222,7 @@ def _root(likelihood: _Likelihood, guess: float) -> float:
             return inverse
         low, high = (low, inverse) if gradient > 0 else (inverse, high)
         following = inverse - gradient / curvature if curvature > 0 else np.inf
-        # Newton squares the error: what follows so small a step is exact to rounding.
+        # Newton's method squares the error, so the result of so small a step is exact to rounding.
         if abs(following - inverse) <= _LAST_STEP * inverse:
             return following
         if not low < following < high:

@@ -1,4 +1,4 @@
-"""Predictions whose densities are multiplied by a weight of each row's own."""
+"""Predictions whose densities are multiplied by a weight function that differs from row to row."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fastmcmd.predictive.wrapped import Derived
 
 __all__ = ["TiltedCDF", "TiltedCounts"]
 
-_BLOCK = 1 << 20  # nodes held together
-_FINE = 129  # levels, at least
+_BLOCK = 1 << 20  # nodes per block
+_FINE = 129  # smallest number of levels
 _PER_CELL = 2  # Gauss-Legendre nodes between two levels
-_ROUNDING = 1e-14  # of a sum of masses that should reach a level
+_ROUNDING = 1e-14  # rounding of a sum of masses that should reach a level
 
 
 def _refined(levels: Array, weights: Array) -> tuple[Array, Array]:
-    """Return the same w in at least 128 cells, small ones at both ends, where nodes are few otherwise."""
+    """Return the same w with at least 128 cells, small at both ends, where nodes would be too few."""
     if len(levels) > _FINE:
         return levels, weights
     tail = 2.0 ** -np.arange(8, 40)
@@ -33,7 +33,7 @@ def _refined(levels: Array, weights: Array) -> tuple[Array, Array]:
 
 
 class TiltedCDF(Derived):
-    """Continuous distributions with the densities ``f(y) w(F(y))``, w of each row's own.
+    """Continuous distributions with densities ``f(y) w(F(y))``, where w differs from row to row.
 
     Parameters
     ----------
@@ -42,13 +42,15 @@ class TiltedCDF(Derived):
     levels : ndarray (K,)
         Nodes u of w, increasing from 0 to 1.
     weights : ndarray (n, K)
-        Values of w there, not negative, up to one factor per row; linear between.
+        Nonnegative values of w at the nodes, with linear interpolation between them. Each row is
+        normalised, so a factor per row does not matter.
 
     Notes
     -----
-    With G the integral of the normalised w, piecewise quadratic: ``cdf = G(F(y))``, ``quantile =
-    F^-1(G^-1)``, ``log_prob = log f + log w(F(y))``. The distribution is proper for every w, its support is
-    that of the prediction, and expectations are sums over quantiles at Gauss-Legendre levels between nodes.
+    Let G be the integral of the normalised w, which is piecewise quadratic. Then ``cdf = G(F(y))``,
+    ``quantile = F^-1(G^-1)`` and ``log_prob = log f + log w(F(y))``. The result is a distribution for every
+    w, with the support of the prediction. Expectations are sums over quantiles at Gauss-Legendre levels
+    between nodes.
 
     Examples
     --------
@@ -83,7 +85,7 @@ class TiltedCDF(Derived):
     def _parts(
         self, u: Array
     ) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, Array, Array, Array]:
-        """Return rows and cells of levels (n,) or (n, j), places in the cells, and w at both ends."""
+        """Return rows and cells of levels (n,) or (n, j), positions in the cells, and w at both ends."""
         row = np.arange(len(self)).reshape(-1, *[1] * (u.ndim - 1))
         cell = np.clip(np.searchsorted(self.levels, u, side="right") - 1, 0, len(self.levels) - 2)
         width = self.levels[cell + 1] - self.levels[cell]
@@ -98,7 +100,7 @@ class TiltedCDF(Derived):
         return np.minimum(level, 1.0)
 
     def _map_above(self, s: Array) -> Array:
-        """Return ``1 - G(1 - s)``, with the digits of small s."""
+        """Return ``1 - G(1 - s)``, accurate for small s."""
         row, cell, t, width, left, right = self._parts(1 - s)
         back = np.where(cell == len(self.levels) - 2, s / width, 1 - t)
         return np.minimum(
@@ -152,7 +154,7 @@ class TiltedCDF(Derived):
         return TiltedCDF(self.inner.take(rows), self.levels, self.weights[rows])
 
     def _rule(self, per_cell: int) -> tuple[Array, Array, Array]:
-        """Return levels (L,), shares (L,) and places in the cells (per_cell,) of Gauss-Legendre nodes."""
+        """Return Gauss-Legendre levels (L,), their shares (L,) and positions in a cell (per_cell,)."""
         z, w = gauss_legendre(per_cell)
         width = np.diff(self.levels)[:, None]
         levels = self.levels[:-1, None] + width * (z + 1) / 2
@@ -169,7 +171,7 @@ class TiltedCDF(Derived):
         return self._nodes(_PER_CELL * splits)
 
     def coarse_nodes(self) -> Nodes:
-        """Return half as many nodes, whose difference estimates the error of `nodes`."""
+        """Return half as many nodes; comparing sums over both estimates the error of `nodes`."""
         return self._nodes(1)
 
     @property
@@ -179,23 +181,23 @@ class TiltedCDF(Derived):
 
     @property
     def mean(self) -> Array:
-        """Means (n,); not finite where those of the prediction are not."""
+        """Means (n,); not finite where the prediction has no finite mean."""
         return np.where(np.isfinite(self.inner.mean), self._moments[0], self.inner.mean)
 
     @property
     def std(self) -> Array:
-        """Standard deviations (n,); not finite where those of the prediction are not."""
+        """Standard deviations (n,); not finite where the prediction has no finite one."""
         return np.where(np.isfinite(self.inner.std), self._moments[1], self.inner.std)
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
-        """Return E k(Y, z) for the kernels that need no integral."""
+        """Return E k(Y, z) for kernels that need no integral."""
         return without_atoms(self, kernel, points)
 
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), to about 1e-4 standard deviations.
 
-        ``E|Y - y| - E[Y (2 G(F(Y)) - 1)]`` by sums over the nodes, which is ``E|Y - y| - E|Y - Y'| /
-        2``. By quadrature of the cdf where means are not finite.
+        The score ``E|Y - y| - E|Y - Y'| / 2`` is computed as ``E|Y - y| - E[Y (2 G(F(Y)) - 1)]``, by sums
+        over the nodes. If means are not finite, the cdf is integrated instead.
         """
         if not np.isfinite(self.inner.mean).all():
             return super().crps(y)
@@ -214,16 +216,16 @@ class TiltedCDF(Derived):
 
 
 class TiltedCounts(Derived):
-    """Counts with the probabilities ``f(k) w(k)``, normalised, w of each row's own.
+    """Counts with normalised probabilities ``f(k) w(k)``, where w differs from row to row.
 
     Parameters
     ----------
     inner : Predictive
         Predicted distributions of n counts.
     first : ndarray (n,)
-        The first count at which w is given.
+        The first count at which w is specified.
     log_weights : ndarray (n, L)
-        log w at ``first``, ``first + 1`` and so on, which hold the mass; constant beyond.
+        log w at ``first``, ``first + 1`` and so on, which must hold the mass; w is constant beyond.
 
     Examples
     --------
@@ -245,7 +247,7 @@ class TiltedCounts(Derived):
 
     @staticmethod
     def of_table(inner: Predictive, first: Array, log_weights: Array, logs: Array) -> TiltedCounts:
-        """Return the same where the log probabilities (n, L) of these counts are known already."""
+        """Return the distributions from log probabilities (n, L) of the counts computed before."""
         tilted = TiltedCounts(inner, first, log_weights)
         vars(tilted)["_table"] = tilted._normalised(logs)
         return tilted
@@ -267,19 +269,19 @@ class TiltedCounts(Derived):
         return top[:, 0] + np.log(total[:, 0]), logs / total
 
     def _place(self, y: Array) -> NDArray[np.intp]:
-        """Return which column of the table holds counts (n,), the nearest one beyond."""
+        """Return the column of the table for counts (n,); the nearest column for counts outside it."""
         place = np.where(np.isnan(y), 0.0, y - self.first)
         return np.clip(place, 0, self.log_weights.shape[1] - 1).astype(np.intp)
 
     def log_prob(self, y: ArrayLike) -> Array:
-        """Return the log probability (n,): -inf where y is no count."""
+        """Return the log probability (n,); -inf where y is not a count."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         tilt = self.log_weights[np.arange(len(self)), self._place(y)]
         return np.asarray(self.inner.log_prob(y) + tilt - self._table[0])
 
     @cached_property
     def _sums(self) -> tuple[Array, Array]:
-        """P(Y <= k) and P(Y > k) (n, L) of the counts of the table."""
+        """P(Y <= k) and P(Y > k) (n, L) for the counts k of the table."""
         masses = self._table[1]
         upto = np.minimum(np.cumsum(masses, axis=1), 1.0)
         above = np.cumsum(masses[:, ::-1], axis=1)[:, ::-1] - masses
@@ -328,5 +330,5 @@ class TiltedCounts(Derived):
 
     @property
     def node_count(self) -> int:
-        """Counts of a row."""
+        """Number of counts per row."""
         return self.log_weights.shape[1]

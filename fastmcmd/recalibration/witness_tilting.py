@@ -1,4 +1,4 @@
-"""Predicted densities multiplied by what the witness of the congruence error says is missing."""
+"""Recalibration by a factor of predicted densities, from the witness of the congruence error."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ from fastmcmd.recalibration.tilted import TiltedCDF, TiltedCounts
 __all__ = ["WitnessTilting"]
 
 _LAMS = (0.1, 0.01)
-_RIDGE = 0.01  # of the covariance of features, relative to its largest eigenvalue
-_FIRST, _FURTHER = 2.0, 1.0  # standard errors of gain for the first round, and for further ones
+_RIDGE = 0.01  # ridge of the covariance of features, relative to its largest eigenvalue
+_FIRST, _FURTHER = 2.0, 1.0  # required gain in standard errors, for the first and for later rounds
 
 
 class WitnessTilting(LocalRecalibrator):
-    """Multiplies predicted densities by ``exp(h(x, y))``, h what smoothed residuals say is missing at x.
+    """Multiplies predicted densities by ``exp(h(x, y))``, where h is estimated from residuals near x.
 
-    Mends location, spread and shape alike: skewness, several modes, tails.
+    It corrects location, spread and shape, including skewness, several modes and tails.
 
     Parameters
     ----------
     x_kernel : Kernel, "auto" or "paper", optional
-        Kernel on inputs; default ("auto") three RBF lengths on standardised columns, as in `cce`.
+        Kernel on inputs. Default ("auto"): three RBF lengths on standardised columns, as in `cce`.
     lam : "auto", float or sequence of float, default "auto"
-        Regularisers to choose from; "auto" for 0.1 and 0.01.
+        Regularisers to choose from; "auto" stands for 0.1 and 0.01.
     rounds : int, default 4
-        Rounds at most.
+        Largest number of rounds.
     folds : int, default 5
-        Parts of the cross-fitting.
+        Number of folds of the cross-fitting.
     landmarks : int, default 200
-        Landmarks at most.
+        Largest number of landmarks.
     random_state : int, numpy.random.Generator or None, default 0
         Source of the folds and the landmarks.
 
@@ -61,28 +61,26 @@ class WitnessTilting(LocalRecalibrator):
     start_ : ndarray (2,)
         Shift and factor by which outcomes are standardised.
     lam_ : float
-        The regulariser chosen.
+        The chosen regulariser.
     steps_ : ndarray (R,)
-        Step of each round; none where no tilt beats the predictions as they are.
+        Step of each round; empty if no tilt beats the original predictions.
     gain_ : float
-        Cross-fitted gain of mean log score.
+        Cross-fitted gain in mean log score.
     offset_, scales_, kernel_, landmarks_, origin_, factor_, coefficients_
         The smoother and its sums.
 
     Notes
     -----
-    A round adds ``eta h`` to the log density. With ``e_i = p(y_i) - E p(Y_i)`` on standardised outcomes and
-    coefficients a_i(x) of kernel ridge regression, ``h(x, y) = p(y)' (C + 0.01 |C| I)^-1 sum_i a_i(x)
-    e_i``.
-    With C = I this is the witness of the congruence error, the gradient of the mean log score; C, the mean
-    covariance of p within the predictions, makes it a Newton step, which sees several modes in two rounds
-    instead of ten. eta maximises the log score of held-out folds, a concave function; a round is kept if
-    its
-    gain is beyond its standard error (two of them for the first), and the regulariser with the largest gain
-    wins.
+    Each round adds ``eta h`` to the log density. With ``e_i = p(y_i) - E p(Y_i)`` on standardised outcomes
+    and coefficients a_i(x) of kernel ridge regression, ``h(x, y) = p(y)' (C + 0.01 |C| I)^-1 sum_i a_i(x)
+    e_i``. With C = I this is the witness of the congruence error, the gradient of the mean log score. C,
+    the mean covariance of p within the predictions, turns it into a Newton step, which resolves several
+    modes in two rounds instead of ten. eta maximises the log score of held-out folds, a concave function. A
+    round is kept if its gain exceeds its standard error (twice that for the first round), and the
+    regulariser with the largest gain is chosen.
 
     Continuous distributions become `TiltedCDF`, counts `TiltedCounts`. Draws and quantiles have no density
-    and are refused.
+    and raise an error.
 
     Examples
     --------
@@ -153,7 +151,7 @@ class WitnessTilting(LocalRecalibrator):
         return TiltedCDF(prediction, normal_levels(NODES)[0], np.exp(log_weights))
 
     def check_state(self) -> None:
-        """Raise ValueError where the fitted tilt is none."""
+        """Raise ValueError unless the fitted tilt is valid."""
         super().check_state()
         for name, dimensions in (("start_", 1), ("steps_", 1), ("coefficients_", 2)):
             value = getattr(self, name)
@@ -180,7 +178,7 @@ def _check(prediction: Predictive) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """Rows with their features, and the fold of each.
+    """Rows with their features and folds.
 
     Attributes
     ----------
@@ -207,7 +205,7 @@ class _Boosted:
 
 
 class _Part:
-    """The tilt that some rows call for, round by round."""
+    """The tilt learned from some of the rows, one round at a time."""
 
     def __init__(self, task: _Task, lam: float, train: NDArray[np.bool_]) -> None:
         self.task = task
@@ -229,7 +227,7 @@ class _Part:
 
 
 def _boosted(task: _Task, lam: float, folds: int, rounds: int) -> _Boosted:
-    """Return the rounds that pay on held-out folds, learned from all rows."""
+    """Return the rounds that improve held-out folds, learned from all rows."""
     n = len(task.fold)
     parts = [_Part(task, lam, task.fold != k) for k in range(folds)]
     whole = _Part(task, lam, task.fold >= 0)
@@ -238,7 +236,7 @@ def _boosted(task: _Task, lam: float, folds: int, rounds: int) -> _Boosted:
     share = task.weights / task.weights.sum()
     for turn in range(rounds):
         directions = [part.direction() for part in parts]
-        own = np.empty_like(task.outcomes)  # coefficients learned without a row's fold
+        own = np.empty_like(task.outcomes)  # coefficients learned without the fold of the row
         for k, direction in enumerate(directions):
             own[task.fold == k] = task.inputs[task.fold == k] @ direction
         heights, gain = task.nodes.heights(own), np.einsum("nr,nr->n", task.outcomes, own)
