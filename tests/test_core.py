@@ -551,7 +551,8 @@ def test_products_after_a_fork():
 
 
 def run_with_isa(isa, arguments):
-    environment = dict(os.environ, FASTMCMD_ISA=isa)
+    # Of pytest's plugins none is needed; that of Zarr alone takes more than a second to load.
+    environment = dict(os.environ, FASTMCMD_ISA=isa, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     return subprocess.run(
         [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=300
     )
