@@ -41,6 +41,16 @@ def rng():
     return np.random.default_rng(20240512)
 
 
+@pytest.fixture
+def unpainted(monkeypatch):
+    """Pictures are composed, but not painted: for what does not look at them."""
+
+    def savefig(figure, stream, **options):
+        stream.write("<svg></svg>")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", savefig)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _kernels_compiled_once(tmp_path_factory):
     """Workers of one run share the CUDA kernels that host_device.py compiles for the processor."""

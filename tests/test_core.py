@@ -12,14 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import cho_solve, solve_triangular
-from sklearn.gaussian_process.kernels import Matern
-from sklearn.metrics.pairwise import (
-    cosine_similarity,
-    laplacian_kernel,
-    linear_kernel,
-    polynomial_kernel,
-    rbf_kernel,
-)
+from scipy.spatial.distance import cdist
 
 from fastmcmd import _core
 
@@ -74,21 +67,25 @@ def encode(program):
 
 
 def leaf_value(name, p, x, z):
+    """Return a kernel by its formula; kernels/test_kernels.py compares with scikit-learn.
+
+    That takes more than a second to load, here once for each instruction set and sanitizer.
+    """
     match name:
         case "rbf":
-            return rbf_kernel(x, z, gamma=p[0])
+            return np.exp(-p[0] * cdist(x, z, "sqeuclidean"))
         case "laplacian":
-            return laplacian_kernel(x, z, gamma=p[0])
-        case "polynomial" if p[2] == int(p[2]):
-            return polynomial_kernel(x, z, gamma=p[0], coef0=p[1], degree=p[2])
+            return np.exp(-p[0] * cdist(x, z, "cityblock"))
         case "polynomial":
             return (p[0] * (x @ z.T) + p[1]) ** p[2]
         case "matern":
-            return Matern(length_scale=p[0], nu=p[1])(x, z)
+            s = np.sqrt(2 * p[1]) * cdist(x, z) / p[0]
+            return {0.5: 1.0, 1.5: 1 + s, 2.5: 1 + s + s * s / 3}[p[1]] * np.exp(-s)
         case "linear":
-            return linear_kernel(x, z)
+            return x @ z.T
         case "cosine":
-            return cosine_similarity(x, z)
+            lengths = np.outer(np.linalg.norm(x, axis=1), np.linalg.norm(z, axis=1))
+            return x @ z.T / np.where(lengths == 0, 1, lengths)
         case "delta":
             return (x[:, None, :] == z[None, :, :]).all(axis=2).astype(float)
         case "constant":
@@ -554,7 +551,8 @@ def test_products_after_a_fork():
 
 
 def run_with_isa(isa, arguments):
-    environment = dict(os.environ, FASTMCMD_ISA=isa)
+    # Of pytest's plugins none is needed; that of Zarr alone takes more than a second to load.
+    environment = dict(os.environ, FASTMCMD_ISA=isa, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     return subprocess.run(
         [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=300
     )

@@ -192,15 +192,20 @@ def test_no_place_for_a_cache_of_compiled_loops(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["auto", "cpu"])
-def test_an_unknown_instruction_set_is_named(backend):
-    code = f"""
+def test_an_unknown_instruction_set_is_named():
+    code = """
         import fastmcmd as fm
-        fm.cce([0.0, 1, 2], [0.0, 1, 2], [0.0, 1, 2], backend={backend!r})
+        for backend in ("auto", "cpu"):
+            try:
+                fm.cce([0.0, 1, 2], [0.0, 1, 2], [0.0, 1, 2], backend=backend)
+            except ImportError as error:
+                print(error)
     """
     done = run(code, env={**os.environ, "FASTMCMD_ISA": "nonsense"})
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("ImportError: FASTMCMD_ISA is 'nonsense', must be one of")
+    told = done.stdout.splitlines()
+    assert len(told) == 2, done.stderr
+    for line in told:
+        assert line.startswith("FASTMCMD_ISA is 'nonsense', must be one of")
     assert "stands in" not in done.stderr
 
 

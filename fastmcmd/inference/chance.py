@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import Purpose, generator
@@ -139,7 +138,7 @@ class Chance:
             self, grid=self.grid[points], exact=_QUICK[0], most=_QUICK[1], computed_norms=self.norms
         )
         half = 0.5 / self._concentration()
-        shrink = np.exp(special.gammaln(half + 0.5) - special.gammaln(half)) / np.sqrt(half)
+        shrink = np.exp(scipy.special.gammaln(half + 0.5) - scipy.special.gammaln(half)) / np.sqrt(half)
         return np.asarray(shrink * np.sqrt(np.maximum(quick.null_mean, 0.0)))
 
     def _concentration(self) -> float:

@@ -10,13 +10,15 @@ pytestmark = pytest.mark.skipif(
     np.finfo(np.longdouble).eps > 1e-18, reason="needs long double of 64 bits of mantissa"
 )
 
-_CHUNK = 50
-_SECONDS = 1  # of processor time for a call, and for the reference; what takes longer is skipped
+_CHUNK = 55
+# Of processor time for a call, and for the reference: what takes longer is skipped. With one second 4 in 60
+# problems had no answer and took more than a third of the time.
+_SECONDS = 0.5
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("start", range(0, 300, _CHUNK))
+@pytest.mark.parametrize("start", range(0, 6 * _CHUNK, _CHUNK))
 def test_no_promise_is_broken(start):
     lines = []
     outcomes = congruence.run(

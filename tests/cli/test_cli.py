@@ -448,6 +448,7 @@ def test_import_is_quick_and_light():
     code = (
         "import sys, fastmcmd; "
         "heavy = ('matplotlib', 'numba', 'torch', 'pandas', 'pyarrow', 'rich'); "
+        "heavy += ('scipy.special', 'scipy.linalg', 'scipy.stats', 'scipy.optimize'); "
         "print([m for m in heavy if m in sys.modules])"
     )
     done = subprocess.run(

@@ -25,16 +25,6 @@ BROWSER = next(
 HOSTILE = "_<script>alert('x')</script> & \"quoted\" $\\x$ 統"
 
 
-@pytest.fixture
-def unpainted(monkeypatch):
-    """Pictures are composed, but not painted: for what does not look at them."""
-
-    def savefig(figure, stream, **options):
-        stream.write("<svg></svg>")
-
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", savefig)
-
-
 @pytest.fixture(scope="module")
 def evaluations():
     """What the tests write reports of, and do not change."""
