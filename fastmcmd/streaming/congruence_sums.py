@@ -283,8 +283,8 @@ class Ridge:
         """Bound on ``(G + N lam) d``, d what rounding changed in the solution.
 
         With ``(G~ + mu~) C~ = A~`` as computed and ``(G + mu) C = A``,
-        ``(G + mu) (C~ - C) = A~ - A - (G~ + mu~ - G - mu) C~``, where G is positive semi-definite. So ``|d|``
-        is at most this over mu, and ``|G^1/2 d|`` at most this over ``2 sqrt(mu)``.
+        ``(G + mu) (C~ - C) = A~ - A - (G~ + mu~ - G - mu) C~``, where G is positive semi-definite. So
+        ``|d|`` is at most this over mu, and ``|G^1/2 d|`` at most this over ``2 sqrt(mu)``.
         """
         return self.model.lost[0] + self._gram_error * self._size
 
