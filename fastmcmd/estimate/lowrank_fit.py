@@ -118,7 +118,7 @@ class _Fitting:
         """Return the features at the landmarks that the caller passed."""
         rows = self.kernel.prepared(self.setting.landmarks, "landmarks")
         search = self._search(rows, np.ones(len(rows)), len(rows))
-        search.take(np.arange(len(rows)), independent=True)
+        search.take_all()
         if search.rank < len(rows):
             self.notes.append(f"{len(rows) - search.rank} landmarks repeat others: left out")
         return search.kernel_features()

@@ -19,6 +19,7 @@ from fastmcmd.gram import KernelFeatures, offset_of
 from fastmcmd.kernels import Kernel, scale_columns, split_scales
 from fastmcmd.kernels.custom import examine_kernel
 from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.solvers.rounding import factor_error
 
 __all__ = ["Basis", "Smoother"]
 
@@ -96,6 +97,11 @@ class Smoother:
         if self.scales is not None:
             x = np.asarray(x * np.array(self.scales))
         return self.features.transform(x)
+
+    @cached_property
+    def factor_error(self) -> float:
+        """Bound on ``||K(Z, Z) - L L'||`` beside rounding of kernel values."""
+        return factor_error(self.features, 0.0)
 
     def basis(self, x: Array, weights: Array | None = None) -> Basis:
         """Return the eigenvectors of ``F'WF`` over the rows of ``x``, with weights (n,) or equal ones."""

@@ -149,6 +149,33 @@ class LandmarkSearch:
             self._accept(index[start : start + _MOST_BLOCK], len(self._columns), least)
         self._never_empty()
 
+    def take_all(self) -> None:
+        """Make all candidates landmarks, but for those that the others reproduce already.
+
+        They come in the order of what those before miss of them. In another order, one that is nearly
+        reproduced may come before one that is not, and rounding is multiplied in the features of all rows.
+        """
+        gram = np.array(self._backend.gram(self._kernel, self._points), dtype=np.float64)
+        scale = 1 / np.sqrt(np.where(self.diagonal > 0, self.diagonal, np.inf))
+        gram *= scale[:, None]
+        gram *= scale
+        _, order, rank, _ = scipy.linalg.lapack.dpstrf(gram, tol=_FLOOR, lower=1, overwrite_a=1)
+        self.take(order[:rank] - 1)
+
+    def take_largest(self, most: int, share: float) -> None:
+        """Add landmarks until there are ``most``, or they miss at most a share of k(x, x) everywhere.
+
+        The candidate that is missed most comes first.
+        """
+        eligible = np.ones(len(self.rows), dtype=bool)
+        while self.rank < min(most, len(self._columns)):
+            left = eligible & (self.residual_diagonal > share * self.diagonal)
+            if not left.any():
+                break
+            index = int(np.where(left, self.residual_diagonal, -1.0).argmax())
+            eligible[index] = False  # refused where what is left of it is rounding
+            self.take(np.array([index]))
+
     def _never_empty(self) -> None:
         """Take the first candidate if the kernel is zero at all: its feature is zero everywhere."""
         if not self._pivots:

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, HostArray
+from fastmcmd.backends.tall_skinny import row_squares
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.kernels.base import UNIT, relative_error
 
-__all__ = ["Rounding", "factor_error"]
+__all__ = ["Rounding", "bounded_residuals", "factor_error"]
+
+_TYPICAL = 8.0  # size of coefficients of interpolation: s in `bounded_residuals`
 
 
 @dataclass(frozen=True)
@@ -57,12 +60,23 @@ class Rounding:
         return np.asarray((2 * self.row + (self.pivots + self.upper**2) * sizes) * sizes)
 
     @staticmethod
-    def of(features: KernelFeatures, entry: float, largest: float, size: float) -> Rounding:
-        """Return the bounds for kernel entries of at most ``largest``, with errors up to ``entry``."""
+    def of(
+        features: KernelFeatures,
+        entry: float,
+        largest: float,
+        size: float,
+        measured: float | None = None,
+    ) -> Rounding:
+        """Return the bounds for kernel entries of at most ``largest``, with errors up to ``entry``.
+
+        ``measured`` is the `factor_error` of exact entries, if it is known.
+        """
         rank, sums = features.rank, relative_error(features.rank + 2, UNIT)
         row = np.sqrt(rank) * (entry + sums * largest)
         upper = sums * np.sqrt(rank * largest)
-        pivots = factor_error(features, entry)
+        if measured is None:
+            measured = factor_error(features, 0.0)
+        pivots = measured + rank * entry
         size *= 1 + relative_error(rank + 8, UNIT)
         product = entry + relative_error(rank + 8, UNIT) * largest
         return Rounding(
@@ -73,6 +87,43 @@ class Rounding:
             diagonal=features.noise,
             product=float(product),
         )
+
+
+def bounded_residuals(
+    features: KernelFeatures, rows: HostArray, p: HostArray, measured: float
+) -> Array:
+    """Return bounds e (n,) on what features miss, and rounding changes, of the kernel at rows (n, d).
+
+    ``|k(x, y) - p(x).p(y)|^2 <= e(x) e(y)``, and the matrix of these differences has at most the norm
+    ``sum e``. In the notation of `Rounding`, beside what is missed they have the parts
+
+        |c(x)'g(y) + g(x)'c(y) + h(x)'h(y) + c(x)'S c(y)| <= sqrt(eta(x) eta(y)),
+        eta = row (s + |c|^2 / s) + (pivots + upper^2) |c|^2
+
+    for any s (Cauchy-Schwarz), and what is missed of k(x, x) is ``k(x, x) - |p(x)|^2`` but for eta.
+
+    Parameters
+    ----------
+    features : KernelFeatures
+        The map.
+    rows : ndarray (n, d)
+        Rows, in the coordinates of the pivots.
+    p : ndarray (n, r)
+        Their features.
+    measured : float
+        `factor_error` of exact entries.
+    """
+    kernel, parts = features.kernel, (rows, features.pivots)
+    dim = rows.shape[1]
+    norm2 = max(float(row_squares(part, features.offset).max(initial=0.0)) for part in parts)
+    largest = max(float(features.diagonal(part).max(initial=0.0)) for part in parts)
+    direct = features.backend.direct_distances(dim, kernel)
+    entry = kernel.rounding(UNIT, dim, norm2 * (1 + 1e-5), direct, largest)
+    rounding = Rounding.of(features, entry, largest, 1.0, measured)
+    squares = np.einsum("ij,ij->j", *2 * (features.interpolation(p),))
+    own = rounding.row * (_TYPICAL + squares / _TYPICAL)
+    own += (rounding.pivots + rounding.upper**2) * squares
+    return np.asarray(features.residuals(rows, p) + 2 * own)
 
 
 def factor_error(features: KernelFeatures, entry: float) -> float:

@@ -33,6 +33,7 @@ from fastmcmd.inference.row_norms import own_products
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.io.state import decode
 from fastmcmd.kernels import Kernel, kernel_from_dict
+from fastmcmd.kernels.base import UNIT, relative_error
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import PredictionLike
@@ -223,9 +224,12 @@ class CCE(Accumulator[CongruenceSums]):
             columns = self._reached(one, columns)
         w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
         f, residual = features_of(smoother, inputs)
+        size = float(w @ smoother.features.diagonal(scaled_rows(smoother, inputs)))
+        relative = relative_error(n + 2, UNIT)
+        gram = f.T @ (w[:, None] * f)
         return CongruenceSums(
             smoother=smoother,
-            gram=f.T @ (w[:, None] * f),
+            gram=gram,
             weight=float(w.sum()),
             handled=float(w.sum()),
             rows=n,
@@ -237,6 +241,12 @@ class CCE(Accumulator[CongruenceSums]):
                 for name, one in models.items()
             },
             streams=(self._stream,) if self.settings["simulations"] else (),
+            # In other blocks of rows, what landmarks miss of a row may differ by a few roundings.
+            lost=(
+                relative * float(np.trace(gram)),
+                relative * float(w.sum()),
+                relative * float(w @ residual) + relative_error(smoother.rank + 8, UNIT) * size,
+            ),
         )
 
     def add(self, state: CongruenceSums) -> None:
@@ -427,6 +437,8 @@ class CCE(Accumulator[CongruenceSums]):
         if outcomes is not None:
             cross[:, 1:], spread[1:] = self._simulated(weighted, w, p, mean, outcomes, columns)
         residual = (residual + self._outputs.residual(y, columns)) ** 2
+        relative = relative_error(len(w) + 2, UNIT)
+        size = float(np.einsum("i,ij,ij->", w, f, f))
         return ModelSums(
             cross=cross,
             squares=e.T @ (w[:, None] * e),
@@ -435,6 +447,11 @@ class CCE(Accumulator[CongruenceSums]):
             spread=spread,
             residual=float(w @ residual),
             proven=proven,
+            lost=(
+                relative * float(np.sqrt(size * spread[0])),
+                relative * float(spread[0]),
+                relative * float(w @ (residual + np.einsum("ij,ij->i", p, p))),
+            ),
         )
 
     def _variances(self, prediction: Predictive, mean: Array) -> Array | None:

@@ -13,6 +13,7 @@ from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import Kernel, scale_columns, split_scales
 from fastmcmd.kernels.custom import examine_kernel
 from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.solvers.rounding import bounded_residuals
 
 __all__ = [
     "change_of_landmarks",
@@ -38,7 +39,7 @@ def smoother_at(kernel: Kernel, landmarks: Array) -> Smoother:
         backend, inner, rows, np.ones(len(rows)), len(rows), np.random.default_rng(0),
         offset_of(inner, backend, rows),
     )  # fmt: skip
-    search.take(np.arange(len(rows)))
+    search.take_all()
     return Smoother(search.kernel_features(), scales)
 
 
@@ -49,8 +50,8 @@ def scaled_rows(smoother: Smoother, x: Array) -> Array:
 
 def features_of(smoother: Smoother, x: Array) -> tuple[Array, Array]:
     """Return f(x) (n, p) and a bound (n,) on ``k(x, x) - |f(x)|^2`` that includes rounding."""
-    f = smoother.transform(x)
-    return f, smoother.features.residuals(scaled_rows(smoother, x), f)
+    f, rows = smoother.transform(x), scaled_rows(smoother, x)
+    return f, bounded_residuals(smoother.features, rows, f, smoother.factor_error)
 
 
 def same_landmarks(one: Smoother, other: Smoother) -> bool:
@@ -72,10 +73,7 @@ def extended(smoother: Smoother, rows: Array, most: int, share: float) -> Smooth
         np.random.default_rng(0), features.offset,
     )  # fmt: skip
     search.take(np.arange(old))
-    while search.rank < most and not search.exhausted:
-        if (search.residual_diagonal <= share * search.diagonal).all():
-            break
-        search.take(search.residual_diagonal.argmax()[None])
+    search.take_largest(most, share)
     new = np.flatnonzero(search.pivots >= old)
     if not len(new):
         return smoother

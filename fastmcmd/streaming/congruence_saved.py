@@ -53,6 +53,7 @@ class SavedSums:
     names: list[str]
     models: list[ModelSums]
     streams: list[str]
+    lost: tuple[float, ...] = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +101,7 @@ def saved_sums(sums: CongruenceSums | None) -> SavedSums | None:
     return SavedSums(
         sums.gram, sums.weight, sums.handled, sums.rows, sums.ranks, sums.residual, sums.columns,
         list(sums.models), list(sums.models.values()), list(sums.streams),
+        sums.lost,
     )  # fmt: skip
 
 
@@ -111,14 +113,18 @@ def sums_of(saved: SavedSums, smoother: Smoother | None, data_sets: int) -> Cong
         )
     rank, count = smoother.rank, len(saved.columns)
     shape = rank, data_sets, count
+    lost_of_models = [one.lost for one in saved.models]
     for one in saved.models:
         if one.cross.shape != shape or one.squares.shape != (count, count):
             raise ValueError(f"sums of a model have shape {one.cross.shape}; {shape} is needed")
         if one.noise.shape != (rank, rank) or one.spread.shape != (data_sets,):
             raise ValueError(f"sums of a model have shape {one.noise.shape}, of {rank} landmarks")
+    if any(len(lost) != 3 or not min(lost) >= 0 for lost in (saved.lost, *lost_of_models)):
+        raise ValueError("bounds on rounding are missing or negative")
     if saved.gram.shape != (rank, rank) or saved.ranks.shape != saved.residual.shape:
         raise ValueError(f"sums of inputs have shape {saved.gram.shape}, of {rank} landmarks")
     return CongruenceSums(
         smoother, saved.gram, saved.weight, saved.handled, saved.rows, saved.ranks, saved.residual,
         saved.columns, dict(zip(saved.names, saved.models, strict=True)), tuple(saved.streams),
+        saved.lost,
     )  # fmt: skip

@@ -8,12 +8,14 @@ at the end, because N grows with every row.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.cached import cached_property
 from fastmcmd.inference.smoother import Smoother
+from fastmcmd.kernels.base import UNIT, relative_error
 from fastmcmd.streaming.congruence_landmarks import (
     change_of_landmarks,
     joined_landmarks,
@@ -26,6 +28,7 @@ __all__ = ["CongruenceSums", "ModelSums", "Ridge"]
 _EPS = float(np.finfo(np.float64).eps)
 
 Array = NDArray[np.float64]
+Lost: TypeAlias = tuple[float, ...]  # bounds on rounding of three sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,8 @@ class ModelSums:
         ``sum w rho^2``, where rho bounds the norm of the part of e that output features do not represent.
     proven : bool
         Whether ``residual`` is a bound; it is an estimate if densities are integrated numerically.
+    lost : tuple of float (3,)
+        Bounds on what rounding changed in ``cross``, ``squares`` (norms of the matrices) and ``residual``.
     """
 
     cross: Array
@@ -57,20 +62,26 @@ class ModelSums:
     spread: Array
     residual: float
     proven: bool = True
+    lost: Lost = (0.0, 0.0, 0.0)
 
     def plus(self, other: ModelSums, sign: float) -> ModelSums:
         """Return the sums with those of other rows added, or subtracted (``sign`` is -1)."""
         null = None
         if self.null is not None and other.null is not None:
             null = self.null + sign * other.null
+        cross, squares = self.cross + sign * other.cross, self.squares + sign * other.squares
+        sizes = [float(np.linalg.norm(part)) for part in (cross[:, 0], squares)]
+        sizes.append(self.residual + other.residual)
+        lost = _summed(self.lost, other.lost, sizes)
         return ModelSums(
-            self.cross + sign * other.cross,
-            self.squares + sign * other.squares,
+            cross,
+            squares,
             self.noise + sign * other.noise,
             null,
             np.maximum(self.spread + sign * other.spread, 0.0),
             max(self.residual + sign * other.residual, 0.0),
             self.proven and other.proven,
+            lost,
         )
 
     def spanning(self, here: NDArray[np.intp], count: int) -> ModelSums:
@@ -115,6 +126,8 @@ class CongruenceSums:
         Sums of each model by name.
     streams : tuple of str
         Random streams of the simulated outcomes.
+    lost : tuple of float (3,)
+        Bounds on what rounding changed in ``gram`` (the norm of the matrix), ``weight`` and ``residual``.
     """
 
     smoother: Smoother
@@ -127,6 +140,7 @@ class CongruenceSums:
     columns: Columns
     models: dict[str, ModelSums]
     streams: tuple[str, ...] = ()
+    lost: Lost = (0.0, 0.0, 0.0)
 
     def __add__(self, other: CongruenceSums) -> CongruenceSums:
         """Return the sums of the rows of both."""
@@ -144,13 +158,16 @@ class CongruenceSums:
         residual = np.zeros(len(ranks))
         residual[np.searchsorted(ranks, one.ranks)] += one.residual
         residual[np.searchsorted(ranks, two.ranks)] += sign * two.residual
+        gram, weight = one.gram + sign * two.gram, one.weight + sign * two.weight
+        residual_trace = float(one.residual.sum() + two.residual.sum())
+        lost = _summed(one.lost, two.lost, [float(np.linalg.norm(gram)), weight, residual_trace])
         streams = set(one.streams) | set(two.streams)
         if sign < 0:
             streams = set(one.streams) - set(two.streams)
         return CongruenceSums(
             smoother,
-            one.gram + sign * two.gram,
-            one.weight + sign * two.weight,
+            gram,
+            weight,
             one.handled + two.handled,
             one.rows + int(sign) * two.rows,
             ranks,
@@ -158,6 +175,7 @@ class CongruenceSums:
             columns,
             {name: sums.plus(two.models[name], sign) for name, sums in one.models.items()},
             tuple(sorted(streams)),
+            lost,
         )
 
     def at(self, smoother: Smoother) -> CongruenceSums:
@@ -250,19 +268,66 @@ class Ridge:
         )
 
     @cached_property
+    def _size(self) -> float:
+        return float(np.linalg.norm(self.coefficients))
+
+    @cached_property
+    def _gram_error(self) -> float:
+        """Bound on what rounding changed in ``F'WF + N lam``, and on that of its eigenvalues."""
+        gram, weight, _ = self.sums.lost
+        own = relative_error(8 * len(self.sums.gram), UNIT) * float(np.trace(self.sums.gram))
+        return gram + self.lam * weight + abs(own)
+
+    @property
+    def _solution_error(self) -> float:
+        """Bound on ``(G + N lam) d``, d what rounding changed in the solution.
+
+        With ``(G~ + mu~) C~ = A~`` as computed and ``(G + mu) C = A``,
+        ``(G + mu) (C~ - C) = A~ - A - (G~ + mu~ - G - mu) C~``, where G is positive semi-definite. So
+        ``|d|`` is at most this over mu, and ``|G^1/2 d|`` at most this over ``2 sqrt(mu)``.
+        """
+        return self.model.lost[0] + self._gram_error * self._size
+
+    @property
+    def _least_shift(self) -> float:
+        return max(self.shift - self.lam * self.sums.lost[1], 1e-300)
+
+    @property
+    def _root_error(self) -> float:
+        """Bound on ``|G^1/2 d|``."""
+        return float(self._solution_error / (2 * np.sqrt(self._least_shift)))
+
+    @property
+    def _value_error(self) -> float:
+        """Bound on what rounding changed in the root of the sum of CCE(x)^2 over the rows."""
+        values, vectors = self._eigen
+        size = float(np.sqrt(values @ ((vectors.T @ self.coefficients) ** 2).sum(axis=1)))
+        square = self._gram_error * self._size**2
+        # |sqrt(a) - sqrt(b)| is at most sqrt(|a - b|), and |a - b| / sqrt(a).
+        own = min(np.sqrt(square), square / size) if size > 0 else np.sqrt(square)
+        share = self.sums.lost[1] / self.sums.weight
+        return float(own + self._root_error + (size + own) * share / max(1 - share, 1e-300))
+
+    @cached_property
     def dual_norm(self) -> float:
         """Bound on ``|W^1/2 B|_2 = |W^1/2 (E - F S A)|_2 / (N lam)``, the norm of the dual solution."""
+        gram, size = self.sums.gram, self._size
         fitted = self.model.cross[:, 0].T @ self.coefficients
         residual_squares = self.model.squares - fitted - fitted.T
-        residual_squares += self.coefficients.T @ self.sums.gram @ self.coefficients
-        size = float(np.abs(np.diagonal(self.model.squares)).sum())
-        rounding = _EPS * size * self.sums.handled / max(self.sums.weight, 1e-300)
-        largest = (
-            float(np.linalg.eigvalsh((residual_squares + residual_squares.T) / 2)[-1])
-            if len(residual_squares)
-            else 0.0
+        residual_squares += self.coefficients.T @ gram @ self.coefficients
+        cross_error, squares_error, _ = self.model.lost
+        rounding = squares_error + 2 * cross_error * size + self._gram_error * size**2
+        sizes = np.linalg.norm(self.model.squares), np.linalg.norm(self.model.cross[:, 0]) * size
+        rounding += relative_error(4 * (len(gram) + len(residual_squares)), UNIT) * float(
+            sizes[0] + 2 * sizes[1] + np.linalg.norm(gram) * size**2
         )
-        return float(np.sqrt(max(largest, 0.0) + len(residual_squares) * rounding)) / self.shift
+        largest = 0.0
+        if len(residual_squares):
+            symmetric = (residual_squares + residual_squares.T) / 2
+            largest = float(np.linalg.eigvalsh(symmetric)[-1])
+        # W^1/2 (E - F C) = W^1/2 (E - F C~) + W^1/2 F d
+        total = np.sqrt(max(largest, 0.0) + rounding) + self._root_error
+        return float(total / self._least_shift)
 
     @cached_property
     def _moved(self) -> float:
@@ -274,7 +339,11 @@ class Ridge:
 
     @property
     def _residual_trace(self) -> float:
-        return float(self.sums.residual.sum())
+        return float(self.sums.residual.sum()) + self.sums.lost[2]
+
+    @property
+    def _output_residual(self) -> float:
+        return float(np.sqrt(self.model.residual + self.model.lost[2]))
 
     @property
     def _nested(self) -> bool:
@@ -286,13 +355,15 @@ class Ridge:
         With ``tau = sum w (k(x, x) - |f(x)|^2)`` and ``mu = N lam``, inputs contribute
         ``min(sqrt(mu) / 2, sqrt(tau)) sqrt(tau) |B|_2 / sqrt(N)``. Rows from before the landmarks grew
         contribute twice the solution's part in the new directions, and outputs ``sqrt(sum w rho^2 / N)``.
+        Rounding that subtracted rows leave is added.
         """
         tau = self._residual_trace
         factor = np.sqrt(self.shift) / 2
         if self._nested:
             factor = min(factor, np.sqrt(tau))
         inputs = factor * np.sqrt(tau) * self.dual_norm + 2 * self._moved
-        return float((inputs + np.sqrt(self.model.residual)) / np.sqrt(self.sums.weight))
+        total = inputs + self._output_residual + self._value_error
+        return float(total / np.sqrt(self.sums.weight))
 
     def error_bounds(self, diagonal: Array, residual: Array) -> Array:
         """Return bounds (q,) on the error at points, given k(x, x) and ``k(x, x) - |f(x)|^2`` (q,)."""
@@ -303,5 +374,10 @@ class Ridge:
                 size, np.sqrt(residual) + np.sqrt(min(1.0, tau / self.shift)) * size
             )
         inputs = factor * np.sqrt(tau) * self.dual_norm
-        others = size * (self._moved + np.sqrt(self.model.residual)) / (2 * np.sqrt(self.shift))
-        return np.asarray(inputs + others)
+        others = size * (self._moved + self._output_residual) / (2 * np.sqrt(self.shift))
+        return np.asarray(inputs + others + size * self._solution_error / self._least_shift)
+
+
+def _summed(one: Lost, two: Lost, sizes: list[float]) -> Lost:
+    """Return what rounding changed in sums of these sizes, added or subtracted."""
+    return tuple(a + b + _EPS * size for a, b, size in zip(one, two, sizes, strict=True))

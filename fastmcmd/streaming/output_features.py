@@ -26,6 +26,7 @@ from fastmcmd.kernels.custom import examine_kernel
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.expectation import closed_form, expected_kernel
 from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.solvers.rounding import bounded_residuals, factor_error
 
 __all__ = ["GivenLandmarks", "Lattice", "OutputMap", "outputs_of"]
 
@@ -238,8 +239,12 @@ class GivenLandmarks(OutputMap):
             get_backend("auto", kernel), kernel, self.points, np.ones(len(self.points)),
             len(self.points), np.random.default_rng(0),
         )  # fmt: skip
-        search.take(np.arange(len(self.points)))
+        search.take_all()
         return search.kernel_features()
+
+    @cached_property
+    def _factor_error(self) -> float:
+        return factor_error(self.features, 0.0)
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
@@ -269,4 +274,5 @@ class GivenLandmarks(OutputMap):
     def residual(self, y: Array, columns: Columns) -> Array:
         """Return the residual norm (n,) of the features."""
         del columns
-        return np.sqrt(self.features.residuals(y, self.features.transform(y)))
+        p = self.features.transform(y)
+        return np.sqrt(bounded_residuals(self.features, y, p, self._factor_error))

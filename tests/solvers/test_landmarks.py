@@ -329,3 +329,33 @@ def test_no_more_landmarks_than_room(rng):
     drawn = search_of(fm.Laplacian(0.5), rng.normal(size=(90, 2)), 12)
     drawn.grow(30)
     assert (drawn.rank, drawn.exhausted) == (12, True)
+
+
+def test_given_landmarks_come_in_the_order_of_what_others_miss():
+    """On a fine grid in its own order, every second one was nearly reproduced by those before it."""
+    rows = np.linspace(-3, 3, 60)[:, None]
+    search = search_of(fm.RBF(0.5), rows)
+    search.take_all()
+    check(search, fm.RBF(0.5))
+    assert (search.residual_diagonal <= 2e-13).all()
+    features = search.kernel_features()
+    near = np.linspace(-3, 3, 501)[:, None]
+    f = features.transform(near)
+    np.testing.assert_allclose(f @ f.T, fm.RBF(0.5)(near), rtol=0, atol=1e-11)
+    assert np.linalg.norm(features.interpolation(f), axis=0).max() < 100
+
+
+def test_landmarks_that_are_missed_come_first_and_the_search_ends():
+    """A row whose residual was rounding was offered again and again."""
+    rng = np.random.default_rng(0)
+    rows = np.concatenate(
+        [rng.normal(size=(30, 2)), 1e4 * rng.normal(size=(2, 2)), np.zeros((1, 2))]
+    )
+    for kernel in (fm.Polynomial(3, gamma=1.0), fm.RBF(0.5), fm.Linear()):
+        search = search_of(kernel, rows)
+        search.take_largest(len(rows), 1e-13)
+        left = search.residual_diagonal > 1e-9 * search.diagonal
+        assert not left.any()
+        search = search_of(kernel, rows)
+        search.take_largest(2, 0.0)
+        assert search.rank == 2

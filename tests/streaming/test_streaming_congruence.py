@@ -72,10 +72,12 @@ def plain(data, lam, landmarks=LANDMARKS):
 
 
 def close(one, other, rtol=1e-9):
-    for name in ("value", "error_bound", "null_mean", "excess", "weight", "residual"):
+    for name in ("value", "null_mean", "excess", "weight", "residual"):
         np.testing.assert_allclose(
             getattr(one, name), getattr(other, name), rtol, 1e-13, err_msg=name
         )
+    # Bounds count the rounding of every sum on the way.
+    np.testing.assert_allclose(one.error_bound, other.error_bound, max(rtol, 1e-6), 1e-8)
     assert one.rows == other.rows
 
 
@@ -149,6 +151,53 @@ def test_the_certificate_holds_against_the_regression_without_landmarks():
         assert error <= one.compute().error_bound
         gaps = np.abs(one.score_samples(data[0]) - exact["values"])
         assert (gaps <= one.error_bounds(data[0])).all()
+
+
+@pytest.mark.parametrize("landmarks", [30, 40, 200])
+@pytest.mark.parametrize("kernel", [X_KERNEL, fm.RBF(0.02), fm.Matern(2.5, 3.0)])
+def test_landmarks_that_others_nearly_reproduce_multiply_no_rounding(landmarks, kernel):
+    """On a grid, in its order: |f(x)|^2 was 4.9 for k(x, x) = 1, the error 6,800 times the bound."""
+    x, y, mean, std, w = problem(3)
+    data = (x[:, :1], y, mean, std, w)
+    grid = np.linspace(-3, 3, landmarks)
+    one = CCE(kernel, Y_KERNEL, grid, 1e-3).update(data[0], y, fm.Gaussian(mean, std), w)
+    exact = fm.cce(
+        data[0], y, fm.Gaussian(mean, std), x_kernel=kernel, y_kernel=Y_KERNEL, lam=1e-3, weights=w,
+        solver="cholesky", tol=1e-8,
+    )  # fmt: skip
+    value = np.sqrt(w @ exact.values**2 / w.sum())
+    assert abs(one.compute().value - value) <= one.compute().error_bound + exact.error_bound
+    gaps = np.abs(one.score_samples(data[0]) - exact.values)
+    assert (gaps <= one.error_bounds(data[0]) + exact.error_bounds).all()
+    assert gaps.max() < 1e-4  # nothing of the sample is lost
+    f = one._smoother.transform(np.linspace(-4, 4, 50)[:, None])
+    assert (
+        (f**2).sum(axis=1) <= kernel.diagonal(np.linspace(-4, 4, 50)[:, None]) * (1 + 1e-8)
+    ).all()
+
+
+@pytest.mark.parametrize("weight", [1.0, 1e4, 1e8, 1e12, 1e14])
+@pytest.mark.parametrize("far", [0.0, 20.0])
+def test_what_subtracted_rows_leave_is_in_the_bound(weight, far):
+    """Heavy rows that landmarks miss: their residual took that of the others along, 9 times the bound."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, (2, 40))
+    y = np.sin(x) + 0.1 * rng.normal(size=(2, 40))
+    blank = CCE(X_KERNEL, fm.RBF(0.5), np.linspace(-3, 3, 12), 1e-3)
+    here = blank.fresh().update(x[0], y[0], fm.Gaussian(np.sin(x[0]), 0.1))
+    gone = blank.fresh().update(
+        x[1] + far, 3 * y[1], fm.Gaussian(-3 * y[1], 0.1), np.full(40, weight)
+    )
+    one = blank.fresh().merge(here).merge(gone).subtract(gone)
+    exact = fm.cce(
+        x[0], y[0], fm.Gaussian(np.sin(x[0]), 0.1), x_kernel=X_KERNEL, y_kernel=fm.RBF(0.5),
+        lam=1e-3, solver="cholesky", tol=1e-8,
+    )  # fmt: skip
+    value = np.sqrt(np.mean(exact.values**2))
+    assert abs(one.compute().value - value) <= one.compute().error_bound + exact.error_bound
+    gaps = np.abs(one.score_samples(x[0]) - exact.values)
+    assert (gaps <= one.error_bounds(x[0]) + exact.error_bounds).all()
+    assert np.isfinite(one.compute().error_bound)
 
 
 def test_the_certificate_holds_when_landmarks_grow_as_the_stream_moves():
