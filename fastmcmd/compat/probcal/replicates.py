@@ -248,8 +248,8 @@ def _leading(out: Array, shift: Array, scale: float, allowed: float) -> tuple[Ar
     squares, axes = np.linalg.eigh(flat.T @ (weights * flat))
     tails = scale / 2 * np.sqrt(np.cumsum(np.maximum(squares, 0.0)))  # of the least ones together
     left = min(int(np.searchsorted(tails, allowed)), out.shape[2] - 1)
-    kept = (flat @ axes[:, left:]).reshape(*out.shape[:2], -1)
-    return kept, float(tails[left - 1]) if left else 0.0
+    leading = (flat @ axes[:, left:]).reshape(*out.shape[:2], -1)
+    return leading, float(tails[left - 1]) if left else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,22 +288,22 @@ def _solved_on_split(
         run = BlockCGRun(subset, [part], _SOLVED * goal.residual, _MOST_PRODUCTS, None, unit)
         for _ in run.products():
             pass
-        (found,) = run.results()
+        (result,) = run.results()
         value, residual = np.zeros_like(system.rhs), np.empty_like(system.rhs)
-        value[rows], residual[rows] = found.value, found.residual
+        value[rows], residual[rows] = result.value, result.residual
         absent = np.flatnonzero(count == 0)
-        residual[absent] = -gram.times(absent, rows, found.value)  # the right-hand side is 0 there
+        residual[absent] = -gram.times(absent, rows, result.value)  # the right-hand side is 0 there
         for columns in np.split(np.arange(value.shape[1]), trials):
             some = slice(columns[0], columns[-1] + 1)
             split.append(System(system.rhs[:, some], system.shift))
             values.append(value[:, some])
             residuals.append(residual[:, some])
-    found_all = _Solved.of(certify.sampled(operator, split, values, residuals), goal.scale)
-    if not found_all.error <= goal.error:
+    certified = _Solved.of(certify.sampled(operator, split, values, residuals), goal.scale)
+    if not certified.error <= goal.error:
         return None
     each = range(0, len(split), trials)
     return _Solved(
-        [np.concatenate(found_all.values[k : k + trials], axis=1) for k in each],
-        [np.concatenate(found_all.images[k : k + trials], axis=1) for k in each],
-        found_all.error,
+        [np.concatenate(certified.values[k : k + trials], axis=1) for k in each],
+        [np.concatenate(certified.images[k : k + trials], axis=1) for k in each],
+        certified.error,
     )
