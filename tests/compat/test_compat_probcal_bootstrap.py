@@ -55,6 +55,69 @@ def test_samples_agree_with_the_published_formula(way, repeats, monkeypatch):
             assert gap <= found.error_bound + 1e-9
 
 
+def embeddings(n=500, d=64):
+    """Rows of norm one around a common mean, as of CLIP: the kernel matrix is nearly constant."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(n, d)) / np.sqrt(d) + 2 / np.sqrt(d)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    mean = 3 * x[:, :4].sum(axis=1)
+    return x, mean, mean + 0.3 * rng.normal(size=n)
+
+
+def test_embeddings_need_no_second_solver(monkeypatch):
+    """Single precision once rounded the large constant part of the kernel by more than the tolerance."""
+    x, mean, y = embeddings()
+
+    def refuse(options):
+        raise AssertionError("solved a second time")
+
+    monkeypatch.setattr(replicates, "solver_of", refuse)
+    rng = np.random.default_rng(4)
+    samples = [rng.integers(0, len(x), len(x)) for _ in range(2)]
+    drawn = []
+
+    def draw(rows):
+        drawn.append(mean[rows, None, None] + 0.35 * rng.normal(size=(len(rows), 1, 1)))
+        return drawn[-1]
+
+    found = bootstrap_mcmd(
+        x, x, y[:, None], samples, draw, 1, fm.Polynomial(3, 1.0, 1.0),
+        lambda some: fm.RBF(0.5 / some.var()), 0.1, 1e-5,
+    )  # fmt: skip
+    assert found.error_bound <= 1e-5
+    for sample, rows in enumerate(samples):
+        expected = oracle.mcmd(
+            x, x[rows], y[rows, None], x[rows], drawn[sample].reshape(-1, 1),
+            lambda a, b: published.polynomial(a, b, 1.0),
+            partial(published.rbf, gamma=0.5 / y[rows].var()), 0.1,
+        )  # fmt: skip
+        assert np.abs(found.values[sample, 0] - expected).max() <= found.error_bound
+
+
+def test_values_below_the_expected_ones_get_more_features(monkeypatch):
+    """Features left out for values of a million would take much of small ones."""
+    x, mean, y = embeddings(200)
+    kinds = []
+    leading = replicates._leading
+
+    def recorded(*arguments):
+        kinds.append(leading(*arguments))
+        return kinds[-1]
+
+    monkeypatch.setattr(replicates, "_leading", recorded)
+    monkeypatch.setattr(replicates, "_EXPECTED", 1e6)
+    monkeypatch.setattr(replicates, "_MOST_RESIDUAL", 1e-2)
+    rng = np.random.default_rng(4)
+    found = bootstrap_mcmd(
+        x, x, y[:, None], [rng.integers(0, 200, 200)],
+        lambda rows: mean[rows, None, None] + 0.35 * rng.normal(size=(len(rows), 1, 1)), 2,
+        fm.Polynomial(3, 1.0, 1.0), lambda some: fm.RBF(0.5 / some.var()), 0.1, 1e-5,
+    )  # fmt: skip
+    first, second = (made.shape[2] for made, _ in kinds)
+    assert first < second
+    assert found.error_bound <= 1e-5
+
+
 def test_summary_is_the_published_one():
     _rng, x, y = problem()
     settings = probcal.CCESettings(num_trials=2, num_mc_samples=2, output_kernel="laplacian")

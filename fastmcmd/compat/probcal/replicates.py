@@ -1,8 +1,8 @@
 """The CCE of bootstrap samples in shared passes over one kernel matrix.
 
 A bootstrap sample is the rows with counts c: its system is ``K + n lam / c`` over the rows that it
-holds, and all trials of a sample share it. Kernel values are computed once, block CG solves the
-trials of a sample together, and one certificate covers all samples.
+holds, and all trials of a sample share it. Kernel values are computed once, all samples share the products
+with them (`split_gram`), and each draw has a certificate.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.memory import format_bytes, parse_memory
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
+from fastmcmd.compat.probcal.split_gram import SplitGram, Subset
 from fastmcmd.embedding.features import output_features, pooled
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import EXACT, GramOperator, diagonal_of
@@ -34,12 +35,13 @@ Draw = Callable[[NDArray[np.intp]], Array]
 
 _SOLVER_SHARE = 0.7  # of the tolerance; the features take the rest
 _ROUNDING_SHARE = 0.2  # of the tolerance, likewise, of a product in single precision
+_EXPECTED = 1e-3  # least value that output features are first chosen for, relative to sqrt(k(x, x))
+_ATTEMPTS = 2  # the second with the least value of the first
 _MOST_RANK = 500  # of the output features
-_LEAST_RESIDUAL, _MOST_RESIDUAL = 5e-15, 1e-9  # of the output features, relative
+_LEAST_RESIDUAL, _MOST_RESIDUAL = 5e-15, 1e-8  # of the output features, relative
 _ABSENT = 1e-16  # count of a row that a sample does not hold: its part is far below rounding
-_ROWS = 256  # rows of kernel values computed together
-_GATHERED = 64  # rows copied together
 _MOST_PRODUCTS = 2000
+_SOLVED = 0.8  # of the residual that the goal allows; rounding takes the rest
 _SHARE = 0.5  # of the memory that kernel values may take
 
 
@@ -105,50 +107,55 @@ def bootstrap_mcmd(
     operator = GramOperator(backend, x_kernel, x, np.dtype(np.float32), limit // 2)
     gram = None
     if len(x) ** 2 * operator.dtype.itemsize <= _SHARE * limit:
-        gram = _gram(operator)
+        gram = SplitGram.of(operator)
     out = np.empty((len(samples), trials, len(grid)))
     worst = 0.0
     for some in _groups(counts, trials, limit):
-        systems, truncation = [], 0.0
-        for number in some:
-            kernel = y_kernel(y[samples[number]])
-            system, error = _system(
-                y, samples[number], counts[number], draw, trials, kernel, lam, scale, tol
-            )
-            systems.append(system)
-            truncation = max(truncation, error)
-        solutions = None
-        if gram is not None:
-            solutions = _solved_on_subsets(operator, gram, systems, [counts[k] for k in some], goal)
-        if solutions is None:  # too many rows for memory, or float32 is not exact enough
-            problem = LinearProblem(
-                backend, x_kernel, x, systems, lam, goal, limit // 2, "bootstrap"
-            )
-            solutions = solver_of(_options(tol, memory_limit)).solve(
-                problem, Progress(False, tol)
-            ).solutions  # fmt: skip
-        images = [solution.image for solution in solutions]
-        error = max(solution.certificate.error(scale) for solution in solutions)
-        if grid is not x:
-            images, rounded = _elsewhere(operator, solutions, grid, tol)
-            error += rounded
-        least = np.inf
-        for number, image in zip(some, images, strict=True):
-            parts = image.reshape(len(grid), trials, -1)
-            out[number] = np.sqrt(np.einsum("qtr,qtr->tq", parts, parts))
-            least = min(least, float(out[number].min()))
-        # What the features miss only takes away from the square.
-        low = max(least - error, 0.0)
-        above = truncation**2 / max(float(np.hypot(low, truncation)) + low, 1e-300)
+        drawn = [[_drawn(draw, samples[number]) for _ in range(trials)] for number in some]
+        least = _EXPECTED * scale
+        for _ in range(_ATTEMPTS):
+            allowed = _allowed(least, tol)
+            systems, truncation = [], 0.0
+            for number, draws in zip(some, drawn, strict=True):
+                rows = samples[number]
+                system, error = _system(
+                    y, rows, counts[number], draws, y_kernel(y[rows]), lam, scale, allowed
+                )
+                systems.append(system)
+                truncation = max(truncation, error)
+            solved = None
+            if gram is not None:
+                solved = _solved_on_split(
+                    operator, gram, systems, [counts[k] for k in some], trials, goal
+                )
+            if solved is None:  # too many rows for memory, or single precision is not exact enough
+                problem = LinearProblem(
+                    backend, x_kernel, x, systems, lam, goal, limit // 2, "bootstrap"
+                )
+                solver = solver_of(_options(tol, memory_limit))
+                solved = _Solved.of(solver.solve(problem, Progress(False, tol)).solutions, scale)
+            images, error = solved.images, solved.error
+            if grid is not x:
+                images, rounded = _elsewhere(operator, solved.values, grid, tol)
+                error += rounded
+            least = np.inf
+            for number, image in zip(some, images, strict=True):
+                parts = image.reshape(len(grid), trials, -1)
+                out[number] = np.sqrt(np.einsum("qtr,qtr->tq", parts, parts))
+                least = min(least, float(out[number].min()))
+            # What the features miss only takes away from the square.
+            least = max(least - error, 0.0)
+            above = truncation**2 / max(float(np.hypot(least, truncation)) + least, 1e-300)
+            if error + above <= tol or above <= error:
+                break
         worst = max(worst, error + above)
     return Replicates(out, worst)
 
 
 def _elsewhere(
-    operator: GramOperator, solutions: list[Solution], grid: HostArray, tol: float
+    operator: GramOperator, values: list[Array], grid: HostArray, tol: float
 ) -> tuple[list[Array], float]:
     """Return K(grid, x) times each solution, and a bound on what rounding does to a row."""
-    values = [solution.value for solution in solutions]
     dtype = operator.dtype
     rounded = max(certify.rounding(operator, value, grid, dtype) for value in values)
     if rounded > _ROUNDING_SHARE * tol:
@@ -180,24 +187,32 @@ def _groups(counts: list[Array], trials: int, limit: int) -> list[list[int]]:
     ]
 
 
+def _drawn(draw: Draw, rows: NDArray[np.intp]) -> Array:
+    return np.asarray(draw(rows), dtype=np.float64)
+
+
+def _allowed(least: float, tol: float) -> float:
+    """Return what output features may miss of a value, in quadrature, where none is below ``least``."""
+    share = (1 - _SOLVER_SHARE) * tol / 2
+    return float(np.sqrt(share * (share + 2 * least)))
+
+
 def _system(
     y: Array,
     rows: NDArray[np.intp],
     counts: Array,
-    draw: Draw,
-    trials: int,
+    drawn: list[Array],
     kernel: Kernel,
     lam: float,
     scale: float,
-    tol: float,
+    allowed: float,
 ) -> tuple[System, float]:
-    """Return the system of a sample, and a bound on what its output features miss in a value."""
+    """Return the system of a sample, and a bound on what its output features miss, in quadrature."""
     backend = get_backend("auto", kernel).directly()
-    drawn = [np.asarray(draw(rows), dtype=np.float64) for _ in range(trials)]
+    trials = len(drawn)
     flat = [values.reshape(-1, y.shape[1]) for values in drawn]
     amplitude = scale / np.sqrt(lam)
-    share = (1 - _SOLVER_SHARE) * tol / 2 / amplitude
-    residual = float(np.clip(share**2, _LEAST_RESIDUAL, _MOST_RESIDUAL))
+    residual = float(np.clip((allowed / amplitude) ** 2 / 2, _LEAST_RESIDUAL, _MOST_RESIDUAL))
     values, where = pooled(y, *flat)
     made = output_features(kernel, backend, values, residual, _MOST_RANK)
     if made is None:
@@ -209,76 +224,86 @@ def _system(
     present = counts > 0
     out = np.zeros((len(y), trials, features.rank))
     out[present] = p[where[0][present], None]
-    share_of = 1 / np.maximum(counts[rows], 1)
+    order = np.argsort(rows, kind="stable")
+    starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
+    share_of = 1 / counts[rows[order], None]
     for trial, places in enumerate(where[1:]):
-        repeats = drawn[trial].shape[1]
-        mean = p[places].reshape(len(rows), repeats, -1).mean(axis=1)
-        order = np.argsort(rows, kind="stable")
-        starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
-        sums = np.add.reduceat((share_of[:, None] * mean)[order], starts, axis=0)
-        out[rows[order][starts], trial] -= sums
+        ordered = places.reshape(len(rows), -1)[order]
+        mean = p[ordered[:, 0]] if ordered.shape[1] == 1 else p[ordered].mean(axis=1)
+        out[rows[order][starts], trial] -= np.add.reduceat(share_of * mean, starts, axis=0)
     shift = len(rows) * lam / np.maximum(counts, _ABSENT)
     error = amplitude * float(np.sqrt(max(residual_diagonal.max(), 0.0)))
-    return System(out.reshape(len(y), -1), shift), error
+    out, dropped = _leading(out, shift, scale, allowed / np.sqrt(2))
+    return System(out.reshape(len(y), -1), shift), float(np.hypot(error, dropped))
 
 
-def _gram(operator: GramOperator) -> HostArray:
-    """Return the kernel matrix (n, n); blocks below the diagonal are computed, the others copied."""
-    n, dtype = len(operator), operator.dtype
-    out = np.empty((n, n), dtype=dtype)
-    points = operator.points()
-    for start in range(0, n, _ROWS):
-        rows = slice(start, min(start + _ROWS, n))
-        block = operator.prepare(operator.x[rows], dtype)
-        for other in range(0, start + 1, _ROWS):
-            columns = slice(other, min(other + _ROWS, n))
-            out[rows, columns] = operator.backend.gram(
-                operator.kernel, block, operator.prepare(operator.x[columns], dtype)
-            )
-            if other < start:
-                out[columns, rows] = out[rows, columns].T
-    del points
-    return out
+def _leading(out: Array, shift: Array, scale: float, allowed: float) -> tuple[Array, float]:
+    """Return right-hand sides (n, t, r) in fewer features, and what those left out add to a value.
+
+    At any point that is at most ``scale / 2`` times the norm of their right-hand sides, scaled by
+    ``D^(-1/2)``.
+    """
+    flat = out.reshape(-1, out.shape[2])
+    weights = np.repeat(1 / shift, out.shape[1])[:, None]
+    squares, axes = np.linalg.eigh(flat.T @ (weights * flat))
+    tails = scale / 2 * np.sqrt(np.cumsum(np.maximum(squares, 0.0)))  # of the least ones together
+    left = min(int(np.searchsorted(tails, allowed)), out.shape[2] - 1)
+    leading = (flat @ axes[:, left:]).reshape(*out.shape[:2], -1)
+    return leading, float(tails[left - 1]) if left else 0.0
 
 
-class _Subset:
-    """The kernel matrix of some rows, as block CG takes it."""
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """Solutions (n, k) of each sample, their images under K, and a bound on the error of a value."""
 
-    def __init__(self, gram: HostArray, rows: NDArray[np.intp], storage: HostArray) -> None:
-        self.passes = 0
-        self._gram = storage[: len(rows) ** 2].reshape(len(rows), len(rows))
-        for start in range(0, len(rows), _GATHERED):
-            some = slice(start, start + _GATHERED)
-            np.take(gram[rows[some]], rows, axis=1, out=self._gram[some], mode="clip")
+    values: list[Array]
+    images: list[Array]
+    error: float
 
-    def matmul(self, v: Array) -> Array:
-        """Return K v (m, k)."""
-        self.passes += 1
-        return np.asarray(self._gram @ v.astype(self._gram.dtype), dtype=np.float64)
+    @classmethod
+    def of(cls, solutions: list[Solution], scale: float) -> _Solved:
+        return cls(
+            [solution.value for solution in solutions],
+            [solution.image for solution in solutions],
+            max(solution.certificate.error(scale) for solution in solutions),
+        )
 
 
-def _solved_on_subsets(
-    operator: GramOperator, gram: HostArray, systems: list[System], counts: list[Array], goal: Goal
-) -> list[Solution] | None:
-    """Solve each system on the rows that its sample holds; None where the goal is not met."""
-    unit = float(np.finfo(gram.dtype).eps) / 2
+def _solved_on_split(
+    operator: GramOperator, gram: SplitGram, systems: list[System], counts: list[Array],
+    trials: int, goal: Goal,
+) -> _Solved | None:  # fmt: skip
+    """Solve each system on the rows that its sample holds; None where the goal is not met.
+
+    Each trial has a certificate of its own. The residual of rows that a sample holds is that of the
+    recurrence.
+    """
+    unit = float(np.finfo(gram.rest.dtype).eps) / 2
     held = [np.flatnonzero(count) for count in counts]
-    storage = np.empty(max(map(len, held)) ** 2, dtype=gram.dtype)
-    values = []
-    for system, rows in zip(systems, held, strict=True):
+    storage = np.empty(max(map(len, held)) ** 2, dtype=gram.rest.dtype)
+    split, values, residuals = [], [], []
+    for system, rows, count in zip(systems, held, counts, strict=True):
         part = System(system.rhs[rows], system.shift[rows])
-        subset: Any = _Subset(gram, rows, storage)
-        run = BlockCGRun(subset, [part], goal.residual, _MOST_PRODUCTS, None, unit)
+        subset: Any = Subset(gram, rows, storage)
+        run = BlockCGRun(subset, [part], _SOLVED * goal.residual, _MOST_PRODUCTS, None, unit)
         for _ in run.products():
             pass
-        value = np.zeros_like(system.rhs)
-        value[rows] = run.results()[0].value
-        values.append(value)
-    ends = np.cumsum([value.shape[1] for value in values])[:-1]
-    images = np.split(gram @ np.concatenate(values, axis=1, dtype=gram.dtype), ends, axis=1)
-    believed = [
-        system.rhs - system.shift[:, None] * value - image
-        for system, value, image in zip(systems, values, images, strict=True)
-    ]
-    solutions = certify.sampled(operator, systems, values, believed)
-    return solutions if max(goal.miss(one.certificate) for one in solutions) <= 1 else None
+        (result,) = run.results()
+        value, residual = np.zeros_like(system.rhs), np.empty_like(system.rhs)
+        value[rows], residual[rows] = result.value, result.residual
+        absent = np.flatnonzero(count == 0)
+        residual[absent] = -gram.times(absent, rows, result.value)  # the right-hand side is 0 there
+        for columns in np.split(np.arange(value.shape[1]), trials):
+            some = slice(columns[0], columns[-1] + 1)
+            split.append(System(system.rhs[:, some], system.shift))
+            values.append(value[:, some])
+            residuals.append(residual[:, some])
+    certified = _Solved.of(certify.sampled(operator, split, values, residuals), goal.scale)
+    if not certified.error <= goal.error:
+        return None
+    each = range(0, len(split), trials)
+    return _Solved(
+        [np.concatenate(certified.values[k : k + trials], axis=1) for k in each],
+        [np.concatenate(certified.images[k : k + trials], axis=1) for k in each],
+        certified.error,
+    )
