@@ -23,6 +23,7 @@ from fastmcmd.solvers.landmarks import LandmarkSearch
 __all__ = [
     "BlockOutcomes",
     "Bumps",
+    "FeatureTable",
     "FourierFeatures",
     "LandmarkFeatures",
     "OutcomeFeatures",
@@ -42,6 +43,12 @@ _NORMAL_IQR = 1.349  # interquartile range of a standard normal distribution
 _RANK_WIDTH = 0.2  # length of the kernel on ranks in (0, 1)
 _MOST_LANDMARKS = 64
 _CANDIDATES = 2_000
+_TABLE_SIZES = (257, 1025, 4097)  # points of a table of features; larger ones leave the cache
+_TABLE_RANGE, _TABLE_MARGIN = (
+    (0.001, 0.999),
+    0.5,
+)  # of outcomes; the margin in units of their distance
+_TABLE_ERROR = 1e-6  # of features, relative to the largest: that of single precision, nearly
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
@@ -163,10 +170,71 @@ class FourierFeatures(OutcomeFeatures):
 
 
 @dataclass(frozen=True, eq=False)
+class FeatureTable:
+    """Features of a kernel on numbers, tabulated: a cubic polynomial between points of a grid.
+
+    Attributes
+    ----------
+    low, step : float
+        The first point of the grid, and their distance.
+    values : ndarray (m, r)
+        Features at the points.
+    """
+
+    low: float
+    step: float
+    values: Single
+
+    @staticmethod
+    def of(features: KernelFeatures, low: float, high: float) -> FeatureTable | None:
+        """Return a table for numbers in [low, high]; None where the kernel is too narrow or rough for it.
+
+        It is compared with the features half-way between its points, where such a polynomial is furthest
+        off, and at the pivots, where a kernel may jump or bend.
+        """
+        if not (high > low and np.isfinite(high - low)):
+            return None
+        pivots = np.asarray(features.pivots, dtype=np.float64)[:, 0]
+        for count in _TABLE_SIZES:
+            step = (high - low) / (count - 4)
+            points = low + step * (np.arange(count) - 1.0)
+            table = FeatureTable(
+                points[0], step, features.transform(points[:, None]).astype(np.float32)
+            )
+            checked = np.concatenate([points[1:-2] + 0.5 * step, pivots[table.holds(pivots)]])
+            exact = features.transform(checked[:, None])
+            if np.abs(table.at(checked) - exact).max() <= _TABLE_ERROR * np.abs(exact).max():
+                return table
+        return None
+
+    def at(self, y: Array) -> Single:
+        """Return the features (n, r) of numbers (n,) between ``low + step`` and the last point but two."""
+        from fastmcmd.inference.outcome_loops import interpolate
+
+        out = np.empty((len(y), self.values.shape[1]), dtype=np.float32)
+        interpolate((y - self.low) / self.step, self.values, out)
+        return out
+
+    def holds(self, y: Array) -> NDArray[np.bool_]:
+        """Return which of the numbers (n,) the table serves."""
+        last = self.low + self.step * (len(self.values) - 3)
+        return np.asarray((y >= self.low + self.step) & (y <= last))
+
+
+@dataclass(frozen=True, eq=False)
 class LandmarkFeatures(OutcomeFeatures):
-    """Any kernel, at landmarks among outcomes drawn from the prediction."""
+    """Any kernel, at landmarks among outcomes drawn from the prediction.
+
+    Attributes
+    ----------
+    features : KernelFeatures
+        The features.
+    table : FeatureTable or None
+        The same features, tabulated over the range of the drawn outcomes if these are numbers.
+    """
 
     features: KernelFeatures
+    table: FeatureTable | None = None
 
     @property
     def rank(self) -> int:
@@ -176,8 +244,20 @@ class LandmarkFeatures(OutcomeFeatures):
     def transform(self, outcomes: BlockOutcomes) -> Single:
         """Return the features (m, B + 1, r)."""
         rows, count, columns = outcomes.raw.shape
-        features = self.features.transform(outcomes.raw.reshape(-1, columns))
-        return features.reshape(rows, count, -1).astype(np.float32)
+        features = self.of_values(outcomes.raw.reshape(-1, columns))
+        return features.reshape(rows, count, -1)
+
+    def of_values(self, values: Array) -> Single:
+        """Return the features (n, r) of outcomes (n, k)."""
+        if self.table is None:
+            return self.features.transform(values).astype(np.float32)
+        inside = self.table.holds(values[:, 0])
+        if inside.all():
+            return self.table.at(values[:, 0])
+        out = np.empty((len(values), self.rank), dtype=np.float32)
+        out[inside] = self.table.at(values[inside, 0])
+        out[~inside] = self.features.transform(values[~inside])
+        return out
 
 
 def landmark_features(
@@ -196,7 +276,13 @@ def landmark_features(
         get_backend("auto", kernel), kernel, rows, np.ones(len(rows)), most, rng
     )
     search.grow(most)
-    return LandmarkFeatures(name, search.kernel_features())
+    features = search.kernel_features()
+    table = None
+    if rows.shape[1] == 1:
+        low, high = np.quantile(flat, _TABLE_RANGE)
+        margin = _TABLE_MARGIN * (high - low)
+        table = FeatureTable.of(features, float(low - margin), float(high + margin))
+    return LandmarkFeatures(name, features, table)
 
 
 def ladder_of_outcomes(drawn: Array, rng: np.random.Generator) -> list[OutcomeFeatures]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.compiled import compiled
 
-__all__ = ["add_bumps", "centre_rows", "mid_ranks"]
+__all__ = ["add_bumps", "centre_rows", "interpolate", "mid_ranks"]
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
@@ -79,3 +79,24 @@ def centre_rows(features: Single, squares: Array) -> None:
                 features[i, b, j] = value
                 total += value * value
             squares[i, b] = total
+
+
+@compiled
+def interpolate(places: Array, table: Single, out: Single) -> None:
+    """Set out (n, r) to the cubic polynomial through the four rows of a table around each place.
+
+    ``places`` (n,) are in units of the table's step, in [1, rows - 2].
+    """
+    last = table.shape[0] - 3
+    for i in range(places.shape[0]):
+        j = min(int(places[i]), last)
+        t = places[i] - j
+        before = np.float32(-t * (t - 1) * (t - 2) / 6)
+        here = np.float32((t + 1) * (t - 1) * (t - 2) / 2)
+        after = np.float32(-(t + 1) * t * (t - 2) / 2)
+        beyond = np.float32((t + 1) * t * (t - 1) / 6)
+        for k in range(table.shape[1]):
+            out[i, k] = (
+                before * table[j - 1, k] + here * table[j, k]
+                + after * table[j + 1, k] + beyond * table[j + 2, k]
+            )  # fmt: skip

@@ -17,13 +17,12 @@ from fastmcmd._base.tables import aligned, data_frame
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.errors import require
 from fastmcmd.estimate.arguments import resolved_kernels
-from fastmcmd.gram import KernelFeatures
 from fastmcmd.inference.columns import numbers_of_columns
 from fastmcmd.inference.combination import direction_of, rank_p_value, scores_of, squared_norms
 from fastmcmd.inference.comparison import holm
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
 from fastmcmd.inference.inputs import check_simulations
-from fastmcmd.inference.outcome_features import OutcomeFeatures, landmark_features
+from fastmcmd.inference.outcome_features import LandmarkFeatures, OutcomeFeatures, landmark_features
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.inference.statistics import project
 from fastmcmd.kernels import RBF, Kernel
@@ -273,7 +272,7 @@ def weak_regions(
     kernels = resolved_kernels(input_kernel, output_kernel, x[half], y[half])
     some = predictive.take(half[:: -(-len(half) // _SUBSAMPLE)])
     kind = landmark_features(kernels[1], _drawn(some, rng), rng, "y")
-    e, beyond = _residuals(kind.features, np.asarray(y[half], dtype=np.float64), part, rng)
+    e, beyond = _residuals(kind, np.asarray(y[half], dtype=np.float64), part, rng)
     local = _local_excess(_basis(kernels[0], x[half], rng), e, lam)
     standard = _standardised(table)
     local += _local_excess(_basis(_over(standard, rng), standard[half], rng), e, _COLUMN_LAM)
@@ -402,17 +401,17 @@ def _drawn(prediction: Predictive, rng: np.random.Generator) -> Array:
 
 
 def _residuals(
-    features: KernelFeatures, y: Array, prediction: Predictive, rng: np.random.Generator
+    kind: LandmarkFeatures, y: Array, prediction: Predictive, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Return ``e_i`` (m, r) from means over draws, and ``|e_i|^2`` (m,) minus its mean if right."""
-    e, beyond = np.empty((len(y), features.rank)), np.empty(len(y))
-    step = max(1, _FEATURE_VALUES // (_DRAWS * features.rank))
+    e, beyond = np.empty((len(y), kind.rank)), np.empty(len(y))
+    step = max(1, _FEATURE_VALUES // (_DRAWS * kind.rank))
     for start in range(0, len(y), step):
         rows = np.arange(start, min(start + step, len(y)))
         drawn = _drawn(prediction.take(rows), rng)
-        p = features.transform(drawn.reshape(-1, drawn.shape[2])).reshape(len(rows), _DRAWS, -1)
+        p = kind.of_values(drawn.reshape(-1, drawn.shape[2])).reshape(len(rows), _DRAWS, -1)
         mean = p.mean(axis=1)
-        e[rows] = features.transform(y[rows]) - mean
+        e[rows] = kind.of_values(y[rows]) - mean
         spread = ((p - mean[:, None]) ** 2).sum(axis=2).mean(axis=1)
         # With l draws the spread around their mean is 1 - 1/l of the variance,
         # and the spread of an outcome is 1 + 1/l of it.
