@@ -1,4 +1,4 @@
-"""Kernels: what they are, their bounds, and how they combine."""
+"""Kernels, their error bounds, and their sums and products."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _SAVED: dict[str, type[Kernel]] = {
 
 
 def kernel_from_dict(described: Json) -> Kernel:
-    """Return the kernel that ``Kernel.to_dict`` described."""
+    """Return the kernel described by a dict of ``Kernel.to_dict``."""
     if not isinstance(described, Mapping):
         raise TypeError(f"described is {shown(described)}; a dict as of Kernel.to_dict() is needed")
     parameters = dict(described)

@@ -1,4 +1,4 @@
-"""What a kernel is: a value that is called, added, multiplied, and knows its bounds."""
+"""The kernel interface: a value that can be called, added and multiplied, and that has error bounds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FLOAT32_LIMITS, _FLOAT64_LIMITS = (
 
 
 def as_rows(x: ArrayLike) -> Array:
-    """Return (n,) as (n, 1), and (n, d) as it is; whole numbers and half precision as float64."""
+    """Return (n,) as (n, 1), and (n, d) unchanged; integers and half precision become float64."""
     x = np.asarray(x)
     if x.dtype.kind != "f" or x.dtype.itemsize < 4:
         x = x.astype(np.float64)  # small integers would wrap around
@@ -77,14 +77,14 @@ def in_range(unit: float, *values: float) -> bool:
 def fits(unit: float, *values: float) -> bool:
     """Return whether no value overflows in the precision of roundoff ``unit``.
 
-    For sizes that may be arbitrarily small: what underflow takes is bounded by `underflow`.
+    Use it for sizes that may be arbitrarily small; `underflow` bounds the loss from underflow.
     """
     most = _limits(unit)[1]
     return all(v <= most for v in values)
 
 
 def underflow(unit: float) -> float:
-    """Return the smallest positive number of the format: a product that underflows is off by less."""
+    """Return the smallest positive number of the format, a bound on the error of an underflow."""
     return _limits(unit)[2]
 
 
@@ -96,7 +96,7 @@ def power_of_two(size: float) -> float:
 
 
 def check_number(value: object, name: str, *, least: float = 0.0, strict: bool = True) -> float:
-    """Return ``value`` as a finite float above ``least`` (or equal to it where not strict)."""
+    """Return ``value`` as a checked finite float above ``least`` (or equal to it if not ``strict``)."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} is {value!r}; a number is needed")
     number = as_float(value, name)
@@ -118,7 +118,7 @@ _OPERATIONS: dict[str, Callable[..., Kernel]] = {}
 
 
 def operation(name: str) -> Callable[[type[Class]], type[Class]]:
-    """Enter a class of kernels as a "sum", a "product" or a "constant"."""
+    """Return a decorator that registers a class of kernels as "sum", "product" or "constant"."""
 
     def enter(kind: type[Class]) -> type[Class]:
         _OPERATIONS[name] = kind
@@ -130,9 +130,9 @@ def operation(name: str) -> Callable[[type[Class]], type[Class]]:
 class Kernel(ABC):
     """A positive semi-definite function of two rows.
 
-    Kernels are frozen dataclasses: equal when their parameters are, hashable, combined by ``+`` and
-    ``*`` with each other and with nonnegative numbers. A new one is a short class with the methods
-    below, a leaf in the compiled core, and a line in ``kernels/__init__.py``.
+    Kernels are frozen, hashable dataclasses, equal if their parameters are equal. ``+`` and ``*`` combine
+    them with each other and with nonnegative numbers. To add a kernel, write a short class with the methods
+    below, add a leaf to the compiled core, and add a line to ``kernels/__init__.py``.
     """
 
     translation_invariant: ClassVar[bool] = False
@@ -142,10 +142,10 @@ class Kernel(ABC):
     __array_ufunc__ = None  # an array times a kernel is an error, not an array of kernels
 
     def __call__(self, x: ArrayLike, z: ArrayLike | None = None) -> Array:
-        """Return the kernel matrix (n, m) of rows x (n, d) and z (m, d) by its plain definition.
+        """Return the kernel matrix (n, m) of rows x (n, d) and z (m, d), from the definition.
 
-        In the precision of the inputs (float64 unless both are float32); (n,) is taken as (n, 1);
-        ``z=None`` takes ``x``.
+        The result is in float64 unless both inputs are float32. (n,) is read as (n, 1); ``z=None`` means
+        ``x``.
         """
         x = as_rows(x)
         z = x if z is None else as_rows(z)
@@ -159,7 +159,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def evaluate(self, x: Array, z: Array) -> Array:
-        """Return the matrix of a block of rows; ``x`` and ``z`` have the same columns."""
+        """Return the kernel matrix of a block of rows; ``x`` and ``z`` have the same columns."""
 
     def diagonal(self, x: ArrayLike) -> Array:
         """Return k(x_i, x_i) (n,)."""
@@ -168,12 +168,12 @@ class Kernel(ABC):
         return self.of_squares(np.zeros(len(rows)) if zeros else squared_norms(rows))
 
     def of_squares(self, squares: Array) -> Array:
-        """Return k(x_i, x_i) (n,) of rows with these squared norms; not of a person's functions."""
+        """Return k(x_i, x_i) (n,) of rows with these squared norms; not available for custom functions."""
         raise TypeError(f"{type(self).__name__} is no function of squared norms")
 
     @abstractmethod
     def instructions(self) -> Iterator[Instruction]:
-        """Yield the reverse-Polish program of the compiled core: names and up to four parameters."""
+        """Yield the reverse-Polish program for the compiled core: names and up to four parameters."""
 
     @abstractmethod
     def max_value(self, max_norm2: float) -> float:
@@ -188,29 +188,29 @@ class Kernel(ABC):
         unit : float
             Unit roundoff: 6e-8 in float32, 1.1e-16 in float64.
         dim : int
-            Columns d, summed one after the other.
+            Number of columns d, summed sequentially.
         max_norm2 : float
-            Largest squared norm of a row, as the tile sees it.
+            Largest squared norm of a row in the tile.
         direct : bool
-            Whether squared distances are sums of squared differences, or ``|x|^2 + |z|^2 - 2 x.z``.
+            Whether squared distances are sums of squared differences (True) or ``|x|^2 + |z|^2 - 2 x.z``.
 
         Notes
         -----
-        *Exact* is the kernel of the rows as given; *computed* rounds rows, parameters and every
-        operation to the tile's precision. A sum of d products has relative error `relative_error`
-        ``(d, unit)`` of the sum of their sizes, in any order of summation (Higham, *Accuracy and
-        Stability of Numerical Algorithms*, section 3.1). An exponential or power is taken to be right
-        to five units relative (NumPy's in float32: 2.5 units in the last place). The bound is infinite
-        where parameters, norms or values leave the range of the tile's format (`in_range`).
+        *Exact* is the kernel of the original rows; *computed* rounds rows, parameters and every operation
+        to the precision of the tile. The error of a sum of d products is at most `relative_error` ``(d,
+        unit)`` times the sum of their absolute values, in any order of summation (Higham, *Accuracy and
+        Stability of Numerical Algorithms*, section 3.1). Exponentials and powers are assumed to have a
+        relative error of at most five units (NumPy in float32: 2.5 units in the last place). The bound is
+        infinite if parameters, norms or values leave the range of the format of the tile (`in_range`).
         """
 
     def rounding(
         self, unit: float, dim: int, max_norm2: float, direct: bool, largest: float
     ) -> float:
-        """Return `entry_error`, or an assumption about a person's own function.
+        """Return `entry_error`, or an assumed error for a custom function.
 
-        ``largest`` bounds the kernel's diagonal and so, by Cauchy-Schwarz, all its entries. A custom
-        function is taken to have 16 (d + 8) roundings relative to that.
+        ``largest`` bounds the diagonal of the kernel and therefore, by Cauchy-Schwarz, all its entries. A
+        custom function is assumed to make 16 (d + 8) rounding errors relative to that.
         """
         if not self.compiled:
             return 16 * (dim + 8) * unit * largest
@@ -222,22 +222,22 @@ class Kernel(ABC):
         return self
 
     def prepared(self, x: Array, name: str) -> Array:
-        """Return rows (n, d) with the same kernel, in which no square that it needs is lost.
+        """Return rows (n, d) with the same kernel values, whose squares neither underflow nor overflow.
 
-        The array itself unless some rows need it; ``name`` is what a message calls them.
+        Returns the array itself unless some rows need scaling. ``name`` is its name in messages.
 
         Raises
         ------
         ValueError
-            Rows whose squares would under- or overflow, and that cannot be scaled one by one.
+            If squares of rows would underflow or overflow and the rows cannot be scaled separately.
         """
         del name
         return x
 
     def examine(self, rows: Array, name: str) -> None:
-        """Raise where a person's function is seen to be no kernel on some rows (m, d).
+        """Raise an error if a custom function is not a kernel on some rows (m, d).
 
-        ``name`` is the argument that the kernel was.
+        ``name`` is the name of the kernel argument.
         """
         del rows, name
 

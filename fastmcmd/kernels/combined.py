@@ -84,26 +84,26 @@ class _Pair(Kernel):
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
-        """Whether both parts are."""
+        """Whether both parts are translation invariant."""
         return self.left.translation_invariant and self.right.translation_invariant
 
     @property
     def compares_rows(self) -> bool:  # type: ignore[override]
-        """Whether one of the parts does."""
+        """Whether at least one part compares rows."""
         return self.left.compares_rows or self.right.compares_rows
 
     @property
     def scale_free(self) -> bool:  # type: ignore[override]
-        """Whether both parts are."""
+        """Whether both parts are scale free."""
         return self.left.scale_free and self.right.scale_free
 
     @property
     def divides_by_norms(self) -> bool:  # type: ignore[override]
-        """Whether one of the parts does."""
+        """Whether at least one part divides by norms."""
         return self.left.divides_by_norms or self.right.divides_by_norms
 
     def prepared(self, x: Array, name: str) -> Array:
-        """Return rows scaled one by one where both parts allow it; else both must take them as they are."""
+        """Return separately scaled rows if both parts allow that; else both must accept the originals."""
         if self.scale_free:
             for part in (self.left, self.right):
                 x = part.prepared(x, name)
@@ -125,12 +125,12 @@ class _Pair(Kernel):
 
     @property
     def is_resolved(self) -> bool:
-        """Whether both parts are."""
+        """Whether both parts are resolved."""
         return self.left.is_resolved and self.right.is_resolved
 
     @property
     def compiled(self) -> bool:
-        """Whether both parts are."""
+        """Whether the compiled core can evaluate both parts."""
         return self.left.compiled and self.right.compiled
 
     def resolve(self, data: ArrayLike) -> Kernel:
@@ -141,7 +141,7 @@ class _Pair(Kernel):
 @operation("sum")
 @dataclass(frozen=True)
 class Sum(_Pair):
-    """The sum of two kernels, made by ``+``."""
+    """The sum of two kernels, created by ``+``."""
 
     def evaluate(self, x: Array, z: Array) -> Array:
         """Return a block of the matrix."""
@@ -166,7 +166,7 @@ class Sum(_Pair):
         return self.left.max_value(max_norm2) + self.right.max_value(max_norm2)
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Add the errors, and the rounding of the sum."""
+        """Return the sum of the errors plus the rounding of the sum."""
         parts = sum(
             part.entry_error(unit, dim, max_norm2, direct) for part in (self.left, self.right)
         )
@@ -179,7 +179,7 @@ class Sum(_Pair):
 @operation("product")
 @dataclass(frozen=True)
 class Product(_Pair):
-    """The product of two kernels, made by ``*``."""
+    """The product of two kernels, created by ``*``."""
 
     def evaluate(self, x: Array, z: Array) -> Array:
         """Return a block of the matrix."""
@@ -204,7 +204,7 @@ class Product(_Pair):
         return self.left.max_value(max_norm2) * self.right.max_value(max_norm2)
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Combine the errors as of a product, and its rounding."""
+        """Return the combined error of the factors plus the rounding of the product."""
         a, b = self.left.max_value(max_norm2), self.right.max_value(max_norm2)
         ea = self.left.entry_error(unit, dim, max_norm2, direct)
         eb = self.right.entry_error(unit, dim, max_norm2, direct)

@@ -1,4 +1,4 @@
-"""A kernel that a person writes as a plain function of two rows."""
+"""Custom kernels, written by users as plain functions of two rows."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class CustomKernel(Kernel):
     Parameters
     ----------
     function : callable
-        ``f(x_row, z_row) -> float`` of two one-dimensional arrays; symmetric and positive
-        semi-definite. Both are checked on some rows of the data, which is no proof.
+        ``f(x_row, z_row) -> float`` of two one-dimensional arrays. It must be symmetric and positive
+        semi-definite; both are checked on some rows of the data, which does not prove them.
     name : str, optional
-        Shown in place of the function's own name.
+        Display name. Default: the name of the function.
 
     Examples
     --------
@@ -57,16 +57,16 @@ class CustomKernel(Kernel):
 
     @property
     def label(self) -> str:
-        """What messages call the function."""
+        """Name of the function in messages."""
         return self.name or str(getattr(self.function, "__name__", self.function))
 
     @property
     def compiled(self) -> bool:
-        """Return False: the compiled core does not know the function."""
+        """Return False: the compiled core cannot evaluate the function."""
         return False
 
     def evaluate(self, x: Array, z: Array) -> Array:
-        """Return a block of the matrix, pair by pair in Python."""
+        """Return a block of the matrix, computed pair by pair in Python."""
         out = np.empty((len(x), len(z)), dtype=np.result_type(x, z))
         for i, row in enumerate(x):
             for j, other in enumerate(z):
@@ -101,9 +101,9 @@ class CustomKernel(Kernel):
         return value
 
     def examine(self, rows: Array, name: str) -> None:
-        """Raise where f is not symmetric on some rows, or their matrix has a negative eigenvalue.
+        """Raise an error if f is not symmetric on some rows, or their matrix has a negative eigenvalue.
 
-        Beyond what `Kernel.rounding` takes the function's rounding to be.
+        Deviations within the rounding that `Kernel.rounding` assumes for f are allowed.
         """
         rows = np.asarray(rows, dtype=np.float64)
         matrix = self.evaluate(rows, rows)
@@ -123,21 +123,21 @@ class CustomKernel(Kernel):
             )
 
     def instructions(self) -> Iterator[Instruction]:
-        """Refuse: there is no program."""
+        """Raise TypeError: a custom kernel has no program."""
         raise TypeError("a CustomKernel has no program for the compiled core; use backend='numba'")
 
     def max_value(self, max_norm2: float) -> float:
-        """Return infinity: nothing is known of the function."""
+        """Return infinity, because nothing is known about the function."""
         del max_norm2
         return math.inf
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Return infinity: see `Kernel.rounding` for what is assumed instead."""
+        """Return infinity; `Kernel.rounding` assumes an error instead."""
         del unit, dim, max_norm2, direct
         return math.inf
 
     def to_dict(self) -> Json:
-        """Refuse: a function cannot be saved without pickle."""
+        """Raise TypeError: a function cannot be saved without pickle."""
         raise TypeError(
             f"{self!r} holds a Python function, which cannot be saved without pickle; use built-in kernels"
         )
@@ -147,9 +147,9 @@ class CustomKernel(Kernel):
 
 
 def examine_kernel(kernel: Kernel, name: str, *samples: Any) -> None:
-    """Raise where a person's function is seen to be no kernel on some rows of each sample (n, d).
+    """Raise an error if a custom function is not a kernel on some rows of each sample (n, d).
 
-    ``name`` is the argument that the kernel was. The rows are the same in the same call.
+    ``name`` is the name of the kernel argument. Equal calls examine equal rows.
     """
     if kernel.compiled:
         return

@@ -1,4 +1,4 @@
-"""Kernels of a distance: RBF, Laplacian, Matern, Delta."""
+"""Kernels that depend on a distance: RBF, Laplacian, Matern, Delta."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _UNDERFLOW = 1e-6  # room above the smallest number: squares that underflow then
 
 
 def squared_distances(x: Array, z: Array, scale: float = 1.0) -> Array:
-    """Return ``|scale (x_i - z_j)|_2^2`` from differences, a column at a time."""
+    """Return ``|scale (x_i - z_j)|_2^2`` from differences, one column at a time."""
     out = np.zeros((len(x), len(z)), dtype=np.result_type(x, z))
     for column in range(x.shape[1]):
         difference = _scaled(np.subtract.outer(x[:, column], z[:, column]), scale)
@@ -51,7 +51,7 @@ def squared_distances(x: Array, z: Array, scale: float = 1.0) -> Array:
 
 
 def l1_distances(x: Array, z: Array, scale: float = 1.0) -> Array:
-    """Return ``|scale (x_i - z_j)|_1``, a column at a time."""
+    """Return ``|scale (x_i - z_j)|_1``, one column at a time."""
     out = np.zeros((len(x), len(z)), dtype=np.result_type(x, z))
     for column in range(x.shape[1]):
         out += np.abs(_scaled(np.subtract.outer(x[:, column], z[:, column]), scale))
@@ -59,7 +59,7 @@ def l1_distances(x: Array, z: Array, scale: float = 1.0) -> Array:
 
 
 def unequal_columns(x: Array, z: Array, scale: float = 1.0) -> Array:
-    """Return in how many columns x_i and z_j differ, in whatever scale."""
+    """Return the number of columns in which x_i and z_j differ; the scale does not matter."""
     del scale
     out = np.zeros((len(x), len(z)), dtype=np.result_type(x, z))
     for column in range(x.shape[1]):
@@ -68,12 +68,12 @@ def unequal_columns(x: Array, z: Array, scale: float = 1.0) -> Array:
 
 
 def _scaled(difference: Array, scale: float) -> Array:
-    """Multiply by a power of two, in the array's own precision; a large one is no number of float32."""
+    """Multiply by a power of two in the precision of the array, even if the power overflows in float32."""
     return difference if scale == 1.0 else np.ldexp(difference, round(math.log2(scale)))
 
 
 def _square_error(unit: float, dim: int, max_norm2: float) -> float:
-    """Bound the absolute error of ``|x|^2 + |z|^2 - 2 x.z``.
+    """Return a bound on the absolute error of ``|x|^2 + |z|^2 - 2 x.z``.
 
     Rows of squared norm M. Rounding the rows moves a distance of at most ``2 sqrt(M)`` by
     ``2 u sqrt(M)``: 8 u M in the square. The norms are off by d u M each, twice the product by
@@ -86,17 +86,17 @@ def _square_error(unit: float, dim: int, max_norm2: float) -> float:
 
 
 def _row_error(unit: float, max_norm2: float) -> float:
-    """Bound by how much rounding of rows moves a distance between them where it is a direct sum.
+    """Return a bound on the change of a distance, computed as a direct sum, by rounding of the rows.
 
-    Such rows are not centred (`fastmcmd.gram.offset_of`), and whatever was given is exact in float64.
+    Such rows are not centred (`fastmcmd.gram.offset_of`), and the original rows are exact in float64.
     """
     return 2 * unit * math.sqrt(max_norm2) if unit > 1e-12 else 0.0
 
 
 class Stationary(Kernel):
-    """A kernel of one distance between rows: ``value(statistic(x, z))``, 1 at distance 0.
+    """A function of a distance between rows: ``value(statistic(x, z))``, which is 1 at distance 0.
 
-    Backends may compute the statistic in their own way.
+    Each backend may compute the statistic differently.
     """
 
     translation_invariant: ClassVar[bool] = True
@@ -104,7 +104,7 @@ class Stationary(Kernel):
 
     @abstractmethod
     def value(self, s: Array) -> Array:
-        """Return the kernel of an array of statistics, in its precision."""
+        """Return the kernel values for an array of statistics, in its precision."""
 
     def rescaled(self, scale: float) -> Stationary:
         """Return the kernel k' with ``k'(scale x, scale z) = k(x, z)``."""
@@ -112,7 +112,7 @@ class Stationary(Kernel):
         return self
 
     def length(self) -> float:
-        """Return the distance at which the kernel falls, about; 1 where there is none."""
+        """Return approximately the distance over which the kernel decays; 1 if there is none."""
         return 1.0
 
     @cached_property
@@ -123,8 +123,8 @@ class Stationary(Kernel):
     def evaluate(self, x: Array, z: Array) -> Array:
         """Return a block of the matrix.
 
-        In units of the kernel's length, to the nearest power of two: no bit changes but where squares
-        of distances would under- or overflow.
+        Distances are scaled by the power of two nearest to the length of the kernel. This changes no bit
+        unless squares of distances would underflow or overflow.
         """
         scale = self._scale
         if _COMMON < scale < 1 / _COMMON:
@@ -152,7 +152,7 @@ STATISTICS: dict[str, Callable[..., Array]] = {
 
 @dataclass(frozen=True)
 class Exponential(Stationary):
-    """``exp(-gamma s)`` of a statistic s of two rows; gamma a number or a rule."""
+    """``exp(-gamma s)`` of a statistic s of two rows, with gamma a number or a rule."""
 
     gamma: Gamma = None
     metric: ClassVar[str]
@@ -198,8 +198,8 @@ class RBF(Exponential):
     Parameters
     ----------
     gamma : float, "variance", "median" or None
-        Positive number; ``1 / (2 var)`` (var summed over columns, ddof=1) or
-        ``1 / (2 median distance^2)`` of the data; None: 1/d.
+        A positive number; "variance": ``1 / (2 var)`` of the data (var summed over columns, ddof=1);
+        "median": ``1 / (2 median distance^2)`` of the data; None: 1/d.
     """
 
     statistic: ClassVar[str] = "squared"
@@ -208,11 +208,11 @@ class RBF(Exponential):
     power: ClassVar[int] = 2
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Bound the error: the slope of exp(-t) is at most 1, and at most 1/e relative to t.
+        """Return a bound on the error: the slope of exp(-t) is at most 1, and at most 1/e relative to t.
 
-        Direct sums have d + 2 roundings, gamma and its product two more; rounding the rows moves a
-        distance r by at most ``2 u sqrt(M)``, at a slope of at most ``sqrt(2 gamma / e)``. No two values
-        in [0, 1] are further apart than 1.
+        Direct sums have d + 2 roundings, gamma and its product two more. Rounding the rows changes a
+        distance r by at most ``2 u sqrt(M)``, at a slope of at most ``sqrt(2 gamma / e)``. The bound is at
+        most 1, because values lie in [0, 1].
         """
         gamma = number(self.gamma)
         if not (in_range(unit, gamma, _UNDERFLOW / gamma) and fits(unit, 4 * max_norm2)):
@@ -230,8 +230,8 @@ class Laplacian(Exponential):
     Parameters
     ----------
     gamma : float, "variance", "median" or None
-        Positive number; ``1 / (2 var)`` (var summed over columns, ddof=1) or
-        ``1 / median L1 distance`` of the data; None: 1/d.
+        A positive number; "variance": ``1 / (2 var)`` of the data (var summed over columns, ddof=1);
+        "median": ``1 / median L1 distance`` of the data; None: 1/d.
     """
 
     statistic: ClassVar[str] = "l1"
@@ -239,9 +239,9 @@ class Laplacian(Exponential):
     leaf: ClassVar[str] = "laplacian"
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Bound the error as for `RBF`, with a slope of gamma per unit of distance.
+        """Return a bound on the error as for `RBF`, with a slope of gamma per unit of distance.
 
-        Rounding moves an L1 distance by at most ``2 u |x|_1 <= 2 u sqrt(d M)``.
+        Rounding changes an L1 distance by at most ``2 u |x|_1 <= 2 u sqrt(d M)``.
         """
         del direct
         gamma = number(self.gamma)
@@ -279,7 +279,7 @@ class Matern(Stationary):
         object.__setattr__(self, "length_scale", check_number(self.length_scale, "length_scale"))
 
     def value(self, s: Array) -> Array:
-        """Return the closed form of squared distances."""
+        """Return the kernel values for squared distances, in closed form."""
         r = np.sqrt(s) * s.dtype.type(math.sqrt(2 * self.nu) / self.length_scale)
         r = np.minimum(r, r.dtype.type(_FAR))  # not infinity times zero
         factor = {0.5: 1.0, 1.5: 1.0 + r, 2.5: 1.0 + r + r * r / 3.0}[self.nu]
@@ -298,7 +298,7 @@ class Matern(Stationary):
         yield "matern", (self.length_scale, self.nu, 0.0, 0.0)
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Bound the error, with r = sqrt(2 nu) distance / length_scale.
+        """Return a bound on the error, with r = sqrt(2 nu) distance / length_scale.
 
         ``|dk/dr| <= 1`` and ``|r dk/dr| <= 0.605`` (nu = 5/2, at r = 1 + sqrt(3); 0.541 for 3/2, 1/e
         for 1/2). The root halves the d + 2 roundings of a direct sum and adds one, the scale two; squares
@@ -322,16 +322,16 @@ class Matern(Stationary):
 
 @dataclass(frozen=True)
 class Delta(Stationary):
-    """Equality kernel: 1 where all columns are equal, else 0; for labels and counts.
+    """Equality kernel for labels and counts: 1 if all columns are equal, else 0.
 
-    Rows are compared as they were given: float64 rows make tiles in float64.
+    Rows are compared in their original precision: float64 rows are compared in float64 tiles.
     """
 
     compares_rows: ClassVar[bool] = True
     statistic: ClassVar[str] = "unequal"
 
     def value(self, s: Array) -> Array:
-        """Return 1 where no column differs."""
+        """Return 1 where no column differs, else 0."""
         return (s == 0).astype(s.dtype)
 
     def instructions(self) -> Iterator[Instruction]:
@@ -339,13 +339,13 @@ class Delta(Stationary):
         yield "delta", (0.0, 0.0, 0.0, 0.0)
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Return 0: whoever makes tiles keeps the rows' own precision (`Kernel.compares_rows`)."""
+        """Return 0, because tiles keep the precision of the rows (`Kernel.compares_rows`)."""
         del unit, dim, max_norm2, direct
         return 0.0
 
 
 def number(value: Gamma, like: Array | None = None) -> Any:
-    """Return a resolved parameter as a number, in the precision of ``like`` where given."""
+    """Return a resolved parameter as a number, in the precision of ``like`` if it is passed."""
     if not isinstance(value, float):
         raise ValueError(f"gamma={value!r} depends on the data: call kernel.resolve(data) first")
     return value if like is None else like.dtype.type(value)
@@ -357,10 +357,11 @@ _CHANGE = 0.02  # squared distance of features, relative to k(y, y), that is a f
 
 
 def variation_length(kernel: Kernel, at: float) -> float:
-    """Return a length of panels over which polynomials of the nodes' order follow the kernel.
+    """Return a panel length over which polynomials of the order of the nodes approximate the kernel.
 
-    Forty times the distance at which the features of two numbers begin to differ: 4 / sqrt(gamma) for
-    an RBF kernel, on which 12 nodes are exact to 1e-10. Infinite for kernels that do not vary so.
+    It is forty times the distance at which the features of two numbers begin to differ: 4 / sqrt(gamma) for
+    an RBF kernel, for which 12 nodes are exact to 1e-10. It is infinite for kernels without such a length,
+    such as polynomials.
     """
     gap = 2.0 ** np.arange(-60, 61, 0.5) * max(1.0, 1e-8 * abs(at))
     here, there = np.full((1, 1), at), (at + gap)[:, None]
@@ -374,9 +375,10 @@ def variation_length(kernel: Kernel, at: float) -> float:
 
 
 def local_reach(kernel: Kernel) -> float:
-    """Return a distance of numbers beyond which a kernel is below rounding; infinite where there is none.
+    """Return a distance of numbers beyond which a kernel is below rounding; infinite if there is none.
 
-    Of translation-invariant kernels only: a power of two, found at a few distances from zero.
+    Only translation-invariant kernels have one. It is a power of two, found by evaluating the kernel at a
+    few distances from zero.
     """
     if not (kernel.translation_invariant and kernel.compiled):
         return np.inf

@@ -1,4 +1,4 @@
-"""The scale of a kernel: a number, or a rule that takes it from the data."""
+"""The scale parameter gamma of a kernel: a number, or a rule that computes it from the data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLOCK = 1 << 20  # elements of a temporary array
 
 
 def check_gamma(gamma: object) -> Gamma:
-    """Return a valid ``gamma``: a positive number, "variance", "median" or None."""
+    """Return the checked ``gamma``: a positive number, "variance", "median" or None."""
     if gamma is None or (isinstance(gamma, str) and gamma in _RULES):
         return gamma
     if isinstance(gamma, str):
@@ -30,7 +30,7 @@ def check_gamma(gamma: object) -> Gamma:
 
 
 def resolve_gamma(gamma: Gamma, data: Any, metric: str) -> float:
-    """Return the number that ``gamma`` means for rows ``data`` (n, d).
+    """Return the value of ``gamma`` for rows ``data`` (n, d).
 
     None is 1/d. "variance" is ``1 / (2 v)`` with v the sum over columns of the variances (ddof=1);
     for one column the rule of Young et al. "median" is ``1 / (2 m^2)`` with m the median Euclidean
@@ -70,8 +70,8 @@ def resolve_gamma(gamma: Gamma, data: Any, metric: str) -> float:
 def _total_variance(rows: Array) -> float:
     """Return the sum over columns of the variances (ddof=1).
 
-    In blocks of rows, where NumPy would copy all of them; from the first row, so that equal rows give
-    exactly 0, where their mean may round.
+    Works in blocks of rows, whereas NumPy would copy all rows. The first row is subtracted, so that equal
+    rows give exactly 0 even if their mean rounds.
     """
     first = rows[:1][0].astype(np.float64)
     mean = sum((block - first).sum(axis=0) for block in _parts(rows)) / len(rows)

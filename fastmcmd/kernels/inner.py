@@ -1,4 +1,4 @@
-"""Kernels of an inner product: Polynomial, Linear, Cosine."""
+"""Kernels that depend on an inner product: Polynomial, Linear, Cosine."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Polynomial(Kernel):
     Parameters
     ----------
     degree : int
-        Positive whole number: other powers are no kernels in general.
+        Positive whole number; other powers are not kernels in general.
     gamma : float, "variance", "median" or None
-        Positive number, or a rule as for `RBF`; None: 1/d.
+        A positive number, or a rule as in `RBF`; None: 1/d.
     coef0 : float
         Nonnegative constant.
     """
@@ -86,7 +86,7 @@ class Polynomial(Kernel):
         return _power(number(self.gamma) * max_norm2 + self.coef0, self.degree)
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Bound the error by the slope of the power times the error of the base.
+        """Return a bound on the error: the slope of the power times the error of the base.
 
         The product has d roundings and two more of its rows, gamma two, coef0 and the sum one each.
         """
@@ -124,7 +124,7 @@ class Linear(Kernel):
         return max_norm2
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Bound the error of a sum of products of rounded rows: d + 2 roundings."""
+        """Return a bound on the error of a sum of products of rounded rows: d + 2 roundings."""
         del direct
         if not fits(unit, max_norm2):
             return math.inf
@@ -133,13 +133,13 @@ class Linear(Kernel):
 
 @dataclass(frozen=True)
 class Cosine(Kernel):
-    """Cosine similarity ``x.z / (|x| |z|)``, 0 where a row is zero, as in scikit-learn."""
+    """Cosine similarity ``x.z / (|x| |z|)``, 0 if a row is zero, as in scikit-learn."""
 
     scale_free: ClassVar[bool] = True
     divides_by_norms: ClassVar[bool] = True
 
     def prepared(self, x: Array, name: str) -> Array:
-        """Return rows of moderate size: each multiplied by a power of two where one needs it."""
+        """Return rows of moderate size, each multiplied by a power of two if necessary."""
         del name
         return _moderate(x)
 
@@ -165,10 +165,10 @@ class Cosine(Kernel):
         return 1.0
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Bound the error of a normalised sum of products.
+        """Return a bound on the error of a normalised sum of products.
 
-        d roundings of the sum, d of both norms together, two of the rows, two each of roots, quotients
-        and products. Rows are zero or of moderate size: `prepared` sees to it.
+        There are d roundings of the sum, d of both norms together, two of the rows, and two each of roots,
+        quotients and products. Rows are zero or of moderate size, as `prepared` ensures.
         """
         del direct
         if not fits(unit, max_norm2):
@@ -183,13 +183,13 @@ def _unit_rows(x: Array) -> Array:
 
 
 def moderate_rows(x: Array) -> Array:
-    """Tell which rows (n, d) are zero, or so large that no square under- or overflows in float32."""
+    """Return a mask of the rows (n, d) that are zero or whose squares keep their digits in float32."""
     largest = np.abs(x).max(axis=1, initial=0.0)
     return np.asarray((largest == 0) | ((largest >= _MODERATE) & (largest <= 1 / _MODERATE)))
 
 
 def _moderate(x: Array) -> Array:
-    """Return rows that are moderate, multiplied by powers of two if need be; the same array if not."""
+    """Return rows of moderate size, multiplied by powers of two if necessary; else the same array."""
     if moderate_rows(x).all():
         return x
     exponent = np.frexp(np.abs(x).max(axis=1, keepdims=True, initial=0.0))[1]
@@ -197,7 +197,7 @@ def _moderate(x: Array) -> Array:
 
 
 def _lost(unit: float, dim: int, max_norm2: float) -> float:
-    """Bound what underflow of its products, or of coordinates, takes from an inner product."""
+    """Return a bound on the error of an inner product from underflow of its products or coordinates."""
     tiny = underflow(unit)
     return dim * tiny + 2 * tiny * math.sqrt(dim * max_norm2)
 

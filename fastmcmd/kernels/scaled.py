@@ -1,4 +1,4 @@
-"""A kernel of inputs whose columns are multiplied by numbers of their own."""
+"""A kernel on inputs whose columns are multiplied by separate factors."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["Scaled", "scale_columns", "scales_of", "split_scales"]
 
 @dataclass(frozen=True)
 class Scaled(Kernel):
-    """A kernel of rows whose columns are multiplied by ``scales``: ``inner(x * scales, z * scales)``.
+    """A kernel on rows whose columns are multiplied by ``scales``: ``inner(x * scales, z * scales)``.
 
-    For columns in different units, or to leave columns out (scale 0). Computations multiply the columns
-    once, when they take the inputs, in float64; every backend then works with the inner kernel.
+    Use it for columns in different units, or to leave columns out (scale 0). Computations multiply the
+    columns once, in float64, when they read the inputs; every backend then uses the inner kernel.
 
     Parameters
     ----------
     inner : Kernel
-        Kernel of the scaled rows. A ``gamma`` that depends on the data is taken from scaled rows.
+        Kernel on the scaled rows. A ``gamma`` that depends on the data is computed from scaled rows.
     scales : sequence of float (d,)
-        Factor of each column, at least 0. One over the standard deviation of a column standardises it.
+        Nonnegative factor of each column. One over the standard deviation of a column standardises it.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class Scaled(Kernel):
         return replace(self, inner=self.inner.resolve(rows))
 
     def prepared(self, x: Array, name: str) -> Array:
-        """Return the scaled rows as the inner kernel takes them."""
+        """Return the scaled rows, prepared for the inner kernel."""
         return self.inner.prepared(self.rows(x, name), name)
 
     def examine(self, rows: Array, name: str) -> None:
@@ -130,7 +130,7 @@ class Scaled(Kernel):
         self.inner.examine(self.rows(rows), name)
 
     def instructions(self) -> Iterator[Instruction]:
-        """Refuse: rows are scaled before the core sees them (`split_scales`)."""
+        """Raise TypeError: rows are scaled before the core receives them (`split_scales`)."""
         raise TypeError(
             f"{self!r} must be split into scales and an inner kernel before it is computed"
         )
@@ -140,11 +140,11 @@ class Scaled(Kernel):
         return self.inner.max_value(self._largest_norm2(max_norm2))
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
-        """Return the bound of the inner kernel at the largest scale; scaling rounds once more."""
+        """Return the bound of the inner kernel at the largest scale, plus one rounding for the scaling."""
         return self.inner.entry_error(unit, dim + 2, self._largest_norm2(max_norm2), direct)
 
     def _largest_norm2(self, max_norm2: float) -> float:
-        """Return a bound on the squared norm of scaled rows; the square of a scale alone may overflow."""
+        """Return a bound on the squared norm of scaled rows, even if the square of a scale overflows."""
         return float(np.square(np.sqrt(max_norm2) * max(self.scales)))
 
     def __repr__(self) -> str:
@@ -154,7 +154,7 @@ class Scaled(Kernel):
 
 
 def split_scales(kernel: Kernel) -> tuple[tuple[float, ...] | None, Kernel]:
-    """Return the scales of the columns and the kernel of the scaled rows; None where nothing is scaled.
+    """Return the scales of the columns, or None if nothing is scaled, and the kernel on the scaled rows.
 
     Raises
     ------
@@ -181,11 +181,11 @@ def split_scales(kernel: Kernel) -> tuple[tuple[float, ...] | None, Kernel]:
 
 
 def scales_of(kernel: Kernel | None) -> tuple[float, ...] | None:
-    """Return the scales of the columns (d,); None where nothing is scaled."""
+    """Return the scales of the columns (d,), or None if nothing is scaled."""
     return None if kernel is None else split_scales(kernel)[0]
 
 
 def scale_columns(kernel: Kernel, x: Array, name: str = "x") -> tuple[Kernel, Array]:
-    """Return the inner kernel and the rows (n, d) that it takes; both as given where nothing is scaled."""
+    """Return the inner kernel and its scaled rows (n, d), or the originals if nothing is scaled."""
     scales, inner = split_scales(kernel)
     return inner, x if scales is None else Scaled(inner, scales).rows(x, name)

@@ -1,4 +1,4 @@
-"""Pictures, with matplotlib (``pip install 'fastmcmd[plot]'``). Each takes ``ax=`` and returns it."""
+"""Plots with matplotlib (``pip install 'fastmcmd[plot]'``). Functions accept ``ax=`` and return the axes."""
 
 from fastmcmd.plots.calibration import pit_histogram, reliability, variance
 from fastmcmd.plots.congruence import (

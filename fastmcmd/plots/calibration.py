@@ -1,4 +1,4 @@
-"""Pictures of calibration: reliability, PIT, errors against predicted variances."""
+"""Plots of calibration: reliability, PIT histograms, errors against predicted variances."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def reliability(
     label: str | None = None,
     colour: str = COLOURS[0],
 ) -> Axes:
-    """Draw observed against expected shares, with the 95 % band of a calibrated model.
+    """Plot observed against expected shares, with the 95 % band of a calibrated model.
 
-    If the axes have a curve already, they retain the band of the first. The curve of a classification
+    If the axes already have a curve, they keep the band of the first curve. The curve of a classification
     shows the frequency of an event against its mean probability in each bin; bars show how far the
     frequency of a calibrated model scatters.
 
     Parameters
     ----------
     curve : ReliabilityCurve
-        Of `fastmcmd.metrics.reliability_curve` or `fastmcmd.classification.reliability_curve`.
+        The curve of `fastmcmd.metrics.reliability_curve` or `fastmcmd.classification.reliability_curve`.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to draw in. Default: new axes.
     label : str, optional
-        Name in the legend.
+        Label in the legend.
     colour : str
         Colour of the line.
 
@@ -58,7 +58,7 @@ def reliability(
     check_instance(curve, "curve", ReliabilityCurve, "what metrics.reliability_curve returns")
     ax = axes(ax)
     expected, scatter = curve.expected, _Z * curve.scatter
-    if not ax.lines:  # bands of several models over each other would look like one of another width
+    if not ax.lines:  # overlapping bands of several models would look like a single wider band
         ax.plot([0, 1], [0, 1], "--", color=_GREY, linewidth=0.9, zorder=1)
         low, high = np.clip(expected - scatter, 0, 1), np.clip(expected + scatter, 0, 1)
         ax.fill_between(expected, low, high, color=_GREY, alpha=0.25, linewidth=0, zorder=0)
@@ -97,14 +97,15 @@ def pit_histogram(
     label: str | None = None,
     colour: str = COLOURS[0],
 ) -> Axes:
-    """Draw densities of the PIT, with the 95 % band of a calibrated model.
+    """Plot the density of the PIT, with the 95 % band of a calibrated model.
 
-    Flat: calibrated. A hump: predictions too wide. A valley: too narrow. A slope: biased.
+    A flat histogram means calibrated predictions, a hump too wide ones, a valley too narrow ones, and a
+    slope biased ones.
 
     Parameters
     ----------
     histogram : PITHistogram
-        What is drawn.
+        The histogram to plot.
     ax, label, colour
         As in `reliability`.
 
@@ -117,7 +118,7 @@ def pit_histogram(
     check_instance(histogram, "histogram", PITHistogram, "what metrics.pit_histogram returns")
     ax = axes(ax)
     bins = len(histogram.mass)
-    scatter = _Z * np.sqrt((bins - 1) / histogram.n)  # of a density: bins sqrt(p (1 - p) / n)
+    scatter = _Z * np.sqrt((bins - 1) / histogram.n)  # for densities: bins sqrt(p (1 - p) / n)
     ax.axhspan(max(0, 1 - scatter), 1 + scatter, color=_GREY, alpha=0.25, linewidth=0, zorder=0)
     ax.axhline(1, color=_GREY, linestyle="--", linewidth=0.9, zorder=1)
     ax.stairs(histogram.heights, histogram.edges, fill=True, color=colour, alpha=0.35, zorder=2)
@@ -132,14 +133,14 @@ def pit_histogram(
 def variance(
     curve: VarianceCurve, ax: Axes | None = None, label: str | None = None, colour: str = COLOURS[0]
 ) -> Axes:
-    """Draw the root mean squared error against the root mean predicted variance of each bin.
+    """Plot the root mean squared error against the root mean predicted variance of each bin.
 
-    On the diagonal predicted spreads are right. Bars: 95 % intervals of a calibrated model.
+    On the diagonal, predicted spreads are right. Bars are 95 % intervals of a calibrated model.
 
     Parameters
     ----------
     curve : VarianceCurve
-        What is drawn.
+        The curve to plot.
     ax, label, colour
         As in `reliability`.
 
@@ -153,7 +154,7 @@ def variance(
     ax = axes(ax)
     rmv, rmse = curve.rmv, curve.rmse
     bars = np.minimum(_Z * curve.null_std * rmv, rmse)
-    # Both axes reach from the least to the most of either, so that the dashed line is seen.
+    # Both axes cover the range of both quantities, so that the dashed line is visible.
     least, most = min(rmv.min(), (rmse - bars).min()), max(rmv.max(), (rmse + bars).max())
     ax.update_datalim([(least, least), (most, most)])
     if not ax.lines:  # one for all models

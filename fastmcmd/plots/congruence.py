@@ -1,4 +1,4 @@
-"""Pictures of the conditional congruence error."""
+"""Plots of the conditional congruence error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cce_over_inputs(
     points: int = 20_000,
     supported: ArrayLike | None = None,
 ) -> Axes:
-    """Draw CCE over one input: points, and the median with the middle 80 % in bins of equal count.
+    """Plot the CCE over one input: points, and the median with the middle 80 % in bins of equal count.
 
     Parameters
     ----------
@@ -54,12 +54,12 @@ def cce_projection(
     projection: Projection = "pca",
     supported: ArrayLike | None = None,
 ) -> Axes:
-    """Draw the mean CCE over a plane of the inputs, in hexagons.
+    """Plot the mean CCE over a plane of the inputs, in hexagons.
 
     Parameters
     ----------
     x, ax, projection, supported
-        As in `over_plane`; two columns themselves are drawn.
+        As in `over_plane`; inputs of two columns are not projected.
     values : array_like (n,) or Result
         CCE at the inputs.
 
@@ -73,7 +73,7 @@ def cce_projection(
 def cce_histogram(
     values: ArrayLike, ax: Axes | None = None, label: str | None = None, colour: str = COLOURS[0]
 ) -> Axes:
-    """Draw the distribution of CCE values, with a line at their mean.
+    """Plot the distribution of CCE values, with a line at their mean.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def witness(
     colour: str = COLOURS[0],
     outcome: float | None = None,
 ) -> Axes:
-    """Draw the witness h(x, y) at one input over outputs.
+    """Plot the witness h(x, y) at one input over outputs.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def witness(
     ax, label, colour
         As in `histogram`.
     outcome : float, optional
-        What came at this input: a mark on the line at 0.
+        The outcome at this input, shown as a mark on the line at 0.
 
     Returns
     -------
@@ -140,19 +140,19 @@ def downsampled_cce(
     label: str | None = None,
     colour: str = COLOURS[0],
 ) -> Axes:
-    """Draw the CCE of subsamples with the spread over repeats as a band of one std each way.
+    """Plot the CCE of subsamples, with a band of one standard deviation over repeats on either side.
 
     Parameters
     ----------
     result : DownsampledResult
-        What is drawn. One repeat has no band.
+        The result to plot. A single repeat has no band.
     x : array_like (q,) or (q, d), optional
-        The inputs scored: values and band are medians in 15 bins of equal count; of several columns
-        the first principal component is drawn. Default: points in order of their CCE.
+        The evaluated inputs. Values and band are medians in 15 bins of equal count; for several columns,
+        over the first principal component. Default: points in order of their CCE.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to draw in. Default: new axes.
     label : str, optional
-        Name in the legend.
+        Label in the legend.
     colour : str
         Colour of line and band.
 

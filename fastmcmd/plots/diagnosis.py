@@ -1,4 +1,4 @@
-"""The shift and the factor of spread that predictions need, drawn over the inputs."""
+"""Plot of the shift and the factor of spread that predictions need, over the inputs."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _BANDS = 400  # inputs up to which every band is drawn along one input
 
 
 def diagnosis(diagnosed: Any, x: Any = None, axes: Any = None) -> Any:
-    """Draw shift and factor of spread with their bands, one above the other.
+    """Plot shift and factor of spread with their bands, one above the other.
 
-    Over one input, as lines with bands; over several, points along the first principal component, with
-    bands
-    as bars: dark where the band excludes a right prediction. Inputs without support are grey marks below.
+    For one input they are lines with bands. For several inputs they are points along the first principal
+    component, with bars for bands, dark where the band excludes a right prediction. Grey marks at the
+    bottom are inputs without support.
 
     Parameters
     ----------
     diagnosed : Diagnosis
-        What `fastmcmd.diagnose` returns.
+        Result of `fastmcmd.diagnose`.
     x : array_like (q,) or (q, d), optional
-        What to draw over; default the inputs that were diagnosed.
+        Inputs for the horizontal axis. Default: the diagnosed inputs.
     axes : pair of matplotlib axes, optional
-        Where to draw.
+        Axes to draw in. Default: new axes.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def diagnosis(diagnosed: Any, x: Any = None, axes: Any = None) -> Any:
     Raises
     ------
     ValueError
-        There is no diagnosis.
+        If there is no diagnosis to plot.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def _draw_line(ax: Axes, place: Any, values: Any, band: Any, known: Any) -> None
 
 
 def _draw_points(ax: Axes, place: Any, values: Any, band: Any, known: Any, wrong: Any) -> None:
-    """Draw points with bars, of evenly spread rows where there are many."""
+    """Draw points with bars; if there are many, of evenly spaced rows."""
     some = np.flatnonzero(known)
     some = some[np.unique(np.linspace(0, len(some) - 1, min(len(some), _BANDS)).astype(np.intp))]
     for which, colour, width in ((~wrong, "0.75", 0.6), (wrong, COLOURS[0], 0.9)):

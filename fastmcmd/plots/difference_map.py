@@ -1,4 +1,4 @@
-"""The difference of two models' losses, drawn over the inputs."""
+"""Plot of the difference of two models' losses over the inputs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["difference_map"]
 
 
 def difference_map(difference: DifferenceMap, x: Any = None, ax: Any = None) -> Any:
-    """Draw where which model is better: the difference of their losses with its band.
+    """Plot the difference of two models' losses with its band, to show where each model is better.
 
-    Over one input as a line; over several as points along the first principal component. Coloured is where
-    one model is better beyond chance, at all inputs together.
+    For one input it is a line; for several inputs, points along the first principal component. Colours mark
+    inputs where one model is better beyond chance, by a band for all inputs simultaneously.
 
     Parameters
     ----------
     difference : DifferenceMap
-        What `Comparison.map` returns.
+        Result of `Comparison.map`.
     x : array_like (q,) or (q, d), optional
-        What to draw over; default the inputs of the map.
+        Inputs for the horizontal axis. Default: the inputs of the map.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to draw in. Default: new axes.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Pictures of conclusions: a statistic among those of right models."""
+"""Plots of tests and conclusions, such as a statistic among its values for right models."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _BARS = 30
 
 
 def congruence_test(test: Any, ax: Axes | None = None) -> Axes:
-    """Draw the CCE of the observed outcomes among that of outcomes drawn from the predictions.
+    """Plot the CCE of the observed outcomes and its distribution for outcomes drawn from the predictions.
 
     Parameters
     ----------
     test : CongruenceTest
-        As `fastmcmd.congruence_test` returns it.
+        Result of `fastmcmd.congruence_test`.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to draw in. Default: new axes.
 
     Returns
     -------
@@ -68,20 +68,20 @@ def congruence_test(test: Any, ax: Axes | None = None) -> Axes:
 def missing_mass(
     curve: Any, ax: Axes | None = None, label: str | None = None, colour: str = COLOURS[0]
 ) -> Axes:
-    """Draw observed less predicted probability near one input, with the band of right predictions.
+    """Plot observed minus predicted probability near one input, with the band of right predictions.
 
-    Bars for counts and classes, a line for densities, which are smoothed over y.
+    Counts and classes are bars; densities, smoothed over y, are a line.
 
     Parameters
     ----------
     curve : MissingMass
-        What `fastmcmd.inference.missing_mass.missing_mass` returns.
+        Result of `fastmcmd.inference.missing_mass.missing_mass`.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to draw in. Default: new axes.
     label : str, optional
-        Name in the legend.
+        Label in the legend.
     colour : str
-        Colour of the bars or the line; the band has it, too.
+        Colour of the bars or the line, and of the band.
 
     Returns
     -------
@@ -129,12 +129,12 @@ def missing_mass(
 
 
 def verdict(conclusion: Any) -> Any:
-    """Draw the test, and what predictions need beside it, where there is a diagnosis.
+    """Plot the test and, if there is a diagnosis, the corrections that predictions need.
 
     Parameters
     ----------
     conclusion : Verdict
-        What `fastmcmd.verdict` returns.
+        Result of `fastmcmd.verdict`.
 
     Returns
     -------
@@ -168,14 +168,14 @@ def verdict(conclusion: Any) -> Any:
 
 
 def rejection(curve: RejectionCurve, ax: Axes | None = None, label: str = "score") -> Axes:
-    """Draw the mean loss of the rows that are left over the share of rejected rows.
+    """Plot the mean loss of the remaining rows against the share of rejected rows.
 
     Parameters
     ----------
     curve : RejectionCurve
-        As `fastmcmd.rejection_curve` returns it.
+        Result of `fastmcmd.rejection_curve`.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to draw in. Default: new axes.
     label : str
         Name of the score in the legend.
 

@@ -1,4 +1,4 @@
-"""Inputs of pictures: rows of arrays, of files or of an encoder, some at a time."""
+"""Inputs of plots: a sample of the rows of arrays, files or an encoder."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from fastmcmd.rows import Rows, open_rows
 
 __all__ = ["FEW", "Inputs", "some"]
 
-FEW = 3_000  # rows of encoders, t-SNE, UMAP, callables: t-SNE of them takes half a minute
-_MANY = 100_000  # other rows: hexagons of more look the same, and take a tenth of a second
-_ELEMENTS = 1 << 25  # taken together: 256 MB
-_SEED = 0  # the same rows are drawn every time
+FEW = 3_000  # most rows for encoders, t-SNE, UMAP, callables: t-SNE of them takes half a minute
+_MANY = 100_000  # most rows otherwise: hexagons of more rows look the same
+_ELEMENTS = 1 << 25  # most elements: 256 MB
+_SEED = 0  # so that the same rows are drawn every time
 
 
 def some(n: int, most: int) -> NDArray[np.intp]:
     """Return all of n rows in order, or ``most`` of them, drawn at random with a fixed seed.
 
-    At random and not evenly: rows may repeat with a period.
+    The draw is random rather than evenly spaced because rows may be periodic.
 
     Examples
     --------
@@ -35,16 +35,16 @@ def some(n: int, most: int) -> NDArray[np.intp]:
 
 
 class Inputs:
-    """Inputs that pictures show, encoded if there is an encoder.
+    """Inputs for plots, encoded if there is an encoder.
 
     Parameters
     ----------
-    x : array_like (n, d) or (n,), rows on disk, or what ``encoder`` takes
+    x : array_like (n, d) or (n,), rows on disk, or inputs of ``encoder``
         Inputs.
     n : int
-        Rows there are.
+        Number of rows.
     encoder : callable, optional
-        Turns inputs into rows; it receives only the requested rows if x can be indexed.
+        Function from inputs to rows. If x can be indexed, it receives only the requested rows.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class Inputs:
 
     @classmethod
     def of(cls, x: InputsLike | Inputs) -> Inputs:
-        """Return inputs of an array or of rows on disk; inputs stay as they are."""
+        """Return `Inputs` from an array or rows on disk; `Inputs` are returned unchanged."""
         if isinstance(x, cls):
             return x
         rows = open_rows(x, "x")
@@ -68,20 +68,20 @@ class Inputs:
 
     @cached_property
     def sample(self) -> tuple[NDArray[np.intp], HostArray]:
-        """The rows that pictures are drawn from, and what is in them (m, d)."""
+        """Indices of the rows used for plots, and these rows (m, d)."""
         rows = some(self._n, self.most)
         return rows, self.take(rows)
 
     @property
     def most(self) -> int:
-        """Rows that a picture is drawn from at most."""
+        """Largest number of rows used for a plot."""
         if self.encoder is not None:
             return FEW
         return min(_MANY, max(FEW, _ELEMENTS // self._rows.shape[1]))
 
     @cached_property
     def _rows(self) -> HostArray | Rows:
-        """All rows; inputs of an encoder are encoded once, and only if x cannot be indexed."""
+        """All rows. Inputs of an encoder are encoded once, and only if x cannot be indexed."""
         return open_rows(self._x, "x") if self.encoder is None else self._encode(self._x, self._n)
 
     def _encode(self, part: AnyArray, count: int) -> HostArray:
@@ -94,7 +94,7 @@ class Inputs:
         return encoded
 
     def take(self, places: ArrayLike) -> HostArray:
-        """Return the rows (m, d) of the inputs at ``places`` (m,), encoded; ascending for a file."""
+        """Return the encoded rows (m, d) at indices ``places`` (m,), which must ascend for a file."""
         rows = np.asarray(places, dtype=np.intp)
         part = None if self.encoder is None else self.raw(rows)
         if part is not None:

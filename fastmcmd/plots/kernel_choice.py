@@ -1,4 +1,4 @@
-"""Pictures of choices of kernels: how well they predict, and what they can see."""
+"""Plots of kernel choices: how well kernels predict, and which misfits they detect."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["kernel_choice", "kernel_power"]
 
 
 def kernel_choice(choice: KernelChoice, ax: Axes | None = None, most: int = 6) -> Axes:
-    """Draw the share of the outcomes' embedding that kernels explain, against the regulariser.
+    """Plot the share of the outcomes' embedding that kernels explain, against the regulariser.
 
     Parameters
     ----------
     choice : KernelChoice
-        What `fastmcmd.select_kernel` returned.
+        Result of `fastmcmd.select_kernel`.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to draw in. Default: new axes.
     most : int
-        Kernels at most, the best first.
+        Largest number of kernels; the best are shown.
 
     Returns
     -------
@@ -57,14 +57,14 @@ def kernel_choice(choice: KernelChoice, ax: Axes | None = None, most: int = 6) -
 
 
 def kernel_power(report: KernelReport, ax: Axes | None = None) -> Axes:
-    """Draw how often wrong models are seen, by plain CCE and with standardised outcomes.
+    """Plot how often wrong models are detected, by the plain CCE and with standardised outcomes.
 
     Parameters
     ----------
     report : KernelReport
-        What `fastmcmd.kernel_report` returned. Powers that are not known are left out.
+        Result of `fastmcmd.kernel_report`. Unknown powers are left out.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to draw in. Default: new axes.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The picture of a monitor."""
+"""Plot of a monitor."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["evidence"]
 
 
 def evidence(monitor: Monitor, ax: Any = None) -> Any:
-    """Draw the evidence that P(x), P(y) and P(y | x) moved, over the batches.
+    """Plot the evidence over the batches that P(x), P(y) and P(y | x) have changed.
 
     Parameters
     ----------
     monitor : Monitor
-        With at least one batch.
+        A monitor with at least one batch.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to draw in. Default: new axes.
 
     Returns
     -------

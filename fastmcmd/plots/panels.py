@@ -1,4 +1,4 @@
-"""Which pictures an evaluation has, or several in the same pictures. A new one is a function here."""
+"""The plots of one or several evaluations. To add a plot, write a function in this module."""
 
 from __future__ import annotations
 
@@ -36,16 +36,18 @@ _POINTS = 20_000
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture.
+    """One plot.
 
     Attributes
     ----------
     title : str
+        Title of the plot.
     draw : callable (matplotlib axes)
+        Draws the plot.
     model : str
-        Whose it is if there are several models; "" where it shows all of them.
+        The model shown, if there are several; "" if the plot shows all models.
     drawn, n : int
-        Rows that it is drawn from, and rows that there are.
+        Number of rows used for the plot, and of all rows.
     """
 
     title: str
@@ -56,14 +58,14 @@ class Panel:
 
 
 def used_rows(evaluation: Evaluation) -> NDArray[np.intp]:
-    """Return the rows that were used: all but those left out for NaN."""
+    """Return the rows that were used: all rows except those left out for NaN."""
     return np.flatnonzero(np.isfinite(evaluation.rows["cce"]))
 
 
 def inputs_of(evaluations: Evaluations) -> dict[str, Inputs]:
-    """Return the inputs of every evaluation that has some, made once if they are the same.
+    """Return the inputs of every evaluation that has any; equal inputs share one object.
 
-    An iterator is used up by the evaluation: its inputs are not there.
+    The evaluation has consumed inputs that were an iterator, so these are missing.
     """
     by_array: dict[tuple[int, int], Inputs] = {}
     by_name = {}
@@ -81,16 +83,16 @@ def inputs_of(evaluations: Evaluations) -> dict[str, Inputs]:
 def panels(
     evaluations: Evaluations, points: int = _POINTS, inputs: Mapping[str, Inputs] | None = None
 ) -> list[Panel]:
-    """Return the pictures of calibration, sharpness and CCE that apply; models share a picture.
+    """Return the plots of calibration, sharpness and CCE that apply; models share a plot.
 
     Parameters
     ----------
     evaluations : dict of Evaluation
-        By the name of the model.
+        Evaluations by the names of their models.
     points : int
-        Points drawn at most, of all models together.
+        Largest number of points, over all models.
     inputs : dict of Inputs, optional
-        `inputs_of` the evaluations, if they are at hand.
+        The result of `inputs_of`, if it is already available.
     """
     inputs = inputs_of(evaluations) if inputs is None else inputs
     several = len(evaluations) > 1
@@ -133,7 +135,7 @@ def panels(
 def _score_over_inputs(
     score: str, name: str, evaluations: Evaluations, label: Mapping[int, Inputs]
 ) -> Iterable[Panel]:
-    """Return a score over inputs of one column, of the models that have it as their score."""
+    """Return the plot of a score over inputs of one column, for the models with this score."""
     return _together(
         f"{_title(name)} over inputs", evaluations,
         lambda one: id(one) in label and _on_a_line(one) and _score(one) == score,
@@ -149,20 +151,20 @@ def panels_over_plane(
     projection: Projection = "pca",
     inputs: Mapping[str, Inputs] | None = None,
 ) -> list[Panel]:
-    """Return CCE and a score of every model, and the outcomes, over a plane of the inputs.
+    """Return plots of the CCE and a score of every model, and of the outcomes, over a plane of the inputs.
 
     Parameters
     ----------
     evaluations, inputs
         As in `panels`.
     projection
-        As in `project`; an array has a row for each row of `evaluate`, or for each that was used.
-        With "pca", inputs of one column have no plane.
+        As in `project`. An array has one row per row of `evaluate`, or per row that was used. With "pca",
+        inputs of one column have no plane.
 
     Raises
     ------
     ValueError
-        Another projection, and no evaluation has inputs to project.
+        If the projection is not "pca" and no evaluation has inputs to project.
     """
     inputs = inputs_of(evaluations) if inputs is None else inputs
     default = isinstance(projection, str) and projection == "pca"
@@ -224,7 +226,7 @@ def _over(
 
 
 def _values(evaluation: Evaluation) -> dict[str, ArrayLike]:
-    """Return what is drawn over the plane for each model: CCE, and its score by row."""
+    """Return the values to plot over the plane for a model: the CCE, and its per-row score."""
     assert evaluation.cce is not None
     score = _score(evaluation)
     values: dict[str, ArrayLike] = {"CCE": evaluation.cce.values}
@@ -234,7 +236,7 @@ def _values(evaluation: Evaluation) -> dict[str, ArrayLike]:
 
 
 def _of_used(projection: Projection, evaluation: Evaluation) -> Projection:
-    """Return a projection; if it is an array of places, those of the rows that were used."""
+    """Return the projection; if it is an array of positions, those of the rows that were used."""
     if isinstance(projection, str) or callable(projection):
         return projection
     places = as_array(projection, "projection")
@@ -262,9 +264,9 @@ def _together(
     draw: Callable[..., object],
     inputs: Mapping[int, Inputs] | None = None,
 ) -> Iterable[Panel]:
-    """Yield one picture of all models to which it applies: of more than there are colours, several.
+    """Yield one plot of all models to which it applies, or several if there are more models than colours.
 
-    ``inputs`` are those that it is drawn over, by the id of the evaluation.
+    ``inputs`` are the inputs for the horizontal axis, by the id of the evaluation.
     """
     names = list(evaluations)
     for start in range(0, len(names), len(COLOURS)):
@@ -293,7 +295,7 @@ def _each(
 
 
 def _pit(evaluations: Evaluations) -> Iterable[Panel]:
-    """Yield a PIT histogram of each model, all of the same height: overlaid bars would be illegible."""
+    """Yield a PIT histogram for each model, with equal heights; overlaid bars would be illegible."""
     curves = {name: one.curves["pit"] for name, one in evaluations.items() if "pit" in one.curves}
     top = _HEADROOM * max((curve.heights.max() for curve in curves.values()), default=1.0)
     for place, name in enumerate(evaluations):
@@ -319,16 +321,16 @@ def evaluation(
     figure: Figure | None = None,
     projection: Projection = "pca",
 ) -> Figure:
-    """Draw all pictures of an evaluation: calibration, sharpness, CCE, and where it is high.
+    """Plot everything about an evaluation: calibration, sharpness, the CCE, and where it is high.
 
     Parameters
     ----------
     evaluations : Evaluation, dict of Evaluation by the name of the model, or Comparison
-        What is drawn; models share a picture if they remain distinguishable in it.
+        What to plot. Models share a plot if they remain distinguishable in it.
     figure : matplotlib figure, optional
-        Where to draw; a new one by default.
+        Figure to draw in. Default: a new figure.
     projection
-        How inputs of several columns are laid on a plane; as in `project`.
+        Projection of inputs with several columns onto a plane, as in `project`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Inputs on a line or a plane. A new projection is a function and a line in `PROJECTIONS`."""
+"""Projections of inputs onto a line or a plane. To add one, list a function in `PROJECTIONS`."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """Where rows lie on a plane; made by `project`, drawn by `over_plane`.
+    """Positions of rows on a plane, computed by `project` and plotted by `over_plane`.
 
     Attributes
     ----------
     places : ndarray (m, 2)
         Coordinates of the rows.
     rows : ndarray (m,)
-        Which rows of the inputs these are, ascending.
+        Indices of these rows among the inputs, ascending.
     n : int
-        Rows of the inputs.
+        Number of rows of the inputs.
     names : (str, str)
-        What the coordinates are.
+        Names of the coordinates.
     """
 
     places: Array
@@ -50,7 +50,7 @@ class Plane:
 
 @dataclass(frozen=True)
 class _Named:
-    """How a projection places rows (m, d), what its coordinates are called, how many rows it takes."""
+    """A projection of rows (m, d), with the names of its coordinates and its largest number of rows."""
 
     make: Callable[[HostArray], ArrayLike]
     names: tuple[str, str]
@@ -60,8 +60,8 @@ class _Named:
 def principal(rows: HostArray, count: int) -> Array:
     """Return the first principal components (n, count) of rows (n, d), unscaled.
 
-    Of more than 20,000 rows (2,000 of more than 2,000 columns) the axes are those of so many, drawn at
-    random. The largest loading of an axis is positive.
+    With more than 20,000 rows (2,000 for more than 2,000 columns), the axes are computed from that many
+    random rows. The largest loading of an axis is positive.
     """
     from scipy import linalg
 
@@ -91,7 +91,7 @@ def _pca(rows: HostArray) -> Array:
 
 
 def _library(module: str, package: str, projection: str, rows: HostArray) -> Any:
-    """Return the module of a projection, if it is installed and there are rows enough."""
+    """Return the module of a projection; raise an error if it is not installed or rows are too few."""
     name = f"projection={projection!r}"
     imported = require(module, f"{name} needs {package}: pip install 'fastmcmd[projection]'")
     if len(rows) < 4:
@@ -129,17 +129,17 @@ PROJECTIONS = {
 
 
 def project(x: InputsLike | Inputs, projection: Projection = "pca") -> Plane:
-    """Return where inputs lie on a plane, to draw values over with `over_plane`.
+    """Return the positions of inputs on a plane, for plots with `over_plane`.
 
     Parameters
     ----------
     x : array_like (n, d), or rows on disk
         Inputs.
     projection : {"pca", "tsne", "umap"}, array_like (n, 2) or callable
-        Principal components (of two columns these themselves), t-SNE (from scikit-learn), UMAP (from
-        umap-learn), places of your own, or a function from rows (m, d) to places (m, 2). Principal
-        components and places are those of at most 100,000 rows, the others of at most 3,000, drawn at
-        random with a fixed seed.
+        Principal components (for two columns, the columns themselves), t-SNE (from scikit-learn), UMAP
+        (from umap-learn), an array of positions, or a function from rows (m, d) to positions (m, 2).
+        Principal components and arrays use at most 100,000 rows, the others at most 3,000, drawn at random
+        with a fixed seed.
 
     Returns
     -------
@@ -148,15 +148,15 @@ def project(x: InputsLike | Inputs, projection: Projection = "pca") -> Plane:
     Raises
     ------
     ValueError, TypeError
-        x has one column, or ``projection`` is none of these or returns something else.
+        If x has one column, or ``projection`` is none of these or returns something else.
     MissingDependencyError
-        A package that is not installed; the message has the command that installs it.
+        If a package is not installed; the message contains the command that installs it.
 
     Notes
     -----
-    Columns are not scaled, as the kernel does not scale them. t-SNE (van der Maaten & Hinton, 2008)
-    starts from principal components and uses at most 50 of them; its perplexity is 30; UMAP (McInnes et
-    al., 2018) has 15 neighbours. Both numbers are smaller for few rows. Both have a fixed seed.
+    Columns are not scaled, because the kernel does not scale them. t-SNE (van der Maaten & Hinton, 2008)
+    starts from at most 50 principal components and has perplexity 30. UMAP (McInnes et al., 2018) uses 15
+    neighbours. Both numbers are smaller for few rows, and both methods have a fixed seed.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def project(x: InputsLike | Inputs, projection: Projection = "pca") -> Plane:
 
 
 def line(rows: HostArray) -> tuple[Array, str]:
-    """Return where rows (n, d) lie on a line, and its name: x itself, or its first component."""
+    """Return the positions of rows (n, d) on a line, x itself or its first component, and its name."""
     if rows.shape[1] == 1:
         return rows[:, 0].astype(np.float64), "x"
     return principal(rows, 1)[:, 0], "first principal component of x"

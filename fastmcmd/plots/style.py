@@ -1,4 +1,4 @@
-"""Colours and axes that all pictures share."""
+"""Colours and axes that all plots share."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 __all__ = ["COLOURS", "axes", "check_axes", "finish", "matplotlib", "plain", "tidy"]
 
-# Okabe & Ito's palette: distinct with any colour vision, and in grey by lightness.
+# The palette of Okabe & Ito: distinct with any colour vision, and by lightness in greyscale.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
 def matplotlib() -> Any:
-    """Return ``matplotlib.pyplot``, or say how to install it."""
+    """Return ``matplotlib.pyplot``, or raise an error that says how to install it."""
     return require("matplotlib.pyplot", "pictures need matplotlib: pip install 'fastmcmd[plot]'")
 
 
 def axes(ax: Axes | None) -> Axes:
-    """Return ``ax``, or new axes where None."""
+    """Return ``ax``, or new axes if it is None."""
     plt = matplotlib()
     if ax is None:
         return plt.subplots(figsize=(6, 4), layout="constrained")[1]
@@ -31,14 +31,14 @@ def axes(ax: Axes | None) -> Axes:
 
 
 def check_axes(ax: object, name: str) -> None:
-    """Raise unless an argument is axes of matplotlib."""
+    """Raise an error unless an argument is matplotlib axes."""
     from matplotlib.axes import Axes
 
     check_instance(ax, name, Axes, "axes of matplotlib, or None,")
 
 
 def tidy(ax: Axes) -> None:
-    """Remove what carries no information."""
+    """Remove parts of the axes that carry no information."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(length=3)
 
@@ -54,6 +54,6 @@ def finish(
 
 
 def plain(name: str) -> str:
-    """Return a name as matplotlib shows it: no mathematics, and not hidden from the legend."""
+    """Return a name escaped for matplotlib: without mathematics, and not hidden from the legend."""
     shown = name.replace("$", r"\$")
     return f" {shown}" if shown.startswith("_") else shown

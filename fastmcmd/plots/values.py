@@ -1,4 +1,4 @@
-"""Pictures of values by point: their distribution, and where among the inputs they are high."""
+"""Plots of values at points: their distribution, and where among the inputs they are high."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def histogram(
     colour: str = COLOURS[0],
     name: str = "value",
 ) -> Axes:
-    """Draw the distribution of values, with a line at their mean.
+    """Plot the distribution of values, with a line at their mean.
 
     Parameters
     ----------
     values : array_like (n,)
-        Values at n points; those that are not finite are not drawn.
+        Values at n points. Values that are not finite are left out.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to draw in. Default: new axes.
     label : str, optional
-        Name in the legend.
+        Label in the legend.
     colour : str
         Colour of bars and line.
     name : str
-        What the values are, for the axis.
+        Name of the values, for the axis.
 
     Returns
     -------
@@ -98,12 +98,12 @@ def cumulative(
     colour: str = COLOURS[0],
     name: str = "value",
 ) -> Axes:
-    """Draw the share of points at which a value is at most so high: to compare models in one picture.
+    """Plot the cumulative distribution of values, to compare models in one plot.
 
     Parameters
     ----------
     values, ax, label, colour, name
-        As in `histogram`; infinite values count as points that the curve does not reach.
+        As in `histogram`. Infinite values count as points that the curve does not reach.
 
     Returns
     -------
@@ -144,29 +144,28 @@ def over_inputs(
     name: str = "value",
     supported: ArrayLike | None = None,
 ) -> Axes:
-    """Draw values over one input: points, and the median with the middle 80 % in 15 bins of equal count.
+    """Plot values over one input: points, and the median with the middle 80 % in 15 bins of equal count.
 
     Parameters
     ----------
     x : array_like (n,) or (n, d), or rows on disk
-        Inputs; of several columns the first principal component is drawn. Of more than 100,000 rows so
-        many are used, drawn at random with a fixed seed.
+        Inputs. Several columns are reduced to their first principal component. At most 100,000 rows are
+        used, drawn at random with a fixed seed.
     values : array_like (n,)
-        Values at the inputs, such as CCE or a score by row.
+        Values at the inputs, such as the CCE or a per-row score.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to draw in. Default: new axes.
     label : str, optional
-        Name in the legend.
+        Label in the legend.
     colour : str
         Colour of points, line and band.
     points : int
-        Points drawn at most; of more, some are drawn at random with a fixed seed. With 0, only the
-        median and the band.
+        Largest number of points, drawn at random with a fixed seed. 0 draws only the median and the band.
     name : str
-        What the values are, for the axis.
+        Name of the values, for the axis.
     supported : array_like (n,) of bool, optional
-        Where values are supported by data. Other points are grey, and so is the line in bins where they are
-        the majority.
+        Whether values are supported by data. Other points are grey, and so is the line in bins where they
+        are the majority.
 
     Returns
     -------
@@ -227,7 +226,7 @@ def bins_of(position: NDArray[np.float64]) -> list[NDArray[np.intp]]:
 
 
 def _middle(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the 10, 50 and 90 % quantiles; what is not finite is not drawn."""
+    """Return the 10, 50 and 90 % quantiles; values that are not finite are not drawn."""
     finite = np.isfinite(values)
     if finite.all():
         return np.quantile(values, [0.1, 0.5, 0.9])
@@ -246,26 +245,26 @@ def over_plane(
     limits: tuple[float, float] | None = None,
     supported: ArrayLike | None = None,
 ) -> Axes:
-    """Draw the mean of values in hexagons over a plane of the inputs, with a colour bar.
+    """Plot the mean of values in hexagons over a plane of the inputs, with a colour bar.
 
     Parameters
     ----------
     x : array_like (n, d), rows on disk, or Plane
         Inputs, or the result of `project`.
     values : array_like (n,)
-        Values at the inputs, such as CCE, a score by row, or outcomes.
+        Values at the inputs, such as the CCE, a per-row score, or outcomes.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to draw in. Default: new axes.
     projection
-        As in `project`; a `Plane` has its own.
+        As in `project`. A `Plane` already has a projection.
     name : str
-        What the values are, for the colour bar.
+        Name of the values, for the colour bar.
     limits : (float, float), optional
-        Ends of the colour bar; default: the hexagons' least and largest mean, or their 1 and 99 %
-        quantiles where a few extreme ones would take all colours. Means beyond, and infinite ones,
-        have the colour of the end.
+        Ends of the colour bar. Default: the smallest and largest mean of a hexagon, or their 1 and 99 %
+        quantiles if a few extreme means would use up the colours. Means beyond the limits, and infinite
+        means, have the colour of the end.
     supported : array_like (n,) of bool, optional
-        Where values are supported by data. Hexagons in which most are not are grey.
+        Whether values are supported by data. Hexagons in which most values are not supported are grey.
 
     Returns
     -------
@@ -304,7 +303,7 @@ def over_plane(
 
 
 def _support(supported: ArrayLike | None, n: int) -> NDArray[np.bool_]:
-    """Return where values are supported (n,); everywhere without an argument."""
+    """Return a mask (n,) of supported values; all True without an argument."""
     if supported is None:
         return np.ones(n, dtype=np.bool_)
     given = np.asarray(supported)
@@ -316,14 +315,14 @@ def _support(supported: ArrayLike | None, n: int) -> NDArray[np.bool_]:
 
 
 def _grey_map() -> Colormap:
-    """Return a colour map that is grey, and invisible where there is no value."""
+    """Return a grey colour map that is transparent where there is no value."""
     from matplotlib.colors import ListedColormap
 
     return ListedColormap([_GREY]).with_extremes(bad=(0, 0, 0, 0))
 
 
 def check_limits(limits: ArrayLike) -> tuple[float, float]:
-    """Return the ends of a colour bar."""
+    """Return the checked ends of a colour bar."""
     ends = as_array(limits, "limits")
     if ends.shape != (2,) or not np.isfinite(ends).all() or ends[0] > ends[1]:
         raise ValueError(f"limits is {shown(limits)}; two finite numbers, low <= high, are needed")
@@ -331,7 +330,7 @@ def check_limits(limits: ArrayLike) -> tuple[float, float]:
 
 
 def colour_limits(drawn: Sequence[tuple[Plane, ArrayLike]]) -> tuple[float, float]:
-    """Return ends of a colour bar that serves several pictures: planes with values (n,) over them."""
+    """Return the ends of a colour bar for several plots: planes with values (n,)."""
     from matplotlib.figure import Figure
 
     ax = Figure().subplots()
@@ -340,8 +339,8 @@ def colour_limits(drawn: Sequence[tuple[Plane, ArrayLike]]) -> tuple[float, floa
 
 
 def _hexagons(ax: Axes, plane: Plane, values: NDArray[np.float64]) -> PolyCollection:
-    """Draw means in hexagons; that of a hexagon with an infinite value is huge."""
-    # Of infinite values hexbin would leave out the rows, and draw the mean of the others.
+    """Draw means in hexagons; a hexagon with an infinite value gets a huge mean."""
+    # hexbin would leave out rows with infinite values and draw the mean of the others.
     shown = np.clip(values[plane.rows], -_HUGE, _HUGE)
     x, y = plane.places.T
     return ax.hexbin(x, y, C=shown, gridsize=_CELLS, cmap="cividis", mincnt=1, linewidths=0.1)
@@ -361,7 +360,7 @@ def _limits(means: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _read(values: ArrayLike) -> NDArray[np.float64]:
-    """Return values by point; infinite scores are values, too, NaN is not."""
+    """Return checked values; they may be infinite but not NaN."""
     numbers = as_array(values, "values").astype(np.float64, copy=False)
     if numbers.ndim == 2 and numbers.shape[1] == 1:
         numbers = numbers[:, 0]

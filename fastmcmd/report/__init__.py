@@ -1,4 +1,4 @@
-"""An evaluation as one HTML page. A new part of the page is a function in `sections.py`."""
+"""An evaluation as one HTML page. To add a part, write a function in `sections.py`."""
 
 from fastmcmd.report.sections import write_report
 

@@ -1,4 +1,4 @@
-"""Input of the parts of the page: evaluations and a projection."""
+"""The input of all parts of the page: evaluations and a projection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Material"]
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """Evaluations beside each other, with the tests that were done, and how inputs are laid on a plane."""
+    """The compared evaluations with their tests, and the projection of inputs onto a plane."""
 
     comparison: Comparison
     projection: Projection = "pca"
@@ -37,9 +37,9 @@ class Material:
 
     @cached_property
     def inputs(self) -> dict[str, Inputs]:
-        """Inputs of the evaluations that have some, encoded once."""
+        """Inputs of the evaluations that have any, encoded once."""
         return inputs_of(self.evaluations)
 
     def of(self, name: str, progress: str) -> str:
-        """Return a text with the model's name before it, if there are several."""
+        """Return a text, preceded by the model's name if there are several models."""
         return f"{name}: {progress}" if self.several else progress
