@@ -31,6 +31,7 @@ from fastmcmd.predictive import Categorical, Draws, Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.adapters.misses import misses_of
 from fastmcmd.predictive.base import PredictionLike
+from fastmcmd.predictive.categorical import numbered
 from fastmcmd.rows import Rows
 
 __all__ = ["Problem", "encoded", "encoded_inputs", "problem_of"]
@@ -115,8 +116,7 @@ def problem_of(
     check_order(y, "(x, y, prediction)")
     predictions = list(predictions)
     for one in predictions:
-        if isinstance(one, Categorical):
-            y = one.numbers_of(y)
+        y = numbered(y, one)
     observed = as_rows(y, "y")
     check_same_length(x=x, y=observed)
     predictives = [as_predictive(p, *observed.shape, y=y) for p in predictions]

@@ -91,7 +91,7 @@ def _ranking(pairs: Pairs, names: list[str], level: float) -> str:
     if len(names) == 2 and ties:
         return (
             f"neither {names[0]} nor {names[1]} is better beyond chance ({_p(p)}): "
-            f"the {label} differs by {-gap:.3g}"
+            f"the {label} differs by {0.0 - gap:.3g}"
         )
     if len(names) == 2:
         return f"{best} is better than {nearest} beyond chance ({_p(p)}): {lower}"

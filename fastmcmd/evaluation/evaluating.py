@@ -18,6 +18,7 @@ from fastmcmd._base.annotations import (
     RandomState,
     SolverName,
 )
+from fastmcmd._base.names import listed
 from fastmcmd._base.progress import Progress
 from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
 from fastmcmd.evaluation.measuring import check_some_row, evaluation_of
@@ -25,6 +26,7 @@ from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.frames import column_names
 from fastmcmd.kernels.base import KernelLike
 from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.predictive import Categorical, Predictive
 from fastmcmd.predictive.base import PredictionLike
 
 __all__ = ["evaluate", "evaluate_many"]
@@ -191,6 +193,7 @@ def evaluate_many(
                 f"models[{name!r}] holds NaN in other rows than the first model: numbers over "
                 "different rows cannot be compared"
             )
+    _check_same_classes({name: one.prediction for name, one in outcomes.items()})
     labels, names = config.labels(first), column_names(x)
     progress, tol = config.congruence.progress, config.congruence.tol
     evaluations: dict[str, Evaluation] = {}
@@ -222,6 +225,25 @@ def _read(
         return read(y, prediction, config.sample_weight, config.nan_policy, columns=None)
     except (TypeError, ValueError) as error:
         raise type(error)(f"models[{name!r}]: {error}") from None
+
+
+def _check_same_classes(predictions: Mapping[str, Predictive]) -> None:
+    """Refuse classes in another order: an outcome would be another number for each model."""
+    classes = {
+        name: one.classes if isinstance(one, Categorical) else None
+        for name, one in predictions.items()
+    }
+    first, *others = classes
+    for name in others:
+        if classes[name] != classes[first]:
+            raise ValueError(
+                f"models[{name!r}] predicts classes {_listed(classes[name])} and models[{first!r}] "
+                f"{_listed(classes[first])}; the same names in the same order are needed"
+            )
+
+
+def _listed(classes: tuple[str, ...] | None) -> str:
+    return "that are numbers" if classes is None else listed(classes)
 
 
 def _same(values: HostArray | None, others: HostArray | None) -> bool:

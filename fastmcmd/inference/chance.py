@@ -138,9 +138,8 @@ class Chance:
             self, grid=self.grid[points], exact=_QUICK[0], most=_QUICK[1], computed_norms=self.norms
         )
         half = 0.5 / self._concentration()
-        shrink = np.exp(scipy.special.gammaln(half + 0.5) - scipy.special.gammaln(half)) / np.sqrt(
-            half
-        )
+        log_ratio = scipy.special.gammaln(half + 0.5) - scipy.special.gammaln(half)
+        shrink = np.exp(log_ratio) / np.sqrt(half)
         return np.asarray(shrink * np.sqrt(np.maximum(quick.null_mean, 0.0)))
 
     def _concentration(self) -> float:

@@ -50,6 +50,7 @@ from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.predictive import Categorical, Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import PredictionLike
+from fastmcmd.predictive.categorical import numbered
 
 __all__ = ["CongruenceTest", "KernelEvidence", "congruence_test"]
 
@@ -169,7 +170,10 @@ def congruence_test(
     True
     """
     check_order(y, "(x, y, prediction)")
-    x, y = as_rows(x, "x").astype(np.float64), as_rows(y, "y").astype(np.float64)
+    x, y = (
+        as_rows(x, "x").astype(np.float64),
+        as_rows(numbered(y, prediction), "y").astype(np.float64),
+    )
     check_same_length(x=x, y=y)
     predictive = as_predictive(prediction, len(y), y.shape[1], y=y)
     simulations = check_simulations(simulations)

@@ -33,6 +33,7 @@ from fastmcmd.inference.statistics import project
 from fastmcmd.kernels import RBF, Kernel
 from fastmcmd.predictive import Categorical, Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
+from fastmcmd.predictive.categorical import numbered
 from fastmcmd.rows import open_rows
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ def kernel_report(
     if prediction is not None:
         check_order(y, "(x, y, prediction)")
     source = open_rows(x, "x")
-    y = as_rows(y, "y")
+    y = as_rows(numbered(y, prediction), "y")
     check_same_length(x=source, y=y)
     simulations = check_simulations(simulations)
     rng = generator(random_state, Purpose.KERNEL_REPORT)

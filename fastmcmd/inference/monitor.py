@@ -25,6 +25,7 @@ from fastmcmd.inference.shift_tests import View, batch_p_values, log_odds
 from fastmcmd.io.state import decode
 from fastmcmd.predictive import Categorical, Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
+from fastmcmd.predictive.categorical import numbered
 
 __all__ = ["QUESTIONS", "Monitor", "MonitorUpdate", "evidence_of"]
 
@@ -430,7 +431,7 @@ def _checked(
 ) -> tuple[Array, Array, Array | None]:
     """Return inputs, outcomes, and normal scores of the outcomes under the predictions."""
     inputs = as_rows(x, "x", columns=columns).astype(np.float64)
-    outcomes = as_rows(y, "y", columns=outputs).astype(np.float64)
+    outcomes = as_rows(numbered(y, prediction), "y", columns=outputs).astype(np.float64)
     check_same_length(x=inputs, y=outcomes)
     if prediction is None:
         return inputs, outcomes, None

@@ -29,6 +29,7 @@ from fastmcmd.kernels import RBF, Kernel
 from fastmcmd.kernels.base import power_of_two
 from fastmcmd.predictive import Categorical, Predictive, as_predictive
 from fastmcmd.predictive.base import PredictionLike
+from fastmcmd.predictive.categorical import numbered
 from fastmcmd.rows import Rows
 
 if TYPE_CHECKING:
@@ -249,7 +250,10 @@ def weak_regions(
     """
     tree = _tree_class()
     table, names = numbers_of_columns(columns)
-    x, y = as_rows(x, "x").astype(np.float64), as_rows(y, "y").astype(np.float64)
+    x, y = (
+        as_rows(x, "x").astype(np.float64),
+        as_rows(numbered(y, prediction), "y").astype(np.float64),
+    )
     check_same_length(x=x, y=y, columns=table)
     n = len(x)
     if n < LEAST_ROWS:

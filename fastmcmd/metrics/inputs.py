@@ -27,9 +27,10 @@ from fastmcmd._base.checks import (
     check_choice,
     check_same_length,
 )
-from fastmcmd.predictive import Categorical, Predictive, as_predictive
+from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import Array, PredictionLike
+from fastmcmd.predictive.categorical import numbered
 from fastmcmd.predictive.on_device import (
     DevicePrediction,
     bring_parameters,
@@ -194,8 +195,7 @@ def read(
     if isinstance(y, Outcomes):
         return y
     check_order(y)
-    if isinstance(prediction, Categorical):
-        y = prediction.numbers_of(y)
+    y = numbered(y, prediction)
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     arrays = (device_namespace_among(prediction) if on_device else None) or HOST
     if not arrays.on_host:

@@ -16,7 +16,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.base import Predictive, parameter
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
-__all__ = ["Categorical"]
+__all__ = ["Categorical", "numbered"]
 
 _BLOCK = 1 << 18  # numbers held in memory at once
 _SUM_TOLERANCE = (
@@ -280,8 +280,10 @@ def _class_names(classes: Sequence[str], count: int, values: ArrayLike | None) -
         raise ValueError(
             "Categorical was given values and classes; classes have no order: one of them"
         )
+    if isinstance(classes, str):
+        raise ValueError(f"classes is the text {classes!r}; a sequence of {count} names is needed")
     names = tuple(str(one) for one in classes)
-    if isinstance(classes, str) or len(names) != count:
+    if len(names) != count:
         raise ValueError(
             f"classes has {len(names)} names, and probs has {count} columns; one a column"
         )
@@ -289,3 +291,8 @@ def _class_names(classes: Sequence[str], count: int, values: ArrayLike | None) -
         twice = next(one for one in names if names.count(one) > 1)
         raise ValueError(f"classes holds {twice!r} twice; different names are needed")
     return names
+
+
+def numbered(y: AnyArray, prediction: object) -> AnyArray:
+    """Return outcomes, with the names of a prediction's classes replaced by their numbers."""
+    return prediction.numbers_of(y) if isinstance(prediction, Categorical) else y
