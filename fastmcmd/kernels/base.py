@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Json
-from fastmcmd._base.checks import as_float, distinct_digits
+from fastmcmd._base.checks import as_array, as_float, distinct_digits
 
 __all__ = [
     "UNIT",
@@ -42,12 +42,14 @@ _FLOAT32_LIMITS, _FLOAT64_LIMITS = (
 )
 
 
-def as_rows(x: ArrayLike) -> Array:
+def as_rows(x: ArrayLike, name: str = "x") -> Array:
     """Return (n,) as (n, 1), and (n, d) unchanged; integers and half precision become float64."""
-    x = np.asarray(x)
-    if x.dtype.kind != "f" or x.dtype.itemsize < 4:
-        x = x.astype(np.float64)  # small integers would wrap around
-    return x[:, None] if x.ndim == 1 else x
+    rows: Array = x if type(x) is np.ndarray and x.dtype.kind == "f" else as_array(x, name)
+    if rows.dtype.itemsize < 4:
+        rows = rows.astype(np.float64)
+    if rows.ndim not in (1, 2):
+        raise ValueError(f"{name} has shape {rows.shape}; (n,) or (n, d) is needed")
+    return rows[:, None] if rows.ndim == 1 else rows
 
 
 def relative_error(operations: float, unit: float) -> float:
@@ -145,10 +147,10 @@ class Kernel(ABC):
         """Return the kernel matrix (n, m) of rows x (n, d) and z (m, d), from the definition.
 
         The result is in float64 unless both inputs are float32. (n,) is read as (n, 1); ``z=None`` means
-        ``x``.
+        ``x``. NaN is passed on.
         """
         x = as_rows(x)
-        z = x if z is None else as_rows(z)
+        z = x if z is None else as_rows(z, "z")
         if x.shape[1] != z.shape[1]:
             raise ValueError(f"x has {x.shape[1]} columns and z has {z.shape[1]}; they must agree")
         out = np.empty((len(x), len(z)), dtype=np.result_type(x, z))

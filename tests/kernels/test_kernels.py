@@ -475,3 +475,25 @@ def test_assumption_about_a_function():
     assert fm.RBF(1.0).rounding(1e-8, 2, 1.0, True, 1.0) == (
         fm.RBF(1.0).entry_error(1e-8, 2, 1.0, True)
     )
+
+
+@pytest.mark.parametrize("kernel", [fm.RBF(0.5), fm.Delta(), fm.Linear(), fm.RBF(0.5) + fm.Delta()])
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (["1", "2"], "real numbers"),
+        (np.array(["1", "2"], dtype=object), "not numbers"),
+        ([1 + 2j, 0], "real numbers"),
+        ([2**60, 2**60 + 1], "cannot represent"),
+        (np.ma.array([1.0, 2.0], mask=[0, 1]), "masked"),
+        (np.zeros((2, 2, 1)), "shape"),
+        (3.0, "shape"),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_refused(kernel, bad, message):
+    """Texts were read as numbers, imaginary parts and masks dropped, integers beyond 2^53 rounded."""
+    for call in (lambda: kernel(bad), lambda: kernel.diagonal(bad)):
+        with pytest.raises((ValueError, TypeError), match=f"x .*{message}"):
+            call()
+    with pytest.raises((ValueError, TypeError), match=f"z .*{message}"):
+        kernel([1.0, 2.0], bad)
