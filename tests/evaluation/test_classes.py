@@ -183,3 +183,23 @@ def test_command_line(rng, tmp_path, capsys):
     assert set(printed["by"]) == {"a", "b"}
     assert main(["evaluate", *arguments, "--prediction", "classes:cat=cat,dog=dog"])
     assert "the classes of --prediction are cat, dog" in capsys.readouterr().err
+
+
+def test_models_need_the_same_classes(rng):
+    _, y, p = sample(rng)
+    names = np.array(NAMES)[y]
+    models = {
+        "one": fm.Categorical(p, classes=NAMES),
+        "other": fm.Categorical(p, classes=NAMES[::-1]),
+    }
+    with pytest.raises(ValueError, match="the same names in the same order"):
+        fm.compare(models, names)
+
+
+def test_names_are_outcomes_of_tests(rng):
+    x, y, p = sample(rng, 120)
+    prediction, names = fm.Categorical(p, classes=NAMES), np.array(NAMES)[y]
+    of_names, of_numbers = (fm.congruence_test(x, one, prediction) for one in (names, y))
+    assert of_names.p_value == of_numbers.p_value
+    regions = fm.weak_regions({"u": x[:, 0]}, x, names, prediction)
+    assert repr(regions) == repr(fm.weak_regions({"u": x[:, 0]}, x, y, prediction))
