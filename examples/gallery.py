@@ -134,14 +134,21 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
         wrong = fm.Gaussian(np.sin(2 * place) + 0.4 * (place > 1), np.where(place < -1, 0.1, 0.2))
         return fm.diagnose(place, outcome, wrong).plot()[0].figure
 
-    def verdict() -> Any:
+    def visits_by_age() -> tuple[Any, Any, Any, Any]:
         rng = np.random.default_rng(0)
         age, income = rng.uniform(20, 80, 2000), rng.normal(size=2000)
         predicted = age / 30 + income
         visits = predicted + 1.2 * (age > 61) + 0.5 * rng.normal(size=2000)
         columns = {"age": age, "income": income}
         inputs = np.stack([age, income], axis=1)
-        return fm.verdict(inputs, visits, fm.Gaussian(predicted, 0.5), columns).plot()
+        return inputs, visits, fm.Gaussian(predicted, 0.5), columns
+
+    def verdict() -> Any:
+        return fm.verdict(*visits_by_age()).plot()
+
+    def regions(ax: Any) -> None:
+        inputs, visits, model, columns = visits_by_age()
+        plots.weak_regions(fm.weak_regions(columns, inputs, visits, model, random_state=0), ax)
 
     some = fm.downsampled_cce(x, y, prediction, 200, repeats=10, random_state=0, x_kernel=kernel)
     return {
@@ -190,6 +197,7 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
             )
         ),
         "verdict": verdict,
+        "weak_regions": lambda: one(regions),
         "witness": lambda: one(witness),
         "downsampled_cce": lambda: one(lambda ax: plots.downsampled_cce(some, x[:, 1], ax)),
         "evaluation": evaluation,

@@ -34,6 +34,7 @@ from fastmcmd.rows import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["LEAST_ROWS", "WeakRegion", "WeakRegions", "weak_regions"]
 
@@ -161,6 +162,12 @@ class WeakRegions(Sequence[WeakRegion]):
             pandas is not installed.
         """
         return data_frame(self.to_dict())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the CCE in each region beside that of a right model; returns the matplotlib axes."""
+        from fastmcmd import plots
+
+        return plots.weak_regions(self, ax=ax)
 
     def __repr__(self) -> str:
         wrong = self.significant

@@ -15,6 +15,7 @@ from fastmcmd.plots.kernel_choice import kernel_choice, kernel_power
 from fastmcmd.plots.monitor import evidence
 from fastmcmd.plots.panels import evaluation
 from fastmcmd.plots.projection import project
+from fastmcmd.plots.regions import weak_regions
 from fastmcmd.plots.values import cumulative, histogram, over_inputs, over_plane
 
 __all__ = [
@@ -40,5 +41,6 @@ __all__ = [
     "reliability",
     "variance",
     "verdict",
+    "weak_regions",
     "witness",
 ]

@@ -163,7 +163,8 @@ def verdict(conclusion: Any) -> Any:
         congruence_test(conclusion.test, ax=panels["test"])
         diagnosis(conclusion.diagnosis, axes=(panels["shift"], panels["factor"]))
         panels["shift"].sharex(panels["factor"])
-    figure.suptitle("\n".join(textwrap.wrap(plain(conclusion.sentence), 100)), fontsize="medium")
+    sentence = plain(conclusion.sentence).replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+    figure.suptitle("\n".join(textwrap.wrap(sentence, 100)), fontsize="medium")
     return figure
 
 

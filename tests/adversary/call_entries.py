@@ -88,6 +88,12 @@ def _map(fm: Any) -> Any:
     )
 
 
+def _regions(fm: Any) -> Any:
+    region = {"spread": "", "p_value": 0.01, "p_adjusted": 0.01, "rows": 40, "tested": 20}
+    one = fm.inference.regions.WeakRegion("x > 0", cce=0.3, null_cce=0.1, **region)
+    return fm.inference.regions.WeakRegions((one,), 0.05, (((0, True, 0.0),),), ("x",))
+
+
 def _watched(fm: Any) -> Any:
     monitor = _monitor(fm)
     monitor.update(X, Y)
@@ -353,6 +359,7 @@ def _plots(fm: Any) -> list[Entry]:
         "variance": {"curve": fm.metrics.ence_curve(Y, right)},
         "verdict": {"conclusion": fm.verdict(X, Y, right, random_state=0)},
         "difference_map": {"difference": _map(fm)},
+        "weak_regions": {"regions": _regions(fm)},
     }
     found = []
     for name in plots.__all__:

@@ -252,7 +252,7 @@ def test_more_models_than_colours(rng):
 @pytest.mark.parametrize(
     ("name", "argument"),
     [("congruence_test", "test"), ("diagnosis", "diagnosed"), ("missing_mass", "curve"),
-     ("rejection", "curve"), ("verdict", "conclusion")],
+     ("rejection", "curve"), ("verdict", "conclusion"), ("weak_regions", "regions")],
 )  # fmt: skip
 def test_pictures_of_results_refuse_others(name, argument):
     with pytest.raises(TypeError, match=f"{argument} is .* returns is needed"):
