@@ -1,1 +1,1 @@
-"""What every layer uses: argument checks, arrays, blocks of rows, threads, memory, progress, seeds."""
+"""Utilities of all layers: argument checks, arrays, blocks of rows, threads, memory, progress, seeds."""

@@ -30,10 +30,10 @@ __all__ = [
 
 Array: TypeAlias = NDArray[np.float64]
 DType: TypeAlias = np.dtype[Any]
-# Values (n, L) or (n, L, k) and their weights (n, L), or of all rows.
+# Values (n, L) or (n, L, k) with weights (n, L); or values and weights that all rows share.
 Nodes: TypeAlias = tuple[Array, Array]
 NanPolicy: TypeAlias = Literal["raise", "omit", "propagate"]
-# What `seeds.generator` and `seeds.seed_sequence` read.
+# Arguments accepted by `seeds.generator` and `seeds.seed_sequence`.
 RandomState: TypeAlias = (
     int
     | Sequence[int]
@@ -50,7 +50,7 @@ PIT: TypeAlias = Literal["randomized", "mid", "plain"]
 FilePath: TypeAlias = str | PathLike[str]
 MemoryLimit: TypeAlias = int | float | str | None  # bytes, or text such as "8GB"
 Landmarks: TypeAlias = str | ArrayLike | None  # how they are chosen, or the landmarks themselves
-# Rows of inputs: an array, a data frame, a file, or the items that an encoder takes.
+# Inputs: an array, a data frame, a file, or the items for an encoder.
 InputsLike: TypeAlias = ArrayLike | PathLike[str] | Sequence[object]
 Encoder: TypeAlias = Callable[[Any], ArrayLike]
 # An array of NumPy or CuPy, or a tensor of torch: the libraries share no type.

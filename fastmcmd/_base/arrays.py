@@ -1,4 +1,4 @@
-"""Arrays of CuPy and CUDA tensors of torch: found, and given one set of functions to compute with."""
+"""Recognition of CuPy arrays and CUDA tensors of torch, and one set of functions for all libraries."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ class Namespace(ABC):
 
     ``xp`` is the library's module: ``abs``, ``all``, ``any``, ``broadcast_to``, ``exp``, ``isfinite``,
     ``isnan``, ``log``, ``minimum``, ``nextafter``, ``reshape``, ``searchsorted``, ``sqrt``, ``stack``,
-    ``sum``, ``take`` of 1-D arrays and ``where`` mean in all libraries what the array API standard
-    (2024.12) says, with an axis named ``axis``. What a library lacks, or has in another way, is a method
-    here. CuPy's arrays have no ``__array_namespace__``, and its module not all names of the standard,
-    so the library is told by the type of the array.
+    ``sum``, ``take`` of 1-D arrays and ``where`` have the meaning of the array API standard (2024.12) in
+    all libraries, with an axis named ``axis``. Functions that a library lacks, or defines differently, are
+    methods here. CuPy arrays have no ``__array_namespace__``, and CuPy lacks some names of the standard, so
+    the type of an array identifies its library.
 
     Parameters
     ----------
     xp : module
         The library.
     device : object
-        What its arrays have as ``device``.
+        The attribute ``device`` of its arrays.
 
     Attributes
     ----------
     xp, device
-        As given.
+        The parameters.
     on_host : bool
-        Whether these are NumPy's arrays.
+        Whether arrays are NumPy arrays.
     """
 
     on_host = False
@@ -76,34 +76,34 @@ class Namespace(ABC):
     @property
     @abstractmethod
     def special(self) -> Any:
-        """What has ``erf`` and ``ndtr``, the standard normal cdf: the standard has neither."""
+        """Module with ``erf`` and ``ndtr`` (the standard normal cdf), which the standard lacks."""
 
     @abstractmethod
     def to_host(self, values: AnyArray) -> HostArray:
-        """Return a copy of an array for NumPy: waits for the device."""
+        """Return a NumPy copy of an array; waits for the device."""
 
     def current(self) -> AbstractContextManager[Any]:
-        """Return a context in which new arrays are made on the device."""
+        """Return a context in which new arrays are created on the device."""
         return nullcontext()
 
     def from_host(self, values: HostArray) -> AnyArray:
-        """Return an array of NumPy on the device."""
+        """Return a copy of a NumPy array on the device."""
         return self.xp.asarray(values, device=self.device)
 
     def cast(self, values: AnyArray, kind: str) -> AnyArray:
-        """Return an array as of type ``kind``, such as "float64"; the same array if it is."""
+        """Return an array converted to type ``kind``, such as "float64"; the same array if possible."""
         return self.xp.astype(values, getattr(self.xp, kind), copy=False)
 
     def full(self, shape: int | tuple[int, ...], value: float) -> AnyArray:
-        """Return an array of float64, each element ``value``."""
+        """Return a float64 array with all elements ``value``."""
         return self.xp.full(shape, value, dtype=self.xp.float64, device=self.device)
 
     def clip(self, values: AnyArray, low: float, high: float) -> AnyArray:
-        """Return values moved into [low, high]; their own memory may be used for it."""
+        """Return values clipped to [low, high], possibly in place."""
         return self.xp.clip(values, low, high)
 
     def absolute(self, values: AnyArray) -> AnyArray:
-        """Return absolute values; their own memory may be used for it."""
+        """Return absolute values, possibly in place."""
         return self.xp.abs(values)
 
     def sort(self, values: AnyArray) -> AnyArray:
@@ -111,7 +111,7 @@ class Namespace(ABC):
         return self.xp.sort(values, axis=-1)
 
     def argsort(self, values: AnyArray) -> AnyArray:
-        """Return the places of values (n,) in ascending order."""
+        """Return the indices that sort values (n,) in ascending order."""
         return self.xp.argsort(values)
 
     def greatest(self, values: AnyArray) -> AnyArray:
@@ -119,7 +119,7 @@ class Namespace(ABC):
         return self.xp.max(values, axis=-1)
 
     def rows(self, values: AnyArray, places: NDArray[np.intp]) -> AnyArray:
-        """Return the rows of an array at ``places`` of the host."""
+        """Return the rows of an array at host indices ``places``."""
         return self.xp.take(values, self.from_host(places), axis=0)
 
     def least(self, values: AnyArray) -> AnyArray:
@@ -127,19 +127,19 @@ class Namespace(ABC):
         return self.xp.min(values, axis=-1)
 
     def argmax(self, values: AnyArray) -> AnyArray:
-        """Return the place of the largest value along the last axis, the first of equal ones."""
+        """Return the index of the largest value along the last axis, the first if several are equal."""
         return self.xp.argmax(values, axis=-1)
 
     def count(self, mask: AnyArray) -> Any:
-        """Return how many are true along the last axis."""
+        """Return the number of true elements along the last axis."""
         return self.xp.count_nonzero(mask, axis=-1)
 
     def running(self, values: AnyArray) -> AnyArray:
-        """Return the sums (n + 1,) of the first values (n,), of none to of all."""
+        """Return the cumulative sums (n + 1,) of values (n,), beginning with 0."""
         return self.xp.cumulative_sum(values, include_initial=True)
 
     def scatter(self, values: AnyArray, valid: AnyArray, n: int) -> AnyArray:
-        """Return values (m,) of the rows that a mask (n,) keeps as (n,), NaN elsewhere."""
+        """Return values (m,) of the rows in a mask (n,) as (n,), with NaN elsewhere."""
         place = self.running(self.cast(valid, "float64"))[1:] - 1.0
         place = self.cast(self.clip(place, 0.0, math.inf), "int64")
         return self.xp.where(valid, self.xp.take(values, place), math.nan)
@@ -160,12 +160,12 @@ class Namespace(ABC):
         return self.cast(value, "float64")
 
     def bring(self, value: AnyArray, name: str) -> AnyArray:
-        """Return an array of this device, or of the host, or numbers, as real ones of this device.
+        """Return numbers, a host array or an array of this device as a real array on this device.
 
         Raises
         ------
         ValueError
-            An array of another device.
+            If the array lies on another device.
         """
         if device_namespace(value) is None:
             return self.from_host(as_array(value, name))
@@ -173,7 +173,7 @@ class Namespace(ABC):
         return self.as_real(value, name)
 
     def check_same(self, value: AnyArray, name: str) -> None:
-        """Raise unless an array on a device is of this library and lies on this device."""
+        """Raise an error if a device array belongs to another library or lies on another device."""
         there = device_namespace(value)
         if there != self:
             raise ValueError(
@@ -181,24 +181,24 @@ class Namespace(ABC):
             )
 
     def numbers(self, values: Sequence[AnyArray]) -> HostArray:
-        """Return arrays of one shape as one of the host, stacked: waits for the device once."""
+        """Return arrays of equal shape stacked in one host array; waits for the device once."""
         if not values:
             return np.empty(0)
         return self.to_host(self.xp.stack(list(values)))
 
     def positions(self, ordered: AnyArray, levels: AnyArray, side: str) -> NDArray[np.int64]:
-        """Return where ``levels`` (j,) of the host belong in ascending values: `numpy.searchsorted`."""
+        """Return where host ``levels`` (j,) belong in ascending values, as `numpy.searchsorted`."""
         there = self.cast(self.from_host(np.asarray(levels)), kind_of(ordered))
         positions = self.to_host(self.xp.searchsorted(ordered, there, side=side))
         return positions.astype(np.int64, copy=False)
 
     def at(self, values: AnyArray, places: HostArray) -> HostArray:
-        """Return the values (j,) at ``places`` of the host, for NumPy."""
+        """Return the values (j,) at host indices ``places`` as a NumPy array."""
         return self.to_host(self.xp.take(values, self.from_host(places)))
 
 
 class _LikeNumPy(Namespace):
-    """What NumPy before 2.1 and CuPy before 14 lack of the standard."""
+    """Functions of the standard that NumPy before 2.1 and CuPy before 14 lack."""
 
     def cast(self, values: AnyArray, kind: str) -> AnyArray:
         return values.astype(kind, copy=False)
@@ -228,7 +228,7 @@ class _LikeNumPy(Namespace):
 
 
 class _NumPy(_LikeNumPy):
-    """NumPy itself: formulas that are written once run on it, too."""
+    """NumPy, so that shared formulas also run on the host."""
 
     on_host = True
 
@@ -251,7 +251,7 @@ class _NumPy(_LikeNumPy):
 
 
 class _CuPy(_LikeNumPy):
-    """CuPy, 13 or later, whose arrays name no namespace by themselves."""
+    """CuPy 13 or later, whose arrays have no ``__array_namespace__``."""
 
     @property
     def special(self) -> Any:
@@ -268,7 +268,7 @@ class _CuPy(_LikeNumPy):
 
 
 class _Torch(Namespace):
-    """Torch, whose names are those of the standard with other arguments."""
+    """Torch, which has the names of the standard with different arguments."""
 
     @property
     def special(self) -> Any:
@@ -278,7 +278,7 @@ class _Torch(Namespace):
         return np.asarray(values.cpu().numpy())
 
     def from_host(self, values: HostArray) -> AnyArray:
-        # In C order, because torch takes no negative strides.
+        # In C order, because torch does not accept negative strides.
         return self.xp.tensor(np.asarray(values, order="C"), device=self.device)
 
     def cast(self, values: AnyArray, kind: str) -> AnyArray:
@@ -325,12 +325,12 @@ def _of_torch(value: AnyArray) -> Namespace | None:
     return _Torch(torch, value.device) if value.is_cuda else None
 
 
-# By the package of an array's type: what gives its namespace, None for arrays of the host.
+# Functions that return the namespace of an array (None for host arrays), by the package of its type.
 FINDERS: dict[str, Callable[[Any], Namespace | None]] = {"cupy": _of_cupy, "torch": _of_torch}
 
 
 def device_namespace(value: AnyArray) -> Namespace | None:
-    """Return the namespace of an array on a device; None for whatever else.
+    """Return the namespace of an array on a device, or None for any other object.
 
     Examples
     --------
@@ -348,7 +348,7 @@ def device_namespace(value: AnyArray) -> Namespace | None:
 
 
 def device_namespace_among(*values: AnyArray) -> Namespace | None:
-    """Return the namespace of the first array on a device, in tuples such as (mean, std) too; else None."""
+    """Return the namespace of the first device array, also in tuples such as (mean, std); else None."""
     for value in values:
         device = (
             device_namespace_among(*value) if isinstance(value, tuple) else device_namespace(value)
@@ -359,14 +359,14 @@ def device_namespace_among(*values: AnyArray) -> Namespace | None:
 
 
 def namespace_of(value: AnyArray) -> Namespace:
-    """Return the namespace of an array; that of NumPy for arrays of the host."""
+    """Return the namespace of an array; NumPy for host arrays."""
     return device_namespace(value) or HOST
 
 
 def on_array_device(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function of arrays run with their device as the current one.
+    """Return a function that runs with the device of its arrays as the current device.
 
-    CuPy makes new arrays on the current device, and refuses or copies those of another.
+    CuPy creates new arrays on the current device, and refuses or copies arrays of other devices.
     """
 
     @functools.wraps(function)
@@ -381,10 +381,10 @@ def on_array_device(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def shape_only(value: AnyArray) -> HostArray:
-    """Return an array of the host of the same shape, in no memory: for checks of shapes."""
+    """Return a host array of the same shape that uses no memory, for checks of shapes."""
     return np.broadcast_to(0.0, tuple(value.shape))
 
 
 def kind_of(values: AnyArray) -> str:
-    """Return the name of a type, as "float64": of torch and the standard it comes with a module."""
+    """Return the name of an array's type, such as "float64", without a module name."""
     return str(values.dtype).rpartition(".")[2]

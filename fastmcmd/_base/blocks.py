@@ -1,4 +1,4 @@
-"""Rows in blocks, on threads: for loops that are compiled or release the lock of the interpreter."""
+"""Row blocks on threads, for compiled loops and functions that release the interpreter lock."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Value = TypeVar("Value")
 
 
 def row_blocks(n: int, step: int, start: int = 0) -> list[slice]:
-    """Return the slices of n rows from ``start``, ``step`` rows each but for the last."""
+    """Return slices that divide n rows from ``start`` on into blocks of ``step`` rows (or fewer, at the end)."""
     step = max(1, step)
     return [slice(first, min(n, first + step)) for first in range(start, n, step)]
 
 
 def over_rows(work: Callable[[slice], Any], n: int, step: int) -> list[Any]:
-    """Return what ``work`` gives for each block of rows, in order of the rows.
+    """Return the results of ``work`` for each block of rows, in order of the rows.
 
-    Blocks run on threads, so ``work`` may only write to its own rows. How rows are cut does not depend
-    on the number of threads, so neither does a result that is summed in order. Within ``work`` there
-    are no more threads.
+    Blocks run on threads, so ``work`` may write only to the rows of its block. The division into blocks
+    does not depend on the number of threads, and therefore neither do results that are summed in order.
+    Calls within ``work`` use a single thread.
     """
     blocks = row_blocks(n, step)
     threads = 1 if len(blocks) <= 1 else min(get_num_threads(), len(blocks))
@@ -36,21 +36,21 @@ def over_rows(work: Callable[[slice], Any], n: int, step: int) -> list[Any]:
 
 
 def ahead(work: Callable[[slice], Value], blocks: list[slice], threads: int) -> Iterator[Value]:
-    """Yield what ``work`` gives for each block, in their order, while threads make those that follow.
+    """Yield the results of ``work`` for each block in order, while threads compute the following ones.
 
-    As many are made ahead as there are threads. Where the caller ends early those that are not begun are
-    left. Within ``work`` there are no more threads, but where one makes all.
+    As many results as threads are computed ahead. If the caller stops early, blocks that have not begun are
+    skipped. Calls within ``work`` use a single thread, unless ``threads`` is 1.
     """
-    made: deque[Future[Value]] = deque()
+    pending: deque[Future[Value]] = deque()
     alone = one_of_many if threads > 1 else None
     with ThreadPoolExecutor(threads, "fastmcmd-rows", initializer=alone) as pool:
         try:
             for block in blocks:
-                made.append(pool.submit(work, block))
-                if len(made) > threads:
-                    yield made.popleft().result()
-            while made:
-                yield made.popleft().result()
+                pending.append(pool.submit(work, block))
+                if len(pending) > threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         finally:
-            for waiting in made:
+            for waiting in pending:
                 waiting.cancel()

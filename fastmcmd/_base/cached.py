@@ -1,9 +1,8 @@
 """A cached property that holds no lock while it computes.
 
-Before Python 3.12 `functools.cached_property` holds one lock per class during the computation. A
-process that forks while another thread computes inherits that lock, held by a thread which does not
-exist in the child: the child waits forever. The lock also makes threads that work on different
-objects of one class wait for each other.
+Before Python 3.12, `functools.cached_property` holds one lock per class during the computation. If a
+process forks while another thread computes, the child inherits that lock without the thread that holds it,
+and waits forever. The lock also blocks threads that work on different objects of one class.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Limits that control groups of Linux set on this process: memory and processor time.
+"""Limits of memory and processor time that Linux control groups set for this process.
 
-Groups are nested, and the limits of all ancestors hold. A container often mounts only its own
-subtree of the hierarchy, so the path in ``/proc/self/cgroup`` may not exist below the mount point:
-what is there of it is looked at, from the mount point down.
+Groups are nested, and the limits of all ancestors apply. A container often mounts only its own subtree of
+the hierarchy, so the path in ``/proc/self/cgroup`` may not exist below the mount point. The part of the
+path that exists is examined, from the mount point down.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _UNLIMITED = 1 << 60  # version 1 writes the largest multiple of a page for "no 
 def free_memory() -> int | None:
     """Return the bytes that the groups of this process still allow, or None without a limit.
 
-    Pages of files that were read (``inactive_file``) count as usage in the kernel's books, and are
-    given back as soon as memory is short: they are free.
+    The kernel counts cached pages of files (``inactive_file``) as usage but releases them when memory is
+    short, so they are treated as free.
     """
     free: list[int] = []
     for folder, version in _folders("memory", _ROOT):
@@ -44,7 +44,7 @@ def free_memory() -> int | None:
 
 
 def processors() -> float | None:
-    """Return the processors whose time the groups of this process may use, or None without a quota."""
+    """Return the number of processors allowed by the groups of this process, or None without a quota."""
     quotas: list[float] = []
     for folder, version in _folders("cpu", _ROOT):
         if version == 2:
@@ -60,7 +60,7 @@ def processors() -> float | None:
 
 @lru_cache(maxsize=4)
 def _folders(controller: str, root: Path) -> tuple[tuple[Path, int], ...]:
-    """Return the folders of groups, found once: a process seldom moves, and the table of mounts is long."""
+    """Return the cached folders of groups: a process seldom moves, and the table of mounts is long."""
     del root  # only so that tests with another one find others
     return tuple(_search(controller))
 
@@ -86,7 +86,7 @@ def _search(controller: str) -> Iterator[tuple[Path, int]]:
 
 
 def _mounts(version: int, controller: str) -> list[tuple[str, str]]:
-    """Return where a hierarchy is mounted, and which of its groups is the root there."""
+    """Return the mount points of a hierarchy, each with the group that is its root."""
     mounts = []
     for line in _text(_ROOT / "proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
@@ -100,7 +100,7 @@ def _mounts(version: int, controller: str) -> list[tuple[str, str]]:
 
 
 def _below(path: str, inside: str) -> str:
-    """Return a group's path below the group that is mounted."""
+    """Return the path of a group relative to the mounted group."""
     inside = inside.rstrip("/")
     if inside and (path == inside or path.startswith(inside + "/")):
         return path[len(inside) :]
@@ -112,7 +112,7 @@ def _unescaped(text: str) -> str:
 
 
 def _text(path: Path) -> str:
-    """Return a small file as text: without a stream, as every call of the package reads several."""
+    """Return a small file as text, without a stream, because every call of the package reads several."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:

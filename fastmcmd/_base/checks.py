@@ -1,7 +1,6 @@
-"""Checks and conversions of arguments, done once at the public functions.
+"""Checks and conversions of arguments, done once in the public functions.
 
-Everything below the public functions trusts its types. Messages name the argument, what came
-and what is needed.
+Code below the public functions trusts its types. Messages name the argument, its value and what is needed.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ __all__ = [
 ]
 
 EXACT_INTEGERS = 1 << 53  # integers up to here are float64 numbers
-_TWO_64 = 2.0**64  # integers below are long doubles of their own
+_TWO_64 = 2.0**64  # long doubles represent smaller integers exactly
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e100  # of the largest: sums of squares stay in range
 _LEAST_LAM, _MOST_LAM = 1e-100, 1e100  # products with n and weights stay in range
 _LEAST_SHARE = 1e-100  # of the largest weight that a positive one must have: so do their ratios
-_MOST_COUNT = 1 << 40  # of anything: more does not fit in any memory, and overflows products
+_MOST_COUNT = 1 << 40  # largest count: more fits in no memory, and products would overflow
 _FINITE_BLOCK = 1 << 18  # elements looked at together: they are still in the cache at a second look
 
 
@@ -105,7 +104,7 @@ def as_array(value: Any, name: str) -> HostArray:
 
 
 def _of_torch(value: Any, name: str) -> Any:
-    """Return a torch tensor as one that NumPy takes: on the host, dense, without a gradient."""
+    """Return a torch tensor that NumPy can convert: on the host, dense, without a gradient."""
     if getattr(value, "is_meta", False):
         raise TypeError(
             f"{name} is a meta tensor, which has no values; a tensor with data is needed"
@@ -124,9 +123,9 @@ def _of_torch(value: Any, name: str) -> Any:
 
 
 def _of_objects(array: HostArray, name: str) -> HostArray:
-    """Return an array of Python objects as float64: of numbers, and None or NA for missing values.
+    """Return an array of Python objects (numbers, and None or NA for missing values) as float64.
 
-    Text is refused even where it reads as a number: what is meant by "1,5" or "0x1" is a guess.
+    Text raises an error even if it looks like a number, because the meaning of "1,5" or "0x1" is ambiguous.
     """
     for kind in set(map(type, array.ravel().tolist())):
         missing = kind is type(None) or kind.__name__ == "NAType"
@@ -159,7 +158,7 @@ def _of_objects(array: HostArray, name: str) -> HostArray:
 
 
 def _check_exact(array: HostArray, name: str) -> None:
-    """Raise where an integer has no float64 of its own: different ones would become equal in silence."""
+    """Raise an error if float64 cannot represent an integer: different integers would silently be equal."""
     if array.dtype.itemsize < 8 or array.dtype.kind == "b" or not array.size:
         return
     low, high = int(array.min()), int(array.max())
@@ -171,7 +170,7 @@ def _check_exact(array: HostArray, name: str) -> None:
         if array.dtype.kind == "u"
         else (flat > EXACT_INTEGERS) | (flat < -EXACT_INTEGERS)
     ]
-    # An integer is exact where the digits before its trailing zeros fit: dividing by its lowest bit.
+    # An integer is exact if its digits before the trailing zero bits fit: divide by its lowest bit.
     with np.errstate(over="ignore"):
         size = large.astype(np.uint64)
         size = np.where(large < 0, ~size + np.uint64(1), size)
@@ -182,7 +181,7 @@ def _check_exact(array: HostArray, name: str) -> None:
 
 
 def _check_whole(array: HostArray, name: str) -> None:
-    """Raise where a long double is a whole number of 64 bits or fewer without a float64 of its own."""
+    """Raise an error if a long double is a whole number up to 64 bits that float64 cannot represent."""
     size = np.abs(array)
     with np.errstate(over="ignore", invalid="ignore"):
         whole = (size > EXACT_INTEGERS) & (size < _TWO_64) & (np.floor(array) == array)
@@ -216,7 +215,7 @@ def _check_finite(array: HostArray, name: str, first_row: int = 0) -> None:
     step = max(1, _FINITE_BLOCK // max(1, array[:1].size))
     for start in range(0, len(array), step):
         block = array[start : start + step]
-        # A sum is quicker, and nothing makes NaN or infinity finite; it may overflow, though.
+        # A sum is faster: NaN or infinity make it not finite. It may also overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(block.sum()):
                 continue
@@ -233,7 +232,7 @@ def _check_finite(array: HostArray, name: str, first_row: int = 0) -> None:
 
 
 def as_rows(value: object, name: str, *, columns: int | None = None) -> HostArray:
-    """Return ``value`` as a finite (n, d) array; (n,) is taken as (n, 1)."""
+    """Return ``value`` as a finite (n, d) array; (n,) is read as (n, 1)."""
     array = as_array(value, name)
     if array.ndim == 1:
         array = array[:, None]
@@ -252,7 +251,7 @@ def as_rows(value: object, name: str, *, columns: int | None = None) -> HostArra
 
 
 def check_same_length(**arrays: Sized) -> None:
-    """Raise unless all named arrays have the same number of rows."""
+    """Raise an error unless all named arrays have the same number of rows."""
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
@@ -288,7 +287,7 @@ def as_weights(value: object, name: str, n: int) -> NDArray[np.float64] | None:
 
 
 def weights_of_rows(value: object, name: str, n: int) -> HostArray:
-    """Return weights (n,) whose values are still to be checked: they may hold NaN."""
+    """Return weights (n,) without checking their values, which may be NaN."""
     weights = as_array(value, name)
     if weights.shape != (n,):
         raise ValueError(f"{name} has shape {weights.shape}; ({n},) is needed: one weight per row")
@@ -304,7 +303,7 @@ def check_positive(value: object, name: str) -> float:
 
 
 def check_lam(value: object, name: str = "lam") -> float:
-    """Return a regulariser as a float that neither vanishes beside kernel values nor overflows."""
+    """Return a checked regulariser as a float that is neither negligible nor overflows in products."""
     number = check_positive(value, name)
     if not _LEAST_LAM <= number <= _MOST_LAM:
         raise ValueError(
@@ -315,7 +314,7 @@ def check_lam(value: object, name: str = "lam") -> float:
 
 
 def check_lams(value: object, name: str = "lam") -> list[float]:
-    """Return one regulariser or several, an array or a sequence of them, as floats."""
+    """Return one regulariser, or an array or sequence of regularisers, as a list of floats."""
     if isinstance(value, (list, tuple)):
         lams = [check_lam(one, f"{name}[{place}]") for place, one in enumerate(value)]
     elif isinstance(value, np.ndarray) and value.ndim == 1:
@@ -328,13 +327,13 @@ def check_lams(value: object, name: str = "lam") -> list[float]:
 
 
 def check_instance(value: object, name: str, kind: type, needed: str) -> None:
-    """Raise unless ``value`` is of a class; ``needed`` says how to get one."""
+    """Raise an error unless ``value`` is an instance of a class; ``needed`` says how to get one."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} is {shown(value)}; {needed} is needed")
 
 
 def check_callable(value: object, name: str, arguments: int, needed: str) -> None:
-    """Raise unless ``value`` can be called with so many arguments; ``needed`` says what it must do."""
+    """Raise an error unless ``value`` accepts that many arguments; ``needed`` says what it must do."""
     if not callable(value):
         raise TypeError(f"{name} is {shown(value)}; {needed} is needed")
     try:
@@ -348,7 +347,7 @@ def check_callable(value: object, name: str, arguments: int, needed: str) -> Non
 
 
 def as_float(value: Any, name: str, needed: str = "a number") -> float:
-    """Return a real number as a float; what cannot be one is refused, booleans and text too."""
+    """Return a real number as a float; raise an error for other values, including booleans and text."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     real = isinstance(value, (numbers.Real, decimal.Decimal)) and not isinstance(
@@ -363,7 +362,7 @@ def as_float(value: Any, name: str, needed: str = "a number") -> float:
 
 
 def shown(value: object) -> str:
-    """Return a value as a message shows it: on one line, and not at full length."""
+    """Return a value as text for messages, on one line and shortened."""
     try:
         text = " ".join(repr(value).split())
     except Exception:  # objects of others: the message is about another matter
@@ -372,7 +371,7 @@ def shown(value: object) -> str:
 
 
 def distinct_digits(first: float, second: float) -> tuple[str, str]:
-    """Return two numbers as a message shows them: six digits, or as many as tell them apart.
+    """Return two numbers as text for messages, with six digits or as many as distinguish them.
 
     Examples
     --------
@@ -426,8 +425,8 @@ def check_count(
 ) -> int | str | None:
     """Return ``value`` as an integer from ``least`` to ``most``, or None where that is ``optional``.
 
-    Integers of any kind are taken (``__index__``), but no booleans, and no floats; and the words
-    ``also`` allowed. ``what`` tells in the message what ``most`` is.
+    Accepts integers of any kind (``__index__``) and the words in ``also``, but no booleans and no floats.
+    ``what`` describes ``most`` in the message.
     """
     if optional and value is None:
         return None
@@ -470,7 +469,7 @@ def check_labels(value: object, name: str, n: int) -> NDArray[np.intp]:
 
 
 def _missing(labels: HostArray) -> NDArray[np.bool_]:
-    """Return which labels (n,) are None, NaN, NaT or pandas's NA."""
+    """Return a mask of the labels (n,) that are None, NaN, NaT or pandas's NA."""
     if labels.dtype.kind == "O":
         return np.array([one is None or not _equals_itself(one) for one in labels], dtype=np.bool_)
     if labels.dtype.kind in "fcmM":
@@ -501,7 +500,7 @@ def check_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
 
 
 def check_path(value: object, name: str) -> str:
-    """Return the path of a file as text; it need not exist."""
+    """Return the path of a file as text; the file need not exist."""
     if not isinstance(value, (str, os.PathLike)):
         raise TypeError(f"{name} is {shown(value)}; the path of a file is needed")
     path = os.fspath(value)

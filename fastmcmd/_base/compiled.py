@@ -1,4 +1,4 @@
-"""Compiling loops with Numba: on first use, without the interpreter's lock, cached where a cache can be."""
+"""Compilation of loops with Numba: on first use, without the interpreter lock, cached if possible."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F, **options: Any) -> F:
-    """Return a function compiled on first use; the disk keeps the result where it can.
+    """Return a function that is compiled on first use and cached on disk if possible.
 
-    Numba caches beside the source file or in the user's cache folder. Where neither can be written to (a
-    read-only installation, no home folder), it refuses to decorate at all; the loop is then compiled
-    anew in each process. A folder for temporary files is no place for the cache: others can write
-    there, and Numba runs what it reads from its cache.
+    Numba caches beside the source file or in the user's cache folder. If it can write to neither (a
+    read-only installation, no home folder), it refuses to decorate with a cache, and the loop is compiled
+    in each process. A folder for temporary files is not safe for the cache: others can write there, and
+    Numba executes what it reads from its cache.
 
     Parameters
     ----------

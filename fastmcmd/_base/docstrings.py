@@ -1,4 +1,4 @@
-"""Docstrings of functions that share parameters: a parameter is described once and inserted at import."""
+"""Docstrings of functions that share parameters: each is described once and inserted at import."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def entries(text: str) -> dict[str, str]:
 def with_shared_parameters(shared: Mapping[str, str]) -> Callable[[Function], Function]:
     """Return a decorator that adds the shared parameters of a function to its docstring.
 
-    Parameters are listed in the order of the signature. What the docstring itself says of a parameter
-    goes before the shared entry.
+    Parameters are listed in the order of the signature. The docstring's own description of a parameter
+    takes precedence over the shared one.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How much memory a call may use: parsing of limits, and what the machine has free."""
+"""Memory that a call may use: parsing of limits, and the free memory of the machine."""
 
 from __future__ import annotations
 
@@ -59,15 +59,16 @@ def format_bytes(size: float) -> str:
     return f"{size:.2f} GB"
 
 
-# Calls in a loop do not read the files of the system each time: what was free holds for so many seconds.
+# The free memory is cached for this many seconds, so that calls in a loop do not read system files each
+# time.
 _SECONDS = 0.05
-_last = (-float("inf"), 0)  # when memory was last looked at, and the bytes that were free
+_last = (-float("inf"), 0)  # time of the last reading, and the bytes that were free
 
 
 def available_memory() -> int:
-    """Return the bytes that can be allocated now, as they were at most 50 ms ago.
+    """Return the bytes that can be allocated, as measured at most 50 ms ago.
 
-    From the system and its container's limit.
+    Considers the system and the limit of its container.
     """
     global _last
     now = time.monotonic()

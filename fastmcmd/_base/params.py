@@ -1,4 +1,4 @@
-"""Parameters of fitted estimators by name, as scikit-learn reads and sets them, without scikit-learn."""
+"""Parameters of estimators by name, with scikit-learn's interface but without scikit-learn."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Self = TypeVar("Self", bound="Parameters")
 
 
 class Parameters:
-    """What ``sklearn.base.clone`` and searches over parameters need of an estimator.
+    """The methods of an estimator that ``sklearn.base.clone`` and parameter searches use.
 
-    A class with it keeps each argument of its constructor, unchanged, in an attribute of its name.
+    Subclasses must store each constructor argument, unchanged, in an attribute of the same name.
 
     Examples
     --------
@@ -30,18 +30,18 @@ class Parameters:
         Parameters
         ----------
         deep : bool
-            Taken for scikit-learn's sake: no argument here is an estimator with parameters of its own.
+            Accepted for compatibility with scikit-learn and ignored: no argument is itself an estimator.
         """
         del deep
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self: Self, **params: Any) -> Self:
-        """Set arguments of the constructor by name; returns itself. What was fitted stays as it was.
+        """Set constructor arguments by name, and return the object. Fitted attributes do not change.
 
         Raises
         ------
         ValueError
-            A name that the constructor does not have; nothing is set then.
+            If the constructor has no argument of some name; nothing is set in this case.
         """
         known = self._parameter_names()
         for name in params:

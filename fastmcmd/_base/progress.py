@@ -1,4 +1,4 @@
-"""What a waiting person sees: what is done, how far, the certificate so far, time left."""
+"""Progress messages: the current work, its share, the certificate so far, and the remaining time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Progress", "Sweep", "duration"]
 
 
 def duration(seconds: float) -> str:
-    """Return seconds, at least 0, as people say them.
+    """Return a nonnegative number of seconds as readable text.
 
     Examples
     --------
@@ -33,26 +33,26 @@ def duration(seconds: float) -> str:
 
 
 class Progress(contextlib.AbstractContextManager["Progress"]):
-    """Words on standard error that tell what is done, and follow the certificate to its target.
+    """Progress messages on standard error, which follow the certificate to its target.
 
-    Work within other work, such as the CCE within an evaluation, shares the line of the outer one. It
-    can be used in ``with``, which closes it.
+    Nested work, such as the CCE within an evaluation, shares the line of the outer work. As a context
+    manager, it closes the line at the end of the block.
 
     Parameters
     ----------
     shown : bool
-        Whether anything is shown.
+        Whether to show anything.
     target : float
         The certificate at which the work ends.
     stream : file, optional
-        Where to tell; default standard error.
+        Destination of messages. Default: standard error.
     leave : bool, default True
-        Whether the last words stay on a terminal, unless they stand below another bar.
+        Whether the last message stays on a terminal, unless it is below another bar.
 
     Notes
     -----
-    On a terminal and in a notebook it is a bar of `tqdm <https://tqdm.github.io>`_; elsewhere, and
-    without tqdm, lines, of which a pass over rows has one every two seconds.
+    On a terminal and in a notebook, messages are a `tqdm <https://tqdm.github.io>`_ bar. Elsewhere, and
+    without tqdm, they are lines, and a pass over rows writes one line every two seconds.
 
     Examples
     --------
@@ -81,33 +81,33 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
 
     @property
     def shown(self) -> bool:
-        """Whether anything is told."""
+        """Whether messages are shown."""
         return self._line is not None
 
     @property
     def due(self) -> bool:
-        """Whether it is time for another look at the same work."""
+        """Whether it is time for another message about the same work."""
         return self._line is not None and self._line.due
 
     def report(self, name: str, share: float | None = None, rest: str = "") -> None:
-        """Show now what is being done, the share that is done if it is known, and more words."""
+        """Show the current work, its finished share if known, and further text."""
         if self._line is not None:
             count = self._products
             done = f"{count} product{'s' * (count > 1)}, " if count else ""
             self._line.show(done + name, share, rest)
 
     def stage(self, name: str) -> None:
-        """Tell what is being done now."""
+        """Show the name of the current work."""
         self._history.clear()
         self.report(name)
 
     def sweep(self, name: str, rows: int, work: float = 0.0, unit: str = "rows") -> Sweep:
-        """Return what is told of a pass over ``rows`` rows of ``work`` operations each."""
+        """Return the progress of a pass over ``rows`` rows of ``work`` operations each."""
         self.report(name)
         return Sweep(self, name, rows, work, unit)
 
     def product(self, certificate: float, work: float = 0.0) -> None:
-        """Tell that one more product with the Gram matrix, of ``work`` operations, is done."""
+        """Report one more product with the Gram matrix, of ``work`` operations."""
         self._products += 1
         if self._line is None:
             return
@@ -121,11 +121,11 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
             self.report("solving", share, message)
 
     def certified(self, certificate: float) -> None:
-        """Tell the certificate that a pass has led to."""
+        """Show the certificate after a pass."""
         self.report(f"certificate {certificate:.1e} (target {self.target:.1e})")
 
     def _forecast(self) -> tuple[float | None, str]:
-        """Return the share that is done, None where it is not known, and the time left in words.
+        """Return the finished share, None if unknown, and text with the remaining time.
 
         The logarithm of the certificate, which falls about linearly, is extrapolated.
         """
@@ -138,17 +138,17 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
         return done / (done + rest), f"{duration((t1 - t0) * rest / done)} left"
 
     def under(self, heading: str) -> None:
-        """Begin all that is told from now on, by work within this too, with some words."""
+        """Prefix all further messages, including those of nested work, with a heading."""
         if self._line is not None:
             self._line.heading = heading
 
     def clear(self) -> None:
-        """Make room for other words on the terminal."""
+        """Clear the line, so that other text can be written to the terminal."""
         if self._line is not None:
             self._line.clear()
 
     def close(self) -> None:
-        """End the line, where it is this one's own."""
+        """End the line if this object opened it."""
         line, self._line = self._line, None
         if line is not None:
             line.users -= 1
@@ -158,20 +158,20 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
 
 @dataclass
 class Sweep:
-    """A pass over rows: rows done, their rate, time left.
+    """Progress of a pass over rows: finished rows, rate and remaining time.
 
     Parameters
     ----------
     progress : Progress
-        Where it is told.
+        The progress messages.
     name : str
-        What the pass is for.
+        Name of the pass.
     rows : int
-        All rows.
+        Total number of rows.
     work : float
-        Operations a row, for the rate; 0 where rows a second say more.
+        Operations per row, for the rate; 0 to show rows per second instead.
     unit : str
-        What is counted.
+        Name of what is counted.
     """
 
     progress: Progress
@@ -183,7 +183,7 @@ class Sweep:
     _first: int = field(default=0, init=False)
 
     def done(self, rows: int) -> None:
-        """Tell that the first ``rows`` rows are done."""
+        """Report that the first ``rows`` rows are finished."""
         if not self.progress.shown:
             return
         now, ended = time.perf_counter(), rows >= self.rows

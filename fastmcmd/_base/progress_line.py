@@ -1,4 +1,4 @@
-"""The line of a terminal, notebook or file on which a waiting person is told things."""
+"""The progress line on a terminal, in a notebook or in a file."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any
 
 __all__ = ["Line", "clear_line", "open_line"]
 
-_LOOK = 0.1  # seconds between two looks at a pass on a terminal: more are not seen
-_LINE = 2.0  # seconds between two lines of a pass in a file, where each stays
-_TICK = 0.5  # seconds without news after which a terminal is drawn again: its clock shows seconds
-# tqdm cuts formats with a "{bar}" to the width of the terminal: what matters least comes last.
+_LOOK = 0.1  # seconds between two updates of a pass on a terminal: more would not be noticed
+_LINE = 2.0  # seconds between two lines of a pass in a file, where each line stays
+_TICK = 0.5  # seconds without updates after which a terminal is redrawn: its clock shows seconds
+# tqdm cuts formats with a "{bar}" to the width of the terminal, so the least important part comes last.
 _WORDS = "fastmcmd {elapsed}{bar}{desc}{postfix}"
 _PASS = "fastmcmd {elapsed} {percentage:3.0f}%|{bar}| {desc}{postfix}"
-_GONE = (OSError, ValueError)  # of a terminal that has gone, of a closed stream: the work goes on
+_GONE = (OSError, ValueError)  # terminal lost, or stream closed: the work continues
 
 
 class Line:
-    """Where work is told: a bar of tqdm on a terminal or in a notebook, else lines that stay."""
+    """The output of progress messages: a tqdm bar on a terminal or in a notebook, else permanent lines."""
 
     def __init__(self, stream: Any, leave: bool) -> None:
         self.users, self.heading = 0, ""
@@ -33,11 +33,11 @@ class Line:
 
     @property
     def due(self) -> bool:
-        """Whether it is time for another look at the same work."""
+        """Whether it is time for another message about the same work."""
         return time.perf_counter() - self._last >= (_LINE if self._tqdm is None else _LOOK)
 
     def show(self, name: str, share: float | None, rest: str) -> None:
-        """Show now what is being done, the share that is done if it is known, and the rest."""
+        """Show the current work, its finished share if known, and further text."""
         name = f"{self.heading}: {name}" if self.heading else name
         self._last = time.perf_counter()
         with contextlib.suppress(*_GONE):
@@ -45,7 +45,7 @@ class Line:
                 self._draw(name, share, rest)
                 return
             done = "" if share is None else f" {share:.0%}"
-            # One write, which Ctrl-C does not part.
+            # A single write, which Ctrl-C cannot split.
             self._stream.write(f"fastmcmd: {name}{done}{', ' * bool(rest)}{rest}\n")
             self._stream.flush()
 
@@ -70,14 +70,14 @@ class Line:
             self._bar.refresh(nolock=True)
 
     def tick(self) -> bool:
-        """Draw the time of now unless something has just been drawn; returns False after `close`."""
+        """Redraw the clock unless something has just been drawn, and return False after `close`."""
         if time.perf_counter() - self._last >= _TICK:
             with self._bar.get_lock():
                 self._bar.refresh(nolock=True)
         return not self._bar.disable
 
     def clear(self) -> None:
-        """Make the line empty; it comes back with the next words or tick."""
+        """Clear the line; the next message or tick redraws it."""
         self._last = time.perf_counter()
         with contextlib.suppress(*_GONE):
             if self._bar is not None:
@@ -92,10 +92,10 @@ class Line:
 
 
 def _how(stream: Any) -> tuple[bool, Any]:
-    """Return whether a stream is a terminal, and tqdm's class where a line can be drawn, else None."""
+    """Return whether a stream is a terminal, and the class of tqdm if a line can be drawn, else None."""
     isatty = getattr(stream, "isatty", None)
     terminal = isatty is not None and bool(isatty())
-    # As tqdm itself tells notebooks, where only standard error is shown.
+    # Notebooks are detected as tqdm does; they show only standard error.
     if not terminal and not ("ipykernel.zmqshell" in sys.modules and stream is sys.stderr):
         return False, None
     try:
@@ -106,14 +106,14 @@ def _how(stream: Any) -> tuple[bool, Any]:
 
 
 def _tick(reference: weakref.ref[Line]) -> None:
-    """Move the clock of a line on, so that long work looks alive: tqdm draws with news only."""
+    """Advance the clock of a line during long work; tqdm itself redraws only on updates."""
     with contextlib.suppress(*_GONE):
         while (line := reference()) is not None and line.tick():
             del line  # so that a forgotten line ends
             time.sleep(_TICK)
 
 
-# Work within other work tells on the same line: the open lines by thread and stream.
+# Open lines by thread and stream, so that nested work uses the same line.
 _OPEN: weakref.WeakValueDictionary[tuple[int, int], Line] = weakref.WeakValueDictionary()
 
 
@@ -128,7 +128,7 @@ def open_line(stream: Any, leave: bool) -> Line:
 
 
 def clear_line() -> None:
-    """Make the open line of this thread on standard error empty, for words that stay."""
+    """Clear the open line of this thread on standard error, for text that stays."""
     line = _OPEN.get((threading.get_ident(), id(sys.stderr)))
     if line is not None:
         line.clear()

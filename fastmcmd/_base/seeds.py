@@ -1,9 +1,10 @@
-"""Random streams: one seed gives each purpose a stream of its own.
+"""Random streams: one seed gives a separate stream for each purpose.
 
 A user who writes ``rng = np.random.default_rng(0)`` and passes ``random_state=0`` must not get the numbers
-of ``rng`` again: a randomised PIT made from the very numbers that made the outcomes is not uniform, and a
-draw "from the prediction" repeats y. So no seed is used as it is. `generator` appends the name of the
-package and of the purpose to the seed sequence, and streams of different purposes are independent.
+of ``rng`` again: a randomised PIT from the numbers that generated the outcomes is not uniform, and a draw
+"from the prediction" would repeat y. Seeds are therefore never used directly. `generator` appends the names
+of the package and of the purpose to the seed sequence, so that streams of different purposes are
+independent.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _PACKAGE = zlib.crc32(b"fastmcmd")
 
 
 class Purpose(Enum):
-    """What random numbers are for. The text is hashed into the stream: renaming one changes its numbers."""
+    """Purposes of random numbers. The text is hashed into the stream: changing it changes the numbers."""
 
     PIT = "randomised probability integral transform"
     SAMPLE = "draws from a predicted distribution"
@@ -50,12 +51,12 @@ class Purpose(Enum):
 
 
 def seed_sequence(random_state: object, name: str = "random_state") -> np.random.SeedSequence:
-    """Return the seed sequence of a ``random_state``, to derive several streams from.
+    """Return the seed sequence of a ``random_state``, from which several streams can be derived.
 
     Parameters
     ----------
     random_state : None, int, array_like of int, SeedSequence, Generator, BitGenerator or RandomState
-        None takes fresh entropy of the system. A generator is advanced: its next numbers are the seed.
+        None uses fresh entropy from the system. A generator is advanced: its next numbers become the seed.
     name : str
         Name of the argument, for messages.
 
@@ -83,10 +84,10 @@ def generator(
     Parameters
     ----------
     random_state, name
-        As in `seed_sequence`; but a generator is used itself, so that calls one after the other continue
+        As in `seed_sequence`, except that a generator is used directly, so that successive calls continue
         its stream, as everywhere in NumPy.
     purpose : Purpose
-        Seeds give each purpose a stream of its own, which is not that of ``np.random.default_rng(seed)``.
+        The purpose. Each has a separate stream, different from ``np.random.default_rng(seed)``.
 
     Examples
     --------
@@ -110,7 +111,7 @@ def generator(
 
 
 def _running(random_state: object) -> np.random.Generator | None:
-    """Return the generator of a ``random_state`` that is one; None for seeds."""
+    """Return the generator that a ``random_state`` holds, or None for seeds."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if isinstance(random_state, np.random.BitGenerator):

@@ -1,4 +1,4 @@
-"""Tables as text, for people."""
+"""Tables as text and HTML."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ _TURNING = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u20
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    r"""Return text in which no character of data can command a terminal or hide: such become escapes.
+    r"""Return text with control characters and invisible characters escaped, so that it is safe to print.
 
     Parameters
     ----------
     text : str
+        Any text.
     lines : bool
-        Whether line ends and tabs stay.
+        Whether to keep line ends and tabs.
 
     Examples
     --------
@@ -54,7 +55,7 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return a question that proposes the nearest of the known names, or "".
+    """Return a question that suggests the most similar known name, or "".
 
     Examples
     --------
@@ -67,7 +68,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> str:
-    """Return rows of text as columns under a line, those of ``left`` to the left, others to the right."""
+    """Return rows of text as a table; columns in ``left`` are left-aligned, the others right-aligned."""
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = []
@@ -83,7 +84,7 @@ def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> str:
 
 
 def as_html(paragraphs: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return lines above a table as HTML; the first column is text, others are numbers.
+    """Return paragraphs and a table as HTML; the first column is text, the others are numbers.
 
     Examples
     --------
@@ -103,7 +104,7 @@ def as_html(paragraphs: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def columns_as_text(columns: Mapping[str, Sequence[Any]]) -> str:
-    """Return named columns as text, words to the left and numbers, in four digits, to the right."""
+    """Return named columns as text: words left-aligned, numbers with four digits right-aligned."""
     rows = [list(columns)]
     for row in zip(*columns.values(), strict=True):
         rows.append([f"{value:.4g}" if isinstance(value, float) else str(value) for value in row])
@@ -112,13 +113,13 @@ def columns_as_text(columns: Mapping[str, Sequence[Any]]) -> str:
 
 
 def data_frame(data: object, **options: Any) -> pd.DataFrame:
-    """Return ``pandas.DataFrame(data, **options)``, or raise MissingDependencyError without pandas."""
+    """Return ``pandas.DataFrame(data, **options)``; raise MissingDependencyError without pandas."""
     advice = "pip install 'fastmcmd[frame]'; to_dict() and table() do without"
     return require("pandas", f"to_frame needs pandas: {advice}").DataFrame(data, **options)
 
 
 class ColumnTable(ABC):
-    """A result whose numbers form columns of one length."""
+    """A result whose numbers form columns of equal length."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, list[float]]:
@@ -129,5 +130,5 @@ class ColumnTable(ABC):
         return data_frame(self.to_dict())
 
     def table(self) -> str:
-        """Return the rows of the columns as text, a line each."""
+        """Return the columns as text, one line per row."""
         return columns_as_text(self.to_dict())

@@ -1,4 +1,4 @@
-"""How many threads the products use."""
+"""The number of threads that computations use."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _THREAD = threading.local()
 
 
 def one_of_many() -> None:
-    """Say that the calling thread is one of those that share some work: its calls get no more."""
+    """Mark the calling thread as one of several that share work, so that its calls use a single thread."""
     _THREAD.alone = True
 
 
 def get_num_threads() -> int:
     """Return the number of threads of later calls.
 
-    What `set_num_threads` set, else ``OMP_NUM_THREADS``, else the processors this process may use: its
-    affinity, and the quota of processor time of its control groups (containers), rounded up.
+    It is the value of `set_num_threads`, else ``OMP_NUM_THREADS``, else the number of processors that this
+    process may use: its affinity, limited by the processor quota of its control groups (containers),
+    rounded up.
     """
     if getattr(_THREAD, "alone", False):
         return 1
@@ -47,14 +48,14 @@ def _usable_processors() -> int:
 
 @lru_cache(maxsize=1)
 def _quota() -> float | None:
-    """Return the quota of processor time, read once: it is spread over several small files."""
+    """Return the quota of processor time, read only once because it is spread over several small files."""
     return cgroups.processors()
 
 
 def set_num_threads(count: int | None) -> None:
     """Set the number of threads of later calls; None returns to the default.
 
-    Results do not depend on it beyond rounding.
+    Results depend on it only through rounding.
     """
     global _chosen
     if count is not None:

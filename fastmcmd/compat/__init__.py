@@ -1,9 +1,9 @@
-"""Drop-in modules and adapters: code written for another package changes an import and nothing else.
+"""Drop-in modules and adapters for other packages.
 
-``fastmcmd.compat.probcal`` stands in for the published code of the CCE paper,
-``fastmcmd.compat.uncertainty_toolbox`` for Uncertainty Toolbox; ``sklearn`` has scorers,
-``torchmetrics`` metrics for training loops, ``skpro`` a metric and distributions of that library.
-Nothing is imported here: each is loaded when it is first used.
+``fastmcmd.compat.probcal`` replaces the published code of the CCE paper, and
+``fastmcmd.compat.uncertainty_toolbox`` replaces Uncertainty Toolbox: only the import changes. ``sklearn``
+has scorers, ``torchmetrics`` has metrics for training loops, and ``skpro`` has a metric and converts
+distributions of that library. Each module is loaded on first use.
 """
 
 import importlib

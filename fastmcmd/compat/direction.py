@@ -1,4 +1,4 @@
-"""Which values of a metric are better, for the metrics of this package."""
+"""The direction of each metric of this package: which values are better."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastmcmd import classification, metrics
 
 __all__ = ["best_values", "of_classes"]
 
-# "low", "high", "zero" where either sign may come out, None if no value is best in itself.
+# "low", "high", "zero" for metrics of either sign, None if no value is best in itself.
 _REGRESSION: dict[str, str | None] = {
     "bias": "zero",
     "coverage": None,
@@ -28,7 +28,7 @@ _CLASSIFICATION = {
 
 
 def of_classes(metric: Callable[..., object]) -> bool:
-    """Return whether this is a function of `fastmcmd.classification`, of labels and probabilities."""
+    """Return whether a metric is a function of `fastmcmd.classification`, with labels and probabilities."""
     return getattr(classification, getattr(metric, "__name__", ""), None) is metric
 
 
@@ -38,7 +38,7 @@ def best_values(metric: Callable[..., object]) -> str | None:
     Raises
     ------
     LookupError
-        A function that is not of this package.
+        If the metric is not a function of this package.
     """
     name = getattr(metric, "__name__", "")
     if of_classes(metric):

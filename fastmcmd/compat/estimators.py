@@ -26,22 +26,22 @@ _DIST = ("pred_dist", "predict_dist")
 
 @dataclass(frozen=True)
 class QuantilePredictions:
-    """Reads the quantiles that an estimator predicts as distributions; for ``predict=`` of `scorer`.
+    """Converts the quantiles that an estimator predicts into distributions, for ``predict=`` of `scorer`.
 
     Parameters
     ----------
     levels : tuple of float
         Levels, strictly increasing in (0, 1).
     tails : {"exponential", "flat"}
-        What lies outside the outer quantiles; see `Quantiles`.
+        Distribution beyond the outer quantiles; see `Quantiles`.
     sort : bool
-        Whether crossing quantiles are sorted; they are an error otherwise.
+        Whether to sort crossing quantiles. By default they are an error.
 
     Notes
     -----
     Methods are tried in this order: ``predict_quantiles(X, levels)``, whatever the name of its second
-    argument; ``predict(X, quantiles=levels)``, as of quantile forests; else ``predict(X)``, whose columns
-    are then the quantiles at these levels.
+    argument; ``predict(X, quantiles=levels)``, as in quantile forests; ``predict(X)``, whose columns must
+    be the quantiles at these levels.
 
     Examples
     --------
@@ -80,23 +80,23 @@ def prediction_of(
     X: InputsLike,
     predict: str | Callable[[Estimator, InputsLike], PredictionLike] = "auto",
 ) -> PredictionLike:
-    """Return what an estimator predicts at X, in a form that metrics of this package take.
+    """Return the prediction of an estimator at X, in a form that metrics of this package accept.
 
     Parameters
     ----------
     estimator : object
-        A fitted estimator; of pipelines the last step predicts, of searches the best estimator.
+        A fitted estimator. In pipelines the last step predicts, in searches the best estimator.
     X : array_like
         Inputs.
     predict : {"auto", "std", "dist", "proba"} or callable (estimator, X) -> prediction
-        How: ``predict(X, return_std=True)``; ``pred_dist(X)`` or ``predict_dist(X)``;
-        ``predict_proba(X)``; "auto" takes ``pred_dist`` or ``predict_dist`` if there is one, else
-        ``return_std``.
+        How to predict. "std": ``predict(X, return_std=True)``. "dist": ``pred_dist(X)`` or
+        ``predict_dist(X)``. "proba": ``predict_proba(X)``. "auto": like "dist" if the estimator has one of
+        these methods, else like "std".
 
     Raises
     ------
     TypeError
-        An estimator that predicts no distributions in the requested way.
+        If the estimator cannot predict distributions in the requested way.
     """
     if callable(predict):
         return predict(estimator, X)
@@ -128,14 +128,14 @@ _NEEDED = {
 
 
 def class_labels(estimator: Estimator, y: ArrayLike) -> NDArray[np.intp]:
-    """Return labels as places in ``estimator.classes_``, whose order the columns of probabilities have.
+    """Return labels as indices into ``estimator.classes_``, the order of the columns of probabilities.
 
     Raises
     ------
     TypeError
-        An estimator without classes.
+        If the estimator has no classes.
     ValueError
-        Labels that it was not fitted on, which have no predicted probability.
+        If the estimator was not fitted on some label, which therefore has no predicted probability.
     """
     classes = getattr(estimator, "classes_", None)
     if classes is None or isinstance(classes, list):

@@ -1,4 +1,4 @@
-"""Sums of accumulators as one row of numbers, which processes can exchange, and back."""
+"""Conversion of the sums of accumulators to one row of numbers, which processes can exchange, and back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fastmcmd.streaming.variance import SpreadSketch
 
 __all__ = ["flatten", "restore"]
 
-# Numbers are identified by places in these two lists; append new classes.
+# Classes are identified by their positions in these two lists: only append to them.
 _CLASSES = (
     MeanSums, AverageSums, Comoments, Sketches, LogSketch, SpreadSketch, SpreadSums, IntervalSums,
     ReliabilitySums, PITSums, Totals, BinSums, ConfusionCounts, RankSketch, AboveSums,
@@ -37,23 +37,23 @@ _CLASSES = (
 _DTYPES = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_))
 
 _BOOL, _INT, _FLOAT, _NONE, _ARRAY, _TUPLE, _CLASS = range(7)
-_MARK = 8  # numbers that say which accumulator it is, a byte each
+_MARK = 8  # numbers that identify the accumulator, one byte each
 
 
 def flatten(accumulator: Accumulator[Any], state: object) -> Array:
     """Return sums as float64 numbers (m,): the length, a mark of the accumulator, and its sums.
 
-    Rows of several processes joined end to end are what `restore` reads.
+    `restore` reads such rows, also several of them joined end to end.
 
     Raises
     ------
     TypeError
-        Sums of a kind that this module cannot write.
+        If this module cannot write the sums.
 
     Notes
     -----
-    Bytes of the mark are numbers from 0 to 255, so that two marks that differ are not close, as
-    torchmetrics compares states when it looks for metrics of a collection that share one.
+    The bytes of the mark are numbers from 0 to 255, so that different marks are not close to each other.
+    torchmetrics compares states numerically to find metrics of a collection that can share one.
     """
     parts: list[AnyArray] = [[0.0], _mark(accumulator)]
     _write(state, parts)
@@ -63,12 +63,13 @@ def flatten(accumulator: Accumulator[Any], state: object) -> Array:
 
 
 def restore(accumulator: Accumulator[Any], row: Array) -> Any:
-    """Return the sum of all sums in a row of `flatten`, or of several joined; None of an empty row.
+    """Return the total of all sums in one or several joined rows of `flatten`; None for an empty row.
 
     Raises
     ------
     ValueError
-        Sums of an accumulator of another kind or other settings, or numbers that `flatten` did not make.
+        If sums belong to an accumulator of another kind or with other settings, or numbers do not come from
+        `flatten`.
     """
     restored, start = None, 0
     while start < len(row):
@@ -126,7 +127,7 @@ def _check_exact(values: HostArray) -> None:
 
 
 class _RowReader:
-    """Reads values from numbers, one after the other."""
+    """A sequential reader of values from a row of numbers."""
 
     def __init__(self, row: Array) -> None:
         self._row, self._at = row, 0

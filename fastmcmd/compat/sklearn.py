@@ -1,4 +1,4 @@
-"""Scorers for scikit-learn: predicted distributions in ``cross_val_score`` and ``GridSearchCV``."""
+"""Scorers for predicted distributions in scikit-learn's ``cross_val_score`` and ``GridSearchCV``."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ __all__ = ["SCORERS", "QuantilePredictions", "Scorer", "scorer"]
 
 
 class Scorer:
-    """A metric of predicted distributions, called as scikit-learn calls scorers; made by `scorer`.
+    """A metric of predicted distributions as a scikit-learn scorer, created by `scorer`.
 
     Attributes
     ----------
     metric : callable
-        As given.
+        The metric.
     sign : int
-        1 if large values of the metric are better, -1 if small ones are, 0 if those near zero
-        are.
+        1 if large values of the metric are better, -1 if small values are better, 0 if values near zero are
+        better.
     classes : bool
         Whether the metric takes labels and probabilities of classes.
     predict : str or callable
-        How predictions are obtained.
+        How to obtain predictions.
     options : mapping
         Further arguments of the metric.
     """
@@ -63,7 +63,7 @@ class Scorer:
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Return the score of a fitted estimator at (X, y): greater is better.
+        """Return the score of a fitted estimator at (X, y); greater is better.
 
         Parameters
         ----------
@@ -77,9 +77,9 @@ class Scorer:
         Raises
         ------
         TypeError
-            An estimator that predicts no distributions, or a metric that returns no number.
+            If the estimator predicts no distributions, or the metric does not return a number.
         ValueError
-            Labels that the estimator does not know, or what the metric refuses.
+            If the estimator does not know a label, or the metric raises an error.
         """
         prediction = prediction_of(estimator, X, self.predict)
         outcomes = class_labels(estimator, y) if self.classes else y
@@ -104,19 +104,19 @@ class Scorer:
         Parameters
         ----------
         sample_weight : bool, None or str
-            As in scikit-learn: True to ask for ``sample_weight``, False to leave it out, None to raise
-            where it is given, or the name under which it is given.
+            As in scikit-learn: True requests ``sample_weight``, False ignores it, None raises an error if
+            it is passed, and a string is the name under which it is passed.
 
         Notes
         -----
-        Unlike scikit-learn's, which are changed in place, this scorer stays as it is.
+        Unlike scikit-learn's scorers, which change in place, this scorer does not change.
         """
         scorer = copy.copy(self)
         scorer._requests = {"sample_weight": sample_weight}
         return scorer
 
     def get_metadata_routing(self) -> Any:
-        """Return the scorer's requests to scikit-learn's metadata routing."""
+        """Return the requests of the scorer for scikit-learn's metadata routing."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
         request = MetadataRequest(owner=self)
@@ -138,41 +138,43 @@ def scorer(
     classes: bool | None = None,
     **options: Any,
 ) -> Scorer:
-    """Return a metric of predicted distributions as a scorer of scikit-learn: greater is better.
+    """Return a metric of predicted distributions as a scikit-learn scorer; greater is better.
 
     Parameters
     ----------
     metric : callable (y, prediction, *, sample_weight=None, **options) -> float
-        A function of `fastmcmd.metrics` or `fastmcmd.classification` that returns a number, or your own.
+        A function of `fastmcmd.metrics` or `fastmcmd.classification` that returns a number, or a custom
+        function.
     predict : {"auto", "std", "dist", "proba"} or callable (estimator, X) -> prediction, optional
-        How an estimator is asked: ``predict(X, return_std=True)``, as of Gaussian processes and Bayesian
-        ridge regression; ``pred_dist(X)`` or ``predict_dist(X)``, as of NGBoost; ``predict_proba(X)``;
-        or your own function, such as `QuantilePredictions`. Default: "proba" for metrics of classes, else
-        "auto", which takes what there is of the first two.
+        How to obtain predictions. "std": ``predict(X, return_std=True)``, as in Gaussian processes and
+        Bayesian ridge regression. "dist": ``pred_dist(X)`` or ``predict_dist(X)``, as in NGBoost. "proba":
+        ``predict_proba(X)``. "auto": whichever of the first two exists. A function such as
+        `QuantilePredictions` is also accepted. Default: "proba" for metrics of classes, else "auto".
     greater_is_better : bool, optional
-        Which values of the metric are better; known for those of this package that have a best value.
+        Which values of the metric are better. Not needed for metrics of this package that have a best
+        value.
     classes : bool, optional
-        Whether your own metric takes labels from 0 to C - 1 and probabilities. Default: as the metric is
-        known to.
+        Whether a custom metric takes labels from 0 to C - 1 and probabilities. Known for metrics of this
+        package.
     **options
         Further arguments of the metric, such as ``bins=20``.
 
     Returns
     -------
     Scorer
-        A callable (estimator, X, y, sample_weight=None) -> float: minus the metric where small is
-        better, minus its size where values near zero are.
+        A callable (estimator, X, y, sample_weight=None) -> float. It returns minus the metric if small
+        values are better, and minus its absolute value if values near zero are better.
 
     Raises
     ------
     TypeError, ValueError
-        An argument that is not as described, or no ``greater_is_better`` for a metric without a declared
-        best value, such as coverage.
+        If an argument is not as described, or ``greater_is_better`` is missing for a metric without a
+        declared best value, such as coverage.
 
     Notes
     -----
-    Labels are taken as places in ``estimator.classes_``. In pipelines and searches the last and the best
-    estimator is asked, since pipelines do not pass such methods on.
+    Labels are read as indices into ``estimator.classes_``. In pipelines and searches, the last step or the
+    best estimator predicts, because pipelines do not forward such methods.
 
     Examples
     --------

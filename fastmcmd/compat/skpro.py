@@ -55,25 +55,26 @@ def from_skpro(distribution: BaseDistribution, n: int | None = None) -> Predicti
     Parameters
     ----------
     distribution : skpro BaseDistribution
-        Of one column, one row per input, or a scalar. Others go column by column:
-        ``distribution.loc[:, ["name"]]``.
+        A distribution with one column and one row per input, or a scalar distribution. Convert several
+        columns one by one: ``distribution.loc[:, ["name"]]``.
     n : int, optional
-        Inputs, where the distribution is a scalar one, which all of them share.
+        Number of inputs that share a scalar distribution.
 
     Raises
     ------
     TypeError
-        Not a distribution of skpro, or one that is neither continuous nor discrete.
+        If the argument is not a distribution of skpro, or is neither continuous nor discrete.
     ValueError
-        Several columns, another number of rows than ``n``, a scalar without ``n``, or a discrete one over
-        other values than whole numbers, such as samples with weights.
+        Several columns, a number of rows other than ``n``, a scalar without ``n``, or a discrete
+        distribution over values other than whole numbers, such as weighted samples.
 
     Notes
     -----
-    ``Normal`` becomes `Gaussian`; ``Delta``, and ``Empirical`` without weights and with as many samples in
-    each row, become `Draws`; ``Mixture`` becomes `Mixture` of what its parts become. Others are called by
-    their methods: ``cdf``, ``ppf``, ``log_pdf`` or ``log_pmf``, ``mean``, ``var``. These take and return
-    frames of the shape of the distribution, so each value of a row is one call for all rows.
+    ``Normal`` becomes `Gaussian`. ``Delta``, and ``Empirical`` without weights and with equally many
+    samples in each row, become `Draws`. ``Mixture`` becomes a `Mixture` of its converted parts. Other
+    distributions are called through their methods ``cdf``, ``ppf``, ``log_pdf`` or ``log_pmf``, ``mean``
+    and ``var``. These take and return frames in the shape of the distribution, so each value per row takes
+    one call for all rows.
     """
     tags = getattr(distribution, "get_tag", None)
     if tags is None or isinstance(distribution, type) or not hasattr(distribution, "ppf"):
@@ -122,7 +123,7 @@ def _gaussian(distribution: BaseDistribution, rows: int) -> Predictive:
 
 
 def _draws(distribution: BaseDistribution, rows: int) -> Predictive | None:
-    """Return the samples of an empirical distribution, None if rows have unequal ones."""
+    """Return the samples of an empirical distribution, or None if their number differs between rows."""
     samples, weights = distribution.spl, distribution.weights
     if weights is not None or not hasattr(samples, "index") or samples.index.nlevels != 2:
         return None
@@ -155,7 +156,7 @@ _FAMILIES: dict[str, Callable[[BaseDistribution, int], Predictive | None]] = {
 
 
 class _Shaped:
-    """A distribution of skpro whose methods take (c, n) values: c values of each of the n inputs."""
+    """A distribution of skpro whose methods take values (c, n), c for each of the n inputs."""
 
     def __init__(self, distribution: BaseDistribution, measure: str) -> None:
         self._distribution, self._scalar = distribution, not tuple(distribution.shape)
@@ -190,7 +191,7 @@ class _Shaped:
 
 
 def _shaped(distribution: BaseDistribution, measure: str) -> _Shaped:
-    """Return it under the name that the distribution has, for messages."""
+    """Return a `_Shaped` whose class has the name of the distribution, for messages."""
     kind = type(type(distribution).__name__, (_Shaped,), {"__module__": "skpro"})
     shaped: _Shaped = kind(distribution, measure)
     return shaped
@@ -210,25 +211,26 @@ def _metric() -> type:
     import pandas as pd
 
     class Metric(base):  # type: ignore[misc,unused-ignore]
-        """A metric of `fastmcmd.metrics` as skpro has them.
+        """A metric of `fastmcmd.metrics` as an skpro metric.
 
         Parameters
         ----------
         metric : callable (y, prediction, **options) -> float
-            Such as `fastmcmd.metrics.mean_crps`.
+            A metric such as `fastmcmd.metrics.mean_crps`.
         options : dict, optional
             Further arguments of the metric.
         multioutput : {"uniform_average", "raw_values"} or array_like (k,)
-            Of several columns: their mean, all of them, or their weighted mean.
+            For several columns: return the mean over columns, all values, or their weighted mean.
         multivariate : bool
-            Whether values by row are one, the mean over columns, called "score".
+            Whether per-row values are a single column, the mean over columns, named "score".
         lower_is_better : bool, optional
-            Known for the metrics of this package that have a best value.
+            Not needed for metrics of this package that have a best value.
 
         Notes
         -----
-        Columns are judged one by one: distributions of skpro say nothing of their dependence. As skpro's
-        own metrics this one leaves aside arguments such as ``y_train``, but it refuses censored outcomes.
+        Columns are evaluated separately, because distributions of skpro do not describe their dependence.
+        Like the metrics of skpro, this one ignores arguments such as ``y_train``, but censored outcomes are
+        an error.
 
         Examples
         --------
@@ -270,8 +272,8 @@ def _metric() -> type:
         def evaluate_by_index(self, y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
             """Return a frame (n, k) of the score of each row and column.
 
-            Of metrics that are no means of scores, such as `ence`, these are jackknife pseudo-values, as
-            skpro has it: n values of the metric without one row, in O(n^2).
+            For metrics that are not means of scores, such as `ence`, these are jackknife pseudo-values, as
+            in skpro: n values of the metric without one row, in O(n^2).
             """
             y = _frame(y_true, y_pred, kwargs.get("C_true"))
             values = np.stack([self._rows(*column) for column in _columns(y, y_pred)], axis=1)
@@ -299,7 +301,7 @@ def _metric() -> type:
 
         @classmethod
         def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-            """Return arguments with which skpro tests metrics."""
+            """Return arguments for skpro's tests of metrics."""
             del parameter_set
             return [{}, {"metric": metrics.regression_ece}]
 
@@ -308,7 +310,7 @@ def _metric() -> type:
 
 
 def _check_columns(multioutput: str | ArrayLike) -> None:
-    """Raise unless it says what becomes of several columns."""
+    """Raise an error unless ``multioutput`` is valid."""
     if isinstance(multioutput, str):
         check_choice(multioutput, "multioutput", ("uniform_average", "raw_values"))
     else:

@@ -1,17 +1,17 @@
-"""Metrics of this package as torchmetrics has them: ``update(preds, target)``, ``compute()``, ``reset()``.
+"""Metrics of this package as torchmetrics: ``update(preds, target)``, ``compute()``, ``reset()``.
 
-Each class has the name and the arguments of an accumulator of `fastmcmd.streaming`, and works in
-``MetricCollection``, Lightning's ``self.log`` and with several processes. torch and torchmetrics are
-imported when the first class is requested. A new one is a line in ``_BETTER``.
+Each class has the name and the arguments of an accumulator of `fastmcmd.streaming`. It works in
+``MetricCollection``, with Lightning's ``self.log`` and with several processes. torch and torchmetrics are
+imported when the first class is requested. To add a metric, add a line to ``_BETTER``.
 
-Sums are computed on the CPU; the state is one row of them in float64 on the device of the metric, which
-must know float64 (Apple's MPS does not). Metrics of classes take ``logits=True``: nothing is guessed from
-values. Metrics that randomise PITs of discrete distributions should have another ``random_state`` in each
-process.
+Sums are computed on the CPU. The state is one row of sums in float64 on the device of the metric, which
+must support float64 (Apple's MPS does not). Metrics of classes accept ``logits=True``; logits are never
+guessed from values. Metrics that randomise PITs of discrete distributions should have a different
+``random_state`` in each process.
 
-``compute()`` of a curve, a histogram or a decomposition is a named tuple of tensors, such as
-`ReliabilityValues`; ``plot()`` draws curves as `fastmcmd.plots` does, other metrics as torchmetrics does.
-``accumulator()`` has the objects of `fastmcmd.metrics`.
+For a curve, a histogram or a decomposition, ``compute()`` returns a named tuple of tensors, such as
+`ReliabilityValues`. ``plot()`` draws curves like `fastmcmd.plots` and other metrics like torchmetrics.
+``accumulator()`` returns an accumulator, whose results are the objects of `fastmcmd.metrics`.
 
 Examples
 --------
@@ -154,7 +154,7 @@ class AboveValues(NamedTuple):
 
 @dataclass(frozen=True)
 class _Shape:
-    """How a result of several numbers becomes tensors, and how these are drawn."""
+    """The conversion of a result of several numbers to tensors, and their plot."""
 
     values: type[Any]  # a named tuple, of the fields of the result that are no words
     result: type
@@ -191,7 +191,7 @@ def _packages() -> tuple[Any, Any]:
 
 @functools.cache
 def _base() -> type:
-    """Return the class behind all metrics here."""
+    """Return the base class of all metrics here."""
     torch, torchmetrics = _packages()
 
     class Base(torchmetrics.Metric):  # type: ignore[misc,name-defined,unused-ignore]
@@ -220,9 +220,8 @@ def _base() -> type:
             Parameters
             ----------
             preds : torch distribution, pair (mean, std), draws (n, l), probabilities, ...
-                Predictions: what the function of the same metric takes, with tensors in it; logits where
-                ``logits=True``.
-            target : tensor (n,), or (n, k) where vectors are taken
+                Predictions accepted by the corresponding function, with tensors; logits if ``logits=True``.
+            target : tensor (n,), or (n, k) for metrics of vectors
                 Observed outputs, or labels.
             sample_weight : tensor (n,), optional
                 Nonnegative weights.
@@ -236,14 +235,14 @@ def _base() -> type:
             self.sums = [torch.as_tensor(row, device=self.device)]
 
         def compute(self) -> Any:
-            """Return the metric of all rows so far as a float64 tensor, on the device of the inputs.
+            """Return the metric of all rows so far as a float64 tensor on the device of the inputs.
 
-            Of a curve, a histogram or a decomposition: a named tuple of tensors.
+            For a curve, a histogram or a decomposition, it is a named tuple of tensors.
 
             Raises
             ------
             ValueError
-                No rows yet, in any process.
+                If no process has any rows yet.
             """
             value = self.accumulator().compute()
             value = value.value if isinstance(value, AreaEstimate) else value
@@ -258,19 +257,20 @@ def _base() -> type:
             return shape.values(*(tensor(getattr(value, one)) for one in shape.values._fields))
 
         def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
-            """Draw the metric; returns the matplotlib figure and its axes.
+            """Plot the metric, and return the matplotlib figure and its axes.
 
             Parameters
             ----------
-            val : what `compute` or `forward` gave, or a list of these, optional
-                What to draw; default all rows so far. Of confusion matrices the last is drawn.
+            val : result of `compute` or `forward`, or a list of these, optional
+                What to plot. Default: the metric of all rows so far. Of several confusion matrices, the
+                last is plotted.
             ax : matplotlib axes, optional
-                Where; default new ones.
+                Axes to draw in. Default: new axes.
 
             Raises
             ------
             MissingDependencyError, ModuleNotFoundError
-                Without matplotlib.
+                If matplotlib is not installed.
             """
             val = self.compute() if val is None else val
             shape = _SHAPES.get(self.kind.__name__)
@@ -297,7 +297,7 @@ def _base() -> type:
             return accumulator
 
         def _total(self) -> Any:
-            """Return the sums so far, None without; of all processes while they are joined."""
+            """Return the sums so far, or None without rows; while synchronised, those of all processes."""
             sums = [self.sums] if isinstance(self.sums, torch.Tensor) else self.sums
             rows = [as_array(one, "sums") for one in sums]
             return restore(self._template, np.concatenate(rows)) if rows else None
@@ -310,7 +310,7 @@ def _base() -> type:
 
 @contextmanager
 def _their_names() -> Iterator[None]:
-    """Let errors name the arguments as torchmetrics does."""
+    """Rename arguments in error messages to the names of torchmetrics."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -341,7 +341,7 @@ def _results(val: Any, kind: type) -> list[Any]:
 
 
 def _draw_above(torch: Any, val: Any, ax: Any) -> tuple[Any, Any]:
-    """Draw accuracy over confidence; several results of `compute` share one picture."""
+    """Plot accuracy over confidence; several results of `compute` share one plot."""
     from torchmetrics.utilities.plot import plot_curve
 
     x, y = [], []
@@ -359,7 +359,7 @@ def _draw_above(torch: Any, val: Any, ax: Any) -> tuple[Any, Any]:
 
 
 def _draw(accumulator: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tuple[Any, Any]:
-    """Draw curves; several results of `compute` share one picture."""
+    """Plot curves; several results of `compute` share one plot."""
     from fastmcmd import plots
     from fastmcmd.plots.style import COLOURS
 
@@ -382,7 +382,7 @@ def _draw(accumulator: Accumulator[Any], shape: _Shape, val: Any, ax: Any) -> tu
 
 
 def _logits(kind: type, options: dict[str, Any]) -> bool:
-    """Take ``logits`` from options, where the metric is one of classes."""
+    """Remove ``logits`` from the options of a metric of classes and return it."""
     if kind.__module__ not in _OF_CLASSES or "logits" not in options:
         return False
     logits = options.pop("logits")
@@ -392,13 +392,13 @@ def _logits(kind: type, options: dict[str, Any]) -> bool:
 
 
 def _probabilities(torch: Any, logits: ArrayLike) -> AnyArray:
-    """Return probabilities of logits (n, C), or (n,) of class 1; in float64, where few underflow."""
+    """Return probabilities of logits (n, C), or (n,) of class 1, in float64 to avoid underflow."""
     scores = torch.as_tensor(logits).double()
     return torch.sigmoid(scores) if scores.ndim == 1 else torch.softmax(scores, -1)
 
 
 def _device(*inputs: object) -> Any:
-    """Return the device of the first tensor, None without one."""
+    """Return the device of the first tensor, or None without tensors."""
     for one in inputs:
         for part in one if isinstance(one, tuple) else (one,):
             if hasattr(part, "detach"):
@@ -407,7 +407,7 @@ def _device(*inputs: object) -> Any:
 
 
 def _metric_class(name: str) -> type:
-    """Return the class of a name."""
+    """Return the metric class with a name."""
     kind = getattr(streaming, name)
     extra = "\n    logits : bool, default False\n        Whether ``preds`` are logits." * (
         kind.__module__ in _OF_CLASSES

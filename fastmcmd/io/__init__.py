@@ -1,7 +1,7 @@
-"""Files: atomic writing, exclusive temporary files, locks, and reading that trusts no file.
+"""Files: atomic writing, exclusive temporary files, locks, and safe reading of untrusted files.
 
-Everything that the package writes goes through `write_atomically` or `AtomicFile`; everything of NumPy's
-formats that it reads goes through `read_npy` and `Archive`.
+The package writes files only through `write_atomically` or `AtomicFile`, and reads NumPy's formats only
+through `read_npy` and `Archive`.
 """
 
 from fastmcmd.io.archive import Archive, write_npz

@@ -1,7 +1,7 @@
-"""NumPy's .npz format: written under any names, read as if the file came from an adversary.
+"""NumPy's .npz format: written with arbitrary array names, and read as if from an adversary.
 
-`numpy.savez` takes the names of arrays as keywords, so that arrays named ``file`` or ``allow_pickle`` fail
-or vanish; `numpy.load` takes memory for whatever a header declares. Neither is used.
+`numpy.savez` takes array names as keywords, so arrays named ``file`` or ``allow_pickle`` fail or vanish.
+`numpy.load` allocates whatever memory a header declares. Neither is used.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from fastmcmd.io.paths import source
 __all__ = ["Archive", "member_array", "write_member", "write_npz"]
 
 _ENCRYPTED = 0x1
-_LEAST_RATIO = 1100  # deflate makes nothing smaller than 1/1032 of what it was
-_MANY = 100  # arrays of a file
-_HEADERS = 400  # bytes that the formats add to an array, about
-_IN_MEMORY = 1 << 28  # bytes of a file that is put together in memory, at most
+_LEAST_RATIO = 1100  # deflate compresses by a factor of at most 1032
+_MANY = 100  # number of arrays from which a file is assembled in memory
+_HEADERS = 400  # about how many bytes the formats add per array
+_IN_MEMORY = 1 << 28  # largest file in bytes that is assembled in memory
 
 
 class Archive:
@@ -33,20 +33,21 @@ class Archive:
     Parameters
     ----------
     path : str or os.PathLike
+        The file.
     name : str
         Name of the argument, for messages.
 
     Attributes
     ----------
     names : list of str
-        Of the arrays.
+        Names of the arrays.
 
     Raises
     ------
     ValueError
-        The file is no .npz, or is damaged; names occur twice, members are encrypted. `array` raises it
-        for members that are no arrays, hold Python objects, do not match their checksums, or declare
-        more than the memory that is free. The message begins with the name and the path.
+        The file is not an .npz file or is damaged; names occur twice; members are encrypted. `array` raises
+        it for members that are not arrays, hold Python objects, do not match their checksums, or declare
+        more than the free memory. The message begins with the name and the path.
     OSError
         The file cannot be opened.
     """
@@ -69,7 +70,7 @@ class Archive:
         self.names = list(self._members)
 
     def array(self, name: str) -> HostArray:
-        """Return an array that is in ``names``."""
+        """Return the array of a name in ``names``."""
         with damaged(f"{self._failed}: {name!r}"):
             return member_array(self._zip, self._members[name])
 
@@ -97,7 +98,7 @@ class Archive:
 
 
 def member_array(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> HostArray:
-    """Return the array that a member of a zip file is, its checksum compared."""
+    """Return the array in a member of a zip file, after comparing its checksum."""
     if not member.filename.endswith(".npy"):
         raise ValueError("it is no array")
     if member.flag_bits & _ENCRYPTED:
@@ -135,7 +136,7 @@ def write_member(file: zipfile.ZipFile, member: str, array: object) -> None:
 
 
 def write_npz(stream: BinaryIO, arrays: Mapping[str, Any]) -> None:
-    """Write arrays under their names, whatever these are, as `numpy.load` reads them."""
+    """Write arrays under arbitrary names, readable by `numpy.load`."""
     # A member's header is written again once its size is known. In a file that takes four system calls for
     # each; a table of 300,000 short columns is put together in memory instead.
     size = sum(np.asanyarray(array).nbytes for array in arrays.values())

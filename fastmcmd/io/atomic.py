@@ -21,25 +21,25 @@ _SUFFIX = "part"
 
 
 class AtomicFile:
-    """A file that appears at its path when it is committed, with everything in it on the disk.
+    """A file that appears at its path when it is committed, with all contents on disk.
 
-    Until then it is a temporary file in the same folder that only this user can read. Use it as a context
-    manager: the end of the block commits, an error discards. Files that a killed run left for the same path
-    are removed first.
+    Until then it is a temporary file in the same folder, readable only by this user. Use it as a context
+    manager: the end of the block commits the file, an error discards it. Temporary files that killed runs
+    left for the same path are removed first.
 
     Parameters
     ----------
     path : str or os.PathLike
-        Where the file will be; see `fastmcmd.io.destination` for what is refused.
+        Path of the file; see `fastmcmd.io.destination` for the restrictions.
     name : str
         Name of the argument, for messages.
 
     Attributes
     ----------
     path : Path
-        Where it will be, links resolved.
+        Path of the file, with links resolved.
     stream : BinaryIO
-        What is written to.
+        The stream to write to.
 
     Raises
     ------
@@ -74,12 +74,12 @@ class AtomicFile:
 
     @contextlib.contextmanager
     def naming_errors(self) -> Iterator[None]:
-        """Let errors of the system name the argument and the path."""
+        """Add the argument and the path to the messages of system errors."""
         with _naming_errors(self._failed):
             yield
 
     def commit(self) -> None:
-        """Wait until all is on the disk, and move the file to its path."""
+        """Wait until all contents are on disk, and move the file to its path."""
         if not self._open:
             return
         try:
@@ -98,7 +98,7 @@ class AtomicFile:
         sync_folder(self.path.parent)
 
     def discard(self) -> None:
-        """Remove the unfinished file; an earlier one at the path stays."""
+        """Remove the unfinished file; an existing file at the path is unchanged."""
         if self._open:
             self._open = False
             with contextlib.suppress(OSError):
@@ -121,14 +121,14 @@ class AtomicFile:
 
 
 class AtomicFolder:
-    """A folder that appears at its path when it is committed; nothing may be there before.
+    """A folder that appears at its path when it is committed; the path must not exist before.
 
     Attributes
     ----------
     path : Path
-        Where it will be.
+        Path of the folder.
     inside : Path
-        What is filled.
+        The temporary folder to fill.
     """
 
     def __init__(self, path: FilePath, name: str) -> None:
@@ -164,7 +164,7 @@ class AtomicFolder:
 def write_atomically(path: FilePath, write: Callable[[BinaryIO], None], name: str = "path") -> None:
     """Call ``write`` on a temporary file beside ``path``, then move it there in one step.
 
-    Whatever happens before the end leaves no half file: an earlier file at ``path`` stays as it was.
+    An interruption leaves no partial file: an existing file at ``path`` is unchanged.
     """
     with AtomicFile(path, name) as file, file.naming_errors():
         write(file.stream)
@@ -182,7 +182,7 @@ def _naming_errors(failed: str) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, where the system can."""
+    """Wait until the names in a folder are on disk, if the system supports it."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -192,7 +192,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _mode_at(path: Path) -> int:
-    """Return the mode of the file that is replaced, or that of a new file."""
+    """Return the mode of the file to be replaced, or of a new file."""
     try:
         return stat.S_IMODE(os.stat(path).st_mode) & 0o777
     except OSError:

@@ -26,17 +26,17 @@ _FLAGS = (
 
 @contextmanager
 def alone_with(path: Path, name: str) -> Iterator[None]:
-    """Refuse others that ask for ``path`` while the block runs, in this process or another.
+    """Hold an exclusive lock on ``path`` while the block runs, against this and other processes.
 
-    The lock is the system's, on a hidden file beside ``path`` that says who holds it. It ends with the
-    process, however that ends; a file that was left behind refuses nobody. Where the system (Windows) or
-    the file system has no such locks, nobody is refused. A file of that name that the package did not
-    write is neither used nor changed.
+    It is a lock of the system on a hidden file beside ``path``, which names the holder. The lock ends with
+    the process, however that ends; a lock file left behind blocks nobody. If the system (Windows) or the
+    file system has no such locks, nobody is blocked. A file of that name that the package did not write is
+    neither used nor changed.
 
     Parameters
     ----------
     path : Path
-        The file that is worked on; it need not exist, and may be replaced.
+        The file to protect; it need not exist, and may be replaced.
     name : str
         Name of the argument, for messages.
 
@@ -45,7 +45,7 @@ def alone_with(path: Path, name: str) -> Iterator[None]:
     BlockingIOError
         Another run has the lock.
     OSError
-        The lock file cannot be made, or is not a lock of this package.
+        The lock file cannot be created, or is not a lock of this package.
 
     Examples
     --------
@@ -69,13 +69,13 @@ def alone_with(path: Path, name: str) -> Iterator[None]:
 
 
 def lock_path(path: Path) -> Path:
-    """Return where the lock of a file is: the same for all links to the file."""
+    """Return the path of the lock of a file, which is the same for all links to the file."""
     target = Path(os.path.realpath(path))
     return target.with_name(f".fastmcmd-{tag_of(target.name)}.lock")
 
 
 def _taken(lock: Path, what: str) -> int | None:
-    """Return the locked file, None where there are no locks."""
+    """Return the handle of the locked file, or None if there are no locks."""
     while True:
         try:
             handle = os.open(lock, _FLAGS, 0o600)
@@ -111,7 +111,7 @@ def _taken(lock: Path, what: str) -> int | None:
 
 
 def _holder(handle: int) -> str | None:
-    """Return who wrote a lock file; None if it is none."""
+    """Return the description of the holder in a lock file, or None if it is not a lock file."""
     status = os.fstat(handle)
     content = os.pread(handle, 400, 0) if stat.S_ISREG(status.st_mode) else b"?"
     if _MAGIC.startswith(content):

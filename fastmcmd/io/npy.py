@@ -1,4 +1,4 @@
-"""NumPy's .npy format, read with a check of every number in the header before memory is taken for it."""
+"""NumPy's .npy format. Every number in the header is checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _SMALL = 1 << 16  # bytes of an array that is written at once
 
 @dataclass(frozen=True)
 class Header:
-    """What the header of an array says.
+    """The contents of the header of an array.
 
     Attributes
     ----------
     shape : tuple of int
     dtype : numpy.dtype
-        Without Python objects.
+        Type without Python objects.
     fortran : bool
-        Whether the first index runs fastest.
+        Whether the first index varies fastest.
     offset : int
-        Bytes of the header.
+        Number of bytes of the header.
     """
 
     shape: tuple[int, ...]
@@ -54,7 +54,7 @@ class Header:
 
 @contextlib.contextmanager
 def damaged(what: str) -> Iterator[None]:
-    """Turn whatever a parser raises on a damaged file into a ValueError that begins with ``what``."""
+    """Convert any error of a parser on a damaged file into a ValueError that begins with ``what``."""
     try:
         yield
     except MemoryError as error:  # of a parser that was given nonsense: sizes were checked before
@@ -65,7 +65,7 @@ def damaged(what: str) -> Iterator[None]:
 
 
 def read_header(stream: BinaryIO) -> Header:
-    """Read the header of an array; ValueError where it is none, or holds Python objects."""
+    """Return the header of an array; raise ValueError if it is invalid or declares Python objects."""
     start = _exactly(stream, 8)
     if start[:6] != b"\x93NUMPY":
         raise ValueError("it is something else, or holds Python objects, which are never loaded")
@@ -99,7 +99,7 @@ def read_header(stream: BinaryIO) -> Header:
 
 
 def read_data(stream: BinaryIO, header: Header) -> HostArray:
-    """Read the data after a header; ValueError where there are too few."""
+    """Return the data after a header; raise ValueError if data are missing."""
     data = np.empty(header.nbytes, np.uint8)
     view, done = memoryview(data), 0  # type: ignore[arg-type]
     while done < header.nbytes:
@@ -114,7 +114,7 @@ def read_data(stream: BinaryIO, header: Header) -> HostArray:
 
 
 def check_memory(size: int) -> None:
-    """Refuse an array that declares more than the memory that is free."""
+    """Raise an error if an array declares more bytes than the free memory."""
     free = available_memory()
     if size > free:
         raise ValueError(
@@ -123,14 +123,14 @@ def check_memory(size: int) -> None:
 
 
 def read_npy(path: FilePath, name: str) -> HostArray:
-    """Return the array of a .npy file, never a pickle.
+    """Return the array in a .npy file, without pickle.
 
     Raises
     ------
     ValueError
-        It is no such file, is damaged, holds Python objects, or declares more than it has.
+        The file is not a .npy file, is damaged, holds Python objects, or declares more data than it has.
     OSError
-        It cannot be opened.
+        The file cannot be opened.
     """
     where = source(path, name)
     with open(where, "rb") as stream, damaged(f"{name} ({path}) cannot be read as a .npy file"):
@@ -143,7 +143,7 @@ def read_npy(path: FilePath, name: str) -> HostArray:
 
 
 def write_npy(stream: Any, array: Any) -> None:
-    """Write an array in the .npy format; Python objects are refused."""
+    """Write an array in the .npy format; Python objects raise an error."""
     array = np.asanyarray(array)
     small = type(array) is np.ndarray and array.nbytes <= _SMALL
     if small and array.dtype.names is None and not array.dtype.hasobject:

@@ -1,4 +1,4 @@
-"""Paths that users give: checked before any work is done, with messages that name the argument."""
+"""Checks of paths passed by users, before any work is done, with messages that name the argument."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["as_path", "destination", "same_file", "source"]
 
 
 def as_path(value: object, name: str) -> Path:
-    """Return an argument as an absolute path; nothing is looked at on disk.
+    """Return an argument as an absolute path, without accessing the disk.
 
     Raises
     ------
     TypeError, ValueError
-        It is no path, is empty, or holds a null character.
+        The argument is not a path, is empty, or holds a null character.
     """
     if not isinstance(value, str | os.PathLike):
         raise TypeError(f"{name} is {value!r}; the path of a file is needed")
@@ -30,7 +30,7 @@ def as_path(value: object, name: str) -> Path:
 def source(value: object, name: str, *, folders: bool = False) -> Path:
     """Return the path of an existing file to read.
 
-    A FIFO, a socket or a device is refused at once: reading it could wait for ever.
+    A FIFO, a socket or a device raises an error, because reading it could wait forever.
 
     Parameters
     ----------
@@ -38,14 +38,14 @@ def source(value: object, name: str, *, folders: bool = False) -> Path:
     name : str
         Name of the argument, for messages.
     folders : bool
-        Whether the path of a folder will do.
+        Whether the path may be a folder.
 
     Raises
     ------
     FileNotFoundError, IsADirectoryError, OSError
-        There is nothing, a folder, or it cannot be looked at.
+        The path does not exist, is a folder, or cannot be accessed.
     ValueError, TypeError
-        It is no regular file, or no path.
+        The argument is not a path, or not that of a regular file.
     """
     path = as_path(value, name)
     try:
@@ -66,10 +66,10 @@ def source(value: object, name: str, *, folders: bool = False) -> Path:
 
 
 def destination(value: Any, name: str) -> Path:
-    """Return the path of a file to write, or say why it cannot be written. Nothing is changed on disk.
+    """Return the path of a file to write; raise an error if it cannot be written. Changes nothing on disk.
 
-    Symbolic links are resolved: as in any other write, the file that a link leads to is replaced, and the
-    link stays.
+    Symbolic links are resolved: as in any other write, the target of the link is replaced, and the link
+    stays.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def destination(value: Any, name: str) -> Path:
     IsADirectoryError, PermissionError, OSError
         The path is that of a folder; the file or its folder cannot be written to.
     ValueError, TypeError
-        A device, a FIFO or a socket is there; it is no path.
+        The path is a device, a FIFO or a socket; or the argument is not a path.
     """
     path, shown = as_path(value, name), os.fsdecode(value)
     names_folder = shown.endswith(tuple(filter(None, (os.sep, os.altsep))))
@@ -115,7 +115,7 @@ def destination(value: Any, name: str) -> Path:
 
 
 def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Return whether two paths lead to the same file, by links of either kind too; they need not exist."""
+    """Return whether two paths lead to the same file, also through links; they need not exist."""
     try:
         return os.path.samefile(one, other)
     except OSError:

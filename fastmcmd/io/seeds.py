@@ -1,4 +1,4 @@
-"""Random states as JSON-safe values, and back, without pickle."""
+"""Conversion of random states to JSON-safe values and back, without pickle."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def seed_to_json(seed: object, name: str) -> Any:
     Parameters
     ----------
     seed : None, int, sequence of int, SeedSequence, BitGenerator, Generator or RandomState
-        A generator is described as it is now: the copy draws what it would draw next.
+        The current state of a generator is stored: the copy draws the same numbers as the generator next.
     name : str
         Name of the argument, for messages.
 
     Raises
     ------
     TypeError
-        It is something else.
+        If the value is of another type.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def seed_from_json(document: Any) -> Any:
     Raises
     ------
     ValueError, TypeError, KeyError, IndexError
-        It describes none.
+        If the document does not describe a random state.
     """
     if document is None or type(document) is int:
         return document

@@ -1,4 +1,4 @@
-"""Plots with matplotlib (``pip install 'fastmcmd[plot]'``). All take ``ax=`` and return the axes."""
+"""Plots with matplotlib (``pip install 'fastmcmd[plot]'``). Functions take ``ax=`` and return the axes."""
 
 from fastmcmd.plots.calibration import pit_histogram, reliability, variance
 from fastmcmd.plots.congruence import (

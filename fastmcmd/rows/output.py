@@ -1,4 +1,4 @@
-"""Where results go: an array of the caller, or a file that appears when it is finished."""
+"""Destinations of results: an array of the caller, or a file that appears when it is complete."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fastmcmd.rows.zarr import is_zarr
 
 
 class ArrayOutput:
-    """An array of the caller, to which results go block by block: they are there at once.
+    """An array of the caller to which results are written block by block.
 
-    Made by `open_out` and used as a context manager, as `FileOutput` is.
+    `open_out` creates it. Use it as a context manager, like `FileOutput`.
     """
 
     def __init__(self, array: Any, shape: tuple[int, ...], name: str) -> None:
@@ -42,7 +42,7 @@ class ArrayOutput:
 
 
 class FileOutput(AtomicFile):
-    """A file of float64 to which results go block by block; it appears at its path once committed."""
+    """A float64 file to which results are written block by block; it appears at its path once committed."""
 
     def __init__(self, path: Path, shape: tuple[int, ...], name: str) -> None:
         super().__init__(path, name, buffering=0)
@@ -92,7 +92,7 @@ Output = ArrayOutput | FileOutput
 
 
 def _block(rows: slice, values: Any, shape: tuple[int, ...]) -> tuple[int, Any]:
-    """Return where a block of values begins, and the values as an array of the shape that fits."""
+    """Return the start of a block of values, and the values as an array of the required shape."""
     start, stop, _ = rows.indices(shape[0])
     values = np.asarray(values)
     needed = (stop - start, *shape[1:])
@@ -102,21 +102,21 @@ def _block(rows: slice, values: Any, shape: tuple[int, ...]) -> tuple[int, Any]:
 
 
 def check_apart(out: Any, name: str, others: Mapping[str, Any]) -> None:
-    """Refuse a target that is one of the inputs, or shares memory with one.
+    """Raise an error if a target is one of the inputs, or shares memory with one.
 
     Parameters
     ----------
     out : array or path
-        Where results will go.
+        The target of results.
     name : str
         Name of the argument, for messages.
     others : dict
-        What must stay as it is, by the names of the arguments: arrays, rows on disk, paths of any kind.
+        Inputs that must not change, by argument name: arrays, rows on disk, paths of any kind.
 
     Raises
     ------
     ValueError
-        The target is the same file, by links too, the same array of a file, or the same memory.
+        The target is the same file (also through links), the same array of a file, or the same memory.
     """
     mine = _place_of(out)
     for other, value in others.items():
@@ -130,13 +130,13 @@ def check_apart(out: Any, name: str, others: Mapping[str, Any]) -> None:
 
 
 def files_of(**inputs: Any) -> dict[str, str]:
-    """Return the files in which arguments lie, by the arguments' names, for `check_apart`."""
+    """Return the files that hold arguments, by argument name, for `check_apart`."""
     places = {name: _place_of(value) for name, value in inputs.items()}
     return {name: place[0] for name, place in places.items() if place is not None}
 
 
 def _place_of(value: Any) -> tuple[str, str] | None:
-    """Return the file that a value is or lies in, and its name there; None where there is none."""
+    """Return the file that holds a value, and its name in the file; None without a file."""
     if isinstance(value, str | os.PathLike):
         path, _, inside = os.fsdecode(value).partition("::")
         return path, inside.strip().strip("/")
@@ -170,8 +170,8 @@ def open_out(out: Any, shape: tuple[int, ...], name: str = "out") -> Output:
     Parameters
     ----------
     out : ndarray, np.memmap, zarr.Array, h5py.Dataset, str or Path
-        A writable array of ``shape`` and of float32 or float64, or a path that ends in ``.npy``, where a
-        file of float64 will be; its folder must exist.
+        A writable float32 or float64 array of ``shape``, or a path that ends in ``.npy`` for a float64
+        file, in an existing folder.
     shape : tuple of int
         Shape of the results, (q,).
     name : str
@@ -180,9 +180,9 @@ def open_out(out: Any, shape: tuple[int, ...], name: str = "out") -> Output:
     Raises
     ------
     ValueError, TypeError
-        Another shape or type, an array that cannot be written, an unknown end of the path.
+        Another shape or type, a read-only array, or an unknown file extension.
     OSError
-        The file cannot be made: no folder, no right, no space.
+        The file cannot be created: missing folder, missing permission, or no space.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a format tells and does: the base of all readers."""
+"""The base class of the readers of all formats."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _GAP_BYTES = 16_000  # reading through a gap this long costs about as much as an
 
 
 class DeviceBlock(np.ndarray):
-    """Rows on the host that know where they lie on a device: what works there need not copy them back.
+    """Rows on the host with a reference to the same rows on a device, which saves copying them back.
 
-    What is computed from them, or a part of them, is an array as any other.
+    Results computed from them, and parts of them, are ordinary arrays.
     """
 
     there: Any = None
 
     def __array_finalize__(self, of: object) -> None:
-        """Forget the place: it is that of one block only."""
+        """Drop the reference to the device, which is valid for a single block only."""
         self.there = None
 
 
 class Source(ABC):
-    """What a format tells and does: its shape and type as stored, and consecutive rows.
+    """A stored table: its shape and type, and access to consecutive rows.
 
     ``where`` names it in messages; ``path`` is the file or folder that must not change, if any;
-    reads begin and end best at multiples of ``chunk_rows``; rows less than ``near`` apart are read
-    together; ``overhead`` is about how many bytes a read takes beside the rows it returns; ``splits``
-    tells that `into` can be called by several threads at once.
+    reads should begin and end at multiples of ``chunk_rows``; rows less than ``near`` apart are read
+    together; ``overhead`` is about how many bytes a read takes in addition to the rows it returns;
+    ``splits`` says that several threads may call `into` at the same time.
     """
 
     where: str
@@ -59,7 +59,7 @@ class Source(ABC):
         """Return rows ``start`` to ``stop - 1`` in a new array of any type, order and strides."""
 
     def into(self, start: int, out: Array) -> None:
-        """Set ``out``, a C-contiguous array as stored, to the rows from ``start``; only where `splits`."""
+        """Fill ``out``, C-contiguous and of the stored type, with rows from ``start``; needs `splits`."""
         raise NotImplementedError(f"{self.where} is read by one thread")
 
     def _row_bytes(self) -> int:
@@ -75,7 +75,7 @@ class Source(ABC):
 
 
 class ScaledSource(Source):
-    """Another source whose columns are multiplied by ``scales`` (d,) as they are read, in float64."""
+    """A source whose columns are multiplied by ``scales`` (d,) when they are read, in float64."""
 
     def __init__(self, source: Source, scales: NDArray[np.float64]) -> None:
         self._of, self._scales = source, scales
@@ -104,19 +104,19 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 def package(name: str, where: str) -> Any:
-    """Import a package that ``where`` is read with."""
+    """Return the package that reads ``where``, or raise an error if it is not installed."""
     advice = "which is not installed: pip install 'fastmcmd[disk]'"
     return require(name, f"{where} is read with {name}, {advice}")
 
 
 def package_of(value: object) -> str:
-    """Return the name of the package that ``value`` is an object of; it need not be imported."""
+    """Return the name of the package that defines the type of ``value``, without importing it."""
     return type(value).__module__.partition(".")[0]
 
 
 @contextlib.contextmanager
 def prefix_errors(what: str) -> Iterator[None]:
-    """Let errors of a package begin with ``what``; of kinds that users do not expect, a ValueError."""
+    """Prefix errors of a package with ``what``; unexpected kinds become a ValueError."""
     try:
         yield
     except (MissingDependencyError, MemoryError):

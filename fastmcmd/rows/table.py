@@ -1,4 +1,4 @@
-"""A table that is read in blocks, and blocks of any table."""
+"""Tables that are read in blocks, and iteration over blocks of any table."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ _CHUNK_BYTES = 4 * _BLOCK_BYTES  # a chunk above this is read in pieces, and dec
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows:
-    """An (n, d) table that is read in blocks; made by `open_rows`.
+    """An (n, d) table that is read in blocks, created by `open_rows`.
 
     Attributes
     ----------
     name : str
-        The argument that it came as.
+        Name of the argument.
     shape : tuple of int
         (n, d).
     dtype : numpy.dtype
-        float32 or float64: what blocks come as.
+        Type of the blocks, float32 or float64.
 
     Notes
     -----
-    All that is read is checked: NaN and infinity are a ValueError that tells the row. A Zarr chunk
-    that was never written holds the array's fill value, as everywhere in Zarr.
+    All rows are checked when they are read: NaN and infinity raise a ValueError that names the row. A Zarr
+    chunk that was never written holds the fill value of the array, as everywhere in Zarr.
 
     Examples
     --------
@@ -78,27 +78,27 @@ class Rows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all rows would take as they are read."""
+        """Number of bytes of all rows in memory."""
         return self.size * self.dtype.itemsize
 
     @property
     def on_device(self) -> Any:
-        """The array (n, d) that the rows are, C-contiguous, where they lie on a device; else None."""
+        """The C-contiguous device array (n, d) of the rows, or None if they are not on a device."""
         return self._source.array
 
     @property
     def in_memory(self) -> bool:
-        """Whether no file is behind the rows (an Arrow table, a store in memory)."""
+        """Whether the rows are not in a file (an Arrow table, a store in memory)."""
         return self._source.path is None and not isinstance(self._source, Mapped)
 
     @property
     def overhead(self) -> int:
-        """About how many bytes the reader takes beside the rows that it returns."""
+        """About how many bytes the reader needs in addition to the rows that it returns."""
         return self._source.overhead
 
     @property
     def block_rows(self) -> int:
-        """Rows of a block where no step is given: about 16 MB, in whole chunks where there are any."""
+        """Default number of rows per block: about 16 MB, in whole chunks if the format has chunks."""
         row_bytes = self.shape[1] * self.dtype.itemsize
         rows, chunk = max(1, _BLOCK_BYTES // row_bytes), self._source.chunk_rows
         if chunk <= rows:
@@ -115,17 +115,17 @@ class Rows:
         raise TypeError(f"{self._label} is read in blocks; {self.name}[:] would load it whole")
 
     def __getitem__(self, rows: object) -> Array:
-        """Return the asked rows (m, d) as a new array, C-contiguous.
+        """Return the selected rows (m, d) as a new C-contiguous array.
 
         Parameters
         ----------
         rows : slice, integer array (m,) or boolean mask (n,)
-            In any order, with repeats; negative numbers count from the end.
+            Rows in any order, possibly repeated; negative numbers count from the end.
 
         Raises
         ------
         IndexError, TypeError
-            A row that is not there; an index of another kind.
+            A row that does not exist, or an index of another kind.
         ValueError
             The rows hold NaN or infinity, or the file is damaged.
         """
@@ -137,10 +137,10 @@ class Rows:
         return self._take(self._row_numbers(rows))
 
     def blocks(self, step: int | None = None, start: int = 0) -> Iterator[tuple[slice, Array]]:
-        """Yield consecutive blocks of ``step`` rows from ``start`` with their place, reading one ahead.
+        """Yield consecutive blocks of ``step`` rows from ``start`` with their slices, reading one ahead.
 
-        One thread reads while the caller works; its errors are raised here. Up to three blocks are
-        in memory at a time: the caller's, the one handed over, the one being read.
+        A thread reads while the caller works; its errors are raised here. At most three blocks are in
+        memory: that of the caller, the next one, and the one being read.
         """
         self.check_unchanged()
         step = self.block_rows if step is None else _positive(step)
@@ -151,12 +151,12 @@ class Rows:
         self.check_unchanged()
 
     def scaled(self, scales: NDArray[np.float64]) -> Rows:
-        """Return the table whose columns are multiplied by ``scales`` (d,), in float64."""
+        """Return a table whose columns are multiplied by ``scales`` (d,), in float64."""
         source = ScaledSource(self._source, scales)
         return Rows(self.name, self.shape, source.dtype, source, self._stamp)
 
     def check_unchanged(self) -> None:
-        """Raise RuntimeError if a file is not the one that was opened (size, time, inode)."""
+        """Raise RuntimeError if a file has changed since it was opened (size, time, inode)."""
         path = self._source.path
         if path is None:
             return
@@ -172,7 +172,7 @@ class Rows:
         raise RuntimeError(f"{self.name} changed on disk while it was being read: {message}")
 
     def fingerprint(self) -> str:
-        """Return a hash of shape, type and content, wherever the rows lie and whatever the format."""
+        """Return a hash of shape, type and content, independent of location and format."""
         digest = blake2b(f"{self.shape} {self.dtype}".encode(), digest_size=16)
         for _, block in self.blocks():
             digest.update(block.data)
@@ -196,7 +196,7 @@ class Rows:
         return known
 
     def _in_pieces(self, start: int, stop: int) -> Array:
-        """Return rows read on several threads, each piece looked at while it is in the cache."""
+        """Return rows read by several threads, which check each piece while it is in the cache."""
         block = np.empty((stop - start, self.shape[1]), self.dtype)
 
         def work(rows: slice) -> None:
@@ -210,7 +210,7 @@ class Rows:
 
     @contextlib.contextmanager
     def _telling(self, start: int, stop: int) -> Iterator[None]:
-        """Let errors of reading name the rows."""
+        """Add the rows to the messages of read errors."""
         try:
             with prefix_errors(f"{self._label} cannot be read in rows {start} to {stop - 1}"):
                 yield

@@ -1,29 +1,30 @@
-"""Stands in for the published code of the CCE paper (github.com/spencermyoung513/probcal).
+"""Drop-in replacement for the published code of the CCE paper (github.com/spencermyoung513/probcal).
 
 Not for the unrelated package of that name on PyPI. Change the import, ``from probcal.evaluation.metrics
 import compute_mcmd_torch`` to ``from fastmcmd.compat.probcal import compute_mcmd_torch``, and nothing
 else: names, arguments and defaults are the published ones.
 
-What differs, because the published result is wrong or missing:
+Differences, where the published result is wrong or missing:
 
-- the MCMD is never NaN: it is the norm of a vector, where the published code takes the root of a
-  difference that rounding can leave below zero; values near zero keep their digits. A
-  `fastmcmd.ToleranceWarning` says if an error of at most 1e-6 cannot be certified;
-- targets of a regression ECE stay real numbers under ``torch.distributions``, where the published code
-  cuts them to integers;
-- Poisson and negative binomial probabilities are exact at any count, where the published code sums
-  2,000 values for every row;
-- counts beyond the table of a published ``DiscreteRandomVariable`` have P(Y <= y) = 1 and negative ones
-  0, where the published code stops or reads the end of the table;
-- `CalibrationEvaluator` encodes and predicts every input once, and computes all bootstrap samples in
-  shared passes. Results are saved as ``.npz``, because the published ``.pt`` is a pickle; custom output
-  kernels work; each row of a batch of 10 x 5 draws is as published, in another order of random numbers;
-- a torch result is detached: no gradient flows through it. A warning says so where inputs need one;
-- bad input (NaN, infinity, rows that do not match, ``lmbda <= 0``) is an error that names the argument.
+- The MCMD is never NaN. It is the norm of a vector; the published code takes the root of a difference that
+  rounding can make negative. Values near zero keep their digits. A `fastmcmd.ToleranceWarning` is issued if
+  an error of at most 1e-6 cannot be certified.
+- Targets of a regression ECE stay real numbers under ``torch.distributions``; the published code truncates
+  them to integers.
+- Poisson and negative binomial probabilities are exact at any count; the published code sums 2,000 values
+  for every row.
+- Counts beyond the table of a published ``DiscreteRandomVariable`` have P(Y <= y) = 1 and negative counts
+  have 0; the published code stops or reads the end of the table.
+- `CalibrationEvaluator` encodes and predicts every input once, and computes all bootstrap samples in shared
+  passes. Results are saved as ``.npz``, because the published ``.pt`` is a pickle. Custom output kernels
+  work. Each row of a batch of 10 x 5 draws is as published, with another order of random numbers.
+- A torch result is detached: no gradient flows through it. A warning is issued if inputs require gradients.
+- Invalid input (NaN, infinity, different numbers of rows, ``lmbda <= 0``) raises an error that names the
+  argument.
 
-What is kept: the published Laplacian kernel squares the L1 distance, see `laplacian_kernel`; the
-polynomial kernel has ``gamma=1.0``, not 1/d; ``gamma=0`` means 1/d in `rbf_kernel` and
-`laplacian_kernel`; the PIT of counts is P(Y <= y), not randomised.
+Preserved: the published Laplacian kernel squares the L1 distance, see `laplacian_kernel`; the polynomial
+kernel has ``gamma=1.0``, not 1/d; ``gamma=0`` means 1/d in `rbf_kernel` and `laplacian_kernel`; the PIT of
+counts is P(Y <= y), not randomised.
 """
 
 from fastmcmd.compat.probcal.bootstrap import CCEResults, CCESettings, bootstrap_cce

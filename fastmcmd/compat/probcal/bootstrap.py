@@ -1,7 +1,7 @@
 """Mean and spread of the CCE over bootstrap samples and draws of the model, as published.
 
-The spread is no confidence interval, and the mean is no estimate of the CCE of the sample: a bootstrap
-sample repeats rows, so that the noise part of the squared CCE is doubled. Around a right model the mean
+The spread is not a confidence interval, and the mean is not an estimate of the CCE of the sample. A
+bootstrap sample repeats rows, which doubles the noise part of the squared CCE. For a right model the mean
 is larger than the CCE of the sample itself (1.2 to 1.3 times in simulations).
 """
 
@@ -48,17 +48,17 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-LEVELS = ("0.025", "0.05", "0.1", "0.9", "0.95", "0.975")  # of the quantiles, as published
+LEVELS = ("0.025", "0.05", "0.1", "0.9", "0.95", "0.975")  # published levels of the quantiles
 
 
 @dataclass
 class CCEResults:
-    """CCE values over bootstrap samples and draws, point by point.
+    """Summary of CCE values over bootstrap samples and draws, at each point.
 
     Attributes
     ----------
     expected_values, stdevs : ndarray or torch.Tensor (n,)
-        Mean and spread (standard deviation) at each point. The spread is no confidence interval.
+        Mean and spread (standard deviation) at each point. The spread is not a confidence interval.
     quantiles : dict of (n,)
         Quantiles at the levels "0.025", "0.05", "0.1", "0.9", "0.95" and "0.975".
     mean_cce_bar, std_cce_bar : float
@@ -79,14 +79,14 @@ class CCESettings:
     Attributes
     ----------
     use_val_split_for_S : bool
-        Whether the sample is the validation split; the points are always the test split.
+        Whether the sample is the validation split. The points are always the test split.
     num_trials : int
-        Draws of the model for each bootstrap sample.
+        Number of trials, each with new draws from the model, per bootstrap sample.
     num_mc_samples : int
-        Outcomes drawn for each row in a trial.
+        Number of outcomes drawn per row in a trial.
     input_kernel, output_kernel : str, callable or Kernel
         "polynomial"; "rbf" or "laplacian" with ``gamma = 1 / (2 var(y))`` of the bootstrap sample; or any
-        kernel that `compute_mcmd_torch` takes.
+        kernel that `compute_mcmd_torch` accepts.
     lmbda : float
         Regulariser.
     """
@@ -111,7 +111,7 @@ def bootstrap_cce(
     memory_limit: int | str | None = None,
     random_state: RandomState = None,
 ) -> CCEResults:
-    """Return mean and spread of the CCE over bootstrap samples and draws, from arrays.
+    """Return the mean and spread of the CCE over bootstrap samples and draws, from arrays.
 
     Parameters
     ----------
@@ -120,15 +120,15 @@ def bootstrap_cce(
     y : array_like (n,) or (n, k)
         Outcomes.
     prediction : Predictive, array, scipy.stats or torch.distributions object
-        The predicted distributions; of draws (n, l) some are taken at random.
+        The predicted distributions. From draws (n, l), some are selected at random.
     at : array_like (q, d) or (q,), optional
-        Points of evaluation; default ``x``.
+        Points of evaluation. Default: ``x``.
     num_bootstrap_samples : int
-        Bootstrap samples.
+        Number of bootstrap samples.
     settings : CCESettings, optional
-        Kernels, regulariser and draws; ``use_val_split_for_S`` has no meaning here.
+        Kernels, regulariser and draws. ``use_val_split_for_S`` is ignored.
     tol : float
-        Largest error of a CCE value. A bound above it gives a `fastmcmd.ToleranceWarning`.
+        Largest allowed error of a CCE value. A larger bound issues a `fastmcmd.ToleranceWarning`.
     memory_limit : int, str or None
         Bytes that may be allocated beyond the inputs.
     random_state : int, numpy.random.Generator or None
@@ -145,14 +145,14 @@ def bootstrap_cce(
 
     Notes
     -----
-    As published (Young et al., *Beyond Calibration*, arXiv 2405.12412): each sample draws n rows with
-    replacement and then ``num_trials`` times one outcome per row from the model. All samples share one
-    kernel matrix, and the trials of a sample one block of right-hand sides.
+    As published (Young et al., *Beyond Calibration*, arXiv 2405.12412), each sample draws n rows with
+    replacement and then, ``num_trials`` times, one outcome per row from the model. All samples share one
+    kernel matrix, and the trials of a sample share one block of right-hand sides.
 
-    The spread says how much the bootstrapped number varies. It is no confidence interval of the CCE: a
-    repeated row counts its noise twice, which raises the squared CCE of every sample. Around a right
+    The spread measures how much the bootstrapped number varies. It is not a confidence interval of the CCE:
+    a repeated row counts its noise twice, which increases the squared CCE of every sample. For a right
     model the mean was 1.2 to 1.3 times that of the samples themselves in simulations (n = 200 to 1,000).
-    For a decision use `fastmcmd.congruence_test`.
+    For a decision, use `fastmcmd.congruence_test`.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def _as_arrays() -> Converters:
 
 
 def as_tensors(device: Any) -> Converters:
-    """Return what turns arrays into tensors on a device, for kernels that are functions of tensors."""
+    """Return converters from arrays to tensors on a device, for kernels that are functions of tensors."""
     import torch
 
     return [

@@ -41,7 +41,7 @@ _SIZE = 224  # of images, as published
 
 
 class DatasetType(Enum):
-    """What the inputs of a model are: rows of a table, or images or text, which are embedded first."""
+    """The type of a model's inputs: rows of a table, or images or text, which are embedded first."""
 
     TABULAR = "tabular"
     IMAGE = "image"
@@ -59,7 +59,7 @@ class ECEResults:
 
 @dataclass
 class CalibrationResults:
-    """What `CalibrationEvaluator` returns.
+    """The result of `CalibrationEvaluator`.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class CalibrationResults:
 
     @staticmethod
     def load(filepath: str | Path) -> CalibrationResults:
-        """Read results that `save` wrote; arrays come back as NumPy arrays."""
+        """Return results that `save` wrote, with NumPy arrays."""
         parts: dict[str, dict[str, Any]] = {"cce": {}, "ece": {}}
         with np.load(filepath, allow_pickle=False) as data:
             for path in data.files:
@@ -140,15 +140,15 @@ class CalibrationEvaluator:
     settings : CalibrationEvaluatorSettings, optional
         The published settings and defaults.
     encoder : callable, optional
-        Takes a batch of inputs and returns their vectors (m, d). Default: the inputs themselves where they
-        are tabular; the CLIP model ViT-B-32 of ``open_clip`` for images and text.
+        Function from a batch of inputs to vectors (m, d). Default: tabular inputs are used unchanged;
+        images and text are encoded by the CLIP model ViT-B-32 of ``open_clip``.
 
     Notes
     -----
     The model needs ``predict``, ``sample`` and ``predictive_dist``, the data module ``test_dataloader``
     and, with ``use_val_split_for_S``, ``val_dataloader``: batches of inputs and targets. Each input is
-    encoded and predicted once. Random numbers come from torch, so that ``torch.manual_seed`` fixes them;
-    their order is not the published one.
+    encoded and predicted once. Random numbers come from torch, so ``torch.manual_seed`` fixes them; their
+    order differs from the published one.
 
     Examples
     --------
@@ -173,9 +173,9 @@ class CalibrationEvaluator:
         Parameters
         ----------
         model : object
-            The published ``ProbabilisticRegressionNN``, or what has its methods.
+            The published ``ProbabilisticRegressionNN``, or an object with its methods.
         data_module : object
-            The published ``ProbcalDataModule``, or what has its loaders.
+            The published ``ProbcalDataModule``, or an object with its loaders.
         """
         import torch
 
@@ -278,14 +278,14 @@ class CalibrationEvaluator:
     def plot_cce_results(
         results: CalibrationResults, gridsize: int = 100, show: bool = False
     ) -> Figure:
-        """Draw targets, mean CCE and its spread over the plane of the inputs.
+        """Plot targets, mean CCE and its spread over the plane of the inputs.
 
         Parameters
         ----------
         results : CalibrationResults
-            With ``input_grid_2d``, which tabular inputs do not have.
+            Results with ``input_grid_2d``, which tabular inputs do not have.
         gridsize : int
-            Points of the interpolation along each axis.
+            Number of interpolation points along each axis.
         show : bool
             Whether to call ``plt.show()``.
         """

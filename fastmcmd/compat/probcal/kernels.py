@@ -37,8 +37,8 @@ def rbf_kernel(x: AnyArray, x_prime: AnyArray, gamma: float | None = None) -> An
     Returns
     -------
     ndarray or torch.Tensor (n, m)
-        Of the dtype of the rows and, a tensor, on their device; gradients flow as published. Arrays are
-        computed in float64 and rounded.
+        The matrix in the dtype of the rows; a tensor on their device, with gradients as published. Arrays
+        are computed in float64 and rounded.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def rbf_kernel(x: AnyArray, x_prime: AnyArray, gamma: float | None = None) -> An
 def laplacian_kernel(
     x: AnyArray, x_prime: AnyArray, gamma: float | None = None, *, squared: bool = True
 ) -> AnyArray:
-    """Return the matrix (n, m) of ``exp(-gamma |x - x'|_1^2)``, the square as published.
+    """Return the matrix (n, m) of ``exp(-gamma |x - x'|_1^2)``, with the square as published.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ def laplacian_kernel(
     gamma : float, optional
         Positive number; None, and 0 as published, mean 1/d.
     squared : bool
-        True: the published values. False: ``exp(-gamma |x - x'|_1)``, the Laplacian kernel as the field
-        and scikit-learn know it. Not part of the published signature.
+        True: the published values. False: ``exp(-gamma |x - x'|_1)``, the usual Laplacian kernel, as in
+        scikit-learn. This argument is not part of the published signature.
 
     Returns
     -------
@@ -87,13 +87,13 @@ def laplacian_kernel(
 
     Notes
     -----
-    The published function is documented as scikit-learn's Laplacian kernel and squares the distance. Of
-    one column, the outputs of the CCE, that is the RBF kernel with the same gamma: a valid kernel under
-    another name, and published numbers used it. With more columns it is not positive semi-definite
-    (``exp(-t r^2)`` of a norm r is so for all t only where the norm is Euclidean; Schoenberg, *Metric
-    spaces and positive definite functions*, 1938), so that no MCMD belongs to it:
-    `compute_mcmd_torch` then warns (inputs) or refuses (outputs), and
-    ``functools.partial(laplacian_kernel, squared=False)`` is the way out.
+    The published function is documented as scikit-learn's Laplacian kernel but squares the distance. For
+    one column, such as the outputs of the CCE, it is the RBF kernel with the same gamma: a valid kernel
+    under another name, which the published numbers used. With more columns it is not positive semi-definite
+    (``exp(-t r^2)`` of a norm r is positive semi-definite for all t only if the norm is Euclidean;
+    Schoenberg, *Metric spaces and positive definite functions*, 1938), so the MCMD is not defined.
+    `compute_mcmd_torch` then warns (for inputs) or raises an error (for outputs); use
+    ``functools.partial(laplacian_kernel, squared=False)`` instead.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def polynomial_kernel(
     x, x_prime : array_like or torch.Tensor, (n,) or (n, d), (m,) or (m, d)
         Rows; both arrays or both tensors.
     gamma : float
-        Positive number; 1 as published, where the paper and scikit-learn have 1/d.
+        Positive number. The default 1 is that of the published code; the paper and scikit-learn use 1/d.
     coef0 : float
         Nonnegative constant.
     degree : int
@@ -163,7 +163,7 @@ def polynomial_kernel(
 
 
 def _width(gamma: float | None, columns: int) -> AnyArray:
-    """Return gamma, 1/d for None and 0; a tensor, which may need a gradient, as it is."""
+    """Return gamma, or 1/d for None and 0; a tensor, which may need a gradient, is returned unchanged."""
     if gamma is None:
         return 1.0 / columns
     if is_tensor(gamma):

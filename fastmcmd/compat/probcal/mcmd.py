@@ -49,17 +49,17 @@ def compute_mcmd_numpy(
     x_prime, y_prime : array_like (m, d) or (m,), (m, k) or (m,)
         Sample of the second.
     x_kernel, y_kernel : callable or Kernel
-        Kernels on inputs and outputs: functions of two sets of rows that return their matrix. The
-        functions of this module, of the published code and of ``sklearn.metrics.pairwise`` (RBF,
-        Laplacian, polynomial, linear, cosine) and `functools.partial` of them are recognised and
-        run at full speed; any other is called on tiles of rows in float64.
+        Kernels on inputs and outputs: functions from two sets of rows to their matrix. Functions of this
+        module, of the published code and of ``sklearn.metrics.pairwise`` (RBF, Laplacian, polynomial,
+        linear, cosine), and `functools.partial` of them, are recognised and run at full speed. Any other
+        function is called on tiles of rows in float64.
     lmbda : float
         Regulariser, positive.
 
     Returns
     -------
     ndarray (q,)
-        The MCMD in float64; never NaN, never negative.
+        The MCMD in float64, never NaN and never negative.
 
     Raises
     ------
@@ -69,12 +69,12 @@ def compute_mcmd_numpy(
     Warns
     -----
     ToleranceWarning
-        The certified error is larger than 1e-6. `fastmcmd.mcmd` takes a ``tol`` and returns the bound.
+        If the certified error is larger than 1e-6. `fastmcmd.mcmd` accepts a ``tol`` and returns the bound.
 
     Notes
     -----
-    As `fastmcmd.mcmd` with ``lam=lmbda``. The published formula needs O(n^2) memory and O(n^3) time and
-    loses digits by cancellation where the MCMD is small; both give the same number where the formula is
+    The result is that of `fastmcmd.mcmd` with ``lam=lmbda``. The published formula needs O(n^2) memory and
+    O(n^3) time, and loses digits by cancellation if the MCMD is small. Both agree where the formula is
     accurate.
 
     Examples
@@ -131,7 +131,7 @@ def compute_mcmd_torch(
     ToleranceWarning
         The certified error is larger than 1e-6.
     UserWarning
-        An input needs a gradient, and the result has none.
+        If an input requires a gradient, because the result has none.
 
     Notes
     -----

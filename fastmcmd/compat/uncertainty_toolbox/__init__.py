@@ -1,28 +1,30 @@
-"""Stands in for Uncertainty Toolbox 0.1.1: its metrics and its recalibration.
+"""Drop-in replacement for the metrics and the recalibration of Uncertainty Toolbox 0.1.1.
 
 Change ``import uncertainty_toolbox as uct`` to ``import fastmcmd.compat.uncertainty_toolbox as uct``, or
 ``from uncertainty_toolbox.metrics_calibration import ...`` to ``from
 fastmcmd.compat.uncertainty_toolbox.metrics_calibration import ...``, and nothing else: modules, names,
 arguments, defaults and results of ``metrics``, ``metrics_accuracy``, ``metrics_calibration``,
-``metrics_scoring_rule`` and ``recalibration`` are the same. Its synthetic data and plots are not here.
+``metrics_scoring_rule`` and ``recalibration`` are the same. Its synthetic data and plots are not included.
 
-What differs, because the original is wrong:
+Differences, where the original is wrong:
 
 - ``prop_type="quantile"`` counts outcomes below the predicted quantile. The original compares the quantile
-  with prediction minus outcome, a sign reversed, and so counts outcomes above the opposite quantile; the
-  recalibrators of `get_quantile_recalibrator` moved quantiles of shifted models away from the outcomes;
-- NaN and infinity are errors that name the argument, where the original counts NaN targets as misses;
-- arguments that do not fit are a ValueError or TypeError that says what is needed, where the original
-  fails in an assertion without a message, or in an unbound variable (``cali_type``);
-- the "marpd" of a row in which outcome and prediction are 0 is 0, where 0/0 made the whole result NaN;
-- `optimize_recalibration_ratio` searches the whole range of ratios, where the original may stop at a
-  local minimum of a criterion that is a step function;
-- `iso_recal` warns where observed proportions do not reach from 0 to 1; the original prints, in some of
-  these cases;
-- `get_proportion_lists` returns two arrays as documented, not an array and a list; ``vectorized`` changes
-  nothing: one way is fast and takes little memory.
+  with prediction minus outcome, which reverses the sign, and so counts outcomes above the opposite
+  quantile. The recalibrators of its `get_quantile_recalibrator` therefore moved quantiles of shifted models
+  away from the outcomes.
+- NaN and infinity raise an error that names the argument; the original counts NaN targets as misses.
+- Invalid arguments raise a ValueError or TypeError that says what is needed; the original fails with an
+  assertion without a message, or with an unbound variable (``cali_type``).
+- The "marpd" of a row in which outcome and prediction are 0 is 0; in the original 0/0 makes the whole
+  result NaN.
+- `optimize_recalibration_ratio` searches the whole range of ratios; the original may stop at a local
+  minimum of the criterion, which is a step function.
+- `iso_recal` warns if observed proportions do not reach from 0 to 1; the original prints a message in some
+  of these cases.
+- `get_proportion_lists` returns two arrays, as documented, instead of an array and a list. ``vectorized``
+  has no effect: the only implementation is fast and needs little memory.
 
-What is kept although the name says otherwise: ``score_stderr`` of `adversarial_group_calibration` is the
+Preserved although the names suggest otherwise: ``score_stderr`` of `adversarial_group_calibration` is the
 standard deviation over trials, and ``scaled`` of `check_score` and `interval_score` divides by the number
 of levels (scores are means over rows in both cases). Groups are drawn from ``numpy.random`` as in the
 original, so that a seed set there gives the same groups.

@@ -1,4 +1,4 @@
-"""Calibration in the worst of random groups, drawn as Uncertainty Toolbox draws them."""
+"""Calibration in the worst of several random groups, drawn as in Uncertainty Toolbox."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def adversarial_group_calibration(
     num_group_draws: int = 10,
     verbose: bool = False,
 ) -> Namespace:
-    """Return the calibration error of the worst of random groups, by group size.
+    """Return the calibration error of the worst of several random groups, by group size.
 
     Parameters
     ----------
     cali_type : {"mean_abs", "root_mean_sq"}
         Mean absolute or root mean square calibration error.
     num_group_bins : int
-        Even group sizes, from 0 (2 rows) to all rows.
+        Number of evenly spaced group sizes, from 0 (2 rows) to all rows.
     draw_with_replacement : bool
-        Whether a group may hold a row more than once.
+        Whether a group may contain a row more than once.
     num_trials, num_group_draws : int
-        Number of trials, each of which takes the worst of ``num_group_draws`` groups.
+        Number of trials; each trial takes the worst of ``num_group_draws`` groups.
     verbose : bool
-        Show how many groups are done.
+        Whether to show progress.
 
     Returns
     -------
@@ -56,8 +56,8 @@ def adversarial_group_calibration(
 
     Notes
     -----
-    Groups are drawn from ``numpy.random``, in the order of the original: ``numpy.random.seed`` sets the
-    same groups. `fastmcmd.metrics.adversarial_group_calibration` has its own ``random_state`` and is
+    Groups are drawn from ``numpy.random`` in the order of the original, so ``numpy.random.seed`` gives the
+    same groups. `fastmcmd.metrics.adversarial_group_calibration` has a ``random_state`` argument and is
     faster.
 
     Examples
@@ -98,10 +98,10 @@ def adversarial_group_calibration(
 def _drawn_groups(
     n: int, sizes: NDArray[np.intp], trials: int, draws: int, replace: bool, verbose: bool
 ) -> Iterator[NDArray[np.int32]]:
-    """Yield rows of groups (1, draws, size), trial by trial, of one size after the other.
+    """Yield rows of groups (1, draws, size), size by size and trial by trial.
 
-    From the global generator of ``numpy.random``, one call per group, in the order of the original; a trial
-    at a time, so that few groups are held together.
+    Rows come from the global generator of ``numpy.random``, one call per group in the order of the
+    original. One trial at a time is in memory.
     """
     progress = Progress(verbose, 0.0)
     sweep = progress.sweep("groups", len(sizes) * trials * draws, unit="groups")

@@ -1,4 +1,4 @@
-"""Checked arguments of the drop-in functions: vectors of numbers, by their names there."""
+"""Checked arguments of the drop-in functions: vectors of numbers, with the names of the original."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ y_true : array_like (n,)
 num_bins : int, default 100
     Number of evenly spaced levels, 0 and 1 included.
 vectorized : bool, default False
-    Without effect.
+    Has no effect.
 recal_model : object with ``predict``, optional
-    Maps levels to those at which proportions are observed: what `iso_recal` returns.
+    Maps levels to those at which proportions are observed, such as the result of `iso_recal`.
 prop_type : {"interval", "quantile"}, default "interval"
     Proportions in central intervals, or below quantiles.
 scaled : bool, default True
-    Return the mean over rows; else their sum.
+    Whether to return the mean over rows rather than the sum.
 resolution : int, default 99
-    Levels of the check and the interval score.
+    Number of levels of the check score and the interval score.
 verbose : bool
-    Say what is computed.
+    Whether to print what is computed.
 """)
 )
 

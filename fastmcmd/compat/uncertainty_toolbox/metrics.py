@@ -1,4 +1,4 @@
-"""All metrics together, as in ``uncertainty_toolbox.metrics``."""
+"""All metrics in one call, as in ``uncertainty_toolbox.metrics``."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def get_all_adversarial_group_calibration(
     Returns
     -------
     dict
-        Of each "group_sizes", "adv_group_cali_mean" and "adv_group_cali_stderr".
+        For each error, "group_sizes", "adv_group_cali_mean" and "adv_group_cali_stderr".
     """
     _tell(verbose, "adversarial group calibration")
     results = {}
@@ -148,7 +148,7 @@ def get_all_scoring_rule_metrics(
     Parameters
     ----------
     scaled : bool
-        Means; else sums, see each score.
+        Whether to return means rather than sums; see each score.
 
     Returns
     -------
@@ -179,15 +179,15 @@ def get_all_metrics(
     Parameters
     ----------
     scaled : bool
-        Means of scores; else sums.
+        Whether to return means of scores rather than sums.
     verbose : bool
-        Say what is computed, and print all numbers.
+        Whether to print what is computed, and all numbers.
 
     Returns
     -------
     dict
-        "accuracy", "avg_calibration", "adv_group_calibration", "sharpness" and "scoring_rule", a dictionary
-        each.
+        A dictionary for each of "accuracy", "avg_calibration", "adv_group_calibration", "sharpness" and
+        "scoring_rule".
 
     Raises
     ------
@@ -225,7 +225,7 @@ def _tell(verbose: bool, family: str) -> None:
 
 
 def _show(results: dict[str, Any]) -> None:
-    """Print all numbers; of group calibration some sizes, the smallest left out."""
+    """Print all numbers; for group calibration, only some sizes, without the smallest."""
     rows = [["metric", "value"]]
     for family in results.values():
         for name, value in family.items():

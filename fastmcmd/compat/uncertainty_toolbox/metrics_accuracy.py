@@ -19,8 +19,8 @@ def prediction_error_metrics(y_pred: ArrayLike, y_true: ArrayLike) -> dict[str, 
     -------
     dict
         "mae", "rmse", "mdae" (median absolute error), "marpd" (mean absolute relative percent difference),
-        "r2" (of constant outputs 1 if all are predicted exactly, else 0, as in scikit-learn) and "corr"
-        (Pearson's; NaN where outputs or predictions are constant).
+        "r2" (for constant outputs, 1 if all are predicted exactly and else 0, as in scikit-learn) and
+        "corr" (Pearson correlation; NaN if outputs or predictions are constant).
 
     Raises
     ------

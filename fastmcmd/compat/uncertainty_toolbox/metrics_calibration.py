@@ -43,7 +43,7 @@ __all__ = [
 
 
 class RecalibrationModel(Protocol):
-    """Moves levels to observed shares, as ``sklearn.isotonic.IsotonicRegression`` does."""
+    """An object that maps levels to observed shares, such as ``sklearn.isotonic.IsotonicRegression``."""
 
     def predict(self, levels: Vector, /) -> ArrayLike: ...
 
@@ -227,7 +227,7 @@ def get_proportion_lists(
     Returns
     -------
     expected, observed : ndarray (num_bins,)
-        As of `get_proportion_lists_vectorized`.
+        As in `get_proportion_lists_vectorized`.
     """
     return get_proportion_lists_vectorized(y_pred, y_std, y_true, num_bins, recal_model, prop_type)
 
@@ -296,7 +296,7 @@ def get_prediction_interval(
     quantile : float or array of one element
         Probability of the intervals, in (0, 1).
     recal_model : object with ``predict``, optional
-        Maps the probability to that which the model must promise.
+        Maps the probability to the nominal probability that the model must use.
 
     Returns
     -------
@@ -328,7 +328,7 @@ def get_quantile(
     quantile : float or array of one element
         Level, in (0, 1).
     recal_model : object with ``predict``, optional
-        Maps the level to that at which the model's quantile is taken.
+        Maps the level to that at which the quantile of the model is evaluated.
 
     Returns
     -------
@@ -352,7 +352,7 @@ def _curve(
     recal_model: RecalibrationModel | None,
     prop_type: str,
 ) -> ReliabilityCurve:
-    """Return observed proportions over even levels, at the levels of a recalibration model."""
+    """Return the curve of observed proportions over evenly spaced levels, after recalibration if any."""
     check_choice(prop_type, "prop_type", PROPORTIONS)
     outcomes, predicted = gaussian(y_pred, y_std, y_true)
     expected = np.linspace(0, 1, check_count(num_bins, "num_bins"))
@@ -362,7 +362,7 @@ def _curve(
 
 
 def _recalibrated(recal_model: RecalibrationModel, levels: Vector) -> Vector:
-    """Return the levels of a recalibration model, checked."""
+    """Return the checked levels of a recalibration model."""
     if not callable(getattr(recal_model, "predict", None)):
         raise TypeError(
             f"recal_model is {recal_model!r}; an object with a method predict is needed"

@@ -49,7 +49,7 @@ def get_q_idx(exp_props: ArrayLike, q: float) -> int:
     Raises
     ------
     ValueError
-        ``q`` lies outside the proportions.
+        If ``q`` lies outside the proportions.
 
     Examples
     --------
@@ -76,32 +76,33 @@ def iso_recal(exp_props: ArrayLike, obs_props: ArrayLike) -> Any:
     Parameters
     ----------
     exp_props : array_like (j,)
-        Expected proportions, ascending; they must reach from 0 to 1, and may go beyond.
+        Expected proportions in ascending order; they must reach from 0 to 1, and may extend beyond.
     obs_props : array_like (j,)
         Observed proportions.
 
     Returns
     -------
     sklearn.isotonic.IsotonicRegression
-        ``predict(p)`` is the level that a model must promise for a proportion p to be observed.
+        ``predict(p)`` is the nominal level at which a proportion p is observed.
 
     Raises
     ------
     ValueError
-        Proportions that do not fit.
+        Invalid proportions.
     MissingDependencyError
-        scikit-learn is not installed.
+        If scikit-learn is not installed.
 
     Warns
     -----
     UserWarning
-        Observed proportions do not reach from 0 to 1.
+        If observed proportions do not reach from 0 to 1.
 
     Notes
     -----
     Kuleshov, Fenner & Ermon, *Accurate Uncertainties for Deep Learning Using Calibrated Regression* (ICML
-    2018). As in the original, of expected proportions beyond 0 and 1 only those take part that still change
-    what is observed: from the last smallest to the first largest observed proportion.
+    2018). As in the original, expected proportions beyond 0 and 1 are used only if they change the observed
+    proportion: from the last occurrence of the smallest to the first occurrence of the largest observed
+    one.
 
     Examples
     --------
@@ -133,7 +134,7 @@ def iso_recal(exp_props: ArrayLike, obs_props: ArrayLike) -> Any:
 
 
 def _first(observed: Vector, zero: int, one: int) -> int:
-    """Return the first row that takes part; ``zero`` and ``one`` are the rows of these levels."""
+    """Return the first row that is used; ``zero`` and ``one`` are the rows of these levels."""
     if zero == 0:
         return 0
     below, least = observed[:zero].min(), observed[zero : one + 1].min()
@@ -145,7 +146,7 @@ def _first(observed: Vector, zero: int, one: int) -> int:
 
 
 def _last(observed: Vector, zero: int, one: int, first: int) -> int:
-    """Return the last row that takes part."""
+    """Return the last row that is used."""
     if one == len(observed) - 1:
         return one
     above, most = observed[one + 1 :].max(), observed[zero : one + 1].max()
@@ -164,7 +165,7 @@ def optimize_recalibration_ratio(
     criterion: str = "ma_cal",
     optimizer_bounds: tuple[float, float] = (1e-2, 1e2),
 ) -> float:
-    """Return the factor of the standard deviations with the least calibration error.
+    """Return the factor of the standard deviations that minimises the calibration error.
 
     Parameters
     ----------
@@ -186,8 +187,8 @@ def optimize_recalibration_ratio(
 
     Notes
     -----
-    `fastmcmd.recalibration.StdRatio`. Its error is that of the best factor, where the original's search may
-    stop elsewhere; among equally good factors both choose as they come.
+    This is `fastmcmd.recalibration.StdRatio`, which finds the best factor; the search of the original may
+    stop elsewhere. Among equally good factors, the two may choose different ones.
 
     Examples
     --------
@@ -211,17 +212,17 @@ def get_std_recalibrator(
     criterion: str = "ma_cal",
     optimizer_bounds: tuple[float, float] = (1e-2, 1e2),
 ) -> Callable[[ArrayLike], Vector]:
-    """Return a function that scales standard deviations by the factor with the least error.
+    """Return a function that scales standard deviations by the factor that minimises the error.
 
     Parameters
     ----------
     y_mean, y_std, y_true, criterion, optimizer_bounds
-        As of `optimize_recalibration_ratio`.
+        As in `optimize_recalibration_ratio`.
 
     Returns
     -------
     callable
-        Takes standard deviations (n,), returns them recalibrated.
+        A function from standard deviations (n,) to recalibrated ones.
     """
     ratio = optimize_recalibration_ratio(y_mean, y_std, y_true, criterion, optimizer_bounds)
 
