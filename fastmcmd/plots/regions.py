@@ -58,7 +58,12 @@ def weak_regions(regions: WeakRegions, ax: Axes | None = None) -> Axes:
     wrong = np.array([one.p_adjusted <= regions.level for one in ordered])
     ax.hlines(places, null, cce, color="0.75", linewidth=2, zorder=1)
     ax.plot(null, places, "|", color="0.4", markersize=14, markeredgewidth=2, label="a right model")
-    style: dict[str, Any] = {"linestyle": "none", "marker": "o", "color": COLOURS[1], "markersize": 8}
+    style: dict[str, Any] = {
+        "linestyle": "none",
+        "marker": "o",
+        "color": COLOURS[1],
+        "markersize": 8,
+    }
     if wrong.any():
         ax.plot(cce[wrong], places[wrong], label="beyond chance", **style)
     if not wrong.all():

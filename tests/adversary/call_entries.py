@@ -349,7 +349,7 @@ def _plots(fm: Any) -> list[Entry]:
         "test": fm.congruence_test(X, Y, right, simulations=19, random_state=0),
         "diagnosed": fm.diagnose(X, Y, right, random_state=0),
         "choice": fm.select_kernel(X, Y), "report": fm.kernel_report(X, Y, right),
-        "monitor": _watched(fm), "conclusion": None, "difference": None,
+        "monitor": _watched(fm), "conclusion": None, "difference": None, "regions": None,
     }  # fmt: skip
     own = {
         "cce_over_inputs": {"x": X[:, 0].copy()},
