@@ -50,7 +50,7 @@ DRAWS, QUANTILES = "draws", "quantiles"
 
 
 def describe() -> str:
-    """Return the families with their parameters, for help."""
+    """Return the families with their parameters, as help text."""
     forms = [f"{name}:{','.join(f'{p}=...' for p in f.parameters)}" for name, f in FAMILIES.items()]
     return "\n  ".join([*forms, "draws:COLUMNS", "quantiles:LEVEL=COLUMN,..."])
 
