@@ -122,7 +122,7 @@ def to_frame(columns: Mapping[str, Array], labels: object = None) -> pd.DataFram
         except Exception as error:  # __array__ of other libraries may raise anything
             raise TypeError(f"index cannot be made an array: {error}") from None
         if values.ndim != 1:
-            raise TypeError(f"index is {shown(labels)}; labels (n,) are needed: one a row")
+            raise TypeError(f"index is {shown(labels)}; labels (n,) are needed: one per row")
         try:
             index = pd.Index(values)
         except Exception as error:  # pandas has no index of this type

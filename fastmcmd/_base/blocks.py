@@ -15,7 +15,7 @@ Value = TypeVar("Value")
 
 
 def row_blocks(n: int, step: int, start: int = 0) -> list[slice]:
-    """Return slices that divide the rows ``start..n`` into blocks of ``step`` rows; the last may be shorter."""
+    """Return slices of n rows from ``start`` on: blocks of ``step`` rows, the last possibly shorter."""
     step = max(1, step)
     return [slice(first, min(n, first + step)) for first in range(start, n, step)]
 

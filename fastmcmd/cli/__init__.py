@@ -1,4 +1,4 @@
-"""The command line. A new command is a file here and a line in `COMMANDS`."""
+"""The command line. To add a command, write a file in this folder and list it in `COMMANDS`."""
 
 from fastmcmd.cli.app import main
 

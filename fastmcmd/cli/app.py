@@ -1,4 +1,4 @@
-"""Parsing of the command line, exit codes, errors in one line."""
+"""Parsing of the command line, exit codes, and one-line errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class UsageError(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, with the nearest word that it knows."""
+    """A parser with one-line errors that suggest the most similar known word."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; options that a command does not have are its own error, which can propose one."""
@@ -88,7 +88,7 @@ def _show_warning(message: object, *_: Any, **__: Any) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns 0, 1 (failure), 2 (usage or input) or 130 (Ctrl-C)."""
+    """Run the command line and return 0, 1 (failure), 2 (usage or input) or 130 (Ctrl-C)."""
     parser = make_parser()
     given = sys.argv[1:] if arguments is None else arguments
     if not given:

@@ -1,4 +1,4 @@
-"""Options that several commands share: columns, kernels, how the CCE is computed."""
+"""Options that several commands share: columns, kernels, and the computation of the CCE."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _BACKENDS = ("auto", "cpu", "cupy", "numba", "numpy")
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
-    """Add the file and the names of its columns."""
+    """Add the arguments for the file and the names of its columns."""
     parser.add_argument("file", metavar="FILE", help=FILES)
     parser.add_argument("--y", metavar="COLUMN", default="y", help="outcomes (default: y)")
     parser.add_argument(
@@ -62,7 +62,7 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 
 
 def add_prediction(parser: argparse.ArgumentParser) -> None:
-    """Add the prediction, which columns of usual names make known."""
+    """Add the prediction; columns with the usual names need no option."""
     parser.add_argument(
         "--prediction",
         metavar="SPEC",
@@ -71,12 +71,12 @@ def add_prediction(parser: argparse.ArgumentParser) -> None:
 
 
 def specs_of(arguments: argparse.Namespace, columns: Columns) -> list[str]:
-    """Return what describes the prediction: given, or guessed from the names of columns."""
+    """Return the descriptions of the prediction: from the option, or guessed from column names."""
     return [arguments.prediction or guess(columns)]
 
 
 def add_nan_policy(parser: argparse.ArgumentParser) -> None:
-    """Add the treatment of rows in which a number is missing."""
+    """Add the option for rows in which a number is missing."""
     parser.add_argument(
         "--nan-policy",
         choices=("raise", "omit", "propagate"),
@@ -86,7 +86,7 @@ def add_nan_policy(parser: argparse.ArgumentParser) -> None:
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
-    """Add the seed of all that is random."""
+    """Add the seed of all random numbers."""
     parser.add_argument("--seed", type=_seed, default=0, help="of all that is random")
 
 
@@ -97,7 +97,7 @@ def _seed(text: str) -> int:
 
 
 def add_kernels(parser: argparse.ArgumentParser) -> None:
-    """Add kernels and regulariser."""
+    """Add the options of kernels and regulariser."""
     for side in ("x", "y"):
         parser.add_argument(
             f"--{side}-kernel",
@@ -150,7 +150,7 @@ def _devices(text: str) -> list[int]:
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
-    """Add the report."""
+    """Add the options of the report."""
     parser.add_argument("--report", metavar="FILE", help="write a page .html with all pictures")
     parser.add_argument(
         "--projection",
@@ -186,9 +186,9 @@ _INPUTS = {"--x": "x", "--weights": "sample_weight", "--y": "y"}
 def columns_of(
     arguments: argparse.Namespace, specs: Callable[[Columns], Sequence[str]], progress: Progress
 ) -> tuple[Columns, dict[str, Any]]:
-    """Return the file's columns, and outcomes, inputs, weights and groups among them.
+    """Return the columns of the file, and the outcomes, inputs, weights and groups among them.
 
-    All columns of the command, with those of its predictions, are read together.
+    All columns of the command, including those of its predictions, are read together.
     """
     progress.stage(f"reading {Path(arguments.file).name}")
     columns = open_columns(arguments.file)
@@ -230,8 +230,8 @@ def _leave_out(
 ) -> None:
     """Apply ``--nan-policy`` to rows in which a number is missing.
 
-    Predictions cannot be made of missing numbers. So such a row gets a missing outcome, with which
-    the evaluation knows what to do, and a complete row lends it all other numbers.
+    Missing numbers are not valid parameters of predictions. Such a row therefore gets a missing outcome,
+    which the evaluation handles, and the other numbers of a complete row.
     """
     names = list(dict.fromkeys(names))
     rows = columns.missing(names)
@@ -273,7 +273,7 @@ def inputs_named(arguments: argparse.Namespace, columns: Columns) -> str | None:
 
 
 def computation(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return kernels and options as `fastmcmd.evaluate` takes them."""
+    """Return kernels and options as arguments of `fastmcmd.evaluate`."""
     return {
         "x_kernel": kernel(arguments, "x"),
         "y_kernel": kernel(arguments, "y"),
@@ -283,7 +283,7 @@ def computation(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return how to compute, by the names of `Computation`; progress is that of the command."""
+    """Return the computational options by the names of `Computation`; the command shows progress."""
     return {
         name: value
         for name, value in vars(arguments).items()

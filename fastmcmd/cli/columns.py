@@ -29,8 +29,9 @@ class Columns(ABC):
     Attributes
     ----------
     path : Path
+        The file.
     names : list of str
-        What there is.
+        Names of its columns.
     """
 
     path: Path
@@ -43,13 +44,13 @@ class Columns(ABC):
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Where each name is; there may be hundreds of thousands."""
+        """Position of each name; there may be hundreds of thousands."""
         return {name: place for place, name in reversed(list(enumerate(self.names)))}
 
     def prepare(  # noqa: B027 - formats that read columns one by one have nothing to prepare
         self, names: Sequence[str], words: Sequence[str], progress: Progress | None = None
     ) -> None:
-        """Read columns of numbers and of words together, if that is faster than one by one."""
+        """Read columns of numbers and of words together, if that is faster than separately."""
 
     def labels(self, name: str) -> HostArray:
         """Return a column that may hold words."""
@@ -60,16 +61,16 @@ class Columns(ABC):
         """Return the arrays of some names, (n,) or (n, k)."""
 
     def values(self, names: Sequence[str]) -> list[HostArray]:
-        """Return what `read` returns, read once."""
+        """Return the result of `read`, reading each column only once."""
         new = [name for name in dict.fromkeys(names) if name not in self._loaded]
         if new:
             self._loaded |= dict(zip(new, self.read(new), strict=True))
         return [self._loaded[name] for name in names]
 
     def missing(self, names: Sequence[str]) -> NDArray[np.bool_] | None:
-        """Return which rows (n,) lack a number in one of some columns.
+        """Return a mask of the rows (n,) that lack a number in at least one of some columns.
 
-        None if columns differ in length, which `select` refuses.
+        Returns None if columns differ in length, for which `select` raises an error.
         """
         missing: NDArray[np.bool_] | None = None
         for part in self.values(names):
@@ -81,17 +82,17 @@ class Columns(ABC):
         return missing
 
     def stand_in(self, lacking: NDArray[np.bool_]) -> None:
-        """Replace each row in which a number is missing by a complete row, from now on."""
+        """Replace each row in which a number is missing by a complete row, in all later reads."""
         self._stand_in = np.where(lacking, np.argmin(lacking), np.arange(len(lacking)))
 
     def place(self, row: int) -> str:
-        """Return where a row is, for messages."""
+        """Return the position of a row, for messages."""
         return f"row {row}"
 
     def select(self, pattern: str, what: str) -> HostArray:
-        """Return columns side by side: names or patterns (``draw_*``) with commas between.
+        """Return the columns of comma-separated names or patterns (``draw_*``).
 
-        One name gives its array as it is, (n,) or (n, k); several give (n, k).
+        A single name returns its array unchanged, (n,) or (n, k); several return (n, k).
         """
         names = self.find(pattern, what)
         parts = self.values(names)
@@ -110,7 +111,7 @@ class Columns(ABC):
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
     def find(self, pattern: str, what: str) -> list[str]:
-        """Return the names that match names or patterns, in their order."""
+        """Return the names that match comma-separated names or patterns, in that order."""
         if pattern in self.places:  # a name may hold a comma
             return [pattern]
         names: dict[str, None] = {}
@@ -131,7 +132,7 @@ class Columns(ABC):
         return [name for name in self.names if fnmatch.fnmatchcase(name, pattern)]
 
     def check_names(self) -> None:
-        """Refuse names of which two are the same."""
+        """Raise an error if two names are equal."""
         doubled = [name for name, count in Counter(self.names).items() if count > 1]
         if doubled:
             raise UsageError(
@@ -139,7 +140,7 @@ class Columns(ABC):
             )
 
     def listing(self) -> str:
-        """Return the names in words, the first of many."""
+        """Return the names as text, or the first of them if there are many."""
         if not self.names:
             return "none"
         shown = ", ".join(self.names[:20])
@@ -147,7 +148,7 @@ class Columns(ABC):
 
 
 def _lacking(part: HostArray) -> NDArray[np.bool_]:
-    """Return which rows of (n,) or (n, k) hold NaN."""
+    """Return a mask of the rows of (n,) or (n, k) that hold NaN."""
     table = part.reshape(len(part), -1)
     return np.concatenate(
         [np.isnan(table[at : at + _ROWS]).any(1) for at in range(0, max(len(table), 1), _ROWS)]

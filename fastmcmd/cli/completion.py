@@ -36,10 +36,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def answer(parser: argparse.ArgumentParser) -> str:
-    """Return a program for ``sh`` that prints what may follow, a line each, with a tab before help.
+    """Return a program for ``sh`` that prints completions, one per line, with their help after a tab.
 
-    Its arguments are the word begun and the words before it. It starts no Python, whose imports take
-    too long at a prompt. A single line ``@files .csv .npz`` asks the shell for files.
+    Its arguments are the current word and the words before it. It does not start Python, whose imports take
+    too long at a prompt. A single line ``@files .csv .npz`` asks the shell to complete files.
     """
     commands = next(a.choices for a in parser._actions if isinstance(a.choices, dict))
     helps = {c.dest: c.help or "" for a in parser._actions for c in _choices(a)}
@@ -72,7 +72,7 @@ def answer(parser: argparse.ArgumentParser) -> str:
 
 
 def _choices(action: argparse.Action) -> Iterator[argparse.Action]:
-    """Yield the commands of an action with their helps."""
+    """Yield the commands of an action with their help texts."""
     yield from getattr(action, "_choices_actions", ())
 
 
@@ -90,7 +90,7 @@ def _say(word: str, text: str) -> str:
 
 
 def _kind(action: argparse.Action) -> str:
-    """Return what an argument takes, as its choices, its metavar and the endings in its help say."""
+    """Return the kind of an argument, from its choices, its metavar and the file endings in its help."""
     if action.choices:
         return "words " + " ".join(map(str, action.choices))
     match action.metavar:

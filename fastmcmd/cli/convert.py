@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _plain(array: HostArray, name: str) -> HostArray:
-    """Return an array without Python objects, which files would hold as pickles."""
+    """Return an array without Python objects, which files would store as pickles."""
     if array.dtype != object:
         return array
     strange = [(i, one) for i, one in enumerate(array) if not isinstance(one, str)]
@@ -69,7 +69,7 @@ def _plain(array: HostArray, name: str) -> HostArray:
 
 
 def _narrow(arrays: Arrays) -> Arrays:
-    """Return one array (n,) a column: (n, k) becomes name_0, name_1, ..."""
+    """Return one array (n,) per column: (n, k) becomes name_0, name_1, ..."""
     narrowed: Arrays = {}
     for name, array in arrays.items():
         if array.ndim == 1:
@@ -117,7 +117,7 @@ def _parquet(arrays: Arrays, target: Path) -> Callable[[BinaryIO], None]:
 
 
 def _zarr(arrays: Arrays, target: Path) -> None:
-    """Write a folder beside the target and move it there whole."""
+    """Write a folder beside the target and move it to the target when complete."""
     from fastmcmd.rows.source import package
 
     zarr = package("zarr", str(target))

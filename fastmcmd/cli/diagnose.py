@@ -1,4 +1,4 @@
-"""Say what predictions need near each input: a shift, a factor of spread, with confidence bands."""
+"""Show the shift and the factor of spread that predictions need near each input, with confidence bands."""
 
 from __future__ import annotations
 

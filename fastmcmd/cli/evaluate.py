@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_nan_policy(parser)
     add_seed(parser)
     add_kernels(parser)
-    parser.add_argument("--draws", type=int, help="draws an input (default: exact expectations)")
+    parser.add_argument("--draws", type=int, help="draws per input (default: exact expectations)")
     add_computation(parser)
     add_report(parser)
     parser.add_argument("--output", metavar="FILE", help="write values by row: .csv or .npz")
@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _write(path: Path, evaluation: Evaluation, progress: Progress) -> None:
-    """Write values by row, with a name a column."""
+    """Write per-row values as named columns."""
     import io
 
     import numpy as np

@@ -1,4 +1,4 @@
-"""Files of named columns: .npz, .npy, .csv, .tsv, Parquet, Zarr. A new one is a class and a line here."""
+"""Files of named columns: .npz, .npy, .csv, .tsv, Parquet, Zarr. To add one, write a class and list it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["open_columns"]
 
 
 def open_columns(path: str) -> Columns:
-    """Return the columns of a file, whose ending says how it is read; "-" is CSV on standard input."""
+    """Return the columns of a file, read according to its extension; "-" is CSV on standard input."""
     if path == "-":
         return _standard_input()
     where = Path(path)
@@ -43,7 +43,7 @@ def open_columns(path: str) -> Columns:
 
 
 def _standard_input() -> Columns:
-    """Return the columns of CSV text on standard input, copied to a file that ends with the process."""
+    """Return the columns of CSV text on standard input, copied to a file that is removed at exit."""
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copy = Path(folder) / "stdin.csv"
@@ -114,7 +114,7 @@ class _Parquet(Columns):
         return [self._array(table.column(name), name) for name in names]
 
     def _array(self, column: AnyArray, name: str) -> HostArray:
-        """Return numbers or words (n,), or numbers (n, k) of lists of one length."""
+        """Return numbers or words (n,), or numbers (n, k) from lists of equal length."""
         from fastmcmd.rows.source import package
 
         kinds = package("pyarrow", str(self.path)).types

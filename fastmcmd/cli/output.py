@@ -1,4 +1,4 @@
-"""How commands print: sheets, tables, and where commands may write."""
+"""Output of commands: sheets, tables, and checks of files to write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
     "written",
 ]
 
-BEST_SIGN = "* "  # before the best of a line, for those who do not see its colour
+BEST_SIGN = "* "  # marks the best value of a line without relying on colour
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,14 @@ class Sheet:
     Attributes
     ----------
     title : str
+        Title above the table.
     rows : sequence of sequence of str
-        Cells, the head first; a row of which only the first cell holds text heads a section. Cells that
-        begin with ``BEST_SIGN`` are the best of their line.
+        Cells, with the header first. A row with text only in its first cell is the heading of a section.
+        Cells that begin with ``BEST_SIGN`` are the best of their line.
     notes : sequence of str
-        Lines below.
+        Lines below the table.
     words : bool
-        Whether the last column holds words; else, as between the first and the last, numbers.
+        Whether the last column holds words. If False it holds numbers, like all columns but the first.
     """
 
     title: str
@@ -58,14 +59,14 @@ class Sheet:
 
 
 def show(sheet: Sheet, plain: str) -> None:
-    """Print a table with styles on a terminal, where rich is installed; else plain text.
+    """Print a styled table on a terminal if rich is installed; else plain text.
 
     Parameters
     ----------
     sheet : Sheet
-        What a person at a terminal sees.
+        Output for terminals with rich.
     plain : str
-        What files, pipes and terminals without rich get.
+        Output for files, pipes and terminals without rich.
     """
     if sys.stdout.isatty() and importlib.util.find_spec("rich") is not None:
         _print(sheet)
@@ -116,7 +117,7 @@ def _print(sheet: Sheet) -> None:
 def check_target(
     path: Path, endings: tuple[str, ...], option: str = "--output", inputs: Sequence[str] = ()
 ) -> None:
-    """Refuse a file that cannot be written, or is an input, before anything is computed."""
+    """Raise an error, before any computation, if a file cannot be written or is an input."""
     message = f"{option} is {str(path)!r}"
     if path.suffix not in endings:
         raise UsageError(f"{message}; a name that ends in {' or '.join(endings)} is needed")
@@ -133,7 +134,7 @@ def check_target(
 
 
 def of_evaluation(evaluation: Evaluation) -> Sheet:
-    """Return all numbers, section by section, with intervals and groups beside them."""
+    """Return all numbers by section, with columns for intervals and groups."""
     from fastmcmd.evaluation.result import BEST, NULL_HEAD, text
 
     compared = any(one.null is not None for one in evaluation.measured)
@@ -164,7 +165,7 @@ def of_evaluation(evaluation: Evaluation) -> Sheet:
 
 
 def of_comparison(comparison: Comparison) -> Sheet:
-    """Return a model a column; what is significantly best of a line has a sign."""
+    """Return a table with one column per model; a sign marks the significantly best value of a line."""
     from fastmcmd.evaluation.result import BEST, text
 
     lines = []
@@ -182,13 +183,13 @@ def of_comparison(comparison: Comparison) -> Sheet:
 
 
 def written(path: Path | None) -> None:
-    """Say which file was written, if any."""
+    """Print which file was written, if any."""
     if path is not None:
         print(f"written: {printable(str(path))}")
 
 
 def of_congruence_test(result: CongruenceTest) -> Sheet:
-    """Return the statistics of an exact test, below its conclusion."""
+    """Return the statistics of an exact test, with its conclusion as the title."""
     sentence, *notes = repr(result).splitlines()
     rows = [["outcomes", "statistic", "score", "p (alone)"]]
     for one in result.evidence:
@@ -197,7 +198,7 @@ def of_congruence_test(result: CongruenceTest) -> Sheet:
 
 
 def of_plan(plan: Plan) -> Sheet:
-    """Return the steps of a plan with their reasons, a line each."""
+    """Return the steps of a plan with their reasons, one per line."""
     from fastmcmd._base.memory import format_bytes
     from fastmcmd._base.progress import duration
 
@@ -216,7 +217,7 @@ def of_plan(plan: Plan) -> Sheet:
 
 
 def of_records(title: str, names: Sequence[str], records: Sequence[Mapping[str, object]]) -> Sheet:
-    """Return records with the same names, a line each, the first name as the head of lines."""
+    """Return records with equal names, one per line; the first name labels the lines."""
     rows = [[str(record.get(name, "")) for name in names] for record in records]
     return Sheet(title, [["", *names[1:]], *rows], words=False)
 

@@ -62,7 +62,7 @@ _NO_LABEL = ("", "na", "nan", "none", "null")  # in lower case
 
 
 def describe() -> str:
-    """Return the families with their parameters, for help."""
+    """Return the families with their parameters, as help text."""
     forms = [f"{name}:{','.join(f'{p}=...' for p in f.parameters)}" for name, f in FAMILIES.items()]
     others = ["draws:COLUMNS", "quantiles:LEVEL=COLUMN,...", "classes:NAME=COLUMN,..."]
     return "\n  ".join([*forms, *others])

@@ -1,6 +1,6 @@
-"""Mend predictions: learn on the rows of one file, apply to those of another.
+"""Recalibrate predictions: learn on the rows of one file, correct those of another.
 
-Without --apply only the recalibrator is saved; with it the mended predictions of the other file are
+Without --apply, only the recalibrator is saved. With it, the corrected predictions of the other file are
 written: mean, standard deviation and quantiles of each row.
 """
 
@@ -24,7 +24,7 @@ from fastmcmd.cli.output import check_target, written
 from fastmcmd.cli.prediction import describe
 from fastmcmd.cli.rows import read_rows, write_columns
 
-HELP = "mend predictions on a calibration sample"
+HELP = "recalibrate predictions on a calibration sample"
 _METHODS = {
     "conditional-rescaling": "ConditionalRescaling",
     "witness-tilting": "WitnessTilting",
@@ -58,9 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--save", metavar="FILE", help="write the recalibrator: .npz, for fastmcmd.load"
     )
     parser.add_argument(
-        "--apply", metavar="FILE", help="file with the same columns whose predictions are mended"
+        "--apply",
+        metavar="FILE",
+        help="file with the same columns, whose predictions are corrected",
     )
-    parser.add_argument("--output", metavar="FILE", help="write what is mended: .csv or .npz")
+    parser.add_argument(
+        "--output", metavar="FILE", help="write the corrected predictions: .csv or .npz"
+    )
     parser.add_argument(
         "--levels", default=_LEVELS, help=f"of the quantiles that are written (default: {_LEVELS})"
     )
@@ -109,7 +113,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _inputs(arguments: argparse.Namespace, x: Any) -> tuple[Any, ...]:
-    """Return the inputs as arguments of a recalibrator: none where it takes none."""
+    """Return the inputs as arguments of a recalibrator; an empty tuple if it takes none."""
     if arguments.method not in _WITH_INPUTS:
         return ()
     if x is None:

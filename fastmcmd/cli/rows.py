@@ -1,4 +1,4 @@
-"""Rows of a file for commands that draw conclusions: outcomes, inputs, predictions, weights."""
+"""Rows of a file for commands that test or diagnose: outcomes, inputs, predictions, weights."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CompleteRows:
     prediction : Predictive or None
     weights : ndarray (n,) or None
     rows : ndarray (n,)
-        Their places in the file.
+        Row numbers in the file.
     groups : ndarray (n,) or None
         Labels of clusters of rows.
     """
@@ -52,7 +52,7 @@ class CompleteRows:
 def read_rows(
     arguments: argparse.Namespace, progress: Progress, predicted: bool = True
 ) -> CompleteRows:
-    """Read the file of a command; ``predicted``: whether the command takes a prediction."""
+    """Return the complete rows of the file; ``predicted`` says whether the command takes a prediction."""
     from fastmcmd.predictive import as_predictive
 
     specs: Callable[[Columns], list[str]] = partial(specs_of, arguments)
@@ -76,7 +76,7 @@ def read_rows(
 
 
 def write_columns(path: Path, columns: dict[str, NDArray[Any]]) -> None:
-    """Write columns of one length to a ``.csv`` or ``.npz`` file, atomically."""
+    """Write columns of equal length to a ``.csv`` or ``.npz`` file, atomically."""
     import io
 
     from fastmcmd.io import write_atomically, write_npz

@@ -1,4 +1,4 @@
-"""Choose the input kernel and the regulariser by what they predict with rows left out; no model enters."""
+"""Choose the input kernel and the regulariser by how well they predict rows left out; needs no model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Columns of a text with a line of names (.csv, .tsv); columns requested together are parsed in one pass.
+"""Columns of a text file with a header (.csv, .tsv); columns requested together are parsed in one pass.
 
-Every row must have as many cells as the first line has names: a thousands separator without quotes would
-move all numbers behind it by one column. Empty cells, NA, NaN, null and the like are missing numbers.
+Every row must have as many cells as the header has names, because an unquoted thousands separator would
+shift all following numbers by one column. Empty cells, NA, NaN, null and similar words are missing numbers.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _QUOTED = 30  # characters of a cell that a message shows
 
 
 class Text(Columns):
-    """Columns of a text; only the requested ones need be numbers.
+    """Columns of a text file; only the requested columns must be numbers.
 
-    pyarrow parses if it is installed, else NumPy, 4 times slower; the numbers are the same, since both
-    round correctly. What pyarrow refuses NumPy tries, too, so that one set of rules holds.
+    pyarrow parses the file if it is installed; NumPy is 4 times slower. The numbers are the same, because
+    both round correctly. If pyarrow refuses a file, NumPy tries as well, so that the same rules apply.
     """
 
     def __init__(self, path: Path) -> None:
@@ -108,7 +108,7 @@ class Text(Columns):
         return f"line {next(itertools.islice(self._rows(), row, None))[0]}"
 
     def _check_integers(self, names: Sequence[str], columns: dict[str, HostArray]) -> None:
-        """Refuse whole numbers that float64 does not hold: different ones would silently become equal."""
+        """Raise an error for whole numbers that float64 cannot represent, instead of rounding them."""
         large = [name for name in names if (np.abs(columns[name]) > EXACT_INTEGERS).any()]
         if not large:
             return
@@ -122,7 +122,7 @@ class Text(Columns):
                     )
 
     def _open(self) -> io.TextIOWrapper:
-        # Bytes that are not UTF-8 do no harm in columns that are not requested.
+        # Bytes that are not UTF-8 are allowed in columns that are not requested.
         return self.path.open(newline="", encoding="utf-8-sig", errors="surrogateescape")
 
     def _by_arrow(
@@ -207,7 +207,7 @@ class Text(Columns):
         }
 
     def _rows(self) -> Any:
-        """Yield rows that hold something, each with its line."""
+        """Yield the rows that are not empty, each with its line number."""
         with self._open() as stream:
             reader = csv.reader(stream, delimiter=self._delimiter)
             next(reader)
@@ -221,7 +221,7 @@ class Text(Columns):
                 ) from None
 
     def _fault(self, names: Sequence[str], error: Exception | None = None) -> UsageError:
-        """Return what is wrong with the first row whose cells are not numbers."""
+        """Return the error for the first row whose cells are not numbers."""
         where = [(name, self.places[name]) for name in names]
         for line, row in self._rows():
             if len(row) != len(self.names):
@@ -256,14 +256,14 @@ def _number(cell: str) -> float:
 
 
 def _is_exact(cell: str) -> bool:
-    """Return whether a cell is no whole number, or one that a float64 holds."""
+    """Return whether a cell is not a whole number, or one that float64 can represent."""
     if not cell.lstrip("+-").isdecimal() or len(cell) > _DIGITS:
         return True
     return int(float(cell)) == int(cell)
 
 
 def _numbers_or_words(column: HostArray) -> HostArray:
-    """Return words as numbers if all are, and if different words stay different in float64."""
+    """Return words as numbers if all are numbers and different words stay different in float64."""
     if not all(map(_is_exact, column.tolist())):
         return column
     try:
@@ -273,7 +273,7 @@ def _numbers_or_words(column: HostArray) -> HostArray:
 
 
 def _of_words(cell: str) -> str:
-    """Return what to do with a column of words."""
+    """Return advice for a column of words."""
     if not cell[:1].isalpha():
         return ""
     return "; words serve --by, and inputs as columns of 0 and 1, such as pandas.get_dummies makes"

@@ -52,7 +52,7 @@ class Scaled(Kernel):
         scales = tuple(as_float(one, "an entry of scales") for one in given)
         if not scales or not all(0 <= one < np.inf for one in scales):
             raise ValueError(
-                f"scales is {self.scales!r}; finite numbers >= 0 are needed, one a column"
+                f"scales is {self.scales!r}; finite numbers >= 0 are needed, one per column"
             )
         inner = self.inner
         if isinstance(inner, Scaled):

@@ -138,11 +138,11 @@ def norms(measure, spec, n, columns, real):
     out = np.zeros(n, dtype=LD)
     zero = float(diagonal(spec, np.zeros((1, columns)), LD)[0])
     for rows, values, weights in measure.atoms:
-        own = diagonal(spec, values.reshape(len(rows), -1), LD)
+        own = diagonal(spec, values.reshape(len(rows), columns), LD)
         np.add.at(out, rows, np.abs(weights) * np.sqrt(np.maximum(own, 0)))
     for rows, means, stds, weights in measure.gaussians:
         far = np.abs(means) + 4 * stds
-        own = diagonal(spec, far.reshape(len(rows), -1), LD)
+        own = diagonal(spec, far.reshape(len(rows), columns), LD)
         np.add.at(out, rows, np.abs(weights) * np.sqrt(np.maximum(own, zero)))
     for rows, weights, part in measure.parts:
         far = np.array([[np.abs(p.y_edges).max() for p in part]], dtype=LD)
