@@ -193,6 +193,8 @@ class Embedded:
     def add(self, measure, a):
         """Add ``sum_i a_i(x) f_i`` for coefficients a (n, q)."""
         for rows, values, weights in measure.atoms:
+            if not len(rows):
+                continue
             self.atom_values.append(np.asarray(values, dtype=np.float64).reshape(len(rows), -1))
             self.atom_mass.append(a[rows] * weights[:, None].astype(self.real))
         for rows, means, stds, weights in measure.gaussians:
