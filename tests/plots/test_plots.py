@@ -259,6 +259,26 @@ def test_pictures_of_results_refuse_others(name, argument):
         getattr(plots, name)([1.0, 2.0])
 
 
+def test_regions_are_points_beside_a_right_model():
+    from fastmcmd.inference.regions import WeakRegion, WeakRegions
+
+    regions = WeakRegions(
+        (
+            WeakRegion("x > $1", 0.3, 0.1, "", 0.005, 0.01, 40, 20),
+            WeakRegion("x <= $1", 0.05, 0.06, "", 0.6, 0.6, 60, 30),
+        ),
+        0.05, (((0, True, 1.0),), ((0, False, 1.0),)), ("x",),
+    )  # fmt: skip
+    ax = regions.plot(plt.figure().subplots())
+    drawn = {line.get_label(): line for line in ax.lines}
+    assert drawn["beyond chance"].get_xydata().tolist() == [[0.3, 1.0]]  # the worst on top
+    assert drawn["may be chance"].get_xydata().tolist() == [[0.05, 0.0]]
+    assert drawn["a right model"].get_xydata().tolist() == [[0.06, 0.0], [0.1, 1.0]]
+    assert [text.get_text().split("\n")[0] for text in ax.get_yticklabels()] == [
+        r"x <= \$1", r"x > \$1",
+    ]  # fmt: skip
+
+
 def test_axes_of_others_are_refused(rng):
     curve = fm.rejection_curve(rng.normal(size=9), rng.normal(size=9))
     with pytest.raises(TypeError, match="ax is 5; axes of matplotlib"):
