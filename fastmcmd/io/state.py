@@ -82,7 +82,7 @@ def _encoded(value: object, path: str, arrays: Arrays) -> Any:
 
 
 def decode(kind: type[T], arrays: Mapping[str, HostArray], document: object) -> T:
-    """Return the state of type ``kind`` that `encode` took apart.
+    """Return the state of type ``kind`` from the arrays and the document of `encode`.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def _stored(field: Field[Any]) -> str:
 def _member(
     kinds: tuple[Any, ...], path: str, arrays: Mapping[str, HostArray], value: object
 ) -> Any:
-    """Return the member of a union that a value is of."""
+    """Return the member of a union to which a value belongs."""
     if value is None:
         wanted: Any = np.ndarray if path in arrays else NoneType
     else:

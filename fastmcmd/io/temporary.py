@@ -1,4 +1,4 @@
-"""The package's own files beside a user's: exclusive, locked while in use, removed when their owner died.
+"""Temporary files beside a user's file: exclusive, locked while in use, removed after their owner died.
 
 A name is ``.fastmcmd-TAG-TOKEN-SEAL.SUFFIX``. The tag says what the file belongs to, the token is random,
 and the seal is a hash of both: no user's file has such a name by accident. The process that made a file
@@ -47,7 +47,7 @@ _NAME = re.compile(r"\.fastmcmd-([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{8})\.([a
 
 
 def tag_of(*parts: str) -> str:
-    """Return the tag of what a file belongs to, such as the name of a target."""
+    """Return the tag that identifies the owner of a file, such as the name of its target."""
     text = "\0".join(parts).encode("utf-8", "surrogateescape")
     return hashlib.blake2b(text, digest_size=8).hexdigest()
 
@@ -62,7 +62,7 @@ def _new_name(tag: str, suffix: str) -> str:
 
 
 def is_ours(name: str, suffix: str, tag: str | None = None) -> bool:
-    """Return whether a file name is one that this module made, for ``tag`` if it is given."""
+    """Return whether this module created a file name, for ``tag`` if it is passed."""
     match = _NAME.fullmatch(name)
     if match is None or match[4] != suffix or (tag is not None and match[1] != tag):
         return False
@@ -70,7 +70,7 @@ def is_ours(name: str, suffix: str, tag: str | None = None) -> bool:
 
 
 def lock_held(handle: int) -> bool | None:
-    """Lock an open file without waiting: False if another has it, None where there are no locks."""
+    """Lock an open file without waiting; return False if another has the lock, None without locks."""
     if fcntl is None:
         return None
     try:
@@ -125,9 +125,9 @@ def create_folder(folder: Path, tag: str, suffix: str) -> tuple[int | None, Path
 
 
 def open_ours(path: Path, flags: int) -> int | None:
-    """Open a file that this module made, without following a link, and lock it.
+    """Open a file that this module created, without following a link, and lock it.
 
-    None if it is not there, is no regular file of this user, or another run has it.
+    Returns None if the file does not exist, is not a regular file of this user, or another run has it.
     """
     try:
         handle = os.open(path, flags | _NO_FOLLOW | _NO_WAIT | _BINARY)

@@ -1,4 +1,4 @@
-"""Rows of numbers that lie in memory or on disk, read block by block and never loaded whole."""
+"""Rows of numbers in memory or on disk, read block by block and never loaded whole."""
 
 from fastmcmd.rows.opening import open_rows
 from fastmcmd.rows.output import Output, check_apart, files_of, open_out

@@ -37,7 +37,7 @@ class _Columns(Source):
 
     def _use(self, schema: Any, wanted: str, rows: int) -> None:
         types = importlib.import_module("pyarrow").types
-        # What pandas wrote as the index of its frame is no column of it.
+        # The index of a pandas frame is stored as a column but does not belong to the data.
         index = (schema.pandas_metadata or {}).get("index_columns", [])
         names = [part.strip() for part in wanted.split(",")] if wanted else []
         names = names or [name for name in schema.names if name not in index]
@@ -106,7 +106,7 @@ class Parquet(_Columns):
         self._rows: Array | None = None  # the batch as an array, once it is asked for
 
     def read(self, start: int, stop: int) -> Array:
-        """Return the rows, from as many batches as they lie in."""
+        """Return the rows, from all batches that hold them."""
         out = np.empty((stop - start, self.shape[1]), self.dtype)
         at = start
         while at < stop:

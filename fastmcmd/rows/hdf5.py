@@ -42,8 +42,8 @@ class Hdf5(Source):
 
     @classmethod
     def from_object(cls, value: Any) -> Hdf5:
-        """Take a dataset that the caller has opened."""
-        if not value:  # asked first: a closed dataset answers nothing else
+        """Return the source of a dataset that the caller has opened."""
+        if not value:  # check this first: any other access to a closed dataset fails
             raise ValueError("its HDF5 file is closed")
         if not hasattr(value, "chunks"):
             raise TypeError(f"a dataset of h5py is needed, not a {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""Files in NumPy's own format, and maps of them."""
+"""Files in NumPy's .npy format, and memory maps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Npy(Source):
         self._fill(out, start * self._row_bytes())
 
     def read(self, start: int, stop: int) -> Array:
-        """Return the rows; of a file that stores columns first, column by column."""
+        """Return the rows; reads column by column if the file stores columns first."""
         shape = (stop - start, *self.shape[1:])
         if not self._columns_first:
             out = np.empty(shape, self.dtype)
@@ -64,19 +64,19 @@ class Npy(Source):
 
 
 class Mapped(Source):
-    """An np.memmap: copies of its rows, whose pages are handed back after each read."""
+    """An np.memmap, whose rows are copied and whose pages are released after each read."""
 
     def __init__(self, value: Any) -> None:
         self.path = None if value.filename is None else Path(value.filename).absolute()
         self.where = "np.memmap" if self.path is None else str(self.path)
         self.shape, self.dtype = value.shape, value.dtype
         self._value = value
-        # Pages of a copy-on-write map hold the only copy of what was written to it.
+        # Pages of a copy-on-write map hold the only copy of the data written to it.
         self._releases = sys.platform == "linux" and value.mode != "c"
         self._plain()
 
     def read(self, start: int, stop: int) -> Array:
-        """Return a copy of the rows, and hand the pages back."""
+        """Return a copy of the rows, and release the pages."""
         block = np.array(self._value[start:stop], subok=False)
         if self._releases:
             self._value._mmap.madvise(mmap.MADV_DONTNEED)
@@ -84,7 +84,7 @@ class Mapped(Source):
 
 
 def is_mapped(value: object) -> bool:
-    """Return whether a map is behind ``value``; results of arithmetic have its type, and none."""
+    """Return whether ``value`` is backed by a map; results of arithmetic have its type without a map."""
     return isinstance(value, np.memmap) and getattr(value, "_mmap", None) is not None
 
 

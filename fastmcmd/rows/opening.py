@@ -1,4 +1,4 @@
-"""Open what an argument names, and check that it is a table of numbers."""
+"""Opening of arguments as tables of numbers, with checks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = []
 def open_rows(
     value: object, name: str, *, columns: int | None = None, stays: bool = False
 ) -> Array | Rows:
-    """Return what lies on disk as `Rows`, and everything else as a finite (n, d) array.
+    """Return tables on disk as `Rows`, and everything else as a finite (n, d) array.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def open_rows(
     name : str
         Name of the argument, for messages.
     columns : int, optional
-        Number of columns that is needed.
+        Required number of columns.
     stays : bool
         Whether what lies on a device is `Rows`, too, and stays there; else it is copied to the host.
 
@@ -49,9 +49,9 @@ def open_rows(
     Raises
     ------
     FileNotFoundError
-        There is nothing at the path.
+        The path does not exist.
     ValueError, TypeError
-        A damaged file, a wrong shape, no real numbers, an unknown end of a path.
+        A damaged file, a wrong shape, values that are not real numbers, or an unknown file extension.
     MissingDependencyError
         The package that reads the format is not installed.
 
@@ -110,7 +110,7 @@ def _check_shape(shape: tuple[int, ...], label: str, columns: int | None) -> Non
 
 @dataclass(frozen=True)
 class Format:
-    """How a format is recognised and opened: by the ends of paths, and by the objects of its package."""
+    """A format: its file extensions, the objects of its package, and functions that open both."""
 
     suffixes: tuple[str, ...]
     from_path: Callable[[Path, str, str], Source]  # path, what follows "::", how messages name it
@@ -132,7 +132,7 @@ FORMATS = (
 
 
 class DeviceArray(Source):
-    """An array on a device: blocks of it are downloaded when the host asks for them.
+    """An array on a device, whose blocks are downloaded when the host reads them.
 
     C-contiguous arrays of float32 or float64 are used as they are; others (float16, integers, columns
     first) are copied once, on their device.
@@ -151,18 +151,18 @@ class DeviceArray(Source):
                 self.dtype = np.dtype(np.float32 if small else np.float64)
                 rows = cp.ascontiguousarray(value, dtype=self.dtype)
                 self.array = rows.reshape(len(rows), -1) if len(rows) else rows
-            # Work on it goes on in streams of our own.
+            # Later work on the array uses separate streams.
             cp.cuda.get_current_stream().synchronize()
         self._plain()
 
     def read(self, start: int, stop: int) -> Array:
-        """Return the rows, downloaded."""
+        """Return the rows, downloaded to the host."""
         with self._device:
             return np.asarray(self.array[start:stop].get())
 
 
 def _readable(tensor: Any) -> Any:
-    """Return a tensor that needs no gradient, of a type that every CuPy knows."""
+    """Return a tensor without gradient, of a type that every version of CuPy supports."""
     tensor = tensor.detach()
     if tensor.dtype.is_complex:
         return tensor

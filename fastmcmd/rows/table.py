@@ -265,7 +265,7 @@ class Rows:
 def as_blocks(
     x: Array | Rows, step: int | None = None, start: int = 0
 ) -> Iterator[tuple[slice, Array]]:
-    """Yield blocks of rows from ``start`` with their place: views, or what `Rows.blocks` reads.
+    """Yield blocks of rows from ``start`` on with their slices: views of an array, or blocks of `Rows`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Zarr arrays, in a folder or wherever their store is."""
+"""Zarr arrays, in a folder or in any other store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHUNKS = 20  # held while Zarr reads: ten at a time by default, as stored and a
 
 
 class Zarr(Source):
-    """A Zarr array, of version 2 or 3; all that is asked of it are slices of rows."""
+    """A Zarr array of version 2 or 3, read in slices of rows."""
 
     def __init__(self, array: Any, path: Path | None, where: str) -> None:
         self.where, self.path = where, path
@@ -35,7 +35,7 @@ class Zarr(Source):
 
     @classmethod
     def from_object(cls, value: object) -> Zarr:
-        """Take an array that the caller has opened."""
+        """Return the source of an array that the caller has opened."""
         if not hasattr(value, "chunks"):
             raise TypeError(f"an array of Zarr is needed, not a {type(value).__name__}")
         store = getattr(value, "store", None)
@@ -54,13 +54,13 @@ class Zarr(Source):
 
 
 def is_zarr(value: object) -> bool:
-    """Return whether ``value`` is of Zarr, of any version, or selects as its arrays do."""
+    """Return whether ``value`` is a Zarr array of any version, or indexes like one."""
     selects = hasattr(value, "oindex") or hasattr(value, "get_orthogonal_selection")
     return package_of(value) == "zarr" or (selects and hasattr(value, "chunks"))
 
 
 def _check_blosc(array: Any, folder: Path) -> None:
-    """Raise if a chunk is shorter than its Blosc header says: the decoder would return noise."""
+    """Raise an error if a chunk is shorter than its Blosc header says: the decoder would return noise."""
     newer = hasattr(array, "compressors")
     codecs = array.compressors if newer else (getattr(array, "compressor", None),)
     in_shards = getattr(array, "shards", None) is not None  # their index has a checksum
