@@ -1,4 +1,4 @@
-"""The parts of the page with numbers: headline, table, groups, and how to read each number."""
+"""The parts of the page with numbers: headline, table, groups, and explanations of each number."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def headline(material: Material) -> Section:
 
 
 def all_numbers(material: Material) -> Section:
-    """Return all numbers, a model a column."""
+    """Return all numbers, one column per model."""
     body = _table(material, lambda _: True, sections=True)
     return Section("numbers", "All numbers", body)
 
@@ -194,7 +194,7 @@ def _table(material: Material, in_table: Callable[[str], bool], sections: bool) 
 
 
 def groups(material: Material) -> Section | None:
-    """Return all numbers of each group of rows, a group a column, and the worst of random groups."""
+    """Return all numbers of each group of rows, one column per group, and the worst of random groups."""
     body = ""
     for name, evaluation in material.evaluations.items():
         parts = dict(evaluation.by or {})
@@ -233,7 +233,7 @@ def _random_groups(material: Material) -> str:
 
 
 def reading(material: Material) -> Section:
-    """Return how to read each number in the report."""
+    """Return an explanation of each number in the report."""
     rows: list[Sequence[Cell]] = []
     section = ""
     for one, _ in material.comparison.lines():

@@ -13,7 +13,7 @@ __all__ = ["Cell", "Section", "figure", "heading", "note", "page", "paragraph", 
 
 
 def _escape(text: str) -> str:
-    """Return text of data for HTML; characters that command or hide are shown as escapes."""
+    """Return text from data for HTML, with control characters and invisible characters escaped."""
     return html.escape(printable(text, lines=True))
 
 
@@ -63,7 +63,7 @@ def note(text: str) -> str:
 def table(
     head: Sequence[str], rows: Sequence[Sequence[Cell] | str], *, sortable: bool = False
 ) -> str:
-    """Return a table; a row that is a text is the heading of those below it."""
+    """Return a table; a row that is a string is the heading of the rows below it."""
     first = next((row for row in rows if not isinstance(row, str)), ())
     kinds = [cell.kind for cell in first] or [""] * len(head)
 
@@ -96,12 +96,12 @@ def figure(svg: str, title: str, caption: str) -> str:
 
 
 def pictures(figures: Sequence[str], kind: str = "") -> str:
-    """Return pictures side by side; of the kind "three" smaller ones, three in a row."""
+    """Return pictures side by side; with kind "three", smaller ones, three in a row."""
     return f'<div class="{f"pictures {kind}".strip()}">{"".join(figures)}</div>'
 
 
 def page(title: str, lead: str, sections: Sequence[Section], foot: str) -> str:
-    """Return the whole page. It needs no network: style and script are inside."""
+    """Return the whole page, which contains its style and script and needs no network."""
     files = resources.files("fastmcmd.report")
     style = files.joinpath("report.css").read_text(encoding="utf-8")
     script = files.joinpath("report.js").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Pictures of a report: matplotlib figures as SVG in the page's colours."""
+"""Plots of a report: matplotlib figures as SVG in the colours of the page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _numbers = itertools.count(1)
 
 
 def svg(draw: Callable[[Axes], object], label: str, size: tuple[float, float] | None = None) -> str:
-    """Return what ``draw(ax)`` draws as an SVG element.
+    """Return the plot of ``draw(ax)`` as an SVG element.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def svg(draw: Callable[[Axes], object], label: str, size: tuple[float, float] | 
 
 
 def _inline(text: str, label: str) -> str:
-    """Return a file of SVG as an element of a page: with unique names, and the colours of the page."""
+    """Return an SVG file as an element of a page, with unique names and the colours of the page."""
     from html import escape
 
     from fastmcmd._base.tables import printable
@@ -135,14 +135,14 @@ _SEVERAL = {
 
 
 def drawn(material: Material) -> Section | None:
-    """Return the pictures of calibration, sharpness and CCE."""
+    """Return the plots of calibration, sharpness and CCE."""
     available = panels(material.evaluations, _POINTS, material.inputs)
     figures = [_figure(panel, material) for panel in available]
     return Section("pictures", "Pictures", pictures(figures)) if figures else None
 
 
 def over_plane(material: Material) -> Section | None:
-    """Return CCE, a score and y over a plane of the inputs."""
+    """Return the plots of the CCE, a score and y over a plane of the inputs."""
     available = panels_over_plane(material.evaluations, material.projection, material.inputs)
     figures = [_figure(panel, material, _SMALL) for panel in available]
     if not figures:

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 __all__ = ["points"]
 
 _SHOWN = 15  # best and worst points
-_COLUMNS = 4  # of inputs that are shown beside a point: more do not fit
-_LETTERS = 60  # of an input or a label that is text
+_COLUMNS = 4  # most input columns shown with a point: more do not fit
+_LETTERS = 60  # most characters shown of an input or a label that is text
 _GRID = 200  # outputs at which a witness is drawn
 _RANGE = (0.001, 0.999)  # quantiles of y between which it is drawn
 _NAMES = {"pit": "PIT", "crps": "CRPS", "log_score": "log score"}
 
 
 def points(material: Material) -> Section | None:
-    """Return tables of points, and the witness of the worst, model by model."""
+    """Return tables of points, and the witness of the worst point, for each model."""
     body = ""
     for place, (name, evaluation) in enumerate(material.evaluations.items()):
         if evaluation.cce is None:
@@ -59,7 +59,7 @@ def _extremes(cce: NDArray[np.float64]) -> list[tuple[str, NDArray[np.intp]]]:
 def _rows_of_table(
     evaluation: Evaluation, inputs: Inputs | None, rows: NDArray[np.intp]
 ) -> tuple[list[str], list[Sequence[Cell]]]:
-    """Return head and rows of a table of some points."""
+    """Return the header and the rows of a table of some points."""
     columns: list[tuple[str, list[Cell]]] = [("row", _numbers(rows))]
     if evaluation.labels is not None and evaluation.labels.index is not None:
         index = evaluation.labels.index
