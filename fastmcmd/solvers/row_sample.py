@@ -72,8 +72,8 @@ class RowSample:
                 always[:] = True
             picked = np.empty(0, dtype=np.intp)
         else:
-            # Stratified: one uniform level in each of `drawn` equal strata of the cumulative probability. The
-            # variance is at most that of independent draws, from which `estimate` takes its standard error.
+            # Stratified: one uniform level in each of `drawn` equal strata of the cumulative probability.
+            # The variance is at most that of independent draws, whose standard error `estimate` returns.
             levels = (np.arange(drawn) + rng.random(drawn)) / drawn * self._total
             picked = np.minimum(np.searchsorted(np.cumsum(chance), levels), n - 1)
             # A level that rounding assigns to a row of probability zero is dropped.
