@@ -192,10 +192,10 @@ def columns_of(
     """
     progress.stage(f"reading {Path(arguments.file).name}")
     columns = open_columns(arguments.file)
+    columns.find(arguments.y, "--y")  # the first thing to name if it is missing
     names_of_classes = next(filter(None, map(class_names, specs(columns))), None)
-    column_names = {"--x": inputs_named(arguments, columns), "--weights": arguments.weights}
-    if names_of_classes is None:
-        column_names["--y"] = arguments.y
+    column_names = {} if names_of_classes else {"--y": arguments.y}
+    column_names |= {"--x": inputs_named(arguments, columns), "--weights": arguments.weights}
     numbers = [
         name
         for option, names in column_names.items()

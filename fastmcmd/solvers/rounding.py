@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd.backends.tall_skinny import row_squares
@@ -113,17 +115,38 @@ def bounded_residuals(
     measured : float
         `factor_error` of exact entries.
     """
-    kernel, parts = features.kernel, (rows, features.pivots)
-    dim = rows.shape[1]
-    norm2 = max(float(row_squares(part, features.offset).max(initial=0.0)) for part in parts)
-    largest = max(float(features.diagonal(part).max(initial=0.0)) for part in parts)
+    kernel, pivots, dim = features.kernel, features.pivots, rows.shape[1]
     direct = features.backend.direct_distances(dim, kernel)
-    entry = kernel.rounding(UNIT, dim, norm2 * (1 + 1e-5), direct, largest)
-    rounding = Rounding.of(features, entry, largest, 1.0, measured)
     squares = np.einsum("ij,ij->j", *2 * (features.interpolation(p),))
-    own = rounding.row * (_TYPICAL + squares / _TYPICAL)
-    own += (rounding.pivots + rounding.upper**2) * squares
-    return np.asarray(features.residuals(rows, p) + 2 * own)
+    diagonal = features.diagonal(rows)
+    of_pivots = float(features.diagonal(pivots).max(initial=0.0))
+    own = np.empty(len(rows))
+    for norm2, group in _by_size(rows, pivots, features.offset):
+        largest = max(of_pivots, float(diagonal[group].max(initial=0.0)))
+        entry = kernel.rounding(UNIT, dim, norm2, direct, largest)
+        entry = min(entry, 2 * largest) if entry >= 0 else 2 * largest  # NaN where squares overflow
+        rounding = Rounding.of(features, entry, largest, 1.0, measured)
+        with np.errstate(over="ignore", invalid="ignore"):
+            own[group] = rounding.row * (_TYPICAL + squares[group] / _TYPICAL)
+            own[group] += (rounding.pivots + rounding.upper**2) * squares[group]
+    with np.errstate(over="ignore", invalid="ignore"):  # of kernels whose values overflow
+        total = features.residuals(rows, p) + 2 * own
+    return np.where(np.isnan(total), np.inf, total)
+
+
+def _by_size(
+    rows: HostArray, pivots: HostArray, offset: Array | None
+) -> Iterator[tuple[float, NDArray[np.intp]]]:
+    """Yield bounds on squared norms, of rows and of the pivots, and the rows to which each applies.
+
+    The kernel values of a row far from the origin are rounded more; those of the others are not.
+    """
+    least = max(float(row_squares(pivots, offset).max(initial=0.0)), np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore", divide="ignore"):
+        ratio = np.maximum(row_squares(rows, offset) / least, 1.0)
+        step = np.ceil(np.log2(ratio) / 2)
+        for each in np.unique(step):
+            yield float(least * np.exp2(2 * each) * (1 + 1e-5)), np.flatnonzero(step == each)
 
 
 def factor_error(features: KernelFeatures, entry: float) -> float:

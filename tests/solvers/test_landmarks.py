@@ -16,6 +16,7 @@ import fastmcmd as fm
 from fastmcmd.backends import get_backend
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.solvers.rounding import bounded_residuals, factor_error
 
 KERNELS = {
     "rbf": fm.RBF(0.6),
@@ -359,3 +360,23 @@ def test_landmarks_that_are_missed_come_first_and_the_search_ends():
         search = search_of(kernel, rows)
         search.take_largest(2, 0.0)
         assert search.rank == 2
+
+
+@pytest.mark.parametrize("kernel", [fm.RBF(0.5), fm.Laplacian(1.0), fm.Linear()], ids=repr)
+@pytest.mark.parametrize("far", [1e6, 1e160, 1e308])
+def test_bounds_of_rows_do_not_depend_on_a_distant_one(kernel, far, rng):
+    """The rounding of distances grows with the norms of rows: one of 1e308 made all bounds infinite."""
+    x = rng.normal(size=(200, 2))
+    search = search_of(kernel, x, most=20)
+    search.grow(20)
+    features = search.kernel_features()
+    measured = factor_error(features, 0.0)
+    rows = x[:6].copy()
+    near = bounded_residuals(features, rows, features.transform(rows), measured)
+    rows[2] = far
+    with np.errstate(all="ignore"):
+        beside = bounded_residuals(features, rows, features.transform(rows), measured)
+    others = [0, 1, 3, 4, 5]
+    np.testing.assert_allclose(beside[others], near[others], rtol=1e-6)
+    assert not np.isnan(beside[2])
+    assert beside[2] >= np.asarray(kernel.diagonal(rows))[2] * (1 - 1e-6) or kernel == fm.Linear()
