@@ -36,8 +36,10 @@ def parse_memory(value: object, name: str = "memory_limit") -> int:
         number, unit, binary = match.groups()
         scale = (_BINARY if binary and unit else _UNITS)[unit.lower()]
         size = int(float(number) * scale)
-    elif isinstance(value, bool) or (
-        not hasattr(value, "__index__") and not isinstance(value, float)
+    elif (
+        isinstance(value, bool)
+        or hasattr(value, "mask")
+        or (not hasattr(value, "__index__") and not isinstance(value, float))
     ):
         raise TypeError(needed)
     else:

@@ -427,7 +427,7 @@ def _named(candidates: object) -> dict[str, Kernel]:
         candidates = [candidates]
     if isinstance(candidates, Mapping):
         named = {str(name): kernel for name, kernel in candidates.items()}
-    elif isinstance(candidates, Iterable) and not isinstance(candidates, str):
+    elif isinstance(candidates, Iterable) and not isinstance(candidates, (str, np.ndarray)):
         named = {repr(kernel): kernel for kernel in candidates}
     else:
         raise TypeError(

@@ -58,7 +58,9 @@ def kernel_from_dict(described: Json) -> Kernel:
     parameters = dict(described)
     name = parameters.pop("kernel", None)
     if name not in _SAVED:
-        raise ValueError(f"the kernel is {shown(name)}; one of {', '.join(_SAVED)} is needed")
+        raise ValueError(
+            f"described names the kernel {shown(name)}; one of {', '.join(_SAVED)} is needed"
+        )
     values = {
         key: kernel_from_dict(value) if isinstance(value, dict) else value
         for key, value in parameters.items()

@@ -306,7 +306,10 @@ def _support(supported: ArrayLike | None, n: int) -> NDArray[np.bool_]:
     """Return a mask (n,) of supported values; all True without an argument."""
     if supported is None:
         return np.ones(n, dtype=np.bool_)
-    given = np.asarray(supported)
+    try:
+        given = np.asarray(supported)
+    except Exception as error:  # ragged lists; __array__ of other libraries can raise anything
+        raise ValueError(f"supported cannot be made an array: {error}") from None
     if given.dtype != np.bool_ or given.shape != (n,):
         raise ValueError(
             f"supported has shape {given.shape} and dtype {given.dtype}; booleans ({n},) are needed"

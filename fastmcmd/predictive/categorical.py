@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import AnyArray, Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
-from fastmcmd._base.checks import check_count
+from fastmcmd._base.checks import check_count, shown
 from fastmcmd._base.names import as_names, listed, places_of_names
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.base import Predictive, parameter
@@ -280,8 +280,9 @@ def _class_names(classes: Sequence[str], count: int, values: ArrayLike | None) -
         raise ValueError(
             "Categorical was given values and classes; classes have no order: one of them"
         )
-    if isinstance(classes, str):
-        raise ValueError(f"classes is the text {classes!r}; a sequence of {count} names is needed")
+    scalar = isinstance(classes, np.ndarray) and classes.ndim == 0
+    if isinstance(classes, str) or scalar or not isinstance(classes, Iterable):
+        raise TypeError(f"classes is {shown(classes)}; a sequence of {count} names is needed")
     names = tuple(str(one) for one in classes)
     if len(names) != count:
         raise ValueError(

@@ -129,7 +129,8 @@ def _coverage(rows: Outcomes, levels: Array) -> Callable[[float], Array]:
 
     prediction, weights = rows.prediction, rows.weights
     if isinstance(prediction, Gaussian):
-        size = np.abs(rows.y - prediction.mean) / positive_std(prediction)
+        with np.errstate(over="ignore"):  # infinite where a deviation is tiny
+            size = np.abs(rows.y - prediction.mean) / positive_std(prediction)
         order = np.argsort(size, kind="stable")
         size, upto = size[order], _upto(weights, order)
         bounds = special.ndtri(0.5 + levels / 2)

@@ -142,8 +142,11 @@ def _by_size(
     The kernel values of a row far from the origin are rounded more; those of the others are not.
     """
     least = max(float(row_squares(pivots, offset).max(initial=0.0)), np.finfo(np.float64).tiny)
-    with np.errstate(over="ignore", divide="ignore"):
-        ratio = np.maximum(row_squares(rows, offset) / least, 1.0)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        ratio = row_squares(rows, offset) / least
+        ratio = np.where(
+            np.isnan(ratio), np.inf, np.maximum(ratio, 1.0)
+        )  # pivots beyond float64, too
         step = np.ceil(np.log2(ratio) / 2)
         for each in np.unique(step):
             yield float(least * np.exp2(2 * each) * (1 + 1e-5)), np.flatnonzero(step == each)

@@ -207,7 +207,11 @@ class CCE(Accumulator[CongruenceSums]):
     ) -> CongruenceSums:
         """Return the sums of a batch; arguments as in `update`."""
         check_order(y, "(x, y, prediction)")
-        inputs = as_rows(x, "x", columns=self._width).astype(np.float64)
+        inputs = as_rows(x, "x").astype(np.float64)
+        if self._width not in (None, inputs.shape[1]):
+            raise ValueError(
+                f"x has {inputs.shape[1]} columns and landmarks have {self._width}; they must agree"
+            )
         outcomes = as_rows(y, "y", columns=self._outputs.dimension).astype(np.float64)
         check_same_length(x=inputs, y=outcomes)
         n = len(outcomes)
@@ -538,7 +542,11 @@ def _output_map(kernel: Kernel, points: Array | None) -> OutputMap:
 
 
 def _is_empty(value: ArrayLike) -> bool:
-    return np.ndim(value) > 0 and np.shape(value)[0] == 0
+    try:
+        shape = np.shape(value)
+    except ValueError:  # ragged lists, which what reads them names
+        return False
+    return len(shape) > 0 and shape[0] == 0
 
 
 def _check_models(one: CongruenceSums, other: CongruenceSums) -> None:

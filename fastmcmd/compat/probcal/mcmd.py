@@ -17,6 +17,7 @@ from fastmcmd.compat.probcal.recognise import (
     as_kernel,
     is_indefinite,
 )
+from fastmcmd.errors import NumericalError
 from fastmcmd.kernels.base import UNIT, Array
 from fastmcmd.mcmd import mcmd
 
@@ -213,9 +214,14 @@ def _mcmd(
     exact = is_indefinite(x_kernel) and x.shape[1] > 1  # iterations need a positive matrix
     x_kernel = as_kernel(x_kernel, "x_kernel", x, converters)
     y_kernel = as_kernel(y_kernel, "y_kernel", y, converters)
-    return mcmd(
-        grid, x, y, x_prime, y_prime, x_kernel=x_kernel, y_kernel=y_kernel, lam=lmbda,
-        solver="cholesky" if exact else "auto",
-        # The user's function is called in float64: certifying float32 tiles of it would cost twice as much.
-        dtype=None if x_kernel.compiled else np.float64,
-    ).values  # fmt: skip
+    try:
+        result = mcmd(
+            grid, x, y, x_prime, y_prime, x_kernel=x_kernel, y_kernel=y_kernel, lam=lmbda,
+            solver="cholesky" if exact else "auto",
+            # The user's function is called in float64: certifying float32 tiles of it would cost twice as
+            # much.
+            dtype=None if x_kernel.compiled else np.float64,
+        )  # fmt: skip
+    except NumericalError as error:
+        raise NumericalError(f"x, x_prime or grid: {error}") from None
+    return result.values

@@ -103,7 +103,12 @@ class CallableKernel(Kernel):
     def check(self, x: Array) -> None:
         """Call the function on a few rows, and raise where its matrix is not symmetric."""
         first, last = x[: _PROBED[0]], x[-_PROBED[1] :]
-        there, back = self.evaluate(first, last), self.evaluate(last, first)
+        try:
+            there, back = self.evaluate(first, last), self.evaluate(last, first)
+        except TypeError as error:  # another number of arguments, or one of its own
+            raise TypeError(
+                f"{self.label} cannot be called on two arrays of rows: {error}"
+            ) from error
         if np.abs(there - back.T).max() > _ASYMMETRY * np.abs(there).max():
             raise ValueError(
                 f"{self.label} is not symmetric: k(x, z) and k(z, x) differ by "
