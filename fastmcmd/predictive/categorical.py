@@ -280,8 +280,9 @@ def _class_names(classes: Sequence[str], count: int, values: ArrayLike | None) -
         raise ValueError(
             "Categorical was given values and classes; classes have no order: one of them"
         )
-    scalar = isinstance(classes, np.ndarray) and classes.ndim == 0
-    if isinstance(classes, str) or scalar or not isinstance(classes, Iterable):
+    given: object = classes
+    scalar = isinstance(given, np.ndarray) and given.ndim == 0
+    if isinstance(given, str) or scalar or not isinstance(given, Iterable):
         raise TypeError(f"classes is {shown(classes)}; a sequence of {count} names is needed")
     names = tuple(str(one) for one in classes)
     if len(names) != count:

@@ -193,7 +193,7 @@ class NegativeBinomial(Counts):
     def __init__(self, mean: ArrayLike, dispersion: ArrayLike) -> None:
         mean = vector(mean, "mean")
         dispersion = beside(dispersion, "dispersion", mean)
-        if dispersion.max() > _MOST_DISPERSION:
+        if dispersion.max(initial=0.0) > _MOST_DISPERSION:
             raise ValueError(
                 f"dispersion has values up to {dispersion.max():g}; at most {_MOST_DISPERSION:g} is "
                 "needed: beyond it 1 over it and variances leave the range of float64"

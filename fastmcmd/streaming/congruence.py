@@ -546,7 +546,7 @@ def _is_empty(value: ArrayLike) -> bool:
         shape = np.shape(value)
     except ValueError:  # ragged lists, which what reads them names
         return False
-    return len(shape) > 0 and shape[0] == 0
+    return isinstance(shape, tuple) and shape[:1] == (0,)
 
 
 def _check_models(one: CongruenceSums, other: CongruenceSums) -> None:
