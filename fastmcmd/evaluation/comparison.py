@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "compare"]
 
 # Measures whose differences are printed: proper scores and the CCE. `Comparison.pairs` has all.
-_SHOWN = ("nll", "mean_crps", "mean_energy_score", "mean_cce")
+_SHOWN = ("nll", "mean_brier_score", "mean_crps", "mean_energy_score", "mean_cce")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,8 +114,8 @@ class Comparison:
         first, second : str, optional
             Names of the models. Default: the first two.
         measure : str, optional
-            A score that is a mean of per-row losses. Default: the first available of "mean_crps",
-            "mean_energy_score" and "nll".
+            A score that is a mean of per-row losses. Default: the first of "mean_crps",
+            "mean_energy_score", "nll" and "mean_brier_score" that is finite for both models.
         at : array_like (q, d) or (q,), optional
             Inputs at which to evaluate the map. Default: those of the evaluations.
         x_kernel : Kernel, optional
@@ -271,7 +271,8 @@ class Comparison:
     def sentence(self) -> str:
         """One sentence: which model is significantly better, and which are wrong; "" for a single model.
 
-        The first proper score that all models have decides: negative log-likelihood, CRPS, energy score.
+        The first proper score that is finite for all models decides: negative log-likelihood, CRPS, energy
+        score, Brier score.
         """
         return printable(comparison_sentence(dict(self.evaluations), self.pairs, self.level))
 

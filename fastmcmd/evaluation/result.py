@@ -453,10 +453,13 @@ class Evaluation:
         """Text: the mean CCE, that of a right model, and its error bound; "" without a CCE."""
         if self.cce is None:
             return ""
-        null = next((one.null for one in self.measured if one.name == "mean_cce"), None)
-        right = "" if null is None else f" (a right model here: {null:.3g})"
+        mean = next((one for one in self.measured if one.name == "mean_cce"), None)
+        value = self.cce.mean if mean is None else mean.value  # with the weights of the rows
+        right = (
+            "" if mean is None or mean.null is None else f" (a right model here: {mean.null:.3g})"
+        )
         bound, kind = self.cce.error_bound, self.cce.info.certificate
-        return f"CCE {self.cce.mean:.3g}{right}; every value right to {bound:.1e} ({kind})"
+        return f"CCE {value:.3g}{right}; every value right to {bound:.1e} ({kind})"
 
     @property
     def kernel_lines(self) -> list[str]:

@@ -22,6 +22,7 @@ from fastmcmd.inference.diagnosis import Diagnosis
 from fastmcmd.inference.regions import LEAST_ROWS, WeakRegions, weak_regions
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.base import PredictionLike
+from fastmcmd.predictive.categorical import numbered
 from fastmcmd.recalibration import ConditionalRescaling
 
 if TYPE_CHECKING:
@@ -301,6 +302,7 @@ def verdict(
     level = check_positive(level, "level")
     if level >= 1:
         raise ValueError(f"level is {level:g}; a number in (0, 1) is needed")
+    y = numbered(y, prediction)
     outcomes = as_rows(y, "y")
     predictive = as_predictive(prediction, len(outcomes), outcomes.shape[1], y=outcomes)
     if columns is not None:
