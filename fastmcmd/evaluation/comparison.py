@@ -34,6 +34,12 @@ __all__ = ["Comparison", "compare"]
 # Measures whose differences are printed: proper scores and the CCE. `Comparison.pairs` has all.
 _SHOWN = ("nll", "mean_brier_score", "mean_crps", "mean_energy_score", "mean_cce")
 
+_LOSSES = (
+    "mean_crps",
+    "mean_energy_score",
+    "mean_brier_score",
+)  # the scores that are always finite
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
@@ -65,14 +71,15 @@ class Comparison:
         return PairedTests(self.evaluations, self.clusters, self.level)
 
     def confidence_set(
-        self, measure: str = "mean_crps", samples: int = 1_000, random_state: RandomState = 0
+        self, measure: str | None = None, samples: int = 1_000, random_state: RandomState = 0
     ) -> dict[str, float]:
         """Return the model confidence set for a measure: a p-value of being among the best per model.
 
         Parameters
         ----------
-        measure : str
+        measure : str, optional
             A score that is a mean of per-row losses, or "mean_cce", which stands for the mean squared CCE.
+            Default: "mean_crps"; "mean_energy_score" for vectors, "mean_brier_score" for classes.
         samples : int
             Number of bootstrap samples.
         random_state : int or numpy.random.Generator
@@ -89,6 +96,8 @@ class Comparison:
         The method is that of Hansen, Lunde, Nason, *The model confidence set* (Econometrica, 2011).
         """
         names = tuple(one.name for one, _ in self.lines() if one.best)
+        if measure is None:
+            measure = next((one for one in _LOSSES if one in names), _LOSSES[0])
         check_choice(measure, "measure", names)
         samples = check_count(samples, "samples", least=19)
         if len(self.evaluations) < 2:

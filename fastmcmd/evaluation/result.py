@@ -208,8 +208,13 @@ class Evaluation:
         return aligned(self._lines())
 
     def _repr_html_(self) -> str:
-        title = f"Evaluation of {self.prediction} at {self.n:,} rows"
-        return as_html([self.sentence, title], self._lines())
+        return as_html([self.sentence, self._title], self._lines())
+
+    @property
+    def _title(self) -> str:
+        used = len(self.y)
+        rows = f"{self.n:,}" if used == self.n else f"{used:,} of {self.n:,}"
+        return f"Evaluation of {self.prediction} at {rows} rows"
 
     def _lines(self) -> list[list[str]]:
         bounded = any(one.low is not None for one in self.measured)
@@ -479,7 +484,7 @@ class Evaluation:
     def __repr__(self) -> str:
         lines = [] if self.test is None else [self.sentence, ""]
         lines += [
-            f"Evaluation of {self.prediction} at {self.n:,} rows",
+            self._title,
             self.table(),
         ]
         lines += [one for one in (self.cce_line, self.test_line) if one]

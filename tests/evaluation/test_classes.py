@@ -284,3 +284,64 @@ def test_the_line_of_the_cce_has_the_weights_of_the_table(rng):
     expected = np.average(evaluation.rows["cce"], weights=weights)
     assert evaluation.cce_line.startswith(f"CCE {expected:.3g} ")
     assert f"{expected:.3g}" != f"{evaluation.cce.mean:.3g}"
+
+
+def test_a_class_without_outcomes_is_noted(rng):
+    _, y, p = sample(rng)
+    rows = np.flatnonzero(y != 0)
+    prediction = fm.Categorical(p, classes=NAMES)
+    evaluation = fm.evaluate(y[rows], prediction.take(rows))
+    note = "no outcome is 'cat': the area under the ROC curve is of the others"
+    assert evaluation.notes == (note,)
+    assert fm.evaluate(y, prediction).notes == ()
+    only = np.flatnonzero(y == 1)
+    assert fm.evaluate(y[only], prediction.take(only)).notes == ()  # there is no area
+    areas = fm.classification.auroc(y[rows], p[rows], absent="omit")
+    assert evaluation["auroc"] == pytest.approx(float(areas), rel=1e-12)
+
+
+def test_rows_that_are_left_out_do_not_count_in_the_title(rng):
+    _, y, p = sample(rng)
+    labels = np.where(np.arange(len(y)) < 7, np.nan, y)
+    evaluation = fm.evaluate(labels, fm.Categorical(p, classes=NAMES), nan_policy="omit")
+    assert "at 293 of 300 rows" in repr(evaluation)
+    assert "at 300 rows" in repr(fm.evaluate(y, fm.Categorical(p, classes=NAMES)))
+
+
+def test_the_confidence_set_of_classifiers_is_by_the_brier_score(rng):
+    _, y, p = sample(rng)
+    right, flat = (fm.Categorical(one, classes=NAMES) for one in (p, np.full_like(p, 1 / 3)))
+    both = fm.compare({"right": right, "flat": flat}, y)
+    assert both.confidence_set() == both.confidence_set("mean_brier_score")
+    assert both.confidence_set()["right"] == 1.0
+
+
+def test_groups_named_by_text_are_refused_as_a_condition(rng):
+    x, y, p = sample(rng)
+    side = np.where(x[:, 0] > 0, "right", "left")
+    with pytest.raises(
+        TypeError, match=r"condition_on holds text, such as '(right|left)'.*a number"
+    ):
+        fm.congruence_test(x, y, fm.Categorical(p, classes=NAMES), condition_on=side)
+
+
+def test_recalibration_refuses_named_classes_but_for_the_temperature(rng):
+    pandas = pytest.importorskip("pandas")
+    x, y, p = sample(rng)
+    module = fm.recalibration
+    prediction, names = fm.Categorical(p, classes=NAMES), np.array(NAMES)[y]
+    for recalibrator in (module.QuantileRecalibrator(), module.IsotonicCDF(), module.StdScaling(),
+                         module.ConditionalRescaling(), module.WitnessTilting()):  # fmt: skip
+        with pytest.raises(ValueError, match=r"classes, which have no order.*TemperatureScaling"):
+            recalibrator.fit(prediction, names, x)
+    with pytest.raises(ValueError, match=r"classes, which have no order"):
+        module.ConformalIntervals().fit(prediction, names)
+    numbers = module.QuantileRecalibrator().fit((x[:, 0], 1.0), x[:, 1])
+    with pytest.raises(ValueError, match=r"classes, which have no order"):
+        numbers.transform(prediction)
+    logits = 2.0 * np.log(p)
+    expected = module.TemperatureScaling().fit(logits, y).temperature_
+    assert module.TemperatureScaling().fit(logits, names).temperature_ == expected
+    table = pandas.DataFrame(logits, columns=[3, 1, 2])
+    labels = np.array([3, 1, 2])[y]
+    assert module.TemperatureScaling().fit(table, labels).temperature_ == expected
