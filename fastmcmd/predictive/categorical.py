@@ -17,10 +17,10 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.base import Predictive, parameter
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
-__all__ = ["Categorical", "numbered"]
+__all__ = ["SUM_TOLERANCE", "Categorical", "numbered"]
 
 _BLOCK = 1 << 18  # numbers held in memory at once
-_SUM_TOLERANCE = (
+SUM_TOLERANCE = (
     1e-5  # largest distance of a sum from 1; 1,000 float32 probabilities are off by up to 1e-5
 )
 
@@ -86,7 +86,7 @@ class Categorical(Predictive):
         if (np.diff(values) <= 0).any():
             raise ValueError("values must increase; sort them, and the columns of probs with them")
         total = probs.sum(axis=1)
-        bad = (probs.min(axis=1) < 0) | (np.abs(total - 1) > _SUM_TOLERANCE)
+        bad = (probs.min(axis=1) < 0) | (np.abs(total - 1) > SUM_TOLERANCE)
         if bad.any():
             row = int(bad.argmax())
             what = (
@@ -96,7 +96,7 @@ class Categorical(Predictive):
             )
             raise ValueError(
                 f"row {row} of probs {what} ({int(bad.sum())} such rows); probabilities must be >= 0 and "
-                f"sum to 1 within {_SUM_TOLERANCE:g} (if they are rounded, divide each row by its sum)"
+                f"sum to 1 within {SUM_TOLERANCE:g} (if they are rounded, divide each row by its sum)"
             )
         self.probs = probs / total[:, None]
         self.values = values

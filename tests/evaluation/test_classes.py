@@ -345,3 +345,13 @@ def test_recalibration_refuses_named_classes_but_for_the_temperature(rng):
     table = pandas.DataFrame(logits, columns=[3, 1, 2])
     labels = np.array([3, 1, 2])[y]
     assert module.TemperatureScaling().fit(table, labels).temperature_ == expected
+
+
+@pytest.mark.parametrize(("sharper", "where"), [(4.0, "further from"), (0.25, "closer to")])
+def test_the_sentence_says_whether_a_classifier_is_too_sure(rng, sharper, where):
+    x, y, p = sample(rng, 1000, sharper=sharper)
+    evaluation = fm.evaluate(y, fm.Categorical(p, classes=NAMES), x)
+    ending = f"; outcomes lie {where} its predictions than these say."
+    assert evaluation.sentence.startswith("The model is wrong beyond chance (p = 0.005)")
+    assert evaluation.sentence.endswith(ending)
+    assert evaluation.test.dispersion == ("too narrow" if sharper > 1 else "too wide")
