@@ -192,6 +192,8 @@ def columns_of(
     """
     progress.stage(f"reading {Path(arguments.file).name}")
     columns = open_columns(arguments.file)
+    if arguments.y is not None:
+        columns.find(arguments.y, "--y")  # an error here comes before that of a prediction to guess
     names_of_classes = next(filter(None, map(class_names, specs(columns))), None)
     column_names = {"--x": inputs_named(arguments, columns), "--weights": arguments.weights}
     if names_of_classes is None:

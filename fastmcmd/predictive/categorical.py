@@ -336,7 +336,7 @@ def numbered(y: AnyArray, prediction: object) -> AnyArray:
     names = as_names(y)
     if names is not None:
         raise TypeError(
-            f"y holds text, such as {next(filter(None, names))!r}; the prediction of named classes is "
-            "fastmcmd.Categorical(p, classes=...), with a name for each column of p"
+            f"y holds text, such as {next(filter(None, names))!r}; numbers are needed, or, where these are "
+            "names of classes, fastmcmd.Categorical(p, classes=...) as the prediction"
         )
     return y
