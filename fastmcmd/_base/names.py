@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd._base.checks import is_cupy
 
-__all__ = ["as_names", "listed", "places_of_names"]
+__all__ = ["as_names", "listed", "numbers_of_labels", "places_of_names"]
 
 _SHOWN = 5  # names in a message
 
@@ -54,6 +54,15 @@ def places_of_names(names: NDArray[np.object_], order: Mapping[str, int]) -> Hos
     """Return the place of each name (n,): integers, or float64 with NaN where a name is missing."""
     places = np.array([np.nan if one is None else order[one] for one in names], dtype=np.float64)
     return places if np.isnan(places).any() else places.astype(np.int64)
+
+
+def numbers_of_labels(y: AnyArray) -> HostArray | None:
+    """Return the place of each label (n,) among the sorted names; None if labels are no text."""
+    names = as_names(y)
+    if names is None:
+        return None
+    order = {one: place for place, one in enumerate(sorted(set(filter(None, names))))}
+    return places_of_names(names, order)
 
 
 def listed(names: tuple[str, ...] | list[str]) -> str:

@@ -21,7 +21,13 @@ from fastmcmd._base.arrays import (
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_choice, check_positive, check_same_length
 from fastmcmd._base.names import as_names
-from fastmcmd.classification.labels import as_labels, as_numbers, numbers_of_names, refuse_label
+from fastmcmd.classification.labels import (
+    as_labels,
+    as_numbers,
+    numbers_of_columns,
+    numbers_of_names,
+    refuse_label,
+)
 from fastmcmd.metrics.inputs import (
     NAN_POLICIES,
     SelectedRows,
@@ -235,6 +241,7 @@ def read(
     ----------
     y : array_like (n,)
         Labels, integers from 0 to C - 1; booleans for two classes; or text, see `numbers_of_names`.
+        Columns of a data frame ``p`` that are other numbers name the classes, see `numbers_of_columns`.
     p : array_like (n, C) or (n,)
         Probabilities of the classes, or of class 1. Arrays of float32 and float64 are not copied.
     sample_weight : array_like (n,), optional
@@ -306,6 +313,8 @@ def _read(
         tolerance = SUM_TOLERANCES[2 if rounded else kind.itemsize]
     if names is not None:
         labels = arrays.from_host(numbers_of_names(names, table, classes, name))
+    elif labels is not None:
+        labels = numbers_of_columns(labels, table, classes, name)
     if y is not None:
         labels = _labels_on_device(arrays, *y) if labels is None else labels
         check_same_length(y=range(labels.shape[0]), **{name: range(n)})

@@ -12,7 +12,7 @@ from fastmcmd._base.checks import as_array, is_cupy
 from fastmcmd._base.names import listed, places_of_names
 from fastmcmd.frames import column_names
 
-__all__ = ["as_labels", "as_numbers", "numbers_of_names", "refuse_label"]
+__all__ = ["as_labels", "as_numbers", "numbers_of_columns", "numbers_of_names", "refuse_label"]
 
 
 def as_numbers(y: AnyArray) -> HostArray:
@@ -77,6 +77,34 @@ def numbers_of_names(names: NDArray[np.object_], p: AnyArray, classes: int, name
     return places_of_names(names, order)
 
 
+def numbers_of_columns(labels: HostArray, p: AnyArray, classes: int, name: str) -> HostArray:
+    """Return the class of each label (n,) if the columns of a data frame ``p`` are other numbers.
+
+    Such columns name the classes, as texts do. Otherwise, labels are returned as they are.
+
+    Raises
+    ------
+    ValueError
+        If a label is no column.
+    """
+    columns = column_names(p)
+    if labels.dtype == np.bool_ or len(columns) != classes or not all(map(_is_number, columns)):
+        return labels
+    values = np.array([float(one) for one in columns])
+    if np.array_equal(values, np.arange(classes)) or len(np.unique(values)) < classes:
+        return labels
+    order = np.argsort(values)
+    places = order[np.searchsorted(values, labels, sorter=order).clip(max=classes - 1)]
+    missing = np.isnan(labels)
+    unknown = np.flatnonzero((values[places] != labels) & ~missing)
+    if len(unknown):
+        row = int(unknown[0])
+        raise ValueError(
+            f"y[{row}] is {labels[row]:g}, which is no column of {name}; its columns are {listed(columns)}"
+        )
+    return np.where(missing, np.nan, places) if missing.any() else places
+
+
 def _is_number(label: str) -> bool:
     try:
         float(label)
@@ -112,6 +140,10 @@ def refuse_label(
 ) -> NoReturn:
     """Raise an error that names the first label that is not a class."""
     row = first if valid is None else int(valid[first])
+    if y[first] != y[first]:
+        raise ValueError(
+            f'y[{row}] is nan, a missing label; nan_policy="omit" leaves such rows out'
+        )
     raise ValueError(
         f"y[{row}] is {y[first]}; integers from 0 to {classes - 1} are needed ({classes} classes in p)"
     )

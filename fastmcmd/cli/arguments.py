@@ -192,7 +192,8 @@ def columns_of(
     """
     progress.stage(f"reading {Path(arguments.file).name}")
     columns = open_columns(arguments.file)
-    columns.find(arguments.y, "--y")  # the first thing to name if it is missing
+    if arguments.y is not None:
+        columns.find(arguments.y, "--y")  # an error here comes before that of a prediction to guess
     names_of_classes = next(filter(None, map(class_names, specs(columns))), None)
     column_names = {} if names_of_classes else {"--y": arguments.y}
     column_names |= {"--x": inputs_named(arguments, columns), "--weights": arguments.weights}

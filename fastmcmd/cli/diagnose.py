@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
             json.dumps({"sentences": diagnosis.sentences(), **_json(diagnosis.to_dict())}, indent=2)
         )
         return
-    print(f"{diagnosis!r}\n\n{diagnosis.table()}")
+    print(repr(diagnosis) if diagnosis.reason else f"{diagnosis!r}\n\n{diagnosis.table()}")
     written(output)
 
 

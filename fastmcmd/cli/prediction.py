@@ -112,7 +112,10 @@ def prediction(text: str, columns: Columns) -> PredictionLike:
     if family == CLASSES:
         probabilities = [columns.select(one, f"--prediction {text}") for _, one in parameters]
         names = [name for name, _ in parameters]
-        return fm.Categorical(np.stack(probabilities, axis=1), classes=names)
+        table = np.stack(probabilities, axis=1)
+        if table.ndim == 2:
+            _check_sums(table, columns)
+        return fm.Categorical(table, classes=names)
     if family not in FAMILIES:
         families = ", ".join([*FAMILIES, DRAWS, QUANTILES, CLASSES])
         raise UsageError(
@@ -133,6 +136,20 @@ def prediction(text: str, columns: Columns) -> PredictionLike:
         for name, value in values_of.items()
     }
     return getattr(fm, FAMILIES[family].name)(**values_of)
+
+
+def _check_sums(table: HostArray, columns: Columns) -> None:
+    """Raise an error that names the first line whose probabilities do not sum to 1."""
+    from fastmcmd.predictive.categorical import SUM_TOLERANCE
+
+    off = np.flatnonzero(np.abs(table.sum(axis=1) - 1) > SUM_TOLERANCE)
+    if len(off):
+        row = int(off[0])
+        raise UsageError(
+            f"the probabilities of --prediction sum to {table[row].sum():.6g}: {columns.path}, "
+            f"{columns.place(row)} ({len(off):,} such rows); they must sum to 1 within {SUM_TOLERANCE:g}: "
+            "write them with more digits"
+        )
 
 
 def class_names(text: str) -> list[str] | None:

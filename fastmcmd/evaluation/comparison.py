@@ -32,7 +32,13 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "compare"]
 
 # Measures whose differences are printed: proper scores and the CCE. `Comparison.pairs` has all.
-_SHOWN = ("nll", "mean_crps", "mean_energy_score", "mean_cce")
+_SHOWN = ("nll", "mean_brier_score", "mean_crps", "mean_energy_score", "mean_cce")
+
+_LOSSES = (
+    "mean_crps",
+    "mean_energy_score",
+    "mean_brier_score",
+)  # the scores that are always finite
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,14 +71,15 @@ class Comparison:
         return PairedTests(self.evaluations, self.clusters, self.level)
 
     def confidence_set(
-        self, measure: str = "mean_crps", samples: int = 1_000, random_state: RandomState = 0
+        self, measure: str | None = None, samples: int = 1_000, random_state: RandomState = 0
     ) -> dict[str, float]:
         """Return the model confidence set for a measure: a p-value of being among the best per model.
 
         Parameters
         ----------
-        measure : str
+        measure : str, optional
             A score that is a mean of per-row losses, or "mean_cce", which stands for the mean squared CCE.
+            Default: "mean_crps"; "mean_energy_score" for vectors, "mean_brier_score" for classes.
         samples : int
             Number of bootstrap samples.
         random_state : int or numpy.random.Generator
@@ -89,6 +96,8 @@ class Comparison:
         The method is that of Hansen, Lunde, Nason, *The model confidence set* (Econometrica, 2011).
         """
         names = tuple(one.name for one, _ in self.lines() if one.best)
+        if measure is None:
+            measure = next((one for one in _LOSSES if one in names), _LOSSES[0])
         check_choice(measure, "measure", names)
         samples = check_count(samples, "samples", least=19)
         if len(self.evaluations) < 2:
@@ -114,8 +123,8 @@ class Comparison:
         first, second : str, optional
             Names of the models. Default: the first two.
         measure : str, optional
-            A score that is a mean of per-row losses. Default: the first available of "mean_crps",
-            "mean_energy_score" and "nll".
+            A score that is a mean of per-row losses. Default: the first of "mean_crps",
+            "mean_energy_score", "nll" and "mean_brier_score" that is finite for both models.
         at : array_like (q, d) or (q,), optional
             Inputs at which to evaluate the map. Default: those of the evaluations.
         x_kernel : Kernel, optional
@@ -271,7 +280,8 @@ class Comparison:
     def sentence(self) -> str:
         """One sentence: which model is significantly better, and which are wrong; "" for a single model.
 
-        The first proper score that all models have decides: negative log-likelihood, CRPS, energy score.
+        The first proper score that is finite for all models decides: negative log-likelihood, CRPS, energy
+        score, Brier score.
         """
         return printable(comparison_sentence(dict(self.evaluations), self.pairs, self.level))
 

@@ -10,7 +10,8 @@ from fastmcmd.evaluation.result import Evaluation
 
 __all__ = ["comparison_sentence"]
 
-_SCORES = ("nll", "mean_crps", "mean_energy_score")  # the first available for all pairs decides
+# The first that is finite for all models decides.
+_SCORES = ("nll", "mean_crps", "mean_energy_score", "mean_brier_score")
 _LEAST_P = 0.0001  # p-value below which a normal approximation gives only the order of magnitude
 
 
@@ -43,6 +44,7 @@ def comparison_sentence(evaluations: dict[str, Evaluation], pairs: Pairs, level:
             rival = _leader(pairs.of(other), names, level)
             if rival not in (None, leader):
                 parts.append(f"by {Pairs.label(other)} {rival} is better beyond chance")
+    parts.append(_infinite(evaluations))
     parts.append(_misfits(evaluations, level))
     sentence = "; ".join(part for part in parts if part)
     if not sentence:
@@ -105,6 +107,17 @@ def _ranking(pairs: Pairs, names: list[str], level: float) -> str:
         f"{best} is the best of {len(names)} models beyond chance ({_p(largest, 'at most')}): "
         f"{lower} than that of {nearest}, the next"
     )
+
+
+def _infinite(evaluations: dict[str, Evaluation]) -> str:
+    """Return a clause that names the models which gave an outcome no probability."""
+    names = [
+        name
+        for name, each in evaluations.items()
+        if any(one.name == "nll" and one.value == math.inf for one in each.measured)
+    ]
+    label = Pairs.label("nll")
+    return f"the {label} of {_listed(names)} is infinite" if names else ""
 
 
 def _misfits(evaluations: dict[str, Evaluation], level: float) -> str:

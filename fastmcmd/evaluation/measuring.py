@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import HostArray, InputsLike
+from fastmcmd._base.names import listed
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.classification import reliability_curve
@@ -333,7 +334,22 @@ def _notes(context: Context, x: InputsLike | None) -> tuple[str, ...]:
         if infinite:
             what = "outcome has" if infinite == 1 else "outcomes have"
             notes.append(f"{infinite:,} {what} no probability under the prediction")
+    absent = _absent_classes(context)
+    if absent:
+        notes.append(
+            f"no outcome is {listed(absent)}: the area under the ROC curve is of the others"
+        )
     return (*notes, *suspicions(context, x))
+
+
+def _absent_classes(context: Context) -> list[str]:
+    """Return the names of classes that no row has, if at least two others occur."""
+    prediction = context.base
+    if not isinstance(prediction, Categorical) or prediction.classes is None:
+        return []
+    present = set(np.unique(context.y).tolist())
+    absent = [name for place, name in enumerate(prediction.classes) if place not in present]
+    return absent if len(present) > 1 else []
 
 
 def _by_label(

@@ -41,7 +41,7 @@ __all__ = ["PairOfModels", "PairedTests", "Pairs"]
 
 _ROUNDING = 1e-12  # relative to the losses: smaller differences are rounding
 _CONGRUENCE = "mean_cce"
-_MAPPED = ("mean_crps", "mean_energy_score", "nll")
+_MAPPED = ("mean_crps", "mean_energy_score", "nll", "mean_brier_score")
 _MOST_BYTES = 4e9  # bytes of features of outcomes and predictions above which the CCE is not tested
 
 
@@ -242,19 +242,21 @@ class PairedTests:
     ) -> DifferenceMap:
         """Return the difference of two models' losses as a function of inputs; see `Comparison.map`."""
         one, other = self._evaluations[first], self._evaluations[second]
+        scores = [
+            name
+            for name in _MAPPED
+            if all(_finite(each, name) is not None for each in (one, other))
+        ]
         if measure is None:
-            measure = next(
-                (name for name in _MAPPED if _has(one, name) and _has(other, name)), "mae"
-            )
+            measure = scores[0] if scores else "mae"
         columns = []
         for name, each in ((first, one), (second, other)):
-            rows = None
-            if each.context is not None and _has(each, measure):
-                rows = losses(measure, each.context)
-            if rows is None or not np.isfinite(rows).all():
+            rows = _finite(each, measure)
+            if rows is None:
+                example = scores[0] if scores else "mean_crps"
                 raise ValueError(
                     f"measure is {measure!r}, of which {name!r} has no finite losses by row; a proper "
-                    "score such as 'mean_crps' is needed"
+                    f"score such as {example!r} is needed"
                 )
             columns.append(rows)
         if one.x is None:
@@ -391,6 +393,14 @@ class PairedTests:
 
 def _has(evaluation: Evaluation, name: str) -> bool:
     return any(one.name == name for one in evaluation.measured)
+
+
+def _finite(evaluation: Evaluation, name: str) -> Array | None:
+    """Return the losses (n,) of a measure; None if it is no mean over rows, or some are infinite."""
+    if evaluation.context is None or not _has(evaluation, name):
+        return None
+    rows = losses(name, evaluation.context)
+    return rows if rows is not None and np.isfinite(rows).all() else None
 
 
 def _same_weights(first: Context, second: Context) -> bool:

@@ -208,8 +208,13 @@ class Evaluation:
         return aligned(self._lines())
 
     def _repr_html_(self) -> str:
-        title = f"Evaluation of {self.prediction} at {self.n:,} rows"
-        return as_html([self.sentence, title], self._lines())
+        return as_html([self.sentence, self._title], self._lines())
+
+    @property
+    def _title(self) -> str:
+        used = len(self.y)
+        rows = f"{self.n:,}" if used == self.n else f"{used:,} of {self.n:,}"
+        return f"Evaluation of {self.prediction} at {rows} rows"
 
     def _lines(self) -> list[list[str]]:
         bounded = any(one.low is not None for one in self.measured)
@@ -453,10 +458,13 @@ class Evaluation:
         """Text: the mean CCE, that of a right model, and its error bound; "" without a CCE."""
         if self.cce is None:
             return ""
-        null = next((one.null for one in self.measured if one.name == "mean_cce"), None)
-        right = "" if null is None else f" (a right model here: {null:.3g})"
+        mean = next((one for one in self.measured if one.name == "mean_cce"), None)
+        value = self.cce.mean if mean is None else mean.value  # with the weights of the rows
+        right = (
+            "" if mean is None or mean.null is None else f" (a right model here: {mean.null:.3g})"
+        )
         bound, kind = self.cce.error_bound, self.cce.info.certificate
-        return f"CCE {self.cce.mean:.3g}{right}; every value right to {bound:.1e} ({kind})"
+        return f"CCE {value:.3g}{right}; every value right to {bound:.1e} ({kind})"
 
     @property
     def kernel_lines(self) -> list[str]:
@@ -476,7 +484,7 @@ class Evaluation:
     def __repr__(self) -> str:
         lines = [] if self.test is None else [self.sentence, ""]
         lines += [
-            f"Evaluation of {self.prediction} at {self.n:,} rows",
+            self._title,
             self.table(),
         ]
         lines += [one for one in (self.cce_line, self.test_line) if one]

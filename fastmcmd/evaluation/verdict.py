@@ -22,6 +22,7 @@ from fastmcmd.inference.diagnosis import Diagnosis
 from fastmcmd.inference.regions import LEAST_ROWS, WeakRegions, weak_regions
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.base import PredictionLike
+from fastmcmd.predictive.categorical import numbered
 from fastmcmd.recalibration import ConditionalRescaling
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ _MOST_COLUMNS = 50  # most input columns for a tree: regions in more columns des
 _STANDS_OUT = (
     2.2  # multiple of the mean excess; a fault common to all rows reaches 1.9 in most samples
 )
+_SCATTER = {
+    "too wide": "outcomes lie closer to its predictions than these say",
+    "too narrow": "outcomes lie further from its predictions than these say",
+}
 _NONE_OF_IT, _NEARLY_ALL = 0.05, 0.99  # shares beyond which words replace numbers
 _REMEDY_ROWS = 2000  # most rows used: half to fit the rescaling, half to test it
 _LEAST_REMEDY_ROWS = 100
@@ -138,7 +143,7 @@ class Verdict:
         if not self.wrong:
             return self.test.sentence
         head = f"The model is wrong beyond chance (p = {self.test.p_value:.3g})"
-        parts = [head + self._place(), self._mended()]
+        parts = [head + self._place(), self._scattered(), self._mended()]
         return "; ".join(part for part in parts if part) + "."
 
     def _place(self) -> str:
@@ -152,6 +157,10 @@ class Verdict:
             if how and not overall:
                 return f", for example for {worst.description}, where {how}"
         return f": {overall}" if overall else ""
+
+    def _scattered(self) -> str:
+        """Return how far outcomes lie from predictions that have no diagnosis, such as of classes."""
+        return "" if self.diagnosis is not None else _SCATTER.get(self.test.dispersion, "")
 
     def _stands_out(self) -> bool:
         assert self.regions is not None
@@ -301,6 +310,7 @@ def verdict(
     level = check_positive(level, "level")
     if level >= 1:
         raise ValueError(f"level is {level:g}; a number in (0, 1) is needed")
+    y = numbered(y, prediction)
     outcomes = as_rows(y, "y")
     predictive = as_predictive(prediction, len(outcomes), outcomes.shape[1], y=outcomes)
     if columns is not None:

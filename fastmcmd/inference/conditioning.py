@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.checks import as_rows, check_choice, check_same_length
+from fastmcmd._base.names import as_names
 from fastmcmd.predictive import Categorical, Predictive
 
 __all__ = ["inputs_of", "points_of"]
@@ -22,6 +23,12 @@ def inputs_of(condition_on: Any, x: Array, prediction: Predictive) -> tuple[Arra
         if condition_on == "x":
             return x, "x"
         return _forecast_of(prediction), "forecast"
+    names = as_names(condition_on)
+    if names is not None:
+        raise TypeError(
+            f"condition_on holds text, such as {next(filter(None, names))!r}; a number for each group, or "
+            "columns of 0 and 1 such as pandas.get_dummies makes, is needed"
+        )
     columns = as_rows(condition_on, "condition_on")
     check_same_length(x=x, condition_on=columns)
     return columns, "columns"

@@ -45,6 +45,7 @@ from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
+from fastmcmd.predictive.categorical import numbered
 
 __all__ = ["LANDMARKS", "diagnose", "output_map"]
 
@@ -141,7 +142,10 @@ def diagnose(
     """
     labels = row_labels(x if at is None else at)
     check_order(y, "(x, y, prediction)")
-    x, y = as_rows(x, "x").astype(np.float64), as_rows(y, "y").astype(np.float64)
+    x, y = (
+        as_rows(x, "x").astype(np.float64),
+        as_rows(numbered(y, prediction), "y").astype(np.float64),
+    )
     check_same_length(x=x, y=y)
     grid = x if at is None else as_rows(at, "at", columns=x.shape[1]).astype(np.float64)
     predictive = as_predictive(prediction, len(y), y.shape[1], y=y)

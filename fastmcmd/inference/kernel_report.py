@@ -7,6 +7,7 @@ itself is right.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -270,7 +271,11 @@ def kernel_report(
     features = Smoother.of(y_kernel, outcomes, _LANDMARKS, rng, "y_kernel").transform(outcomes)
     explained = _explained(basis, inputs, features, lam)
     dimension = basis.effective_dimension(lam)
-    warnings = _warnings(powers, dimension, varies)
+
+    def is_default() -> bool:
+        return x_kernel == chosen_kernels(source, y, classes=classes)[0].resolve(source)
+
+    warnings = _warnings(powers, dimension, varies, is_default)
     return KernelReport(
         x_kernel, y_kernel, lam, dimension, explained, tuple(powers), tuple(warnings), len(some),
         predictive is None,
@@ -419,7 +424,9 @@ def _explained(basis: Basis, x: Array, features: Array, lam: float) -> float:
     return 1 - float(errors.mean()) / constant if constant > 0 else 0.0
 
 
-def _warnings(powers: list[KernelPower], dimension: float, varies: bool) -> list[str]:
+def _warnings(
+    powers: list[KernelPower], dimension: float, varies: bool, is_default: Callable[[], bool]
+) -> list[str]:
     """Return warnings about what can hardly be detected, and what can detect it."""
     warnings = []
     by_name = {one.model: one for one in powers}
@@ -429,10 +436,14 @@ def _warnings(powers: list[KernelPower], dimension: float, varies: bool) -> list
             "The prediction hardly changes with x: no model can be distinguished from one that ignores x."
         )
     elif ignores.power < _BLIND or dimension < _COARSE:
+        advice = (
+            "More rows help, or an x_kernel chosen with"
+            if is_default()
+            else 'Use x_kernel="auto", or choose one with'
+        )
         warnings.append(
             f"Nearly blind to x: these kernels see a model that ignores x in {100 * ignores.power:.0f} % "
-            f'of samples, and follow {dimension:.1f} directions of x. Use x_kernel="auto", the '
-            "default, or choose one with fastmcmd.select_kernel."
+            f"of samples, and follow {dimension:.1f} directions of x. {advice} fastmcmd.select_kernel."
         )
     spreads = [by_name["std x 0.5"], by_name["std x 2"]]
     blind = [one for one in spreads if one.power < _BLIND]

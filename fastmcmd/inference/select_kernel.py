@@ -24,6 +24,7 @@ from fastmcmd._base.checks import (
     check_same_length,
     shown,
 )
+from fastmcmd._base.names import numbers_of_labels
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned, data_frame
 from fastmcmd.default_kernels import chosen_kernels, column_scales, median_distance
@@ -223,7 +224,7 @@ def select_kernel(
     x : array_like (n, d) or (n,), or rows on disk
         Inputs; if there are more than 20,000 rows, that many are drawn.
     y : array_like (n, k) or (n,)
-        Observed outputs.
+        Observed outputs, or names of classes.
     candidates : sequence of Kernel, or dict of them by name, optional
         Input kernels, on scaled columns unless ``scales`` is None. Default: RBF, Matern, Laplacian and
         polynomial kernels over a range of lengths, and the default mixture of three RBFs.
@@ -272,7 +273,8 @@ def select_kernel(
     True
     """
     rows = open_rows(x, "x")
-    y = as_rows(y, "y")
+    labels = numbers_of_labels(y)
+    y = as_rows(y if labels is None else labels, "y")
     check_same_length(x=rows, y=y)
     weights = as_weights(weights, "weights", len(y))
     landmarks = check_count(landmarks, "landmarks", 1)
@@ -288,7 +290,9 @@ def select_kernel(
     inputs = np.asarray(rows[some], dtype=np.float64)
     outcomes = np.asarray(y[some], dtype=np.float64)
     weight = np.ones(len(some)) if weights is None else weights[some]
-    y_kernel = chosen_kernels(inputs, outcomes, Constant(1.0), y_kernel, 1.0)[1].resolve(outcomes)
+    y_kernel = chosen_kernels(
+        inputs, outcomes, Constant(1.0), y_kernel, 1.0, classes=labels is not None
+    )[1].resolve(outcomes)
     smoother = Smoother.of(y_kernel, outcomes, _OUTPUT_RANK, rng, "y_kernel")
     features = _principal(smoother.transform(outcomes))
     factors = _factors(scales, inputs, features, weight, rng)

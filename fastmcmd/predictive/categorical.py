@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import AnyArray, Array, Nodes, RandomState
+from fastmcmd._base.annotations import AnyArray, Array, HostArray, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_count, shown
 from fastmcmd._base.names import as_names, listed, places_of_names
@@ -16,10 +17,10 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.base import Predictive, parameter
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
-__all__ = ["Categorical", "numbered"]
+__all__ = ["SUM_TOLERANCE", "Categorical", "numbered"]
 
 _BLOCK = 1 << 18  # numbers held in memory at once
-_SUM_TOLERANCE = (
+SUM_TOLERANCE = (
     1e-5  # largest distance of a sum from 1; 1,000 float32 probabilities are off by up to 1e-5
 )
 
@@ -35,7 +36,8 @@ class Categorical(Predictive):
         The outputs, in increasing order. Default: 0 to K - 1.
     classes : sequence of K str, optional
         Names of classes that have no order. Outcomes are then these names, or their numbers from 0 to
-        K - 1, and `fastmcmd.evaluate` computes the measures of a classification.
+        K - 1, and `fastmcmd.evaluate` computes the measures of a classification. Numbers are no names,
+        but for 0 to K - 1 in this order.
 
     Attributes
     ----------
@@ -84,7 +86,7 @@ class Categorical(Predictive):
         if (np.diff(values) <= 0).any():
             raise ValueError("values must increase; sort them, and the columns of probs with them")
         total = probs.sum(axis=1)
-        bad = (probs.min(axis=1) < 0) | (np.abs(total - 1) > _SUM_TOLERANCE)
+        bad = (probs.min(axis=1) < 0) | (np.abs(total - 1) > SUM_TOLERANCE)
         if bad.any():
             row = int(bad.argmax())
             what = (
@@ -94,7 +96,7 @@ class Categorical(Predictive):
             )
             raise ValueError(
                 f"row {row} of probs {what} ({int(bad.sum())} such rows); probabilities must be >= 0 and "
-                f"sum to 1 within {_SUM_TOLERANCE:g}"
+                f"sum to 1 within {SUM_TOLERANCE:g} (if they are rounded, divide each row by its sum)"
             )
         self.probs = probs / total[:, None]
         self.values = values
@@ -248,6 +250,26 @@ class Categorical(Predictive):
             )
         return places_of_names(names, order)
 
+    def check_numbers(self, y: HostArray) -> None:
+        """Raise an error unless outcomes are NaN or the numbers of named classes.
+
+        Raises
+        ------
+        ValueError
+            Any other number, such as a label that counts from 1.
+        """
+        if self.classes is None:
+            return
+        labels, count = np.ravel(y), len(self.classes)
+        bad = (labels < 0) | (labels >= count) | (labels != np.floor(labels))
+        bad &= ~np.isnan(labels)
+        if bad.any():
+            row = int(bad.argmax())
+            raise ValueError(
+                f"y[{row}] is {labels[row]:g}; names of classes ({listed(self.classes)}) or integers "
+                f"from 0 to {count - 1} are needed"
+            )
+
     @property
     def node_count(self) -> int:
         """K."""
@@ -285,6 +307,12 @@ def _class_names(classes: Sequence[str], count: int, values: ArrayLike | None) -
     if isinstance(given, str) or scalar or not isinstance(given, Iterable):
         raise TypeError(f"classes is {shown(classes)}; a sequence of {count} names is needed")
     names = tuple(str(one) for one in classes)
+    counted: list[Any] = [one for one in classes if isinstance(one, (numbers.Number, np.bool_))]
+    if counted and counted != list(range(count)):
+        raise ValueError(
+            f"classes holds numbers, such as {counted[0]}, and outcomes that are numbers stand for the "
+            f"columns 0 to {count - 1}; name classes by text, and outcomes likewise: y.astype(str)"
+        )
     if len(names) != count:
         raise ValueError(
             f"classes has {len(names)} names, and probs has {count} columns; one a column"
@@ -296,5 +324,21 @@ def _class_names(classes: Sequence[str], count: int, values: ArrayLike | None) -
 
 
 def numbered(y: AnyArray, prediction: object) -> AnyArray:
-    """Return outcomes, with the names of a prediction's classes replaced by their numbers."""
-    return prediction.numbers_of(y) if isinstance(prediction, Categorical) else y
+    """Return outcomes, with the names of a prediction's classes replaced by their numbers.
+
+    Raises
+    ------
+    ValueError
+        A name that is no class.
+    TypeError
+        Names, and a prediction that is not `Categorical`.
+    """
+    if isinstance(prediction, Categorical):
+        return prediction.numbers_of(y)
+    names = as_names(y)
+    if names is not None:
+        raise TypeError(
+            f"y holds text, such as {next(filter(None, names))!r}; numbers are needed, or, where these are "
+            "names of classes, fastmcmd.Categorical(p, classes=...) as the prediction"
+        )
+    return y

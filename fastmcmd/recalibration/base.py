@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import FilePath, NanPolicy
 from fastmcmd._base.checks import as_array, as_rows, check_choice, check_path
 from fastmcmd.metrics.inputs import Outcomes, read
-from fastmcmd.predictive import Predictive, as_predictive
+from fastmcmd.predictive import Categorical, Predictive, as_predictive
 from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.recalibration import stored
 
@@ -219,15 +219,26 @@ def read_rows(
 ) -> Outcomes:
     """Return the checked rows for ``fit``, which does not accept ``nan_policy="propagate"``."""
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
+    _refuse_classes(prediction, "prediction")
     return read(y, prediction, sample_weight, nan_policy)
 
 
 def to_predictive(value: object, name: str = "prediction") -> Predictive:
     """Return predicted distributions of numbers, one per row of ``value``."""
+    _refuse_classes(value, name)
     predictive = as_predictive(value, _rows(value), 1, name)
     if not len(predictive):
         raise ValueError(f"{name} has no rows; at least one is needed")
     return predictive
+
+
+def _refuse_classes(prediction: object, name: str) -> None:
+    """Raise an error for classes without an order: their numbers mean nothing."""
+    if isinstance(prediction, Categorical) and prediction.classes is not None:
+        raise ValueError(
+            f"{name} is of classes, which have no order, no location and no spread; TemperatureScaling, of "
+            "log probabilities and labels, recalibrates a classifier"
+        )
 
 
 def _rows(value: Any) -> int:

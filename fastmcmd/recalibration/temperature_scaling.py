@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import HostArray, NanPolicy
 from fastmcmd._base.blocks import over_rows, row_blocks
 from fastmcmd._base.checks import as_array, as_weights, check_choice
+from fastmcmd._base.names import as_names
+from fastmcmd.classification.labels import numbers_of_columns, numbers_of_names
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Fitted
 from fastmcmd.recalibration.state import check_number
@@ -76,7 +78,8 @@ class TemperatureScaling(Fitted):
         logits : array_like (n, C) or (n,)
             Unnormalised log probabilities; (n,) are logits of class 1 against class 0.
         y : array_like (n,)
-            Labels from 0 to C - 1.
+            Labels from 0 to C - 1, or names of the classes: the columns of a data frame of logits, else
+            the sorted names.
         sample_weight : array_like (n,), optional
             Nonnegative weights.
         nan_policy : {"raise", "omit"}
@@ -261,7 +264,11 @@ def _read(
 ) -> tuple[HostArray, NDArray[np.intp], Array | None]:
     """Return checked logits, labels and weights."""
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
-    scores, labels = _logits(logits), as_array(y, "y")
+    scores, names = _logits(logits), as_names(y)
+    count = 2 if scores.ndim == 1 else scores.shape[1]
+    if names is not None:
+        y = numbers_of_names(names, logits, count, "logits")
+    labels = numbers_of_columns(as_array(y, "y"), logits, count, "logits")
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.shape != scores.shape[:1]:

@@ -111,7 +111,7 @@ def _inputs(
     count = evaluation.congruence.n_features_in_
     if count > _COLUMNS:
         return []
-    names = [str(name) for name in getattr(evaluation.x, "columns", ())]  # of a data frame
+    names = list(evaluation.column_names)
     if len(names) != count:
         names = ["x"] if count == 1 else [f"x {column + 1}" for column in range(count)]
     return [

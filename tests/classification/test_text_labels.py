@@ -69,7 +69,7 @@ def test_missing_labels_follow_the_policy(sample):
     y, p = sample
     labels = np.sort(NAMES)[y].astype(object)
     labels[[3, 8]] = None, np.nan
-    with pytest.raises(ValueError, match=r"y\[3\] is nan"):
+    with pytest.raises(ValueError, match=r"y\[3\] is nan, a missing label; nan_policy"):
         c.nll(labels, p)
     kept = np.delete(np.arange(len(y)), [3, 8])
     assert c.nll(labels, p, nan_policy="omit") == c.nll(y[kept], p[kept])
@@ -101,3 +101,19 @@ def test_accumulators_take_names(sample):
         rows = slice(start, start + 10)
         accumulator.update(NAMES[y[rows]], table[rows])
     assert accumulator.compute() == pytest.approx(c.ece(y, p), rel=1e-12)
+
+
+@pytest.mark.parametrize("columns", [[1, 2, 3], [2, 0, 1], [10, 20, 30], [0.5, -1.0, 2.0]], ids=str)
+def test_columns_that_are_numbers_name_the_classes(sample, columns):
+    """Labels 1 to C were read as places 0 to C - 1 if the last did not occur."""
+    pandas = pytest.importorskip("pandas")
+    y, p = sample
+    labels, table = np.array(columns)[y], pandas.DataFrame(p, columns=columns)
+    some = y != 2
+    assert c.nll(labels, table) == pytest.approx(c.nll(y, p), rel=1e-14)
+    assert c.nll(labels[some], table[some]) == pytest.approx(c.nll(y[some], p[some]), rel=1e-14)
+    missing = np.where(np.arange(len(y)) == 4, np.nan, labels)
+    kept = np.delete(np.arange(len(y)), 4)
+    assert c.nll(missing, table, nan_policy="omit") == pytest.approx(c.nll(y[kept], p[kept]))
+    with pytest.raises(ValueError, match=r"y\[0\] is 77, which is no column of p"):
+        c.nll(np.where(np.arange(len(y)) == 0, 77, labels), table)

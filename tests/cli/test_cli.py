@@ -84,7 +84,10 @@ def spoil(path, arrays):
             "--prediction is needed: .* has no columns samples, draws, or mean and std",
         ),
         (lambda p, a: np.savez(p, x=a["x"], y=a["y"], samples=a["y"][:9]), "9 rows and y has 80"),
-        (lambda p, a: np.savez(p, **{**a, "y": a["y"].astype(str)}), "y has dtype"),
+        (
+            lambda p, a: np.savez(p, **{**a, "y": a["y"].astype(str)}),
+            "y holds text, .*numbers are needed",
+        ),
         (lambda p, a: np.savez(p, x=a["x"]), "has no column 'y'; it has x"),
         (lambda p, a: np.savez(p, **{**a, "y": a["y"][:-1]}), "they must agree"),
         (lambda p, a: np.savez(p, **{**a, "x": a["x"] * np.nan}), "x holds NaN"),

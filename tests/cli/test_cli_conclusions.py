@@ -94,3 +94,46 @@ def test_comparison_has_pairs_and_takes_groups(file):
         found.append(next(one for one in pairs if one["measure"] == "mean_crps"))
     assert len({one["low"] for one in found}) == 3
     assert all(one["p_value"] < 0.01 for one in found)
+
+
+@pytest.fixture
+def animals(tmp_path):
+    """Write outcomes and probabilities of two classes."""
+    rng = np.random.default_rng(0)
+    age = rng.uniform(1, 9, 120)
+    p = age / 10
+    lines = [
+        f"{a:.4f},{'cat' if u < q else 'dog'},{q!r},{float(1 - q)!r}"
+        for a, u, q in zip(age, rng.uniform(size=120), p.tolist(), strict=True)
+    ]
+    path = tmp_path / "animals.csv"
+    path.write_text("\n".join(["age,animal,p_cat,p_dog", *lines]) + "\n")
+    return path
+
+
+CLASSES = ("--y", "animal", "--x", "age", "--prediction", "classes:cat=p_cat,dog=p_dog")
+
+
+def test_why_classes_have_no_diagnosis_is_said_once(animals):
+    done = run_cli("diagnose", str(animals), *CLASSES)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "No diagnosis: classes have neither location nor spread.\n"
+
+
+def test_probabilities_that_do_not_sum_to_one_are_named_by_line(animals):
+    lines = animals.read_text().splitlines()
+    lines[3] = "5.0,cat,0.5,0.499"
+    animals.write_text("\n".join(lines) + "\n")
+    done = run_cli("evaluate", str(animals), *CLASSES)
+    assert done.returncode == 2
+    assert "sum to 0.999" in done.stderr
+    assert "animals.csv, line 4 (1 such rows)" in done.stderr
+
+
+def test_a_report_names_the_columns_of_the_inputs(animals, tmp_path):
+    page = tmp_path / "page.html"
+    done = run_cli("evaluate", str(animals), *CLASSES, "--report", str(page))
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    head = text[text.index("Points of largest CCE") :].split("</thead>")[0]
+    assert ">age" in head

@@ -129,7 +129,7 @@ BAD = [
     ("nothing.zarr", group, "has no column 'y'; it has none"),
     ("single.zarr", single, "it is a single array"),
     ("folder.zarr", lambda path: path.mkdir(), "cannot be read as Zarr"),
-    ("words.zarr", lambda p: group(p, **{**COLUMNS, "y": np.array(["a"] * N)}), "y has dtype"),
+    ("words.zarr", lambda p: group(p, **{**COLUMNS, "y": np.array(["a"] * N)}), "y holds text"),
     ("other.txt", raw(b"y\n1\n"), "ends in '.txt'; one of .npz"),
     ("nowhere.csv", lambda path: None, "No such file"),
 ]  # fmt: skip

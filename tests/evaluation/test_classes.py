@@ -203,3 +203,155 @@ def test_names_are_outcomes_of_tests(rng):
     assert of_names.p_value == of_numbers.p_value
     regions = fm.weak_regions({"u": x[:, 0]}, x, names, prediction)
     assert repr(regions) == repr(fm.weak_regions({"u": x[:, 0]}, x, y, prediction))
+
+
+@pytest.mark.parametrize("classes", [[1, 2, 3], [2, 0, 1], [-1, 0, 1], ["cat", 1, 2]], ids=str)
+def test_numbers_are_no_names(rng, classes):
+    """The label 1 was read as the second column, whose name was "2"."""
+    _, _, p = sample(rng)
+    with pytest.raises(ValueError, match=r"classes holds numbers.* columns 0 to 2.*astype\(str\)"):
+        fm.Categorical(p, classes=classes)
+
+
+def test_numbers_of_columns_are_names(rng):
+    _, y, p = sample(rng)
+    counted = fm.Categorical(p, classes=np.arange(3))  # the classes_ of a scikit-learn classifier
+    expected = fm.evaluate(y, fm.Categorical(p, classes=NAMES))["nll"]
+    assert fm.evaluate(y, counted)["nll"] == fm.evaluate(y.astype(str), counted)["nll"] == expected
+
+
+def test_numbers_that_are_no_class_are_refused_everywhere(rng):
+    x, y, p = sample(rng)
+    prediction, labels = fm.Categorical(p, classes=NAMES), np.where(np.arange(len(y)) == 5, 3, y)
+    for function in (
+        fm.cce, fm.congruence_test, fm.diagnose, fm.kernel_report, fm.verdict,
+        lambda *arguments: fm.evaluate(labels, prediction),
+        lambda *arguments: fm.weak_regions(x, *arguments),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"y\[5\] is 3; .* integers from 0 to 2"):
+            function(x, labels, prediction)
+
+
+def test_names_are_outcomes_of_verdict_diagnosis_and_selection(rng):
+    x, y, p = sample(rng)
+    names, wrong = np.array(NAMES)[y], fm.Categorical(np.roll(p, 1, axis=0), classes=NAMES)
+    assert fm.verdict(x, names, wrong).sentence == fm.verdict(x, y, wrong).sentence
+    assert fm.verdict(x, names, wrong).wrong
+    assert "classes" in fm.diagnose(x, names, wrong).reason
+    chosen, same = fm.select_kernel(x, names), fm.select_kernel(x, y, y_kernel=fm.Delta())
+    assert (chosen.x_kernel, chosen.lam) == (same.x_kernel, same.lam)
+
+
+def test_names_need_a_prediction_of_classes(rng):
+    x, y, p = sample(rng)
+    names = np.array(NAMES)[y]
+    for call in (
+        lambda: fm.evaluate(names, p), lambda: fm.cce(x, names, p),
+        lambda: fm.congruence_test(x, names, (x[:, 0], 1.0)), lambda: fm.kernel_report(x, names),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=r"y holds text.*Categorical\(p, classes=...\)"):
+            call()
+
+
+def test_an_infinite_score_leaves_the_conclusion_to_the_brier_score(rng):
+    x, y, p = sample(rng, 400)
+    blurred = np.full_like(p, 1 / 3)
+    blurred[0] = np.eye(3)[(y[0] + 1) % 3]  # no probability for the first outcome
+    models = {
+        "true": fm.Categorical(p, classes=NAMES),
+        "blurred": fm.Categorical(blurred, classes=NAMES),
+    }
+    both = fm.compare(models, y, x)
+    assert both.sentence.startswith(
+        "true is better than blurred beyond chance (p < 0.0001): its Brier"
+    )
+    assert "the negative log-likelihood of blurred is infinite" in both.sentence
+    one = both.pairs.of("mean_brier_score")[0]
+    expected = fm.classification.mean_brier_score(y, p) - fm.classification.mean_brier_score(
+        y, blurred
+    )
+    assert one.difference == pytest.approx(expected)
+    assert "Brier score" in both.differences()
+    assert both.map().measure == "Brier score"
+    with pytest.raises(ValueError, match="such as 'mean_brier_score' is needed"):
+        both.map(measure="nll")
+
+
+def test_the_line_of_the_cce_has_the_weights_of_the_table(rng):
+    x, y, p = sample(rng)
+    weights = np.where(x[:, 0] > 0.5, 20.0, 0.1)
+    evaluation = fm.evaluate(y, fm.Categorical(p, classes=NAMES), x, sample_weight=weights)
+    expected = np.average(evaluation.rows["cce"], weights=weights)
+    assert evaluation.cce_line.startswith(f"CCE {expected:.3g} ")
+    assert f"{expected:.3g}" != f"{evaluation.cce.mean:.3g}"
+
+
+def test_a_class_without_outcomes_is_noted(rng):
+    _, y, p = sample(rng)
+    rows = np.flatnonzero(y != 0)
+    prediction = fm.Categorical(p, classes=NAMES)
+    evaluation = fm.evaluate(y[rows], prediction.take(rows))
+    note = "no outcome is 'cat': the area under the ROC curve is of the others"
+    assert evaluation.notes == (note,)
+    assert fm.evaluate(y, prediction).notes == ()
+    only = np.flatnonzero(y == 1)
+    assert fm.evaluate(y[only], prediction.take(only)).notes == ()  # there is no area
+    areas = fm.classification.auroc(y[rows], p[rows], absent="omit")
+    assert evaluation["auroc"] == pytest.approx(float(areas), rel=1e-12)
+
+
+def test_rows_that_are_left_out_do_not_count_in_the_title(rng):
+    _, y, p = sample(rng)
+    labels = np.where(np.arange(len(y)) < 7, np.nan, y)
+    evaluation = fm.evaluate(labels, fm.Categorical(p, classes=NAMES), nan_policy="omit")
+    assert "at 293 of 300 rows" in repr(evaluation)
+    assert "at 300 rows" in repr(fm.evaluate(y, fm.Categorical(p, classes=NAMES)))
+
+
+def test_the_confidence_set_of_classifiers_is_by_the_brier_score(rng):
+    _, y, p = sample(rng)
+    right, flat = (fm.Categorical(one, classes=NAMES) for one in (p, np.full_like(p, 1 / 3)))
+    both = fm.compare({"right": right, "flat": flat}, y)
+    assert both.confidence_set() == both.confidence_set("mean_brier_score")
+    assert both.confidence_set()["right"] == 1.0
+
+
+def test_groups_named_by_text_are_refused_as_a_condition(rng):
+    x, y, p = sample(rng)
+    side = np.where(x[:, 0] > 0, "right", "left")
+    with pytest.raises(
+        TypeError, match=r"condition_on holds text, such as '(right|left)'.*a number"
+    ):
+        fm.congruence_test(x, y, fm.Categorical(p, classes=NAMES), condition_on=side)
+
+
+def test_recalibration_refuses_named_classes_but_for_the_temperature(rng):
+    pandas = pytest.importorskip("pandas")
+    x, y, p = sample(rng)
+    module = fm.recalibration
+    prediction, names = fm.Categorical(p, classes=NAMES), np.array(NAMES)[y]
+    for recalibrator in (module.QuantileRecalibrator(), module.IsotonicCDF(), module.StdScaling(),
+                         module.ConditionalRescaling(), module.WitnessTilting()):  # fmt: skip
+        with pytest.raises(ValueError, match=r"classes, which have no order.*TemperatureScaling"):
+            recalibrator.fit(prediction, names, x)
+    with pytest.raises(ValueError, match=r"classes, which have no order"):
+        module.ConformalIntervals().fit(prediction, names)
+    numbers = module.QuantileRecalibrator().fit((x[:, 0], 1.0), x[:, 1])
+    with pytest.raises(ValueError, match=r"classes, which have no order"):
+        numbers.transform(prediction)
+    logits = 2.0 * np.log(p)
+    expected = module.TemperatureScaling().fit(logits, y).temperature_
+    assert module.TemperatureScaling().fit(logits, names).temperature_ == expected
+    table = pandas.DataFrame(logits, columns=[3, 1, 2])
+    labels = np.array([3, 1, 2])[y]
+    assert module.TemperatureScaling().fit(table, labels).temperature_ == expected
+
+
+@pytest.mark.parametrize(("sharper", "where"), [(4.0, "further from"), (0.25, "closer to")])
+def test_the_sentence_says_whether_a_classifier_is_too_sure(rng, sharper, where):
+    x, y, p = sample(rng, 1000, sharper=sharper)
+    evaluation = fm.evaluate(y, fm.Categorical(p, classes=NAMES), x)
+    ending = f"; outcomes lie {where} its predictions than these say."
+    assert evaluation.sentence.startswith("The model is wrong beyond chance (p = 0.005)")
+    assert evaluation.sentence.endswith(ending)
+    assert evaluation.test.dispersion == ("too narrow" if sharper > 1 else "too wide")

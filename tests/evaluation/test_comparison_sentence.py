@@ -15,12 +15,15 @@ def pair(measure, first, second, difference, p):
     return PairOfModels(measure, first, second, difference, np.nan, np.nan, p, p)
 
 
+def model(p, nll=1.0):
+    """Return a stand-in for an evaluation with the p-value of its test; None without a test."""
+    score = SimpleNamespace(name="nll", value=nll)
+    test = None if p is None else SimpleNamespace(p_value=p)
+    return SimpleNamespace(test=test, measured=(score,))
+
+
 def models_with(**p_values):
-    """Return stand-ins for evaluations, with the p-value of their tests; None without a test."""
-    return {
-        name: SimpleNamespace(test=None if p is None else SimpleNamespace(p_value=p))
-        for name, p in p_values.items()
-    }
+    return {name: model(p) for name, p in p_values.items()}
 
 
 @pytest.mark.parametrize(
@@ -57,9 +60,16 @@ def models_with(**p_values):
             "by CRPS b is better beyond chance.",
         ),
         (
-            models_with(a=None, b=None),
+            {"a": model(None, np.inf), "b": model(None)},
             [("nll", "a", "b", np.inf, np.nan), ("mean_crps", "a", "b", 0.1, 0.02)],
-            "b is better than a beyond chance (p = 0.02): its CRPS is 0.1 lower.",
+            "b is better than a beyond chance (p = 0.02): its CRPS is 0.1 lower; "
+            "the negative log-likelihood of a is infinite.",
+        ),
+        (
+            {"a": model(0.01), "b": model(0.01, np.inf)},
+            [("nll", "a", "b", -np.inf, 0.0), ("mean_brier_score", "a", "b", -0.1, 0.4)],
+            "Neither a nor b is better beyond chance (p = 0.4): the Brier score differs by 0.1; "
+            "the negative log-likelihood of b is infinite; both are wrong beyond chance.",
         ),
         (models_with(a=None, b=None), [], ""),
         (models_with(a=0.01), [], ""),

@@ -149,3 +149,14 @@ def test_values_whose_squares_overflow_are_refused(rng):
         kernel_report(x, y, **OPTIONS)
     with pytest.raises(ValueError, match="prediction holds values up to"):
         kernel_report(x, prediction.mean, fm.Gaussian(y, 1.0), **OPTIONS)
+
+
+def test_who_uses_the_default_kernel_is_not_told_to(rng):
+    x, y = rng.normal(size=(30, 13)), rng.normal(size=30)
+    prediction = fm.Gaussian(0.3 * x[:, 0], 1.0)
+    used = fm.kernel_report(x, y, prediction).warnings[0]
+    assert "Nearly blind to x" in used
+    assert "More rows help" in used
+    default = fm.ConditionalCongruence().fit(x, y, prediction).x_kernel_
+    assert fm.kernel_report(x, y, prediction, default).warnings[0] == used
+    assert 'Use x_kernel="auto"' in fm.kernel_report(x, y, prediction, fm.RBF(1e-6)).warnings[0]

@@ -15,6 +15,7 @@ from fastmcmd.predictive.adapters.foreign import has_methods, library
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive, is_frozen
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.beta import Beta
+from fastmcmd.predictive.categorical import Categorical
 from fastmcmd.predictive.counts import NegativeBinomial, Poisson
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
@@ -47,7 +48,8 @@ def as_predictive(
     name : str
         Name of the argument, for messages.
     y : array_like (n,), optional
-        The outcomes. They help to distinguish class probabilities, which are refused, from draws.
+        The outcomes. They help to distinguish class probabilities, which are refused, from draws. They
+        must be numbers of the classes if a `Categorical` names them.
 
     Raises
     ------
@@ -71,6 +73,8 @@ def as_predictive(
         raise ValueError(
             f"{name} has {prediction.columns} components and y has {columns}; they must agree"
         )
+    if y is not None and isinstance(prediction, Categorical):
+        prediction.check_numbers(np.asarray(y))
     return prediction
 
 
