@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd._base.checks import is_cupy
 
-__all__ = ["as_names", "listed", "numbers_of_labels", "places_of_names"]
+__all__ = ["as_names", "is_number", "listed", "numbers_of_labels", "places_of_names"]
 
 _SHOWN = 5  # names in a message
 
@@ -61,8 +61,20 @@ def numbers_of_labels(y: AnyArray) -> HostArray | None:
     names = as_names(y)
     if names is None:
         return None
+    numbers = next((one for one in names if one is not None and is_number(one)), None)
+    if numbers is not None:
+        raise ValueError(f"y holds numbers as text, such as {numbers!r}; convert it to numbers")
     order = {one: place for place, one in enumerate(sorted(set(filter(None, names))))}
     return places_of_names(names, order)
+
+
+def is_number(label: str) -> bool:
+    """Tell whether text is that of a number."""
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
 
 
 def listed(names: tuple[str, ...] | list[str]) -> str:

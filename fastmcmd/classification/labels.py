@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd._base.checks import as_array, is_cupy
-from fastmcmd._base.names import listed, places_of_names
+from fastmcmd._base.names import is_number, listed, places_of_names
 from fastmcmd.frames import column_names
 
 __all__ = ["as_labels", "as_numbers", "numbers_of_columns", "numbers_of_names", "refuse_label"]
@@ -65,8 +65,8 @@ def numbers_of_names(names: NDArray[np.object_], p: AnyArray, classes: int, name
             f"give {name} as a data frame whose columns are the classes, or y as integers from 0 to "
             f"{classes - 1}"
         )
-        if any(_is_number(one) for one in occurring):
-            shown = next(filter(_is_number, occurring))
+        if any(is_number(one) for one in occurring):
+            shown = next(filter(is_number, occurring))
             raise ValueError(f"y holds numbers as text, such as {shown!r}; {otherwise}")
         if len(occurring) != classes:
             raise ValueError(
@@ -88,7 +88,7 @@ def numbers_of_columns(labels: HostArray, p: AnyArray, classes: int, name: str) 
         If a label is no column.
     """
     columns = column_names(p)
-    if labels.dtype == np.bool_ or len(columns) != classes or not all(map(_is_number, columns)):
+    if labels.dtype == np.bool_ or len(columns) != classes or not all(map(is_number, columns)):
         return labels
     values = np.array([float(one) for one in columns])
     if np.array_equal(values, np.arange(classes)) or len(np.unique(values)) < classes:
@@ -103,14 +103,6 @@ def numbers_of_columns(labels: HostArray, p: AnyArray, classes: int, name: str) 
             f"y[{row}] is {labels[row]:g}, which is no column of {name}; its columns are {listed(columns)}"
         )
     return np.where(missing, np.nan, places) if missing.any() else places
-
-
-def _is_number(label: str) -> bool:
-    try:
-        float(label)
-    except ValueError:
-        return False
-    return True
 
 
 def as_labels(y: HostArray, classes: int, valid: NDArray[np.intp] | None) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastmcmd._base.checks import as_rows, check_instance, check_same_length
+from fastmcmd._base.checks import as_rows, check_instance, check_same_length, shown
 from fastmcmd.plots.projection import line
 from fastmcmd.plots.style import COLOURS, check_axes, matplotlib, tidy
 
@@ -64,8 +64,8 @@ def diagnosis(diagnosed: Any, x: Any = None, axes: Any = None) -> Any:
     one_input = rows.shape[1] == 1
     if axes is None:
         axes = matplotlib().subplots(2, 1, figsize=(6, 5), sharex=True, layout="constrained")[1]
-    elif np.shape(axes) != (2,):
-        raise ValueError(f"axes has shape {np.shape(axes)}; a pair of matplotlib axes is needed")
+    elif not (isinstance(axes, (np.ndarray, list, tuple)) and len(axes) == 2):
+        raise ValueError(f"axes is {shown(axes)}; a pair of matplotlib axes is needed")
     for ax in axes:
         check_axes(ax, "axes")
     counts = diagnosed.scale == "log mean"

@@ -89,7 +89,7 @@ class Goal:
 
     def miss(self, certificate: Certificate) -> float:
         """Return the certified error relative to the goal; at most 1 if the goal is met."""
-        return certificate.error(self.scale) / self.error
+        return float(certificate.error(self.scale)) / max(self.error, 1e-300)
 
 
 @dataclass(frozen=True, eq=False)
