@@ -242,6 +242,14 @@ def test_names_are_outcomes_of_verdict_diagnosis_and_selection(rng):
     assert (chosen.x_kernel, chosen.lam) == (same.x_kernel, same.lam)
 
 
+def test_a_witness_is_of_numbers_of_classes(rng):
+    x, y, p = sample(rng)
+    fitted = fm.ConditionalCongruence().fit(x, np.array(NAMES)[y], fm.Categorical(p, classes=NAMES))
+    with pytest.raises(TypeError, match="y_grid holds text; the numbers of classes"):
+        fitted.witness(x[:2], NAMES)
+    assert fitted.witness(x[:2], np.arange(3)).shape == (2, 3)
+
+
 def test_names_need_a_prediction_of_classes(rng):
     x, y, p = sample(rng)
     names = np.array(NAMES)[y]
