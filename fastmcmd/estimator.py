@@ -23,6 +23,7 @@ from fastmcmd._base.annotations import (
     SolverName,
 )
 from fastmcmd._base.checks import as_rows, check_path
+from fastmcmd._base.names import as_names
 from fastmcmd._base.params import Parameters
 from fastmcmd._base.progress import Progress
 from fastmcmd.estimate.arguments import prepared_inputs, scaled_inputs
@@ -333,6 +334,8 @@ class ConditionalCongruence(Parameters):
         self, x_new: InputsLike, y_grid: ArrayLike, encoder: Encoder | None
     ) -> NDArray[np.float64]:
         grid = self._grid(x_new, encoder)
+        if as_names(y_grid) is not None:
+            raise TypeError("y_grid holds text; the numbers of classes, from 0 on, are needed")
         y = as_rows(y_grid, "y_grid", columns=self.output_columns_)
         (y,) = prepared_inputs(self.fitted().y_kernel, y_grid=y.astype(np.float64))
         return self.fitted().witness(grid, y)

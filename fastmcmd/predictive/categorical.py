@@ -14,6 +14,7 @@ from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_count, shown
 from fastmcmd._base.names import as_names, listed, places_of_names
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.frames import column_names
 from fastmcmd.predictive.base import Predictive, parameter
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
@@ -73,11 +74,21 @@ class Categorical(Predictive):
         *,
         classes: Sequence[str] | None = None,
     ) -> None:
+        columns = column_names(probs)
         probs = parameter(probs, "probs")
         if probs.ndim != 2 or probs.shape[1] == 0:
             raise ValueError(f"probs has shape {probs.shape}; (n, K) is needed: one row per input")
         count = probs.shape[1]
         self.classes = None if classes is None else _class_names(classes, count, values)
+        if (
+            self.classes is not None
+            and self.classes != columns
+            and set(self.classes) == set(columns)
+        ):
+            raise ValueError(
+                f"classes is {listed(self.classes)} and the columns of probs are {listed(columns)}; the "
+                "same names in the same order are needed"
+            )
         values = (
             np.arange(count, dtype=np.float64) if values is None else parameter(values, "values")
         )

@@ -242,6 +242,14 @@ def test_names_are_outcomes_of_verdict_diagnosis_and_selection(rng):
     assert (chosen.x_kernel, chosen.lam) == (same.x_kernel, same.lam)
 
 
+def test_a_witness_is_of_numbers_of_classes(rng):
+    x, y, p = sample(rng)
+    fitted = fm.ConditionalCongruence().fit(x, np.array(NAMES)[y], fm.Categorical(p, classes=NAMES))
+    with pytest.raises(TypeError, match="y_grid holds text; the numbers of classes"):
+        fitted.witness(x[:2], NAMES)
+    assert fitted.witness(x[:2], np.arange(3)).shape == (2, 3)
+
+
 def test_names_need_a_prediction_of_classes(rng):
     x, y, p = sample(rng)
     names = np.array(NAMES)[y]
@@ -355,3 +363,14 @@ def test_the_sentence_says_whether_a_classifier_is_too_sure(rng, sharper, where)
     assert evaluation.sentence.startswith("The model is wrong beyond chance (p = 0.005)")
     assert evaluation.sentence.endswith(ending)
     assert evaluation.test.dispersion == ("too narrow" if sharper > 1 else "too wide")
+
+
+def test_classes_in_another_order_than_the_columns_are_refused(rng):
+    pandas = pytest.importorskip("pandas")
+    _, _, p = sample(rng)
+    table = pandas.DataFrame(p, columns=list(NAMES))
+    expected = fm.Categorical(p, classes=NAMES).probs
+    np.testing.assert_array_equal(fm.Categorical(table, classes=NAMES).probs, expected)
+    np.testing.assert_array_equal(fm.Categorical(table, classes=["a", "b", "c"]).probs, expected)
+    with pytest.raises(ValueError, match="classes is 'dog', 'cat', 'emu' and the columns of probs"):
+        fm.Categorical(table, classes=["dog", "cat", "emu"])
