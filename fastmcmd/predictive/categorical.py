@@ -100,14 +100,12 @@ class Categorical(Predictive):
         bad = (probs.min(axis=1) < 0) | (np.abs(total - 1) > SUM_TOLERANCE)
         if bad.any():
             row = int(bad.argmax())
-            what = (
-                f"has {probs[row].min():g}"
-                if (probs[row] < 0).any()
-                else f"sums to {total[row]:.8g}"
-            )
+            negative = (probs[row] < 0).any()
+            what = f"has {probs[row].min():g}" if negative else f"sums to {total[row]:.8g}"
+            hint = "" if negative else " (if they are rounded, divide each row by its sum)"
             raise ValueError(
                 f"row {row} of probs {what} ({int(bad.sum())} such rows); probabilities must be >= 0 and "
-                f"sum to 1 within {SUM_TOLERANCE:g} (if they are rounded, divide each row by its sum)"
+                f"sum to 1 within {SUM_TOLERANCE:g}{hint}"
             )
         self.probs = probs / total[:, None]
         self.values = values
