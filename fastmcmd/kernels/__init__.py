@@ -59,7 +59,7 @@ def kernel_from_dict(described: Json) -> Kernel:
     name = parameters.pop("kernel", None)
     if name not in _SAVED:
         raise ValueError(
-            f"described names the kernel {shown(name)}; one of {', '.join(_SAVED)} is needed"
+            f"described: the kernel is {shown(name)}; one of {', '.join(_SAVED)} is needed"
         )
     values = {
         key: kernel_from_dict(value) if isinstance(value, dict) else value

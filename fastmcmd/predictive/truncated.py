@@ -127,8 +127,8 @@ class Truncated(ByQuadrature):
             row = int((~(self._log_mass > -np.inf)).argmax())
             low_text, high_text = distinct_digits(self.low[row], self.high[row])
             raise ValueError(
-                "base has no mass, or none that a double can hold, between low and high: "
-                f"[{low_text}, {high_text}] in row {row}"
+                "base has no mass, or none that a double can hold, from low to high, "
+                f"in [{low_text}, {high_text}] in row {row}"
             )
 
     @property
