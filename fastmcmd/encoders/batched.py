@@ -63,7 +63,12 @@ class Batched:
         sweep = progress.sweep("encoding", len(items))
         try:
             for start in range(0, len(items), self.batch_size):
-                batch = items[start : start + self.batch_size]
+                try:
+                    batch = items[start : start + self.batch_size]
+                except (NotImplementedError, RuntimeError) as error:  # sparse tensors of torch
+                    raise TypeError(
+                        f"inputs is a {type(items).__name__} that cannot be sliced: {error}"
+                    ) from None
                 with _no_gradients():
                     rows = _rows_of(self.function(batch), len(batch), start)
                 if out is None:

@@ -64,7 +64,9 @@ def diagnosis(diagnosed: Any, x: Any = None, axes: Any = None) -> Any:
     one_input = rows.shape[1] == 1
     if axes is None:
         axes = matplotlib().subplots(2, 1, figsize=(6, 5), sharex=True, layout="constrained")[1]
-    elif not (isinstance(axes, (np.ndarray, list, tuple)) and len(axes) == 2):
+    elif not (isinstance(axes, (list, tuple)) and len(axes) == 2) and not (
+        isinstance(axes, np.ndarray) and axes.shape == (2,)
+    ):
         raise ValueError(f"axes is {shown(axes)}; a pair of matplotlib axes is needed")
     for ax in axes:
         check_axes(ax, "axes")
