@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -44,9 +42,6 @@ from fastmcmd.classification.scores import (
 )
 from fastmcmd.classification.summary import RowSummary, summarize
 from fastmcmd.predictive.base import Array
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["evaluate"]
 

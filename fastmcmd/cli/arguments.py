@@ -17,7 +17,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.formats import open_columns
-from fastmcmd.cli.prediction import class_names, columns_in, guess, numbers_of_labels
+from fastmcmd.cli.prediction import class_names, columns_in, guess, numbers_of_classes
 from fastmcmd.options import DEFAULTS
 
 if TYPE_CHECKING:
@@ -194,7 +194,8 @@ def columns_of(
     columns = open_columns(arguments.file)
     if arguments.y is not None:
         columns.find(arguments.y, "--y")  # an error here comes before that of a prediction to guess
-    names_of_classes = next(filter(None, map(class_names, specs(columns))), None)
+    predictions = specs(columns)
+    names_of_classes = next(filter(None, map(class_names, predictions)), None)
     column_names = {} if names_of_classes else {"--y": arguments.y}
     column_names |= {"--x": inputs_named(arguments, columns), "--weights": arguments.weights}
     numbers = [
@@ -211,7 +212,7 @@ def columns_of(
             raise UsageError(f"--{name}: {argument!r} names {len(matching)} columns; one is needed")
         if matching:
             words[name] = matching[0]
-    for spec in specs(columns):
+    for spec in predictions:
         numbers += columns_in(spec, columns)
     columns.prepare(numbers, list(words.values()), progress)
     inputs = {
@@ -220,7 +221,7 @@ def columns_of(
     }
     labels = {name: columns.labels(word) for name, word in words.items()}
     if names_of_classes:
-        labels["y"] = numbers_of_labels(labels["y"], names_of_classes, columns)
+        labels["y"] = numbers_of_classes(labels["y"], names_of_classes, columns)
     inputs.update(labels)
     _leave_out(arguments, columns, numbers, inputs)
     return columns, inputs

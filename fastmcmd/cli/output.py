@@ -158,7 +158,7 @@ def of_evaluation(evaluation: Evaluation) -> Sheet:
     notes += [f"note: {note}" for note in evaluation.notes]
     if evaluation.not_applicable:
         notes.append(f"not applicable: {', '.join(evaluation.not_applicable)}")
-    title = f"Evaluation of {evaluation.prediction} at {evaluation.n:,} rows"
+    title = evaluation.title
     if evaluation.test is not None:
         title = f"{evaluation.sentence}\n\n{title}"
     return Sheet(title, [head, *_sections(lines)], notes)

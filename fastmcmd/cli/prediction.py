@@ -25,7 +25,7 @@ __all__ = [
     "columns_in",
     "describe",
     "guess",
-    "numbers_of_labels",
+    "numbers_of_classes",
     "prediction",
 ]
 
@@ -158,7 +158,7 @@ def class_names(text: str) -> list[str] | None:
     return [name for name, _ in _pairs(text, rest)] if family == CLASSES else None
 
 
-def numbers_of_labels(labels: HostArray, names: list[str], columns: Columns) -> HostArray:
+def numbers_of_classes(labels: HostArray, names: list[str], columns: Columns) -> HostArray:
     """Return the place of each label among the names of the classes (n,); NaN where there is no label."""
     places = {name: float(place) for place, name in enumerate(names)}
     texts = [f"{one:g}" if isinstance(one, float) else str(one).strip() for one in labels.tolist()]

@@ -302,7 +302,8 @@ def _of_classes(name: str) -> Callable[[Context], Distance]:
     """Return distances of the gaps between frequencies and probabilities, in the norm of the measure."""
 
     def distances(context: Context) -> Distance:
-        events, observed = ClassGaps.of(name, context), ClassGaps.observed(name, context)
+        events = ClassGaps.of(name, context)
+        observed = events.observed(context.labelled.known_labels)
         gaps = events.gaps(observed, context.weights)
 
         def distance(again: Context) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.classification.bins import class_columns, width_edges
 from fastmcmd.evaluation.context import Context
@@ -29,29 +30,31 @@ class ClassGaps:
         Probabilities: of the likeliest class for "ece", of each class for "classwise_ece".
     cells : ndarray (n, k) of int
         Bin of each of them, counted on from event to event.
+    classes : ndarray (n, 1) or (1, k) of int
+        Class of each event: the likeliest of each row, or the same k classes in all rows.
     """
 
     predicted: Array
     cells: NDArray[np.intp]
+    classes: NDArray[np.intp]
 
     @staticmethod
     def of(name: str, context: Context) -> ClassGaps:
         """Return the events of a measure."""
+        p = context.labelled.p
         if name == "ece":
             predicted = context.of_classes("confidence")[:, None]
+            classes = p.argmax(axis=1)[:, None]
         else:
-            predicted = context.labelled.p[:, class_columns(context.labelled)]
+            classes = np.array([class_columns(context.labelled)])
+            predicted = p[:, classes[0]]
         inner = width_edges(BINS)[1:-1]
         cells = np.searchsorted(inner, predicted, side="left")  # bins (a, b]
-        return ClassGaps(predicted, cells + BINS * np.arange(predicted.shape[1]))
+        return ClassGaps(predicted, cells + BINS * np.arange(predicted.shape[1]), classes)
 
-    @staticmethod
-    def observed(name: str, context: Context) -> Array:
-        """Return whether the events of a measure happened (n, k): 0 or 1."""
-        if name == "ece":
-            return context.of_classes("hit")[:, None]
-        labels = context.labelled.known_labels
-        return (labels[:, None] == class_columns(context.labelled)).astype(np.float64)
+    def observed(self, labels: AnyArray) -> Array:
+        """Return whether the events happened (n, k), 0 or 1, given the classes of the rows (n,)."""
+        return (labels[:, None] == self.classes).astype(np.float64)
 
     def gaps(self, observed: Array, weights: Array | None) -> Array:
         """Return gaps (k, bins): frequency less mean probability, times the bin's share of the weight."""
@@ -74,11 +77,8 @@ def null_class_errors(context: Context) -> dict[str, float]:
     rng = generator(context.settings.random_state, Purpose.NULL)
     events = {name: ClassGaps.of(name, context) for name in CLASS_MEASURES}
     errors: dict[str, list[float]] = {name: [] for name in CLASS_MEASURES}
-    likeliest = context.labelled.p.argmax(axis=1)
-    columns = np.array(class_columns(context.labelled))
     for drawn in context.base.sample(_SAMPLES, rng).T:
-        happened = {"ece": drawn == likeliest, "classwise_ece": drawn[:, None] == columns}
         for name, event in events.items():
-            observed = happened[name].reshape(event.predicted.shape).astype(np.float64)
-            errors[name].append(ClassGaps.error(event.gaps(observed, context.weights)))
+            gaps = event.gaps(event.observed(drawn), context.weights)
+            errors[name].append(ClassGaps.error(gaps))
     return {name: float(np.mean(values)) for name, values in errors.items()}

@@ -9,12 +9,14 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd import classification, metrics
+from fastmcmd import metrics
 from fastmcmd._base.annotations import AnyArray, RandomState
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import seed_sequence
 from fastmcmd.classification.inputs import SUM_TOLERANCES, LabelledRows
 from fastmcmd.classification.labels import as_labels
+from fastmcmd.classification.scores import brier_of, halved
+from fastmcmd.classification.summary import summarize
 from fastmcmd.kernels import Kernel
 from fastmcmd.metrics.inputs import ERRORS_OUT_OF_RANGE, OUT_OF_RANGE, Outcomes, weighted_mean
 from fastmcmd.metrics.interval_scores import HUB, interval_terms, weighted_terms
@@ -36,6 +38,7 @@ from fastmcmd.metrics.reliability_sums import (
 from fastmcmd.metrics.variance import LEAST_VARIANCE, MOST_VARIANCE
 from fastmcmd.predictive import Categorical, Draws, Predictive
 from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.categorical import classes_of
 from fastmcmd.predictive.wrapped import Wrapped
 
 __all__ = ["Context", "Memo", "Settings"]
@@ -123,14 +126,6 @@ class Memo(Wrapped):
         """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y'."""
         other = other.base if isinstance(other, Memo) else other
         return self.base.closed_form_rows(kernel, other)
-
-
-_OF_CLASSES: dict[str, Callable[[LabelledRows], Array]] = {
-    "hit": lambda rows: (rows.p.argmax(axis=1) == rows.known_labels).astype(np.float64),
-    "brier_score": lambda rows: classification.brier_score(cast(AnyArray, rows), rows.p),
-    "confidence": lambda rows: classification.confidence(rows.p),
-    "entropy": lambda rows: classification.entropy(rows.p),
-}
 
 
 def _quantile(level: ArrayLike) -> str:
@@ -246,7 +241,7 @@ class Context:
     @property
     def nominal(self) -> bool:
         """Whether outputs are classes without an order."""
-        return isinstance(self.base, Categorical) and self.base.classes is not None
+        return classes_of(self.base) is not None
 
     @cached_property
     def labelled(self) -> LabelledRows:
@@ -306,10 +301,15 @@ class Context:
         return scores[name]
 
     def of_classes(self, name: str) -> Array:
-        """Return "hit", "brier_score", "confidence" or "entropy" by row, computed once."""
+        """Return "hit", "brier_score", "confidence" or "entropy" by row, all from one pass."""
         scores = self._shared.scores
         if name not in scores:
-            scores[name] = _OF_CLASSES[name](self.labelled)
+            rows = self.labelled
+            summary, _ = summarize(rows, entropy=True)
+            assert summary.entropy is not None
+            scores["hit"] = (summary.predicted == rows.known_labels).astype(np.float64)
+            scores["brier_score"] = brier_of(summary, halved("auto", rows.classes))
+            scores["confidence"], scores["entropy"] = summary.confidence, summary.entropy
         return scores[name]
 
     def quantile_scores(self) -> dict[str, Array]:

@@ -26,8 +26,9 @@ from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.frames import column_names
 from fastmcmd.kernels.base import KernelLike
 from fastmcmd.metrics.inputs import Outcomes, read
-from fastmcmd.predictive import Categorical, Predictive
+from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import PredictionLike
+from fastmcmd.predictive.categorical import classes_of
 
 __all__ = ["evaluate", "evaluate_many"]
 
@@ -229,10 +230,7 @@ def _read(
 
 def _check_same_classes(predictions: Mapping[str, Predictive]) -> None:
     """Refuse classes in another order: an outcome would be another number for each model."""
-    classes = {
-        name: one.classes if isinstance(one, Categorical) else None
-        for name, one in predictions.items()
-    }
+    classes = {name: classes_of(one) for name, one in predictions.items()}
     first, *others = classes
     for name in others:
         if classes[name] != classes[first]:

@@ -71,9 +71,9 @@ def _numbers(context: Context) -> Reason:
 
 
 def _drawn_vectors(context: Context) -> Reason:
-    if context.nominal or context.numbers:
-        return _ordered(context) or "outputs are numbers"
-    return None if context.drawn else "it needs draws"
+    if context.numbers:
+        return "outputs are numbers"
+    return _ordered(context) or (None if context.drawn else "it needs draws")
 
 
 def _density(context: Context) -> Reason:
@@ -81,15 +81,15 @@ def _density(context: Context) -> Reason:
 
 
 def _means(context: Context) -> Reason:
-    if context.nominal:
-        return _ordered(context)
+    if (reason := _ordered(context)) is not None:
+        return reason
     finite = bool(np.isfinite(context.prediction.mean).all())
     return None if finite else "a predicted mean is not finite"
 
 
 def _variances(context: Context) -> Reason:
-    if not context.numbers:
-        return _numbers(context)
+    if (reason := _numbers(context)) is not None:
+        return reason
     finite = bool(np.isfinite(context.prediction.std).all())
     return None if finite else "a predicted variance is not finite"
 
@@ -108,8 +108,6 @@ def _several(context: Context) -> Reason:
 
 
 def _varied(context: Context) -> Reason:
-    if context.nominal:
-        return _ordered(context)
     constant = bool((np.ptp(context.y, axis=0) == 0).any())
     return _means(context) or ("y is constant" if constant else None)
 

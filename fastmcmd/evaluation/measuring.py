@@ -31,6 +31,7 @@ from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Categorical, Draws, Gaussian
 from fastmcmd.predictive.adapters.misses import misses_of
 from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.categorical import classes_of
 from fastmcmd.rows import Rows
 
 __all__ = ["check_some_row", "evaluation_of", "suspicions"]
@@ -344,11 +345,11 @@ def _notes(context: Context, x: InputsLike | None) -> tuple[str, ...]:
 
 def _absent_classes(context: Context) -> list[str]:
     """Return the names of classes that no row has, if at least two others occur."""
-    prediction = context.base
-    if not isinstance(prediction, Categorical) or prediction.classes is None:
+    classes = classes_of(context.base)
+    if classes is None:
         return []
     present = set(np.unique(context.y).tolist())
-    absent = [name for place, name in enumerate(prediction.classes) if place not in present]
+    absent = [name for place, name in enumerate(classes) if place not in present]
     return absent if len(present) > 1 else []
 
 

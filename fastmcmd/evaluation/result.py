@@ -18,8 +18,9 @@ from fastmcmd._base.checks import as_rows
 from fastmcmd._base.tables import aligned, as_html, data_frame, did_you_mean, printable
 from fastmcmd.errors import NumericalError
 from fastmcmd.frames import RowLabels
-from fastmcmd.predictive import Categorical, Predictive
+from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.categorical import classes_of
 from fastmcmd.result import Result
 
 if TYPE_CHECKING:
@@ -171,8 +172,7 @@ class Evaluation:
     @property
     def classes(self) -> tuple[str, ...] | None:
         """Names of the classes without an order that are predicted; None if outcomes are numbers."""
-        prediction = self.prediction
-        return prediction.classes if isinstance(prediction, Categorical) else None
+        return classes_of(self.prediction)
 
     @property
     def cce(self) -> Result | None:
@@ -208,10 +208,11 @@ class Evaluation:
         return aligned(self._lines())
 
     def _repr_html_(self) -> str:
-        return as_html([self.sentence, self._title], self._lines())
+        return as_html([self.sentence, self.title], self._lines())
 
     @property
-    def _title(self) -> str:
+    def title(self) -> str:
+        """One line: the prediction, and the number of rows that were used."""
         used = len(self.y)
         rows = f"{self.n:,}" if used == self.n else f"{used:,} of {self.n:,}"
         return f"Evaluation of {self.prediction} at {rows} rows"
@@ -484,7 +485,7 @@ class Evaluation:
     def __repr__(self) -> str:
         lines = [] if self.test is None else [self.sentence, ""]
         lines += [
-            self._title,
+            self.title,
             self.table(),
         ]
         lines += [one for one in (self.cce_line, self.test_line) if one]

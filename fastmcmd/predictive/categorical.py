@@ -18,7 +18,7 @@ from fastmcmd.frames import column_names
 from fastmcmd.predictive.base import Predictive, parameter
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
-__all__ = ["SUM_TOLERANCE", "Categorical", "numbered"]
+__all__ = ["SUM_TOLERANCE", "Categorical", "classes_of", "numbered"]
 
 _BLOCK = 1 << 18  # numbers held in memory at once
 SUM_TOLERANCE = (
@@ -330,6 +330,11 @@ def _class_names(classes: Sequence[str], count: int, values: ArrayLike | None) -
         twice = next(one for one in names if names.count(one) > 1)
         raise ValueError(f"classes holds {twice!r} twice; different names are needed")
     return names
+
+
+def classes_of(prediction: object) -> tuple[str, ...] | None:
+    """Return the names of the classes without an order that are predicted; None of other predictions."""
+    return prediction.classes if isinstance(prediction, Categorical) else None
 
 
 def numbered(y: AnyArray, prediction: object) -> AnyArray:

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import FilePath, NanPolicy
 from fastmcmd._base.checks import as_array, as_rows, check_choice, check_path
 from fastmcmd.metrics.inputs import Outcomes, read
-from fastmcmd.predictive import Categorical, Predictive, as_predictive
+from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.base import Array, PredictionLike
+from fastmcmd.predictive.categorical import classes_of
 from fastmcmd.recalibration import stored
 
 __all__ = ["Fitted", "Recalibrator", "read_rows", "to_predictive"]
@@ -234,7 +235,7 @@ def to_predictive(value: object, name: str = "prediction") -> Predictive:
 
 def _refuse_classes(prediction: object, name: str) -> None:
     """Raise an error for classes without an order: their numbers mean nothing."""
-    if isinstance(prediction, Categorical) and prediction.classes is not None:
+    if classes_of(prediction) is not None:
         raise ValueError(
             f"{name} is of classes, which have no order, no location and no spread; TemperatureScaling, of "
             "log probabilities and labels, recalibrates a classifier"

@@ -109,6 +109,13 @@ def test_the_policy_holds_for_every_column(policy, tmp_path, capsys):
     assert found["cce"]["mean"] == pytest.approx(expected["cce"]["mean"], abs=1e-6)
 
 
+def test_the_title_counts_the_rows_that_were_used(tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(ROWS) + "\n")
+    assert main(["evaluate", str(path), "--nan-policy", "omit"]) == 0
+    assert "at 3 of 7 rows" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("policy", ["omit", "propagate"])
 def test_compare_leaves_out_what_evaluate_does(policy, tmp_path, capsys):
     path = tmp_path / "a.csv"
