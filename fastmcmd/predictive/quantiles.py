@@ -9,7 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
-from fastmcmd._base.checks import as_array, as_rows, check_choice, check_count, check_flag
+from fastmcmd._base.checks import (
+    as_array,
+    as_rows,
+    check_choice,
+    check_count,
+    check_flag,
+    check_same_length,
+)
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.base import Predictive, check_levels
@@ -103,6 +110,63 @@ class Quantiles(Predictive):
                 "levels hold one level, which exponential tails cannot continue; use tails='flat'"
             )
         self._set(array)
+
+    @classmethod
+    def from_intervals(
+        cls,
+        coverages: ArrayLike,
+        intervals: ArrayLike,
+        median: ArrayLike | None = None,
+        *,
+        tails: str = "exponential",
+        sort: bool = False,
+    ) -> Quantiles:
+        """Return distributions with the given central intervals, as those of conformal prediction.
+
+        Parameters
+        ----------
+        coverages : float or array_like (m,)
+            Nominal coverages, such as 0.9.
+        intervals : array_like (n, 2) or (n, 2, m)
+            Lower and upper ends, as MAPIE's ``predict_interval`` returns.
+        median : array_like (n,), optional
+            Medians, if they are known.
+        tails : {"exponential", "flat"}, default "exponential"
+            Where the mass outside the widest interval lies, see `Quantiles`.
+        sort : bool, default False
+            Whether to sort ends of narrower intervals that lie outside wider ones.
+
+        Examples
+        --------
+        >>> import fastmcmd as fm
+        >>> fm.Quantiles.from_intervals(0.8, [[-1.0, 1.0]], median=[0.25]).values.tolist()
+        [[-1.0, 0.25, 1.0]]
+        """
+        share = np.atleast_1d(as_array(coverages, "coverages")).astype(np.float64)
+        if share.ndim != 1 or not share.size or not ((share > 0) & (share < 1)).all():
+            raise ValueError(f"coverages are {coverages!r}; numbers between 0 and 1 are needed")
+        if len(np.unique(share)) < len(share):
+            raise ValueError(f"coverages are {coverages!r}; distinct ones are needed")
+        ends = as_array(intervals, "intervals")
+        if ends.ndim == 2:
+            ends = ends[:, :, None]
+        if ends.ndim != 3 or ends.shape[1:] != (2, len(share)):
+            raise ValueError(
+                f"intervals have shape {np.shape(intervals)}; (n, 2, {len(share)}) is needed: lower and "
+                "upper end of each of coverages"
+            )
+        order = np.argsort(share)
+        middle = np.empty((len(ends), 0))
+        if median is not None:
+            middle = as_rows(median, "median", columns=1)
+            check_same_length(intervals=ends, median=middle)
+        levels = [
+            (1 - share[order[::-1]]) / 2,
+            np.full(middle.shape[1], 0.5),
+            (1 + share[order]) / 2,
+        ]
+        values = [ends[:, 0, order[::-1]], middle, ends[:, 1, order]]
+        return cls(np.concatenate(levels), np.concatenate(values, axis=1), tails=tails, sort=sort)
 
     def _set(self, values: Array) -> None:
         self.values = values

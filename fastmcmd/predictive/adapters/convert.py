@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import HostArray
 from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
 from fastmcmd.predictive.adapters.by_name import LIBRARIES, from_library
+from fastmcmd.predictive.adapters.by_package import unwrap
 from fastmcmd.predictive.adapters.foreign import has_methods, library
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive, is_frozen
 from fastmcmd.predictive.base import Predictive
@@ -41,8 +42,9 @@ def as_predictive(
     ----------
     value : Predictive, array, (mean, std), or distribution object of another library
         The prediction. Accepted from scipy.stats: frozen distributions and the new random variables; from
-        PyTorch, NumPyro and TensorFlow Probability: known families and mixtures of them; from any other
-        library: objects with ``cdf`` and ``log_prob``.
+        PyTorch, NumPyro and TensorFlow Probability: known families and mixtures of them; from NGBoost,
+        GPyTorch and statsmodels: what their predict methods return; from any other library: objects with
+        ``cdf`` and ``log_prob``.
     n, columns : int
         Rows and components of the outputs.
     name : str
@@ -79,11 +81,17 @@ def as_predictive(
 
 
 def _convert(value: object, n: int, columns: int, name: str, y: ArrayLike | None) -> Predictive:
+    value = unwrap(value, name)
     if isinstance(value, Predictive):
         return value
     if isinstance(value, tuple):
         if len(value) != 2:
             raise ValueError(f"{name} is a tuple of {len(value)}; (mean, std) is needed")
+        if np.ndim(value[1]) == 3:
+            raise ValueError(
+                f"{name} is a pair whose second part has shape {np.shape(value[1])}, as the intervals of "
+                "MAPIE; pass Quantiles.from_intervals(coverages, intervals), or (mean, std)"
+            )
         return _gaussian(*value, n)
     if is_frozen(value):
         return from_frozen(value, n)
