@@ -161,7 +161,7 @@ class DownsampledResult(PointValues):
             f"  {self.size:,} of {self.n:,} rows, {self.method}, {times}",
             f"  5 / 50 / 95 %: {low:.4g} / {middle:.4g} / {high:.4g}; {point}",
             f"  error <= {self.error_bound:.1e} ({self.certificate}) of each subsample's estimate, "
-            f"tol {self.tol:.0e}, {self.seconds:.3g} s",
+            f"tol {self.tol:.0e}",
         ]
         return "\n".join(lines)
 
@@ -271,7 +271,7 @@ def downsampled_cce(
     outputs = as_rows(y, "y")
     check_same_length(x=inputs, y=outputs)
     n = len(inputs)
-    predictive = as_predictive(prediction, n, outputs.shape[1], y=outputs)
+    predictive = as_predictive(prediction, n, outputs.shape[1], y=outputs, x=x)
     masses = as_weights(weights, "weights", n)
     check_choice(method, "method", METHODS)
     repeats = check_count(repeats, "repeats")

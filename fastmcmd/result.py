@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from fastmcmd._base.annotations import Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_array, check_choice, check_count, is_cupy, shown
+from fastmcmd._base.tables import Notebook
 from fastmcmd.errors import (
     FEATURES_MISS,
     MIXED_UP,
@@ -102,7 +103,7 @@ class Info:
     device: str = ""
 
 
-class PointValues:
+class PointValues(Notebook):
     """Base class of results with values at points: conversion to an array, mean and quantiles.
 
     Attributes
@@ -365,7 +366,7 @@ class Result(PointValues):
     def __repr__(self) -> str:
         low, middle, high = self.quantile([0.05, 0.5, 0.95])
         info = self.info
-        rank = f", rank {info.rank}" if info.rank else ""
+        landmarks = f", {info.landmarks:,} landmarks" if info.landmarks else ""
         products = f", {info.iterations} iterations" if info.iterations else ""
         where = f"{info.backend} ({info.device})" if info.device else info.backend
         lines = [
@@ -377,7 +378,7 @@ class Result(PointValues):
         lines += self._lines_on_noise()
         lines += [
             f"  error <= {self.error_bound:.1e} ({info.certificate}), tol {self.tol:.0e}",
-            f"  solver {info.solver}, {where}, {info.dtype}{rank}{products}",
+            f"  solver {info.solver}, {where}, {info.dtype}{landmarks}{products}",
         ]
         lines += [f"  {note}" for note in info.notes if note.endswith(MIXED_UP)]
         return "\n".join(lines)

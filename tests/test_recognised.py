@@ -157,3 +157,16 @@ def test_values_of_predictions_that_are_far_off_have_a_note(rng):
     assert "mixed up" in found.info.notes[-1]
     assert fm.ConditionalCongruence().fit(x, y, far).result_.info.notes == found.info.notes
     assert not any("mixed up" in note for note in fm.cce(x, y, fm.Gaussian(x, 0.3)).info.notes)
+
+
+def test_swapped_inputs_and_outcomes_are_recognised(rng):
+    x = rng.normal(size=(N, 2))
+    y = x[:, 0] + rng.normal(size=N)
+    prediction = fm.Gaussian(x[:, 0], 1.0)
+    for call in (fm.cce, fm.congruence_test, fm.diagnose, fm.verdict):
+        with pytest.raises(ValueError, match=r"x has 1, as many as the prediction: are x and y in"):
+            call(y, x, prediction)
+    with pytest.raises(ValueError, match="are x and y in each other's place"):
+        fm.cce(y.tolist(), x, prediction)
+    with pytest.raises(TypeError, match=r"the order of arguments is \(models, y, x\)"):
+        fm.compare(y, {"a": prediction}, x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, TypeAlias
 
@@ -14,6 +14,7 @@ __all__ = [
     "AnyArray",
     "Array",
     "CertificateName",
+    "ColumnsLike",
     "DType",
     "Encoder",
     "FilePath",
@@ -52,6 +53,8 @@ MemoryLimit: TypeAlias = int | float | str | None  # bytes, or text such as "8GB
 Landmarks: TypeAlias = str | ArrayLike | None  # how they are chosen, or the landmarks themselves
 # Inputs: an array, a data frame, a file, or the items for an encoder.
 InputsLike: TypeAlias = ArrayLike | PathLike[str] | Sequence[object]
+# Columns that describe rows: a data frame, an array (n, c), or values by name.
+ColumnsLike: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
 Encoder: TypeAlias = Callable[[Any], ArrayLike]
 # An array of NumPy or CuPy, or a tensor of torch: the libraries share no type.
 AnyArray: TypeAlias = Any

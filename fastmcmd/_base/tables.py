@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ColumnTable",
+    "Notebook",
     "aligned",
     "as_html",
     "columns_as_text",
@@ -103,6 +104,17 @@ def as_html(paragraphs: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"{above}<table><thead>{cells(head, 'th')}</thead><tbody>{lines}</tbody></table>"
 
 
+class Notebook:
+    """A result whose text, its ``repr``, is also its view in notebooks: a sentence, then aligned lines."""
+
+    def _repr_html_(self) -> str:
+        sentence, _, lines = repr(self).partition("\n")
+        if lines.startswith("---"):  # a table alone
+            return f"<pre>{escape(sentence)}\n{escape(lines)}</pre>"
+        below = f"<pre>{escape(lines)}</pre>" if lines else ""
+        return f"<p>{escape(sentence)}</p>{below}"
+
+
 def columns_as_text(columns: Mapping[str, Sequence[Any]]) -> str:
     """Return named columns as text: words left-aligned, numbers with four digits right-aligned."""
     rows = [list(columns)]
@@ -118,7 +130,7 @@ def data_frame(data: object, **options: Any) -> pd.DataFrame:
     return require("pandas", f"to_frame needs pandas: {advice}").DataFrame(data, **options)
 
 
-class ColumnTable(ABC):
+class ColumnTable(Notebook, ABC):
     """A result whose numbers form columns of equal length."""
 
     @abstractmethod

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
-from fastmcmd._base.tables import columns_as_text
+from fastmcmd._base.tables import Notebook, columns_as_text
 from fastmcmd.classification.bins import Binning, BinSums, gather_classes
 from fastmcmd.classification.inputs import read
 from fastmcmd.classification.metric import metric
@@ -18,7 +18,7 @@ __all__ = ["BrierDecomposition", "brier_decomposition", "decomposition_of"]
 
 
 @dataclass(frozen=True, repr=False)
-class BrierDecomposition:
+class BrierDecomposition(Notebook):
     """The terms of the mean Brier score.
 
     Attributes

@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
         check_target(output, (".csv", ".npz"), inputs=[arguments.file])
     with progress_of(arguments) as progress:
         rows = read_rows(arguments, progress)
+        assert rows.prediction is not None
         if rows.x is None:
             raise UsageError("a diagnosis needs inputs: --x COLUMNS")
         progress.stage("diagnosing")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from fastmcmd._base.annotations import InputsLike
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import (
     FILES,
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
         show(of_plan(plan), str(plan))
 
 
-def _inputs(arguments: argparse.Namespace) -> object:
+def _inputs(arguments: argparse.Namespace) -> InputsLike | tuple[int, int]:
     if arguments.shape is not None:
         try:
             n, d = map(int, arguments.shape.split(","))

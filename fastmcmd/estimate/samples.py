@@ -119,7 +119,7 @@ def problem_of(
         y = numbered(y, one)
     observed = as_rows(y, "y")
     check_same_length(x=x, y=observed)
-    predictives = [as_predictive(p, *observed.shape, y=y) for p in predictions]
+    predictives = [as_predictive(p, *observed.shape, y=y, x=x) for p in predictions]
     notes = [_suspicions(observed, one) for one in predictives]
     masses = as_weights(weights, "weights", len(x))
     classes = any(isinstance(one, Categorical) for one in predictives)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import FilePath, Json, RandomState
+from fastmcmd._base.annotations import FilePath, InputsLike, Json, RandomState
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_choice, check_count, check_labels
 from fastmcmd._base.tables import aligned, as_html, data_frame, did_you_mean, printable
@@ -25,6 +25,7 @@ from fastmcmd.evaluation.result import BEST, Evaluation, text
 from fastmcmd.inference.comparison import clusters_of
 from fastmcmd.inference.difference_map import DifferenceMap
 from fastmcmd.inference.inputs import check_simulations
+from fastmcmd.predictive.base import PredictionLike
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -332,11 +333,11 @@ def _value(evaluation: Evaluation, name: str) -> float | None:
 
 
 def compare(
-    models: Mapping[str, Any],
-    y: Any = None,
-    x: Any = None,
+    models: Mapping[str, Evaluation | PredictionLike],
+    y: ArrayLike | None = None,
+    x: InputsLike | None = None,
     *,
-    groups: Any = None,
+    groups: ArrayLike | None = None,
     block_length: int | None = None,
     **settings: Any,
 ) -> Comparison:
@@ -397,8 +398,11 @@ def compare(
     True
     """
     if not isinstance(models, Mapping) or not models:
+        swapped = isinstance(y, Mapping) or isinstance(x, Mapping)
+        hint = ": the order of arguments is (models, y, x)" if swapped else ""
         raise TypeError(
             "models must be a dict of at least one Evaluation, or prediction with y, by its model's name"
+            + hint
         )
     if groups is not None and block_length is not None:
         raise ValueError("compare was given groups and block_length; one of them is needed at most")
@@ -411,16 +415,17 @@ def compare(
     if x is not None or settings:
         given = ", ".join((["x"] if x is not None else []) + list(settings))
         raise TypeError(f"compare was given {given} without y; evaluations have their own")
+    evaluations = {}
     for name, one in models.items():
         if not isinstance(one, Evaluation):
             raise TypeError(
                 f"models[{name!r}] is a {type(one).__name__}; an Evaluation is needed, or y for predictions"
             )
-    first = next(iter(models.values()))
-    for name, one in models.items():
+        evaluations[str(name)] = one
+    first = next(iter(evaluations.values()))
+    for name, one in evaluations.items():
         if not np.array_equal(one.y, first.y, equal_nan=True):
             raise ValueError(f"{name!r} was evaluated on other outcomes than the first model")
-    evaluations = {str(name): one for name, one in models.items()}
     return Comparison(evaluations, _clusters(evaluations, groups, block_length))
 
 

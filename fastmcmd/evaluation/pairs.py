@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.checks import as_rows
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.tables import aligned, data_frame
+from fastmcmd._base.tables import Notebook, aligned, data_frame
 from fastmcmd.default_kernels import chosen_lam
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import MEASURES
@@ -75,7 +75,7 @@ class PairOfModels:
     p_adjusted: float
 
 
-class Pairs(Sequence[PairOfModels]):
+class Pairs(Sequence[PairOfModels], Notebook):
     """A sequence of differences between all pairs of models, ordered by measure."""
 
     def __init__(self, records: Sequence[PairOfModels], level: float) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd import frames
-from fastmcmd._base.annotations import FilePath, Json
+from fastmcmd._base.annotations import ColumnsLike, FilePath, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_rows
 from fastmcmd._base.tables import aligned, as_html, data_frame, did_you_mean, printable
@@ -366,7 +366,7 @@ class Evaluation:
 
         return write_report({name: self}, path, title, projection)
 
-    def verdict(self, columns: Any = None) -> Verdict:
+    def verdict(self, columns: ColumnsLike | None = None) -> Verdict:
         """Return whether the model is wrong, where, how, and how much rescaling by input would correct.
 
         Parameters

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Json, RandomState
+from fastmcmd._base.annotations import ColumnsLike, Json, RandomState
 from fastmcmd._base.checks import as_rows, check_positive
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import Notebook, aligned
 from fastmcmd.errors import MissingDependencyError, NumericalError
 from fastmcmd.evaluation.needs import Need, Needs
 from fastmcmd.frames import column_names
@@ -99,7 +99,7 @@ class Remedy:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Verdict:
+class Verdict(Notebook):
     """Result of `verdict`.
 
     Attributes
@@ -253,7 +253,7 @@ def verdict(
     x: ArrayLike,
     y: ArrayLike,
     prediction: PredictionLike,
-    columns: Any = None,
+    columns: ColumnsLike | None = None,
     *,
     test: CongruenceTest | None = None,
     level: float = 0.05,
@@ -312,7 +312,7 @@ def verdict(
         raise ValueError(f"level is {level:g}; a number in (0, 1) is needed")
     y = numbered(y, prediction)
     outcomes = as_rows(y, "y")
-    predictive = as_predictive(prediction, len(outcomes), outcomes.shape[1], y=outcomes)
+    predictive = as_predictive(prediction, len(outcomes), outcomes.shape[1], y=outcomes, x=x)
     if columns is not None:
         described = len(numbers_of_columns(columns)[0])
         if described != len(outcomes):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import Notebook, aligned
 from fastmcmd.inference.row_test import RowTest
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class KernelEvidence:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CongruenceTest:
+class CongruenceTest(Notebook):
     """Result of `congruence_test`.
 
     Attributes

@@ -175,7 +175,7 @@ def congruence_test(
         as_rows(numbered(y, prediction), "y").astype(np.float64),
     )
     check_same_length(x=x, y=y)
-    predictive = as_predictive(prediction, len(y), y.shape[1], y=y)
+    predictive = as_predictive(prediction, len(y), y.shape[1], y=y, x=x)
     simulations = check_simulations(simulations)
     check_choice(statistic, "statistic", ("mean", "max"))
     labels = None if groups is None else _clusters(groups, len(y))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fastmcmd._base.annotations import RandomState
@@ -45,6 +45,7 @@ from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
+from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.predictive.categorical import numbered
 
 __all__ = ["LANDMARKS", "diagnose", "output_map"]
@@ -63,15 +64,15 @@ _DIFFERENCE = 1e-4  # half the step of a derivative, relative to the spread of o
 
 
 def diagnose(
-    x: Any,
-    y: Any,
-    prediction: Any,
-    at: Any = None,
+    x: ArrayLike,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    at: ArrayLike | None = None,
     x_kernel: Kernel | str | None = None,
     y_kernel: Kernel | str | None = None,
     lam: float | str | None = None,
     level: float = 0.9,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     random_state: RandomState = None,
 ) -> Diagnosis:
     """Return the shift and the factor of spread that predictions need at each input, with bands.
@@ -148,7 +149,7 @@ def diagnose(
     )
     check_same_length(x=x, y=y)
     grid = x if at is None else as_rows(at, "at", columns=x.shape[1]).astype(np.float64)
-    predictive = as_predictive(prediction, len(y), y.shape[1], y=y)
+    predictive = as_predictive(prediction, len(y), y.shape[1], y=y, x=x)
     row_weights = as_weights(weights, "weights", len(y))
     row_weights = np.ones(len(y)) if row_weights is None else row_weights
     level = as_float(level, "level")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Json
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import Notebook, aligned
 from fastmcmd.frames import RowLabels, to_frame
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Diagnosis:
+class Diagnosis(Notebook):
     """The corrections that make predictions right, at q inputs.
 
     Attributes

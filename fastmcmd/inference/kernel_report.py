@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.checks import as_rows, check_same_length
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.tables import aligned, data_frame
+from fastmcmd._base.tables import Notebook, aligned, data_frame
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.errors import NumericalError
 from fastmcmd.inference.exchangeable import GivenOutcomes
@@ -34,6 +34,7 @@ from fastmcmd.inference.statistics import project
 from fastmcmd.kernels import RBF, Kernel
 from fastmcmd.predictive import Categorical, Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
+from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.predictive.categorical import numbered
 from fastmcmd.rows import open_rows
 
@@ -79,7 +80,7 @@ class KernelPower:
 
 
 @dataclass(frozen=True)
-class KernelReport:
+class KernelReport(Notebook):
     """What these kernels can detect at these inputs.
 
     Attributes
@@ -186,9 +187,9 @@ class KernelReport:
 
 
 def kernel_report(
-    x: Any,
-    y: Any,
-    prediction: Any = None,
+    x: ArrayLike,
+    y: ArrayLike,
+    prediction: PredictionLike | None = None,
     x_kernel: Kernel | str | None = None,
     y_kernel: Kernel | str | None = None,
     lam: float | str | None = None,

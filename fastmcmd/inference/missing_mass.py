@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fastmcmd._base.checks import as_array, as_float, as_rows, as_weights, check_same_length, shown
+from fastmcmd._base.tables import Notebook
 from fastmcmd.default_kernels import chosen_lam
 from fastmcmd.inference.inputs import input_map
 from fastmcmd.inference.smoother import Smoother
@@ -30,7 +31,7 @@ _BANDWIDTH = 0.7  # bandwidth of densities, in standard deviations of the predic
 
 
 @dataclass(frozen=True, eq=False)
-class MissingMass:
+class MissingMass(Notebook):
     """Observed minus predicted probability near one input.
 
     Attributes

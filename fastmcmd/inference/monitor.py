@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fastmcmd import storage
@@ -23,8 +23,10 @@ from fastmcmd._base.tables import ColumnTable
 from fastmcmd.inference.inputs import check_simulations
 from fastmcmd.inference.shift_tests import View, batch_p_values, log_odds
 from fastmcmd.io.state import decode
+from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Categorical, Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
+from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.predictive.categorical import numbered
 
 __all__ = ["QUESTIONS", "Monitor", "MonitorUpdate", "evidence_of"]
@@ -217,11 +219,11 @@ class Monitor(ColumnTable):
 
     def __init__(
         self,
-        x: Any,
-        y: Any,
-        prediction: Any = None,
+        x: ArrayLike,
+        y: ArrayLike,
+        prediction: PredictionLike | None = None,
         *,
-        x_kernel: Any = None,
+        x_kernel: Kernel | None = None,
         alpha: float = 0.05,
         simulations: int = 999,
         most_rows: int = 5_000,
@@ -262,7 +264,9 @@ class Monitor(ColumnTable):
         if state.score_aside is not None:
             self._score_view = View.of(state.score_aside, "prediction")
 
-    def update(self, x: Any, y: Any, prediction: Any = None) -> MonitorUpdate:
+    def update(
+        self, x: ArrayLike, y: ArrayLike, prediction: PredictionLike | None = None
+    ) -> MonitorUpdate:
         """Compare a batch with the rows so far, and add it to them.
 
         Parameters
@@ -342,7 +346,7 @@ class Monitor(ColumnTable):
         """The distributions that have moved beyond chance."""
         return self.history[-1].moved if self.history else ()
 
-    def importance_weights(self, x: Any) -> Array:
+    def importance_weights(self, x: ArrayLike) -> Array:
         """Return weights (n,) of the reference rows, with mean 1, under which their inputs resemble ``x``.
 
         Parameters
@@ -435,7 +439,7 @@ def _checked(
     check_same_length(x=inputs, y=outcomes)
     if prediction is None:
         return inputs, outcomes, None
-    predictive = as_predictive(prediction, len(outcomes), outcomes.shape[1], y=outcomes)
+    predictive = as_predictive(prediction, len(outcomes), outcomes.shape[1], y=outcomes, x=x)
     return inputs, outcomes, _scores(outcomes, predictive)
 
 

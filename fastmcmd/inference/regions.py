@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import HostArray, InputsLike, Json, RandomState
+from fastmcmd._base.annotations import ColumnsLike, HostArray, InputsLike, Json, RandomState
 from fastmcmd._base.checks import as_rows, check_count, check_positive, check_same_length
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
-from fastmcmd._base.tables import aligned, data_frame
+from fastmcmd._base.tables import Notebook, aligned, data_frame
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.errors import require
 from fastmcmd.estimate.arguments import resolved_kernels
@@ -99,7 +99,7 @@ class WeakRegion:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WeakRegions(Sequence[WeakRegion]):
+class WeakRegions(Sequence[WeakRegion], Notebook):
     """Regions, the most significant first.
 
     Attributes
@@ -129,7 +129,7 @@ class WeakRegions(Sequence[WeakRegion]):
         """Regions where the model is wrong beyond chance: adjusted p-values of at most ``level``."""
         return tuple(one for one in self.regions if one.p_adjusted <= self.level)
 
-    def contains(self, columns: Any) -> NDArray[np.intp]:
+    def contains(self, columns: ColumnsLike) -> NDArray[np.intp]:
         """Return the index (n,) of the region that contains each row of ``columns``."""
         table, names = numbers_of_columns(columns, self.names)
         if names != self.names:
@@ -187,7 +187,7 @@ class WeakRegions(Sequence[WeakRegion]):
 
 
 def weak_regions(
-    columns: Any,
+    columns: ColumnsLike,
     x: InputsLike,
     y: ArrayLike,
     prediction: PredictionLike,
@@ -271,7 +271,7 @@ def weak_regions(
     if level >= 1:
         raise ValueError(f"level is {level:g}; a number in (0, 1) is needed")
     max_depth, simulations = check_count(max_depth, "max_depth"), check_simulations(simulations)
-    predictive = as_predictive(prediction, n, y.shape[1], y=y)
+    predictive = as_predictive(prediction, n, y.shape[1], y=y, x=x)
     rng = generator(seed_sequence(random_state), Purpose.GROUPS)
     order = rng.permutation(n)
     halves = np.sort(order[: n // 2]), np.sort(order[n // 2 :])

@@ -16,7 +16,7 @@ from fastmcmd._base.checks import (
     check_same_length,
 )
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import Notebook, aligned
 from fastmcmd.inference.inputs import check_simulations
 from fastmcmd.kernels.base import power_of_two
 
@@ -33,7 +33,7 @@ _SHOWN = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)  # shares with a line in the table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RejectionCurve:
+class RejectionCurve(Notebook):
     """Mean loss of the remaining rows when those with the highest scores are rejected.
 
     Attributes

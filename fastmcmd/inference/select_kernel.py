@@ -26,7 +26,7 @@ from fastmcmd._base.checks import (
 )
 from fastmcmd._base.names import numbers_of_labels
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.tables import aligned, data_frame
+from fastmcmd._base.tables import Notebook, aligned, data_frame
 from fastmcmd.default_kernels import chosen_kernels, column_scales, median_distance
 from fastmcmd.errors import NumericalError
 from fastmcmd.inference.smoother import Smoother
@@ -104,7 +104,7 @@ class KernelScore:
 
 
 @dataclass(frozen=True)
-class KernelChoice:
+class KernelChoice(Notebook):
     """The input kernel and the regulariser that predict the outcomes best.
 
     Attributes
@@ -211,7 +211,7 @@ def select_kernel(
     y: ArrayLike,
     candidates: Candidates = None,
     lams: ArrayLike | None = None,
-    scales: Any = "standard",
+    scales: ArrayLike | str | None = "standard",
     y_kernel: Kernel | str | None = None,
     weights: ArrayLike | None = None,
     landmarks: int = _LANDMARKS,

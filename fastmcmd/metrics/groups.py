@@ -12,7 +12,7 @@ from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, check_choice, check_count, check_flag, shown
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import Notebook, aligned
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.pit import PITS, pit_of_rows
@@ -28,7 +28,7 @@ _MOST_DRAWN = 10**9  # rows up to which NumPy can draw hypergeometric counts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupCalibration:
+class GroupCalibration(Notebook):
     """Calibration errors of the worst of several random groups, by group size.
 
     Attributes

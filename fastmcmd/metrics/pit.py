@@ -11,7 +11,7 @@ from fastmcmd._base.annotations import AnyArray, NanPolicy, RandomState
 from fastmcmd._base.arrays import namespace_of
 from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import Notebook, aligned
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive import Predictive, ScipyPredictive
@@ -186,7 +186,7 @@ class PITSums:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PITHistogram:
+class PITHistogram(Notebook):
     """Histogram of PIT values: flat for a calibrated model.
 
     Attributes

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.checks import as_array, check_choice, check_positive
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import Notebook, aligned
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.pit import SortedPIT, pit_of_rows, sort_pit
 from fastmcmd.predictive.base import Array
@@ -66,7 +66,7 @@ class ReliabilitySums:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReliabilityCurve:
+class ReliabilityCurve(Notebook):
     """Observed and expected shares of outcomes at each level.
 
     Attributes

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import Notebook, aligned
 from fastmcmd.metrics.variance_bins import Binned
 from fastmcmd.predictive.base import Array
 
@@ -14,7 +14,7 @@ __all__ = ["VarianceCurve", "conclude_variance"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VarianceCurve:
+class VarianceCurve(Notebook):
     """Root mean squared errors and root mean variances, in bins of predicted spread.
 
     Attributes

@@ -6,12 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fastmcmd._base.memory import format_bytes
+from fastmcmd._base.tables import Notebook
 
 __all__ = ["Plan"]
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class Plan(Notebook):
     """The expected course of a call.
 
     Attributes

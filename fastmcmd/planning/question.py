@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from fastmcmd._base.annotations import CertificateName, FilePath, MemoryLimit, SolverName
+from fastmcmd._base.annotations import (
+    CertificateName,
+    FilePath,
+    InputsLike,
+    MemoryLimit,
+    SolverName,
+)
 from fastmcmd._base.checks import as_rows, check_count, check_same_length
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
@@ -30,7 +36,7 @@ _MOST_FEATURES = 1000
 
 
 def plan(
-    x: Any,
+    x: InputsLike | tuple[int, int],
     x_kernel: Kernel | str | None = None,
     lam: float | str | None = None,
     features: int | None = None,
@@ -44,7 +50,7 @@ def plan(
     cache_dir: FilePath | None = None,
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
-    y: Any = None,
+    y: ArrayLike | None = None,
     y_kernel: Kernel | str | None = None,
 ) -> Plan:
     """Return a plan of what `cce` would do at these inputs, without the computation.
@@ -102,21 +108,23 @@ def plan(
         devices=devices, device_memory_limit=device_memory_limit,
     )  # fmt: skip
     lam = chosen_lam(lam, x_kernel)
-    shaped = _is_shape(x)
-    rows = _of_shape(x) if shaped else inputs(x, "x", options)
-    features, origin = _features(features, None if shaped else rows, x_kernel, y, y_kernel)
+    shape = x if _is_shape(x) else None
+    rows = inputs(x, "x", options) if shape is None else _of_shape(shape)
+    features, origin = _features(
+        features, None if shape is not None else rows, x_kernel, y, y_kernel
+    )
     chosen = chosen_input_kernel(rows, x_kernel)
     chosen, options, (rows,) = scaled_inputs(chosen, options, x=rows)
     kernels = resolved_kernels(chosen, RBF("variance"), rows, np.array([[0.0], [1.0]]))
-    like = Subsample(x[0], rows) if isinstance(rows, np.ndarray) and shaped else rows
+    like = rows if shape is None or not isinstance(rows, np.ndarray) else Subsample(shape[0], rows)
     options = settled(options, kernels, like, lam, features)
     kernel = kernels[0]
     some = like if isinstance(like, Subsample) else subsample_of(like, options.backend)
     result = answer(
-        some, backend_of(options, kernel), kernel, options, lam, features, low_rank=not shaped
+        some, backend_of(options, kernel), kernel, options, lam, features, low_rank=shape is None
     )
     assumptions = [one for one in (options.chosen, origin) if one]
-    if shaped:
+    if shape is not None:
         assumptions.append("from the shape alone: standard normal rows of no low rank are assumed")
     return replace(result, reasons=(*assumptions, *result.reasons))
 
@@ -141,7 +149,7 @@ def _features(
     return factored[0].rank, f"{factored[0].rank} features of outputs, from y"
 
 
-def _is_shape(x: Any) -> bool:
+def _is_shape(x: object) -> TypeGuard[tuple[int, int]]:
     return isinstance(x, tuple) and len(x) == 2 and all(isinstance(size, int) for size in x)
 
 

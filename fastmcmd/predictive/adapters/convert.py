@@ -34,7 +34,13 @@ __all__ = [
 
 
 def as_predictive(
-    value: object, n: int, columns: int = 1, name: str = "prediction", *, y: ArrayLike | None = None
+    value: object,
+    n: int,
+    columns: int = 1,
+    name: str = "prediction",
+    *,
+    y: ArrayLike | None = None,
+    x: object = None,
 ) -> Predictive:
     """Return predicted distributions for n outputs of ``columns`` components.
 
@@ -52,6 +58,8 @@ def as_predictive(
     y : array_like (n,), optional
         The outcomes. They help to distinguish class probabilities, which are refused, from draws. They
         must be numbers of the classes if a `Categorical` names them.
+    x : array_like (n, d), optional
+        The inputs, to notice that they were passed in place of the outcomes.
 
     Raises
     ------
@@ -74,6 +82,7 @@ def as_predictive(
     if prediction.columns != columns:
         raise ValueError(
             f"{name} has {prediction.columns} components and y has {columns}; they must agree"
+            + _swap_hint(x, prediction.columns)
         )
     if y is not None and isinstance(prediction, Categorical):
         prediction.check_numbers(np.asarray(y))
@@ -230,6 +239,14 @@ def check_order(y: ArrayLike, what: str = "(y, prediction)") -> None:
     if pair or isinstance(y, Predictive):
         given = "a pair of arrays" if pair else f"a predicted distribution, {type(y).__name__}"
         raise TypeError(f"y is {given}; outcomes are needed: the order of arguments is {what}")
+
+
+def _swap_hint(x: object, columns: int) -> str:
+    """Return a hint that inputs and outcomes were swapped if the inputs have the prediction's columns."""
+    shape = np.shape(x) if isinstance(x, list) else tuple(getattr(x, "shape", ()))
+    if shape and (shape[1] if len(shape) == 2 else 1) == columns:
+        return f". x has {columns}, as many as the prediction: are x and y in each other's place?"
+    return ""
 
 
 def row_hint(value: object, rows: int, n: int) -> str:
