@@ -54,7 +54,7 @@ from fastmcmd.predictive import (
 from fastmcmd.result import Info, Result
 
 if TYPE_CHECKING:
-    from fastmcmd import classification, compat, metrics, plots, recalibration, streaming
+    from fastmcmd import classification, compat, datasets, metrics, plots, recalibration, streaming
     from fastmcmd.downsampling import DownsampledResult, downsampled_cce
     from fastmcmd.evaluation import Comparison, Evaluation, compare, evaluate
     from fastmcmd.evaluation.verdict import RegionVerdict, Remedy, Verdict, verdict
@@ -133,6 +133,7 @@ __all__ = [
     "compat",
     "congruence_test",
     "crps",
+    "datasets",
     "diagnose",
     "downsampled_cce",
     "ece",
@@ -159,7 +160,15 @@ __all__ = [
 
 # Loaded on first use (PEP 562): importing everything would double the import time.
 _LATER = {
-    "fastmcmd": ("classification", "compat", "metrics", "plots", "recalibration", "streaming"),
+    "fastmcmd": (
+        "classification",
+        "compat",
+        "datasets",
+        "metrics",
+        "plots",
+        "recalibration",
+        "streaming",
+    ),
     "fastmcmd.downsampling": ("DownsampledResult", "downsampled_cce"),
     "fastmcmd.evaluation": ("Comparison", "Evaluation", "compare", "evaluate"),
     "fastmcmd.inference.congruence_test": ("CongruenceTest", "congruence_test"),

@@ -1,0 +1,1 @@
+"""Experiments of the papers behind the measures, claim by claim: ``python -m examples.papers``."""

@@ -1,0 +1,76 @@
+"""Run every experiment, and write ``docs/papers.md`` with its pictures: ``python -m examples.papers``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import time
+from pathlib import Path
+
+from examples.papers.claims import Claim, Experiment, table
+from fastmcmd.io import write_atomically
+
+NAMES = ("marginal", "conflation", "equal_moments", "mcmd_shapes", "random_uncertainty")
+DOCUMENTS = Path(__file__).parents[2] / "docs"
+
+_HEAD = """# The papers' experiments
+
+Experiments behind these measures, repeated with this package on data whose true distribution is known.
+Each table says what the source claims, what was measured here (mean ± standard deviation over
+repetitions), and what a right model would have. Verdicts are computed from the figures: *holds* if the
+claim is true in every repetition, *not* if it is false in most. `python -m examples.papers` writes this
+page.
+"""
+
+
+def load(name: str) -> Experiment:
+    """Return the experiment of a file."""
+    return importlib.import_module(f"examples.papers.{name}").EXPERIMENT
+
+
+def section(experiment: Experiment, claims: list[Claim]) -> str:
+    """Return the part of the page about an experiment."""
+    name = experiment.name
+    return "\n\n".join(
+        [
+            f"## {experiment.title}",
+            f"Source: {experiment.source}. {experiment.seeds} repetitions; "
+            f"`python -m examples.papers {name}`.",
+            f"![{experiment.title}](papers/{name}.png)",
+            table(claims),
+        ]
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the experiments that are named, or all of them and write the page."""
+    parser = argparse.ArgumentParser(prog="python -m examples.papers", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument(
+        "--seeds", type=int, help="repetitions instead of each experiment's own number"
+    )
+    parser.add_argument("--output", type=Path, default=DOCUMENTS, help="folder of papers.md")
+    options = parser.parse_args(arguments)
+    for name in options.names:
+        if name not in NAMES:
+            parser.error(f"no experiment {name!r}; there are {', '.join(NAMES)}")
+    pictures = options.output / "papers"
+    pictures.mkdir(parents=True, exist_ok=True)
+    parts = [_HEAD]
+    for name in options.names or NAMES:
+        experiment = load(name)
+        started = time.perf_counter()
+        claims = experiment.run(options.seeds or experiment.seeds, pictures / f"{name}.png")
+        parts.append(section(experiment, claims))
+        print(
+            f"{experiment.title} ({time.perf_counter() - started:.0f} s)\n{table(claims)}\n",
+            flush=True,
+        )
+    if not options.names:
+        page = "\n\n".join(part.strip() for part in parts) + "\n"
+        write_atomically(options.output / "papers.md", lambda stream: stream.write(page.encode()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""What a paper says, what was measured here, and whether it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+import fastmcmd as fm
+
+__all__ = [
+    "Claim",
+    "Experiment",
+    "Run",
+    "mean_cce",
+    "null_cce",
+    "over_seeds",
+    "spread",
+    "table",
+    "verdict",
+]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of a source, with the figures measured here.
+
+    Attributes
+    ----------
+    text : str
+        What the source says.
+    measured : str
+        Figures: mean and standard deviation over seeds.
+    right_model : str
+        What a right model would have in the same place, or "".
+    verdict : {"holds", "partly", "not"}
+        Whether it holds here; computed from the figures.
+    """
+
+    text: str
+    measured: str
+    right_model: str
+    verdict: str
+
+
+class Run(Protocol):
+    """Computes an experiment; draws its picture if a file is named."""
+
+    def __call__(self, seeds: int, picture: Path | None = None) -> list[Claim]:
+        """Return the claims."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment of a paper.
+
+    Attributes
+    ----------
+    name : str
+        Name of its file and picture.
+    title : str
+        What it shows.
+    source : str
+        Paper and figure.
+    run : callable
+        Its computation.
+    seeds : int
+        Repetitions with data of their own.
+    """
+
+    name: str
+    title: str
+    source: str
+    run: Run
+    seeds: int = 10
+
+
+def over_seeds(compute: Callable[[int], dict[str, float]], seeds: int) -> dict[str, np.ndarray]:
+    """Return the numbers of every seed, by their names."""
+    rows = [compute(seed) for seed in range(seeds)]
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def spread(values: ArrayLike) -> str:
+    """Return mean and standard deviation over seeds as text."""
+    values = np.asarray(values, np.float64)
+    deviation = f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else ""
+    return f"{values.mean():.3f}{deviation}"
+
+
+def verdict(*conditions: object) -> str:
+    """Return "holds" if all conditions are true in every seed, "not" if none is in most, else "partly"."""
+    shares = [float(np.mean(np.asarray(one, bool))) for one in conditions]
+    if min(shares) == 1:
+        return "holds"
+    return "not" if max(shares) < 0.5 else "partly"
+
+
+def mean_cce(data: fm.datasets.Simulated, prediction: fm.Predictive, **options: object) -> float:
+    """Return the mean CCE of a prediction with the published kernels."""
+    return float(np.mean(_result(data.x, data.y, prediction, options)))
+
+
+def null_cce(
+    data: fm.datasets.Simulated, prediction: fm.Predictive, seed: int, **options: object
+) -> float:
+    """Return the mean CCE that the prediction has if outcomes are drawn from it: its noise alone."""
+    outcomes = prediction.sample(1, seed)[:, 0]
+    return float(np.mean(_result(data.x, outcomes, prediction, options)))
+
+
+def _result(x: ArrayLike, y: np.ndarray, prediction: fm.Predictive, options: dict) -> np.ndarray:
+    published = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(1 / (2 * y.var())), "lam": 0.1}
+    return fm.cce(x, y, prediction, **(published | options)).values
+
+
+def table(claims: Sequence[Claim]) -> str:
+    """Return claims as a Markdown table."""
+    lines = ["| claim | measured here | a right model | verdict |", "|---|---|---|---|"]
+    lines += [
+        f"| {one.text} | {one.measured} | {one.right_model} | **{one.verdict}** |" for one in claims
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,88 @@
+"""A model that ignores the input is calibrated, and wrong almost everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import fastmcmd as fm
+from examples.papers.claims import (
+    Claim,
+    Experiment,
+    mean_cce,
+    null_cce,
+    over_seeds,
+    spread,
+    verdict,
+)
+from examples.papers.pictures import axes_of, save
+
+_N = 500
+_SLOPE = 3.0
+
+
+def _models(data: fm.datasets.Simulated) -> dict[str, fm.Predictive]:
+    return {
+        "right": data.truth,
+        "marginal": fm.Gaussian(np.zeros(len(data)), np.sqrt(1 + _SLOPE**2)),
+    }
+
+
+def _numbers(seed: int) -> dict[str, float]:
+    data = fm.datasets.linear(_N, _SLOPE, seed)
+    numbers = {}
+    for name, model in _models(data).items():
+        numbers[f"ece {name}"] = fm.regression_ece(data.y, model)
+        numbers[f"cce {name}"] = mean_cce(data, model, x_kernel=fm.RBF(1.0))
+        numbers[f"null {name}"] = null_cce(data, model, seed, x_kernel=fm.RBF(1.0))
+        numbers[f"p {name}"] = fm.congruence_test(data.x, data.y, model, random_state=seed).p_value
+    return numbers
+
+
+def run(seeds: int, picture: Path | None = None) -> list[Claim]:
+    """Return the claims of figure 1."""
+    found = over_seeds(_numbers, seeds)
+    if picture is not None:
+        _draw(picture)
+    return [
+        Claim(
+            "The marginal model looks calibrated: its ECE is near that of the right model",
+            f"ECE {spread(found['ece marginal'])}",
+            f"ECE {spread(found['ece right'])}",
+            verdict(found["ece marginal"] < 0.05),
+        ),
+        Claim(
+            "CCE shows that it is wrong",
+            f"CCE {spread(found['cce marginal'])}, by chance {spread(found['null marginal'])}; "
+            f"test p {spread(found['p marginal'])}",
+            f"CCE {spread(found['cce right'])}, by chance {spread(found['null right'])}; "
+            f"p < 0.05 in {np.mean(found['p right'] < 0.05):.0%}",
+            verdict(found["cce marginal"] > 5 * found["cce right"], found["p marginal"] < 0.05),
+        ),
+    ]
+
+
+def _draw(path: Path) -> None:
+    data = fm.datasets.linear(_N, _SLOPE, 0)
+    models = _models(data)
+    figure, (left, middle, right) = axes_of(3)
+    left.scatter(data.x, data.y, s=6, label="outcomes")
+    drawn = models["marginal"].sample(1, np.random.default_rng(1))[:, 0]
+    left.scatter(data.x, drawn, s=6, label="drawn from the marginal model")
+    left.set(xlabel="x", ylabel="y")
+    for name, model in models.items():
+        curve = fm.metrics.reliability_curve(data.y, model)
+        middle.plot(curve.expected, curve.observed, label=f"{name} model")
+        order = np.argsort(data.x)
+        result = fm.cce(data.x, data.y, model, x_kernel=fm.RBF(1.0), lam=0.1)
+        right.plot(data.x[order], result.values[order], label=f"{name} model")
+    middle.set(xlabel="predicted probability", ylabel="observed frequency")
+    right.set(xlabel="x", ylabel="CCE", ylim=(0, None))
+    save(figure, path)
+
+
+EXPERIMENT = Experiment(
+    "marginal", "Calibrated on average, wrong at nearly every input",
+    "Young et al., arXiv 2405.12412, figure 1", run,
+)  # fmt: skip
