@@ -11,7 +11,14 @@ from pathlib import Path
 from examples.papers.claims import Claim, Experiment, table
 from fastmcmd.io import write_atomically
 
-NAMES = ("marginal", "conflation", "equal_moments", "mcmd_shapes", "random_uncertainty")
+NAMES = (
+    "marginal",
+    "conflation",
+    "equal_moments",
+    "mcmd_shapes",
+    "random_uncertainty",
+    "shifted_digits",
+)
 DOCUMENTS = Path(__file__).parents[2] / "docs"
 
 _HEAD = """# The papers' experiments

@@ -20,12 +20,16 @@ def _models() -> tuple[fm.datasets.Simulated, dict[str, fm.Predictive]]:
     data = fm.datasets.conflated_poissons(500, 1)
     with np.load(_STORED, allow_pickle=False) as stored:
         if not np.array_equal(stored["y"], data.y):
-            raise ValueError(f"{_STORED.name} is of other data; run examples.papers.train_conflation again")
+            raise ValueError(
+                f"{_STORED.name} is of other data; run examples.papers.train_conflation again"
+            )
         first = {head: stored[f"{head.replace(' ', '_')}_mean"] for head in _HEADS}
         second = {head: stored[f"{head.replace(' ', '_')}_second"] for head in _HEADS[1:]}
     return data, {
         "poisson": fm.Poisson(first["poisson"]),
-        "negative binomial": fm.NegativeBinomial(first["negative binomial"], second["negative binomial"]),
+        "negative binomial": fm.NegativeBinomial(
+            first["negative binomial"], second["negative binomial"]
+        ),
         "gaussian": fm.Gaussian(first["gaussian"], np.sqrt(second["gaussian"])),
         "double poisson": fm.DoublePoisson(first["double poisson"], second["double poisson"]),
     }
@@ -46,7 +50,9 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         halves[name] = (values[~low].mean(), values[low].mean())
     if picture is not None:
         _draw(picture, data, models)
-    listed = "; ".join(f"{name} {cce[name]:.3f} (chance {null[name]:.3f}, p {p[name]:.3f})" for name in _HEADS)
+    listed = "; ".join(
+        f"{name} {cce[name]:.3f} (chance {null[name]:.3f}, p {p[name]:.3f})" for name in _HEADS
+    )
     return [
         Claim(
             "Heads that cannot be underdispersed have a large CCE, the others a small one",
@@ -73,12 +79,21 @@ def _draw(path: Path, data: fm.datasets.Simulated, models: dict[str, fm.Predicti
         top, bottom = panels[place], panels[place + len(_HEADS)]
         top.scatter(data.x, data.y, s=4)
         top.fill_between(
-            data.x[order], model.quantile(0.025)[order], model.quantile(0.975)[order], alpha=0.3, lw=0
+            data.x[order],
+            model.quantile(0.025)[order],
+            model.quantile(0.975)[order],
+            alpha=0.3,
+            lw=0,
         )
         top.plot(data.x[order], model.mean[order])
         top.set(title=name, ylim=(0, 45))
         result = fm.cce(
-            data.x, data.y, model, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(1 / (2 * data.y.var())), lam=0.1
+            data.x,
+            data.y,
+            model,
+            x_kernel=fm.RBF(0.5),
+            y_kernel=fm.RBF(1 / (2 * data.y.var())),
+            lam=0.1,
         )
         bottom.plot(data.x[order], result.values[order])
         bottom.set(xlabel="x", ylim=(0, 0.4))

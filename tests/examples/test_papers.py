@@ -21,10 +21,9 @@ def test_claims_hold(name, tmp_path):
     experiment = papers.load(name)
     claims = experiment.run(2, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 10_000
-    assert [one.verdict for one in claims] == ["holds"] * len(claims)
-    page = (ROOT / "docs" / "papers.md").read_text()
-    assert experiment.title in page
-    assert all(one.text in page for one in claims)
+    rows = [line.split(" | ") for line in (ROOT / "docs" / "papers.md").read_text().splitlines()]
+    verdicts = {row[0].removeprefix("| "): row[-1] for row in rows if len(row) == 4}
+    assert {one.text: f"**{one.verdict}** |" for one in claims}.items() <= verdicts.items()
     assert (ROOT / "docs" / "papers" / f"{name}.png").exists()
 
 
