@@ -110,8 +110,9 @@ inline double last_mass(double low, double high, double mean, double alpha) {
 // E|Y - y| - E|Y - Y'| / 2 is the sum of p_i p_j min(|i - y|, |j - y|) over pairs on one side of y. All terms
 // are positive and are added from y outwards, so scores near 0 keep their digits. If y is far out, the sum
 // starts where the mass ends, at no extra cost.
-inline double count_crps(double outcome, double mean, double alpha) {
-  const double spread = 1.0 + alpha * mean;
+template <bool poisson>
+double count_crps(double outcome, double mean, double dispersion) {
+  const double alpha = poisson ? 0.0 : dispersion, spread = 1.0 + alpha * mean;
   const double step = mean / spread;  // p(k + 1) / p(k) = step (1 + alpha k) / (k + 1), towards `limit`
   const double limit = alpha * step, sd = sqrt(mean * spread);
   // Less than e^-40 of the mass lies outside.
@@ -128,7 +129,7 @@ inline double count_crps(double outcome, double mean, double alpha) {
     score += p * (2.0 * moment + part);
     moment += part;
     if (k == 0.0) break;
-    const double ratio = k / (step * (1.0 + alpha * (k - 1.0)));
+    const double ratio = k / (poisson ? step : step * (1.0 + alpha * (k - 1.0)));
     p *= ratio;
     k -= 1.0;
     // The remaining masses fall at least geometrically.
@@ -142,7 +143,7 @@ inline double count_crps(double outcome, double mean, double alpha) {
     const double part = p * (k - y);
     score += p * (2.0 * moment + part);
     moment += part;
-    const double ratio = step * (1.0 + alpha * k) / (k + 1.0);
+    const double ratio = (poisson ? step : step * (1.0 + alpha * k)) / (k + 1.0);
     p *= ratio;
     k += 1.0;
     const double bound = greatest(ratio, limit);
@@ -155,7 +156,9 @@ inline double count_crps(double outcome, double mean, double alpha) {
 inline void crps_by_sums(in y, in mean, in alpha, out scores) {
   for (index_t i = 0; i < y.n; ++i) {
     const bool plain = mean[i] == 0.0 || !is_finite(y[i]);
-    scores[i] = plain ? fabs(y[i]) : count_crps(y[i], mean[i], alpha[i]);
+    scores[i] = plain              ? fabs(y[i])
+                : alpha[i] == 0.0 ? count_crps<true>(y[i], mean[i], 0.0)
+                                  : count_crps<false>(y[i], mean[i], alpha[i]);
   }
 }
 
@@ -200,49 +203,55 @@ constexpr double walk_depth = 10.5;
 constexpr index_t walk_per_level = 256;  // takes a tenth of one quantile and two cdfs of SciPy
 constexpr index_t longest_walk = 1 << 15;  // in counts: 0.1 ms
 
-// Each row is one walk upwards from its lower tail; each mass is the one before times a ratio.
-inline void count_quantiles(ins levels, mat<const int64_t> order, in mean, in alpha, outs values) {
-  const index_t count = levels.m;
+// One walk upwards from the lower tail; each mass is the one before times a ratio.
+template <bool poisson>
+void walk_to_quantiles(const double* levels, const int64_t* order, index_t count, double mu,
+                       double dispersion, double* values) {
   const double limit = static_cast<double>(least(walk_per_level * count, longest_walk));
+  const double a = poisson ? 0.0 : dispersion, spread = 1.0 + a * mu, step = mu / spread;
+  double k = floor(greatest(mu - walk_depth * sqrt(mu * spread), 0.0));
+  bool walks = mu > 0.0 && mu - k <= limit;
+  const double log_p = walks ? log_mass(k, mu, a) : 0.0;
+  walks = walks && log_p > least_log;
+  double p = exp(log_p), cdf = p, below = 0.0;
+  const double last = k + limit;
+  double fresh = k + static_cast<double>(fresh_after);
+  for (index_t column = 0; column < count; ++column) {
+    const index_t place = order[column];
+    const double level = levels[place];
+    double& value = values[place];
+    if (level <= 0.0 || mu == 0.0) {
+      value = 0.0;
+      continue;
+    }
+    if (level >= 1.0) {
+      value = infinity;
+      continue;
+    }
+    if (!walks || level < least_level || level > 1.0 - least_level) {
+      value = not_a_number();
+      continue;
+    }
+    while (cdf < level && k < last) {
+      p *= (poisson ? step : step * (1.0 + a * k)) / (k + 1.0);
+      k += 1.0;
+      if (k == fresh) {
+        p = exp(log_mass(k, mu, a));
+        fresh += static_cast<double>(fresh_after);
+      }
+      below = cdf;
+      cdf += p;
+    }
+    const double near = near_step * level + close_to_step;
+    value = cdf - level > near && level - below > near ? k : not_a_number();
+  }
+}
+
+inline void count_quantiles(ins levels, mat<const int64_t> order, in mean, in alpha, outs values) {
   for (index_t i = 0; i < mean.n; ++i) {
     const index_t row = least(i, levels.n - 1);
-    const double mu = mean[i], a = alpha[i], spread = 1.0 + a * mu, step = mu / spread;
-    double k = floor(greatest(mu - walk_depth * sqrt(mu * spread), 0.0));
-    bool walks = mu > 0.0 && mu - k <= limit;
-    const double log_p = walks ? log_mass(k, mu, a) : 0.0;
-    walks = walks && log_p > least_log;
-    double p = exp(log_p), cdf = p, below = 0.0;
-    const double last = k + limit;
-    double fresh = k + static_cast<double>(fresh_after);
-    for (index_t column = 0; column < count; ++column) {
-      const index_t place = order[row][column];
-      const double level = levels[row][place];
-      double& value = values[i][place];
-      if (level <= 0.0 || mu == 0.0) {
-        value = 0.0;
-        continue;
-      }
-      if (level >= 1.0) {
-        value = infinity;
-        continue;
-      }
-      if (!walks || level < least_level || level > 1.0 - least_level) {
-        value = not_a_number();
-        continue;
-      }
-      while (cdf < level && k < last) {
-        p *= step * (1.0 + a * k) / (k + 1.0);
-        k += 1.0;
-        if (k == fresh) {
-          p = exp(log_mass(k, mu, a));
-          fresh += static_cast<double>(fresh_after);
-        }
-        below = cdf;
-        cdf += p;
-      }
-      const double near = near_step * level + close_to_step;
-      value = cdf - level > near && level - below > near ? k : not_a_number();
-    }
+    const auto walk = alpha[i] == 0.0 ? walk_to_quantiles<true> : walk_to_quantiles<false>;
+    walk(levels[row], order[row], levels.m, mean[i], alpha[i], values[i]);
   }
 }
 

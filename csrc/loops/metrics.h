@@ -7,7 +7,7 @@
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 
 constexpr index_t sum_lanes = 8;  // partial sums, so that additions do not wait for each other
-constexpr index_t sum_rows = 1024;  // per block: its rows are in the cache at the second look
+constexpr index_t sum_rows = 512;  // per block: its rows are in the cache at the second look
 
 inline double sum_of(const double* s) {
   return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
@@ -88,16 +88,14 @@ struct comoment_block {
     const double* of[2] = {y, point};
     const index_t even = rows - rows % sum_lanes;
     for (int k = 0; k < 2; ++k) {
-      double sum[sum_lanes] = {}, lows[sum_lanes], highs[sum_lanes];
-      for (index_t l = 0; l < sum_lanes; ++l) lows[l] = highs[l] = of[k][0];
       const double* x = of[k];
+      double sum[sum_lanes] = {}, lows[sum_lanes], highs[sum_lanes];
+      for (index_t l = 0; l < sum_lanes; ++l) lows[l] = highs[l] = x[0];
       for (index_t j = 0; j < even; j += sum_lanes) {
-        for (index_t l = 0; l < sum_lanes; ++l) {
-          const double v = x[j + l];
-          sum[l] += v;
-          lows[l] = v < lows[l] ? v : lows[l];
-          highs[l] = v > highs[l] ? v : highs[l];
-        }
+        for (index_t l = 0; l < sum_lanes; ++l) sum[l] += x[j + l];
+        // Loops of one statement, which compilers vectorise.
+        for (index_t l = 0; l < sum_lanes; ++l) lows[l] = x[j + l] < lows[l] ? x[j + l] : lows[l];
+        for (index_t l = 0; l < sum_lanes; ++l) highs[l] = x[j + l] > highs[l] ? x[j + l] : highs[l];
       }
       for (index_t j = even; j < rows; ++j) {
         sum[j - even] += x[j];
@@ -115,13 +113,14 @@ struct comoment_block {
     const double middle = mean[0], centre = mean[1];
     double own[sum_lanes] = {}, other[sum_lanes] = {}, both[sum_lanes] = {}, gaps[sum_lanes] = {};
     for (index_t j = 0; j < even; j += sum_lanes) {
-      for (index_t l = 0; l < sum_lanes; ++l) {
-        const double a = y[j + l] - middle, b = point[j + l] - centre, e = y[j + l] - point[j + l];
-        own[l] += a * a;
-        other[l] += b * b;
-        both[l] += a * b;
-        gaps[l] += e * e;
-      }
+      double a[sum_lanes], b[sum_lanes], e[sum_lanes];
+      for (index_t l = 0; l < sum_lanes; ++l) a[l] = y[j + l] - middle;
+      for (index_t l = 0; l < sum_lanes; ++l) b[l] = point[j + l] - centre;
+      for (index_t l = 0; l < sum_lanes; ++l) e[l] = y[j + l] - point[j + l];
+      for (index_t l = 0; l < sum_lanes; ++l) own[l] += a[l] * a[l];
+      for (index_t l = 0; l < sum_lanes; ++l) other[l] += b[l] * b[l];
+      for (index_t l = 0; l < sum_lanes; ++l) both[l] += a[l] * b[l];
+      for (index_t l = 0; l < sum_lanes; ++l) gaps[l] += e[l] * e[l];
     }
     for (index_t j = even; j < rows; ++j) {
       const double a = y[j] - middle, b = point[j] - centre, e = y[j] - point[j];

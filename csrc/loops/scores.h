@@ -132,11 +132,14 @@ inline void variogram_rows(cube<const double> draws, ins y, double p, ins weight
       for (index_t j = 0; j < i; ++j) {
         const double weight = weights[i][j] + weights[j][i];
         if (weight == 0.0) continue;
-        double mean = 0.0;
-        for (index_t l = 0; l < m; ++l) {
-          room[l] = power_of(own[i][l] - own[j][l], p);
-          mean += room[l];
+        const double *one = own[i], *other = own[j];
+        if (p == 0.5) {  // apart, because roots are vectorised
+          for (index_t l = 0; l < m; ++l) room[l] = sqrt(fabs(one[l] - other[l]));
+        } else {
+          for (index_t l = 0; l < m; ++l) room[l] = power_of(one[l] - other[l], p);
         }
+        double mean = 0.0;
+        for (index_t l = 0; l < m; ++l) mean += room[l];
         mean /= count;
         const double gap = power_of(y[row][i] - y[row][j], p) - mean;
         double square = gap * gap;

@@ -86,8 +86,8 @@ class Means:
             sums[place] += part
 
         for rows in row_blocks(self._n, _BLOCK) if columns else []:
-            block = np.ascontiguousarray(self._rows[:, rows])
-            weights = np.ascontiguousarray(counts[:, rows].T)
+            block = np.array(self._rows[:, rows], order="C")  # copies, which change below
+            weights = np.array(counts[:, rows].T, order="C")
             if self._weights is not None:
                 weights *= self._weights[rows, None]
             add(0, block, weights)
