@@ -13,8 +13,10 @@ from pybind11 import get_include
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-COMMON_SOURCES = ["csrc/bind.cpp", "csrc/dispatch.cpp"]
-KERNEL_SOURCE = "csrc/kernels.cpp"
+COMMON_SOURCES = ["csrc/bind.cpp", "csrc/bind_loops.cpp", "csrc/dispatch.cpp"]
+ISA_SOURCES = ["csrc/kernels.cpp", "csrc/loops.cpp"]
+# Loops over rows give the same digits with every instruction set: products and sums stay apart.
+EXACT_FLAGS = {"csrc/loops.cpp": ["-ffp-contract=off"]}
 
 # The flags name features, not processors: compilers from before 2020 know them too.
 GNU_FLAGS = {
@@ -60,9 +62,10 @@ class BuildCore(build_ext):
                 flags = GNU_X86_BASELINE
             name = f'\\"{isa}\\"' if msvc else f'"{isa}"'
             own = [("FASTMCMD_ISA_NAMESPACE", f"isa_{isa}"), ("FASTMCMD_ISA_NAME", name)]
-            jobs.append(
-                (KERNEL_SOURCE, str(Path(self.build_temp, isa)), macros + own, common + flags)
-            )
+            for source in ISA_SOURCES:
+                extra = [] if msvc else EXACT_FLAGS.get(source, [])
+                folder = str(Path(self.build_temp, isa))
+                jobs.append((source, folder, macros + own, common + flags + extra))
 
         def compile_one(job: tuple) -> list[str]:
             source, folder, defines, flags = job
@@ -111,8 +114,8 @@ class BuildCore(build_ext):
 
     @staticmethod
     def msvc_flags() -> list[str]:
-        # 4068: GCC's unroll pragmas.
-        flags = ["/std:c++17", "/O2", "/EHsc", "/fp:precise", "/bigobj", "/wd4068"]
+        # 4068, 5030: GCC's unroll pragmas and attributes.
+        flags = ["/std:c++17", "/O2", "/EHsc", "/fp:precise", "/bigobj", "/wd4068", "/wd5030"]
         return flags + (["/W4", "/WX"] if enabled("FASTMCMD_WERROR") else [])
 
     @staticmethod
@@ -125,10 +128,12 @@ class BuildCore(build_ext):
 
 core = Extension(
     "fastmcmd._core",
-    sources=[*COMMON_SOURCES, KERNEL_SOURCE],
+    sources=[*COMMON_SOURCES, *ISA_SOURCES],
     include_dirs=["csrc", "fastmcmd/device", get_include()],  # the formulas are shared with CUDA
     depends=sorted(
-        str(path) for folder in ("csrc", "fastmcmd/device") for path in Path(folder).glob("*.h")
+        str(path)
+        for folder in ("csrc", "csrc/loops", "fastmcmd/device")
+        for path in Path(folder).glob("*.h")
     ),
     language="c++",
 )

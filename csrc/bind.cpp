@@ -1,5 +1,6 @@
 // The Python module: checks, unwraps, releases the GIL, calls.
 #include "arrays.h"
+#include "bind_loops.h"
 #include "cholesky.h"
 #include "dispatch.h"
 #include "docs.h"
@@ -369,7 +370,7 @@ py::dict op_numbers() {
 
 PYBIND11_MODULE(_core, m) {
   using namespace fastmcmd;
-  m.doc() = "Tiles: Gram matrices, fused products with them, blocked Cholesky. No statistics.";
+  m.doc() = "Tiles: Gram matrices, fused products with them, blocked Cholesky. Loops over rows.";
   try {
     isa();
   } catch (const std::runtime_error& error) {
@@ -417,6 +418,7 @@ PYBIND11_MODULE(_core, m) {
         return names;
       },
       "Names of the instruction sets this machine can run, slowest first.");
+  bind_loops(m, *isa().loops);
   m.attr("OPS") = op_numbers();
   m.attr("TILE_UNIT") = tile_unit;
   m.attr("DIRECT_DISTANCE_LIMIT") = direct_distance_limit;

@@ -48,8 +48,9 @@ constexpr kernel_table<T> table = {
     factor_tile<T>,    solve_panels<T>, solve_lower<T>, solve_upper<T>,
 };
 
+extern const loop_table loops;  // of loops.cpp
 extern const isa_tables tables;
-const isa_tables tables = {FASTMCMD_ISA_NAME, &table<float>, &table<double>};
+const isa_tables tables = {FASTMCMD_ISA_NAME, &table<float>, &table<double>, &loops};
 
 }  // namespace FASTMCMD_ISA_NAMESPACE
 }  // namespace fastmcmd

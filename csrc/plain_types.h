@@ -127,10 +127,13 @@ struct kernel_table {
   void (*solve_upper)(index_t m, const T* factor, index_t ldl, T* x, index_t ldx, index_t nv);
 };
 
+struct loop_table;  // see loops/table.h
+
 struct isa_tables {
   const char* name;
   const kernel_table<float>* f32;
   const kernel_table<double>* f64;
+  const loop_table* loops;
 };
 
 }  // namespace fastmcmd

@@ -1,4 +1,4 @@
-"""Tiles in C++: Gram matrices, fused products with them, blocked Cholesky.
+"""Tiles in C++: Gram matrices, fused products with them, blocked Cholesky. Loops over rows.
 
 A kernel is a program in reverse Polish: ``codes`` (length,) int32 with the numbers of ``OPS``, and
 ``params`` (length, 4) float64. Leaves: ``rbf`` (gamma), ``laplacian`` (gamma), ``polynomial``
@@ -8,6 +8,10 @@ A kernel is a program in reverse Polish: ``codes`` (length,) int32 with the numb
 All arrays are C-contiguous. T is the dtype of the points or tiles, float32 or float64; products
 over more than a tile are summed in float64. No result depends on ``threads``. The GIL is released;
 Ctrl-C is honoured within about a tenth of a second.
+
+Loops over rows run on the calling thread and trust the shapes of their arguments. They convert inputs
+that are not contiguous, and check only dtype and dimensions. Their results do not depend on the
+instruction set.
 """
 
 from typing import Any, TypeAlias, TypeVar, overload
@@ -302,6 +306,310 @@ def packed_solve_lower(tiles: _F32 | _F64, n: int, b: _F32 | _F64, threads: int)
 
 def exp(x: NDArray[_T]) -> NDArray[_T]:
     """Return exp of a vector (n,), as used inside the kernels."""
+
+def crps_of_sorted(draws: NDArray[Any], y: _F64, factor: _F64, out: _F64) -> None:
+    """Write ``mean_j (|x_j - y| - factor_j (x_j - y))`` of rows x of ascending draws (n, m)."""
+
+def count_draws(draws: NDArray[Any], y: _F64, below: bool, out: NDArray[np.int64]) -> None:
+    """Write the number of draws of each row (n, m) that are <= y, or with ``below`` < y."""
+
+def count_sorted_draws(draws: NDArray[Any], y: _F64, below: bool, out: NDArray[np.int64]) -> None:
+    """Write what `count_draws` does, of rows of ascending draws."""
+
+def cdf_of_quantiles(
+    levels: _F64,
+    values: _F64,
+    left: _F64,
+    right: _F64,
+    y: _F64,
+    below: bool,
+    above: bool,
+    out: _F64,
+) -> None:
+    """Write P(Y <= y), with ``below`` P(Y < y), of interpolated quantiles.
+
+    With ``above``, 1 minus that. ``left`` and ``right`` (n,) are the scales of exponential
+    tails, 0 for none.
+    """
+
+def crps_of_quantiles(
+    levels: _F64, values: _F64, left: _F64, right: _F64, y: _F64, room: _F64, out: _F64
+) -> None:
+    """Write the CRPS of interpolated quantiles (n, j) with exponential tails; ``room`` is (2, j)."""
+
+def check_losses(levels: _F64, factors: _F64, values: _F64, y: _F64, out: _F64) -> None:
+    """Write sums of check losses, ``factor_j max(p_j u, (p_j - 1) u)`` with ``u = y - q_j``."""
+
+def check_rows(p: NDArray[Any], tolerance: float) -> int:
+    """Return the first row with a value outside [0, 1], NaN, or a sum other than one; -1 if none."""
+
+def summarize_rows(
+    p: NDArray[Any],
+    labels: NDArray[np.int64],
+    tolerance: float,
+    predicted: NDArray[Any],
+    confidence: NDArray[Any],
+    chosen: NDArray[Any],
+    squares: _F64,
+    above: NDArray[Any],
+    before: NDArray[Any],
+    after: NDArray[Any],
+) -> int:
+    """Fill the arrays of `RowSummary` and return the first invalid row, or -1."""
+
+def cumulative_squares(p: NDArray[Any], labels: NDArray[np.int64], out: _F64) -> None:
+    """Write ``sum_k (F_k - 1{label <= k})^2`` of each row, over all classes but the last."""
+
+def bin_values(
+    values: NDArray[Any],
+    hits: NDArray[np.int64],
+    weights: _F64,
+    edges: NDArray[Any],
+    middles: _F64,
+    even: bool,
+    right: bool,
+    sums: _F64,
+    other: _F64,
+) -> int:
+    """Add (weight, weight * d, 1) of each value to ``sums[2 * bin + hit]``, which must start at zero.
+
+    ``d`` is the distance from ``middles[bin]``; ``other`` holds zeros in the shape of ``sums``.
+    Returns the first value that is outside [0, 1] or whose hit is neither 0 nor 1, or -1.
+    """
+
+def bin_classes(
+    p: NDArray[Any],
+    labels: NDArray[np.int64],
+    weights: _F64,
+    edges: NDArray[Any],
+    middles: _F64,
+    even: bool,
+    right: bool,
+    threshold: float,
+    room: NDArray[Any],
+    sums: _F64,
+    hits: _F64,
+) -> None:
+    """Add (weight, weight * d, weight * d^2, 1) of each p to ``sums[class, bin]``.
+
+    For the class of the label, (weight, weight * d) are also added to ``hits[class, bin]``; a
+    label below 0 belongs to no column. ``d`` is the distance from the middle of the bin.
+    Probabilities at or below ``threshold`` are left out. ``room`` (classes,) is int32.
+    """
+
+def rank_sum(scores: NDArray[Any], positive: NDArray[Any]) -> int:
+    """Return the sum over positives of the number of scores below them and of scores not above them.
+
+    Both are sorted, and the positives are among the scores.
+    """
+
+def concordance(
+    scores: NDArray[Any], positive: NDArray[np.bool_], weights: _F64, out: _F64
+) -> None:
+    """Write the weight of correctly ordered pairs (ties count half), of positives and of negatives.
+
+    Scores are sorted.
+    """
+
+def fine_bins(values: _F64, octaves: int, steps: int, out: NDArray[np.int64]) -> None:
+    """Write the fine bin of each value in [0, 1], from 0 to ``2 * octaves * steps - 1``."""
+
+def sketch_rows(
+    p: NDArray[Any],
+    labels: NDArray[np.int64],
+    weights: _F64,
+    octaves: int,
+    steps: int,
+    hits: _F64,
+    misses: _F64,
+) -> None:
+    """Add the weight of each p to ``hits[class, bin]`` for the label's class, else to ``misses``."""
+
+def log_masses(y: _F64, mean: _F64, alpha: _F64, out: _F64) -> None:
+    """Write log probabilities of y (n,) under negative binomials (dispersion 0: Poisson).
+
+    NaN where y is NaN.
+    """
+
+def consecutive_log_masses(first: _F64, mean: _F64, alpha: _F64, out: _F64) -> None:
+    """Write log probabilities (n, L) of the counts ``first``, ``first + 1``, ..."""
+
+def crps_by_sums(y: _F64, mean: _F64, alpha: _F64, out: _F64) -> None:
+    """Write the CRPS of real y (n,), summed over the masses on either side of y."""
+
+def half_gini(mean: _F64, alpha: _F64, out: _F64) -> None:
+    """Write ``E|Y - Y'| / 2`` (n,) of negative binomial rows with positive mean and dispersion."""
+
+def count_quantiles(levels: _F64, order: NDArray[Any], mean: _F64, alpha: _F64, out: _F64) -> None:
+    """Write the smallest counts (n, j) whose cdf is at least a level; NaN where a walk cannot decide.
+
+    ``levels`` and ``order``, the indices that sort them, are (n, j), or (1, j) for all rows.
+    """
+
+def poisson_tails(k: _F64, mean: _F64, upper: bool, out: _F64) -> None:
+    """Write P(Y <= k), or P(Y > k), for whole k >= 0 (n,) and means from 3e5."""
+
+def double_poisson_tables(logs: _F64, heads: _F64) -> None:
+    """Write ``log k`` and ``log(k^k e^-k / k!)`` of the first counts."""
+
+def double_poisson_windows(
+    mu: _F64, phi: _F64, logs: _F64, heads: _F64, low: _F64, high: _F64
+) -> None:
+    """Write the first and last counts (n,) whose mass is not below rounding."""
+
+def double_poisson_moments(
+    mu: _F64, phi: _F64, logs: _F64, heads: _F64, total: _F64, mean: _F64, variance: _F64
+) -> None:
+    """Write the sums of the masses (n,), means and variances."""
+
+def double_poisson_log_masses(
+    y: _F64, mu: _F64, phi: _F64, logs: _F64, heads: _F64, total: _F64, out: _F64
+) -> None:
+    """Write log probabilities of y (n,): -inf where y is not a count, NaN where y is NaN."""
+
+def double_poisson_tails(
+    y: _F64, mu: _F64, phi: _F64, logs: _F64, heads: _F64, upper: bool, total: _F64, out: _F64
+) -> None:
+    """Write P(Y <= y), or P(Y > y), for whole y (n,)."""
+
+def double_poisson_crps(y: _F64, mu: _F64, phi: _F64, logs: _F64, heads: _F64, out: _F64) -> None:
+    """Write the CRPS of real y (n,)."""
+
+def double_poisson_masses(
+    first: _F64, mu: _F64, phi: _F64, logs: _F64, heads: _F64, out: _F64
+) -> None:
+    """Write the probabilities (n, L) of the counts from ``first`` (n,), which sum to 1."""
+
+def double_poisson_quantiles(
+    levels: _F64, mu: _F64, phi: _F64, logs: _F64, heads: _F64, total: _F64, room: _F64, out: _F64
+) -> None:
+    """Write the smallest counts (n, j) whose cdf is at least a level (n, j), or (1, j) for all rows.
+
+    ``room`` holds as many numbers as the longest window has counts.
+    """
+
+def march(x: _F64, density: _F64, masses: _F64, slope: _F64, out: _F64) -> None:
+    """Write the points (n, j) at which the mass from x (n,) on has reached each of ``masses``.
+
+    x and the density there are overwritten by those of the last point. ``masses`` (n or 1, j)
+    have rising absolute values; their common sign is the direction. A row of ``slope`` (n or 1,
+    8) holds ``p0, p1, q0, q1, q2`` of ``f' / f = (p0 + p1 x) / (q0 + q1 x + q2 x^2)``, the real
+    parts of the roots of the denominator and their imaginary part, infinite if it has no roots.
+    Points are NaN where the march fails.
+    """
+
+def mixture_quantiles(
+    levels: _F64, z: _F64, mean: _F64, std: _F64, weights: _F64, out: _F64
+) -> None:
+    """Write the quantiles (n, j) of mixtures of K Gaussians (n, K); NaN where the cdf is nearly flat.
+
+    Levels (n or 1, j) ascend along each row; z are the standard normal quantiles at them.
+    """
+
+def mid_ranks(values: _F64, order: NDArray[Any], out: _F64) -> None:
+    """Write ranks in (0, 1) of the values of each row (m, l), given their order; ties share a mean."""
+
+def outcome_bumps(places: _F64, step: float, factor: float, decay: _F64, out: _F32) -> None:
+    """Set column j of ``out`` (m, l, r) to ``factor exp(-(t - j step)^2)``, only near t.
+
+    ``decay`` holds ``exp(-(step j)^2)`` for as many columns as are set on either side.
+    """
+
+def centre_rows(features: _F32, room: _F32, squares: _F64) -> None:
+    """Subtract the means over l from features (m, l, r), and write squared norms (m, l).
+
+    ``room`` is (r,).
+    """
+
+def interpolate(places: _F64, table: _F32, out: _F32) -> None:
+    """Write cubic polynomials (n, r) through the four rows of a table around each place."""
+
+def count_rows(rows: NDArray[np.int64], place: NDArray[Any], weights: _F64, counts: _F64) -> None:
+    """Add the weight of rows to the counts of their places (uint8 or int32); empty weights are 1."""
+
+def count_drawn(uniform: _F64, place: NDArray[Any], weights: _F64, counts: _F64) -> None:
+    """Draw rows with replacement, one per uniform number, and count them by place."""
+
+def count_undrawn(
+    uniform: _F64, order: NDArray[np.int32], place: NDArray[Any], weights: _F64, counts: _F64
+) -> None:
+    """Draw rows without replacement by steps of a shuffle of ``order``; count them by place."""
+
+def energy_rows(draws: _F64, y: _F64, beta: float, pairs: float, room: _F64, out: _F64) -> None:
+    """Write ``mean_i |x_i - y|^beta - sum_{i<j} |x_i - x_j|^beta / pairs`` of draws (n, k, m)."""
+
+def variogram_rows(
+    draws: _F64, y: _F64, p: float, weights: _F64, unbiased: bool, room: _F64, out: _F64
+) -> None:
+    """Write ``sum_ij w_ij (|y_i - y_j|^p - mean |x_i - x_j|^p)^2`` of rows of draws (n, k, m).
+
+    If ``unbiased``, the variance of each mean is subtracted from its square.
+    """
+
+def lattice_means(
+    z: _F64,
+    weight: _F64,
+    stretch: _F64,
+    step: float,
+    rate: float,
+    height: float,
+    slopes: bool,
+    mean: _F64,
+    slope: _F64,
+    stretched: _F64,
+) -> None:
+    """Add features ``height exp(-rate (z - j step)^2)`` at nodes z (n, L) to means (n, 2 m + 1).
+
+    With ``slopes``, ``slope`` receives ``sum_l w_l p'(z_l)`` and ``stretched`` ``sum_l w_l
+    p'(z_l) stretch_l``. ``weight`` is (1, L) or (n, L).
+    """
+
+def weighted_lattice_sums(
+    z: _F64, weights: _F64, step: float, rate: float, height: float, sums: _F64
+) -> None:
+    """Add features at nodes z (n, L) to sums (3, n, 2 m + 1) with the weights (3, n, L) of the nodes."""
+
+def solve_moments(
+    values: _F64,
+    logs: _F64,
+    statistic: _F64,
+    mean: _F64,
+    std: _F64,
+    low: float,
+    high: float,
+    room: _F64,
+    power: _F64,
+    tilt: _F64,
+) -> None:
+    """Solve for a and b that give ``f(k) exp(a r(k) + b k)``, normalised, the wanted moments.
+
+    ``values``, ``logs`` and ``statistic`` (n, L) are k, log f(k) and r(k). ``power`` (a, in
+    [low, high]) and ``tilt`` (b) hold the start and receive the result.
+    """
+
+def correction_weights(
+    values: _F64, logs: _F64, statistic: _F64, power: _F64, tilt: _F64, out: _F64
+) -> None:
+    """Write the masses ``f(k) exp(a r(k) + b k)``, normalised, and two derivatives (3, n, L).
+
+    They are those by the log mean, and by the log standard deviation minus half the log mean.
+    """
+
+def error_sums(y: _F64, point: _F64, out: _F64) -> None:
+    """Write the sums of ``point - y``, of its size and of its square."""
+
+def linear_squares(rows: _F64, slope: _F64, away: float, weights: _F64) -> float:
+    """Return ``sum_i weight_i (sum_k slope_k rows_ki - away)^2`` of rows (k, n)."""
+
+def comoments(y: _F64, point: _F64, out: _F64) -> None:
+    """Write means, central sums of squares and products, that of squared errors, and ranges."""
+
+def spread_sums(y: _F64, mean: _F64, variance: _F64, cuts: _F64, room: _F64, sums: _F64) -> None:
+    """Add counts, variances, squared errors and squared variances to the sums (2 c + 1, 4) of groups.
+
+    Group 2 b + 1 holds the rows whose variance equals the ascending cut b, group 2 b those
+    before it. ``room`` has the shape of ``sums``.
+    """
 
 def isa() -> str:
     """Name of the instruction set in use."""

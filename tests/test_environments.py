@@ -180,11 +180,11 @@ def test_no_place_for_a_cache_of_compiled_loops(tmp_path):
     env.pop("NUMBA_CACHE_DIR", None)
     code = f"""
         import fastmcmd as fm
-        import fastmcmd.metrics.loops, fastmcmd.predictive.numerics.pearson_loops
+        import fastmcmd.embedding.line_loops
         assert fm.__file__.startswith({str(there)!r}), fm.__file__
         print(fm.classification.ece([0, 1], [0.25, 0.75]))
-        from fastmcmd.classification import loops
-        assert type(loops.check_rows._cache).__name__ == "NullCache"
+        from fastmcmd.embedding import loops
+        assert type(loops.chebyshev_moments._cache).__name__ == "NullCache"
     """
     done = run(code, env=env, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

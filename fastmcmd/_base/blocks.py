@@ -31,8 +31,34 @@ def over_rows(work: Callable[[slice], Any], n: int, step: int) -> list[Any]:
     threads = 1 if len(blocks) <= 1 else min(get_num_threads(), len(blocks))
     if threads == 1:
         return [work(rows) for rows in blocks]
+    results: list[Any] = [None] * len(blocks)
+    waiting = deque(enumerate(blocks))
+
+    errors: dict[int, BaseException] = {}
+
+    def take_turns() -> (
+        None
+    ):  # one future for each thread: one for each block would cost as much as it
+        while True:
+            try:
+                place, rows = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                results[place] = work(rows)
+            except BaseException as error:
+                errors[place] = error
+                waiting.clear()
+
     with ThreadPoolExecutor(threads, "fastmcmd-block", initializer=one_of_many) as pool:
-        return list(pool.map(work, blocks))
+        turns = [pool.submit(take_turns) for _ in range(threads)]
+    for turn in turns:
+        turn.result()
+    if errors:
+        raise errors[
+            min(errors)
+        ]  # all earlier blocks have run: the same error with any number of threads
+    return results
 
 
 def ahead(work: Callable[[slice], Value], blocks: list[slice], threads: int) -> Iterator[Value]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.arrays import kind_of, namespace_of
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_choice, check_count
@@ -174,8 +175,6 @@ def gather_values(
 
     ``edges`` (bins + 1,) have the type of the values or a narrower type.
     """
-    from fastmcmd.classification import loops
-
     cuts = edges[:, None].astype(values.dtype)
     exact = exact_edges(cuts, binning)
     middles = (exact[1:] + exact[:-1]) / 2
@@ -183,7 +182,7 @@ def gather_values(
 
     def work(part: slice) -> Array:
         sums = np.zeros((2 * binning.bins, 3))
-        bad = loops.bin_values(
+        bad = _core.bin_values(
             values[part],
             hits[part],
             rows.weights_of(part),
@@ -192,6 +191,7 @@ def gather_values(
             computed,
             binning.right,
             sums,
+            np.zeros_like(sums),
         )
         if bad >= 0:
             rows.refuse(part.start + bad)
@@ -263,12 +263,10 @@ class ClassBins:
 
     def work(self, part: slice, block: Array, state: tuple[Array, Array]) -> None:
         """Add the sums of a block to a state."""
-        from fastmcmd.classification import loops
-
         labels = self.rows.known_labels[part]
         if self.rows.classes == 2:
             block, labels = np.ascontiguousarray(block[:, 1:]), labels - 1
-        loops.bin_classes(
+        _core.bin_classes(
             block,
             labels,
             self.rows.weights_of(part),
@@ -277,6 +275,7 @@ class ClassBins:
             self.computed,
             self.right,
             self.threshold,
+            np.empty(block.shape[1], dtype=np.int32),
             *state,
         )
 

@@ -9,6 +9,7 @@ from typing import NoReturn, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.arrays import (
     HOST,
@@ -173,9 +174,7 @@ class LabelledRows(SelectedRows):
 
     def check_block(self, rows: slice, block: Array) -> None:
         """Raise an error unless all rows of a block are probabilities."""
-        from fastmcmd.classification import loops
-
-        bad = loops.check_rows(block, self.tolerance)
+        bad = _core.check_rows(block, self.tolerance)
         if bad >= 0:
             self.refuse(rows.start + bad)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.checks import check_choice
@@ -151,8 +152,6 @@ def area_of_sets(
     inside: LabelledRows, outside: LabelledRows, values_in: Array, values_out: Array, of: str
 ) -> float:
     """Return `ood_auroc` from the uncertainties of the valid rows."""
-    from fastmcmd.classification import loops
-
     if inside.nan_result or outside.nan_result:
         return float("nan")
     values = np.concatenate([values_in, values_out])
@@ -161,14 +160,21 @@ def area_of_sets(
     if inside.weights is None and outside.weights is None:
         sorted_out = np.sort(values[len(values_in) :])
         values.sort()
-        return _area(loops.rank_sum(values, sorted_out), len(values_out), len(values_in))
+        return _area(_core.rank_sum(values, sorted_out), len(values_out), len(values_in))
     positive = np.repeat([False, True], [len(values_in), len(values_out)])
     weights = np.concatenate(
         [np.ones(len(rows)) if rows.weights is None else rows.weights for rows in (inside, outside)]
     )
     order = np.argsort(values)
-    pairs, positives, negatives = loops.concordance(values[order], positive[order], weights[order])
+    pairs, positives, negatives = _concordance(values[order], positive[order], weights[order])
     return pairs / (positives * negatives)
+
+
+def _concordance(scores: Array, positive: NDArray[np.bool_], weights: Array) -> list[float]:
+    """Return the weight of correctly ordered pairs (ties count half), of positives and of negatives."""
+    totals = np.empty(3)
+    _core.concordance(scores, positive, weights, totals)
+    return totals.tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,16 +239,14 @@ class ClassAreas:
         order: NDArray[np.intp] | None,
     ) -> float:
         """Return the area of a class from the result of `sort_column`."""
-        from fastmcmd.classification import loops
-
         if weights is None or order is None or self.rows.labels is None:
             return _area(
-                loops.rank_sum(ordered, label_scores),
+                _core.rank_sum(ordered, label_scores),
                 len(label_scores),
                 len(ordered) - len(label_scores),
             )
         positive = self.rows.labels[order] == label
-        pairs, positives, negatives = loops.concordance(ordered, positive, weights)
+        pairs, positives, negatives = _concordance(ordered, positive, weights)
         if not (positives > 0 and negatives > 0):
             return float("nan")
         return pairs / (positives * negatives)
@@ -333,8 +337,6 @@ class RankSketch:
 
 def gather_sketch(rows: LabelledRows, resolution: int) -> RankSketch:
     """Return the histograms, with ``resolution`` bins per halving of the distance to 0 and to 1."""
-    from fastmcmd.classification import loops
-
     shape = (len(class_columns(rows)), 2 * OCTAVES * resolution)
     sketch = RankSketch(np.zeros(shape), np.zeros(shape))
     # One thread only: separate histograms for each thread would cost more than they save.
@@ -343,7 +345,7 @@ def gather_sketch(rows: LabelledRows, resolution: int) -> RankSketch:
         rows.check_block(part, block)
         if rows.classes == 2:
             block, labels = np.ascontiguousarray(block[:, 1:]), labels - 1
-        loops.sketch_rows(
+        _core.sketch_rows(
             block, labels, rows.weights_of(part), OCTAVES, resolution, sketch.hits, sketch.misses
         )
     if rows.nan_result:

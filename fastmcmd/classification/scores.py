@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_flag, check_positive
 from fastmcmd.classification.inputs import LabelledRows, read
@@ -209,13 +210,11 @@ def brier_of(summary: RowSummary, half: bool) -> Array:
 
 def ranked_probability_score_of(rows: LabelledRows, normalize: bool) -> Array:
     """Return `ranked_probability_score` of the valid rows after checking that all are probabilities."""
-    from fastmcmd.classification import loops
-
     score = np.empty(len(rows))
 
     def work(part: slice, block: Array) -> None:
         rows.check_block(part, block)
-        loops.cumulative_squares(block, rows.labels_of(part), score[part])
+        _core.cumulative_squares(block, rows.labels_of(part), score[part])
 
     rows.over_blocks(work)
     return score / (rows.classes - 1) if normalize else score

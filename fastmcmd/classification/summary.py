@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd import _core
 from fastmcmd.classification.bins import ClassBins
 from fastmcmd.classification.inputs import LabelledRows
 from fastmcmd.predictive.base import Array
@@ -54,8 +55,6 @@ def summarize(
 
     The pass checks the probabilities. Without labels, arrays that depend on them are empty.
     """
-    from fastmcmd.classification import loops
-
     m = len(rows)
     labelled = m if rows.labels is not None else 0
     kind = np.float64 if rows.binary else rows.p.dtype
@@ -71,7 +70,7 @@ def summarize(
     )
 
     def work(part: slice, block: Array) -> None:
-        bad = loops.summarize_rows(
+        bad = _core.summarize_rows(
             block,
             rows.labels_of(part),
             rows.tolerance,

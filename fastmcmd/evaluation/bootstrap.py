@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
+from fastmcmd import _core
+from fastmcmd._base.blocks import over_rows, row_blocks
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd.evaluation.class_gaps import CLASS_MEASURES, ClassGaps
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import MEASURES
@@ -23,6 +26,9 @@ __all__ = ["Means", "Replicates", "intervals", "resampled", "studentized"]
 
 _ROUNDING = 1e-13  # scatter relative to the mean below which a column is constant
 _STEP = 1e-6  # step of numerical derivatives, relative to the scatter of a column
+_BLOCK = 1 << 13  # rows of a product: some megabytes
+_SAMPLES = 16  # samples of a product
+_HELD = 1 << 25  # row counts that are held at a time, for all threads: 256 MB
 
 
 class Means:
@@ -51,17 +57,54 @@ class Means:
 
     def whole(self) -> tuple[Array, Array]:
         """Return the values and standard errors over all rows."""
-        return self.sample(np.ones(self._n))
+        values, errors = self.samples(np.ones((1, self._n)))
+        return values[0], errors[0]
 
-    def sample(self, counts: Array) -> tuple[Array, Array]:
-        """Return the values and standard errors of a sample with row counts (n,)."""
-        weights = counts if self._weights is None else counts * self._weights
-        squared = weights if self._weights is None else weights * self._weights
+    def samples(self, counts: Array) -> tuple[Array, Array]:
+        """Return values and standard errors (samples, measures) from row counts (samples, n)."""
+        firsts, squares = self._sums(counts)
+        values, errors = np.empty((2, len(counts), len(self.names)))
+        for sample, own in enumerate(counts):
+            weights = own if self._weights is None else own * self._weights
+            squared = weights if self._weights is None else weights * self._weights
+            sums = (one[:, sample] for one in (*firsts, squares))
+            values[sample], errors[sample] = self._sample(weights, squared, *sums)
+        return values, errors
+
+    def _sums(self, counts: Array) -> tuple[tuple[Array, Array], Array]:
+        """Return sums (columns, samples) with the weights, with their squares, and of squares.
+
+        All samples share a pass over the rows. The core multiplies on this thread alone; BLAS would start
+        threads for each product.
+        """
+        columns, samples = len(self._rows), len(counts)
+        sums = np.zeros((3, columns, samples))
+        part = np.empty((columns, samples))
+
+        def add(place: int, block: Array, weights: Array) -> None:
+            _core.dense_matmul(block, weights, part, 1)
+            sums[place] += part
+
+        for rows in row_blocks(self._n, _BLOCK) if columns else []:
+            block = np.array(self._rows[:, rows], order="C")  # copies, which change below
+            weights = np.array(counts[:, rows].T, order="C")
+            if self._weights is not None:
+                weights *= self._weights[rows, None]
+            add(0, block, weights)
+            if self._weights is not None:
+                weights *= self._weights[rows, None]
+                add(1, block, weights)
+            block *= block
+            add(2, block, weights)
+        return (sums[0], sums[0] if self._weights is None else sums[1]), sums[2]
+
+    def _sample(
+        self, weights: Array, squared: Array, sums: Array, firsts: Array, seconds: Array
+    ) -> tuple[Array, Array]:
+        """Return the values and standard errors of one sample from its weights and sums."""
         total = float(weights.sum())
-        shifts = self._rows @ weights / total
+        shifts = sums / total
         means = self._centre + shifts
-        firsts = self._rows @ squared
-        seconds = np.einsum("kn,kn,n->k", self._rows, self._rows, squared)
         scatter = seconds - 2 * shifts * firsts + shifts**2 * squared.sum()
         values, errors = np.empty(len(self.names)), np.empty(len(self.names))
         start = 0
@@ -73,8 +116,8 @@ class Means:
             if len(slope) == 1:
                 variance = slope[0] ** 2 * scatter[part][0]
             else:
-                linear = slope @ self._rows[part] - slope @ shifts[part]
-                variance = float(squared @ linear**2)
+                away = float(slope @ shifts[part])
+                variance = _core.linear_squares(self._rows[part], slope, away, squared)
             errors[place] = np.sqrt(max(variance, 0.0)) / total
         return values, errors
 
@@ -177,15 +220,28 @@ def resampled(
     moved = {name: np.empty(n_boot) for name in distances}
     of_means, errors = np.empty((2, n_boot, len(means.names)))
     sweep = progress.sweep("bootstrap", n_boot, unit="samples")
-    for sample in range(n_boot):
-        counts = np.bincount(rng.integers(0, n, n), minlength=n).astype(np.float64)
-        of_means[sample], errors[sample] = means.sample(counts)
-        again = context.reweighted(counts if context.weights is None else counts * context.weights)
-        for name in others:
-            values[name][sample] = computes[name](again)
-        for name, distance in distances.items():
-            moved[name][sample] = distance(again)
-        sweep.done(sample + 1)
+    context.presort()
+    together = max(1, min(_HELD // n, _SAMPLES * get_num_threads()))
+    for batch in row_blocks(n_boot, together):
+        # Drawn here and in order, so that samples do not depend on the number of threads.
+        counts = np.empty((batch.stop - batch.start, n))
+        for sample in counts:
+            sample[:] = np.bincount(rng.integers(0, n, n), minlength=n)
+
+        def work(some: slice, counts: Array = counts, first: int = batch.start) -> None:
+            places = slice(first + some.start, first + some.stop)
+            of_means[places], errors[places] = means.samples(counts[some])
+            for sample, own in enumerate(counts[some], places.start):
+                again = context.reweighted(
+                    own if context.weights is None else own * context.weights
+                )
+                for name in others:
+                    values[name][sample] = computes[name](again)
+                for name, distance in distances.items():
+                    moved[name][sample] = distance(again)
+
+        over_rows(work, len(counts), max(1, len(counts) // get_num_threads()))
+        sweep.done(batch.stop)
     values.update(zip(means.names, of_means.T, strict=True))
     scatter = zip(means.whole()[1].tolist(), errors.T, strict=True)
     weights = np.ones(n) if context.weights is None else context.weights

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from fastmcmd.classification.inputs import SUM_TOLERANCES, LabelledRows
 from fastmcmd.classification.labels import as_labels
 from fastmcmd.classification.scores import brier_of, halved
 from fastmcmd.classification.summary import summarize
+from fastmcmd.evaluation.presorted import Presorted
 from fastmcmd.kernels import Kernel
 from fastmcmd.metrics.inputs import ERRORS_OUT_OF_RANGE, OUT_OF_RANGE, Outcomes, weighted_mean
 from fastmcmd.metrics.interval_scores import HUB, interval_terms, weighted_terms
@@ -153,6 +154,8 @@ class Settings:
 class _Shared:
     """Results that do not depend on weights."""
 
+    presorted: Presorted | None = None
+
     def __init__(self, y: Array, base: Predictive, settings: Settings) -> None:
         self.y, self.base, self.settings = y, base, settings
         self.prediction = Memo(base, y)
@@ -228,6 +231,19 @@ class Context:
             shared,
             None if self.weights is None else self.weights[rows],
         )
+
+    def presort(self) -> None:
+        """Sort rows once for all `reweighted` contexts, and compute what else they share."""
+        _ = self._shared.order, self._shared.sorted
+        if self.numbers:
+            self._shared.presorted = Presorted.of(self.rows, self.settings)
+
+    def median_error(self) -> float:
+        """Return the median absolute error."""
+        presorted = self._shared.presorted
+        if presorted is None or self.weights is None:
+            return float(metrics.median_absolute_error(cast(Any, self.rows), cast(Any, None)))
+        return presorted.median_error(self.weights)
 
     def reweighted(self, weights: Array) -> Context:
         """Return the same rows with other weights, without recomputing per-row results."""
@@ -359,6 +375,9 @@ class Context:
     @cached_property
     def variance_curve(self) -> metrics.VarianceCurve:
         """Errors against predicted variances, in bins."""
+        presorted = self._shared.presorted
+        if presorted is not None and presorted.cells is not None and self.weights is not None:
+            return presorted.variance_curve(self.weights)
         return metrics.ence_curve(
             cast(AnyArray, self.rows),  # already checked
             self.prediction,

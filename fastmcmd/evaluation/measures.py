@@ -196,7 +196,7 @@ _MAE50, _AREA = "median_absolute_error", "miscalibration_area"
 MEASURES = (
     Measure("mae", _ACCURACY, "mean absolute error", "low", _of(metrics.mae), _means),
     Measure("rmse", _ACCURACY, "root mean squared error", "low", _of(metrics.rmse), _means),
-    Measure(_MAE50, _ACCURACY, "median absolute error", "low", _of(metrics.median_absolute_error), _means),
+    Measure(_MAE50, _ACCURACY, "median absolute error", "low", lambda c: c.median_error(), _means),
     Measure("marpd", _ACCURACY, "MARPD, %", "low", _of(metrics.marpd), _means),
     Measure("bias", _ACCURACY, "bias", "zero", _of(metrics.bias), _means),
     Measure("r2", _ACCURACY, "R²", "high", _of(metrics.r2), _varied),

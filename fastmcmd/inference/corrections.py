@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.errors import NumericalError
 from fastmcmd.gram import KernelFeatures
@@ -84,18 +85,16 @@ class Lattice:
 
     def means(self, z: Array, weight: Array, stretch: Array) -> tuple[Array, Array, Array]:
         """Return ``sum_l w_l p(z_l)`` (n, r) at nodes (n, L); also with ``p'`` and ``p' stretch`` for p."""
-        from fastmcmd.inference.correction_loops import add_bumps
-
         out = [np.zeros((len(z), self.size)) for _ in range(3)]
-        add_bumps(z, weight, stretch, self.step, self.rate, self.height, True, *out)
+        _core.lattice_means(z, weight, stretch, self.step, self.rate, self.height, True, *out)
         return out[0], out[1], out[2]
 
     def mean(self, z: Array, weight: Array) -> Array:
         """Return ``sum_l w_l p(z_l)`` (n, r) at nodes (n, L)."""
-        from fastmcmd.inference.correction_loops import add_bumps
-
         out, unused = np.zeros((len(z), self.size)), np.empty((0, 0))
-        add_bumps(z, weight, z, self.step, self.rate, self.height, False, out, unused, unused)
+        _core.lattice_means(
+            z, weight, z, self.step, self.rate, self.height, False, out, unused, unused
+        )
         return out
 
     def at(self, z: Array) -> Array:
@@ -308,16 +307,15 @@ class CountCorrection:
         self, shift: Array, log_factor: Array, rows: slice | Index, table: CountTable
     ) -> tuple[Array, Array]:
         """Return a and b (m,) for the corrections of some rows, given their table."""
-        from fastmcmd.inference.correction_loops import solve_moments
-
         power = np.clip(np.exp(-2 * log_factor) - 1, *_POWERS)
         tilt = np.zeros(len(power))
         shift = np.clip(shift, -_FARTHEST, _FARTHEST)
         mean = self.centre[rows] * np.exp(shift)
         std = self.scale[rows] * np.exp(np.clip(log_factor, -_FARTHEST, _FARTHEST) + shift / 2)
-        solve_moments(
-            table.values, table.logs, table.statistic, mean, std, _POWERS, power, tilt
-        )  # fmt: skip
+        room = np.empty(table.values.shape[1])
+        _core.solve_moments(
+            table.values, table.logs, table.statistic, mean, std, *_POWERS, room, power, tilt
+        )
         return power, tilt
 
     def embed(self, shift: Array, log_factor: Array, rows: slice) -> tuple[Array, Array, Array]:
@@ -343,15 +341,15 @@ class CountCorrection:
         self, parameters: tuple[Array, Array], index: Index, table: CountTable
     ) -> Array:
         """Return expected features and their derivatives (3, m, r) of some rows."""
-        from fastmcmd.inference.correction_loops import add_weighted_bumps, correction_weights
-
         weights = np.empty((3, *table.values.shape))
-        correction_weights(table.values, table.logs, table.statistic, *parameters, weights)
+        _core.correction_weights(table.values, table.logs, table.statistic, *parameters, weights)
         z = self._standardised(index, table)
         sums = np.zeros((3, len(z), self.size))
         if isinstance(self.map, Lattice):
             lattice = self.map
-            add_weighted_bumps(z, weights, lattice.step, lattice.rate, lattice.height, sums)
+            _core.weighted_lattice_sums(
+                z, weights, lattice.step, lattice.rate, lattice.height, sums
+            )
         else:
             for j in range(z.shape[1]):
                 sums += weights[:, :, j, None] * self.map.at(z[:, j])

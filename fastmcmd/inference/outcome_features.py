@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.cached import cached_property
 from fastmcmd.backends import get_backend
 from fastmcmd.gram import KernelFeatures
@@ -86,11 +87,11 @@ class BlockOutcomes:
     @cached_property
     def ranks(self) -> Array:
         """Share of the row's data sets below each outcome (0 to 1): the probability integral transform."""
-        from fastmcmd.inference.outcome_loops import mid_ranks
-
         ranks = np.empty(self.raw.shape)
         for column in range(self.raw.shape[2]):
-            mid_ranks(self.raw[:, :, column], self._order[:, :, column], ranks[:, :, column])
+            own = np.empty(ranks.shape[:2])
+            _core.mid_ranks(self.raw[:, :, column], self._order[:, :, column], own)
+            ranks[:, :, column] = own
         return ranks
 
 
@@ -132,14 +133,13 @@ class Bumps(OutcomeFeatures):
 
     def transform(self, outcomes: BlockOutcomes) -> Single:
         """Return the features (m, B + 1, r)."""
-        from fastmcmd.inference.outcome_loops import add_bumps
-
         step = _STEP * np.sqrt(2.0)  # g = 1/2 in units of the length
         with np.errstate(over="ignore"):
             places = (getattr(outcomes, self.form)[:, :, 0] - self.low) / self.length
         np.clip(places, 0.0, (self.count - 1) * step, out=places)
         out = np.zeros((*places.shape, self.count), dtype=np.float32)
-        add_bumps(places, step, float(np.sqrt(step * np.sqrt(2 / np.pi))), _NEAR, out)
+        decay = np.exp(-((step * np.arange(_NEAR + 1)) ** 2))
+        _core.outcome_bumps(places, step, float(np.sqrt(step * np.sqrt(2 / np.pi))), decay, out)
         return out
 
 
@@ -209,10 +209,8 @@ class FeatureTable:
 
     def at(self, y: Array) -> Single:
         """Return the features (n, r) of numbers (n,) between ``low + step`` and the last point but two."""
-        from fastmcmd.inference.outcome_loops import interpolate
-
         out = np.empty((len(y), self.values.shape[1]), dtype=np.float32)
-        interpolate((y - self.low) / self.step, self.values, out)
+        _core.interpolate((y - self.low) / self.step, self.values, out)
         return out
 
     def holds(self, y: Array) -> NDArray[np.bool_]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.blocks import ahead, row_blocks
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.threads import get_num_threads
@@ -118,8 +119,6 @@ def project(
     keep_residuals : bool
         Whether to return ``residuals``, which take n x r numbers in single precision.
     """
-    from fastmcmd.inference.outcome_loops import centre_rows
-
     data_sets = outcomes.simulations + 1
     size = len(basis.spectrum)
     totals = [np.zeros((size, data_sets * kind.rank), dtype=np.float32) for kind in kinds]
@@ -143,7 +142,7 @@ def project(
         by_kind = [kind.transform(block) for kind in kinds]
         squares = np.empty((len(kinds), len(block.raw), data_sets))
         for features, norms in zip(by_kind, squares, strict=True):
-            centre_rows(features, norms)
+            _core.centre_rows(features, np.empty(features.shape[2], np.float32), norms)
         far = np.log1p(np.minimum(np.abs(block.standardised).max(axis=(0, 2)), _FARTHEST))
         coordinates = product(basis.smoother.transform(x[rows]), vectors)
         own = np.einsum("ip,p->i", np.square(coordinates), energy)  # S_ii

@@ -26,6 +26,7 @@ from fastmcmd.metrics.point_sums import (
     gather_relative,
     gather_squares,
     over_outputs,
+    plain_sums,
     read_points,
     weighted_median,
 )
@@ -73,6 +74,10 @@ def _gathered(
     nan_policy: NanPolicy,
 ) -> Sums:
     """Return sums over checked rows, computed on the device of the prediction."""
+    if point == "mean" and sample_weight is None and multioutput in MULTIOUTPUTS:
+        sums = plain_sums(gather, y, prediction)
+        if sums is not None:
+            return sums
     return gather(
         _read(y, prediction, point, sample_weight, multioutput, nan_policy, on_device=True)
     )

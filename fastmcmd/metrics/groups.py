@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, check_choice, check_count, check_flag, shown
@@ -275,21 +276,17 @@ def _counts(
 
     If a group without replacement has more than half of the rows, the rows left out are drawn instead.
     """
-    from fastmcmd.metrics.loops import count_drawn, count_undrawn
-
     counts = places.counts()
     if replace:
-        count_drawn(rng.random(size), places.place, places.weights, counts)
+        _core.count_drawn(rng.random(size), places.place, places.weights, counts)
         return counts
     outside = 2 * size > len(order)
     draws = len(order) - size if outside else size
-    count_undrawn(rng.random(draws), order, places.place, places.weights, counts)
+    _core.count_undrawn(rng.random(draws), order, places.place, places.weights, counts)
     return everything - counts if outside else counts
 
 
 def _of_groups(places: _Places, groups: Iterable[ArrayLike], n: int) -> GroupCalibration:
-    from fastmcmd.metrics.loops import count_rows
-
     if not isinstance(groups, Iterable) or (isinstance(groups, np.ndarray) and not groups.ndim):
         raise TypeError(
             f"groups is {shown(groups)}; an iterable of arrays (trials, draws, rows) is needed"
@@ -315,7 +312,9 @@ def _of_groups(places: _Places, groups: Iterable[ArrayLike], n: int) -> GroupCal
         errors = np.empty(rows.shape[:2])
         for trial, draw in np.ndindex(*errors.shape):
             counts = places.counts()
-            count_rows(rows[trial, draw], places.place, places.weights, counts)
+            _core.count_rows(
+                rows[trial, draw].astype(np.int64), places.place, places.weights, counts
+            )
             errors[trial, draw] = places.errors(counts[None])[0]
         worst.append(errors.max(axis=1))
         sizes.append(rows.shape[2])

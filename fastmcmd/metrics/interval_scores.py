@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -10,7 +12,9 @@ from fastmcmd._base.checks import as_array, as_rows, check_choice, check_same_le
 from fastmcmd.metrics.inputs import NAN_POLICIES, read
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.metrics.quantile_scores import open_levels, scored
+from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import Array, PredictionLike
+from fastmcmd.predictive.numerics.rowwise import by_rows
 
 __all__ = [
     "HUB",
@@ -135,19 +139,32 @@ def interval_score_from(
         for value, name in ((lower, "lower"), (upper, "upper"))
     ]
     check_same_length(lower=ends[0], upper=ends[1])
-    outcomes = read(y, np.concatenate(ends, axis=1), None, nan_policy)
-    both = outcomes.prediction.nodes()[0]
-    low, high = both[:, :count], both[:, count:]
-    crossed = np.asarray((low > high).any(axis=1))
+    outcomes = None
+    if nan_policy == "raise":
+        check_order(y, "(y, lower, upper)")
+        at = as_rows(y, "y", columns=1)[:, 0].astype(np.float64, copy=False)
+        check_same_length(y=at, lower=ends[0])
+        low, high = ends
+    else:
+        outcomes = read(y, np.concatenate(ends, axis=1), None, nan_policy)
+        at, both = outcomes.y, outcomes.prediction.nodes()[0]
+        low, high = both[:, :count], both[:, count:]
+    crossed = np.asarray(low > high)
     if crossed.any():
+        rows = crossed.any(axis=1)
         raise ValueError(
-            f"lower is above upper in {int(crossed.sum())} of {len(crossed)} rows; intervals are needed"
+            f"lower is above upper in {int(rows.sum())} of {len(rows)} rows; intervals are needed"
         )
-    at = outcomes.y[:, None]
-    with np.errstate(over="ignore"):  # a score beyond the range of float64 is infinite
-        outside = np.maximum(low - at, 0) + np.maximum(at - high, 0)
-        scores = (high - low + outside * (2 / (1 - levels))).mean(axis=1)
-    return outcomes.scatter(scores)
+
+    def score(at: Array, low: Array, high: Array, factor: float) -> Array:
+        return high - low + (np.maximum(low - at, 0) + np.maximum(at - high, 0)) * factor
+
+    scores = [
+        by_rows(partial(score, factor=2 / (1 - level)), at, low[:, k], high[:, k])
+        for k, level in enumerate(np.broadcast_to(levels, count).tolist())
+    ]
+    total = scores[0] if count == 1 else np.mean(scores, axis=0)
+    return total if outcomes is None else outcomes.scatter(total)
 
 
 def _interval_end(value: ArrayLike, name: str, count: int, nan_policy: NanPolicy) -> Array:
@@ -159,9 +176,9 @@ def _interval_end(value: ArrayLike, name: str, count: int, nan_policy: NanPolicy
         raise ValueError(
             f"{name} has shape {np.shape(value)}; (n, {count}) is needed: one column per level"
         )
-    if np.isinf(array).any():
+    if nan_policy != "raise" and np.isinf(array).any():
         raise ValueError(f"{name} holds infinity; finite numbers are needed")
-    return array.astype(np.float64)
+    return array.astype(np.float64, copy=False)
 
 
 @metric

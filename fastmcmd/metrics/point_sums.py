@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import AnyArray, NanPolicy
 from fastmcmd._base.arrays import Namespace, namespace_of
 from fastmcmd._base.checks import check_choice
 from fastmcmd.metrics.inputs import out_of_range, read, unit_of
-from fastmcmd.predictive import Predictive
+from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.base import Array, PredictionLike
 
 __all__ = [
@@ -29,11 +33,15 @@ __all__ = [
     "gather_errors",
     "gather_relative",
     "gather_squares",
+    "median_of_sorted",
     "over_outputs",
+    "plain_sums",
     "point_prediction",
     "read_points",
     "weighted_median",
 ]
+
+Sums = TypeVar("Sums")
 
 POINTS = ("mean", "median")
 MULTIOUTPUTS = ("uniform_average", "raw_values")
@@ -240,6 +248,39 @@ def _total(namespace: Namespace, values: AnyArray, weights: AnyArray) -> AnyArra
     return namespace.xp.sum(values, axis=0) if weights is None else weights @ values
 
 
+def plain_sums(gather: Callable[..., Sums], y: object, prediction: object) -> Sums | None:
+    """Return sums of plain arrays (n,) from one pass, which is also the check that all values are finite.
+
+    None if something is unusual: other arguments, values that are not finite, sums out of range, or a
+    measure without such a pass. Rows must then be read, and checked, by `read_points`.
+    """
+    mean = prediction.mean if type(prediction) is Gaussian else prediction
+    if gather not in _PLAIN or not all(
+        type(part) is np.ndarray and part.dtype == np.float64 and part.ndim == 1
+        for part in (y, mean)
+    ):
+        return None
+    y, mean = cast(Array, y), cast(Array, mean)
+    if len(y) != len(mean) or not len(y):
+        return None
+    return cast("Sums | None", _PLAIN[gather](y, mean))
+
+
+def _plain_errors(which: int, y: Array, mean: Array) -> AverageSums | None:
+    sums = np.empty(3)
+    _core.error_sums(y, mean, sums)
+    unusual = not np.isfinite(sums).all() or (which == _SQUARES and out_of_range(sums[which:]))
+    return None if unusual else AverageSums(sums[which : which + 1], float(len(y)))
+
+
+def _plain_comoments(y: Array, mean: Array) -> Comoments | None:
+    values = np.empty(10)
+    _core.comoments(y, mean, values)
+    if not np.isfinite(values).all() or out_of_range(values[2:6]):
+        return None
+    return Comoments(float(len(y)), *values[:, None])
+
+
 def gather_absolute(points: PointPredictions) -> AverageSums:
     """Return sums of absolute errors."""
     return _sums(points, points.namespace.absolute(points.errors()))
@@ -325,6 +366,15 @@ def _comoments(points: PointPredictions, unit_y: float, unit_point: float) -> Co
     return replace(sums, unit_y=unit_y, unit_point=unit_point)
 
 
+_SUM, _SIZES, _SQUARES = range(3)  # places of the sums of `fastmcmd._core.error_sums`
+_PLAIN: dict[Callable[..., Any], Callable[[Array, Array], Any]] = {
+    gather_errors: partial(_plain_errors, _SUM),
+    gather_absolute: partial(_plain_errors, _SIZES),
+    gather_squares: partial(_plain_errors, _SQUARES),
+    gather_comoments: _plain_comoments,
+}
+
+
 def over_outputs(values: Array, multioutput: str) -> float | Array:
     """Return the mean over outputs, or the values (k,)."""
     return float(values.mean()) if multioutput == "uniform_average" else values
@@ -369,13 +419,17 @@ def weighted_median(values: Array, weights: Array | None = None) -> float:
         with np.errstate(over="ignore"):
             median = float(np.median(values))
         return median if np.isfinite(median) else 2 * float(np.median(values / 2))
-    some = weights > 0
-    values, weights = values[some], weights[some]
     order = np.argsort(values, kind="stable")
-    cumulative = np.cumsum(weights[order])
+    return median_of_sorted(values[order], weights[order])
+
+
+def median_of_sorted(values: Array, weights: Array) -> float:
+    """Return the `weighted_median` of ascending values."""
+    cumulative = np.cumsum(weights)
     half = cumulative[-1] / 2
     first = int(np.searchsorted(cumulative, half, side="left"))
-    lower = values[order[first]]
-    if cumulative[first] == half:
-        return float(lower / 2 + values[order[first + 1]] / 2)
+    lower = values[first]
+    if cumulative[first] == half:  # the next value that has weight
+        above = int(np.searchsorted(cumulative, half, side="right"))
+        return float(lower / 2 + values[above] / 2)
     return float(lower)

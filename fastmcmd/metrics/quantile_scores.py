@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import AnyArray, NanPolicy
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array
@@ -14,6 +17,7 @@ from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.predictive.base import Array, PredictionLike, Predictive
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.on_device import DeviceGaussian, DevicePrediction
+from fastmcmd.predictive.quantiles import Quantiles
 
 __all__ = [
     "PERCENTS",
@@ -54,6 +58,14 @@ def check_losses(y: Array, prediction: Predictive, levels: Array, factors: Array
         over_rows(gaussian, len(y), _ROWS)
         return out
 
+    if isinstance(prediction, Quantiles) and np.array_equal(levels, prediction.levels):
+        out, values = np.empty(len(y)), prediction.values
+
+        def given(rows: slice) -> None:
+            _core.check_losses(levels, factors, values[rows], y[rows], out[rows])
+
+        over_rows(given, len(y), _BLOCK // len(levels))
+        return out
     if isinstance(prediction, DevicePrediction):
         return _on_device(y, prediction, levels, factors)
     return losses_together(y, prediction, [(levels, factors)], np.empty(0))[0][0]
@@ -90,9 +102,9 @@ def losses_together(
     each = [*(levels for levels, _ in terms), extra_levels]
     levels, place = np.unique(np.round(np.concatenate(each), _DIGITS), return_inverse=True)
     *places, ends = np.split(place, np.cumsum([len(term_levels) for term_levels in each])[:-1])
-    factors = np.zeros((len(levels), len(terms)))
-    for column, (term_levels, (_, factor)) in enumerate(zip(places, terms, strict=True)):
-        np.add.at(factors[:, column], term_levels, factor)
+    factors = np.zeros((len(terms), len(levels)))
+    for own, term_levels, (_, factor) in zip(factors, places, terms, strict=True):
+        np.add.at(own, term_levels, factor)
     losses: Array = np.empty((len(terms), len(y)))
     quantiles: Array = np.empty((len(extra_levels), len(y)))
 
@@ -100,8 +112,12 @@ def losses_together(
         part = prediction.take(np.arange(rows.start, rows.stop))
         predicted = part.quantile(levels)
         quantiles[:, rows] = predicted[:, ends].T
-        gaps = y[rows, None] - predicted
-        losses[:, rows] = (np.maximum(levels * gaps, (levels - 1) * gaps) @ factors).T
+        for own, factor in zip(losses, factors, strict=True):
+            needed = np.flatnonzero(factor)
+            own_ends = predicted if len(needed) == len(levels) else predicted[:, needed]
+            _core.check_losses(
+                cast(Array, levels[needed]), factor[needed], own_ends, y[rows], own[rows]
+            )
 
     over_rows(work, len(y), _BLOCK // max(len(levels), _width(prediction)))
     return list(losses), list(quantiles)

@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.checks import as_array, check_choice, check_count, check_positive, shown
 from fastmcmd._base.seeds import Purpose, generator
@@ -21,7 +22,14 @@ from fastmcmd.metrics.inputs import (
     unit_of,
 )
 from fastmcmd.metrics.metric import metric
-from fastmcmd.metrics.variance_bins import Binned, Cells, bins_on_device, cells_of, into_bins
+from fastmcmd.metrics.variance_bins import (
+    Binned,
+    Cells,
+    bins_on_device,
+    cells_of,
+    into_bins,
+    mass_bins,
+)
 from fastmcmd.metrics.variance_curve import VarianceCurve, conclude_variance
 from fastmcmd.predictive.base import Array, PredictionLike, Predictive
 
@@ -39,6 +47,7 @@ SPREADS = ("std", "variance")
 
 # Range of variances whose squares, needed for the noise, have all their digits.
 LEAST_VARIANCE, MOST_VARIANCE = 1e-150, 1e150
+_MOST_CUTS = 64  # bins from which sorted rows are faster than comparisons with all cuts
 _MARGIN = 1e50  # how many times below the largest the smallest standard deviation may be
 
 
@@ -142,11 +151,39 @@ def _binned(
         curve = _binned(inner, bins, binning, by, scaled, positive)
         return replace(curve, unit=unit * curve.unit, edges=curve.edges * power)
     if rows.namespace.on_host:
+        if binning == "mass" and rows.weights is None and not rows.nan_result and rows.y.ndim == 1:
+            quick = _of_equal_counts(rows, bins, by)
+            if quick is not None:
+                return quick
         return into_bins(gather_cells(rows, binning, by, positive=positive), bins, binning, limits)
     spread, columns = _weighted(rows, positive)
     spread = rows.namespace.xp.sqrt(spread) if by == "std" else spread
     weights = None if rows.weights is None else columns[0]
     return bins_on_device(rows.namespace, spread, weights, columns, bins, binning, limits)
+
+
+def _of_equal_counts(rows: Outcomes, bins: int, by: str) -> Binned | None:
+    """Return sums in bins of equal count: only the predicted variances are sorted, not the rows.
+
+    None if values are unusual: `gather_cells` then says what is wrong, or sorts.
+    """
+    variance = np.ascontiguousarray(rows.prediction.variance)
+    low, high = float(variance.min()), float(variance.max())
+    if not (low >= LEAST_VARIANCE and high <= MOST_VARIANCE) or bins > _MOST_CUTS:
+        return None
+    at = len(variance) * np.arange(1, bins) // bins
+    # NumPy sorts numbers with vector instructions, three times as fast as it partitions them at ten places.
+    edges = np.sort(variance)[at] if bins > 1 else variance[:0]
+    cuts = np.unique(edges)
+    sums = np.zeros((2 * len(cuts) + 1, 4))
+    _core.spread_sums(rows.y, rows.prediction.mean, variance, cuts, np.empty_like(sums), sums)
+    if not np.isfinite(sums).all():
+        return None
+    some = sums[:, 0] > 0
+    spread = np.append(np.repeat(cuts, 2), high)[some]
+    binned = mass_bins(Cells(spread, sums[some, :3], sums[some, 3]), bins)
+    edges = np.concatenate([[low], edges, [high]])
+    return replace(binned, edges=np.sqrt(edges) if by == "std" else edges)
 
 
 def _curve(

@@ -174,7 +174,7 @@ def mass_groups(spread: Array, weights: Array | None, bins: int) -> tuple[NDArra
     shares = np.arange(1, bins) / bins
     if weights is None:
         at = np.minimum((len(spread) * shares).astype(np.intp), len(spread) - 1)
-        cuts = np.partition(spread, at)[at] if bins > 1 else spread[:0]
+        cuts = np.sort(spread)[at] if bins > 1 else spread[:0]
     else:
         order = np.argsort(spread)
         total = np.cumsum(weights[order])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.blocks import over_rows, row_blocks
 from fastmcmd._base.checks import as_rows, check_choice, check_count, check_positive
@@ -116,8 +117,6 @@ def _energy(
             return prediction.crps(outcomes.y, estimator)
         if draws is None:
             return prediction.crps(outcomes.y)
-    from fastmcmd.metrics.loops import energy_rows
-
     count = _draw_count(outcomes, draws, estimator)
     pairs = float(count * (count - 1 if estimator == "fair" else count))
     if isinstance(prediction, DeviceDraws):
@@ -126,7 +125,7 @@ def _energy(
         outcomes,
         draws,
         random_state,
-        lambda drawn, y, out: energy_rows(drawn, y, beta, pairs, out),
+        lambda drawn, y, out: _core.energy_rows(drawn, y, beta, pairs, np.empty(count), out),
     )
 
 
@@ -211,21 +210,21 @@ def _variogram(
     draws: int | None,
     random_state: RandomState,
 ) -> Array:
-    from fastmcmd.metrics.loops import variogram_rows
-
     p = check_positive(p, "p")
     check_choice(estimator, "estimator", VECTOR_ESTIMATORS)
     columns = outcomes.prediction.columns
     if columns < 2:
         raise ValueError("y has one component; the variogram score compares two or more")
     pairs = _pair_weights(weights, columns)
-    _draw_count(outcomes, draws, estimator)
+    room = _draw_count(outcomes, draws, estimator)
     unbiased = estimator == "fair"
     return _over_draws(
         outcomes,
         draws,
         random_state,
-        lambda drawn, y, out: variogram_rows(drawn, y, p, pairs, unbiased, out),
+        lambda drawn, y, out: _core.variogram_rows(
+            drawn, y, p, pairs, unbiased, np.empty(room), out
+        ),
     )
 
 

@@ -25,6 +25,9 @@ __all__ = ["Beta"]
 
 _SAFE = 1e-3  # level p from which 1 - p is accurate
 _LOST = 0.01  # y below which 1 - y has lost two of its digits
+_FEW_DIGITS = (
+    6.0  # of shapes: terms of a log density below it are so small that their sum loses no digits
+)
 _SMALL = 0.05  # shape below which terms of the CRPS cancel and their differences are used
 _LEGENDRE = 5  # nodes over a tenth of an argument of digamma functions: error 1e-14
 _UNDERFLOWS = 1e-307  # quantile below which SciPy returns the smallest normal number
@@ -125,6 +128,8 @@ class Beta(PearsonFamily):
         return _upper(a, b, np.clip(y, 0.0, 1.0))
 
     def _log_prob(self, y: Array, a: Array, b: Array) -> Array:
+        if y.min() > 0 and y.max() < 1 and np.maximum(a, b).max() < _FEW_DIGITS:
+            return (a - 1) * np.log(y) + (b - 1) * np.log1p(-y) - scipy.special.betaln(a, b)
         inside = (y > 0) & (y < 1)
         x = np.where(inside, y, 0.5)
         density = _log_power(x, a, b) - np.log(x) - np.log1p(-x)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.cached import cached_property
@@ -73,20 +74,17 @@ class Counts(ScipyPredictive):
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log probability (n,); -inf where y is not a count."""
-        from fastmcmd.predictive.numerics.count_loops import log_masses
 
         def masses(y: Array, mean: Array, alpha: Array) -> Array:
             out = np.empty(len(y))
-            log_masses(y, mean, alpha, out)
+            _core.log_masses(y, mean, alpha, out)
             return out
 
         return self._by_rows(masses, self.outcomes(y))
 
     def log_masses_from(self, first: Array, out: Array) -> None:
         """Write the log probabilities (n, L) of the whole numbers from ``first`` (n,) >= 0 on."""
-        from fastmcmd.predictive.numerics.count_loops import consecutive_log_masses
-
-        consecutive_log_masses(first, self._mean, self._alpha, out)
+        _core.consecutive_log_masses(first, self._mean, self._alpha, out)
 
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,): the integral of ``(F(x) - 1{x >= y})^2``.
@@ -115,15 +113,13 @@ class Counts(ScipyPredictive):
         One walk over the counts of a row finds all its quantiles. If the walk is long, a level is far out
         or rounding decides, the cdf is evaluated at nearby counts instead.
         """
-        from fastmcmd.predictive.numerics.count_loops import quantiles
-
         out = np.empty((len(self), levels.shape[1]))
         shared = len(levels) < len(self)
 
         def work(rows: slice) -> None:
             own = np.ascontiguousarray(levels if shared else levels[rows])
             order = np.argsort(own, axis=1)
-            quantiles(own, order, self._mean[rows], self._alpha[rows], out[rows])
+            _core.count_quantiles(own, order, self._mean[rows], self._alpha[rows], out[rows])
             row, column = np.nonzero(np.isnan(out[rows]))
             if len(row):
                 of = own[0 if shared else row, column]
@@ -169,22 +165,19 @@ class Counts(ScipyPredictive):
         return out
 
     def _crps(self, y: Array, mean: Array, alpha: Array) -> Array:
-        from fastmcmd.predictive.numerics.count_loops import crps_by_sums, log_masses
-
         out = np.empty(len(y))
         summed = self._summed(mean, alpha)
         if summed.all():
-            crps_by_sums(y, mean, alpha, out)
+            _core.crps_by_sums(y, mean, alpha, out)
             return out
         if summed.any():
             part = np.empty(np.count_nonzero(summed))
-            crps_by_sums(y[summed], mean[summed], alpha[summed], part)
+            _core.crps_by_sums(y[summed], mean[summed], alpha[summed], part)
             out[summed] = part
         y, mean, alpha = (values[~summed] for values in (y, mean, alpha))
         count = np.floor(y)
-        count.setflags(write=False)  # read-only like outcomes, so one compilation serves both
         mass = np.empty(len(y))
-        log_masses(count, mean, alpha, mass)
+        _core.log_masses(count, mean, alpha, mass)
         np.exp(mass, out=mass)
         near = np.where(mass > 0, count, 0.0)  # avoids 0 times infinity
         with np.errstate(invalid="ignore"):  # outcomes may be NaN or infinite

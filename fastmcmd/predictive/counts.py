@@ -8,6 +8,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.base import parameter
 from fastmcmd.predictive.count_base import Counts, beside, terms, vector
@@ -78,12 +79,10 @@ def _poisson_tail(k: Array, mean: Array, upper: bool) -> Array:
     large = mean >= LARGE_SHAPE
     if not large.any():
         return np.asarray(scipy.special.pdtrc(k, mean) if upper else scipy.special.pdtr(k, mean))
-    from fastmcmd.predictive.numerics.poisson_tails import large_tails
-
     out = np.empty(len(mean))
     out[~large] = _poisson_tail(k[~large], mean[~large], upper)
     part = np.empty(np.count_nonzero(large))
-    large_tails(k[large], mean[large], upper, part)
+    _core.poisson_tails(k[large], mean[large], upper, part)
     out[large] = part
     return out
 
@@ -284,8 +283,6 @@ class NegativeBinomial(Counts):
         This is the form of Wei & Held 2014. SciPy's function overflows for small dispersions, where
         quadrature replaces it.
         """
-        from fastmcmd.predictive.numerics.count_loops import half_gini
-
         out = np.zeros(len(mean))
         wide, narrow = (alpha >= _WIDE) & (alpha < _WIDEST), (alpha < _WIDE) & (mean > 0)
         most = alpha >= _WIDEST
@@ -294,7 +291,7 @@ class NegativeBinomial(Counts):
         b = a * m
         out[wide] = m * (1 + b) * scipy.special.hyp2f1(1 / a + 1, 0.5, 2.0, -4 * b * (1 + b))
         part = np.empty(np.count_nonzero(narrow))
-        half_gini(mean[narrow], alpha[narrow], part)
+        _core.half_gini(mean[narrow], alpha[narrow], part)
         out[narrow] = part
         return out
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.cached import cached_property
@@ -18,6 +19,8 @@ from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 __all__ = ["DoublePoisson"]
 
 _LEAST_VARIANCE = 1e-290  # smaller variances lose some or all of their digits
+
+_TABLE = 1 << 14  # counts whose logarithms are tabulated
 
 
 class DoublePoisson(Predictive):
@@ -98,10 +101,8 @@ class DoublePoisson(Predictive):
     @cached_property
     def _sums(self) -> tuple[Array, Array, Array]:
         """Sums of the masses (n,), means and variances."""
-        from fastmcmd.predictive.numerics import double_poisson_loops as loops
-
         total, mean, variance = (np.empty(len(self)) for _ in range(3))
-        self._by_rows(loops.moments, total, mean, variance)
+        self._by_rows(_core.double_poisson_moments, total, mean, variance)
         return total, mean, variance
 
     @property
@@ -136,19 +137,20 @@ class DoublePoisson(Predictive):
         return self._tail(np.floor(self.outcomes(y)), upper=True)
 
     def _tail(self, count: Array, upper: bool) -> Array:
-        from fastmcmd.predictive.numerics import double_poisson_loops as loops
-
         out = np.empty(len(self))
-        loop = loops.upper_tails if upper else loops.lower_tails
-        self._by_rows(loop, self._sums[0], out, first=self._own(count))
+
+        def tails(y: Array, mu: Array, phi: Array, logs: Array, heads: Array, *rest: Array) -> None:
+            _core.double_poisson_tails(y, mu, phi, logs, heads, upper, *rest)
+
+        self._by_rows(tails, self._sums[0], out, first=self._own(count))
         return out
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log probability (n,); -inf where y is not a count."""
-        from fastmcmd.predictive.numerics import double_poisson_loops as loops
-
         out = np.empty(len(self))
-        self._by_rows(loops.log_masses, self._sums[0], out, first=self._own(self.outcomes(y)))
+        self._by_rows(
+            _core.double_poisson_log_masses, self._sums[0], out, first=self._own(self.outcomes(y))
+        )
         return out
 
     def crps(self, y: ArrayLike) -> Array:
@@ -160,10 +162,8 @@ class DoublePoisson(Predictive):
         over the pairs of counts on one side of y, in one pass and without cancellation. Outcomes that are
         not counts have a score, too.
         """
-        from fastmcmd.predictive.numerics import double_poisson_loops as loops
-
         out = np.empty(len(self))
-        self._by_rows(loops.scores, out, first=self._own(self.outcomes(y)))
+        self._by_rows(_core.double_poisson_crps, out, first=self._own(self.outcomes(y)))
         return out
 
     def quantile(self, level: ArrayLike) -> Array:
@@ -174,19 +174,17 @@ class DoublePoisson(Predictive):
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (1, j) for all rows, or (n, j)."""
-        from fastmcmd.predictive.numerics import double_poisson_loops as loops
-
         out = np.empty((len(self), levels.shape[1]))
         if not out.size:
             return out
-        if len(levels) == len(self):
-            self._by_rows(loops.quantiles, self._sums[0], out, first=levels)
-            return out
+        own, longest = len(levels) == len(self), self._window[1]
 
-        def shared(*arrays: Array) -> None:
-            loops.quantiles(levels, *arrays)
+        def quantiles(*arrays: Array) -> None:
+            first, mu, phi, logs, heads, total, part = arrays if own else (levels, *arrays)
+            room = np.empty(longest)
+            _core.double_poisson_quantiles(first, mu, phi, logs, heads, total, room, part)
 
-        self._by_rows(shared, self._sums[0], out)
+        self._by_rows(quantiles, self._sums[0], out, first=levels if own else None)
         return out
 
     def take(self, rows: NDArray[np.intp]) -> DoublePoisson:
@@ -203,10 +201,8 @@ class DoublePoisson(Predictive):
     @cached_property
     def _window(self) -> tuple[Array, int]:
         """First count of each row (n,), and the number of counts that hold the mass of any row."""
-        from fastmcmd.predictive.numerics import double_poisson_loops as loops
-
         low, high = np.empty(len(self)), np.empty(len(self))
-        self._by_rows(loops.windows, low, high)
+        self._by_rows(_core.double_poisson_windows, low, high)
         return low, int((high - low).max(initial=0.0)) + 1
 
     def nodes(self, splits: int = 1) -> Nodes:
@@ -220,10 +216,8 @@ class DoublePoisson(Predictive):
         return shared_support(*self._window, self._masses)
 
     def _masses(self, first: Array, count: int) -> Array:
-        from fastmcmd.predictive.numerics import double_poisson_loops as loops
-
         out = np.empty((len(self), count))
-        self._by_rows(loops.masses, out, first=first)
+        self._by_rows(_core.double_poisson_masses, out, first=first)
         return out
 
     def _own(self, y: Array) -> Array:
@@ -246,6 +240,7 @@ class DoublePoisson(Predictive):
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[Array, Array]:
-    from fastmcmd.predictive.numerics import double_poisson_loops as loops
-
-    return loops.tables()
+    """Return ``log k`` and ``log(k^k e^-k / k!)`` of the first counts: both tables stay in the cache."""
+    logs, heads = np.empty(_TABLE), np.empty(_TABLE)
+    _core.double_poisson_tables(logs, heads)
+    return logs, heads

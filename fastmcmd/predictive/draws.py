@@ -7,6 +7,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array, HostArray, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, check_choice, check_count
@@ -69,6 +70,14 @@ class Draws(Predictive):
             given = given[:, :, 0]
         over_rows(lambda rows: _check_finite(given[rows], rows.start), len(given), _step(given))
         self._set(given)
+
+    @classmethod
+    def of_finite(cls, array: HostArray) -> Draws:
+        """Return the draws of an array (n,), (n, m) or (n, m, k) that is known to be finite."""
+        draws = cls.__new__(cls)
+        array = array[:, None] if array.ndim == 1 else array
+        draws._set(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)
+        return draws
 
     def _set(self, given: HostArray, ordered: HostArray | None = None) -> None:
         self._given = given  # float32 or float64
@@ -136,8 +145,6 @@ class Draws(Predictive):
         return self._share(y, below=False, above=True)
 
     def _share(self, y: ArrayLike, below: bool, above: bool = False) -> Array:
-        from fastmcmd.predictive.numerics.draw_loops import bisect_rows, count_rows
-
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
         ordered = self._ordered if self._given.shape[1] >= _SEARCH_FROM else None
         counts = np.empty(self.shape, dtype=np.int64)
@@ -145,12 +152,16 @@ class Draws(Predictive):
         def work(rows: slice) -> None:
             if ordered is not None:
                 lines = _lines(rows, self.columns)
-                bisect_rows(ordered[lines], y[rows].reshape(-1), below, counts[rows].reshape(-1))
+                _core.count_sorted_draws(
+                    ordered[lines], y[rows].reshape(-1), below, counts[rows].reshape(-1)
+                )
             elif y.ndim == 1:
-                count_rows(self._given[rows], y[rows], below, counts[rows])
+                _core.count_draws(self._given[rows], y[rows], below, counts[rows])
             else:
                 for k in range(self.columns):
-                    count_rows(self._given[rows, :, k], y[rows, k], below, counts[rows, k])
+                    own = np.empty(rows.stop - rows.start, dtype=np.int64)
+                    _core.count_draws(self._given[rows, :, k], y[rows, k], below, own)
+                    counts[rows, k] = own
 
         over_rows(work, len(self), 8 * _step(self._given))
         count = self._given.shape[1]
@@ -263,8 +274,6 @@ class Draws(Predictive):
         >>> [round(float(draws.crps([0.5], e)[0]), 4) for e in ("qd", "nrg", "pwm", "fair")]
         [0.3889, 0.3889, 0.1667, 0.1667]
         """
-        from fastmcmd.predictive.numerics.draw_loops import crps_of_sorted
-
         factor = crps_factors(estimator, self._given.shape[1])
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
         out = np.empty(self.shape)
@@ -276,11 +285,11 @@ class Draws(Predictive):
                 ordered = np.array(_as_lines(self._given[rows]), order="C")
                 ordered.sort(axis=1)
             own, score = y[rows].reshape(-1), out[rows].reshape(-1)
-            crps_of_sorted(ordered, own, factor, score)
+            _core.crps_of_sorted(ordered, own, factor, score)
             lost = np.flatnonzero(np.isinf(score) & np.isfinite(own))
             if len(lost):  # the sum overflows although the mean may not
                 part = np.empty(len(lost))
-                crps_of_sorted(ordered[lost] / _COARSE, own[lost] / _COARSE, factor, part)
+                _core.crps_of_sorted(ordered[lost] / _COARSE, own[lost] / _COARSE, factor, part)
                 with np.errstate(over="ignore"):
                     score[lost] = part * _COARSE
 
@@ -332,6 +341,9 @@ def _as_lines(draws: HostArray) -> HostArray:
 
 
 def _check_finite(draws: HostArray, first: int) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(draws.sum()):  # faster; finite draws may overflow, too
+            return
     finite = np.isfinite(draws)
     if not finite.all():
         what = "NaN" if np.isnan(draws).any() else "infinity"

@@ -21,7 +21,7 @@ class PearsonFamily(Family):
     """A family whose density satisfies ``f' / f = (p0 + p1 x) / (q0 + q1 x + q2 x^2)`` in standard form.
 
     For many levels, quantiles are computed by integrating that equation inwards from the outermost
-    quantiles (see `pearson_loops.march`). This is ten times faster than calling SciPy for each level, and
+    quantiles (see `fastmcmd._core.march`). This is ten times faster than calling SciPy for each level, and
     as accurate.
     """
 

@@ -19,12 +19,15 @@ from fastmcmd.predictive.pearson import PearsonFamily
 __all__ = ["Gamma", "LogNormal"]
 
 _MARCHED = 0.3  # shape from which a march between quantiles takes few steps
+_USUAL = 5.0  # sigma up to which the tail of a log-normal distribution keeps its digits
 _NARROW = 0.1  # sigma below which the CRPS of a log-normal distribution is summed from differences
 _TINY_SQUARE = 1e-18  # sigma^2 up to which ``exp(sigma^2) - 1`` equals sigma^2
 _WIDE_SQUARE = (
     1.0  # sigma^2 beyond which ``exp(sigma^2)`` may overflow although the product does not
 )
 _SMALL = 0.05  # shape below which terms of the CRPS cancel and their differences are used
+# Shapes, and the largest outcome, for which terms of a log density are small: their sum loses no digits.
+_LEAST_USUAL, _FEW_DIGITS, _MOST_USUAL = 1e-3, 6.0, 1e6
 _UNDERFLOWS = 1e-290  # product with a rate below which its digits may be lost
 _LEGENDRE = 6  # nodes for a difference of normal cdfs over less than _NARROW: exact to rounding
 
@@ -104,6 +107,11 @@ class LogNormal(Family):
 
     def _crps(self, y: Array, mu: Array, sigma: Array) -> Array:
         w = _standard(y, mu, sigma)
+        if sigma.min() >= _NARROW and y.min() > 0 and y.max() < np.inf and sigma.max() < _USUAL:
+            mean = np.exp(mu + sigma * sigma / 2)
+            if mean.max() < np.inf:  # then one function serves both sides of the median
+                part = scipy.special.erfc(sigma / 2) - 2 * scipy.special.ndtr(w - sigma)
+                return y * scipy.special.erf(w / np.sqrt(2)) + mean * part
         # 2 exp(mu + sigma^2 / 2) Phi(-x) = exp(mu + sigma^2 / 2 - x^2 / 2) erfcx(x / sqrt 2) for x > 0.
         x = sigma - w
         upper = y * np.exp(-w * w / 2) * scipy.special.erfcx(np.maximum(x, 0.0) / np.sqrt(2))
@@ -264,6 +272,12 @@ class Gamma(PearsonFamily):
 
     def _log_prob(self, y: Array, a: Array, rate: Array) -> Array:
         x = y * rate
+        if (
+            x.min() > _UNDERFLOWS
+            and x.max() < _MOST_USUAL
+            and _LEAST_USUAL < a.min() <= a.max() < _FEW_DIGITS
+        ):
+            return (a - 1) * np.log(x) - x - scipy.special.gammaln(a) + np.log(rate)
         at_zero = scipy.special.xlogy(a - 1, 0.0) - scipy.special.gammaln(a)
         density = np.where(x > 0, log_x_density(x, a) - np.log(x), at_zero) + np.log(rate)
         tiny = (y > 0) & (x < _UNDERFLOWS)

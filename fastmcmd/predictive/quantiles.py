@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import (
@@ -244,14 +245,12 @@ class Quantiles(Predictive):
         return self._share(y, below=False, above=True)
 
     def _share(self, y: ArrayLike, below: bool, above: bool = False) -> Array:
-        from fastmcmd.predictive.numerics.draw_loops import cdf_rows
-
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
         out = np.empty(len(self))
 
         def work(rows: slice) -> None:
             part = self.values[rows], self._left[rows], self._right[rows], y[rows]
-            cdf_rows(self.levels, *part, below, above, out[rows])
+            _core.cdf_of_quantiles(self.levels, *part, below, above, out[rows])
 
         over_rows(work, len(self), _BLOCK // len(self.levels))
         return out
@@ -379,14 +378,13 @@ class Quantiles(Predictive):
         >>> round(float(q.crps([2.0])[0]), 6)  # 13/48 inside, 1 beyond
         1.270833
         """
-        from fastmcmd.predictive.numerics.draw_loops import crps_rows
-
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
         out = np.empty(len(self))
 
         def work(rows: slice) -> None:
             part = self.values[rows], self._left[rows], self._right[rows], y[rows]
-            crps_rows(self.levels, *part, out[rows])
+            room = np.empty((2, len(self.levels)))
+            _core.crps_of_quantiles(self.levels, *part, room, out[rows])
 
         over_rows(work, len(self), _BLOCK // len(self.levels))
         return out

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.checks import as_float
 from fastmcmd.classification.bins import Binning, BinSums, class_columns, width_edges, with_nan
 from fastmcmd.classification.columns import over_columns
@@ -345,12 +346,10 @@ def _fine_sums(
     values: Array, hits: NDArray[np.integer], weights: Array | None, resolution: int, label: int
 ) -> FineSums:
     """Return the sums of one class."""
-    from fastmcmd.classification import loops
-
     order = np.argsort(values)
     values = values[order].astype(np.float64)
     keys = np.empty(len(values), dtype=np.int64)
-    loops.fine_bins(values, OCTAVES, resolution, keys)
+    _core.fine_bins(values, OCTAVES, resolution, keys)
     new = np.ones(len(keys), dtype=bool)
     np.not_equal(keys[1:], keys[:-1], out=new[1:])
     first = np.flatnonzero(new)

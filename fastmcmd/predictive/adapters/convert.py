@@ -129,7 +129,9 @@ def _from_draws(value: object, columns: int, name: str, y: ArrayLike | None) -> 
     if columns == 1:
         check_column_names(value, name)
     array = as_array(value, name)
-    if not np.isfinite(array).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        usual = bool(np.isfinite(array.sum()))  # faster; finite draws may overflow, too
+    if not usual and not np.isfinite(array).all():
         what = "NaN" if np.isnan(array).any() else "infinity"
         raise ValueError(f"{name} holds {what}; remove such rows first")
     if array.ndim not in (1, 2, 3) or 0 in array.shape:
@@ -140,7 +142,7 @@ def _from_draws(value: object, columns: int, name: str, y: ArrayLike | None) -> 
         array = array[:, None, :]
     if columns == 1:
         check_probabilities(array, y, name)
-    return Draws(array)
+    return Draws.of_finite(array)
 
 
 def _from_methods(value: object, n: int) -> Predictive:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array
 
 __all__ = [
@@ -144,12 +145,10 @@ def _tail(tail: object, a: Array, x: Array, below: bool) -> Array:
     large = (a >= LARGE_SHAPE) & (x > 0) & np.isfinite(x)
     if not large.any():
         return np.asarray(tail)
-    from fastmcmd.predictive.numerics.poisson_tails import large_tails
-
     tail = np.array(tail)
     shape, at = (np.broadcast_to(value, tail.shape)[large] for value in (a, x))
     part = np.empty(len(at))
-    large_tails(shape - 1, at, below, part)  # P(X > x) = P(N <= a - 1), N Poisson of mean x
+    _core.poisson_tails(shape - 1, at, below, part)  # P(X > x) = P(N <= a - 1), N Poisson of mean x
     tail[np.broadcast_to(large, tail.shape)] = part
     return tail
 

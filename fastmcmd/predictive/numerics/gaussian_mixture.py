@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.gauss import gauss_legendre
 
@@ -20,13 +21,11 @@ def quantiles(levels: Array, mean: Array, std: Array, weights: Array) -> Array:
 
     Results are exact to rounding. The last digit may depend on the other levels of the call.
     """
-    from fastmcmd.predictive.numerics import gaussian_mixture_loops as loops
-
     order = np.argsort(levels, axis=1)
     ascending = np.take_along_axis(levels, order, axis=1)
     mean, std, weights = (np.ascontiguousarray(value) for value in (mean, std, weights))
     result = np.empty((len(mean), levels.shape[1]))
-    loops.quantiles(ascending, scipy.special.ndtri(ascending), mean, std, weights, result)
+    _core.mixture_quantiles(ascending, scipy.special.ndtri(ascending), mean, std, weights, result)
     out = np.empty_like(result)
     np.put_along_axis(out, np.broadcast_to(order, out.shape), result, axis=1)
     return out

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
 
@@ -34,7 +35,7 @@ class Tail:
     density : callable (x, *shapes)
         The density.
     slope : callable (*shapes) to (n, 8)
-        Table for `pearson_loops.march`.
+        Table for `fastmcmd._core.march`.
     sign : float
         1 for the lower tail, -1 for the upper one.
     """
@@ -50,8 +51,6 @@ class Tail:
 
         If a march ends at a point with the wrong mass, SciPy computes the whole row instead.
         """
-        from fastmcmd.predictive.numerics.pearson_loops import march
-
         # Sort by shape: rows that march together should need similar steps.
         order = np.argsort(shapes[0])
         shapes = tuple(shape[order] for shape in shapes)
@@ -61,7 +60,7 @@ class Tail:
             x = np.array(np.broadcast_to(self.quantile(levels[:, 0], *shapes), shapes[0].shape))
             f = np.array(self.density(x, *shapes))
             out = np.empty((len(x), levels.shape[1]))
-            march(x, f, self.sign * (levels - levels[:, :1]), self.slope(*shapes), out)
+            _core.march(x, f, self.sign * (levels - levels[:, :1]), self.slope(*shapes), out)
             gap = np.abs(self.mass(x, *shapes) - levels[:, -1])
             good = gap <= _OFF * levels[:, -1] + _ROUNDING * np.abs(x) * f
             lost = np.flatnonzero(~(good & np.isfinite(out).all(axis=1)))
@@ -112,5 +111,5 @@ def between_tails(
 
 
 def linear_slope(p0: Any, p1: Any, q: tuple[Any, Any, Any], roots: tuple[Any, Any, Any]) -> Array:
-    """Return the table (n, 8) for `pearson_loops.march` from columns that broadcast."""
+    """Return the table (n, 8) for `fastmcmd._core.march` from columns that broadcast."""
     return np.stack(np.broadcast_arrays(p0, p1, *q, *roots), axis=-1).astype(np.float64)

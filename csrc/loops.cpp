@@ -1,0 +1,39 @@
+// Loops over rows, compiled once per instruction set like kernels.cpp and under its rule: nothing here may
+// instantiate an inline function that another object could share. Products and sums are not contracted, so
+// results do not depend on the instruction set.
+#include "loops/classes.h"
+#include "loops/corrections.h"
+#include "loops/counts.h"
+#include "loops/double_poisson.h"
+#include "loops/draws.h"
+#include "loops/metrics.h"
+#include "loops/mixtures.h"
+#include "loops/outcomes.h"
+#include "loops/pearson.h"
+#include "loops/scores.h"
+#include "loops/table.h"
+
+namespace fastmcmd {
+namespace FASTMCMD_ISA_NAMESPACE {
+
+template <class T>
+constexpr typed_loops<T> typed = {
+    crps_of_sorted<T>, count_draws<T>, count_sorted_draws<T>, check_rows<T>, summarize_rows<T>,
+    cumulative_squares<T>, bin_values<T>, bin_classes<T>, rank_sum<T>, concordance<T>, sketch_rows<T>,
+};
+
+template <class P>
+constexpr group_loops<P> groups = {count_rows<P>, count_drawn<P>, count_undrawn<P>};
+
+extern const loop_table loops;
+const loop_table loops = {
+    typed<float>, typed<double>, groups<uint8_t>, groups<int32_t>, cdf_of_quantiles, crps_of_quantiles, fine_bins, log_masses,
+    consecutive_log_masses, crps_by_sums, half_gini, count_quantiles, poisson_tails,
+    double_poisson_tables, double_poisson_windows, double_poisson_moments, double_poisson_log_masses,
+    double_poisson_tails, double_poisson_crps, double_poisson_masses, double_poisson_quantiles, march,
+    mixture_quantiles, mid_ranks, outcome_bumps, centre_rows, interpolate, energy_rows, variogram_rows, lattice_means, weighted_lattice_sums, solve_moments,
+    correction_weights, error_sums, linear_squares, comoments, spread_sums, check_losses,
+};
+
+}  // namespace FASTMCMD_ISA_NAMESPACE
+}  // namespace fastmcmd

@@ -1,0 +1,230 @@
+// Sums over outcomes and point predictions, and losses of quantiles. Values are not checked: a value that is not
+// finite makes a sum not finite.
+#pragma once
+
+#include "views.h"
+
+namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
+
+constexpr index_t sum_lanes = 8;  // partial sums, so that additions do not wait for each other
+constexpr index_t sum_rows = 512;  // per block: its rows are in the cache at the second look
+
+inline double sum_of(const double* s) {
+  return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+}
+
+// Sums of blocks in pairs, so that rounding grows with the logarithm of their number.
+struct pairwise_sum {
+  double parts[64];
+  index_t count = 0;
+
+  void add(double value) {
+    for (index_t bits = count++; bits & 1; bits >>= 1) value += parts[--depth_];
+    parts[depth_++] = value;
+  }
+  double total() const {
+    double sum = 0.0;
+    for (index_t i = depth_ - 1; i >= 0; --i) sum += parts[i];
+    return sum;
+  }
+
+ private:
+  index_t depth_ = 0;
+};
+
+// Writes the sums of errors, point - y, of their sizes and of their squares.
+inline void error_sums(in y, in point, out sums) {
+  pairwise_sum totals[3];
+  for (index_t start = 0; start < y.n; start += sum_rows) {
+    const index_t n = least(sum_rows, y.n - start), even = n - n % sum_lanes;
+    const double *a = y.data + start, *b = point.data + start;
+    double part[3][sum_lanes] = {};
+    for (index_t j = 0; j < even; j += sum_lanes) {
+      for (index_t l = 0; l < sum_lanes; ++l) {
+        const double e = b[j + l] - a[j + l];
+        part[0][l] += e;
+        part[1][l] += fabs(e);
+        part[2][l] += e * e;
+      }
+    }
+    for (index_t j = even; j < n; ++j) {
+      const double e = b[j] - a[j];
+      part[0][j - even] += e;
+      part[1][j - even] += fabs(e);
+      part[2][j - even] += e * e;
+    }
+    for (int k = 0; k < 3; ++k) totals[k].add(sum_of(part[k]));
+  }
+  for (int k = 0; k < 3; ++k) sums[k] = totals[k].total();
+}
+
+// sum_i weight_i (sum_k slope_k rows_ki - away)^2
+inline double linear_squares(ins rows, in slope, double away, in weights) {
+  pairwise_sum total;
+  for (index_t start = 0; start < rows.m; start += sum_rows) {
+    const index_t n = least(sum_rows, rows.m - start), even = n - n % sum_lanes;
+    double values[sum_rows], part[sum_lanes] = {};
+    for (index_t j = 0; j < n; ++j) values[j] = -away;
+    for (index_t k = 0; k < rows.n; ++k) {
+      const double *row = rows[k] + start, factor = slope[k];
+      for (index_t j = 0; j < n; ++j) values[j] += factor * row[j];
+    }
+    const double* w = weights.data + start;
+    for (index_t j = 0; j < even; j += sum_lanes) {
+      for (index_t l = 0; l < sum_lanes; ++l) part[l] += w[j + l] * (values[j + l] * values[j + l]);
+    }
+    for (index_t j = even; j < n; ++j) part[j - even] += w[j] * (values[j] * values[j]);
+    total.add(sum_of(part));
+  }
+  return total.total();
+}
+
+struct comoment_block {
+  double n, mean[2], squares[2], products, errors, low[2], high[2];
+
+  comoment_block() = default;
+  comoment_block(const double* y, const double* point, index_t rows)
+      : n(static_cast<double>(rows)), products(0.0), errors(0.0) {
+    const double* of[2] = {y, point};
+    const index_t even = rows - rows % sum_lanes;
+    for (int k = 0; k < 2; ++k) {
+      const double* x = of[k];
+      double sum[sum_lanes] = {}, lows[sum_lanes], highs[sum_lanes];
+      for (index_t l = 0; l < sum_lanes; ++l) lows[l] = highs[l] = x[0];
+      for (index_t j = 0; j < even; j += sum_lanes) {
+        for (index_t l = 0; l < sum_lanes; ++l) sum[l] += x[j + l];
+        // Loops of one statement, which compilers vectorise.
+        for (index_t l = 0; l < sum_lanes; ++l) lows[l] = x[j + l] < lows[l] ? x[j + l] : lows[l];
+        for (index_t l = 0; l < sum_lanes; ++l) highs[l] = x[j + l] > highs[l] ? x[j + l] : highs[l];
+      }
+      for (index_t j = even; j < rows; ++j) {
+        sum[j - even] += x[j];
+        lows[0] = least(lows[0], x[j]);
+        highs[0] = greatest(highs[0], x[j]);
+      }
+      mean[k] = sum_of(sum) / n;
+      low[k] = lows[0];
+      high[k] = highs[0];
+      for (index_t l = 1; l < sum_lanes; ++l) {
+        low[k] = least(low[k], lows[l]);
+        high[k] = greatest(high[k], highs[l]);
+      }
+    }
+    const double middle = mean[0], centre = mean[1];
+    double own[sum_lanes] = {}, other[sum_lanes] = {}, both[sum_lanes] = {}, gaps[sum_lanes] = {};
+    for (index_t j = 0; j < even; j += sum_lanes) {
+      double a[sum_lanes], b[sum_lanes], e[sum_lanes];
+      for (index_t l = 0; l < sum_lanes; ++l) a[l] = y[j + l] - middle;
+      for (index_t l = 0; l < sum_lanes; ++l) b[l] = point[j + l] - centre;
+      for (index_t l = 0; l < sum_lanes; ++l) e[l] = y[j + l] - point[j + l];
+      for (index_t l = 0; l < sum_lanes; ++l) own[l] += a[l] * a[l];
+      for (index_t l = 0; l < sum_lanes; ++l) other[l] += b[l] * b[l];
+      for (index_t l = 0; l < sum_lanes; ++l) both[l] += a[l] * b[l];
+      for (index_t l = 0; l < sum_lanes; ++l) gaps[l] += e[l] * e[l];
+    }
+    for (index_t j = even; j < rows; ++j) {
+      const double a = y[j] - middle, b = point[j] - centre, e = y[j] - point[j];
+      own[j - even] += a * a;
+      other[j - even] += b * b;
+      both[j - even] += a * b;
+      gaps[j - even] += e * e;
+    }
+    squares[0] = sum_of(own);
+    squares[1] = sum_of(other);
+    products = sum_of(both);
+    errors = sum_of(gaps);
+  }
+
+  // As in Chan, Golub & LeVeque, "Algorithms for Computing the Sample Variance" (1983).
+  void add(const comoment_block& other) {
+    const double total = n + other.n, share = other.n / total, between = n * share;
+    const double gap[2] = {other.mean[0] - mean[0], other.mean[1] - mean[1]};
+    for (int k = 0; k < 2; ++k) {
+      mean[k] += share * gap[k];
+      squares[k] += other.squares[k] + between * gap[k] * gap[k];
+      low[k] = least(low[k], other.low[k]);
+      high[k] = greatest(high[k], other.high[k]);
+    }
+    products += other.products + between * gap[0] * gap[1];
+    errors += other.errors;
+    n = total;
+  }
+};
+
+// Writes the means of y and of the point, their sums of squares about these means, the sum of products, the sum of
+// squared errors, and the ranges of y and of the point. Blocks are added in pairs.
+inline void comoments(in y, in point, out values) {
+  comoment_block stack[64];  // enough for any n
+  index_t depth = 0, count = 0;
+  for (index_t start = 0; start < y.n; start += sum_rows) {
+    comoment_block block(y.data + start, point.data + start, least(sum_rows, y.n - start));
+    for (index_t bits = count++; bits & 1; bits >>= 1) {
+      comoment_block before = stack[--depth];
+      before.add(block);
+      block = before;
+    }
+    stack[depth++] = block;
+  }
+  comoment_block all = stack[--depth];
+  while (depth > 0) {
+    comoment_block before = stack[--depth];
+    before.add(all);
+    all = before;
+  }
+  const double found[] = {all.mean[0], all.mean[1], all.squares[0], all.squares[1], all.products,
+                          all.errors,  all.low[0],  all.high[0],    all.low[1],     all.high[1]};
+  for (index_t k = 0; k < values.n; ++k) values[k] = found[k];
+}
+
+// Adds the number of rows, their variances, squared errors and squared variances to the sums (2 c + 1, 4) of groups:
+// row 2 b + 1 for variances that equal cut b of c ascending ones, row 2 b for those between its neighbours.
+inline void spread_sums(in y, in mean, in variance, in cuts, outs room, outs sums) {
+  const index_t groups = sums.n;
+  for (index_t start = 0; start < y.n; start += sum_rows) {
+    const index_t n = least(sum_rows, y.n - start);
+    int32_t group[sum_rows];
+    const double *of_y = y.data + start, *of_mean = mean.data + start, *v = variance.data + start;
+    for (index_t j = 0; j < n; ++j) group[j] = 0;
+    for (index_t b = 0; b < cuts.n; ++b) {
+      const double cut = cuts[b];
+      for (index_t j = 0; j < n; ++j) group[j] += (v[j] >= cut) + (v[j] > cut);
+    }
+    for (index_t g = 0; g < groups; ++g) {
+      for (index_t k = 0; k < 4; ++k) room[g][k] = 0.0;
+    }
+    for (index_t j = 0; j < n; ++j) {
+      const double gap = of_y[j] - of_mean[j];
+      double* to = room[group[j]];
+      to[0] += 1.0;
+      to[1] += v[j];
+      to[2] += gap * gap;
+      to[3] += v[j] * v[j];
+    }
+    for (index_t g = 0; g < groups; ++g) {
+      for (index_t k = 0; k < 4; ++k) sums[g][k] += room[g][k];
+    }
+  }
+}
+
+// sum_j factor_j max(p_j u, (p_j - 1) u) of u = y - q_j, for rows of quantiles q at levels p.
+inline void check_losses(in levels, in factors, ins quantiles, in y, out losses) {
+  const index_t count = quantiles.m, even = count - count % sum_lanes;
+  for (index_t i = 0; i < quantiles.n; ++i) {
+    const double* row = quantiles[i];
+    const double at = y[i];
+    double sum[sum_lanes] = {};
+    for (index_t j = 0; j < even; j += sum_lanes) {
+      for (index_t l = 0; l < sum_lanes; ++l) {
+        const double gap = at - row[j + l], slope = levels[j + l] - (gap < 0.0 ? 1.0 : 0.0);
+        sum[l] += factors[j + l] * (slope * gap);
+      }
+    }
+    for (index_t j = even; j < count; ++j) {
+      const double gap = at - row[j], slope = levels[j] - (gap < 0.0 ? 1.0 : 0.0);
+      sum[j - even] += factors[j] * (slope * gap);
+    }
+    losses[i] = sum_of(sum);
+  }
+}
+
+}  // namespace fastmcmd::FASTMCMD_ISA_NAMESPACE

@@ -1,0 +1,106 @@
+// Features of simulated outcomes.
+#pragma once
+
+#include "views.h"
+
+namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
+
+// Ranks in (0, 1) of the values of each row, given their order; ties share a mean.
+inline void mid_ranks(ins values, mat<const int64_t> order, outs ranks) {
+  const index_t count = values.m;
+  for (index_t i = 0; i < values.n; ++i) {
+    const double* row = values[i];
+    const int64_t* at = order[i];
+    for (index_t first = 0; first < count;) {
+      index_t last = first + 1;
+      while (last < count && row[at[last]] == row[at[first]]) ++last;
+      const double rank = static_cast<double>(first + last) / (2.0 * static_cast<double>(count));
+      for (index_t place = first; place < last; ++place) ranks[i][at[place]] = rank;
+      first = last;
+    }
+  }
+}
+
+// Sets column j of `features` (m, l, r) to factor exp(-(t - j step)^2), at most `most` columns from t, where `decay`
+// (most + 1,) holds exp(-(step j)^2). It proceeds from the nearest bump outwards by a constant ratio of ratios: two
+// exponentials for each number.
+inline void outcome_bumps(ins places, double step, double factor, in decay, cube<float> features) {
+  const index_t most = decay.n - 1, rank = features.k;
+  for (index_t i = 0; i < features.n; ++i) {
+    for (index_t b = 0; b < features.m; ++b) {
+      const double t = places[i][b];
+      float* to = features[i][b];
+      const index_t nearest =
+          least(greatest(static_cast<index_t>(t / step + 0.5), index_t(0)), rank - 1);
+      const double gap = t - static_cast<double>(nearest) * step;
+      const double value = factor * exp(-gap * gap), ratio = exp(2 * gap * step);
+      to[nearest] = static_cast<float>(value);
+      double power = 1.0;
+      const index_t above = least(most, rank - 1 - nearest), below = least(most, nearest);
+      for (index_t j = 1; j <= above; ++j) {
+        power *= ratio;
+        to[nearest + j] = static_cast<float>(value * power * decay[j]);
+      }
+      power = 1.0;
+      for (index_t j = 1; j <= below; ++j) {
+        power /= ratio;
+        to[nearest - j] = static_cast<float>(value * power * decay[j]);
+      }
+    }
+  }
+}
+
+// Subtracts the means over l from features (m, l, r), and fills `squares` (m, l) with squared norms. `mean` is room
+// for r numbers.
+inline void centre_rows(cube<float> features, vec<float> mean, outs squares) {
+  constexpr index_t lanes = 8;  // partial sums, so that additions do not wait for each other
+  const index_t rank = features.k, even = rank - rank % lanes;
+  const float count = static_cast<float>(features.m);
+  for (index_t i = 0; i < features.n; ++i) {
+    for (index_t j = 0; j < rank; ++j) mean[j] = 0.0f;
+    for (index_t b = 0; b < features.m; ++b) {
+      const float* from = features[i][b];
+      for (index_t j = 0; j < rank; ++j) mean[j] += from[j];
+    }
+    for (index_t j = 0; j < rank; ++j) mean[j] /= count;
+    for (index_t b = 0; b < features.m; ++b) {
+      float* row = features[i][b];
+      float sum[lanes] = {};
+      for (index_t j = 0; j < even; j += lanes) {
+        for (index_t l = 0; l < lanes; ++l) {
+          const float value = row[j + l] - mean[j + l];
+          row[j + l] = value;
+          sum[l] += value * value;
+        }
+      }
+      for (index_t j = even; j < rank; ++j) {
+        const float value = row[j] - mean[j];
+        row[j] = value;
+        sum[j - even] += value * value;
+      }
+      squares[i][b] = static_cast<double>(((sum[0] + sum[1]) + (sum[2] + sum[3])) +
+                                          ((sum[4] + sum[5]) + (sum[6] + sum[7])));
+    }
+  }
+}
+
+// The cubic polynomial through the four rows of a table around each place; places are in units of the table's
+// step, in [1, rows - 2].
+inline void interpolate(in places, mat<const float> table, mat<float> values) {
+  const index_t last = table.n - 3;
+  for (index_t i = 0; i < places.n; ++i) {
+    const index_t j = least(static_cast<index_t>(places[i]), last);
+    const double t = places[i] - static_cast<double>(j);
+    const float before = static_cast<float>(-t * (t - 1) * (t - 2) / 6);
+    const float here = static_cast<float>((t + 1) * (t - 1) * (t - 2) / 2);
+    const float after = static_cast<float>(-(t + 1) * t * (t - 2) / 2);
+    const float beyond = static_cast<float>((t + 1) * t * (t - 1) / 6);
+    const float *a = table[j - 1], *b = table[j], *c = table[j + 1], *d = table[j + 2];
+    float* to = values[i];
+    for (index_t k = 0; k < table.m; ++k) {
+      to[k] = before * a[k] + here * b[k] + after * c[k] + beyond * d[k];
+    }
+  }
+}
+
+}  // namespace fastmcmd::FASTMCMD_ISA_NAMESPACE

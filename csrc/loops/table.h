@@ -1,0 +1,91 @@
+// The loops over rows that one instruction set offers; their arguments are described beside each.
+#pragma once
+
+#include "views.h"
+
+namespace fastmcmd {
+
+// For one type of probabilities, draws or scores.
+template <class T>
+struct typed_loops {
+  void (*crps_of_sorted)(mat<const T> draws, in y, in factor, out scores);
+  void (*count_draws)(mat<const T> draws, in y, bool below, vec<int64_t> counts);
+  void (*count_sorted_draws)(mat<const T> draws, in y, bool below, vec<int64_t> counts);
+  index_t (*check_rows)(mat<const T> p, double tolerance);
+  index_t (*summarize_rows)(mat<const T> p, vec<const int64_t> labels, double tolerance,
+                            vec<int32_t> predicted, vec<T> confidence, vec<T> chosen, out squares,
+                            vec<int32_t> above, vec<int32_t> before, vec<int32_t> after);
+  void (*cumulative_squares)(mat<const T> p, vec<const int64_t> labels, out scores);
+  index_t (*bin_values)(vec<const T> values, vec<const int64_t> hits, in weights,
+                        mat<const T> edges, ins middles, bool even, bool right, outs sums,
+                        outs other);
+  void (*bin_classes)(mat<const T> p, vec<const int64_t> labels, in weights, mat<const T> edges,
+                      ins middles, bool even, bool right, double threshold, vec<int32_t> room,
+                      cube<double> sums, cube<double> hits);
+  int64_t (*rank_sum)(vec<const T> scores, vec<const T> positive);
+  void (*concordance)(vec<const T> scores, vec<const bool> positive, in weights, out totals);
+  void (*sketch_rows)(mat<const T> p, vec<const int64_t> labels, in weights, int64_t octaves,
+                      int64_t steps, outs hits, outs misses);
+};
+
+// For one type of places.
+template <class P>
+struct group_loops {
+  void (*count_rows)(vec<const int64_t> rows, vec<const P> place, in weights, out counts);
+  void (*count_drawn)(in uniform, vec<const P> place, in weights, out counts);
+  void (*count_undrawn)(in uniform, vec<int32_t> order, vec<const P> place, in weights, out counts);
+};
+
+struct loop_table {
+  typed_loops<float> f32;
+  typed_loops<double> f64;
+  group_loops<uint8_t> few_places;
+  group_loops<int32_t> many_places;
+  void (*cdf_of_quantiles)(in levels, ins values, in left, in right, in y, bool below, bool above,
+                           out shares);
+  void (*crps_of_quantiles)(in levels, ins values, in left, in right, in y, outs room,
+                            out scores);
+  void (*fine_bins)(in values, int64_t octaves, int64_t steps, vec<int64_t> bins);
+  void (*log_masses)(in y, in mean, in alpha, out masses);
+  void (*consecutive_log_masses)(in first, in mean, in alpha, outs masses);
+  void (*crps_by_sums)(in y, in mean, in alpha, out scores);
+  void (*half_gini)(in mean, in alpha, out values);
+  void (*count_quantiles)(ins levels, mat<const int64_t> order, in mean, in alpha, outs values);
+  void (*poisson_tails)(in k, in mean, bool upper, out tails);
+  void (*double_poisson_tables)(out logs, out heads);
+  void (*double_poisson_windows)(in mu, in phi, in logs, in heads, out low, out high);
+  void (*double_poisson_moments)(in mu, in phi, in logs, in heads, out total, out mean,
+                                 out variance);
+  void (*double_poisson_log_masses)(in y, in mu, in phi, in logs, in heads, in total, out masses);
+  void (*double_poisson_tails)(in y, in mu, in phi, in logs, in heads, bool upper, in total,
+                               out tails);
+  void (*double_poisson_crps)(in y, in mu, in phi, in logs, in heads, out scores);
+  void (*double_poisson_masses)(in first, in mu, in phi, in logs, in heads, outs masses);
+  void (*double_poisson_quantiles)(ins levels, in mu, in phi, in logs, in heads, in total,
+                                   out room, outs values);
+  void (*march)(out x, out density, ins masses, ins slope, outs points);
+  void (*mixture_quantiles)(ins levels, ins z, ins means, ins stds, ins weights, outs values);
+  void (*mid_ranks)(ins values, mat<const int64_t> order, outs ranks);
+  void (*outcome_bumps)(ins places, double step, double factor, in decay, cube<float> features);
+  void (*centre_rows)(cube<float> features, vec<float> mean, outs squares);
+  void (*interpolate)(in places, mat<const float> table, mat<float> values);
+  void (*energy_rows)(cube<const double> draws, ins y, double beta, double pairs, out room,
+                      out scores);
+  void (*variogram_rows)(cube<const double> draws, ins y, double p, ins weights, bool unbiased,
+                         out room, out scores);
+  void (*lattice_means)(ins z, ins weight, ins stretch, double step, double rate, double height,
+                        bool slopes, outs mean, outs slope, outs stretched);
+  void (*weighted_lattice_sums)(ins z, cube<const double> weights, double step, double rate,
+                                double height, cube<double> sums);
+  void (*solve_moments)(ins values, ins logs, ins statistic, in mean, in std, double low,
+                        double high, out room, out power, out tilt);
+  void (*correction_weights)(ins values, ins logs, ins statistic, in power, in tilt,
+                             cube<double> weights);
+  void (*error_sums)(in y, in point, out sums);
+  double (*linear_squares)(ins rows, in slope, double away, in weights);
+  void (*comoments)(in y, in point, out values);
+  void (*spread_sums)(in y, in mean, in variance, in cuts, outs room, outs sums);
+  void (*check_losses)(in levels, in factors, ins quantiles, in y, out losses);
+};
+
+}  // namespace fastmcmd
