@@ -94,7 +94,7 @@ class Categorical(Predictive):
         )
         if values.shape != (count,):
             raise ValueError(f"values has shape {values.shape}; ({count},) is needed: as probs has")
-        if (np.diff(values) <= 0).any():
+        if (values[1:] <= values[:-1]).any():
             raise ValueError("values must increase; sort them, and the columns of probs with them")
         total = probs.sum(axis=1)
         bad = (probs.min(axis=1) < 0) | (np.abs(total - 1) > SUM_TOLERANCE)

@@ -9,7 +9,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array
-from fastmcmd.predictive.base import parameter
+from fastmcmd.predictive.base import check_range, parameter
 from fastmcmd.predictive.count_base import Counts, beside, terms, vector
 from fastmcmd.predictive.numerics.gamma_functions import LARGE_SHAPE
 
@@ -22,10 +22,17 @@ _LEAST_ODDS = 1e-12  # in SciPy's parameters, for quantiles and draws
 _FEW_TERMS = 128  # terms of a Poisson sum that cost as much as two Bessel functions and a cdf
 _SOME_TERMS = 256  # terms of a negative binomial sum that cost as much as 2F1 and a cdf
 _WIDEST = 1e20  # dispersion from which half the mean difference is the mean
+_MOST_MEAN = 1e100
 _MOST_DISPERSION = 1e300
 _WIDE = 0.1  # dispersion from which SciPy's hypergeometric function is accurate for any mean
 _MANY_TERMS = 1 << 16  # terms summed at most if the closed form would lose digits
 _TINY = 1e-6  # probability below which a difference from 1 has lost too many digits
+
+
+def _means(value: ArrayLike) -> Array:
+    mean = vector(value, "mean")
+    check_range(mean, "mean", 0.0, _MOST_MEAN)
+    return mean
 
 
 def _from_ratios(ratios: Array) -> Array:
@@ -47,7 +54,7 @@ def _inside(k: Array, mean: Array, alpha: Array, expected: Array, below: float) 
     Beyond the far end, the remaining mass is below the smallest double.
     """
     spread = 1 + alpha * mean
-    far = k > mean + 50 * np.sqrt(mean * spread) + 2000 * spread
+    far = k > mean + 50 * np.sqrt(mean) * np.sqrt(spread) + 2000 * spread
     return np.asarray(np.where(k < 0, below, np.where(far, 1 - below, expected)))
 
 
@@ -109,7 +116,7 @@ class Poisson(Counts):
     """
 
     def __init__(self, mean: ArrayLike) -> None:
-        self._set(vector(mean, "mean"))
+        self._set(_means(mean))
 
     def _set(self, mean: Array) -> None:
         self._mean, self._n = mean, len(mean)
@@ -140,17 +147,6 @@ class Poisson(Counts):
 
     def _sf(self, k: Array, mean: Array, alpha: Array) -> Array:
         return _inside(k, mean, alpha, _poisson_tail(np.maximum(k, 0), mean, upper=True), 1.0)
-
-    def _nearby(self, rows: NDArray[np.intp], levels: Array) -> Array:
-        """Return quantiles of rows; for large means, to within one count by a Cornish-Fisher expansion."""
-        mean = self._mean[rows]
-        large = mean >= LARGE_SHAPE
-        out = np.empty(len(rows))
-        out[~large] = super()._nearby(rows[~large], levels[~large])
-        mean, z = mean[large], scipy.special.ndtri(levels[large])
-        root = np.sqrt(mean)
-        out[large] = np.ceil(mean + z * root + (z * z - 4) / 6 + z * (1 - z * z) / (72 * root))
-        return out
 
     def _summed(self, mean: Array, alpha: Array) -> NDArray[np.bool_]:
         return np.asarray(terms(mean, alpha) <= _FEW_TERMS)
@@ -191,12 +187,19 @@ class NegativeBinomial(Counts):
     """
 
     def __init__(self, mean: ArrayLike, dispersion: ArrayLike) -> None:
-        mean = vector(mean, "mean")
+        mean = _means(mean)
         dispersion = beside(dispersion, "dispersion", mean)
         if dispersion.max(initial=0.0) > _MOST_DISPERSION:
             raise ValueError(
                 f"dispersion has values up to {dispersion.max():g}; at most {_MOST_DISPERSION:g} is "
                 "needed: beyond it 1 over it and variances leave the range of float64"
+            )
+        with np.errstate(over="ignore"):
+            odds = (mean * dispersion).max(initial=0.0)
+        if odds > _MOST_DISPERSION:
+            raise ValueError(
+                f"mean times dispersion is up to {odds:g}; at most {_MOST_DISPERSION:g} is needed: beyond it "
+                "standard deviations leave the range of float64"
             )
         self._set(mean, dispersion)
 
@@ -255,8 +258,9 @@ class NegativeBinomial(Counts):
 
     @property
     def variance(self) -> Array:
-        """Variances (n,)."""
-        return np.asarray(self._mean * (1 + self.dispersion * self._mean))
+        """Variances (n,); infinite where they overflow."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self._mean * (1 + self.dispersion * self._mean))
 
     @property
     def std(self) -> Array:

@@ -24,6 +24,7 @@ _TINY_SQUARE = 1e-18  # sigma^2 up to which ``exp(sigma^2) - 1`` equals sigma^2
 _WIDE_SQUARE = (
     1.0  # sigma^2 beyond which ``exp(sigma^2)`` may overflow although the product does not
 )
+_LEAST_SCALE = 1e-300
 _SMALL = 0.05  # shape below which terms of the CRPS cancel and their differences are used
 _UNDERFLOWS = 1e-290  # product with a rate below which its digits may be lost
 _LEGENDRE = 6  # nodes for a difference of normal cdfs over less than _NARROW: exact to rounding
@@ -80,11 +81,13 @@ class LogNormal(Family):
     @property
     def std(self) -> Array:
         """Standard deviations (n,) of Y; infinite where they overflow."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             square = self.sigma**2
             ratio = np.where(square > _TINY_SQUARE, np.sqrt(np.expm1(square)), self.sigma)
             wide = np.exp(self.mu + square) * np.sqrt(-np.expm1(-square))  # without exp(square)
-            return np.where(square > _WIDE_SQUARE, wide, ratio * self.mean)
+            half = np.exp((self.mu + square / 2) / 2)
+            narrow = np.where(np.isinf(self.mean), half * ratio * half, ratio * self.mean)
+            return np.where(square > _WIDE_SQUARE, wide, narrow)
 
     def _freeze(self) -> Any:
         from scipy import stats
@@ -199,11 +202,21 @@ class Gamma(PearsonFamily):
                 "Gamma(shape, rate) or Gamma(shape, scale=scale)"
             )
         if rate is None:
-            values = parameters(("shape", "scale"), shape=shape, scale=scale)
-            rate = 1 / values["scale"]
+            values = parameters(("shape", "scale"), shapes=("shape",), shape=shape, scale=scale)
+            rate, least = 1 / np.maximum(values["scale"], _LEAST_SCALE), values["scale"].min(initial=1)
+            if least < _LEAST_SCALE:
+                raise ValueError(f"scale holds {least:g}; at least {_LEAST_SCALE:g} is needed")
         else:
-            values = parameters(("shape", "rate"), shape=shape, rate=rate)
+            values = parameters(("shape", "rate"), shapes=("shape",), shape=shape, rate=rate)
             rate = values["rate"]
+        with np.errstate(over="ignore"):
+            lost = np.isinf(values["shape"] / rate)
+        if lost.any():
+            row = int(lost.argmax())
+            raise ValueError(
+                f"shape {values['shape'][row]:g} over rate {rate[row]:g} (row {row}), the mean, leaves the "
+                "range of float64; a smaller scale or a larger rate is needed"
+            )
         super().__init__({"concentration": values["shape"], "rate": rate})
 
     @classmethod
@@ -225,19 +238,21 @@ class Gamma(PearsonFamily):
 
     @property
     def mean(self) -> Array:
-        """Means (n,)."""
-        return np.asarray(self.concentration / self.rate)
+        """Means (n,); infinite where they overflow."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self.concentration / self.rate)
 
     @property
     def variance(self) -> Array:
-        """Variances (n,)."""
+        """Variances (n,); infinite where they overflow."""
         with np.errstate(over="ignore"):
             return np.asarray(self.concentration / self.rate / self.rate)
 
     @property
     def std(self) -> Array:
-        """Standard deviations (n,)."""
-        return np.asarray(np.sqrt(self.concentration) / self.rate)
+        """Standard deviations (n,); infinite where they overflow."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.sqrt(self.concentration) / self.rate)
 
     def _shapes(self) -> tuple[Array, ...]:
         return (self.concentration,)
@@ -249,7 +264,8 @@ class Gamma(PearsonFamily):
         return _UPPER.inwards(levels, *shapes)
 
     def _from_standard(self, x: Array) -> Array:
-        return np.asarray(x / self.rate[:, None])
+        with np.errstate(over="ignore"):
+            return np.asarray(x / self.rate[:, None])
 
     def _freeze(self) -> Any:
         from scipy import stats
@@ -301,12 +317,14 @@ class Gamma(PearsonFamily):
     ) -> Array:
         x = rng.standard_gamma(a, shape)
         tiny = x < _UNDERFLOWS
+        with np.errstate(over="ignore"):
+            out = x / rate
         if not tiny.any():
-            return x / rate
+            return np.asarray(out)
         # For smaller x, the cdf is a power of x.
         log_x = np.log(_UNDERFLOWS) + np.log(1 - rng.random(int(tiny.sum()))) / (a + 0 * x)[tiny]
-        out = x / rate
-        out[tiny] = np.exp(log_x - np.log(rate + 0 * x)[tiny])
+        with np.errstate(over="ignore"):
+            out[tiny] = np.exp(log_x - np.log(rate + 0 * x)[tiny])
         return np.asarray(out)
 
 

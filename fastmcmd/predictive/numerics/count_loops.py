@@ -32,6 +32,7 @@ __all__ = [
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 NOTHING = 1e-17  # share of a total that is below its rounding
 _LEAST_LOG = -690.0  # least logarithm of a mass that a double holds with all digits
+_FAR = 1e300  # dispersion times a count up to which formulas stay in range
 _FRESH = 512  # counts after which the mass is recomputed, so that rounding stays near 1e-13
 
 
@@ -107,7 +108,11 @@ def log_masses(y: Array, mean: Array, alpha: Array, out: Array) -> None:
         elif k < 0.0 or math.isinf(k) or k != np.floor(k):
             out[i] = -math.inf
         else:
-            out[i] = log_mass(k, mean[i], alpha[i])
+            far = _FAR / max(alpha[i], 1.0) if alpha[i] > 0.0 else math.inf
+            out[i] = log_mass(min(k, far), mean[i], alpha[i])
+            if k > far and mean[i] > 0.0:  # alpha k may overflow, and masses fall as a power, times an
+                power = 1.0 / alpha[i] - 1.0  # exponential
+                out[i] += power * math.log(k / far) - (k - far) * math.log1p(1 / (alpha[i] * mean[i]))
 
 
 @compiled

@@ -82,7 +82,10 @@ def _window(
     # stay outside, because d is convex.
     high = mu + above / 3 + math.sqrt(above * above / 9 + 2 * above * mu)
     for _ in range(50):
-        step = (deviance(high, mu) - above) / (math.log(high) - log_mu)
+        slope = math.log(high) - log_mu
+        if slope <= 0.0:  # all mass is next to mu
+            break
+        step = (deviance(high, mu) - above) / slope
         high -= step
         if step < 0.5:
             break
@@ -90,7 +93,10 @@ def _window(
     if mu > 1.0 and deviance(1.0, mu) > depth:
         low = max(1.0, mu - math.sqrt(2 * depth * mu))
         for _ in range(50):
-            step = (deviance(low, mu) - depth) / (log_mu - math.log(low))
+            slope = log_mu - math.log(low)
+            if slope <= 0.0:
+                break
+            step = (deviance(low, mu) - depth) / slope
             low += step
             if step < 0.5:
                 break
