@@ -254,7 +254,11 @@ class NegativeBinomial(Counts):
             raise ValueError(
                 f"n has shape {size.shape} and p has {chance.shape}; scalars or one shape are needed"
             ) from None
-        return cls(size * (1 - chance) / chance, 1 / size)
+        check_range(size, "n", 1 / _MOST_DISPERSION, _MOST_DISPERSION)
+        mean = size * ((1 - chance) / np.maximum(chance, 1 / _MOST_MEAN))
+        if (chance < 1 / _MOST_MEAN).any() or (mean > _MOST_MEAN).any():
+            raise ValueError(f"n (1 - p) / p, the mean, is above {_MOST_MEAN:g}; a larger p is needed")
+        return cls(mean, 1 / size)
 
     @property
     def variance(self) -> Array:

@@ -20,7 +20,7 @@ from fastmcmd.predictive.numerics.rowwise import by_rows
 __all__ = ["Family", "parameters"]
 
 
-_SHAPES = 1e-300, 1e300  # sums and reciprocals of shapes stay in range
+_SHAPES = 1e-100, 1e100  # sums and reciprocals of shapes stay in range
 
 
 def parameters(

@@ -228,7 +228,9 @@ class Gamma(PearsonFamily):
         mean, dispersion : array_like, scalar or (n,)
             Means and dispersions, positive.
         """
-        values = parameters(("mean", "dispersion"), mean=mean, dispersion=dispersion)
+        values = parameters(
+            ("mean", "dispersion"), shapes=("dispersion",), mean=mean, dispersion=dispersion
+        )
         with np.errstate(over="ignore"):
             shape = 1 / values["dispersion"]
             rate = shape / values["mean"]

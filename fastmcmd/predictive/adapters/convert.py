@@ -74,7 +74,7 @@ def as_predictive(
             f"{name} has {prediction.columns} components and y has {columns}; they must agree"
         )
     if y is not None and isinstance(prediction, Categorical):
-        prediction.check_numbers(np.asarray(y))
+        prediction = prediction.checked(np.asarray(y))
     return prediction
 
 
