@@ -351,8 +351,8 @@ def check_range(array: Array, name: str, least: float, most: float) -> None:
     bad = array[(array < least) | (array > most)]
     if bad.size:
         raise ValueError(
-            f"{name} holds {bad[0]:g}; numbers in [{least:g}, {most:g}] are needed: beyond them formulas leave "
-            "the range of float64"
+            f"{name} holds {bad[0]:g}; numbers in [{least:g}, {most:g}] are needed: beyond them "
+            "formulas leave the range of float64"
         )
 
 

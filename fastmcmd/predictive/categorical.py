@@ -294,8 +294,8 @@ class Categorical(Predictive):
         for place, name in enumerate(self.classes or ()):
             if is_number(name) and math.isfinite(float(name)) and float(name) != place:
                 raise ValueError(
-                    f"y holds numbers, and classes has the name {name!r} of column {place}: a number may mean "
-                    "a name or a place; give outcomes as text, y.astype(str), or name no classes"
+                    f"y holds numbers, and classes has the name {name!r} of column {place}: a number may "
+                    "mean a name or a place; give outcomes as text, y.astype(str), or name no classes"
                 )
 
     @property

@@ -198,8 +198,8 @@ class NegativeBinomial(Counts):
             odds = (mean * dispersion).max(initial=0.0)
         if odds > _MOST_DISPERSION:
             raise ValueError(
-                f"mean times dispersion is up to {odds:g}; at most {_MOST_DISPERSION:g} is needed: beyond it "
-                "standard deviations leave the range of float64"
+                f"mean times dispersion is up to {odds:g}; at most {_MOST_DISPERSION:g} is needed: beyond "
+                "it standard deviations leave the range of float64"
             )
         self._set(mean, dispersion)
 
@@ -257,7 +257,9 @@ class NegativeBinomial(Counts):
         check_range(size, "n", 1 / _MOST_DISPERSION, _MOST_DISPERSION)
         mean = size * ((1 - chance) / np.maximum(chance, 1 / _MOST_MEAN))
         if (chance < 1 / _MOST_MEAN).any() or (mean > _MOST_MEAN).any():
-            raise ValueError(f"n (1 - p) / p, the mean, is above {_MOST_MEAN:g}; a larger p is needed")
+            raise ValueError(
+                f"n (1 - p) / p, the mean, is above {_MOST_MEAN:g}; a larger p is needed"
+            )
         return cls(mean, 1 / size)
 
     @property

@@ -90,8 +90,8 @@ class DoublePoisson(Predictive):
             )
         if len(length) and self.mu.max() > _MOST_MEAN:
             raise ValueError(
-                f"mean has values up to {self.mu.max():g}; at most {_MOST_MEAN:g} is needed: float64 does not "
-                "tell larger counts apart, and a continuous distribution serves"
+                f"mean has values up to {self.mu.max():g}; at most {_MOST_MEAN:g} is needed: float64 does "
+                "not tell larger counts apart, and a continuous distribution serves"
             )
 
     def __repr__(self) -> str:

@@ -203,7 +203,10 @@ class Gamma(PearsonFamily):
             )
         if rate is None:
             values = parameters(("shape", "scale"), shapes=("shape",), shape=shape, scale=scale)
-            rate, least = 1 / np.maximum(values["scale"], _LEAST_SCALE), values["scale"].min(initial=1)
+            rate, least = (
+                1 / np.maximum(values["scale"], _LEAST_SCALE),
+                values["scale"].min(initial=1),
+            )
             if least < _LEAST_SCALE:
                 raise ValueError(f"scale holds {least:g}; at least {_LEAST_SCALE:g} is needed")
         else:

@@ -207,7 +207,10 @@ class ScipyPredictive(ByQuadrature):
         """Return the first value of each row (n,) and the number of values that hold almost all mass."""
         middle = self.quantile(0.5)
         self._check_tail(middle)
-        first, last = self.quantile(TAIL_MASS), self.upper_quantiles_at(np.array([[TAIL_MASS]]))[:, 0]
+        first, last = (
+            self.quantile(TAIL_MASS),
+            self.upper_quantiles_at(np.array([[TAIL_MASS]]))[:, 0],
+        )
         # Quantiles near level 1 are lost to rounding, and a degenerate count may have none in the tail.
         first = np.where(np.isfinite(first), np.minimum(first, middle), middle)
         count = float(np.max(np.maximum(last, middle) - first)) + 1

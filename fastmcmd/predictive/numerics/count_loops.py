@@ -110,9 +110,13 @@ def log_masses(y: Array, mean: Array, alpha: Array, out: Array) -> None:
         else:
             far = _FAR / max(alpha[i], 1.0) if alpha[i] > 0.0 else math.inf
             out[i] = log_mass(min(k, far), mean[i], alpha[i])
-            if k > far and mean[i] > 0.0:  # alpha k may overflow, and masses fall as a power, times an
+            if (
+                k > far and mean[i] > 0.0
+            ):  # alpha k may overflow, and masses fall as a power, times an
                 power = 1.0 / alpha[i] - 1.0  # exponential
-                out[i] += power * math.log(k / far) - (k - far) * math.log1p(1 / (alpha[i] * mean[i]))
+                out[i] += power * math.log(k / far) - (k - far) * math.log1p(
+                    1 / (alpha[i] * mean[i])
+                )
 
 
 @compiled

@@ -65,8 +65,9 @@ def least_count(
 ) -> Array:
     """Return the smallest counts (n,) at which a monotone condition holds; infinity if at none.
 
-    ``reached(counts, rows)`` tells whether it holds at counts of some rows. Ever longer steps from ``start``
-    (n,) enclose the count, and halving finds it: few steps from a good start, about a hundred from any.
+    ``reached(counts, rows)`` tells whether it holds at counts of some rows. Ever longer steps from
+    ``start`` (n,) enclose the count, and halving finds it: few steps from a good start, about a hundred
+    from any.
     """
     low, high = np.full(len(start), -1.0), np.full(len(start), np.inf)
     rows, length = np.arange(len(start)), 0.5
