@@ -15,7 +15,7 @@ from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import check_levels, parameter, uniform_levels
 from fastmcmd.predictive.numerics.gamma_functions import lower_inverse, upper_inverse
 
-__all__ = ["STEP", "Counts", "beside", "terms", "vector"]
+__all__ = ["STEP", "Counts", "beside", "shifted_gamma", "terms", "vector"]
 
 STEP = 1 << 13  # rows per block: small temporaries, and milliseconds of work for a thread
 _QUANTILES = 1 << 18  # quantiles per block: a few temporaries of 2 MB each
@@ -165,9 +165,7 @@ class Counts(ScipyPredictive):
 
     def _nearby(self, mean: Array, alpha: Array, levels: Array, upper: bool) -> Array:
         """Return about the quantiles: those of a shifted gamma distribution with the same three moments."""
-        odds = alpha * mean
-        scale = 0.5 + odds
-        shape = mean / scale * ((1 + odds) / scale)
+        shape, scale = shifted_gamma(mean, alpha)
         inverse = upper_inverse if upper else lower_inverse
         return np.asarray(mean + scale * (inverse(shape, levels) - shape) - 0.5)
 
@@ -225,6 +223,13 @@ class Counts(ScipyPredictive):
     def _half_gini(self, mean: Array, alpha: Array) -> Array:
         """Return ``E|Y - Y'| / 2``."""
         raise NotImplementedError
+
+
+def shifted_gamma(mean: Array, alpha: Array) -> tuple[Array, Array]:
+    """Return shape and scale of the gamma distribution that, shifted, has the first three moments."""
+    odds = alpha * mean
+    scale = 0.5 + odds
+    return mean / scale * ((1 + odds) / scale), scale
 
 
 def terms(mean: Array, alpha: Array) -> Array:

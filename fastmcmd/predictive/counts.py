@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.base import check_range, parameter
-from fastmcmd.predictive.count_base import Counts, beside, terms, vector
+from fastmcmd.predictive.count_base import Counts, beside, shifted_gamma, terms, vector
+from fastmcmd.predictive.numerics import gamma_functions
 from fastmcmd.predictive.numerics.gamma_functions import LARGE_SHAPE
 
 __all__ = ["NegativeBinomial", "Poisson"]
@@ -25,6 +26,7 @@ _WIDEST = 1e20  # dispersion from which half the mean difference is the mean
 _MOST_MEAN = 1e100
 _MOST_DISPERSION = 1e300
 _WIDE = 0.1  # dispersion from which SciPy's hypergeometric function is accurate for any mean
+_MOST_BINOMIAL = 1e15  # mean from which a shifted gamma distribution is the same to rounding
 _MANY_TERMS = 1 << 16  # terms summed at most if the closed form would lose digits
 _TINY = 1e-6  # probability below which a difference from 1 has lost too many digits
 
@@ -77,6 +79,12 @@ def _binomial_tail(k: Array, mean: Array, alpha: Array, upper: bool) -> Array:
     lost = turned & (out < _TINY)
     ends = (size, count, p) if upper else (count, size, q)
     out[lost] = scipy.special.betaincc(*(values[lost] for values in ends))
+    lost = (mean >= _MOST_BINOMIAL) | (np.isnan(out) & ~np.isnan(k))
+    if lost.any():  # SciPy is wrong there without a warning; fourth moments differ by 1 / mean
+        mean = mean[lost]
+        shape, scale = shifted_gamma(mean, alpha[lost])
+        tail = gamma_functions.upper if upper else gamma_functions.lower
+        out[lost] = tail(shape, np.maximum(shape + (k[lost] - mean + 0.5) / scale, 0.0))
     return np.asarray(out)
 
 
