@@ -237,8 +237,10 @@ class Gamma(PearsonFamily):
         with np.errstate(over="ignore"):
             shape = 1 / values["dispersion"]
             rate = shape / values["mean"]
-        if not np.isfinite(rate).all():
-            raise ValueError("mean times dispersion is too small: the rates, 1 over it, overflow")
+        if not (np.isfinite(rate) & (rate > 0)).all():
+            raise ValueError(
+                "mean times dispersion is out of range: the rates, 1 over it, are no doubles"
+            )
         return cls(shape, rate)
 
     @property

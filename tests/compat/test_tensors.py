@@ -1,4 +1,4 @@
-"""Tensors that NumPy or torch cannot read: named in an error, or read, by every function that takes tensors."""
+"""Tensors that NumPy or torch cannot read are read, or named in an error, wherever tensors are taken."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def test_a_width_that_is_a_tensor():
     probcal.rbf_kernel(ROWS, ROWS, width).sum().backward()
     assert torch.isfinite(width.grad)
     for bad in (ROWS, torch.tensor(-1.0), torch.tensor(torch.nan), ROWS.to("meta")):
-        with pytest.raises((ValueError, TypeError), match="^gamma is"):
+        with pytest.raises((ValueError, TypeError), match=r"^gamma is"):
             probcal.rbf_kernel(ROWS, ROWS, bad)
 
 
 @pytest.mark.filterwarnings("ignore:quantize_per_tensor|.*quantiz")
 def test_what_a_function_returns_is_read_by_the_same_converter():
-    """A kernel that returned bfloat16 was read, and one that returned a negated view or a quantized tensor was not."""
+    """A kernel that returned bfloat16 was read, and one that returned a negated view was not."""
     x = ROWS[:, 0]
     grid = torch.tensor([0.5])
     plain = probcal.compute_mcmd_torch(grid, x, x, x, x + 1, probcal.rbf_kernel, probcal.rbf_kernel)

@@ -530,7 +530,7 @@ def test_draws_of_a_gamma_whose_unit_draws_underflow():
 
 
 def test_a_rare_narrow_component_far_from_a_wide_one():
-    """The score of a right component, whose other one is 10^400 of its standard deviations away, was NaN."""
+    """The score of a right component, 10^400 standard deviations from the other one, was NaN."""
     parts = [fm.Gaussian([1e135], 3.0), fm.Gaussian([0.0], 1e-283)]
     weight = 2.0**-53
     score = fm.Mixture(parts, [1 - weight, weight]).crps([1e135])

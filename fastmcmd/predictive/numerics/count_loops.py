@@ -112,11 +112,10 @@ def log_masses(y: Array, mean: Array, alpha: Array, out: Array) -> None:
             out[i] = log_mass(min(k, far), mean[i], alpha[i])
             if (
                 k > far and mean[i] > 0.0
-            ):  # alpha k may overflow, and masses fall as a power, times an
-                power = 1.0 / alpha[i] - 1.0  # exponential
-                out[i] += power * math.log(k / far) - (k - far) * math.log1p(
-                    1 / (alpha[i] * mean[i])
-                )
+            ):  # alpha k may overflow; masses are a power and an exponential
+                odds = max(alpha[i] * mean[i], 1e-300)
+                out[i] += (1.0 / alpha[i] - 1.0) * math.log(k / far)
+                out[i] -= (k - far) * math.log1p(1.0 / odds)
 
 
 @compiled
