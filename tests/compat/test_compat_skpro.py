@@ -294,7 +294,7 @@ def test_shapes_are_checked(data):
 
 @pytest.mark.parametrize("bad", [np.nan, [0.5, np.nan], [-1.0, 2.0], 0.5])
 def test_weights_of_columns_are_checked_at_once(bad):
-    with pytest.raises(ValueError, match="multioutput (has|holds)"):
+    with pytest.raises(ValueError, match=r"multioutput (has|holds)"):
         Metric(multioutput=bad)
 
 
