@@ -137,6 +137,8 @@ class Options:
         dtype, backend, solver = given["dtype"], given["backend"], given["solver"]
         if dtype is not None:
             try:
+                if not isinstance(dtype, (str, type, np.dtype)):
+                    raise TypeError  # NumPy would take the dtype of a number
                 dtype = np.dtype(dtype)
             except TypeError:
                 raise TypeError(f"dtype is {dtype!r}; float32, float64 or None is needed") from None

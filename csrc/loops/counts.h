@@ -9,6 +9,7 @@ constexpr double pi = 3.141592653589793;
 constexpr double half_log_2pi = 0.9189385332046728;
 constexpr double nothing = 1e-17;         // share of a total that is below its rounding
 constexpr double least_log = -690.0;      // least logarithm of a mass that a double holds with all digits
+constexpr double in_range = 1e300;  // the dispersion times a count up to which formulas stay in range
 constexpr index_t fresh_after = 512;      // counts after which the mass is computed anew, so that
                                           // rounding stays near 1e-13
 
@@ -67,10 +68,19 @@ inline double log_mass(double k, double mean, double alpha) {
 
 inline bool is_count(double k) { return k >= 0.0 && k < infinity && k == floor(k); }
 
+// The log probability of any count, also where alpha k overflows: far out, masses are a power and an
+// exponential of the count.
+inline double log_mass_anywhere(double k, double mean, double alpha) {
+  const double far = alpha > 0.0 ? in_range / greatest(alpha, 1.0) : infinity;
+  if (k <= far || mean <= 0.0) return log_mass(least(k, far), mean, alpha);
+  const double odds = greatest(alpha * mean, 1e-300);
+  return log_mass(far, mean, alpha) + (1.0 / alpha - 1.0) * log(k / far) - (k - far) * log1p(1.0 / odds);
+}
+
 inline void log_masses(in y, in mean, in alpha, out masses) {
   for (index_t i = 0; i < y.n; ++i) {
     const double k = y[i];
-    masses[i] = is_nan(k) ? k : is_count(k) ? log_mass(k, mean[i], alpha[i]) : -infinity;
+    masses[i] = is_nan(k) ? k : is_count(k) ? log_mass_anywhere(k, mean[i], alpha[i]) : -infinity;
   }
 }
 

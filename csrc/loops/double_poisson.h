@@ -60,7 +60,9 @@ struct double_poisson_row {
     // outside, because d is convex.
     double high = mu + above / 3 + sqrt(above * above / 9 + 2 * above * mu);
     for (int i = 0; i < 50; ++i) {
-      const double step = (deviance(high, mu) - above) / (log(high) - log_mu);
+      const double slope = log(high) - log_mu;
+      if (!(slope > 0.0)) break;  // all mass is next to mu
+      const double step = (deviance(high, mu) - above) / slope;
       high -= step;
       if (step < 0.5) break;
     }
@@ -68,7 +70,9 @@ struct double_poisson_row {
     if (mu > 1.0 && deviance(1.0, mu) > depth) {
       low = greatest(1.0, mu - sqrt(2 * depth * mu));
       for (int i = 0; i < 50; ++i) {
-        const double step = (deviance(low, mu) - depth) / (log_mu - log(low));
+        const double slope = log_mu - log(low);
+        if (!(slope > 0.0)) break;
+        const double step = (deviance(low, mu) - depth) / slope;
         low += step;
         if (step < 0.5) break;
       }

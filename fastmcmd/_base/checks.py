@@ -34,11 +34,13 @@ __all__ = [
     "check_path",
     "check_positive",
     "check_same_length",
+    "dense_tensor",
     "distinct_digits",
     "is_cupy",
     "is_tensor",
     "on_device",
     "shown",
+    "tensor_on_host",
     "weights_of_rows",
 ]
 
@@ -69,7 +71,7 @@ def as_array(value: Any, name: str) -> HostArray:
         value = value.data
     if not isinstance(value, np.ndarray):
         if hasattr(value, "detach"):
-            value = _of_torch(value, name)
+            value = tensor_on_host(value, name)
         elif is_cupy(value):
             with value.device:  # of whose current stream the copy waits for
                 value = value.get()
@@ -103,8 +105,8 @@ def as_array(value: Any, name: str) -> HostArray:
     return array
 
 
-def _of_torch(value: Any, name: str) -> Any:
-    """Return a torch tensor that NumPy can convert: on the host, dense, without a gradient."""
+def dense_tensor(value: Any, name: str) -> Any:
+    """Return a torch tensor with values: no meta or sparse tensor; a quantized one is expanded."""
     if getattr(value, "is_meta", False):
         raise TypeError(
             f"{name} is a meta tensor, which has no values; a tensor with data is needed"
@@ -112,9 +114,15 @@ def _of_torch(value: Any, name: str) -> Any:
     layout = str(getattr(value, "layout", "torch.strided"))
     if layout != "torch.strided":
         raise TypeError(f"{name} is a sparse tensor; a dense one is needed: {name}.to_dense()")
-    value = value.detach().cpu()
-    if getattr(value, "is_quantized", False):
-        value = value.dequantize()
+    return value.dequantize() if getattr(value, "is_quantized", False) else value
+
+
+def tensor_on_host(value: Any, name: str) -> Any:
+    """Return a torch tensor that NumPy can convert: on the host, dense, without a gradient.
+
+    Every tensor that becomes an array passes through here.
+    """
+    value = dense_tensor(value, name).detach().cpu()
     if str(value.dtype) == "torch.bfloat16":  # unknown to NumPy; exact in float32
         value = value.float()
     for resolve in ("resolve_conj", "resolve_neg"):  # views that NumPy cannot express

@@ -254,7 +254,7 @@ def _metric() -> type:
                 )
             self.metric = metric
             self.options = options
-            self.multivariate = multivariate
+            self.multivariate = check_flag(multivariate, "multivariate")
             self.lower_is_better = lower_is_better
             _check_columns(multioutput)
             super().__init__(multioutput=multioutput)
@@ -314,13 +314,17 @@ def _check_columns(multioutput: str | ArrayLike) -> None:
     if isinstance(multioutput, str):
         check_choice(multioutput, "multioutput", ("uniform_average", "raw_values"))
     else:
-        as_array(multioutput, "multioutput")
+        weights = as_array(multioutput, "multioutput")
+        as_weights(weights, "multioutput", weights.size)
 
 
 def _columns(y: pd.DataFrame, y_pred: BaseDistribution) -> list[tuple[Array, Predictive]]:
     """Return outcomes and predictions of each column."""
     return [
-        (y.iloc[:, j].to_numpy(np.float64), from_skpro(y_pred.iloc[:, [j]], len(y)))
+        (
+            as_array(y.iloc[:, j], "y_true").astype(np.float64),
+            from_skpro(y_pred.iloc[:, [j]], len(y)),
+        )
         for j in range(y.shape[1])
     ]
 

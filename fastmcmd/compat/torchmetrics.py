@@ -42,7 +42,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd import streaming
 from fastmcmd._base.annotations import AnyArray
-from fastmcmd._base.checks import as_array
+from fastmcmd._base.checks import as_array, dense_tensor
 from fastmcmd.classification import AccuracyAboveConfidence as AboveCurve
 from fastmcmd.classification import AreaEstimate
 from fastmcmd.classification import BrierDecomposition as Terms
@@ -393,7 +393,7 @@ def _logits(kind: type, options: dict[str, Any]) -> bool:
 
 def _probabilities(torch: Any, logits: ArrayLike) -> AnyArray:
     """Return probabilities of logits (n, C), or (n,) of class 1, in float64 to avoid underflow."""
-    scores = torch.as_tensor(logits).double()
+    scores = dense_tensor(torch.as_tensor(logits), "preds").double()
     return torch.sigmoid(scores) if scores.ndim == 1 else torch.softmax(scores, -1)
 
 

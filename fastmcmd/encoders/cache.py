@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import AnyArray
-from fastmcmd._base.checks import is_tensor
+from fastmcmd._base.checks import is_tensor, tensor_on_host
 from fastmcmd.encoders.items import Item, Items, is_image
 from fastmcmd.io import read_npy, source, write_atomically, write_npy
 
@@ -71,10 +71,7 @@ def _add_array(hasher: hashlib._Hash, array: AnyArray) -> None:
     kind = "array"
     if is_tensor(array):  # a function may treat it differently from an array
         kind = str(array.dtype)
-        array = array.detach().cpu()
-        if kind == "torch.bfloat16":  # unknown to NumPy; exact in float32
-            array = array.float()
-        array = array.numpy()
+        array = tensor_on_host(array, "inputs").numpy()
     if array.dtype.hasobject:
         raise TypeError("an input is an array of Python objects, which have no digest")
     _add(hasher, kind, f"{array.dtype.str}{array.shape}".encode())

@@ -346,6 +346,16 @@ def parameter(
     return array
 
 
+def check_range(array: Array, name: str, least: float, most: float) -> None:
+    """Raise an error where a parameter leaves a range in which formulas stay within float64."""
+    bad = array[(array < least) | (array > most)]
+    if bad.size:
+        raise ValueError(
+            f"{name} holds {bad[0]:g}; numbers in [{least:g}, {most:g}] are needed: beyond them "
+            "formulas leave the range of float64"
+        )
+
+
 def uniform_levels(shape: tuple[int, int], random_state: RandomState) -> Array:
     """Return uniform draws (n, size) in (0, 1): 0, whose quantile may be infinite, becomes 2^-54."""
     levels = generator(random_state, Purpose.SAMPLE).random(

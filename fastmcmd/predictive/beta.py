@@ -74,7 +74,7 @@ class Beta(PearsonFamily):
     _names = ("a", "b")
 
     def __init__(self, a: ArrayLike, b: ArrayLike) -> None:
-        super().__init__(parameters(("a", "b"), a=a, b=b))
+        super().__init__(parameters(("a", "b"), shapes=("a", "b"), a=a, b=b))
 
     @property
     def mean(self) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 import numbers
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -12,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import AnyArray, Array, HostArray, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_count, shown
-from fastmcmd._base.names import as_names, listed, places_of_names
+from fastmcmd._base.names import as_names, is_number, listed, places_of_names
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.frames import column_names
 from fastmcmd.predictive.base import Predictive, parameter
@@ -66,6 +68,7 @@ class Categorical(Predictive):
     """
 
     discrete = True
+    _numbered = False  # whether outcomes have been read, and numbers are places of classes
 
     def __init__(
         self,
@@ -94,7 +97,7 @@ class Categorical(Predictive):
         )
         if values.shape != (count,):
             raise ValueError(f"values has shape {values.shape}; ({count},) is needed: as probs has")
-        if (np.diff(values) <= 0).any():
+        if (values[1:] <= values[:-1]).any():
             raise ValueError("values must increase; sort them, and the columns of probs with them")
         total = probs.sum(axis=1)
         bad = (probs.min(axis=1) < 0) | (np.abs(total - 1) > SUM_TOLERANCE)
@@ -231,7 +234,9 @@ class Categorical(Predictive):
     def take(self, rows: NDArray[np.intp]) -> Categorical:
         """Return the distributions of some rows."""
         if self.classes is not None:
-            return Categorical(self.probs[rows], classes=self.classes)
+            part = Categorical(self.probs[rows], classes=self.classes)
+            part._numbered = self._numbered
+            return part
         return Categorical(self.probs[rows], self.values)
 
     def numbers_of(self, y: AnyArray) -> AnyArray:
@@ -244,6 +249,8 @@ class Categorical(Predictive):
         """
         names = as_names(y)
         if names is None:
+            if not self._numbered:
+                self._check_places()
             return y
         if self.classes is None:
             raise ValueError(
@@ -259,8 +266,8 @@ class Categorical(Predictive):
             )
         return places_of_names(names, order)
 
-    def check_numbers(self, y: HostArray) -> None:
-        """Raise an error unless outcomes are NaN or the numbers of named classes.
+    def checked(self, y: HostArray) -> Categorical:
+        """Return these predictions for outcomes that are NaN or the numbers of named classes.
 
         Raises
         ------
@@ -268,7 +275,7 @@ class Categorical(Predictive):
             Any other number, such as a label that counts from 1.
         """
         if self.classes is None:
-            return
+            return self
         labels, count = np.ravel(y), len(self.classes)
         bad = (labels < 0) | (labels >= count) | (labels != np.floor(labels))
         bad &= ~np.isnan(labels)
@@ -278,6 +285,18 @@ class Categorical(Predictive):
                 f"y[{row}] is {labels[row]:g}; names of classes ({listed(self.classes)}) or integers "
                 f"from 0 to {count - 1} are needed"
             )
+        read = copy.copy(self)
+        read._numbered = True
+        return read
+
+    def _check_places(self) -> None:
+        """Raise an error if the name of a class is the text of another number than its place."""
+        for place, name in enumerate(self.classes or ()):
+            if is_number(name) and math.isfinite(float(name)) and float(name) != place:
+                raise ValueError(
+                    f"y holds numbers, and classes has the name {name!r} of column {place}: a number may "
+                    "mean a name or a place; give outcomes as text, y.astype(str), or name no classes"
+                )
 
     @property
     def node_count(self) -> int:

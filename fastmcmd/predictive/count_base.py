@@ -9,17 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd import _core
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.cached import cached_property
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
-from fastmcmd.predictive.base import check_levels, parameter
+from fastmcmd.predictive.base import check_levels, parameter, uniform_levels
+from fastmcmd.predictive.numerics.gamma_functions import lower_inverse, upper_inverse
 
-__all__ = ["STEP", "Counts", "beside", "terms", "vector"]
+__all__ = ["STEP", "Counts", "beside", "shifted_gamma", "terms", "vector"]
 
 STEP = 1 << 13  # rows per block: small temporaries, and milliseconds of work for a thread
 _QUANTILES = 1 << 18  # quantiles per block: a few temporaries of 2 MB each
-_STEPS = 4  # single steps to nearby counts before a bisection, which takes 64 cdfs
+_MOST_DRAWN = 9e18  # NumPy draws counts that are 64-bit integers
 
 
 def vector(value: object, name: str) -> Array:
@@ -128,30 +129,41 @@ class Counts(ScipyPredictive):
         over_rows(work, len(self), _QUANTILES // max(1, levels.shape[1]))
         return out
 
-    def _settled(self, rows: NDArray[np.intp], levels: Array) -> Array:
-        """Return quantiles of rows at levels in (0, 1), starting from nearby counts."""
-        from fastmcmd.predictive.numerics.inverse import least
+    def upper_quantiles_at(self, levels: Array) -> Array:
+        """Return the smallest counts (n, j) at which `sf` is at most levels (n, j)."""
+        n, count = len(self), levels.shape[1]
+        own = np.broadcast_to(levels, (n, count)).ravel()
+        rows = np.repeat(np.arange(n), count)
+        out = self._settled(rows, own, upper=True)
+        return np.where((own <= 0) & (self._mean[rows] > 0), np.inf, out).reshape(n, count)
+
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
+        """Return draws (n, size)."""
+        with np.errstate(over="ignore"):
+            far = self._mean + 10 * self.std
+        if far.max(initial=0.0) < _MOST_DRAWN:
+            return super().sample(size, random_state)
+        return self.quantiles_at(uniform_levels((len(self), size), random_state))
+
+    def _settled(self, rows: NDArray[np.intp], levels: Array, upper: bool = False) -> Array:
+        """Return quantiles of rows at levels, starting from nearby counts; 0 where all are."""
+        from fastmcmd.predictive.numerics.inverse import least_count
 
         mean, alpha = self._mean[rows], self._alpha[rows]
-        counts = self._nearby(rows, levels)
-        for _ in range(_STEPS):
-            low = self._cdf(counts, mean, alpha) < levels
-            high = ~low & (self._cdf(_before(counts), mean, alpha) >= levels)
-            if not (low | high).any():
-                return counts
-            counts[low] = _after(counts[low])
-            counts[high] = _before(counts[high])
-        # The rest lie in far tails, where the cdf hardly rises from one count to the next.
-        rest = np.flatnonzero(low | high)
-        mean, alpha, levels = mean[rest], alpha[rest], levels[rest]
-        counts[rest] = least(lambda k: self._cdf(np.floor(k), mean, alpha) >= levels, len(rest))
-        return counts
+        tail, sign = (self._sf, -1.0) if upper else (self._cdf, 1.0)
 
-    def _nearby(self, rows: NDArray[np.intp], levels: Array) -> Array:
-        """Return SciPy's quantiles of rows; SciPy's cdf differs from ours by rounding."""
-        if not len(rows):
-            return np.empty(0)
-        return np.asarray(self.take(rows).frozen.ppf(levels), dtype=np.float64)
+        def reached(counts: Array, some: NDArray[np.intp]) -> NDArray[np.bool_]:
+            found = tail(counts, mean[some], alpha[some])
+            return np.asarray(sign * found >= sign * levels[some])
+
+        with np.errstate(all="ignore"):
+            return least_count(reached, self._nearby(mean, alpha, levels, upper))
+
+    def _nearby(self, mean: Array, alpha: Array, levels: Array, upper: bool) -> Array:
+        """Return about the quantiles: those of a shifted gamma distribution with the same three moments."""
+        shape, scale = shifted_gamma(mean, alpha)
+        inverse = upper_inverse if upper else lower_inverse
+        return np.asarray(mean + scale * (inverse(shape, levels) - shape) - 0.5)
 
     def _by_rows(self, function: Callable[[Array, Array, Array], Array], y: Array) -> Array:
         """Return ``function`` of outcomes, means and dispersions, computed in row blocks on threads."""
@@ -182,7 +194,7 @@ class Counts(ScipyPredictive):
         near = np.where(mass > 0, count, 0.0)  # avoids 0 times infinity
         with np.errstate(invalid="ignore"):  # outcomes may be NaN or infinite
             distance = (y - mean) * (2 * self._cdf(count, mean, alpha) - 1)
-        distance += 2 * mean * (1 + alpha * near) * mass
+        distance += 2 * (mean * mass + alpha * mean * (near * mass))
         out[~summed] = distance - self._half_gini(mean, alpha)
         return out
 
@@ -206,16 +218,14 @@ class Counts(ScipyPredictive):
         raise NotImplementedError
 
 
-def _after(counts: Array) -> Array:
-    """Return the next counts; beyond 2^53, the next doubles."""
-    return np.maximum(counts + 1, np.nextafter(counts, np.inf))
-
-
-def _before(counts: Array) -> Array:
-    return np.minimum(counts - 1, np.nextafter(counts, -np.inf))
+def shifted_gamma(mean: Array, alpha: Array) -> tuple[Array, Array]:
+    """Return shape and scale of the gamma distribution that, shifted, has the first three moments."""
+    odds = alpha * mean
+    scale = 0.5 + odds
+    return mean / scale * ((1 + odds) / scale), scale
 
 
 def terms(mean: Array, alpha: Array) -> Array:
     """Return roughly how many counts have more than 1e-17 of the mass."""
     odds = alpha * mean
-    return np.asarray(18 * np.sqrt(mean * (1 + odds)) + 40 * odds)
+    return np.asarray(18 * np.sqrt(mean) * np.sqrt(1 + odds) + 40 * odds)

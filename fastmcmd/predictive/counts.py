@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd import _core
 from fastmcmd._base.annotations import Array
-from fastmcmd.predictive.base import parameter
-from fastmcmd.predictive.count_base import Counts, beside, terms, vector
+from fastmcmd.predictive.base import check_range, parameter
+from fastmcmd.predictive.count_base import Counts, beside, shifted_gamma, terms, vector
+from fastmcmd.predictive.numerics import gamma_functions
 from fastmcmd.predictive.numerics.gamma_functions import LARGE_SHAPE
 
 __all__ = ["NegativeBinomial", "Poisson"]
@@ -23,10 +24,18 @@ _LEAST_ODDS = 1e-12  # in SciPy's parameters, for quantiles and draws
 _FEW_TERMS = 128  # terms of a Poisson sum that cost as much as two Bessel functions and a cdf
 _SOME_TERMS = 256  # terms of a negative binomial sum that cost as much as 2F1 and a cdf
 _WIDEST = 1e20  # dispersion from which half the mean difference is the mean
+_MOST_MEAN = 1e100
 _MOST_DISPERSION = 1e300
 _WIDE = 0.1  # dispersion from which SciPy's hypergeometric function is accurate for any mean
+_MOST_BINOMIAL = 1e15  # mean from which a shifted gamma distribution is the same to rounding
 _MANY_TERMS = 1 << 16  # terms summed at most if the closed form would lose digits
 _TINY = 1e-6  # probability below which a difference from 1 has lost too many digits
+
+
+def _means(value: ArrayLike) -> Array:
+    mean = vector(value, "mean")
+    check_range(mean, "mean", 0.0, _MOST_MEAN)
+    return mean
 
 
 def _from_ratios(ratios: Array) -> Array:
@@ -48,7 +57,7 @@ def _inside(k: Array, mean: Array, alpha: Array, expected: Array, below: float) 
     Beyond the far end, the remaining mass is below the smallest double.
     """
     spread = 1 + alpha * mean
-    far = k > mean + 50 * np.sqrt(mean * spread) + 2000 * spread
+    far = k > mean + 50 * np.sqrt(mean) * np.sqrt(spread) + 2000 * spread
     return np.asarray(np.where(k < 0, below, np.where(far, 1 - below, expected)))
 
 
@@ -71,6 +80,12 @@ def _binomial_tail(k: Array, mean: Array, alpha: Array, upper: bool) -> Array:
     lost = turned & (out < _TINY)
     ends = (size, count, p) if upper else (count, size, q)
     out[lost] = scipy.special.betaincc(*(values[lost] for values in ends))
+    lost = (mean >= _MOST_BINOMIAL) | (np.isnan(out) & ~np.isnan(k))
+    if lost.any():  # SciPy is wrong there without a warning; fourth moments differ by 1 / mean
+        mean = mean[lost]
+        shape, scale = shifted_gamma(mean, alpha[lost])
+        tail = gamma_functions.upper if upper else gamma_functions.lower
+        out[lost] = tail(shape, np.maximum(shape + (k[lost] - mean + 0.5) / scale, 0.0))
     return np.asarray(out)
 
 
@@ -108,7 +123,7 @@ class Poisson(Counts):
     """
 
     def __init__(self, mean: ArrayLike) -> None:
-        self._set(vector(mean, "mean"))
+        self._set(_means(mean))
 
     def _set(self, mean: Array) -> None:
         self._mean, self._n = mean, len(mean)
@@ -139,17 +154,6 @@ class Poisson(Counts):
 
     def _sf(self, k: Array, mean: Array, alpha: Array) -> Array:
         return _inside(k, mean, alpha, _poisson_tail(np.maximum(k, 0), mean, upper=True), 1.0)
-
-    def _nearby(self, rows: NDArray[np.intp], levels: Array) -> Array:
-        """Return quantiles of rows; for large means, to within one count by a Cornish-Fisher expansion."""
-        mean = self._mean[rows]
-        large = mean >= LARGE_SHAPE
-        out = np.empty(len(rows))
-        out[~large] = super()._nearby(rows[~large], levels[~large])
-        mean, z = mean[large], scipy.special.ndtri(levels[large])
-        root = np.sqrt(mean)
-        out[large] = np.ceil(mean + z * root + (z * z - 4) / 6 + z * (1 - z * z) / (72 * root))
-        return out
 
     def _summed(self, mean: Array, alpha: Array) -> NDArray[np.bool_]:
         return np.asarray(terms(mean, alpha) <= _FEW_TERMS)
@@ -190,12 +194,19 @@ class NegativeBinomial(Counts):
     """
 
     def __init__(self, mean: ArrayLike, dispersion: ArrayLike) -> None:
-        mean = vector(mean, "mean")
+        mean = _means(mean)
         dispersion = beside(dispersion, "dispersion", mean)
         if dispersion.max(initial=0.0) > _MOST_DISPERSION:
             raise ValueError(
                 f"dispersion has values up to {dispersion.max():g}; at most {_MOST_DISPERSION:g} is "
                 "needed: beyond it 1 over it and variances leave the range of float64"
+            )
+        with np.errstate(over="ignore"):
+            odds = (mean * dispersion).max(initial=0.0)
+        if odds > _MOST_DISPERSION:
+            raise ValueError(
+                f"mean times dispersion is up to {odds:g}; at most {_MOST_DISPERSION:g} is needed: beyond "
+                "it standard deviations leave the range of float64"
             )
         self._set(mean, dispersion)
 
@@ -250,12 +261,19 @@ class NegativeBinomial(Counts):
             raise ValueError(
                 f"n has shape {size.shape} and p has {chance.shape}; scalars or one shape are needed"
             ) from None
-        return cls(size * (1 - chance) / chance, 1 / size)
+        check_range(size, "n", 1 / _MOST_DISPERSION, _MOST_DISPERSION)
+        mean = size * ((1 - chance) / np.maximum(chance, 1 / _MOST_MEAN))
+        if (chance < 1 / _MOST_MEAN).any() or (mean > _MOST_MEAN).any():
+            raise ValueError(
+                f"n (1 - p) / p, the mean, is above {_MOST_MEAN:g}; a larger p is needed"
+            )
+        return cls(mean, 1 / size)
 
     @property
     def variance(self) -> Array:
-        """Variances (n,)."""
-        return np.asarray(self._mean * (1 + self.dispersion * self._mean))
+        """Variances (n,); infinite where they overflow."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self._mean * (1 + self.dispersion * self._mean))
 
     @property
     def std(self) -> Array:

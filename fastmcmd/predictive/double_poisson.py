@@ -18,6 +18,7 @@ from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 
 __all__ = ["DoublePoisson"]
 
+_MOST_MEAN = 2.0**52
 _LEAST_VARIANCE = 1e-290  # smaller variances lose some or all of their digits
 
 _TABLE = 1 << 14  # counts whose logarithms are tabulated
@@ -79,15 +80,21 @@ class DoublePoisson(Predictive):
         self.mu = vector(mean, "mean")
         self.phi = beside(phi, "phi", self.mu)
         # This is the bound from which the loops start; the actual windows are somewhat shorter.
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             depth = 42 / self.phi
             length = depth / 3 + np.sqrt(depth * depth / 9 + 2 * depth * self.mu)
+        length = np.where(self.mu > 0, length, 0.0)
         if len(length) and length.max() > MOST_VALUES:
             row = int(length.argmax())
             raise ValueError(
                 f"mean {self.mu[row]:g} and phi {self.phi[row]:g} (row {row}) spread the mass over more "
                 f"than {MOST_VALUES:,} counts, too many to sum over; a larger phi or a smaller mean is "
                 "needed, or a continuous distribution"
+            )
+        if len(length) and self.mu.max() > _MOST_MEAN:
+            raise ValueError(
+                f"mean has values up to {self.mu.max():g}; at most {_MOST_MEAN:g} is needed: float64 does "
+                "not tell larger counts apart, and a continuous distribution serves"
             )
 
     def __repr__(self) -> str:

@@ -286,7 +286,7 @@ class Draws(Predictive):
                 ordered.sort(axis=1)
             own, score = y[rows].reshape(-1), out[rows].reshape(-1)
             _core.crps_of_sorted(ordered, own, factor, score)
-            lost = np.flatnonzero(np.isinf(score) & np.isfinite(own))
+            lost = np.flatnonzero(~np.isfinite(score) & np.isfinite(own))
             if len(lost):  # the sum overflows although the mean may not
                 part = np.empty(len(lost))
                 _core.crps_of_sorted(ordered[lost] / _COARSE, own[lost] / _COARSE, factor, part)

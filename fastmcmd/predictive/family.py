@@ -14,19 +14,26 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
-from fastmcmd.predictive.base import check_levels, parameter
+from fastmcmd.predictive.base import check_levels, check_range, parameter
 from fastmcmd.predictive.numerics.rowwise import by_rows
 
 __all__ = ["Family", "parameters"]
 
 
-def parameters(positive: tuple[str, ...], **given: Any) -> dict[str, Array]:
+_SHAPES = 1e-100, 1e100  # sums and reciprocals of shapes stay in range
+
+
+def parameters(
+    positive: tuple[str, ...], *, shapes: tuple[str, ...] = (), **given: Any
+) -> dict[str, Array]:
     """Return parameters as finite float64 (n,), with scalars repeated; at least one must have length n.
 
     Parameters
     ----------
     positive : tuple of str
         Names of the parameters that must be > 0.
+    shapes : tuple of str
+        Names of those that no change of the unit alters: special functions take them.
     **given : array_like
         Scalars, (n,) or (n, 1).
     """
@@ -39,6 +46,8 @@ def parameters(positive: tuple[str, ...], **given: Any) -> dict[str, Array]:
             raise ValueError(
                 f"{name} has shape {array.shape}; a scalar or (n,) is needed: one value per input"
             )
+        if name in shapes:
+            check_range(array, name, *_SHAPES)
         arrays[name] = array
     lengths = {name: len(array) for name, array in arrays.items() if array.ndim}
     if not lengths:

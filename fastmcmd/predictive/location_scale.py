@@ -64,7 +64,7 @@ class StudentT(PearsonFamily):
     _positive = False
 
     def __init__(self, df: ArrayLike, loc: ArrayLike, scale: ArrayLike) -> None:
-        super().__init__(parameters(("df", "scale"), df=df, loc=loc, scale=scale))
+        super().__init__(parameters(("df", "scale"), shapes=("df",), df=df, loc=loc, scale=scale))
 
     @property
     def mean(self) -> Array:

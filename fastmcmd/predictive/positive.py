@@ -25,6 +25,7 @@ _TINY_SQUARE = 1e-18  # sigma^2 up to which ``exp(sigma^2) - 1`` equals sigma^2
 _WIDE_SQUARE = (
     1.0  # sigma^2 beyond which ``exp(sigma^2)`` may overflow although the product does not
 )
+_LEAST_SCALE = 1e-300
 _SMALL = 0.05  # shape below which terms of the CRPS cancel and their differences are used
 # Shapes, and the largest outcome, for which terms of a log density are small: their sum loses no digits.
 _LEAST_USUAL, _FEW_DIGITS, _MOST_USUAL = 1e-3, 6.0, 1e6
@@ -83,11 +84,13 @@ class LogNormal(Family):
     @property
     def std(self) -> Array:
         """Standard deviations (n,) of Y; infinite where they overflow."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             square = self.sigma**2
             ratio = np.where(square > _TINY_SQUARE, np.sqrt(np.expm1(square)), self.sigma)
             wide = np.exp(self.mu + square) * np.sqrt(-np.expm1(-square))  # without exp(square)
-            return np.where(square > _WIDE_SQUARE, wide, ratio * self.mean)
+            half = np.exp((self.mu + square / 2) / 2)
+            narrow = np.where(np.isinf(self.mean), half * ratio * half, ratio * self.mean)
+            return np.where(square > _WIDE_SQUARE, wide, narrow)
 
     def _freeze(self) -> Any:
         from scipy import stats
@@ -207,11 +210,24 @@ class Gamma(PearsonFamily):
                 "Gamma(shape, rate) or Gamma(shape, scale=scale)"
             )
         if rate is None:
-            values = parameters(("shape", "scale"), shape=shape, scale=scale)
-            rate = 1 / values["scale"]
+            values = parameters(("shape", "scale"), shapes=("shape",), shape=shape, scale=scale)
+            rate, least = (
+                1 / np.maximum(values["scale"], _LEAST_SCALE),
+                values["scale"].min(initial=1),
+            )
+            if least < _LEAST_SCALE:
+                raise ValueError(f"scale holds {least:g}; at least {_LEAST_SCALE:g} is needed")
         else:
-            values = parameters(("shape", "rate"), shape=shape, rate=rate)
+            values = parameters(("shape", "rate"), shapes=("shape",), shape=shape, rate=rate)
             rate = values["rate"]
+        with np.errstate(over="ignore"):
+            lost = np.isinf(values["shape"] / rate)
+        if lost.any():
+            row = int(lost.argmax())
+            raise ValueError(
+                f"shape {values['shape'][row]:g} over rate {rate[row]:g} (row {row}), the mean, leaves the "
+                "range of float64; a smaller scale or a larger rate is needed"
+            )
         super().__init__({"concentration": values["shape"], "rate": rate})
 
     @classmethod
@@ -223,29 +239,35 @@ class Gamma(PearsonFamily):
         mean, dispersion : array_like, scalar or (n,)
             Means and dispersions, positive.
         """
-        values = parameters(("mean", "dispersion"), mean=mean, dispersion=dispersion)
+        values = parameters(
+            ("mean", "dispersion"), shapes=("dispersion",), mean=mean, dispersion=dispersion
+        )
         with np.errstate(over="ignore"):
             shape = 1 / values["dispersion"]
             rate = shape / values["mean"]
-        if not np.isfinite(rate).all():
-            raise ValueError("mean times dispersion is too small: the rates, 1 over it, overflow")
+        if not (np.isfinite(rate) & (rate > 0)).all():
+            raise ValueError(
+                "mean times dispersion is out of range: the rates, 1 over it, are no doubles"
+            )
         return cls(shape, rate)
 
     @property
     def mean(self) -> Array:
-        """Means (n,)."""
-        return np.asarray(self.concentration / self.rate)
+        """Means (n,); infinite where they overflow."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self.concentration / self.rate)
 
     @property
     def variance(self) -> Array:
-        """Variances (n,)."""
+        """Variances (n,); infinite where they overflow."""
         with np.errstate(over="ignore"):
             return np.asarray(self.concentration / self.rate / self.rate)
 
     @property
     def std(self) -> Array:
-        """Standard deviations (n,)."""
-        return np.asarray(np.sqrt(self.concentration) / self.rate)
+        """Standard deviations (n,); infinite where they overflow."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.sqrt(self.concentration) / self.rate)
 
     def _shapes(self) -> tuple[Array, ...]:
         return (self.concentration,)
@@ -257,7 +279,8 @@ class Gamma(PearsonFamily):
         return _UPPER.inwards(levels, *shapes)
 
     def _from_standard(self, x: Array) -> Array:
-        return np.asarray(x / self.rate[:, None])
+        with np.errstate(over="ignore"):
+            return np.asarray(x / self.rate[:, None])
 
     def _freeze(self) -> Any:
         from scipy import stats
@@ -315,12 +338,14 @@ class Gamma(PearsonFamily):
     ) -> Array:
         x = rng.standard_gamma(a, shape)
         tiny = x < _UNDERFLOWS
+        with np.errstate(over="ignore"):
+            out = x / rate
         if not tiny.any():
-            return x / rate
+            return np.asarray(out)
         # For smaller x, the cdf is a power of x.
         log_x = np.log(_UNDERFLOWS) + np.log(1 - rng.random(int(tiny.sum()))) / (a + 0 * x)[tiny]
-        out = x / rate
-        out[tiny] = np.exp(log_x - np.log(rate + 0 * x)[tiny])
+        with np.errstate(over="ignore"):
+            out[tiny] = np.exp(log_x - np.log(rate + 0 * x)[tiny])
         return np.asarray(out)
 
 

@@ -177,7 +177,7 @@ class Truncated(ByQuadrature):
         return self._narrow if isinstance(self._narrow, NarrowCounts) else None
 
     def _share(self, mass: Array) -> Array:
-        with np.errstate(invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.clip(mass / self._mass, 0.0, 1.0))
 
     def _with_narrow(self, values: Array, y: Array, upper: bool) -> Array:
@@ -512,7 +512,8 @@ def _between(below: Array, at_least: Array, upto: Array, above: Array) -> Array:
 def _gaussian_crps(of: Truncated, y: Array) -> Array:
     base = of.base
     inside = np.clip(y, of.low, of.high)
-    low, high, z = ((end - base.mean) / base.std for end in (of.low, of.high, inside))
+    with np.errstate(over="ignore"):
+        low, high, z = ((end - base.mean) / base.std for end in (of.low, of.high, inside))
     # The distance to the interval is added separately: divided by std it may overflow.
     return np.abs(y - inside) + by_rows(_standard_crps, z, low, high, of._mass) * base.std
 
@@ -539,8 +540,9 @@ def _gaussian_moments(of: Truncated) -> tuple[Array, Array, Array]:
     ``Var = 1 + (a h(a) - b h(b)) / Z - E^2``.
     """
     base = of.base
-    ends = [(end - base.mean) / base.std for end in (of.low, of.high)]
-    height = [np.exp(-z * z / 2) / np.sqrt(2 * np.pi) for z in ends]
+    with np.errstate(over="ignore"):
+        ends = [(end - base.mean) / base.std for end in (of.low, of.high)]
+        height = [np.exp(-z * z / 2) / np.sqrt(2 * np.pi) for z in ends]
     slope = [np.where(np.isinf(z), 0.0, z) * h for z, h in zip(ends, height, strict=True)]
     shift = (height[0] - height[1]) / of._mass
     shrink = 1 + (slope[0] - slope[1]) / of._mass - shift * shift

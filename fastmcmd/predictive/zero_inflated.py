@@ -149,7 +149,7 @@ class ZeroInflated(Predictive):
         """Return the log probability (n,); for a continuous base, see the notes of the class."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         p = self.probability
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             rest, extra = np.log1p(-p) + self.base.log_prob(y), np.log(p)
         if self.base.discrete:
             extra = np.logaddexp(extra, rest, where=y == 0, out=np.zeros(len(self)))

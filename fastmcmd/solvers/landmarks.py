@@ -21,7 +21,7 @@ from fastmcmd.kernels import Kernel
 __all__ = ["LandmarkSearch", "importance_of"]
 
 _LEAST_BLOCK, _MOST_BLOCK = 8, 128  # pivots proposed together
-_FLOOR = 1e-13  # share of k(x, x): a smaller residual is rounding, and its row a poor pivot
+FLOOR = 1e-13  # share of k(x, x): a smaller residual is rounding, and its row a poor pivot
 _DEPENDENT = 1e-9  # share of the largest residual: landmarks nearly reproduce rows below it
 _DULL = 3  # blocks in a row without a pivot after which the search ends
 
@@ -123,7 +123,7 @@ class LandmarkSearch:
         rank = min(rank, len(self._columns))
         while self.rank < rank and not self.exhausted:
             chance = self.importance * np.where(
-                self.residual_diagonal > _FLOOR * self.diagonal, self.residual_diagonal, 0.0
+                self.residual_diagonal > FLOOR * self.diagonal, self.residual_diagonal, 0.0
             )
             total = float(chance.sum())
             if total <= 0:
@@ -159,7 +159,7 @@ class LandmarkSearch:
         scale = 1 / np.sqrt(np.where(self.diagonal > 0, self.diagonal, np.inf))
         gram *= scale[:, None]
         gram *= scale
-        _, order, rank, _ = scipy.linalg.lapack.dpstrf(gram, tol=_FLOOR, lower=1, overwrite_a=1)
+        _, order, rank, _ = scipy.linalg.lapack.dpstrf(gram, tol=FLOOR, lower=1, overwrite_a=1)
         self.take(order[:rank] - 1)
 
     def take_largest(self, most: int, share: float) -> None:
@@ -202,7 +202,7 @@ class LandmarkSearch:
             if self.rank + len(accepted) >= most:
                 break
             remaining = residual[index, index]
-            if remaining <= max(_FLOOR * self.diagonal[distinct[index]], smallest):
+            if remaining <= max(FLOOR * self.diagonal[distinct[index]], smallest):
                 continue
             if least is None and self._rng.random() * first[index] > remaining:
                 continue

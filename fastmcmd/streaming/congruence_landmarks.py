@@ -11,8 +11,9 @@ from fastmcmd.backends import get_backend
 from fastmcmd.gram import offset_of
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import Kernel, scale_columns, split_scales
+from fastmcmd.kernels.base import UNIT, relative_error
 from fastmcmd.kernels.custom import examine_kernel
-from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.solvers.landmarks import FLOOR, LandmarkSearch
 from fastmcmd.solvers.rounding import bounded_residuals
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "extended",
     "features_of",
     "joined_landmarks",
+    "lost_by_change",
     "same_landmarks",
     "scaled_rows",
     "smoother_at",
@@ -74,18 +76,34 @@ def extended(smoother: Smoother, rows: Array, most: int, share: float) -> Smooth
     )  # fmt: skip
     search.take(np.arange(old))
     search.take_largest(most, share)
-    new = np.flatnonzero(search.pivots >= old)
-    if not len(new):
+    pivots = pool[search.pivots[search.pivots >= old]]
+    if not len(pivots):
         return smoother
-    added = search.kernel_features()
-    pivots = added.pivots[new]
-    # The old factor is unchanged: features at old landmarks stay bit for bit the same.
-    factor = np.zeros((old + len(new), old + len(new)))
+    # The old factor is unchanged: features at old landmarks stay bit for bit the same. The search has another
+    # one of its own, which nearly dependent landmarks set apart, so the rest is factored anew.
+    f = features.transform(pivots)
+    points = features.backend.points(pivots, np.float64, features.offset)
+    left = np.array(features.backend.gram(features.kernel, points), dtype=np.float64) - f @ f.T
+    kept, own = independent_rows(left, FLOOR * features.diagonal(pivots))
+    if not len(kept):
+        return smoother
+    factor = np.zeros((old + len(kept), old + len(kept)))
     factor[:old, :old] = features.factor
-    factor[old:, :old] = features.transform(pivots)
-    factor[old:, old:] = added.factor[np.ix_(new, new)]
-    grown = replace(features, pivots=np.concatenate([features.pivots, pivots]), factor=factor)
+    factor[old:, :old], factor[old:, old:] = f[kept], own
+    grown = replace(features, pivots=np.concatenate([features.pivots, pivots[kept]]), factor=factor)
     return Smoother(grown, smoother.scales)
+
+
+def independent_rows(matrix: Array, floor: Array) -> tuple[NDArray[np.intp], Array]:
+    """Return the rows of a matrix whose pivots, in their order, exceed ``floor`` (n,), and their factor."""
+    rest, kept, columns = matrix.copy(), [], []
+    for row in range(len(matrix)):
+        if rest[row, row] > floor[row]:
+            kept.append(row)
+            columns.append(rest[:, row] / np.sqrt(rest[row, row]))
+            rest -= np.outer(columns[-1], columns[-1])
+    factor = np.tril(np.array(columns).T[kept]) if kept else np.zeros((0, 0))
+    return np.array(kept, dtype=np.intp), factor
 
 
 def joined_landmarks(one: Smoother, other: Smoother) -> Smoother:
@@ -117,3 +135,36 @@ def change_of_landmarks(old: Smoother, new: Smoother) -> tuple[Array, int]:
         features = new.features.transform(pivots)  # (p, q)
         turn[:, common:] = features.T @ old.features.coefficients(np.eye(old.rank))[:, common:]
     return turn, common
+
+
+def lost_by_change(old: Smoother, new: Smoother, turn: Array, common: int, gram: Array) -> float:
+    """Bound ``sum w |g|^2``, g what a change of landmarks takes from, or adds to, the embedding of a row.
+
+    New landmarks need not span a direction in which nearly dependent old ones differ: ``T = C + E`` from
+    `change_of_landmarks` has C, the products of orthonormal features, as a contraction, and rounding E.
+    With features f of a row beyond the ``common`` ones, and the coefficients ``a = L^-T f``,
+
+        |g|^2 = |f|^2 - |C f|^2 + |E f|^2 <= |f|^2 - |T f|^2 + 2 |f| |E f| + 2 |E f|^2,
+
+    where ``|E f|`` is at most the rounding of triangular solves: that of the new factor times ``|a|``, and
+    that of the old one times ``|f|``. ``|f|^2 - |T f|^2`` is a difference of kernel values times a.
+    """
+    own = gram[common:, common:]
+    if not own.size:
+        return 0.0
+    part = turn[:, common:]
+    inverses = [one.features.coefficients(np.eye(one.rank)) for one in (old, new)]
+    norms = [float(np.linalg.norm(one, 2)) for one in inverses]
+    largest = float(new.features.diagonal(new.features.pivots).max())
+    size = max(float(np.trace(own)), 0.0)
+    values, vectors = np.linalg.eigh(own)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    turned = part @ root
+    missed = float(np.abs(np.linalg.eigvalsh(root.T @ root - turned.T @ turned)).sum())
+    spread = float(np.linalg.norm(inverses[0][:, common:] @ root) ** 2)
+    unit = relative_error(old.rank + new.rank + 8, UNIT)
+    rounding = (unit * norms[1]) ** 2 * largest * spread
+    rounding += (unit * norms[0] * float(np.linalg.norm(old.features.factor, 2))) ** 2 * size
+    entries = old.factor_error + new.factor_error + unit * largest
+    total = missed + 2 * np.sqrt(size * rounding) + 2 * rounding + entries * spread + unit * size
+    return float(min(total, 4 * size))  # |T f| is at most about |f|

@@ -19,6 +19,7 @@ from fastmcmd.kernels.base import UNIT, relative_error
 from fastmcmd.streaming.congruence_landmarks import (
     change_of_landmarks,
     joined_landmarks,
+    lost_by_change,
     same_landmarks,
 )
 from fastmcmd.streaming.output_features import Columns
@@ -119,7 +120,8 @@ class CongruenceSums:
     ranks : ndarray (t,) of int
         Numbers of landmarks at the times when rows were added: older rows are zero in newer features.
     residual : ndarray (t,)
-        ``sum w (k(x, x) - |f(x)|^2)`` over the rows of each of these ranks.
+        ``sum w (k(x, x) - |f(x)|^2)`` over the rows of each of these ranks; at 0, also what changes of
+        landmarks lost.
     columns : ndarray (r, 2)
         Output features.
     models : dict of ModelSums
@@ -183,11 +185,18 @@ class CongruenceSums:
         if same_landmarks(self.smoother, smoother):
             return self
         turn, common = change_of_landmarks(self.smoother, smoother)
+        gram = turn @ self.gram @ turn.T
+        lost = lost_by_change(self.smoother, smoother, turn, common, self.gram)
+        ranks, residual = np.minimum(self.ranks, common), self.residual
+        if lost > 0:  # in any direction; norms of both parts of a row add
+            lost += 2 * float(np.sqrt(lost * residual.sum()))
+            ranks, residual = np.append(ranks, 0), np.append(residual, lost)
         return replace(
             self,
             smoother=smoother,
-            gram=turn @ self.gram @ turn.T,
-            ranks=np.minimum(self.ranks, common),
+            gram=gram,
+            ranks=ranks,
+            residual=residual,
             models={name: sums.turned(turn) for name, sums in self.models.items()},
         ).merged_ranks()
 

@@ -290,3 +290,16 @@ def test_shapes_are_checked(data):
         Metric()(np.zeros((2, 2, 2)), data[1])
     with pytest.raises(TypeError, match="n is"):
         from_skpro(data[1], n=np.full(3, np.nan))
+
+
+@pytest.mark.parametrize("bad", [np.nan, [0.5, np.nan], [-1.0, 2.0], 0.5])
+def test_weights_of_columns_are_checked_at_once(bad):
+    with pytest.raises(ValueError, match=r"multioutput (has|holds)"):
+        Metric(multioutput=bad)
+
+
+def test_options_and_outcomes_that_are_none_are_named():
+    with pytest.raises(TypeError, match="multivariate is nan"):
+        Metric(multivariate=np.nan)
+    with pytest.raises(TypeError, match="y_true holds Python objects"):
+        Metric()(pd.Series(["x", "1"]), dists.Normal([[0.0], [1.0]], 1.0))

@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+import scipy.special
 
 import fastmcmd as fm
 from fastmcmd.evaluation.context import Memo
@@ -526,3 +527,27 @@ def test_draws_of_a_gamma_whose_unit_draws_underflow():
     drawn = prediction.sample(4000, 0)[0]
     for y in (1e-300, 1e-100, 1e-28, 1e100, 1e290):
         assert np.mean(drawn <= y) == pytest.approx(prediction.cdf([y])[0], abs=0.03)
+
+
+def test_a_rare_narrow_component_far_from_a_wide_one():
+    """The score of a right component, 10^400 standard deviations from the other one, was NaN."""
+    parts = [fm.Gaussian([1e135], 3.0), fm.Gaussian([0.0], 1e-283)]
+    weight = 2.0**-53
+    score = fm.Mixture(parts, [1 - weight, weight]).crps([1e135])
+    np.testing.assert_allclose(score, weight**2 * 1e135, rtol=1e-9)
+
+
+def test_large_counts_of_little_dispersion_have_tails():
+    """SciPy's incomplete beta function is off by percents there: a cdf of 0.16 stood beside an sf of 1."""
+    mean = 1e22
+    for dispersion in (1e-30, 1e-22, 1e-10, 0.01):
+        prediction = fm.NegativeBinomial([mean], dispersion)
+        z = np.array([-3.0, -1.0, 0.5, 2.0])
+        y = np.floor(mean + z * prediction.std[0])
+        cdf, sf = (np.array([f([one])[0] for one in y]) for f in (prediction.cdf, prediction.sf))
+        np.testing.assert_allclose(cdf + sf, 1, rtol=1e-12)
+        if dispersion < 1e-9:  # nearly Gaussian
+            np.testing.assert_allclose(cdf, scipy.special.ndtr(z), rtol=1e-4)
+        else:  # nearly gamma
+            expected = scipy.special.gammainc(1 / dispersion, y / (mean * dispersion))
+            np.testing.assert_allclose(cdf, expected, rtol=1e-9)

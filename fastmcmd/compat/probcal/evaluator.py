@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import AnyArray, HostArray
-from fastmcmd._base.checks import as_rows, check_count, check_flag, shown
+from fastmcmd._base.checks import as_array, as_rows, check_count, check_flag, shown
 from fastmcmd.compat.probcal.bootstrap import (
     LEVELS,
     CCEResults,
@@ -202,7 +202,8 @@ class CalibrationEvaluator:
         def draw(rows: NDArray[np.intp]) -> Array:
             outputs = sample.outputs[torch.as_tensor(rows, device=sample.outputs.device)]
             drawn = model.sample(outputs, num_samples=repeats)
-            return drawn.detach().cpu().numpy().astype(np.float64).reshape(len(rows), repeats, -1)
+            drawn = as_array(drawn, "what model.sample returned")
+            return drawn.astype(np.float64).reshape(len(rows), repeats, -1)
 
         rows = [_resampled(len(sample.targets)) for _ in range(samples)]
         targets = sample.targets.reshape(len(sample.targets), -1)
@@ -239,8 +240,8 @@ class CalibrationEvaluator:
         x, targets, outputs = [], [], []
         for inputs, values in loader:
             inputs = inputs.to(self.device) if hasattr(inputs, "to") else inputs
-            x.append(_host(self._encoded(inputs)))
-            targets.append(_host(values))
+            x.append(as_array(self._encoded(inputs), "the encoded inputs"))
+            targets.append(as_array(values, "the targets"))
             outputs.append(model.predict(inputs))
         return _Split(
             as_rows(np.concatenate(x), "the encoded inputs"),
@@ -328,10 +329,6 @@ def _resampled(n: int) -> NDArray[np.intp]:
     import torch
 
     return torch.randint(n, (n,)).numpy().astype(np.intp)
-
-
-def _host(values: Any) -> HostArray:
-    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
 
 
 def _as_it_is(inputs: Any) -> AnyArray:

@@ -12,7 +12,9 @@ from fastmcmd._base.checks import (
     check_count,
     check_flag,
     check_positive,
+    dense_tensor,
     is_tensor,
+    shown,
 )
 from fastmcmd.backends import get_backend
 from fastmcmd.gram import offset_of
@@ -167,6 +169,9 @@ def _width(gamma: float | None, columns: int) -> AnyArray:
     if gamma is None:
         return 1.0 / columns
     if is_tensor(gamma):
+        gamma = _real_tensor(gamma, "gamma")
+        if gamma.numel() != 1 or not gamma > 0:
+            raise ValueError(f"gamma is {shown(gamma)}; a positive number is needed")
         return gamma
     return 1.0 / columns if as_float(gamma, "gamma") == 0 else check_positive(gamma, "gamma")
 
@@ -178,7 +183,9 @@ def _pair(x: AnyArray, z: AnyArray) -> tuple[AnyArray, AnyArray]:
             f"x is a {type(x).__name__} and x_prime a {type(z).__name__}; two arrays or two torch tensors "
             "are needed"
         )
-    if not is_tensor(x):
+    if is_tensor(x):
+        x, z = _real_tensor(x, "x"), _real_tensor(z, "x_prime")
+    else:
         x, z = as_array(x, "x"), as_array(z, "x_prime")
     if x.ndim != z.ndim:
         raise ValueError(
@@ -192,7 +199,22 @@ def _pair(x: AnyArray, z: AnyArray) -> tuple[AnyArray, AnyArray]:
         raise ValueError(
             f"x has {x.shape[1]} columns and x_prime has {z.shape[1]}; they must have the same"
         )
-    return (x, z) if is_tensor(x) else (as_rows(x, "x"), as_rows(z, "x_prime"))
+    if not is_tensor(x):
+        return as_rows(x, "x"), as_rows(z, "x_prime")
+    for name, rows in (("x", x), ("x_prime", z)):
+        if not rows.numel() or not bool(rows.detach().isfinite().all()):
+            raise ValueError(f"{name} is empty or holds NaN or infinity; finite rows are needed")
+    return (x.double(), z.double()) if x.dtype != z.dtype else (x, z)
+
+
+def _real_tensor(value: AnyArray, name: str) -> AnyArray:
+    """Return a dense tensor of float32 or float64, with its gradient; torch has no distances of others."""
+    value = dense_tensor(value, name)
+    if value.is_complex():
+        raise TypeError(f"{name} has dtype {value.dtype}; real numbers are needed")
+    if not value.is_floating_point():
+        return value.double()
+    return value.float() if value.element_size() < 4 else value
 
 
 def _blocks(x: Array, z: Array) -> list[slice]:

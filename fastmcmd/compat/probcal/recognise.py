@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fastmcmd._base.annotations import AnyArray
+from fastmcmd._base.checks import tensor_on_host
 from fastmcmd.kernels import RBF, Constant, Cosine, Kernel, Laplacian, Linear, Polynomial
 from fastmcmd.kernels.base import Array, Instruction, as_rows
 
@@ -75,9 +76,7 @@ class CallableKernel(Kernel):
         with self._lock:  # tiles are computed on several threads; the user's code expects one
             values = self.function(self.convert(x), self.convert(z))
         if hasattr(values, "detach"):
-            values = values.detach().cpu()
-            if str(values.dtype) == "torch.bfloat16":  # unknown to NumPy
-                values = values.float()
+            values = tensor_on_host(values, f"what {self.label} returned")
         matrix = np.asarray(values)
         if matrix.shape != (len(x), len(z)):
             raise ValueError(

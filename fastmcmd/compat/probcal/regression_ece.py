@@ -90,6 +90,7 @@ def compute_regression_ece(
 
 
 _Values = NDArray[np.float64]
+_RETURNED = "what posterior_predictive.cdf returned"
 
 
 def predicted_cdf(prediction: Any, y: _Values) -> _Values:
@@ -112,8 +113,7 @@ def predicted_cdf(prediction: Any, y: _Values) -> _Values:
     elif hasattr(prediction, "max_value") and hasattr(prediction, "dimension"):
         values = _table_cdf(prediction, y)
     else:
-        values = as_array(prediction.cdf(y), "what posterior_predictive.cdf returned")
-        values = values.astype(np.float64)
+        values = as_array(prediction.cdf(y), _RETURNED).astype(np.float64)
     if values.shape != y.shape:
         raise ValueError(
             f"posterior_predictive returns probabilities of shape {values.shape} for y_true of {len(y)} "
@@ -135,7 +135,8 @@ def _torch_cdf(prediction: Any, y: _Values) -> _Values:
         return _torch_cdf(prediction.base_dist, y)
 
     def array(tensor: AnyArray) -> _Values:
-        return np.asarray(tensor.detach().cpu().double()).reshape(-1)
+        values = as_array(tensor, "a parameter of posterior_predictive")
+        return values.astype(np.float64).reshape(-1)
 
     match type(prediction).__name__:
         case "Poisson":
@@ -153,7 +154,7 @@ def _torch_cdf(prediction: Any, y: _Values) -> _Values:
             probabilities = prediction.cdf(at)
     except NotImplementedError:  # torch has no formula, and perhaps SciPy has
         return np.asarray(as_predictive(prediction, len(y), 1, "posterior_predictive").cdf(y))
-    values = np.asarray(probabilities.detach().cpu().double())
+    values = as_array(probabilities, _RETURNED).astype(np.float64)
     return values.reshape(-1) if values.size == len(y) else values
 
 
@@ -186,9 +187,7 @@ def _table_cdf(prediction: Any, y: _Values) -> _Values:
 
         index = torch.as_tensor(index, device=prediction.device)
     probabilities = prediction.cdf(index)
-    if is_tensor(probabilities):
-        probabilities = probabilities.detach().cpu().double()
-    values = np.asarray(probabilities, dtype=np.float64).reshape(-1)
+    values = as_array(probabilities, _RETURNED).astype(np.float64).reshape(-1)
     if values.shape != y.shape:
         return values
     return np.where(whole < 0, 0.0, np.where(whole > last, 1.0, values))

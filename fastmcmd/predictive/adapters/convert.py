@@ -85,7 +85,7 @@ def as_predictive(
             + _swap_hint(x, prediction.columns)
         )
     if y is not None and isinstance(prediction, Categorical):
-        prediction.check_numbers(np.asarray(y))
+        prediction = prediction.checked(np.asarray(y))
     return prediction
 
 

@@ -205,9 +205,12 @@ class ScipyPredictive(ByQuadrature):
     @cached_property
     def _range(self) -> tuple[Array, int]:
         """Return the first value of each row (n,) and the number of values that hold almost all mass."""
-        middle = self._all(self.frozen.ppf(0.5))
+        middle = self.quantile(0.5)
         self._check_tail(middle)
-        first, last = self._all(self.frozen.ppf(TAIL_MASS)), self._all(self.frozen.isf(TAIL_MASS))
+        first, last = (
+            self.quantile(TAIL_MASS),
+            self.upper_quantiles_at(np.array([[TAIL_MASS]]))[:, 0],
+        )
         # Quantiles near level 1 are lost to rounding, and a degenerate count may have none in the tail.
         first = np.where(np.isfinite(first), np.minimum(first, middle), middle)
         count = float(np.max(np.maximum(last, middle) - first)) + 1
@@ -217,7 +220,7 @@ class ScipyPredictive(ByQuadrature):
 
     def _check_tail(self, middle: Array) -> None:
         """Raise an error if tails are too long to sum over, before searching for quantiles far out."""
-        above = 1 - self._all(self.frozen.cdf(middle + _NEAR))
+        above = 1 - self.cdf(middle + _NEAR)
         if above.max() > _LOST_MASS:
             row = self.take(np.array([int(above.argmax())]))
             if 1 - row.cdf(middle[above.argmax()] + MOST_VALUES)[0] > _LOST_MASS:

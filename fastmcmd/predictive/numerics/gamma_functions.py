@@ -171,6 +171,7 @@ def _inverse(quantile: object, a: Array, p: Array, sign: float) -> Array:
     for _ in range(_STEPS):
         mass = np.where(side > 0, lower(shape, x), upper(shape, x))
         density = np.exp(log_x_density(x, shape)) / x
-        x = x - side * np.log(mass / wanted) * mass / density
+        step = side * np.log(mass / wanted) * mass / density
+        x = x - np.where(np.isfinite(step), step, 0.0)  # masses below 1e-308 have lost their digits
     quantile[np.broadcast_to(large, quantile.shape)] = x
     return quantile

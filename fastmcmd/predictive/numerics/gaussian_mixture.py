@@ -11,6 +11,8 @@ from fastmcmd._base.gauss import gauss_legendre
 
 __all__ = ["crps", "quantiles"]
 
+_BEYOND = 60.0  # standard deviations: densities and tails are 0 in float64
+_LEAST = float(np.finfo(np.float64).smallest_subnormal)
 _LARGE, _COARSE = 2.0**1020, 16.0  # size whose differences may overflow; divisor against it
 _CANCELS = 1e-5  # ratio of a score to its first sum below which fewer than 11 digits are left
 _NODES, _CLOSE = 16, 0.5  # nodes of an integral over at most half a standard deviation
@@ -52,7 +54,7 @@ def crps(y: Array, mean: Array, std: Array, weights: Array) -> Array:
 def _absolute(mean: Array, std: Array) -> Array:
     """Return ``E|X|`` of normal X."""
     with np.errstate(over="ignore", under="ignore"):
-        z = mean / std
+        z = mean / np.maximum(std, _LEAST)  # scaled, it may underflow
         density = np.exp(-z * z / 2) * np.sqrt(2 / np.pi)
     return np.asarray(mean * scipy.special.erf(z / np.sqrt(2)) + std * density)
 
@@ -100,6 +102,6 @@ def _both_sides(y: Array, mean: Array, std: Array, other: Array, less: Array) ->
 def _excess(mean: Array, std: Array) -> Array:
     """Return ``E|X| - |E X|`` of normal X."""
     with np.errstate(over="ignore", under="ignore"):
-        z = np.abs(mean / std)
+        z = np.minimum(np.abs(mean / std), _BEYOND)
         density = np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
         return np.asarray(2 * std * np.maximum(density - z * scipy.special.ndtr(-z), 0.0))

@@ -14,12 +14,13 @@ from fastmcmd._base.blocks import row_blocks
 if TYPE_CHECKING:
     from fastmcmd.predictive.base import Predictive
 
-__all__ = ["by_halving", "least"]
+__all__ = ["by_halving", "least", "least_count"]
 
 One = TypeVar("One", bound="Predictive")
 
 _BLOCK = 1 << 16  # numbers bisected at once
 
+_LARGEST = float(np.finfo(np.float64).max)
 _INFINITY = int(np.float64(np.inf).view(np.int64))  # rank of infinity among the doubles
 
 
@@ -57,6 +58,36 @@ def least(reached: Callable[[Array], NDArray[np.bool_]], n: int) -> Array:
             holds = reached(_double(middle))
             low, high = np.where(holds, low, middle), np.where(holds, middle, high)
     return _double(high)
+
+
+def least_count(
+    reached: Callable[[Array, NDArray[np.intp]], NDArray[np.bool_]], start: Array
+) -> Array:
+    """Return the smallest counts (n,) at which a monotone condition holds; infinity if at none.
+
+    ``reached(counts, rows)`` tells whether it holds at counts of some rows. Ever longer steps from
+    ``start`` (n,) enclose the count, and halving finds it: few steps from a good start, about a hundred
+    from any.
+    """
+    low, high = np.full(len(start), -1.0), np.full(len(start), np.inf)
+    rows, length = np.arange(len(start)), 0.5
+    counts = np.clip(np.floor(np.nan_to_num(start)), 0.0, _LARGEST)
+    while len(rows):
+        holds = reached(counts, rows)
+        low[rows[~holds]], high[rows[holds]] = counts[~holds], counts[holds]
+        rows = rows[np.maximum(low[rows] + 1, np.nextafter(low[rows], np.inf)) < high[rows]]
+        below, above = low[rows], high[rows]
+        length = min(2 * length * max(1.0, np.log2(length)), _LARGEST / 4)
+        with np.errstate(over="ignore", invalid="ignore"):
+            middle = below / 2 + above / 2
+            apart = above > 4 * (below + 1)  # halve the logarithm
+            middle = np.where(apart, np.sqrt(below + 1) * np.sqrt(above), middle)
+        counts = np.where(below < 0, above - length, middle)
+        counts = np.floor(np.where(np.isinf(above), below + length, counts))
+        least = np.maximum(below + 1, np.nextafter(below, np.inf))
+        most = np.where(np.isinf(above), _LARGEST, np.minimum(above - 1, np.nextafter(above, 0.0)))
+        counts = np.clip(counts, least, most)
+    return high
 
 
 def _double(rank: NDArray[np.int64]) -> Array:
