@@ -63,6 +63,74 @@ void features(const gram_source<T>& source, const T* factor, const feature_outpu
   });
 }
 
+// b (p, n) := L^-1 b, or L^-T b, for a row-major L (p, p): block of columns by block of columns, so the
+// result does not depend on the number of threads.
+template <class T>
+void triangular_solve(const kernel_table<T>& table, const T* factor, index_t p, T* b, index_t n,
+                      bool transposed, const execution& how) {
+  const index_t ld = feature_columns + row_padding, blocks = divide_up(n, feature_columns);
+  const execution run = with_threads(how, area(p, p) * static_cast<double>(n), blocks);
+  workspace<T> memory(run.threads, p * ld, 0, 0);
+  parallel_for(blocks, run, [&](index_t task, int thread, const loop_control&) {
+    const block_range cols(task, feature_columns, n);
+    const index_t nv = round_up(cols.count, table.panel_width) / table.vector_width;
+    T* tile = memory.tile(thread);
+    for (index_t i = 0; i < p; ++i) {
+      std::fill(std::copy_n(b + i * n + cols.start, cols.count, tile + i * ld),
+                tile + i * ld + nv * table.vector_width, T(0));
+    }
+    (transposed ? table.solve_upper : table.solve_lower)(p, factor, p, tile, ld, nv);
+    for (index_t i = 0; i < p; ++i) std::copy_n(tile + i * ld, cols.count, b + i * n + cols.start);
+  });
+}
+
+// Steps of a pivoted Cholesky factorisation of K(x, x), from `rank` pivots up to `stop` of them.
+struct pivoting {
+  const double* diagonal;  // (n)
+  const double* worth;     // (n): the pivot has the largest worth times residual
+  double limit;            // of worth times residual, at which it ends
+  double noise;            // of the residual, relative to the diagonal: no pivots below
+  double* residual;        // (n), updated
+  double* columns;         // (most, ld), ld whole panels: columns of the factor as rows
+  index_t ld;
+  int64_t* pivots;  // (most)
+};
+
+// Returns the number of pivots; fewer than `stop` where all residuals are small.
+inline index_t pivoted_columns(const gram_source<double>& source, const pivoting& to,
+                               index_t rank, index_t stop) {
+  const kernel_table<double>& table = source.table;
+  const index_t n = source.x.n, width = table.panel_width;
+  workspace<double> memory(1, width * to.ld, source.scratch_size(width, to.ld), stop);
+  double* tile = memory.tile(0);
+  double* at_pivot = memory.first(0);
+  for (; rank < stop; ++rank) {
+    index_t pivot = 0;
+    for (index_t i = 1; i < n; ++i) {
+      if (to.worth[i] * to.residual[i] > to.worth[pivot] * to.residual[pivot]) pivot = i;
+    }
+    const double rest = to.residual[pivot];
+    if (rank && to.worth[pivot] * rest <= to.limit) break;
+    if (!(rest > to.noise * to.diagonal[pivot])) break;
+    const index_t first = pivot / width * width;
+    source.make(first, std::min(width, n - first), 0, n, tile, to.ld, memory.scratch(0));
+    double* column = to.columns + rank * to.ld;
+    std::fill(std::copy_n(tile + (pivot - first) * to.ld, n, column), column + to.ld, 0.0);
+    for (index_t r = 0; r < rank; ++r) at_pivot[r] = to.columns[r * to.ld + pivot];
+    if (rank) {
+      table.multiply(1, rank, to.ld / table.vector_width, at_pivot, rank, 1, to.columns, to.ld,
+                     column, to.ld, update::subtract, {});
+    }
+    const double scale = std::sqrt(rest);
+    for (index_t i = 0; i < n; ++i) column[i] /= scale;
+    for (index_t r = 0; r < rank; ++r) column[to.pivots[r]] = 0.0;
+    for (index_t i = 0; i < n; ++i) to.residual[i] -= column[i] * column[i];
+    to.residual[pivot] = 0.0;
+    to.pivots[rank] = pivot;
+  }
+  return rank;
+}
+
 // One block of columns of a symmetric product with a few of its blocks of rows: they share the
 // transposed copy that is the right operand.
 struct product_task {

@@ -165,6 +165,30 @@ def features(
     sizes: _F64 | None,
     threads: int,
 ) -> None: ...
+def triangular_solve(factor: NDArray[_T], b: NDArray[_T], transposed: bool, threads: int) -> None:
+    """Overwrite b (p, n) with ``L^-1 b``, or ``L^-T b`` if transposed; factor is L (p, p)."""
+
+def pivoted_columns(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF64,
+    diagonal: _F64,
+    worth: _F64,
+    limit: float,
+    noise: float,
+    residual: _F64,
+    columns: _F64,
+    pivots: NDArray[np.int64],
+    rank: int,
+    stop: int,
+) -> int:
+    """Pivoted Cholesky factorisation of ``K(x, x)``, from ``rank`` pivots up to ``stop`` of them.
+
+    Updates residual (n,); writes columns (most, n rounded up to 16) and pivots (most,) and returns the
+    number of pivots: fewer than ``stop`` if worth times residual is at most ``limit`` everywhere, or the
+    residual of the next one at most ``noise`` times its diagonal.
+    """
+
 def self_product(a: NDArray[_T], weight: _F64 | None, out: _F64, threads: int) -> None:
     """Add ``a diag(weight) a'`` to out (p, p); a is (p, n), weight (n,) or None.
 

@@ -16,7 +16,7 @@ from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.cpu import core
 
-__all__ = ["beside", "inner", "row_squares", "scaled", "times"]
+__all__ = ["beside", "inner", "row_squares", "scaled", "substituted", "times"]
 
 _COPIED = 1 << 16  # rows copied at once
 
@@ -68,6 +68,18 @@ def scaled(scale: Array, a: Array, *, base: Array | None = None, out: Array | No
     if out.size:
         under = None if base is None else _rows(base)
         core().tall_scale(np.ascontiguousarray(scale), _rows(a), out, get_num_threads(), base=under)
+    return out
+
+
+def substituted(factor: Array, b: Array, *, transposed: bool = False) -> Array:
+    """Return ``L^-1 b``, or ``L^-T b``, for a lower triangular L (p, p) and b (p, n) in float64.
+
+    BLAS wakes its threads even for a few hundred numbers, and they then spin for milliseconds.
+    """
+    out = np.array(b, dtype=np.float64, order="C")
+    if out.size:
+        factor = np.ascontiguousarray(factor, dtype=np.float64)
+        core().triangular_solve(factor, out, transposed, get_num_threads())
     return out
 
 

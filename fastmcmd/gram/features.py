@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import DType, HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd.backends.base import Backend, Points, RowFeatures
-from fastmcmd.backends.tall_skinny import row_squares
+from fastmcmd.backends.tall_skinny import row_squares, substituted
 from fastmcmd.gram.precision import EXACT, tile_dtype
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.kernels.base import UNIT, relative_error
@@ -118,17 +117,11 @@ class KernelFeatures:
 
     def solve(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``L^-1 values`` (r, n): features from kernel values against the pivots."""
-        return np.asarray(
-            scipy.linalg.solve_triangular(self.factor, values, lower=True, check_finite=False)
-        )
+        return substituted(self.factor, values)
 
     def coefficients(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``L^-T weights`` (r, c): ``p(y).weights`` is ``k(y, pivots)`` times these."""
-        return np.asarray(
-            scipy.linalg.solve_triangular(
-                self.factor, weights, lower=True, trans="T", check_finite=False
-            )
-        )
+        return substituted(self.factor, weights, transposed=True)
 
     def interpolation(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``L^-T p'`` (r, n): coefficients at the pivots that reproduce features (n, r)."""
