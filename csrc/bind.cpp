@@ -249,6 +249,19 @@ void py_features(const py::array& codes, const py::array& params, const points<T
   without_gil([&] { features(source, lower, to, execution_with(threads)); });
 }
 
+void py_feature_sums(const py::array& codes, const py::array& params,
+                     const points<double>& landmarks, const points<double>& x,
+                     const py::array& factor, index_t group, py::array squares, py::array sums,
+                     int threads) {
+  const gram_source<double> source = make_source(codes, params, landmarks, x, false);
+  const index_t p = landmarks.n(), n = x.n();
+  FASTMCMD_CHECK(group >= 1 && n % group == 0, "x must have whole groups of rows");
+  const double* lower = read<double>(factor, "factor", {p, p});
+  double* to = write<double>(squares, "squares", {n});
+  double* total = write<double>(sums, "sums", {n / group, p});
+  without_gil([&] { feature_sums(source, lower, group, to, total, execution_with(threads)); });
+}
+
 void py_triangular_solve(const py::array& factor, py::array b, bool transposed, int threads) {
   with_dtype(factor, "factor", [&](auto zero) {
     using T = decltype(zero);
@@ -414,6 +427,8 @@ PYBIND11_MODULE(_core, m) {
         "threads"_a);
   m.def("dense_matmul", &py_dense_matmul, docs::dense_matmul, "a"_a, "v"_a, "out"_a, "threads"_a,
         py::kw_only(), "tile"_a = 256);
+  m.def("feature_sums", &py_feature_sums, docs::feature_sums, "codes"_a, "params"_a, "landmarks"_a,
+        "x"_a, "factor"_a, "group"_a, "squares"_a, "sums"_a, "threads"_a);
   m.def("triangular_solve", &py_triangular_solve, docs::triangular_solve, "factor"_a, "b"_a,
         "transposed"_a, "threads"_a);
   m.def("pivoted_columns", &py_pivoted_columns, docs::pivoted_columns, "codes"_a, "params"_a, "x"_a,

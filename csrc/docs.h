@@ -20,6 +20,8 @@ constexpr const char* features =
     "Features L^-1 k(landmarks, x) of n rows at p landmarks; factor is L (p, p), the dtype of the\n"
     "points. Writes them into out (p, n), column j for row j (None: not kept), their squared norms\n"
     "into squares (n,) float64 and |L^-T f| into sizes (n,) float64 (or None).";
+constexpr const char* feature_sums =
+    "Sums (n / group, p) of the features of group rows in turn, and squares (n,) of all; float64.";
 constexpr const char* triangular_solve =
     "Overwrite b (p, n) with L^-1 b, or L^-T b if transposed; factor is L (p, p) of the same dtype.";
 constexpr const char* pivoted_columns =

@@ -63,6 +63,50 @@ void features(const gram_source<T>& source, const T* factor, const feature_outpu
   });
 }
 
+// sums (n / group, p): sums of the features of `group` rows in turn, and squares (n). A task has whole
+// groups, so that one thread sums each, always in the same order.
+inline void feature_sums(const gram_source<double>& source, const double* factor, index_t group,
+                         double* squares, double* sums, const execution& how) {
+  constexpr index_t together = 8, least = 16 * feature_columns;  // partial sums; columns of a task
+  const kernel_table<double>& table = source.table;
+  const index_t p = source.x.n, n = source.z.n, ld = feature_columns + row_padding;
+  const index_t task_groups = round_up(divide_up(least, group), table.panel_width);
+  const index_t tasks = divide_up(n, task_groups * group);
+  const double operations = static_cast<double>(n) * (area(p, p) + source.cost() * p);
+  const execution run = with_threads(how, operations, tasks);
+  workspace<double> memory(run.threads, round_up(p, table.panel_width) * ld,
+                           source.scratch_size(p, ld), 0);
+  parallel_for(tasks, run, [&](index_t task, int thread, const loop_control& control) {
+    const block_range mine(task, task_groups * group, n);
+    double* tile = memory.tile(thread);
+    std::fill_n(sums + mine.start / group * p, mine.count / group * p, 0.0);
+    std::fill_n(squares + mine.start, mine.count, 0.0);
+    for (index_t at = 0; at < mine.count && !control.stopped(); at += feature_columns) {
+      const index_t start = mine.start + at, count = std::min(feature_columns, mine.count - at);
+      source.make(0, p, start, count, tile, ld, memory.scratch(thread));
+      table.solve_lower(p, factor, p, tile, ld, round_up(count, table.panel_width) / table.vector_width);
+      add_squares(p, count, tile, ld, squares + start);
+      for (index_t j = 0; j < count;) {
+        const index_t which = (start + j) / group;
+        const index_t end = std::min(count, (which + 1) * group - start);
+        for (index_t i = 0; i < p; ++i) {
+          const double* row = tile + i * ld;
+          double parts[together] = {};
+          index_t c = j;
+          for (; c + together <= end; c += together) {
+            for (index_t lane = 0; lane < together; ++lane) parts[lane] += row[c + lane];
+          }
+          for (; c < end; ++c) parts[0] += row[c];
+          double sum = 0;
+          for (const double part : parts) sum += part;
+          sums[which * p + i] += sum;
+        }
+        j = end;
+      }
+    }
+  });
+}
+
 // b (p, n) := L^-1 b, or L^-T b, for a row-major L (p, p): block of columns by block of columns, so the
 // result does not depend on the number of threads.
 template <class T>

@@ -165,6 +165,19 @@ def features(
     sizes: _F64 | None,
     threads: int,
 ) -> None: ...
+def feature_sums(
+    codes: _Codes,
+    params: _Params,
+    landmarks: PointsF64,
+    x: PointsF64,
+    factor: _F64,
+    group: int,
+    squares: _F64,
+    sums: _F64,
+    threads: int,
+) -> None:
+    """Sums (n / group, p) of the features of ``group`` rows in turn, and squares (n,) of all."""
+
 def triangular_solve(factor: NDArray[_T], b: NDArray[_T], transposed: bool, threads: int) -> None:
     """Overwrite b (p, n) with ``L^-1 b``, or ``L^-T b`` if transposed; factor is L (p, p)."""
 
