@@ -2,6 +2,7 @@
 #include "arrays.h"
 #include "cholesky.h"
 #include "dispatch.h"
+#include "eigen.h"
 #include "docs.h"
 #include "landmarks.h"
 #include "points.h"
@@ -262,6 +263,13 @@ void py_feature_sums(const py::array& codes, const py::array& params,
   without_gil([&] { feature_sums(source, lower, group, to, total, execution_with(threads)); });
 }
 
+bool py_symmetric_eigen(py::array a, py::array values, bool vectors) {
+  const index_t n = length(a, "a", 0);
+  double* matrix = write<double>(a, "a", {n, n});
+  double* to = write<double>(values, "values", {n});
+  return without_gil([&] { return symmetric_eigen(matrix, n, vectors).run(to); });
+}
+
 void py_triangular_solve(const py::array& factor, py::array b, bool transposed, int threads) {
   with_dtype(factor, "factor", [&](auto zero) {
     using T = decltype(zero);
@@ -429,6 +437,8 @@ PYBIND11_MODULE(_core, m) {
         py::kw_only(), "tile"_a = 256);
   m.def("feature_sums", &py_feature_sums, docs::feature_sums, "codes"_a, "params"_a, "landmarks"_a,
         "x"_a, "factor"_a, "group"_a, "squares"_a, "sums"_a, "threads"_a);
+  m.def("symmetric_eigen", &py_symmetric_eigen, docs::symmetric_eigen, "a"_a, "values"_a,
+        "vectors"_a);
   m.def("triangular_solve", &py_triangular_solve, docs::triangular_solve, "factor"_a, "b"_a,
         "transposed"_a, "threads"_a);
   m.def("pivoted_columns", &py_pivoted_columns, docs::pivoted_columns, "codes"_a, "params"_a, "x"_a,

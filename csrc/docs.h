@@ -22,6 +22,9 @@ constexpr const char* features =
     "into squares (n,) float64 and |L^-T f| into sizes (n,) float64 (or None).";
 constexpr const char* feature_sums =
     "Sums (n / group, p) of the features of group rows in turn, and squares (n,) of all; float64.";
+constexpr const char* symmetric_eigen =
+    "Eigenvalues of the symmetric a (n, n) into values (n,), ascending, and, if vectors, the\n"
+    "eigenvectors as rows of a, which is overwritten. False if the iteration does not converge.";
 constexpr const char* triangular_solve =
     "Overwrite b (p, n) with L^-1 b, or L^-T b if transposed; factor is L (p, p) of the same dtype.";
 constexpr const char* pivoted_columns =

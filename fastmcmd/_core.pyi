@@ -178,6 +178,13 @@ def feature_sums(
 ) -> None:
     """Sums (n / group, p) of the features of ``group`` rows in turn, and squares (n,) of all."""
 
+def symmetric_eigen(a: _F64, values: _F64, vectors: bool) -> bool:
+    """Eigenvalues of the symmetric a (n, n) into values (n,), ascending.
+
+    If ``vectors``, the eigenvectors become the rows of a, which is overwritten in any case. False if the
+    iteration does not converge.
+    """
+
 def triangular_solve(factor: NDArray[_T], b: NDArray[_T], transposed: bool, threads: int) -> None:
     """Overwrite b (p, n) with ``L^-1 b``, or ``L^-T b`` if transposed; factor is L (p, p)."""
 
