@@ -263,6 +263,19 @@ void py_feature_sums(const py::array& codes, const py::array& params,
   without_gil([&] { feature_sums(source, lower, group, to, total, execution_with(threads)); });
 }
 
+void py_eliminate(const py::array& rows, const py::array& at, const py::array& factor,
+                  py::array fresh, int threads) {
+  const index_t r = length(rows, "rows", 0), k = length(factor, "factor", 0);
+  const index_t n = columns(fresh, "fresh");
+  double* to = write<double>(fresh, "fresh", {k, n});
+  const double* lower = read<double>(factor, "factor", {k, k});
+  const double* left = r ? read<double>(rows, "rows", {r, n}) : nullptr;
+  const double* right = r ? read<double>(at, "at", {r, k}) : nullptr;
+  without_gil([&] {
+    eliminate(table<double>(), left, right, r, lower, k, to, n, execution_with(threads));
+  });
+}
+
 bool py_symmetric_eigen(py::array a, py::array values, bool vectors) {
   const index_t n = length(a, "a", 0);
   double* matrix = write<double>(a, "a", {n, n});
@@ -437,6 +450,8 @@ PYBIND11_MODULE(_core, m) {
         py::kw_only(), "tile"_a = 256);
   m.def("feature_sums", &py_feature_sums, docs::feature_sums, "codes"_a, "params"_a, "landmarks"_a,
         "x"_a, "factor"_a, "group"_a, "squares"_a, "sums"_a, "threads"_a);
+  m.def("eliminate", &py_eliminate, docs::eliminate, "rows"_a, "at"_a, "factor"_a, "fresh"_a,
+        "threads"_a);
   m.def("symmetric_eigen", &py_symmetric_eigen, docs::symmetric_eigen, "a"_a, "values"_a,
         "vectors"_a);
   m.def("triangular_solve", &py_triangular_solve, docs::triangular_solve, "factor"_a, "b"_a,

@@ -22,6 +22,8 @@ constexpr const char* features =
     "into squares (n,) float64 and |L^-T f| into sizes (n,) float64 (or None).";
 constexpr const char* feature_sums =
     "Sums (n / group, p) of the features of group rows in turn, and squares (n,) of all; float64.";
+constexpr const char* eliminate =
+    "Overwrite fresh (k, n) with L^-1 (fresh - at' rows); rows (r, n), at (r, k), factor L (k, k).";
 constexpr const char* symmetric_eigen =
     "Eigenvalues of the symmetric a (n, n) into values (n,), ascending, and, if vectors, the\n"
     "eigenvectors as rows of a, which is overwritten. False if the iteration does not converge.";

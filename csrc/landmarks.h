@@ -128,6 +128,41 @@ void triangular_solve(const kernel_table<T>& table, const T* factor, index_t p, 
   });
 }
 
+// fresh (k, n) := L^-1 (fresh - at' rows) for rows (r, n), at (r, k) and a row-major L (k, k): features of
+// k further landmarks from their kernel values, with the features of earlier ones. In place.
+inline void eliminate(const kernel_table<double>& table, const double* rows, const double* at,
+                      index_t r, const double* factor, index_t k, double* fresh, index_t n,
+                      const execution& how) {
+  constexpr index_t together = 256;  // earlier features whose copies stay in the cache
+  const index_t ld = feature_columns + row_padding, blocks = divide_up(n, feature_columns);
+  const double operations = 2 * area(k, r + k) * static_cast<double>(n);
+  const execution run = with_threads(how, operations, blocks);
+  workspace<double> memory(run.threads, (k + std::min(r, together)) * ld, 0, 0);
+  parallel_for(blocks, run, [&](index_t task, int thread, const loop_control&) {
+    const block_range cols(task, feature_columns, n);
+    const index_t padded = round_up(cols.count, table.panel_width);
+    const index_t nv = padded / table.vector_width;
+    double* tile = memory.tile(thread);
+    double* copy = tile + k * ld;
+    const auto take = [&](const double* from, index_t count, double* to) {
+      for (index_t i = 0; i < count; ++i) {
+        std::fill(std::copy_n(from + i * n + cols.start, cols.count, to + i * ld),
+                  to + i * ld + padded, 0.0);
+      }
+    };
+    take(fresh, k, tile);
+    for (index_t i = 0; i < r; i += together) {
+      const index_t count = std::min(together, r - i);
+      take(rows + i * n, count, copy);
+      table.multiply(k, count, nv, at + i * k, 1, k, copy, ld, tile, ld, update::subtract, {});
+    }
+    table.solve_lower(k, factor, k, tile, ld, nv);
+    for (index_t i = 0; i < k; ++i) {
+      std::copy_n(tile + i * ld, cols.count, fresh + i * n + cols.start);
+    }
+  });
+}
+
 // Steps of a pivoted Cholesky factorisation of K(x, x), from `rank` pivots up to `stop` of them.
 struct pivoting {
   const double* diagonal;  // (n)

@@ -178,6 +178,9 @@ def feature_sums(
 ) -> None:
     """Sums (n / group, p) of the features of ``group`` rows in turn, and squares (n,) of all."""
 
+def eliminate(rows: _F64, at: _F64, factor: _F64, fresh: _F64, threads: int) -> None:
+    """Overwrite fresh (k, n) with ``L^-1 (fresh - at' rows)``; rows (r, n), at (r, k), L (k, k)."""
+
 def symmetric_eigen(a: _F64, values: _F64, vectors: bool) -> bool:
     """Eigenvalues of the symmetric a (n, n) into values (n,), ascending.
 

@@ -16,7 +16,7 @@ from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.cpu import core
 
-__all__ = ["beside", "eigh", "eigvalsh", "inner", "row_squares", "scaled", "substituted", "times"]
+__all__ = ["beside", "eigh", "eigvalsh", "eliminated", "inner", "row_squares", "scaled", "substituted", "times"]
 
 _COPIED = 1 << 16  # rows copied at once
 _SMALL = 160  # rows of a matrix for which LAPACK's threads cost more than they bring
@@ -82,6 +82,12 @@ def substituted(factor: Array, b: Array, *, transposed: bool = False) -> Array:
         factor = np.ascontiguousarray(factor, dtype=np.float64)
         core().triangular_solve(factor, out, transposed, get_num_threads())
     return out
+
+
+def eliminated(fresh: Array, rows: Array, at: Array, factor: Array) -> Array:
+    """Return ``L^-1 (fresh - at' rows)`` (k, n), in place of ``fresh``, for rows (r, n) and at (r, k)."""
+    core().eliminate(rows, np.ascontiguousarray(at), factor, fresh, get_num_threads())
+    return fresh
 
 
 def eigh(a: Array) -> tuple[Array, Array]:
