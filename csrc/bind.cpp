@@ -3,6 +3,7 @@
 #include "bind_loops.h"
 #include "cholesky.h"
 #include "dispatch.h"
+#include "eigen.h"
 #include "docs.h"
 #include "landmarks.h"
 #include "points.h"
@@ -250,6 +251,72 @@ void py_features(const py::array& codes, const py::array& params, const points<T
   without_gil([&] { features(source, lower, to, execution_with(threads)); });
 }
 
+void py_feature_sums(const py::array& codes, const py::array& params,
+                     const points<double>& landmarks, const points<double>& x,
+                     const py::array& factor, index_t group, py::array squares, py::array sums,
+                     int threads) {
+  const gram_source<double> source = make_source(codes, params, landmarks, x, false);
+  const index_t p = landmarks.n(), n = x.n();
+  FASTMCMD_CHECK(group >= 1 && n % group == 0, "x must have whole groups of rows");
+  const double* lower = read<double>(factor, "factor", {p, p});
+  double* to = write<double>(squares, "squares", {n});
+  double* total = write<double>(sums, "sums", {n / group, p});
+  without_gil([&] { feature_sums(source, lower, group, to, total, execution_with(threads)); });
+}
+
+void py_eliminate(const py::array& rows, const py::array& at, const py::array& factor,
+                  py::array fresh, int threads) {
+  const index_t r = length(rows, "rows", 0), k = length(factor, "factor", 0);
+  const index_t n = columns(fresh, "fresh");
+  double* to = write<double>(fresh, "fresh", {k, n});
+  const double* lower = read<double>(factor, "factor", {k, k});
+  const double* left = r ? read<double>(rows, "rows", {r, n}) : nullptr;
+  const double* right = r ? read<double>(at, "at", {r, k}) : nullptr;
+  without_gil([&] {
+    eliminate(table<double>(), left, right, r, lower, k, to, n, execution_with(threads));
+  });
+}
+
+bool py_symmetric_eigen(py::array a, py::array values, bool vectors) {
+  const index_t n = length(a, "a", 0);
+  double* matrix = write<double>(a, "a", {n, n});
+  double* to = write<double>(values, "values", {n});
+  return without_gil([&] { return symmetric_eigen(matrix, n, vectors).run(to); });
+}
+
+void py_triangular_solve(const py::array& factor, py::array b, bool transposed, int threads) {
+  with_dtype(factor, "factor", [&](auto zero) {
+    using T = decltype(zero);
+    const index_t p = length(factor, "factor", 0), n = columns(b, "b");
+    const T* lower = read<T>(factor, "factor", {p, p});
+    T* x = write<T>(b, "b", {p, n});
+    without_gil([&] {
+      triangular_solve(table<T>(), lower, p, x, n, transposed, execution_with(threads));
+    });
+  });
+}
+
+index_t py_pivoted_columns(const py::array& codes, const py::array& params,
+                           const points<double>& x, const py::array& diagonal,
+                           const py::array& worth, double limit, double noise,
+                           py::array residual, py::array columns, py::array pivots,
+                           index_t rank, index_t stop) {
+  const gram_source<double> source = make_source(codes, params, x, x, true);
+  const index_t n = x.n(), most = length(columns, "columns", 0), ld = length(columns, "columns", 1);
+  FASTMCMD_CHECK(ld >= n && ld % table<double>().panel_width == 0,
+                 "columns must hold whole panels of all points");
+  FASTMCMD_CHECK(0 <= rank && rank <= stop && stop <= most && stop <= n,
+                 "rank and stop must be in order and within columns");
+  pivoting to = {read<double>(diagonal, "diagonal", {n}), read<double>(worth, "worth", {n}), limit,
+                 noise, write<double>(residual, "residual", {n}),
+                 write<double>(columns, "columns", {most, ld}), ld,
+                 write<int64_t>(pivots, "pivots", {most})};
+  for (index_t r = 0; r < rank; ++r) {
+    FASTMCMD_CHECK(0 <= to.pivots[r] && to.pivots[r] < n, "pivots must be points");
+  }
+  return without_gil([&] { return pivoted_columns(source, to, rank, stop); });
+}
+
 void py_self_product(const py::array& a, const py::object& weight, py::array out, int threads) {
   with_dtype(a, "a", [&](auto zero) {
     using T = decltype(zero);
@@ -382,6 +449,17 @@ PYBIND11_MODULE(_core, m) {
         "threads"_a);
   m.def("dense_matmul", &py_dense_matmul, docs::dense_matmul, "a"_a, "v"_a, "out"_a, "threads"_a,
         py::kw_only(), "tile"_a = 256);
+  m.def("feature_sums", &py_feature_sums, docs::feature_sums, "codes"_a, "params"_a, "landmarks"_a,
+        "x"_a, "factor"_a, "group"_a, "squares"_a, "sums"_a, "threads"_a);
+  m.def("eliminate", &py_eliminate, docs::eliminate, "rows"_a, "at"_a, "factor"_a, "fresh"_a,
+        "threads"_a);
+  m.def("symmetric_eigen", &py_symmetric_eigen, docs::symmetric_eigen, "a"_a, "values"_a,
+        "vectors"_a);
+  m.def("triangular_solve", &py_triangular_solve, docs::triangular_solve, "factor"_a, "b"_a,
+        "transposed"_a, "threads"_a);
+  m.def("pivoted_columns", &py_pivoted_columns, docs::pivoted_columns, "codes"_a, "params"_a, "x"_a,
+        "diagonal"_a, "worth"_a, "limit"_a, "noise"_a, "residual"_a, "columns"_a, "pivots"_a,
+        "rank"_a, "stop"_a);
   m.def("self_product", &py_self_product, docs::self_product, "a"_a, "weight"_a, "out"_a,
         "threads"_a);
   m.def("tall_inner", &py_tall_inner, docs::tall_inner, "a"_a, "b"_a, "out"_a, "threads"_a);

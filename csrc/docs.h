@@ -20,6 +20,20 @@ constexpr const char* features =
     "Features L^-1 k(landmarks, x) of n rows at p landmarks; factor is L (p, p), the dtype of the\n"
     "points. Writes them into out (p, n), column j for row j (None: not kept), their squared norms\n"
     "into squares (n,) float64 and |L^-T f| into sizes (n,) float64 (or None).";
+constexpr const char* feature_sums =
+    "Sums (n / group, p) of the features of group rows in turn, and squares (n,) of all; float64.";
+constexpr const char* eliminate =
+    "Overwrite fresh (k, n) with L^-1 (fresh - at' rows); rows (r, n), at (r, k), factor L (k, k).";
+constexpr const char* symmetric_eigen =
+    "Eigenvalues of the symmetric a (n, n) into values (n,), ascending, and, if vectors, the\n"
+    "eigenvectors as rows of a, which is overwritten. False if the iteration does not converge.";
+constexpr const char* triangular_solve =
+    "Overwrite b (p, n) with L^-1 b, or L^-T b if transposed; factor is L (p, p) of the same dtype.";
+constexpr const char* pivoted_columns =
+    "Steps of the pivoted Cholesky factorisation of K(x, x), from rank pivots up to stop of them.\n\n"
+    "Updates residual (n,); writes columns (most, n rounded up to 16) and pivots (most,) int64 and\n"
+    "returns the number of pivots: fewer than stop if worth times residual is at most limit everywhere,\n"
+    "or the residual of the next one at most noise times its diagonal.";
 constexpr const char* self_product =
     "Add a diag(weight) a' to out (p, p) float64; a is (p, n), weight (n,) float64 or None.\n\n"
     "Sums over 256 columns are in the dtype of a, over those in float64.";

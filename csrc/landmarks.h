@@ -63,6 +63,153 @@ void features(const gram_source<T>& source, const T* factor, const feature_outpu
   });
 }
 
+// sums (n / group, p): sums of the features of `group` rows in turn, and squares (n). A task has whole
+// groups, so that one thread sums each, always in the same order.
+inline void feature_sums(const gram_source<double>& source, const double* factor, index_t group,
+                         double* squares, double* sums, const execution& how) {
+  constexpr index_t together = 8, least = 16 * feature_columns;  // partial sums; columns of a task
+  const kernel_table<double>& table = source.table;
+  const index_t p = source.x.n, n = source.z.n, ld = feature_columns + row_padding;
+  const index_t task_groups = round_up(divide_up(least, group), table.panel_width);
+  const index_t tasks = divide_up(n, task_groups * group);
+  const double operations = static_cast<double>(n) * (area(p, p) + source.cost() * p);
+  const execution run = with_threads(how, operations, tasks);
+  workspace<double> memory(run.threads, round_up(p, table.panel_width) * ld,
+                           source.scratch_size(p, ld), 0);
+  parallel_for(tasks, run, [&](index_t task, int thread, const loop_control& control) {
+    const block_range mine(task, task_groups * group, n);
+    double* tile = memory.tile(thread);
+    std::fill_n(sums + mine.start / group * p, mine.count / group * p, 0.0);
+    std::fill_n(squares + mine.start, mine.count, 0.0);
+    for (index_t at = 0; at < mine.count && !control.stopped(); at += feature_columns) {
+      const index_t start = mine.start + at, count = std::min(feature_columns, mine.count - at);
+      source.make(0, p, start, count, tile, ld, memory.scratch(thread));
+      table.solve_lower(p, factor, p, tile, ld, round_up(count, table.panel_width) / table.vector_width);
+      add_squares(p, count, tile, ld, squares + start);
+      for (index_t j = 0; j < count;) {
+        const index_t which = (start + j) / group;
+        const index_t end = std::min(count, (which + 1) * group - start);
+        for (index_t i = 0; i < p; ++i) {
+          const double* row = tile + i * ld;
+          double parts[together] = {};
+          index_t c = j;
+          for (; c + together <= end; c += together) {
+            for (index_t lane = 0; lane < together; ++lane) parts[lane] += row[c + lane];
+          }
+          for (; c < end; ++c) parts[0] += row[c];
+          double sum = 0;
+          for (const double part : parts) sum += part;
+          sums[which * p + i] += sum;
+        }
+        j = end;
+      }
+    }
+  });
+}
+
+// b (p, n) := L^-1 b, or L^-T b, for a row-major L (p, p): block of columns by block of columns, so the
+// result does not depend on the number of threads.
+template <class T>
+void triangular_solve(const kernel_table<T>& table, const T* factor, index_t p, T* b, index_t n,
+                      bool transposed, const execution& how) {
+  const index_t ld = feature_columns + row_padding, blocks = divide_up(n, feature_columns);
+  const execution run = with_threads(how, area(p, p) * static_cast<double>(n), blocks);
+  workspace<T> memory(run.threads, p * ld, 0, 0);
+  parallel_for(blocks, run, [&](index_t task, int thread, const loop_control&) {
+    const block_range cols(task, feature_columns, n);
+    const index_t nv = round_up(cols.count, table.panel_width) / table.vector_width;
+    T* tile = memory.tile(thread);
+    for (index_t i = 0; i < p; ++i) {
+      std::fill(std::copy_n(b + i * n + cols.start, cols.count, tile + i * ld),
+                tile + i * ld + nv * table.vector_width, T(0));
+    }
+    (transposed ? table.solve_upper : table.solve_lower)(p, factor, p, tile, ld, nv);
+    for (index_t i = 0; i < p; ++i) std::copy_n(tile + i * ld, cols.count, b + i * n + cols.start);
+  });
+}
+
+// fresh (k, n) := L^-1 (fresh - at' rows) for rows (r, n), at (r, k) and a row-major L (k, k): features of
+// k further landmarks from their kernel values, with the features of earlier ones. In place.
+inline void eliminate(const kernel_table<double>& table, const double* rows, const double* at,
+                      index_t r, const double* factor, index_t k, double* fresh, index_t n,
+                      const execution& how) {
+  constexpr index_t together = 256;  // earlier features whose copies stay in the cache
+  const index_t ld = feature_columns + row_padding, blocks = divide_up(n, feature_columns);
+  const double operations = 2 * area(k, r + k) * static_cast<double>(n);
+  const execution run = with_threads(how, operations, blocks);
+  workspace<double> memory(run.threads, (k + std::min(r, together)) * ld, 0, 0);
+  parallel_for(blocks, run, [&](index_t task, int thread, const loop_control&) {
+    const block_range cols(task, feature_columns, n);
+    const index_t padded = round_up(cols.count, table.panel_width);
+    const index_t nv = padded / table.vector_width;
+    double* tile = memory.tile(thread);
+    double* copy = tile + k * ld;
+    const auto take = [&](const double* from, index_t count, double* to) {
+      for (index_t i = 0; i < count; ++i) {
+        std::fill(std::copy_n(from + i * n + cols.start, cols.count, to + i * ld),
+                  to + i * ld + padded, 0.0);
+      }
+    };
+    take(fresh, k, tile);
+    for (index_t i = 0; i < r; i += together) {
+      const index_t count = std::min(together, r - i);
+      take(rows + i * n, count, copy);
+      table.multiply(k, count, nv, at + i * k, 1, k, copy, ld, tile, ld, update::subtract, {});
+    }
+    table.solve_lower(k, factor, k, tile, ld, nv);
+    for (index_t i = 0; i < k; ++i) {
+      std::copy_n(tile + i * ld, cols.count, fresh + i * n + cols.start);
+    }
+  });
+}
+
+// Steps of a pivoted Cholesky factorisation of K(x, x), from `rank` pivots up to `stop` of them.
+struct pivoting {
+  const double* diagonal;  // (n)
+  const double* worth;     // (n): the pivot has the largest worth times residual
+  double limit;            // of worth times residual, at which it ends
+  double noise;            // of the residual, relative to the diagonal: no pivots below
+  double* residual;        // (n), updated
+  double* columns;         // (most, ld), ld whole panels: columns of the factor as rows
+  index_t ld;
+  int64_t* pivots;  // (most)
+};
+
+// Returns the number of pivots; fewer than `stop` where all residuals are small.
+inline index_t pivoted_columns(const gram_source<double>& source, const pivoting& to,
+                               index_t rank, index_t stop) {
+  const kernel_table<double>& table = source.table;
+  const index_t n = source.x.n, width = table.panel_width;
+  workspace<double> memory(1, width * to.ld, source.scratch_size(width, to.ld), stop);
+  double* tile = memory.tile(0);
+  double* at_pivot = memory.first(0);
+  for (; rank < stop; ++rank) {
+    index_t pivot = 0;
+    for (index_t i = 1; i < n; ++i) {
+      if (to.worth[i] * to.residual[i] > to.worth[pivot] * to.residual[pivot]) pivot = i;
+    }
+    const double rest = to.residual[pivot];
+    if (rank && to.worth[pivot] * rest <= to.limit) break;
+    if (!(rest > to.noise * to.diagonal[pivot])) break;
+    const index_t first = pivot / width * width;
+    source.make(first, std::min(width, n - first), 0, n, tile, to.ld, memory.scratch(0));
+    double* column = to.columns + rank * to.ld;
+    std::fill(std::copy_n(tile + (pivot - first) * to.ld, n, column), column + to.ld, 0.0);
+    for (index_t r = 0; r < rank; ++r) at_pivot[r] = to.columns[r * to.ld + pivot];
+    if (rank) {
+      table.multiply(1, rank, to.ld / table.vector_width, at_pivot, rank, 1, to.columns, to.ld,
+                     column, to.ld, update::subtract, {});
+    }
+    const double scale = std::sqrt(rest);
+    for (index_t i = 0; i < n; ++i) column[i] /= scale;
+    for (index_t r = 0; r < rank; ++r) column[to.pivots[r]] = 0.0;
+    for (index_t i = 0; i < n; ++i) to.residual[i] -= column[i] * column[i];
+    to.residual[pivot] = 0.0;
+    to.pivots[rank] = pivot;
+  }
+  return rank;
+}
+
 // One block of columns of a symmetric product with a few of its blocks of rows: they share the
 // transposed copy that is the right operand.
 struct product_task {

@@ -169,6 +169,53 @@ def features(
     sizes: _F64 | None,
     threads: int,
 ) -> None: ...
+def feature_sums(
+    codes: _Codes,
+    params: _Params,
+    landmarks: PointsF64,
+    x: PointsF64,
+    factor: _F64,
+    group: int,
+    squares: _F64,
+    sums: _F64,
+    threads: int,
+) -> None:
+    """Sums (n / group, p) of the features of ``group`` rows in turn, and squares (n,) of all."""
+
+def eliminate(rows: _F64, at: _F64, factor: _F64, fresh: _F64, threads: int) -> None:
+    """Overwrite fresh (k, n) with ``L^-1 (fresh - at' rows)``; rows (r, n), at (r, k), L (k, k)."""
+
+def symmetric_eigen(a: _F64, values: _F64, vectors: bool) -> bool:
+    """Eigenvalues of the symmetric a (n, n) into values (n,), ascending.
+
+    If ``vectors``, the eigenvectors become the rows of a, which is overwritten in any case. False if the
+    iteration does not converge.
+    """
+
+def triangular_solve(factor: NDArray[_T], b: NDArray[_T], transposed: bool, threads: int) -> None:
+    """Overwrite b (p, n) with ``L^-1 b``, or ``L^-T b`` if transposed; factor is L (p, p)."""
+
+def pivoted_columns(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF64,
+    diagonal: _F64,
+    worth: _F64,
+    limit: float,
+    noise: float,
+    residual: _F64,
+    columns: _F64,
+    pivots: NDArray[np.int64],
+    rank: int,
+    stop: int,
+) -> int:
+    """Pivoted Cholesky factorisation of ``K(x, x)``, from ``rank`` pivots up to ``stop`` of them.
+
+    Updates residual (n,); writes columns (most, n rounded up to 16) and pivots (most,) and returns the
+    number of pivots: fewer than ``stop`` if worth times residual is at most ``limit`` everywhere, or the
+    residual of the next one at most ``noise`` times its diagonal.
+    """
+
 def self_product(a: NDArray[_T], weight: _F64 | None, out: _F64, threads: int) -> None:
     """Add ``a diag(weight) a'`` to out (p, p); a is (p, n), weight (n,) or None.
 

@@ -21,7 +21,7 @@ from fastmcmd.backends.base import (
 )
 from fastmcmd.kernels import Kernel
 
-__all__ = ["CpuBackend", "core"]
+__all__ = ["CpuBackend", "core", "pivoted_columns"]
 
 
 @lru_cache(maxsize=1)
@@ -43,6 +43,28 @@ def _program(kernel: Kernel, direct: bool) -> tuple[NDArray[np.int32], NDArray[n
 
 def _like(v: Array, dtype: DTypeLike) -> Array:
     return np.ascontiguousarray(v, dtype=dtype)
+
+
+def pivoted_columns(
+    kernel: Kernel,
+    y: Array,
+    diagonal: Array,
+    worth: Array,
+    limit: float,
+    noise: float,
+    residual: Array,
+    columns: Array,
+    pivots: NDArray[np.int64],
+    rank: int,
+    stop: int,
+) -> int:
+    """Add columns to a pivoted Cholesky factor of k(y, y), and return the number of pivots (`_core`)."""
+    points = core().PointsF64(np.ascontiguousarray(y), None, threads=1)
+    count = core().pivoted_columns(
+        *_program(kernel, False), points, diagonal, worth, limit, noise, residual, columns, pivots,
+        rank, stop,
+    )  # fmt: skip
+    return int(count)
 
 
 @dataclass(frozen=True)
@@ -152,6 +174,17 @@ class CpuBackend(Backend):
             norms, threads=get_num_threads(),
         )  # fmt: skip
         return RowFeatures(values, squares, norms)
+
+    def feature_sums(
+        self, kernel: Kernel, landmarks: Points, x: Points, factor: Array, group: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return sums of features over groups of rows, and squares."""
+        sums, squares = np.empty((x.n // group, landmarks.n)), np.empty(x.n)
+        core().feature_sums(
+            *_program(kernel, self.direct), landmarks.rows, x.rows, _like(factor, np.float64), group,
+            squares, sums, threads=get_num_threads(),
+        )  # fmt: skip
+        return sums, squares
 
     def add_products(
         self, f: Array, rhs: Array, weight: Array | None, gram: Array, cross: Array

@@ -16,9 +16,10 @@ from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.cpu import core
 
-__all__ = ["beside", "inner", "row_squares", "scaled", "times"]
+__all__ = ["beside", "eigh", "eigvalsh", "eliminated", "inner", "row_squares", "scaled", "substituted", "times"]
 
 _COPIED = 1 << 16  # rows copied at once
+_SMALL = 160  # rows of a matrix for which LAPACK's threads cost more than they bring
 
 
 def inner(a: Array, b: Array) -> Array:
@@ -69,6 +70,45 @@ def scaled(scale: Array, a: Array, *, base: Array | None = None, out: Array | No
         under = None if base is None else _rows(base)
         core().tall_scale(np.ascontiguousarray(scale), _rows(a), out, get_num_threads(), base=under)
     return out
+
+
+def substituted(factor: Array, b: Array, *, transposed: bool = False) -> Array:
+    """Return ``L^-1 b``, or ``L^-T b``, for a lower triangular L (p, p) and b (p, n) in float64.
+
+    BLAS wakes its threads even for a few hundred numbers, and they then spin for milliseconds.
+    """
+    out = np.array(b, dtype=np.float64, order="C")
+    if out.size:
+        factor = np.ascontiguousarray(factor, dtype=np.float64)
+        core().triangular_solve(factor, out, transposed, get_num_threads())
+    return out
+
+
+def eliminated(fresh: Array, rows: Array, at: Array, factor: Array) -> Array:
+    """Return ``L^-1 (fresh - at' rows)`` (k, n), in place of ``fresh``, for rows (r, n) and at (r, k)."""
+    core().eliminate(rows, np.ascontiguousarray(at), factor, fresh, get_num_threads())
+    return fresh
+
+
+def eigh(a: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues (k,), ascending, and eigenvectors (k, k), by columns, of a symmetric matrix."""
+    if len(a) > _SMALL:
+        values, vectors = np.linalg.eigh(a)
+        return np.asarray(values), np.asarray(vectors)
+    values, rows = _small_eigen(a, vectors=True)
+    return values, rows.T
+
+
+def eigvalsh(a: Array) -> Array:
+    """Return the eigenvalues (k,), ascending, of a symmetric matrix."""
+    return _small_eigen(a, vectors=False)[0] if len(a) <= _SMALL else np.linalg.eigvalsh(a)
+
+
+def _small_eigen(a: Array, *, vectors: bool) -> tuple[Array, Array]:
+    rows, values = np.array(a, dtype=np.float64, order="C"), np.empty(len(a))
+    if not core().symmetric_eigen(rows, values, vectors):
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+    return values, rows
 
 
 def row_squares(x: HostArray, offset: Array | None = None) -> Array:

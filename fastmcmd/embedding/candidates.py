@@ -16,7 +16,9 @@ __all__ = ["IN_SQUARE", "candidates", "chunks", "has_nodes", "row_candidates"]
 
 
 _NEGLIGIBLE = 1e-9  # share of the mass: pivots need not cover nodes of less weight
-_GRID = 2500  # candidates on a grid over the range; the nodes give twice as many
+# Candidates on a grid over the range; the nodes give twice as many. Few predictions need fewer: rows that
+# these leave uncovered add outputs of their own.
+_GRID, _LEAST_GRID, _GRID_PER_ROW = 2500, 250, 5
 _BLOCK = 1 << 21  # node values in memory at once
 _MOST_ROWS = 20000  # predictions whose nodes give candidates
 _AT_ENDS = 100  # predictions of these whose range ends lowest, and as many whose range ends highest
@@ -55,22 +57,23 @@ def candidates(prediction: Predictive) -> tuple[Array, Array]:
     prediction = _some_rows(prediction)
     if prediction.discrete:
         return _support(prediction)
+    grid = min(_GRID, max(_LEAST_GRID, _GRID_PER_ROW * len(prediction)))
     pools = [
-        _weighed(*part.nodes(), prediction.columns, isinstance(prediction, Draws))
+        _weighed(*part.nodes(), prediction.columns, isinstance(prediction, Draws), grid)
         for _, part in chunks(prediction, prediction.node_count)
     ]
     values = np.concatenate([values for values, _ in pools])
     importance = np.concatenate([importance for _, importance in pools])
-    values, importance = _thinned(values, importance)
+    values, importance = _thinned(values, importance, grid)
     # Squares add up over rows: an output of one row in many counts less than an output of all rows.
     importance = np.minimum(1.0, importance / np.sqrt(len(prediction)) / IN_SQUARE)
     if prediction.columns > 1 or isinstance(prediction, Draws):
         return values, importance
-    grid = np.linspace(values.min(), values.max(), _GRID)
-    after = np.clip(np.searchsorted(values[:, 0], grid), 1, max(1, len(values) - 1))
+    between = np.linspace(values.min(), values.max(), grid)
+    after = np.clip(np.searchsorted(values[:, 0], between), 1, max(1, len(values) - 1))
     after = np.minimum(after, len(values) - 1)
-    between = np.maximum(importance[after], importance[np.maximum(after - 1, 0)])
-    return np.concatenate([values, grid[:, None]]), np.concatenate([importance, between])
+    worth = np.maximum(importance[after], importance[np.maximum(after - 1, 0)])
+    return np.concatenate([values, between[:, None]]), np.concatenate([importance, worth])
 
 
 def row_candidates(prediction: Predictive, kernel: Kernel, seed: int) -> tuple[Array, Array]:
@@ -95,17 +98,19 @@ def row_candidates(prediction: Predictive, kernel: Kernel, seed: int) -> tuple[A
     return values, np.minimum(importance, 1.0)
 
 
-def _weighed(values: Array, weights: Array, columns: int, equal: bool) -> tuple[Array, Array]:
+def _weighed(
+    values: Array, weights: Array, columns: int, equal: bool, grid: int = _GRID
+) -> tuple[Array, Array]:
     """Return the nodes (m, k) of relevant weight, thinned, and their importance (m,)."""
     flat = values.reshape(-1, columns)
     share = weights.reshape(-1)
     relevant = share > _NEGLIGIBLE
     importance = np.minimum(1.0, weights.shape[1] * share[relevant])
-    return _thinned(flat[relevant], np.ones_like(importance) if equal else importance)
+    return _thinned(flat[relevant], np.ones_like(importance) if equal else importance, grid)
 
 
-def _thinned(values: Array, importance: Array) -> tuple[Array, Array]:
-    """Return at most 2 * _GRID outputs, one for each group of neighbours, and the groups' importance.
+def _thinned(values: Array, importance: Array, grid: int = _GRID) -> tuple[Array, Array]:
+    """Return at most ``2 * grid`` outputs, one for each group of neighbours, and the groups' importance.
 
     The most important output represents a group; the squares of its members' importance add up. Numbers are
     sorted; vectors stay in the order of their rows.
@@ -114,9 +119,9 @@ def _thinned(values: Array, importance: Array) -> tuple[Array, Array]:
         order = np.argsort(values[:, 0], kind="stable")
         values, importance = values[order], importance[order]
     count = len(values)
-    if count <= 2 * _GRID:
+    if count <= 2 * grid:
         return values, importance
-    start = np.linspace(0, count, 2 * _GRID, endpoint=False).astype(np.intp)
+    start = np.linspace(0, count, 2 * grid, endpoint=False).astype(np.intp)
     largest = np.maximum.reduceat(importance, start)
     group = np.repeat(np.arange(len(start)), np.diff(start, append=count))
     first = np.full(len(start), count)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray
 from fastmcmd.backends import Backend
+from fastmcmd.backends.cpu import pivoted_columns
 from fastmcmd.errors import TOO_HEAVY, NumericalError
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
@@ -24,6 +25,8 @@ __all__ = ["output_features", "pooled", "pooled_with_importance"]
 
 _LOOKS = (64, 128, 256, 512, 1024)  # ranks at which the decay of the residual is checked
 _CANDIDATES = 2000  # outputs that are the first candidates for pivots
+_NOISE = 4 * UNIT  # of a residual, relative to k(y, y)
+_PANEL = 16  # columns are padded to a multiple of this
 
 
 def output_features(
@@ -73,7 +76,7 @@ def output_features(
     chosen = order[np.unique(np.linspace(0, len(y) - 1, count).astype(np.intp))]
     for _ in range(6):
         factorization = _pivoted_cholesky(
-            kernel, y[chosen], diagonal[chosen], worth[chosen], limit / 2, max_rank
+            kernel, backend, y[chosen], diagonal[chosen], worth[chosen], limit / 2, max_rank
         )
         if factorization is None:
             return None
@@ -95,6 +98,7 @@ def output_features(
 
 def _pivoted_cholesky(
     kernel: Kernel,
+    backend: Backend,
     y: NDArray[np.float64],
     diagonal: NDArray[np.float64],
     worth: NDArray[np.float64],
@@ -102,33 +106,82 @@ def _pivoted_cholesky(
     max_rank: int,
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
     """Return pivots and the factor of their matrix, or None if max_rank is too small for ``limit``."""
-    residual = diagonal.astype(np.float64).copy()
-    columns = np.empty((min(max_rank, len(y)), len(y)))
-    pivots: list[int] = []
+    steps = _Pivoting(kernel, backend, y, diagonal, worth, limit, min(max_rank, len(y)))
     looks: list[tuple[int, float]] = []
-    while True:
-        pivot = int((worth * residual).argmax())
-        # A residual below a few units of rounding is noise, and so would its pivot be. There is always one
-        # pivot: outputs far in a tail may make the limit larger than all other residuals.
-        small = bool(pivots) and worth[pivot] * residual[pivot] <= limit
-        if small or residual[pivot] <= 4 * UNIT * diagonal[pivot]:
-            break
-        rank = len(pivots)
-        if rank == len(columns):
-            return None if rank < len(y) else _finish(pivots, columns[:rank])
-        if rank in _LOOKS and len(columns) < len(y):
-            if _cannot_converge(looks, rank, worth[pivot] * residual[pivot], limit, len(columns)):
-                return None
-            looks.append((rank, worth[pivot] * residual[pivot]))
-        column = kernel.evaluate(y[pivot : pivot + 1], y)[0]
-        column -= columns[:rank, pivot] @ columns[:rank]
-        column /= np.sqrt(residual[pivot])
-        column[pivots] = 0.0
-        columns[rank] = column
-        residual -= column * column
-        residual[pivot] = 0.0
-        pivots.append(pivot)
-    return _finish(pivots, columns[: len(pivots)])
+    for stop in [*(look for look in _LOOKS if look < steps.most < len(y)), steps.most]:
+        if steps.until(stop) < stop:
+            return steps.factor()
+        rest = steps.rest()
+        if rest is None or (stop == steps.most and stop == len(y)):
+            return steps.factor()
+        if stop == steps.most or _cannot_converge(looks, stop, rest, limit, steps.most):
+            return None
+        looks.append((stop, rest))
+    raise AssertionError("unreachable")
+
+
+class _Pivoting:
+    """The state of a pivoted Cholesky factorisation of k(y, y), column by column.
+
+    The pivot has the largest product of ``worth`` and residual. A residual below a few units of rounding is
+    noise, and so would its pivot be. There is always one pivot: outputs far in a tail may make the limit
+    larger than all other residuals.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        backend: Backend,
+        y: NDArray[np.float64],
+        diagonal: NDArray[np.float64],
+        worth: NDArray[np.float64],
+        limit: float,
+        most: int,
+    ) -> None:
+        self.most, self._rank = most, 0
+        self._kernel, self._y, self._worth, self._limit = kernel, y, worth, limit
+        self._diagonal = diagonal.astype(np.float64)
+        self._residual = self._diagonal.copy()
+        self._columns = np.empty((most, -(-len(y) // _PANEL) * _PANEL))
+        self._pivots = np.empty(most, dtype=np.int64)
+        # Differences keep all digits of distances, as `Kernel.evaluate` does.
+        self._compiled = kernel.compiled and backend.name == "cpu"
+        self._compiled &= backend.direct_distances(y.shape[1], kernel)
+
+    def until(self, stop: int) -> int:
+        """Add pivots up to ``stop`` of them, and return how many there are: fewer at the limit."""
+        if self._compiled:
+            self._rank = pivoted_columns(
+                self._kernel, self._y, self._diagonal, self._worth, self._limit, _NOISE,
+                self._residual, self._columns, self._pivots, self._rank, stop,
+            )  # fmt: skip
+            return self._rank
+        while self._rank < stop and self.rest() is not None:
+            rank, n = self._rank, len(self._y)
+            pivot = int((self._worth * self._residual).argmax())
+            column = self._kernel.evaluate(self._y[pivot : pivot + 1], self._y)[0]
+            column -= self._columns[:rank, pivot] @ self._columns[:rank, :n]
+            column /= np.sqrt(self._residual[pivot])
+            column[self._pivots[:rank]] = 0.0
+            self._columns[rank, :n] = column
+            self._residual -= column * column
+            self._residual[pivot] = 0.0
+            self._pivots[rank] = pivot
+            self._rank += 1
+        return self._rank
+
+    def rest(self) -> float | None:
+        """Return the worth times residual of the next pivot, or None if there is none."""
+        pivot = int((self._worth * self._residual).argmax())
+        rest = float(self._worth[pivot] * self._residual[pivot])
+        small = self._rank > 0 and rest <= self._limit
+        noise = not self._residual[pivot] > _NOISE * self._diagonal[pivot]
+        return None if small or noise else rest
+
+    def factor(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Return the pivots and the factor of their matrix."""
+        pivots = self._pivots[: self._rank].astype(np.intp)
+        return pivots, np.tril(self._columns[: self._rank, pivots].T)
 
 
 def _cannot_converge(
@@ -144,13 +197,6 @@ def _cannot_converge(
     before, was = looks[-1]
     slope = (np.log(rest) - np.log(was)) / (rank - before)
     return bool(np.log(rest) + slope * (most - rank) > 0.5 * np.log(limit))
-
-
-def _finish(
-    pivots: list[int], columns: NDArray[np.float64]
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    index = np.array(pivots, dtype=np.intp)
-    return index, np.tril(columns[:, index].T)
 
 
 def pooled(*parts: HostArray) -> tuple[NDArray[np.float64], list[NDArray[np.intp]]]:

@@ -13,6 +13,12 @@ from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
 from fastmcmd.embedding.line import LineFeatures, line_features, serves_on_line
+from fastmcmd.embedding.many_draws import (
+    MOST_CANDIDATES,
+    DrawnMeans,
+    are_many,
+    representatives,
+)
 from fastmcmd.embedding.pivots import Pool, Predicted, rows_to_add
 from fastmcmd.embedding.sample import (
     DrawnOutputs,
@@ -233,8 +239,16 @@ class _EmbeddedSides:
             tuple[Array, Array, Array]
         ] = []  # means, residuals, errors of each side's rows
         self._floors: list[float] = []
+        self._worst: list[Array] = []  # of many draws
         for side, index in zip(sides, where, strict=False):
             if isinstance(side.outputs, DrawnOutputs):
+                if are_many(side.outputs):
+                    largest = float(features.kernel.diagonal(features.pivots).max())
+                    means = DrawnMeans.of(features, side.outputs, (eps + features.noise) * largest)
+                    self._rows.append((means.mean, means.miss, np.zeros(len(means.miss))))
+                    self._worst.append(means.worst)
+                    self._floors.append(0.0)
+                    continue
                 mean = side.outputs.mean_features(p, index)
                 miss = side.outputs.mean_features(residuals, index)[:, 0]
                 self._rows.append((mean, miss, np.zeros(len(miss))))
@@ -264,7 +278,7 @@ class _EmbeddedSides:
     def more_outputs(self, attempt: int) -> list[tuple[Array, Array]]:
         """Return outputs of predicted rows whose residual is too large, with importance."""
         task = self._task
-        more = []
+        more = [(worst, np.ones(len(worst))) for worst in self._worst if len(worst)]
         for side, (_, residual, _), floor in zip(
             self._sides, self._rows, self._floors, strict=True
         ):
@@ -362,13 +376,17 @@ def _pairs(sides: tuple[Sample, Sample]) -> float:
 def expected_outputs(side: Sample) -> int:
     """Return the number of distinct outputs of a side that give the features: an upper bound or a guess."""
     outputs = side.all_outputs
+    if are_many(outputs):
+        return MOST_CANDIDATES
     return len(outputs.flat) if isinstance(outputs, DrawnOutputs) else _CANDIDATES
 
 
 def _pivot_pool(side: Sample) -> tuple[Array, Array]:
     """Return the outputs of a side that are candidates for pivots, and their importance."""
     if isinstance(side.outputs, DrawnOutputs):
-        return side.outputs.flat, np.ones(len(side.outputs.flat))
+        many = are_many(side.outputs)
+        values = representatives(side.outputs) if many else side.outputs.flat
+        return values, np.ones(len(values))
     return candidates(side.outputs.prediction)
 
 

@@ -16,18 +16,21 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends.tall_skinny import row_squares
 from fastmcmd.embedding.design import Design, match_rows
 from fastmcmd.embedding.line import LineFeatures
 from fastmcmd.gram import EXACT, KernelFeatures, diagonal_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.base import UNIT
-from fastmcmd.rows import Rows
+from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers import Solution, Solved
 from fastmcmd.solvers.certify import SAMPLE, rounding
 
 __all__ = ["Part", "PrimalFit", "Truncation"]
 
-_AFFORDABLE = 0.5  # share of the solve: a float64 evaluation that costs at most this is always made
+# A float64 evaluation that costs at most this share of the solve, or so many operations, is always made.
+_AFFORDABLE, _CHEAP = 0.5, 1e11
+_CERTAIN = 32  # points farthest out, which are always checked: float32 rounding grows with norms
 
 
 @dataclass(frozen=True)
@@ -158,21 +161,22 @@ class PrimalFit:
     def _difference(
         self, grid: HostArray | Rows, scale: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
-        total = np.zeros((len(grid), self.features.rank))
+        total: NDArray[np.float64] | None = None
         error = np.zeros(len(grid))
         kinds = set() if self.truncation.rigorous else {"sampled"}
         for part in self.parts:
             rows = match_rows(part.design.x, grid)
             if rows is not None:
-                total += part.image[rows]
+                image = part.image[rows]
                 error += part.row_error()
             else:
                 image, row_error, kind = self._cross(part, grid)
-                total += image
                 error += row_error
                 kinds.add(kind)
+            total = image if total is None else total + image
             error += part.solver_error(scale)
             kinds.update(s.certificate.kind for s in part.solved.solutions)
+        assert total is not None
         return total, error, "sampled" if "sampled" in kinds else "rigorous"
 
     def _cross(self, part: Part, grid: HostArray | Rows) -> tuple[NDArray[np.float64], float, str]:
@@ -187,13 +191,14 @@ class PrimalFit:
             operator.dtype == EXACT
             or self.certificate == "rigorous"
             or len(grid) <= 2 * SAMPLE
-            or (self.certificate == "auto" and not sampled)
+            or (self.certificate == "auto" and not sampled and cost <= _CHEAP)
             or cost <= _AFFORDABLE * spent
         )
         if exactly:
             return operator.cross_matmul(grid, part.value, EXACT), fine, "rigorous"
         image = operator.cross_matmul(grid, part.value, operator.dtype)
         rows = generator(len(grid), Purpose.PROBE).choice(len(grid), SAMPLE, replace=False)
+        rows = np.union1d(rows, _farthest(grid, operator.offset))
         check = operator.cross_matmul(grid[rows], part.value, EXACT)
         off = float(np.linalg.norm(image[rows] - check, axis=1).max())
         return image, 2 * off + fine, "sampled"
@@ -201,6 +206,12 @@ class PrimalFit:
     def witness(self, grid: HostArray | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``h(x, y) = p(y).(B' k_X(x) - B'' k_X'(x))`` (q, len(y))."""
         return self.difference(grid) @ self.features.transform(y).T
+
+
+def _farthest(grid: HostArray | Rows, offset: NDArray[np.float64] | None) -> NDArray[np.intp]:
+    """Return the indices of the points farthest from the offset."""
+    squares = np.concatenate([row_squares(x, offset) for _, x in as_blocks(grid)])
+    return np.argpartition(squares, len(squares) - _CERTAIN)[-_CERTAIN:]
 
 
 def _scale(kernel: Kernel, grid: HostArray | Rows) -> NDArray[np.float64]:

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import DType, HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd.backends.base import Backend, Points, RowFeatures
-from fastmcmd.backends.tall_skinny import row_squares
+from fastmcmd.backends.tall_skinny import row_squares, substituted
 from fastmcmd.gram.precision import EXACT, tile_dtype
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.kernels.base import UNIT, relative_error
@@ -74,6 +73,16 @@ class KernelFeatures:
             out[rows] = self.backend.to_host(row_features.values).T
         return out
 
+    def means(
+        self, y: HostArray, group: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return mean features (n / group, r) of ``group`` rows in turn, and residuals (n,) of all rows."""
+        points = self.backend.points(y, EXACT, self.offset)
+        sums, squares = self.backend.feature_sums(
+            self.kernel, self._points[EXACT], points, self.factor, group
+        )
+        return sums / group, self._residuals(y, squares)
+
     def diagonal(self, y: HostArray) -> NDArray[np.float64]:
         """Return ``k(y, y)`` (n,) of rows (n, k)."""
         if not self.kernel.compiled or self.kernel.translation_invariant:
@@ -118,17 +127,11 @@ class KernelFeatures:
 
     def solve(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``L^-1 values`` (r, n): features from kernel values against the pivots."""
-        return np.asarray(
-            scipy.linalg.solve_triangular(self.factor, values, lower=True, check_finite=False)
-        )
+        return substituted(self.factor, values)
 
     def coefficients(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``L^-T weights`` (r, c): ``p(y).weights`` is ``k(y, pivots)`` times these."""
-        return np.asarray(
-            scipy.linalg.solve_triangular(
-                self.factor, weights, lower=True, trans="T", check_finite=False
-            )
-        )
+        return substituted(self.factor, weights, transposed=True)
 
     def interpolation(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``L^-T p'`` (r, n): coefficients at the pivots that reproduce features (n, r)."""
@@ -140,9 +143,11 @@ class KernelFeatures:
         Rounding of a computed Cholesky factor: ``|A - L L'| <= gamma_{r+1} |l_i||l_j|`` (Higham,
         *Accuracy and Stability of Numerical Algorithms*, theorem 10.3), and a few units in k itself.
         """
+        return self._residuals(y, np.einsum("ij,ij->i", p, p, dtype=np.float64))
+
+    def _residuals(self, y: HostArray, squares: NDArray[np.float64]) -> NDArray[np.float64]:
         diagonal = np.asarray(self.kernel.diagonal(y), dtype=np.float64)
-        gap = np.maximum(diagonal - np.einsum("ij,ij->i", p, p, dtype=np.float64), 0.0)
-        return np.asarray(gap + self.noise * diagonal)
+        return np.asarray(np.maximum(diagonal - squares, 0.0) + self.noise * diagonal)
 
     @property
     def noise(self) -> float:

@@ -215,10 +215,15 @@ class GramOperator:
             blocks = [(slice(None), self._exact_points)]
         elif self._stay(self.x):
             blocks = list(self._converted(self.x, kind))
-        out = np.zeros((len(grid), v.shape[1]))
+        out = np.empty((len(grid), v.shape[1]))
         for rows, targets in self._converted(grid, kind):
+            total: NDArray[np.float64] | None = None
             for columns, points in blocks or self._converted(self.x, kind):
-                out[rows] += self.backend.matmul(self.kernel, targets, points, v[columns])
+                part = self.backend.matmul(self.kernel, targets, points, v[columns])
+                total = part if total is None else np.add(total, part, out=total)
+            if total is not None and len(total) == len(out):
+                return total
+            out[rows] = 0.0 if total is None else total
         return out
 
     def _converted(self, x: HostArray | Rows, dtype: DType) -> Iterator[tuple[slice, Points]]:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd._base.annotations import Array
-from fastmcmd.backends.tall_skinny import beside, inner, scaled, times
+from fastmcmd.backends.tall_skinny import beside, eigh, eigvalsh, inner, scaled, times
 from fastmcmd.errors import NumericalError
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
@@ -50,7 +50,7 @@ _NOISE = 1e-14  # share of a Gram matrix's largest eigenvalue: smaller ones are 
 
 def _directions(block: Array, least: float) -> Array:
     """Return orthonormal columns for the singular directions of ``block`` above ``least``."""
-    values, vectors = np.linalg.eigh(inner(block, block))
+    values, vectors = eigh(inner(block, block))
     keep = values > max(least * least, _NOISE * values[-1], 1e-300)
     return times(block, vectors[:, keep] / np.sqrt(values[keep]))
 
@@ -69,7 +69,7 @@ def preconditioned_directions(
         return wanted
     applied = precondition(wanted)
     square = inner(wanted, applied)
-    values, vectors = np.linalg.eigh((square + square.T) / 2)
+    values, vectors = eigh((square + square.T) / 2)
     if not values[-1] > 0:
         return None
     keep = values > _NOISE * values[-1]
@@ -111,7 +111,7 @@ def _spectral(block: Array) -> float:
             "squares of residuals leave the range of float64: values of x_kernel or y_kernel are too large "
             "for solver='cg'; scale the columns of x, and y with the prediction, to unit variance"
         )
-    return float(np.sqrt(max(0.0, np.linalg.eigvalsh(products)[-1])))
+    return float(np.sqrt(max(0.0, eigvalsh(products)[-1])))
 
 
 class _SystemRun:
@@ -172,7 +172,7 @@ class _SystemRun:
         image = scaled(self.scale, product, base=directions)
         self.iterations += 1
         energy = inner(directions, image)
-        values, vectors = np.linalg.eigh((energy + energy.T) / 2)
+        values, vectors = eigh((energy + energy.T) / 2)
         if self.precondition is None:  # otherwise directions are not orthonormal
             self.largest = max(self.largest, float(values[-1]))
         good = values > 1e-13 * values[-1]

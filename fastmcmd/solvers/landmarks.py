@@ -10,11 +10,11 @@ Cholesky*, 2024). It costs one product with the features for each block instead 
 from __future__ import annotations
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray
 from fastmcmd.backends.base import Backend
+from fastmcmd.backends.tall_skinny import eliminated
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.kernels import Kernel
 
@@ -221,7 +221,8 @@ class LandmarkSearch:
             ),
             dtype=np.float64,
         )  # fmt: skip
-        new = self._conjugate(new, chosen, factor)
+        leading = self._columns[: self.rank]
+        new = eliminated(np.ascontiguousarray(new), leading, leading[:, chosen], factor)
         # At the pivots themselves substitution reproduces the factor up to errors, which it multiplies if
         # the pivots are nearly dependent: L L' would then be off by 1e-10 instead of by rounding.
         new[:, chosen] = factor.T
@@ -230,25 +231,6 @@ class LandmarkSearch:
         np.maximum(self.residual_diagonal, 0.0, out=self.residual_diagonal)
         self._pivots.extend(int(index) for index in chosen)
         self.residual_diagonal[chosen] = 0.0
-
-    def _conjugate(
-        self, new: NDArray[np.float64], chosen: NDArray[np.intp], factor: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return kernel values (k, m) less the landmarks' part, solved with the local factor.
-
-        It works in place on the transpose, as BLAS stores matrices by columns. SciPy's and NumPy's own
-        functions would copy.
-        """
-        turned = new.T
-        if self.rank:
-            leading = self._columns[: self.rank]
-            turned = scipy.linalg.blas.dgemm(
-                -1.0, leading.T, np.asfortranarray(leading[:, chosen]), 1.0, turned, overwrite_c=1
-            )
-        solved = scipy.linalg.blas.dtrsm(
-            1.0, factor, turned, side=1, lower=1, trans_a=1, overwrite_b=1
-        )
-        return np.asarray(solved.T)
 
     def kernel_features(self) -> KernelFeatures:
         """Return the features at the landmarks so far."""

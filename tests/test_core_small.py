@@ -1,0 +1,117 @@
+"""What the core does between products, against NumPy and SciPy: substitution, pivots, eigenvalues, sums."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.linalg import solve_triangular
+
+import fastmcmd as fm
+from fastmcmd import _core
+from fastmcmd.backends import get_backend
+from fastmcmd.backends.tall_skinny import eigh, eigvalsh, eliminated, substituted
+from fastmcmd.embedding.features import output_features
+from fastmcmd.gram import KernelFeatures
+
+SHAPES = [(1, 1), (1, 129), (5, 3), (33, 128), (130, 300), (300, 40)]
+
+
+def lower(p, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.tril(rng.normal(size=(p, p)) / np.sqrt(p)) + np.eye(p)
+
+
+@pytest.mark.parametrize(("p", "n"), SHAPES)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_substitution(p, n, transposed):
+    factor, b = lower(p), np.random.default_rng(1).normal(size=(p, n))
+    given = b.copy()
+    ours = substituted(factor, b, transposed=transposed)
+    theirs = solve_triangular(factor, b, lower=True, trans="T" if transposed else "N")
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11 * abs(theirs).max())
+    np.testing.assert_array_equal(b, given)
+
+
+@pytest.mark.parametrize(("k", "n"), SHAPES)
+@pytest.mark.parametrize("r", [0, 1, 7, 300])
+def test_elimination(k, n, r):
+    rng = np.random.default_rng(2)
+    rows, at, fresh = (rng.normal(size=shape) for shape in ((r, n), (r, k), (k, n)))
+    factor = lower(k)
+    expected = solve_triangular(factor, fresh - at.T @ rows, lower=True)
+    ours = eliminated(fresh.copy(), rows, at, factor)
+    np.testing.assert_allclose(ours, expected, rtol=1e-8, atol=1e-10 * abs(expected).max())
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 28, 64, 160, 161])
+@pytest.mark.parametrize("kind", ["full", "rank deficient", "graded", "equal", "diagonal", "zero"])
+def test_eigenvalues(n, kind):
+    rng = np.random.default_rng(n)
+    b = rng.normal(size=(n + 3, n))
+    if kind == "rank deficient":
+        b[:, n // 2 :] = 0
+    elif kind == "graded":
+        b *= 10.0 ** rng.uniform(-12, 3, n)
+    elif kind == "equal":
+        b[:] = 1.0
+    a = np.diag(rng.normal(size=n)) if kind == "diagonal" else b.T @ b
+    a = np.zeros((n, n)) if kind == "zero" else a
+    values, vectors = eigh(a)
+    expected = np.linalg.eigvalsh(a)
+    size = max(abs(expected).max(), 1e-300)
+    assert abs(values - expected).max() <= 1e-13 * size
+    assert abs(eigvalsh(a) - expected).max() <= 1e-13 * size
+    assert abs(a @ vectors - vectors * values).max() <= 1e-13 * size
+    assert abs(vectors.T @ vectors - np.eye(n)).max() <= 1e-13
+
+
+def test_eigenvalues_of_nan_are_an_error():
+    with pytest.raises(np.linalg.LinAlgError):
+        eigh(np.full((5, 5), np.nan))
+
+
+@pytest.mark.parametrize("kernel", [fm.RBF(0.5), fm.Laplacian(1.0), 0.5 * fm.RBF(2.0) + fm.Delta()])
+@pytest.mark.parametrize("count", [1, 40, 700])
+def test_pivots_are_those_of_the_plain_loop(kernel, count):
+    rng = np.random.default_rng(count)
+    y, worth = rng.normal(size=(count, 1)), rng.uniform(0.1, 1, count)
+    results = [
+        output_features(kernel, get_backend(name, kernel), y, 1e-9, 200, worth)
+        for name in ("cpu", "numpy")
+    ]
+    assert (results[0] is None) == (results[1] is None)
+    if results[0] is None or results[1] is None:
+        return
+    (ours, p, missing), (plain, *_) = results
+    gram = kernel(y)
+    assert abs(ours.rank - plain.rank) <= 2
+    assert (worth**2 * missing).max() <= 2e-9
+    assert abs(gram - p @ p.T).max() <= missing.max() + 1e-13
+    assert abs(ours.factor @ ours.factor.T - kernel(ours.pivots)).max() <= 1e-13
+
+
+@pytest.mark.parametrize(("n", "group"), [(1, 8), (5, 9), (130, 16), (40, 1000)])
+@pytest.mark.parametrize("name", ["cpu", "numpy"])
+def test_sums_of_features(n, group, name):
+    kernel, rng = fm.Laplacian(0.7), np.random.default_rng(3)
+    pivots, y = rng.normal(size=(20, 2)), rng.normal(size=(n * group, 2))
+    factor = np.linalg.cholesky(kernel(pivots))
+    features = KernelFeatures(kernel, pivots, factor, get_backend(name, kernel))
+    mean, residual = features.means(y, group)
+    p = features.transform(y)
+    np.testing.assert_allclose(mean, p.reshape(n, group, -1).mean(axis=1), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(residual, features.residuals(y, p), rtol=0, atol=1e-13)
+
+
+def test_threads_do_not_change_bits(monkeypatch):
+    rng, factor = np.random.default_rng(4), lower(150)
+    b = rng.normal(size=(150, 3000))
+    rows, at = rng.normal(size=(200, 3000)), rng.normal(size=(200, 150))
+    found = []
+    for threads in (1, 3):
+        x, y = b.copy(), b.copy()
+        _core.triangular_solve(factor, x, False, threads)
+        _core.eliminate(rows, at, factor, y, threads)
+        found.append((x, y))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], found[1][1])
