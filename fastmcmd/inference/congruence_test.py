@@ -36,6 +36,7 @@ from fastmcmd.inference.combination import (
 from fastmcmd.inference.conditioning import inputs_of, points_of
 from fastmcmd.inference.congruence_result import CongruenceTest, KernelEvidence
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
+from fastmcmd.inference.forecast_calibration import forecast_calibration
 from fastmcmd.inference.inputs import LEAST_SIMULATIONS, check_simulations
 from fastmcmd.inference.outcome_features import (
     OutcomeFeatures,
@@ -115,7 +116,8 @@ def congruence_test(
     statistic : {"mean", "max"}
         Mean over the rows, or the largest row (of at most 2,000), which detects misfit in few places.
     condition_on : {"x", "forecast"} or array_like (n, c)
-        "forecast": calibration given the predicted mean and spread, or probabilities, in place of x.
+        "forecast": calibration given the predicted mean and spread, or probabilities, in place of x; the
+        result holds the SKCE and the CKCE as well.
         Columns: calibration given these.
     random_state : int, numpy.random.Generator or None
         Source of the simulated outcomes. The default gives the same p-value at each call; None takes fresh
@@ -240,6 +242,7 @@ class _Test:
         work = 2.0 * sum(kind.rank for kind in kinds) * (simulations + 1) * n
         landmarks = int(np.clip(_WORK / work, _LEAST_LANDMARKS, _LANDMARKS))
         relevant = self.delta is not None
+        given_forecast = self.condition == "forecast" and self.labels is None and n > 1
         with Progress(self.progress, 0.0) as line:
             basis = Smoother.of(self.x_kernel, inputs, landmarks, rng).basis(inputs)
             signs = None
@@ -247,7 +250,14 @@ class _Test:
                 signs = ClusterSigns.random(self.labels, simulations + 1, rng)
             energy = basis.energy(self.reported)
             projections = project(
-                outcomes, kinds, basis, inputs, energy, line, signs=signs, keep_residuals=relevant
+                outcomes,
+                kinds,
+                basis,
+                inputs,
+                energy,
+                line,
+                signs=signs,
+                keep_residuals=relevant or given_forecast,
             )
         misfit = energy @ squared_norms(projections, 0)
         names, values = statistics_of(projections, kinds, basis, self.lams)
@@ -268,6 +278,9 @@ class _Test:
             assert projections.residuals is not None
             relevance = excess_of(basis, inputs, projections.residuals, self.reported, rng)
             p_value, bound = relevance.p_value(self.delta * self.delta), relevance.bound(0.05)
+        calibration = None
+        if given_forecast:
+            calibration = forecast_calibration(basis, inputs, projections, self.reported)
         levels = (5, 25, 50, 75, 95)
         return CongruenceTest(
             p_value=p_value,
@@ -289,6 +302,9 @@ class _Test:
             delta=self.delta,
             lower_bound=None if bound is None else float(np.sqrt(max(bound, 0.0))),
             clusters=0 if signs is None else len(signs.signs),
+            skce=None if calibration is None else calibration.skce,
+            ckce=None if calibration is None else calibration.ckce,
+            null_ckce=None if calibration is None else calibration.null_ckce,
         )
 
     def _largest(self, basis: Basis, projections: Projections) -> Array:
