@@ -93,9 +93,17 @@ def _slope(one: OfMeans, means: Array, scale: Array, total: float) -> Array:
 
 
 def studentized(
-    value: float, error: float, values: Array, errors: Array, confidence: float
+    value: float,
+    error: float,
+    values: Array,
+    errors: Array,
+    confidence: float,
+    *,
+    hull: bool = False,
 ) -> tuple[float, float] | None:
     """Return the studentized interval of a number from values and standard errors of bootstrap samples.
+
+    It is the equal-tailed one; with ``hull`` the hull of that and of the symmetric one.
 
     Returns None if some sample has no standard error because it holds too few different rows.
     """
@@ -108,6 +116,9 @@ def studentized(
         return None
     tail = (1 - confidence) / 2
     low, high = np.quantile(ratios, [tail, 1 - tail], method="weibull")
+    if hull:
+        reach = np.quantile(np.abs(ratios), confidence, method="weibull")
+        low, high = min(low, -reach), max(high, reach)
     return value - max(float(high), 0.0) * error, value - min(float(low), 0.0) * error
 
 
@@ -115,8 +126,8 @@ def studentized(
 class _Scale:
     """A monotone scale on which the scatter of a measure hardly depends on its value.
 
-    A bootstrap-t interval covers better on such a scale (Efron & Tibshirani 1993, 12.6). With few rows and
-    skewed inputs it still covers 93 %; with the longer side on both sides, 95 %.
+    A bootstrap-t interval covers better on such a scale (Efron & Tibshirani 1993, 12.6). The equal-tailed
+    one still covers only 92 % with 200 skewed rows, the hull of it and the symmetric one 94 to 96 %.
     """
 
     forward: Callable[[Array], Array]
@@ -132,12 +143,14 @@ class _Scale:
         if not (np.isfinite(at).all() and np.isfinite(slope).all()):
             return studentized(value, error, values, errors, confidence)  # perfect in some samples
         ends = studentized(
-            float(at[-1]), error * float(slope[-1]), at[:-1], errors * slope[:-1], confidence
+            float(at[-1]),
+            error * float(slope[-1]),
+            at[:-1],
+            errors * slope[:-1],
+            confidence,
+            hull=True,
         )
-        if ends is None:
-            return None
-        reach = max(float(at[-1]) - ends[0], ends[1] - float(at[-1]))
-        return self.back(float(at[-1]) - reach), self.back(float(at[-1]) + reach)
+        return None if ends is None else (self.back(ends[0]), self.back(ends[1]))
 
 
 _SCALES = {

@@ -59,7 +59,7 @@ class CongruenceTest:
         approximate p-value of "CCE is at most delta".
     statistic : float
         Mean over the rows of the squared CCE with the first kernel on outcomes, by landmarks.
-    null_mean, null_sd, critical_value : float
+    null_mean, null_std, critical_value : float
         Mean, standard deviation and 95 % quantile of ``statistic`` under right predictions; the same unit.
     null_quantiles : dict
         Its 5, 25, 50, 75 and 95 % quantiles under right predictions, by name.
@@ -92,7 +92,7 @@ class CongruenceTest:
     p_value: float
     statistic: float
     null_mean: float
-    null_sd: float
+    null_std: float
     critical_value: float
     null_quantiles: dict[str, float]
     excess: float
@@ -138,7 +138,7 @@ class CongruenceTest:
     def with_figures_of(self, other: CongruenceTest) -> CongruenceTest:
         """Return this test with the CCE and its null distribution by the kernels of another."""
         names = (
-            "statistic", "null_mean", "null_sd", "critical_value", "null_quantiles", "excess", "lam",
+            "statistic", "null_mean", "null_std", "critical_value", "null_quantiles", "excess", "lam",
             "simulated",
         )  # fmt: skip
         return replace(self, **{name: getattr(other, name) for name in names})
@@ -168,7 +168,7 @@ class CongruenceTest:
             "detectable": self.detectable,
             "statistic": self.statistic,
             "null_mean": self.null_mean,
-            "null_sd": self.null_sd,
+            "null_std": self.null_std,
             "critical_value": self.critical_value,
             "null_quantiles": dict(self.null_quantiles),
             "excess": self.excess,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import RandomState
+from fastmcmd._base.annotations import Encoder, RandomState
 from fastmcmd._base.checks import (
     as_rows,
     check_choice,
@@ -25,6 +25,7 @@ from fastmcmd.default_kernels import (
     default_input_kernel,
     given_kernel,
 )
+from fastmcmd.estimate.samples import encoded
 from fastmcmd.inference.combination import (
     direction_of,
     evidence_of,
@@ -91,6 +92,7 @@ def congruence_test(
     delta: float | None = None,
     groups: ArrayLike | None = None,
     alpha: float | None = None,
+    encoder: Encoder | None = None,
     progress: bool = False,
 ) -> CongruenceTest:
     """Return an exact test of whether outcomes could come from the predicted distributions.
@@ -135,6 +137,8 @@ def congruence_test(
     alpha : float, optional
         For many tests of which most will not reject: ``4 / alpha`` data sets are simulated first, and the
         test ends there if its p-value is above ``3 * alpha``. The p-value stays valid.
+    encoder : callable, optional
+        Maps the inputs x, and points ``at`` of theirs, to an array, as in `cce`.
     progress : bool
         Show a progress bar.
 
@@ -172,8 +176,9 @@ def congruence_test(
     True
     """
     check_order(y, "(x, y, prediction)")
+    named = "x" if encoder is None else "encoder(x)"
     x, y = (
-        as_rows(x, "x").astype(np.float64),
+        as_rows(encoded(x, encoder), named).astype(np.float64),
         as_rows(numbered(y, prediction), "y").astype(np.float64),
     )
     check_same_length(x=x, y=y)
@@ -185,7 +190,10 @@ def congruence_test(
     x_kernel, y_kernel, lam = _named(x_kernel, y_kernel, lam)
     lams = LAMS if lam is None else (lam,)
     inputs, condition = inputs_of(condition_on, x, predictive)
-    points = None if at is None else points_of(at, inputs, condition)
+    points = None
+    if at is not None:
+        places: Any = encoded(at, encoder) if condition == "x" else at
+        points = points_of(places, inputs, condition)
     if x_kernel is None:
         x_kernel = default_input_kernel(inputs, "x" if condition == "x" else "condition_on")
     test = _Test(
@@ -286,7 +294,7 @@ class _Test:
             p_value=p_value,
             statistic=float(misfit[0]),
             null_mean=float(null.mean()),
-            null_sd=float(null.std(ddof=1)),
+            null_std=float(null.std(ddof=1)),
             critical_value=float(np.quantile(null, 0.95, method="higher")),
             null_quantiles={f"q{one:02d}": float(np.quantile(null, one / 100)) for one in levels},
             excess=excess,
