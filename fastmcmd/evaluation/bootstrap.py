@@ -154,6 +154,7 @@ class _Scale:
 
 
 _SCALES = {
+    "rmse": _Scale(np.log, lambda root: 1 / root, lambda z: float(np.exp(z))),
     "pearson": _Scale(np.arctanh, lambda r: 1 / (1 - r**2), lambda z: float(np.tanh(z))),
     "r2": _Scale(
         lambda share: -np.log1p(-share),
