@@ -153,7 +153,7 @@ def of_evaluation(evaluation: Evaluation) -> Sheet:
         cells = [text(one.value), *([null] if compared else []), *([interval] if bounded else [])]
         cells += [text(values[one.name]) if one.name in values else "" for _, values in groups]
         lines.append((one.section, [f"  {one.label}", *cells, BEST[one.best]]))
-    notes = [one for one in (evaluation.cce_line, evaluation.test_line) if one]
+    notes = [evaluation.cce_line] if evaluation.cce_line else []
     notes += evaluation.kernel_lines
     notes += [f"note: {note}" for note in evaluation.notes]
     if evaluation.not_applicable:

@@ -136,9 +136,17 @@ def _slope(one: OfMeans, means: Array, scale: Array, total: float) -> Array:
 
 
 def studentized(
-    value: float, error: float, values: Array, errors: Array, confidence: float
+    value: float,
+    error: float,
+    values: Array,
+    errors: Array,
+    confidence: float,
+    *,
+    hull: bool = False,
 ) -> tuple[float, float] | None:
     """Return the studentized interval of a number from values and standard errors of bootstrap samples.
+
+    It is the equal-tailed one; with ``hull`` the hull of that and of the symmetric one.
 
     Returns None if some sample has no standard error because it holds too few different rows.
     """
@@ -151,8 +159,52 @@ def studentized(
         return None
     tail = (1 - confidence) / 2
     low, high = np.quantile(ratios, [tail, 1 - tail], method="weibull")
+    if hull:
+        reach = np.quantile(np.abs(ratios), confidence, method="weibull")
+        low, high = min(low, -reach), max(high, reach)
     return value - max(float(high), 0.0) * error, value - min(float(low), 0.0) * error
 
+
+@dataclass(frozen=True)
+class _Scale:
+    """A monotone scale on which the scatter of a measure hardly depends on its value.
+
+    A bootstrap-t interval covers better on such a scale (Efron & Tibshirani 1993, 12.6). The equal-tailed
+    one still covers only 92 % with 200 skewed rows, the hull of it and the symmetric one 94 to 96 %.
+    """
+
+    forward: Callable[[Array], Array]
+    slope: Callable[[Array], Array]
+    back: Callable[[float], float]
+
+    def interval(
+        self, value: float, error: float, values: Array, errors: Array, confidence: float
+    ) -> tuple[float, float] | None:
+        """Return the studentized interval on the scale, in the units of the measure."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            at, slope = self.forward(np.append(values, value)), self.slope(np.append(values, value))
+        if not (np.isfinite(at).all() and np.isfinite(slope).all()):
+            return studentized(value, error, values, errors, confidence)  # perfect in some samples
+        ends = studentized(
+            float(at[-1]),
+            error * float(slope[-1]),
+            at[:-1],
+            errors * slope[:-1],
+            confidence,
+            hull=True,
+        )
+        return None if ends is None else (self.back(ends[0]), self.back(ends[1]))
+
+
+_SCALES = {
+    "rmse": _Scale(np.log, lambda root: 1 / root, lambda z: float(np.exp(z))),
+    "pearson": _Scale(np.arctanh, lambda r: 1 / (1 - r**2), lambda z: float(np.tanh(z))),
+    "r2": _Scale(
+        lambda share: -np.log1p(-share),
+        lambda share: 1 / (1 - share),
+        lambda z: -float(np.expm1(-z)),
+    ),
+}
 
 # Measures without intervals. Null expectations are not estimates. The CCE of a row depends on the outcomes
 # of all rows: without a new fit, intervals of resampled means contain the truth in 10 to 25 % of runs, not
@@ -279,7 +331,9 @@ def _interval(
     values = replicates.values[one.name]
     if one.name in replicates.errors:
         error, errors = replicates.errors[one.name]
-        return studentized(one.value, error, values, errors, confidence)
+        scale = _SCALES.get(one.name)
+        made = studentized if scale is None else scale.interval
+        return made(one.value, error, values, errors, confidence)
     tail = (1 - confidence) / 2
     low, high = _quantiles(values, [tail, 1 - tail])
     return None if np.isnan(low) or np.isnan(high) else (float(low), float(high))

@@ -196,7 +196,7 @@ def evaluation_of(
             context.prediction,
             random_state=settings.random_state,
         )
-    test = _test(outcomes, config, x, progress)
+    test = _test(outcomes, config, x, congruence, progress)
     parts = None if labels is None else _by_label(context, labels, progress)
     if outcomes.nan_result:
         measured = tuple(one.without_value() for one in measured)
@@ -246,9 +246,13 @@ def _right_cce(
 
 
 def _test(
-    outcomes: Outcomes, config: EvaluationConfig, x: InputsLike | None, progress: Progress
+    outcomes: Outcomes,
+    config: EvaluationConfig,
+    x: InputsLike | None,
+    fitted: ConditionalCongruence | None,
+    progress: Progress,
 ) -> CongruenceTest | None:
-    """Return the exact test of the prediction if it was requested or is cheap; else None."""
+    """Return the exact test if it was requested or is cheap, with the figures of the CCE; else None."""
     if config.test is False or outcomes.blank or outcomes.propagate:
         return None
     reason = ""
@@ -266,12 +270,15 @@ def _test(
     if config.test is None and (len(outcomes.y) > _TESTED_ROWS or congruence.encoder is not None):
         return None
     progress.stage("exact test")
-    return congruence_test(
-        encoded_inputs(cast(Any, x), congruence.encoder, "x", congruence.options()),
-        outcomes.y,
-        outcomes.prediction,
-        random_state=config.settings.random_state,
-    )
+    inputs = encoded_inputs(cast(Any, x), congruence.encoder, "x", congruence.options())
+    data = (inputs, outcomes.y, outcomes.prediction)
+    random_state = config.settings.random_state
+    test = congruence_test(*data, random_state=random_state)
+    if fitted is None:
+        return test
+    # The kernels of the CCE were chosen with y in sight: they give figures, and no p-value.
+    kernels = (fitted.x_kernel_, fitted.y_kernel_, fitted.lam_)
+    return test.with_figures_of(congruence_test(*data, *kernels, random_state=random_state))
 
 
 def _measure(

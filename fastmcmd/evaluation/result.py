@@ -145,7 +145,8 @@ class Evaluation:
     replicates : Replicates or None
         Numbers of the bootstrap samples, if intervals were requested.
     test : CongruenceTest or None
-        The test of whether the prediction is wrong beyond chance, if it was run.
+        The test of whether the prediction is wrong beyond chance, if it was run. Its CCE and what it
+        detects are by the kernels of ``cce``; the p-value is by kernels of its own.
     column_names : tuple of str
         Names of the columns of x, if x was a data frame.
     """
@@ -264,6 +265,7 @@ class Evaluation:
             "notes": list(self.notes),
             "cce": None if self.cce is None else self.cce.to_dict(),
             "sentence": self.sentence,
+            "detectable": self.detectable,
             "test": None if self.test is None else self.test.to_dict(),
             "kernels": None if self.kernels is None else self.kernels.to_dict(),
             "settings": {name: _json(value) for name, value in self.settings.items()},
@@ -421,6 +423,11 @@ class Evaluation:
         explained = self.test.p_value <= _LEVEL and len(self.y) <= _EXPLAINED_ROWS
         return self._verdict.sentence if explained and _holds_rows(self.x) else self.test.sentence
 
+    @property
+    def detectable(self) -> float | None:
+        """Smallest misfit that the mean squared CCE detects in half of all samples; None without a test."""
+        return None if self.test is None else self.test.detectable
+
     @cached_property
     def supported(self) -> NDArray[np.bool_] | None:
         """Whether the CCE of each row that was used has support in the data; None if unknown.
@@ -456,31 +463,27 @@ class Evaluation:
 
     @property
     def cce_line(self) -> str:
-        """Text: the mean CCE, that of a right model, and its error bound; "" without a CCE."""
+        """Text: the mean CCE, that of a right model, the smallest misfit it detects, its error bound.
+
+        All belong to the kernels of the CCE. "" without a CCE.
+        """
         if self.cce is None:
             return ""
         mean = next((one for one in self.measured if one.name == "mean_cce"), None)
         value = self.cce.mean if mean is None else mean.value  # with the weights of the rows
-        right = (
-            "" if mean is None or mean.null is None else f" (a right model here: {mean.null:.3g})"
-        )
+        known = []
+        if mean is not None and mean.null is not None:
+            known.append(f"a right model here: {mean.null:.3g}")
+        if self.detectable is not None:
+            known.append(f"detectable from {self.detectable:.3g}")
+        beside = f" ({'; '.join(known)})" if known else ""
         bound, kind = self.cce.error_bound, self.cce.info.certificate
-        return f"CCE {value:.3g}{right}; every value right to {bound:.1e} ({kind})"
+        return f"CCE {value:.3g}{beside}; every value right to {bound:.1e} ({kind})"
 
     @property
     def kernel_lines(self) -> list[str]:
         """Sentences: which misfits the kernels can detect, and which they hardly can."""
         return [] if self.kernels is None else [self.kernels.sentence, *self.kernels.warnings]
-
-    @property
-    def test_line(self) -> str:
-        """Text: the CCE of the exact test and that of a right model; "" without a test."""
-        if self.test is None:
-            return ""
-        return (
-            f"exact test, by kernels of its own: CCE (root mean square) {self.test.cce:.3g}, a right model "
-            f"here: {self.test.null_cce:.3g}, detectable from {self.test.detectable:.3g}"
-        )
 
     def __repr__(self) -> str:
         lines = [] if self.test is None else [self.sentence, ""]
@@ -488,7 +491,7 @@ class Evaluation:
             self.title,
             self.table(),
         ]
-        lines += [one for one in (self.cce_line, self.test_line) if one]
+        lines += [self.cce_line] if self.cce_line else []
         lines += self.kernel_lines
         lines += [f"note: {note}" for note in self.notes]
         if self.not_applicable:

@@ -191,11 +191,7 @@ class Verdict(Notebook):
         return "" if self.diagnosis is None else self.diagnosis.scale
 
     def __repr__(self) -> str:
-        lines = [self.sentence]
-        lines.append(
-            f"  CCE (root mean square) {self.test.cce:.3g}; a right model here: "
-            f"{self.test.null_cce:.3g}; detectable from {self.test.detectable:.3g}"
-        )
+        lines = [self.sentence, f"  {self.test.figures}, root mean square over the rows"]
         if self.where:
             lines += ["", self.table()]
         lines += [f"  no {name}: {reason}" for name, reason in self.skipped.items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,7 +59,7 @@ class CongruenceTest(Notebook):
         approximate p-value of "CCE is at most delta".
     statistic : float
         Mean over the rows of the squared CCE with the first kernel on outcomes, by landmarks.
-    null_mean, null_sd, critical_value : float
+    null_mean, null_std, critical_value : float
         Mean, standard deviation and 95 % quantile of ``statistic`` under right predictions; the same unit.
     null_quantiles : dict
         Its 5, 25, 50, 75 and 95 % quantiles under right predictions, by name.
@@ -83,12 +83,16 @@ class CongruenceTest(Notebook):
         With ``null="relevant"``: a lower bound on CCE without noise, at approximately 95 % confidence.
     clusters : int
         Number of clusters of ``groups``; 0 if rows are independent and the test is exact.
+    skce, ckce, null_ckce : float or None
+        With ``condition_on="forecast"`` and independent rows, by the kernels of ``statistic``: the unbiased
+        squared kernel calibration error (Widmann et al. 2021), the conditional kernel calibration error
+        (Moskvichev & Sejdinovic 2025), and the root mean square of the latter for a calibrated model.
     """
 
     p_value: float
     statistic: float
     null_mean: float
-    null_sd: float
+    null_std: float
     critical_value: float
     null_quantiles: dict[str, float]
     excess: float
@@ -104,6 +108,9 @@ class CongruenceTest(Notebook):
     delta: float | None = None
     lower_bound: float | None = None
     clusters: int = 0
+    skce: float | None = None
+    ckce: float | None = None
+    null_ckce: float | None = None
 
     @property
     def cce(self) -> float:
@@ -119,6 +126,22 @@ class CongruenceTest(Notebook):
     def detectable(self) -> float:
         """Smallest misfit, in the unit of ``cce``, that ``statistic`` detects in half of all samples."""
         return float(np.sqrt(max(0.0, self.critical_value - self.null_mean)))
+
+    @property
+    def figures(self) -> str:
+        """Text: the CCE, that of a right model, and what it detects, all by one pair of kernels."""
+        return (
+            f"CCE {self.cce:.3g} (a right model here: {self.null_cce:.3g}; "
+            f"detectable from {self.detectable:.3g})"
+        )
+
+    def with_figures_of(self, other: CongruenceTest) -> CongruenceTest:
+        """Return this test with the CCE and its null distribution by the kernels of another."""
+        names = (
+            "statistic", "null_mean", "null_std", "critical_value", "null_quantiles", "excess", "lam",
+            "simulated",
+        )  # fmt: skip
+        return replace(self, **{name: getattr(other, name) for name in names})
 
     @property
     def exact(self) -> bool:
@@ -145,10 +168,13 @@ class CongruenceTest(Notebook):
             "detectable": self.detectable,
             "statistic": self.statistic,
             "null_mean": self.null_mean,
-            "null_sd": self.null_sd,
+            "null_std": self.null_std,
             "critical_value": self.critical_value,
             "null_quantiles": dict(self.null_quantiles),
             "excess": self.excess,
+            "skce": self.skce,
+            "ckce": self.ckce,
+            "null_ckce": self.null_ckce,
             "dispersion": self.dispersion,
             "n": self.n,
             "clusters": self.clusters,
@@ -197,8 +223,7 @@ class CongruenceTest(Notebook):
         first = self.evidence[0]
         lines = [
             self.sentence,
-            f"  CCE (root mean square) {self.cce:.3g}; a right model here: {self.null_cce:.3g}; "
-            f"detectable from {self.detectable:.3g}",
+            f"  {self.figures}, root mean square over the rows",
         ]
         if self.lower_bound is not None:
             estimate = np.sqrt(max(self.excess, 0.0))
@@ -208,6 +233,11 @@ class CongruenceTest(Notebook):
         else:
             lines.append(
                 f"  strongest: {first.statistic} of {first.outcomes}, {first.score:.1f} standard deviations"
+            )
+        if self.ckce is not None:
+            lines.append(
+                f"  SKCE {self.skce:.3g} (unbiased); CKCE {self.ckce:.3g} "
+                f"(a calibrated model here: {self.null_ckce:.3g})"
             )
         rows = f"  {self.n:,} rows, {self.simulations:,} simulations"
         if self.clusters:

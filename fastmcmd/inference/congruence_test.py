@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import RandomState
+from fastmcmd._base.annotations import Encoder, RandomState
 from fastmcmd._base.checks import (
     as_rows,
     check_choice,
@@ -25,6 +25,7 @@ from fastmcmd.default_kernels import (
     default_input_kernel,
     given_kernel,
 )
+from fastmcmd.estimate.samples import encoded
 from fastmcmd.inference.combination import (
     direction_of,
     evidence_of,
@@ -36,6 +37,7 @@ from fastmcmd.inference.combination import (
 from fastmcmd.inference.conditioning import inputs_of, points_of
 from fastmcmd.inference.congruence_result import CongruenceTest, KernelEvidence
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
+from fastmcmd.inference.forecast_calibration import forecast_calibration
 from fastmcmd.inference.inputs import LEAST_SIMULATIONS, check_simulations
 from fastmcmd.inference.outcome_features import (
     OutcomeFeatures,
@@ -90,6 +92,7 @@ def congruence_test(
     delta: float | None = None,
     groups: ArrayLike | None = None,
     alpha: float | None = None,
+    encoder: Encoder | None = None,
     progress: bool = False,
 ) -> CongruenceTest:
     """Return an exact test of whether outcomes could come from the predicted distributions.
@@ -115,7 +118,8 @@ def congruence_test(
     statistic : {"mean", "max"}
         Mean over the rows, or the largest row (of at most 2,000), which detects misfit in few places.
     condition_on : {"x", "forecast"} or array_like (n, c)
-        "forecast": calibration given the predicted mean and spread, or probabilities, in place of x.
+        "forecast": calibration given the predicted mean and spread, or probabilities, in place of x; the
+        result holds the SKCE and the CKCE as well.
         Columns: calibration given these.
     random_state : int, numpy.random.Generator or None
         Source of the simulated outcomes. The default gives the same p-value at each call; None takes fresh
@@ -133,6 +137,8 @@ def congruence_test(
     alpha : float, optional
         For many tests of which most will not reject: ``4 / alpha`` data sets are simulated first, and the
         test ends there if its p-value is above ``3 * alpha``. The p-value stays valid.
+    encoder : callable, optional
+        Maps the inputs x, and points ``at`` of theirs, to an array, as in `cce`.
     progress : bool
         Show a progress bar.
 
@@ -170,8 +176,9 @@ def congruence_test(
     True
     """
     check_order(y, "(x, y, prediction)")
+    named = "x" if encoder is None else "encoder(x)"
     x, y = (
-        as_rows(x, "x").astype(np.float64),
+        as_rows(encoded(x, encoder), named).astype(np.float64),
         as_rows(numbered(y, prediction), "y").astype(np.float64),
     )
     check_same_length(x=x, y=y)
@@ -183,7 +190,10 @@ def congruence_test(
     x_kernel, y_kernel, lam = _named(x_kernel, y_kernel, lam)
     lams = LAMS if lam is None else (lam,)
     inputs, condition = inputs_of(condition_on, x, predictive)
-    points = None if at is None else points_of(at, inputs, condition)
+    points = None
+    if at is not None:
+        places: Any = encoded(at, encoder) if condition == "x" else at
+        points = points_of(places, inputs, condition)
     if x_kernel is None:
         x_kernel = default_input_kernel(inputs, "x" if condition == "x" else "condition_on")
     test = _Test(
@@ -240,6 +250,7 @@ class _Test:
         work = 2.0 * sum(kind.rank for kind in kinds) * (simulations + 1) * n
         landmarks = int(np.clip(_WORK / work, _LEAST_LANDMARKS, _LANDMARKS))
         relevant = self.delta is not None
+        given_forecast = self.condition == "forecast" and self.labels is None and n > 1
         with Progress(self.progress, 0.0) as line:
             basis = Smoother.of(self.x_kernel, inputs, landmarks, rng).basis(inputs)
             signs = None
@@ -247,7 +258,14 @@ class _Test:
                 signs = ClusterSigns.random(self.labels, simulations + 1, rng)
             energy = basis.energy(self.reported)
             projections = project(
-                outcomes, kinds, basis, inputs, energy, line, signs=signs, keep_residuals=relevant
+                outcomes,
+                kinds,
+                basis,
+                inputs,
+                energy,
+                line,
+                signs=signs,
+                keep_residuals=relevant or given_forecast,
             )
         misfit = energy @ squared_norms(projections, 0)
         names, values = statistics_of(projections, kinds, basis, self.lams)
@@ -268,12 +286,15 @@ class _Test:
             assert projections.residuals is not None
             relevance = excess_of(basis, inputs, projections.residuals, self.reported, rng)
             p_value, bound = relevance.p_value(self.delta * self.delta), relevance.bound(0.05)
+        calibration = None
+        if given_forecast:
+            calibration = forecast_calibration(basis, inputs, projections, self.reported)
         levels = (5, 25, 50, 75, 95)
         return CongruenceTest(
             p_value=p_value,
             statistic=float(misfit[0]),
             null_mean=float(null.mean()),
-            null_sd=float(null.std(ddof=1)),
+            null_std=float(null.std(ddof=1)),
             critical_value=float(np.quantile(null, 0.95, method="higher")),
             null_quantiles={f"q{one:02d}": float(np.quantile(null, one / 100)) for one in levels},
             excess=excess,
@@ -289,6 +310,9 @@ class _Test:
             delta=self.delta,
             lower_bound=None if bound is None else float(np.sqrt(max(bound, 0.0))),
             clusters=0 if signs is None else len(signs.signs),
+            skce=None if calibration is None else calibration.skce,
+            ckce=None if calibration is None else calibration.ckce,
+            null_ckce=None if calibration is None else calibration.null_ckce,
         )
 
     def _largest(self, basis: Basis, projections: Projections) -> Array:

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["KernelPower", "KernelReport", "kernel_report"]
 
 _ROWS = 1_000  # rows of the report
-_LANDMARKS = 200  # landmarks of inputs
-_OUTCOME_LANDMARKS = 128
+_LANDMARKS = 200  # landmarks of inputs, for the effective dimension and the share explained
+_POWER_LANDMARKS, _OUTCOME_LANDMARKS = 100, 128  # for powers, which more hardly change
 _REACH = 12.0  # standardised outcomes beyond count as this far
 _LAMS = tuple(
     float(lam) for lam in np.geomspace(1e-6, 1.0, 13)
@@ -266,7 +266,8 @@ def kernel_report(
     else:
         truth = _atoms(predictive.take(some), simulations, rng)
         _check_squares(truth, "prediction")
-    setting = _Setting(basis, inputs, lam, rng)
+    coarse = Smoother.of(x_kernel, inputs, _POWER_LANDMARKS, rng).basis(inputs)
+    setting = _Setting(coarse, inputs, lam, rng)
     discrete = predictive is not None and predictive.discrete
     powers, varies = _powers(setting, truth, y_kernel, discrete, classes)
     features = Smoother.of(y_kernel, outcomes, _LANDMARKS, rng, "y_kernel").transform(outcomes)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RowTest", "row_test"]
 
+_FAMILY_WISE, _FALSE_SHARE = 0.05, 0.1  # levels of the masks
 TIE = 1e-4  # standard deviations: closer values count as equal
 _BLOCK = 256  # points whose values under all data sets are computed together
 
@@ -52,6 +53,16 @@ class RowTest:
     false_discovery: Array
     largest: Array = field(repr=False)
 
+    @property
+    def flags(self) -> NDArray[np.bool_]:
+        """Mask (q,) of the points that are wrong beyond chance at 5 %, family-wise."""
+        return self.adjusted <= _FAMILY_WISE
+
+    @property
+    def discoveries(self) -> NDArray[np.bool_]:
+        """Mask (q,) of points of which an estimated tenth at most is flagged by chance."""
+        return self.false_discovery <= _FALSE_SHARE
+
     def to_frame(self, index: Any = None) -> pd.DataFrame:
         """Return all values as a pandas frame with one row for each point."""
         from fastmcmd.frames import to_frame
@@ -60,7 +71,7 @@ class RowTest:
         return to_frame({name: getattr(self, name) for name in names}, index)
 
     def __repr__(self) -> str:
-        wrong = int((self.adjusted <= 0.05).sum())
+        wrong = int(self.flags.sum())
         return f"Exact test at {len(self.values):,} points: wrong at {wrong:,} of them (family-wise 5 %)"
 
 

@@ -120,10 +120,7 @@ def headline(material: Material) -> Section:
             test = evaluation.test
             body += paragraph(
                 material.of(
-                    name,
-                    f"Exact test, {test.simulations:,} simulations: CCE (root mean square, by kernels of "
-                    f"its own) {test.cce:.3g}, a right model here {test.null_cce:.3g}, detectable from "
-                    f"{test.detectable:.3g}.",
+                    name, f"{test.figures}: root mean square, {test.simulations:,} simulations."
                 ),
                 "how",
             )

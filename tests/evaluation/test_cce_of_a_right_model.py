@@ -36,12 +36,60 @@ def test_evaluations_print_it(rng):
     null = next(one.null for one in found.measured if one.name == "mean_cce")
     assert 0.5 < found["mean_cce"] / null < 2
     text = repr(found)
-    assert f"(a right model here: {null:.3g})" in text
+    assert f"(a right model here: {null:.3g}; detectable from {found.detectable:.3g})" in text
+    assert f"CCE {found.detectable:.2g} would have been seen" in text
+    assert text.count("detectable from") == 1
     assert found.kernels.sentence in text
     assert found.kernels.power["ignores x"] > 0.9
     told = found.to_dict()
     assert told["if_right"]["mean_cce"] == null
     assert told["kernels"]["sentence"] == found.kernels.sentence
+
+
+def test_its_figures_belong_to_one_pair_of_kernels(rng):
+    """CCE, null mean and what it detects are by the kernels of the CCE, given or chosen."""
+    x, y, model = right(rng)
+    for kernels in ({}, {"x_kernel": fm.RBF(0.7), "y_kernel": fm.RBF(3.0), "lam": 0.05}):
+        found = fm.evaluate(y, model, x, **kernels)
+        squares = fm.cce(x, y, model, **kernels)
+        assert found.test.cce == pytest.approx(np.sqrt(np.mean(squares.values**2)), rel=0.05)
+        assert found.test.null_mean == pytest.approx(squares.null_mean.mean(), rel=0.1)
+        fitted = found.congruence
+        same = fm.congruence_test(x, y, model, fitted.x_kernel_, fitted.y_kernel_, fitted.lam_)
+        assert found.detectable == same.detectable
+        assert found.to_dict()["detectable"] == found.detectable
+        alone = fm.congruence_test(x, y, model)
+        assert found.test.p_value == alone.p_value
+        assert found.test.evidence == alone.evidence
+
+
+def test_what_is_detectable_is_seen_in_half_of_all_samples(rng):
+    """A bias of that size, in the unit of the CCE, exceeds a right model's 95 % quantile half the time."""
+    n, kernels = 300, (fm.RBF(0.5), fm.RBF(0.5), 0.01)
+    x = rng.uniform(-2, 2, n)
+    mean = np.sin(x)
+    right_one = fm.congruence_test(
+        x, mean + 0.5 * rng.normal(size=n), (mean, 0.5), *kernels, simulations=999
+    )
+    gram = kernels[0](x[:, None])
+    weights = np.linalg.solve(gram + n * kernels[2] * np.eye(n), gram)
+
+    def misfit(bias):  # |E p - E_f p| of two Gaussians under the RBF kernel, smoothed
+        spread = 1 + 4 * 0.5 * 0.25
+        size = 2 / np.sqrt(spread) * (1 - np.exp(-0.5 * bias**2 / spread))
+        return np.sqrt(size * np.mean(weights.sum(axis=0) ** 2))
+
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if misfit(middle) < right_one.detectable else (low, middle)
+    seen = [
+        fm.congruence_test(
+            x, mean + low + 0.5 * rng.normal(size=n), (mean, 0.5), *kernels, simulations=19, random_state=k
+        ).statistic > right_one.critical_value
+        for k in range(200)
+    ]  # fmt: skip
+    assert 0.35 < np.mean(seen) < 0.65
 
 
 def test_a_blind_kernel_is_warned_of(rng):

@@ -175,6 +175,28 @@ def test_studentized_intervals_are_quantiles_of_ratios():
     assert studentized(2.0, 0.5, values, np.zeros(3), 0.5) is None
 
 
+def test_r2_and_correlation_have_intervals_on_their_own_scales(rng):
+    """The hull of the equal-tailed and the symmetric bootstrap-t interval, inside what is possible."""
+    n = 60
+    x = rng.normal(size=n)
+    found = fm.evaluate(
+        x + 0.2 * rng.normal(size=n), fm.Gaussian(x, 0.2), n_boot=39, confidence=0.9
+    )
+    values, (error, errors) = found.replicates.values["pearson"], found.replicates.errors["pearson"]
+    z, r = np.arctanh(values), found["pearson"]
+    ratios = (z - np.arctanh(r)) / (errors / (1 - values**2))
+    low, high = np.quantile(ratios, [0.05, 0.95], method="weibull")
+    reach = np.quantile(np.abs(ratios), 0.9, method="weibull")
+    unit = error / (1 - r**2)
+    ends = np.tanh(np.arctanh(r) - unit * np.array([max(high, reach), min(low, -reach)]))
+    one = next(one for one in found.measured if one.name == "pearson")
+    np.testing.assert_allclose([one.low, one.high], ends)
+    other = next(one for one in found.measured if one.name == "r2")
+    assert other.low < other.value < other.high < 1
+    perfect = fm.evaluate(x, fm.Gaussian(x, 0.2), n_boot=19)
+    assert [(one.low, one.high) for one in perfect.measured if one.name == "r2"] == [(1.0, 1.0)]
+
+
 @pytest.mark.parametrize("offset", [0.0, 1e3])
 def test_a_constant_width_has_an_interval(offset):
     # Its columns scatter by rounding alone, whose standard errors made the interval NaN.

@@ -13,8 +13,8 @@ def forecasts(rng, n=60):
     return y, mean, std
 
 
-def unbiased_skce(k, y, mean, std, gamma):
-    """Return the mean of ``h_ij`` over i != j, k on forecasts, by its definition (Widmann et al. 2021)."""
+def products(y, mean, std, gamma):
+    """Return ``h_ij = <e_i, e_j>`` (n, n) of residuals of Gaussian forecasts under an RBF kernel."""
 
     def expected(a, b, variance):
         spread = 1 + 2 * gamma * variance
@@ -22,8 +22,12 @@ def unbiased_skce(k, y, mean, std, gamma):
 
     v = std**2
     cross = expected(mean, y, v[:, None])  # E k(Y_i, y_j)
-    h = expected(y, y, 0.0) - cross - cross.T + expected(mean, mean, v[:, None] + v)
-    n = len(y)
+    return expected(y, y, 0.0) - cross - cross.T + expected(mean, mean, v[:, None] + v)
+
+
+def unbiased_skce(k, y, mean, std, gamma):
+    """Return the mean of ``k_ij h_ij`` over i != j, by its definition (Widmann et al. 2021)."""
+    h, n = products(y, mean, std, gamma), len(y)
     return ((k * h).sum() - np.trace(k * h)) / (n * (n - 1))
 
 
@@ -51,6 +55,58 @@ def test_excess_given_the_forecast_is_the_unbiased_skce(rng):
         **options,
     )
     assert test.excess == pytest.approx(limit, rel=0.02)
+
+
+def naive_ckce(k, y, mean, std, gamma, lam):
+    """Return ``|C_y - C_f|_HS`` from the two operators, with the feature map of k by its eigenvectors.
+
+    An operator maps features of forecasts, ``U s^(1/2)``, to those of outcomes: ``E' (K + n lam)^-1 Phi``.
+    """
+    values, vectors = np.linalg.eigh(k)
+    phi = vectors * np.sqrt(np.maximum(values, 0))
+    operator = np.linalg.solve(
+        k + len(y) * lam * np.eye(len(y)), phi
+    )  # E' of it, E of any dimension
+    h, directions = np.linalg.eigh(products(y, mean, std, gamma))
+    e = directions * np.sqrt(np.maximum(h, 0))
+    return np.linalg.norm(e.T @ operator)  # of a matrix: the Hilbert-Schmidt norm
+
+
+def test_forecast_gives_the_published_measures(rng):
+    y, mean, std = forecasts(rng)
+    lam, gamma, kernel = 0.01, 0.7, fm.RBF(0.5)
+    options = {"y_kernel": fm.RBF(gamma), "lam": lam, "simulations": 3999, "random_state": 0}
+    test = fm.congruence_test(
+        np.zeros(len(y)), y, (mean, std), kernel, condition_on="forecast", **options
+    )
+    k = kernel(np.stack([mean, np.log(std)], axis=1))
+    assert test.skce == pytest.approx(unbiased_skce(k, y, mean, std, gamma), rel=0.02)
+    assert test.ckce == pytest.approx(naive_ckce(k, y, mean, std, gamma, lam), rel=0.005)
+    right = [
+        naive_ckce(k, mean + std * rng.standard_normal(len(y)), mean, std, gamma, lam) ** 2
+        for _ in range(300)
+    ]
+    assert test.null_ckce == pytest.approx(np.sqrt(np.mean(right)), rel=0.03)
+    assert test.to_dict()["ckce"] == test.ckce
+    assert f"CKCE {test.ckce:.3g}" in repr(test)
+
+
+def test_published_measures_of_a_calibrated_model_are_chance(rng):
+    """The unbiased SKCE has mean 0, and the CKCE that of simulated samples."""
+    skce, ckce = [], []
+    for run in range(60):
+        _, mean, std = forecasts(rng)
+        y = mean + std * rng.standard_normal(len(mean))
+        test = fm.congruence_test(
+            mean, y, (mean, std), condition_on="forecast", simulations=39, random_state=run
+        )
+        skce.append(test.skce)
+        ckce.append((test.ckce / test.null_ckce) ** 2)
+    assert abs(np.mean(skce)) < 4 * np.std(skce) / np.sqrt(60)
+    assert abs(np.mean(ckce) - 1) < 4 * np.std(ckce) / np.sqrt(60)
+    given_x = fm.congruence_test(mean, y, (mean, std), simulations=39)
+    assert (given_x.skce, given_x.ckce) == (None, None)
+    assert "CKCE" not in repr(given_x)
 
 
 def test_given_kernels_are_used_whatever_is_conditioned_on(rng):

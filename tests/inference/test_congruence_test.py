@@ -179,12 +179,34 @@ def test_rows_find_the_place(rng):
     assert (test.rows.adjusted[3:] <= 0.05).all()
     assert (test.rows.adjusted[:2] > 0.05).all()
     assert (test.rows.false_discovery[3:] < 0.05).all()
+    assert test.rows.flags.tolist() == [
+        False,
+        False,
+        bool(test.rows.adjusted[2] <= 0.05),
+        True,
+        True,
+    ]
+    assert (test.rows.discoveries == (test.rows.false_discovery <= 0.1)).all()
     assert list(test.rows.to_frame()) == [
         "values", "null_mean", "null_band", "p_values", "adjusted", "false_discovery"
     ]  # fmt: skip
     largest = fm.congruence_test(x, y, fm.Gaussian(mean, 0.3), random_state=2, statistic="max")
     assert largest.p_value == 1 / 200
     assert largest.evidence[0].statistic == "largest row"
+
+
+def test_an_encoder_maps_inputs_and_points(rng):
+    x, y, model = problem(rng, 200)
+
+    def encoder(rows):
+        return np.stack([np.sin(np.asarray(rows)).ravel(), np.asarray(rows).ravel()], axis=1)
+
+    found = fm.congruence_test(x.tolist(), y, model, encoder=encoder, at=[0.0, 1.0], simulations=19)
+    same = fm.congruence_test(encoder(x), y, model, at=encoder([0.0, 1.0]), simulations=19)
+    assert (found.p_value, found.statistic) == (same.p_value, same.statistic)
+    np.testing.assert_array_equal(found.rows.values, same.rows.values)
+    with pytest.raises((TypeError, ValueError), match="encoder"):
+        fm.congruence_test(x, y, model, encoder=3)
 
 
 def test_conditioning(rng):

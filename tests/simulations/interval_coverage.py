@@ -2,6 +2,7 @@
 
     python tests/simulations/interval_coverage.py --repeats 300 --output coverage.json
     python tests/simulations/interval_coverage.py --table coverage*.json
+    python tests/simulations/interval_coverage.py --means --scenario "Poisson, right" --n 200 --seed 1
 
 Each scenario draws inputs, outcomes and a right or wrong model; the truth is the number of a sample of two
 million rows, and 0 for measures of calibration that a right model has at 0. The table in docs/evaluating.md
@@ -18,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import fastmcmd as fm
+from fastmcmd.evaluation import bootstrap
 
 ZERO_IF_RIGHT = (
     "regression_ece", "rms_calibration_error", "mean_absolute_calibration_error",
@@ -105,6 +107,37 @@ def coverage(
     return {name: count / repeats for name, count in hits.items()}
 
 
+def coverage_of_means(
+    scenario: str,
+    n: int,
+    repeats: int,
+    known: dict[str, float],
+    n_boot: int = N_BOOT,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Return the same at 95 % of the measures that are functions of means, in a fraction of the time."""
+    hits: dict[str, int] = {}
+    for repeat in range(repeats):
+        rng = np.random.default_rng([seed, n, repeat])
+        found = fm.evaluate(*SCENARIOS[scenario](rng, n), test=False)
+        names = [one.name for one in found.measured if one.name not in bootstrap._WITHOUT]
+        means = bootstrap.Means(found.context, names)
+        samples = [
+            means.sample(np.bincount(rng.integers(0, n, n), minlength=n).astype(float))
+            for _ in range(n_boot)
+        ]
+        values, errors = (np.array(part).T for part in zip(*samples, strict=True))
+        whole = means.whole()[1].tolist()
+        replicates = bootstrap.Replicates(
+            (), dict(zip(means.names, values, strict=True)),
+            dict(zip(means.names, zip(whole, errors, strict=True), strict=True)), {}, float(n),
+        )  # fmt: skip
+        for one in bootstrap.intervals(found.measured, replicates, 0.95):
+            if one.low is not None:
+                hits[one.name] = hits.get(one.name, 0) + (one.low <= known[one.name] <= one.high)
+    return {name: count / repeats for name, count in hits.items()}
+
+
 def table(found: dict[str, dict[str, dict[str, float]]]) -> str:
     """Return the coverage in percent as a Markdown table: a line a number, sizes side by side."""
     names = list(next(iter(next(iter(found.values())).values())))
@@ -127,6 +160,9 @@ def main() -> None:
     parser.add_argument("--n-boot", type=int, default=N_BOOT)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--table", type=Path, nargs="+")
+    parser.add_argument("--means", action="store_true")
+    parser.add_argument("--n", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     found: dict[str, dict[str, dict[str, float]]] = {}
     if arguments.table:
@@ -136,6 +172,14 @@ def main() -> None:
         return
     for scenario in arguments.scenario or SCENARIOS:
         known = truth(scenario)
+        if arguments.means:
+            for n in arguments.n:
+                shares = coverage_of_means(
+                    scenario, n, arguments.repeats, known, arguments.n_boot, arguments.seed
+                )
+                cells = ", ".join(f"{name} {100 * share:.1f}" for name, share in shares.items())
+                print(f"{scenario}, n = {n}, {arguments.repeats} runs: {cells}", flush=True)
+            continue
         found[scenario] = {}
         for n in SIZES:
             found[scenario][str(n)] = coverage(
@@ -143,7 +187,8 @@ def main() -> None:
             )
             if arguments.output:
                 arguments.output.write_text(json.dumps(found, indent=1))
-    print(table(found))
+    if found:
+        print(table(found))
 
 
 if __name__ == "__main__":
