@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import RandomState
+from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.checks import (
     as_rows,
     check_choice,
@@ -91,6 +92,7 @@ def congruence_test(
     groups: ArrayLike | None = None,
     alpha: float | None = None,
     progress: bool = False,
+    client: Any = None,
 ) -> CongruenceTest:
     """Return an exact test of whether outcomes could come from the predicted distributions.
 
@@ -135,6 +137,8 @@ def congruence_test(
         test ends there if its p-value is above ``3 * alpha``. The p-value stays valid.
     progress : bool
         Show a progress bar.
+    client : distributed.Client, optional
+        The cluster that computes if arguments are Dask collections; see `fastmcmd.distributed`.
 
     Returns
     -------
@@ -169,6 +173,8 @@ def congruence_test(
     >>> fm.congruence_test(x, y, fm.Gaussian(np.sin(x), 0.3), random_state=0).p_value > 0.05
     True
     """
+    if is_blockwise(x, y, prediction, groups, client):
+        return on_blocks("congruence_test", locals())
     check_order(y, "(x, y, prediction)")
     x, y = (
         as_rows(x, "x").astype(np.float64),

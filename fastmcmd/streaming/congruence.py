@@ -311,13 +311,20 @@ class CCE(Accumulator[CongruenceSums]):
         self._state = None if theirs.rows == mine.rows else mine - theirs
         return self
 
-    def fresh(self) -> CCE:
+    def fresh(self, random_state: RandomState = None) -> CCE:
         """Return an accumulator without rows, with the same settings and landmarks and a new random stream.
 
         Use it for parts that are merged: windows, worker processes.
+
+        Parameters
+        ----------
+        random_state : int, numpy.random.SeedSequence, numpy.random.Generator or None
+            Source of the stream. Default: the stream of this accumulator, which is advanced.
         """
         part = copy.copy(self)
         part._random = np.random.default_rng(self._random.integers(0, 2**32, 4))
+        if random_state is not None:
+            part._random = generator(random_state, Purpose.TEST)
         part._stream = f"{int(part._random.integers(0, 2**63)):016x}"
         part._state = None
         return part
