@@ -436,7 +436,7 @@ class CCE(Accumulator[CongruenceSums]):
         """Return the sums of one model over a batch."""
         simulations = self.settings["simulations"]
         p = self._outputs.transform(y, columns)
-        mean, residual, proven = self._outputs.expected(prediction, columns)
+        mean, residual, proven = self._expected(prediction, columns)
         e = p - mean
         weighted = f * w[:, None]
         norms = np.einsum("ij,ij->i", e, e)
@@ -464,6 +464,10 @@ class CCE(Accumulator[CongruenceSums]):
                 relative * float(w @ (residual + np.einsum("ij,ij->i", p, p))),
             ),
         )
+
+    def _expected(self, prediction: Predictive, columns: Columns) -> tuple[Array, Array, bool]:
+        """Return the embeddings of predictions, as `OutputMap.expected`."""
+        return self._outputs.expected(prediction, columns)
 
     def _variances(self, prediction: Predictive, mean: Array) -> Array | None:
         """Return ``V_i`` (n,), the mean of ``|e_i|^2`` if the prediction is right."""

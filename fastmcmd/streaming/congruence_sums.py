@@ -259,6 +259,11 @@ class Ridge:
         vectors = self._eigen[1]
         return float(self.energy(self.lam) @ np.einsum("pk,pk->k", vectors, moments @ vectors))
 
+    def solved(self, f: Array) -> Array:
+        """Return ``f(x)'S`` (q, p) for features (q, p), with ``S = (F'WF + N lam)^-1``."""
+        values, vectors = self._eigen
+        return np.asarray(((f @ vectors) / (values + self.shift)) @ vectors.T)
+
     @cached_property
     def coefficients(self) -> Array:
         """``S A`` (p, r): its product with f(x) is the embedding of the misfit at x."""

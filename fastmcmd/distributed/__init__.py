@@ -1,0 +1,22 @@
+"""The functions of the package for Dask arrays and data frames, which they recognise.
+
+`fastmcmd.cce`, `mcmd`, `evaluate`, `compare` and `congruence_test` call those of the same names here if an
+argument is a Dask collection. docs/distributed.md has examples.
+"""
+
+from fastmcmd.distributed.blocks import BlockError, Blocks
+from fastmcmd.distributed.congruence import cce, mcmd
+from fastmcmd.distributed.predicted import predicted
+from fastmcmd.distributed.result import BlockResult
+from fastmcmd.distributed.running import Run, SchedulerLostError
+
+__all__ = [
+    "BlockError",
+    "BlockResult",
+    "Blocks",
+    "Run",
+    "SchedulerLostError",
+    "cce",
+    "mcmd",
+    "predicted",
+]

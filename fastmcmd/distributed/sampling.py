@@ -1,0 +1,156 @@
+"""A sample of the rows that merges: the rows with the largest random keys, wherever they are.
+
+Each row gets the key ``log(u) / mass`` (Efraimidis and Spirakis, *Weighted random sampling with a
+reservoir*, 2006): the rows with the m largest keys are drawn one after the other without replacement, each
+with a probability proportional to its mass among those left. Keys come from the number of the block, so the
+sample does not depend on which worker computed it, or in which order parts were added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.checks import as_rows, as_weights, check_same_length
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.distributed.blocks import Arguments
+from fastmcmd.inference.smoother import Smoother
+from fastmcmd.predictive import Categorical, as_predictive
+from fastmcmd.predictive.categorical import numbered
+from fastmcmd.streaming.congruence_landmarks import features_of
+
+__all__ = ["CANDIDATES", "Sample", "SampleJob", "block_seed", "checked_rows"]
+
+CANDIDATES = 10_000  # rows of the sample from which kernels and landmarks are chosen
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows with the largest keys.
+
+    Attributes
+    ----------
+    most : int
+        Number of rows to keep.
+    keys : ndarray (m,)
+        Keys.
+    x, y, drawn : ndarray (m, d), (m, k), (m, k)
+        Inputs, outcomes, and one draw of the prediction; no columns without these.
+    places : ndarray (m, 2)
+        Block and row of each.
+    rows : int
+        Rows seen.
+    weight, mass : float
+        Sum of their weights, and of the masses by which they were drawn.
+    classes : int
+        Number of classes without an order that are predicted; 0 for numbers.
+    """
+
+    most: int
+    keys: Array
+    x: Array
+    y: Array
+    drawn: Array
+    places: NDArray[np.int64]
+    rows: int
+    weight: float
+    mass: float
+    classes: int = 0
+
+    def __add__(self, other: Sample) -> Sample:
+        for name in ("x", "y"):
+            widths = getattr(self, name).shape[1], getattr(other, name).shape[1]
+            if widths[0] != widths[1]:
+                raise ValueError(f"{name} has {widths[0]} columns in one block and {widths[1]} in another")
+        keys = np.concatenate([self.keys, other.keys])
+        places = np.concatenate([self.places, other.places])
+        # Ties, as between rows of no mass, are resolved by place.
+        kept = np.lexsort((places[:, 1], places[:, 0], -keys))[: self.most]
+        x, y, drawn = (
+            np.concatenate([getattr(self, name), getattr(other, name)])[kept]
+            for name in ("x", "y", "drawn")
+        )
+        return Sample(
+            self.most, keys[kept], x, y, drawn, places[kept], self.rows + other.rows,
+            self.weight + other.weight, self.mass + other.mass, max(self.classes, other.classes),
+        )  # fmt: skip
+
+    def in_order(self) -> NDArray[np.intp]:
+        """Return the positions of the rows in the order of the data."""
+        return np.lexsort((self.places[:, 1], self.places[:, 0]))
+
+
+def block_seed(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
+    """Return the seed of a block."""
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
+
+
+def checked_rows(arguments: Arguments) -> tuple[Array, Array, Any, NDArray[Any] | None]:
+    """Return inputs (n, d), outcomes (n, k), predictions and weights of a block."""
+    x, prediction = arguments["x"], arguments.get("prediction")
+    named = prediction if isinstance(prediction, dict) else {"": prediction}
+    y = arguments["y"]
+    for one in named.values():
+        y = numbered(y, one)
+    inputs, outcomes = as_rows(x, "x").astype(np.float64), as_rows(y, "y").astype(np.float64)
+    check_same_length(x=inputs, y=outcomes)
+    n = len(outcomes)
+    weights = arguments.get("weights")
+    if weights is not None:
+        weights = np.asarray(weights, dtype=np.float64)
+        if weights.shape != (n,) or np.any(weights > 0):
+            weights = as_weights(weights, "weights", n)
+    made = {
+        name: one if one is None else as_predictive(one, *outcomes.shape, y=y)
+        for name, one in named.items()
+    }
+    return inputs, outcomes, made if isinstance(prediction, dict) else made[""], weights
+
+
+@dataclass(frozen=True, eq=False)
+class SampleJob:
+    """A sample of rows: uniform, or with masses from what landmarks miss.
+
+    Attributes
+    ----------
+    name : str
+        Name of the pass.
+    seed : SeedSequence
+        Source of the keys.
+    most : int
+        Number of rows to keep.
+    smoother : Smoother or None
+        Landmarks whose residual ``k(x, x) - |f(x)|^2`` is the mass of a row; None for equal masses.
+    """
+
+    name: str
+    seed: np.random.SeedSequence
+    most: int = CANDIDATES
+    smoother: Smoother | None = None
+
+    def sums(self, arguments: Arguments, number: int) -> Sample:
+        """Return the sample of a block."""
+        x, y, prediction, weights = checked_rows(arguments)
+        rng = generator(block_seed(self.seed, number), Purpose.LANDMARKS)
+        mass = np.ones(len(x)) if self.smoother is None else features_of(self.smoother, x)[1]
+        if weights is not None:
+            mass = np.where(weights > 0, mass, 0.0)
+        with np.errstate(divide="ignore"):
+            keys = np.where(mass > 0, np.log(rng.random(len(x))) / mass, -np.inf)
+        kept = np.sort(np.argsort(-keys, kind="stable")[: self.most])
+        kept = kept[mass[kept] > 0]
+        one = next(iter(prediction.values())) if isinstance(prediction, dict) else prediction
+        drawn = np.empty((len(kept), 0))
+        if one is not None and self.smoother is None and len(kept):
+            drawn = np.asarray(one.take(kept).sample(1, rng), dtype=np.float64).reshape(len(kept), -1)
+        places = np.stack([np.full(len(kept), number), kept], axis=1).astype(np.int64)
+        return Sample(
+            self.most, keys[kept], x[kept], y[kept], drawn, places, len(x),
+            float(len(x) if weights is None else weights.sum()), float(mass.sum()),
+            len(one.values) if isinstance(one, Categorical) else 0,
+        )  # fmt: skip
