@@ -18,7 +18,7 @@ from fastmcmd.result import Result
 if TYPE_CHECKING:
     from fastmcmd.streaming import CCE, CongruenceEstimate
 
-__all__ = ["BlockResult", "in_blocks", "write_parquet"]
+__all__ = ["BlockResult", "in_blocks", "write_blocks"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,9 +101,9 @@ class BlockResult(Result):
 
         A file appears only when it is complete; files that are there are not written again.
         """
-        return write_parquet(
-            path, {self.name.lower(): self.values, "error_bound": self.error_bounds}
-        )
+        if self.points is None:
+            raise ValueError("the points are in memory: use to_frame().to_parquet(path)")
+        return write_blocks(path, self.points, _Values(self.point_values, self.name.lower()))
 
     def __repr__(self) -> str:
         assert self.summary is not None
@@ -119,6 +119,19 @@ class BlockResult(Result):
             f"  solver {info.solver}, {info.n:,} rows, {info.passes} passes",
         ]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """Values and error bounds at points."""
+
+    values: Any
+    name: str
+
+    def __call__(self, arguments: Arguments, number: int) -> dict[str, Any]:
+        """Return both columns of a block."""
+        found = self.values.at(as_rows(arguments["x"], "x").astype(np.float64))
+        return {self.name: found["value"], "error_bound": found["error_bound"]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,34 +171,34 @@ def _rows_of(shared: tuple[Any, Arguments], number: int, *values: Any) -> NDArra
     return np.asarray(function(arguments_of(template, values), number))
 
 
-def write_parquet(path: FilePath, columns: dict[str, Any]) -> list[str]:
-    """Write columns in equal blocks as a folder of Parquet files, one for each block, by the workers."""
+def write_blocks(path: FilePath, blocks: Blocks, function: Any) -> list[str]:
+    """Write columns of blocks as a folder of Parquet files, one for each block, by the workers.
+
+    ``function(arguments, number)`` returns the columns of a block by name.
+    """
     import dask
 
     check_path(path, "path")
-    folder = os.fspath(path)
+    folder = os.path.abspath(os.fspath(path))
     os.makedirs(folder, exist_ok=True)
-    names = list(columns)
-    lists = [one.to_delayed().reshape(-1) for one in columns.values()]
+    shared = dask.delayed((function, blocks.template), pure=False, traverse=False)
     write = dask.delayed(_write_block, pure=False)
-    files = [f"{folder}/part-{number:06d}.parquet" for number in range(len(lists[0]))]
+    files = [f"{folder}/part-{number:06d}.parquet" for number in range(len(blocks))]
+    missing = [number for number, file in enumerate(files) if not os.path.exists(file)]
     return list(
-        dask.compute(
-            *(
-                write(file, names, *block)
-                for file, *block in zip(files, *lists, strict=True)
-                if not os.path.exists(file)
-            )
-        )
+        dask.compute(*(write(files[one], shared, one, *blocks.block(one)) for one in missing))
     )
 
 
-def _write_block(file: str, names: list[str], *columns: Any) -> str:
+def _write_block(file: str, shared: tuple[Any, Arguments], number: int, *values: Any) -> str:
     from fastmcmd.errors import require
     from fastmcmd.io import write_atomically
 
     arrow = require("pyarrow", "Parquet needs pyarrow; install with: pip install 'fastmcmd[disk]'")
     parquet = require("pyarrow.parquet", "Parquet needs pyarrow")
-    table = arrow.table(dict(zip(names, map(np.asarray, columns), strict=True)))
+    function, template = shared
+    if not common_rows(values):
+        return ""
+    table = arrow.table(function(arguments_of(template, values), number))
     write_atomically(file, lambda stream: parquet.write_table(table, stream), "path")
     return os.path.basename(file)

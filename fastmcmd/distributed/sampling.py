@@ -9,20 +9,17 @@ sample does not depend on which worker computed it, or in which order parts were
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.checks import as_rows, as_weights, check_same_length
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.distributed.blocks import Arguments
+from fastmcmd.distributed.rows import block_seed, checked_rows, rows_of, valid_rows
 from fastmcmd.inference.smoother import Smoother
-from fastmcmd.predictive import Categorical, as_predictive
-from fastmcmd.predictive.categorical import numbered
+from fastmcmd.predictive import Categorical
 from fastmcmd.streaming.congruence_landmarks import features_of
 
-__all__ = ["CANDIDATES", "Sample", "SampleJob", "block_seed", "checked_rows"]
+__all__ = ["CANDIDATES", "Sample", "SampleJob"]
 
 CANDIDATES = 10_000  # rows of the sample from which kernels and landmarks are chosen
 
@@ -85,33 +82,6 @@ class Sample:
         return np.lexsort((self.places[:, 1], self.places[:, 0]))
 
 
-def block_seed(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
-    """Return the seed of a block."""
-    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
-
-
-def checked_rows(arguments: Arguments) -> tuple[Array, Array, Any, NDArray[Any] | None]:
-    """Return inputs (n, d), outcomes (n, k), predictions and weights of a block."""
-    x, prediction = arguments["x"], arguments.get("prediction")
-    named = prediction if isinstance(prediction, dict) else {"": prediction}
-    y = arguments["y"]
-    for one in named.values():
-        y = numbered(y, one)
-    inputs, outcomes = as_rows(x, "x").astype(np.float64), as_rows(y, "y").astype(np.float64)
-    check_same_length(x=inputs, y=outcomes)
-    n = len(outcomes)
-    weights = arguments.get("weights")
-    if weights is not None:
-        weights = np.asarray(weights, dtype=np.float64)
-        if weights.shape != (n,) or np.any(weights > 0):
-            weights = as_weights(weights, "weights", n)
-    made = {
-        name: one if one is None else as_predictive(one, *outcomes.shape, y=y)
-        for name, one in named.items()
-    }
-    return inputs, outcomes, made if isinstance(prediction, dict) else made[""], weights
-
-
 @dataclass(frozen=True, eq=False)
 class SampleJob:
     """A sample of rows: uniform, or with masses from what landmarks miss.
@@ -126,16 +96,28 @@ class SampleJob:
         Number of rows to keep.
     smoother : Smoother or None
         Landmarks whose residual ``k(x, x) - |f(x)|^2`` is the mass of a row; None for equal masses.
+    policy : str
+        What to do with rows that hold NaN: all but "raise" leaves them out of the sample.
     """
 
     name: str
     seed: np.random.SeedSequence
     most: int = CANDIDATES
     smoother: Smoother | None = None
+    policy: str = "raise"
 
-    def sums(self, arguments: Arguments, number: int) -> Sample:
+    def sums(self, arguments: Arguments, number: int) -> Sample | None:
         """Return the sample of a block."""
-        x, y, prediction, weights = checked_rows(arguments)
+        if self.policy == "raise":
+            x, y, prediction, weights = checked_rows(arguments)
+        else:
+            outcomes, valid, _ = valid_rows(arguments, self.policy)
+            if not outcomes:
+                return None
+            one = next(iter(outcomes.values()))
+            x, y, prediction, weights = (
+                rows_of(arguments["x"], valid), one.y.reshape(len(one.y), -1), one.prediction, one.weights,
+            )  # fmt: skip
         rng = generator(block_seed(self.seed, number), Purpose.LANDMARKS)
         mass = np.ones(len(x)) if self.smoother is None else features_of(self.smoother, x)[1]
         if weights is not None:

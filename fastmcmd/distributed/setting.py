@@ -81,6 +81,7 @@ def setting_of(
     none: str = "auto",
     more: Blocks | None = None,
     kind: type[CCE] = CCE,
+    policy: str = "raise",
 ) -> Setting:
     """Return kernels and landmarks from a sample of the rows, in one or two passes.
 
@@ -89,7 +90,7 @@ def setting_of(
     the other, so that accepted rows have the distribution of randomly pivoted Cholesky on all rows. If the
     sample holds all rows, the first pass is enough. ``more`` holds the second sample of `mcmd`.
     """
-    sample = run.reduce(SampleJob("sample", seed), blocks)
+    sample = run.reduce(SampleJob("sample", seed, policy=policy), blocks)
     if sample is None or not len(sample.keys):
         raise ValueError("there are no rows with a positive weight; at least one is needed")
     notes: list[str] = []
@@ -125,7 +126,7 @@ def setting_of(
             search.grow(most if complete else max(1, most // 2))
         smoother = Smoother(search.kernel_features(), scales)
         if not (complete or search.exhausted or uniform or landmarks == "uniform"):
-            smoother = _completed(run, blocks, smoother, most, seed)
+            smoother = _completed(run, blocks, smoother, most, seed, policy)
     accumulator = kind(
         kernel, outputs, smoother.features.pivots, regulariser, simulations=simulations,
         output_landmarks=_output_landmarks(outputs, sample, seed), random_state=generator(seed, Purpose.TEST),
@@ -167,12 +168,17 @@ def _search(
 
 
 def _completed(
-    run: Run, blocks: Blocks, smoother: Smoother, most: int, seed: np.random.SeedSequence
+    run: Run,
+    blocks: Blocks,
+    smoother: Smoother,
+    most: int,
+    seed: np.random.SeedSequence,
+    policy: str,
 ) -> Smoother:
     """Return landmarks with those added that blocks propose."""
     features = smoother.features
     free = most - features.rank
-    job = SampleJob("landmarks", seed, _PROPOSED * free, smoother)
+    job = SampleJob("landmarks", seed, _PROPOSED * free, smoother, policy)
     proposed = run.reduce(job, blocks)
     if proposed is None or not len(proposed.keys):
         return smoother

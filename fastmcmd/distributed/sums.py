@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.checks import as_rows
 from fastmcmd.distributed.blocks import Arguments
-from fastmcmd.distributed.sampling import block_seed, checked_rows
+from fastmcmd.distributed.rows import block_seed, checked_rows
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.streaming import CCE

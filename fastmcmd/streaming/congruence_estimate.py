@@ -9,9 +9,9 @@ import numpy as np
 from fastmcmd.inference.combination import direction_of, rank_p_value, scores_of
 from fastmcmd.streaming.congruence_sums import CongruenceSums, Ridge
 
-__all__ = ["CongruenceEstimate", "estimate_of", "rounding_of"]
+__all__ = ["LADDER", "CongruenceEstimate", "estimate_of", "rounding_of"]
 
-_LADDER = (10.0, 1.0, 0.1)  # regularisers of the test, in units of lam
+LADDER = (10.0, 1.0, 0.1)  # regularisers of the test, in units of lam
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -87,7 +87,7 @@ def estimate_of(ridge: Ridge, simulations: int) -> CongruenceEstimate:
     p_value, dispersion = float("nan"), ""
     if simulations:
         gaps = (model.spread - model.spread.mean()) / sums.weight
-        values = [ridge.mean_squares(factor * lam) for factor in _LADDER]
+        values = [ridge.mean_squares(factor * lam) for factor in LADDER]
         p_value = rank_p_value(scores_of(np.array([*values, np.abs(gaps)])).max(axis=0))
         dispersion = direction_of(gaps[None]) if p_value <= 0.05 else ""
     return CongruenceEstimate(
