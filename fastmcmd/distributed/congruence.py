@@ -38,7 +38,7 @@ __all__ = ["cce", "check_defaults", "congruence_of", "encoded", "mcmd", "result_
 # Arguments of the function for data in memory that have a meaning for blocks.
 _SHARED = (
     "x_kernel", "y_kernel", "lam", "tol", "solver", "memory_limit", "progress", "rank", "landmarks",
-    "checkpoint", "client",
+    "checkpoint", "client", "certificate",
 )  # fmt: skip
 _SOLVERS = ("auto", "lowrank", "nystrom", "cg")
 
@@ -53,7 +53,7 @@ def cce(**arguments: Any) -> Result:
     rows = {name: given[name] for name in ("x", "y", "prediction", "weights")}
     rows["x"] = encoded(rows["x"], given["encoder"])
     blocks = Blocks.of(**{name: value for name, value in rows.items() if value is not None})
-    seed = seed_sequence(given["random_state"])
+    seed = seed_sequence(0 if given["random_state"] is None else given["random_state"])
     with running(given, "cce", blocks) as run:
         setting = _setting(run, blocks, seed, given)
         if given["solver"] == "cg":
@@ -176,14 +176,15 @@ def result_at(
         accumulator = accumulator.fresh()
         accumulator.add(state)
         estimate = accumulator.compute()
-    proven = all(one.model.proven for one in ridges)
+    proven = all(one.model.proven and one.sums.probes is None for one in ridges)
     notes = (*setting.notes, "low rank: values are those of landmarks, within the error bounds")
     info = Info(
         "lowrank", "feature", "cpu", "float64", "streamed", "rigorous" if proven else "sampled",
         ridges[0].sums.rows, ridges[-1].sums.rows, len(ridges[0].sums.columns), 0, 0, 0.0, 0, notes,
         values.smoother.rank,
     )  # fmt: skip
-    return finished(run, at, values, info, tol, name, start, estimate, accumulator)
+    rows = name == "CCE" and isinstance(at, Blocks)
+    return finished(run, at, values, info, tol, name, start, estimate, accumulator, rows)
 
 
 def finished(
@@ -196,6 +197,7 @@ def finished(
     start: float,
     estimate: Any = None,
     accumulator: CCE | None = None,
+    at_rows: bool = False,
 ) -> Result:
     """Return the result of ``values`` at points, with warnings as those of `Result`."""
     from dataclasses import replace
@@ -220,7 +222,7 @@ def finished(
     )  # raises and warns
     return BlockResult(
         *arrays, tol, info, name, None, estimate, accumulator if name == "CCE" else None, summary, values,
-        blocks,
+        blocks, at_rows,
     )  # fmt: skip
 
 
@@ -249,7 +251,7 @@ def _in_blocks(rows: dict[str, Any]) -> Blocks:
 def _setting(
     run: Run, blocks: Blocks, seed: np.random.SeedSequence, given: dict[str, Any], **more: Any
 ) -> Setting:
-    names = ("x_kernel", "y_kernel", "lam", "rank", "landmarks")
+    names = ("x_kernel", "y_kernel", "lam", "rank", "landmarks", "certificate")
     return setting_of(
         run, blocks, seed, **{name: given[name] for name in names},
         uniform=given["solver"] == "nystrom", **more,

@@ -183,7 +183,7 @@ class BlockComparison(Comparison):
         records: list[PairOfModels] = []
         for one in MEASURES:
             known = {
-                name: each[one.name]
+                name: _squared(each) if one.name == "mean_cce" else each[one.name]
                 for name, each in self.evaluations.items()
                 if one.best and any(other.name == one.name for other in each.measured)
             }
@@ -327,8 +327,9 @@ def _result(
         values.smoother.rank,
     )  # fmt: skip
     return BlockResult(
-        np.empty(0), np.empty(0), tol, info, "CCE", None, estimate, accumulator, summary, values, None
-    )
+        np.empty(0), np.empty(0), tol, info, "CCE", None, estimate, accumulator, summary, values,
+        None, True,
+    )  # fmt: skip
 
 
 def _evaluation(
@@ -373,6 +374,13 @@ def _evaluation(
         np.empty(0), None if given["x"] is None else given["x"], prediction, by, config.summary(),
         time.perf_counter() - start, result=result, blocks=blocks, row_values=rows, used=one.rows,
     )  # fmt: skip
+
+
+def _squared(evaluation: BlockEvaluation) -> float:
+    """Return the mean squared CCE over the rows."""
+    result = evaluation.cce
+    assert result is not None and result.estimate is not None
+    return result.estimate.value**2
 
 
 def _group(parts: ModelParts, settings: Settings) -> tuple[int, tuple[Measured, ...]]:

@@ -35,6 +35,10 @@ class BlockResult(Result):
         Sums of the values.
     point_values : PointValues
         What computes values.
+    points : Blocks or None
+        The points; None if they are in memory.
+    at_rows : bool
+        Whether the points are the rows.
     """
 
     estimate: CongruenceEstimate | None = None
@@ -42,6 +46,7 @@ class BlockResult(Result):
     summary: Summary | None = None
     point_values: PointValues | None = None
     points: Blocks | None = None
+    at_rows: bool = False
 
     @property
     def mean(self) -> float:
@@ -59,10 +64,19 @@ class BlockResult(Result):
     def vague(self) -> str:
         """Why the mean is meaningless, if its error bound exceeds both ``tol`` and the mean; else ""."""
         assert self.summary is not None
-        bound = self.summary.bounds / self.summary.points
+        bound = self.mean_error_bound
         if self.error_bound <= self.tol or bound < self.mean:
             return ""
         return f"its error bound, {bound:.1e}, exceeds it (use more landmarks, or solver='cg')"
+
+    @property
+    def mean_error_bound(self) -> float:
+        """Bound on the error of ``mean``."""
+        assert self.summary is not None
+        bound = self.summary.bounds / self.summary.points
+        if self.at_rows and self.estimate is not None:  # the mean error is at most the root mean square
+            bound = min(bound, self.estimate.error_bound)
+        return bound
 
     def _noise(self, name: str) -> Any:
         if len(getattr(self.point_values, "ridges", ())) != 1 or self.points is None:
@@ -108,7 +122,9 @@ class BlockResult(Result):
     def __repr__(self) -> str:
         assert self.summary is not None
         info, some = self.info, self.summary
-        lines = [f"{self.name} at {len(self):,} points: mean {self.mean:.6g}"]
+        lines = [
+            f"{self.name} at {len(self):,} points: mean {self.mean:.6g} +- {self.mean_error_bound:.2g}"
+        ]
         if self.vague:
             lines = [f"{self.name} at {len(self):,} points: mean not known, {self.vague}"]
         if self.estimate is not None:

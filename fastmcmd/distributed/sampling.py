@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.distributed.blocks import Arguments
 from fastmcmd.distributed.rows import block_seed, checked_rows, rows_of, valid_rows
+from fastmcmd.inference.exchangeable import exchangeable_outcomes
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.predictive import Categorical
 from fastmcmd.streaming.congruence_landmarks import features_of
@@ -37,7 +38,7 @@ class Sample:
     keys : ndarray (m,)
         Keys.
     x, y, drawn : ndarray (m, d), (m, k), (m, k)
-        Inputs, outcomes, and one draw of the prediction; no columns without these.
+        Inputs, outcomes, and one outcome of a right model; no columns without these.
     places : ndarray (m, 2)
         Block and row of each.
     rows : int
@@ -46,6 +47,8 @@ class Sample:
         Sum of their weights, and of the masses by which they were drawn.
     classes : int
         Number of classes without an order that are predicted; 0 for numbers.
+    weights : ndarray (m,) or None
+        Weights of the rows, if there are any.
     """
 
     most: int
@@ -58,6 +61,7 @@ class Sample:
     weight: float
     mass: float
     classes: int = 0
+    weights: Array | None = None
 
     def __add__(self, other: Sample) -> Sample:
         for name in ("x", "y"):
@@ -72,9 +76,12 @@ class Sample:
             np.concatenate([getattr(self, name), getattr(other, name)])[kept]
             for name in ("x", "y", "drawn")
         )
+        weights = None
+        if self.weights is not None and other.weights is not None:
+            weights = np.concatenate([self.weights, other.weights])[kept]
         return Sample(
             self.most, keys[kept], x, y, drawn, places[kept], self.rows + other.rows,
-            self.weight + other.weight, self.mass + other.mass, max(self.classes, other.classes),
+            self.weight + other.weight, self.mass + other.mass, max(self.classes, other.classes), weights,
         )  # fmt: skip
 
     def in_order(self) -> NDArray[np.intp]:
@@ -129,10 +136,10 @@ class SampleJob:
         one = next(iter(prediction.values())) if isinstance(prediction, dict) else prediction
         drawn = np.empty((len(kept), 0))
         if one is not None and self.smoother is None and len(kept):
-            drawn = np.asarray(one.take(kept).sample(1, rng), dtype=np.float64).reshape(len(kept), -1)
+            drawn = exchangeable_outcomes(y, one, 1, rng).simulated(kept, 1, rng)[:, 0]
         places = np.stack([np.full(len(kept), number), kept], axis=1).astype(np.int64)
         return Sample(
             self.most, keys[kept], x[kept], y[kept], drawn, places, len(x),
             float(len(x) if weights is None else weights.sum()), float(mass.sum()),
-            len(one.values) if isinstance(one, Categorical) else 0,
+            len(one.values) if isinstance(one, Categorical) else 0, None if weights is None else weights[kept],
         )  # fmt: skip

@@ -24,6 +24,7 @@ from fastmcmd.kernels.base import KernelLike
 from fastmcmd.solvers.landmarks import LandmarkSearch
 from fastmcmd.streaming import CCE
 from fastmcmd.streaming.congruence_landmarks import smoother_at
+from fastmcmd.streaming.congruence_sums import Probes
 from fastmcmd.streaming.output_features import Lattice
 
 __all__ = ["LANDMARKS", "Setting", "rows_per_step", "setting_of"]
@@ -31,6 +32,7 @@ __all__ = ["LANDMARKS", "Setting", "rows_per_step", "setting_of"]
 LANDMARKS = 100  # as those of `fastmcmd.streaming.CCE`
 _OUTPUT_LANDMARKS = 200
 _PROPOSED = 4  # rows proposed for each landmark that is still free
+_PROBES, _LEAST_PROBES = 128, 20
 _STEP = 8_192  # rows whose features are computed together
 _RANK = 256  # output features of an RBF kernel on numbers, seldom more
 
@@ -82,6 +84,8 @@ def setting_of(
     more: Blocks | None = None,
     kind: type[CCE] = CCE,
     policy: str = "raise",
+    certificate: str = "auto",
+    of_prediction: bool = False,
 ) -> Setting:
     """Return kernels and landmarks from a sample of the rows, in one or two passes.
 
@@ -89,13 +93,14 @@ def setting_of(
     proposes rows, drawn by what these landmarks miss; the proposals are then accepted or rejected one after
     the other, so that accepted rows have the distribution of randomly pivoted Cholesky on all rows. If the
     sample holds all rows, the first pass is enough. ``more`` holds the second sample of `mcmd`.
+    ``of_prediction`` chooses what depends on outcomes from those of a right model, as an exact test needs.
     """
     sample = run.reduce(SampleJob("sample", seed, policy=policy), blocks)
     if sample is None or not len(sample.keys):
         raise ValueError("there are no rows with a positive weight; at least one is needed")
     notes: list[str] = []
     order = sample.in_order()
-    x, y = sample.x[order], sample.y[order]
+    x, y = sample.x[order], (sample.drawn if of_prediction else sample.y)[order]
     kernel, outputs, regulariser = chosen_kernels(
         x, y, x_kernel, y_kernel, lam, classes=bool(sample.classes), none=none
     )
@@ -129,9 +134,10 @@ def setting_of(
             smoother = _completed(run, blocks, smoother, most, seed, policy)
     accumulator = kind(
         kernel, outputs, smoother.features.pivots, regulariser, simulations=simulations,
-        output_landmarks=_output_landmarks(outputs, sample, seed), random_state=generator(seed, Purpose.TEST),
+        output_landmarks=_output_landmarks(outputs, sample, seed, of_prediction), random_state=generator(seed, Purpose.TEST),
     )  # fmt: skip
     accumulator._smoother = smoother
+    accumulator._probes = _probes(sample, smoother.rank) if certificate != "rigorous" else None
     return Setting(accumulator, inner, outputs, regulariser, sample, seed, tuple(notes))
 
 
@@ -155,6 +161,17 @@ def rows_per_step(limit: int | None, landmarks: int, simulations: int, models: i
             "rank, or fewer simulations"
         )
     return int(np.clip((limit - 2 * sums - block) // row, 256, _STEP))
+
+
+def _probes(sample: Sample, rank: int) -> Probes | None:
+    """Return rows at which the residual is measured; None if there are only a few."""
+    count = min(_PROBES, len(sample.keys))
+    if count < _LEAST_PROBES:
+        return None
+    some = np.argsort(-sample.keys, kind="stable")[:count]
+    total = sample.mass  # the number of rows with a weight: all masses are 1
+    weights = np.ones(count) if sample.weights is None else sample.weights[some]
+    return Probes(sample.x[some], weights, total / count, np.zeros((count, rank)))
 
 
 def _search(
@@ -195,7 +212,7 @@ def _completed(
 
 
 def _output_landmarks(
-    kernel: Kernel, sample: Sample, seed: np.random.SeedSequence
+    kernel: Kernel, sample: Sample, seed: np.random.SeedSequence, of_prediction: bool
 ) -> Array | None:
     """Return outputs at which features of ``kernel`` are exact; None if a lattice needs none."""
     if isinstance(kernel, Delta) and sample.classes:
@@ -203,7 +220,9 @@ def _output_landmarks(
     if sample.y.shape[1] == 1 and Lattice.of(kernel) is not None:
         return None
     outputs: Any = sample.y
-    if sample.drawn.shape[1] == outputs.shape[1]:
+    if of_prediction:
+        outputs = sample.drawn
+    elif sample.drawn.shape[1] == outputs.shape[1]:
         outputs = np.concatenate([outputs, sample.drawn])
     smoother = Smoother.of(
         kernel, outputs, _OUTPUT_LANDMARKS, generator(seed, Purpose.LANDMARKS), "y_kernel"

@@ -110,7 +110,7 @@ class PointValues:
     def of(*ridges: Ridge) -> PointValues:
         """Return the values of one regression, or of the difference of two."""
         for one in ridges:
-            one.dual_norm  # noqa: B018 - computed once, here
+            _ = one.dual_norm, one.sampled_residual  # computed once, here
         if len(ridges) == 1:
             return PointValues(ridges[0].sums.smoother, ridges[0].coefficients, ridges)
         first, second = ridges
@@ -127,7 +127,13 @@ class PointValues:
         f, residual = features_of(self.smoother, x)
         diagonal = self.smoother.features.diagonal(scaled_rows(self.smoother, x))
         value = np.asarray(np.linalg.norm(f @ self.coefficients, axis=1))
-        bound = np.sum([one.error_bounds(diagonal, residual) for one in self.ridges], axis=0)
+        bound = np.sum(
+            [
+                np.minimum(one.error_bounds(diagonal, residual), one.sampled_bounds(diagonal))
+                for one in self.ridges
+            ],
+            axis=0,
+        )
         values = {"value": value, "error_bound": bound}
         if noise:
             (ridge,) = self.ridges

@@ -40,7 +40,7 @@ def congruence_test(**arguments: Any) -> CongruenceTest:
     with running(given, "congruence_test", blocks) as run:
         setting = setting_of(
             run, blocks, seed, x_kernel=given["x_kernel"], y_kernel=given["y_kernel"], lam=given["lam"],
-            rank=None, landmarks=None, simulations=simulations,
+            rank=None, landmarks=None, simulations=simulations, certificate="rigorous", of_prediction=True,
         )  # fmt: skip
         state = congruence_of(run, blocks, setting, None)
     (model,) = state.models.values()

@@ -25,6 +25,7 @@ from fastmcmd.streaming.output_features import Columns
 
 __all__ = ["CongruenceSums", "ModelSums", "Ridge"]
 
+_ERRORS = 4.0  # standard errors, as those of other sampled certificates
 _EPS = float(np.finfo(np.float64).eps)
 
 Array = NDArray[np.float64]
@@ -63,6 +64,7 @@ class ModelSums:
     residual: float
     proven: bool = True
     lost: Lost = (0.0, 0.0, 0.0)
+    missed: Array | None = None  # (m, r), sum of w_i k~(z, x_i) e_i at the rows z of `Probes`
 
     def plus(self, other: ModelSums, sign: float) -> ModelSums:
         """Return the sums with those of other rows added, or subtracted (``sign`` is -1)."""
@@ -82,6 +84,9 @@ class ModelSums:
             max(self.residual + sign * other.residual, 0.0),
             self.proven and other.proven,
             lost,
+            None
+            if self.missed is None or other.missed is None
+            else self.missed + sign * other.missed,
         )
 
     def spanning(self, here: NDArray[np.intp], count: int) -> ModelSums:
@@ -90,7 +95,11 @@ class ModelSums:
         cross[:, :, here] = self.cross
         squares = np.zeros((count, count))
         squares[np.ix_(here, here)] = self.squares
-        return replace(self, cross=cross, squares=squares)
+        missed = None
+        if self.missed is not None:
+            missed = np.zeros((len(self.missed), count))
+            missed[:, here] = self.missed
+        return replace(self, cross=cross, squares=squares, missed=missed)
 
     def turned(self, turn: Array) -> ModelSums:
         """Return the sums at other landmarks, whose features are ``turn`` (q, p) times the present ones."""
@@ -99,7 +108,36 @@ class ModelSums:
             cross=np.tensordot(turn, self.cross, axes=1),
             noise=turn @ self.noise @ turn.T,
             null=None if self.null is None else turn @ self.null @ turn.T,
+            missed=None,  # other landmarks miss something else
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Probes:
+    """Rows at which the residual of the landmarks' solution is measured.
+
+    Attributes
+    ----------
+    points : ndarray (m, d)
+        Rows drawn uniformly from all rows with a positive weight.
+    weights : ndarray (m,)
+        Their weights.
+    share : float
+        Number of rows with a positive weight, over m.
+    cross : ndarray (m, p)
+        ``sum_i w_i k~(z, x_i) f(x_i)``, with k~ what the landmarks miss of the kernel.
+    """
+
+    points: Array
+    weights: Array
+    share: float
+    cross: Array
+
+    def plus(self, other: Probes | None, sign: float) -> Probes | None:
+        """Return the sums with those of other rows; None if these have other probes."""
+        if other is None or not np.array_equal(self.points, other.points):
+            return None
+        return replace(self, cross=self.cross + sign * other.cross)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +179,7 @@ class CongruenceSums:
     models: dict[str, ModelSums]
     streams: tuple[str, ...] = ()
     lost: Lost = (0.0, 0.0, 0.0)
+    probes: Probes | None = None
 
     def __add__(self, other: CongruenceSums) -> CongruenceSums:
         """Return the sums of the rows of both."""
@@ -176,6 +215,7 @@ class CongruenceSums:
             {name: sums.plus(two.models[name], sign) for name, sums in one.models.items()},
             tuple(sorted(streams)),
             lost,
+            None if one.probes is None else one.probes.plus(two.probes, sign),
         )
 
     def at(self, smoother: Smoother) -> CongruenceSums:
@@ -188,6 +228,7 @@ class CongruenceSums:
             smoother=smoother,
             gram=turn @ self.gram @ turn.T,
             ranks=np.minimum(self.ranks, common),
+            probes=None,
             models={name: sums.turned(turn) for name, sums in self.models.items()},
         ).merged_ranks()
 
@@ -369,6 +410,34 @@ class Ridge:
         inputs = factor * np.sqrt(tau) * self.dual_norm + 2 * self._moved
         total = inputs + self._output_residual + self._value_error
         return float(total / np.sqrt(self.sums.weight))
+
+    @cached_property
+    def sampled_residual(self) -> float:
+        """Estimate of ``|W^1/2 K~ B|_F / sqrt(N)`` plus four standard errors; infinite without probes.
+
+        With the solution B at the landmarks, ``K~ B`` is the residual of the system without landmarks. It
+        bounds the error of the root mean square over the rows, since ``|K (K + mu)^-1| <= 1``.
+        """
+        probes, missed = self.sums.probes, self.model.missed
+        if probes is None or missed is None:
+            return float("inf")
+        residual = (missed - probes.cross @ self.coefficients) / self.shift
+        squares = probes.weights * np.einsum("ij,ij->i", residual, residual) * probes.share
+        count = len(squares)
+        error = float(squares.std(ddof=1)) * np.sqrt(count) if count > 1 else 0.0
+        return float(np.sqrt((squares.sum() + _ERRORS * error) / self.sums.weight))
+
+    def sampled_bound(self) -> float:
+        """Return the bound of `error_bound` with a measured residual in place of a bound on it."""
+        others = self._output_residual + self._value_error
+        return self.sampled_residual + 2 * self._moved + others / float(np.sqrt(self.sums.weight))
+
+    def sampled_bounds(self, diagonal: Array) -> Array:
+        """Return the bounds (q,) of `error_bounds` with a measured residual: ``sqrt(k(x, x) / lam) / 2`` of it."""
+        size = np.sqrt(diagonal)
+        others = size * (self._moved + self._output_residual) / (2 * np.sqrt(self.shift))
+        inner = size * self.sampled_residual / (2 * np.sqrt(self.lam))
+        return np.asarray(inner + others + size * self._solution_error / self._least_shift)
 
     def error_bounds(self, diagonal: Array, residual: Array) -> Array:
         """Return bounds (q,) on the error at points, given k(x, x) and ``k(x, x) - |f(x)|^2`` (q,)."""
