@@ -267,5 +267,5 @@ def _current_client() -> Any:
         return None
     try:
         return module.get_client()
-    except ValueError:
+    except (AttributeError, ValueError):
         return None

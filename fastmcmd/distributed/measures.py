@@ -146,6 +146,7 @@ def gathered(context: Context) -> tuple[dict[str, Any], dict[str, str]]:
             sums[number.sums] = number.gather(context)
     if context.numbers:
         sums["pit"] = histogram_sums(context.sorted_pit, context.settings.bins)
+        sums["curve"] = reliability_sums(context.sorted_pit, TOOLBOX_LEVELS, "quantile")
     return sums, skipped
 
 
@@ -177,8 +178,8 @@ def concluded(
 def curves_of(sums: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     """Return the curves that `fastmcmd.evaluate` has."""
     curves: dict[str, Any] = {}
-    if "quantile" in sums:
-        curves["reliability"] = conclude_reliability(sums["quantile"], "quantile")
+    if "curve" in sums:
+        curves["reliability"] = conclude_reliability(sums["curve"], "quantile")
         curves["reliability_interval"] = conclude_reliability(sums["interval"], "interval")
         curves["pit"] = conclude_histogram(sums["pit"], settings.pit)
     if "variance" in sums:

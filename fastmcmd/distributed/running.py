@@ -92,7 +92,7 @@ class Run:
                 total = added([total, one])
                 self.counted.groups += 1
                 if self.saved is not None:
-                    self.saved.save(job.name, number + 1, total)
+                    self.saved.save(job.name, number + 1, total, number == groups[-1])
                 if self.client is None:
                     sweep.done(min((number + 1) * GROUP, len(blocks)))
         return total

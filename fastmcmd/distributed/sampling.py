@@ -20,9 +20,7 @@ from fastmcmd.inference.smoother import Smoother
 from fastmcmd.predictive import Categorical
 from fastmcmd.streaming.congruence_landmarks import features_of
 
-__all__ = ["CANDIDATES", "Sample", "SampleJob"]
-
-CANDIDATES = 10_000  # rows of the sample from which kernels and landmarks are chosen
+__all__ = ["Sample", "SampleJob"]
 
 Array = NDArray[np.float64]
 
@@ -109,7 +107,7 @@ class SampleJob:
 
     name: str
     seed: np.random.SeedSequence
-    most: int = CANDIDATES
+    most: int
     smoother: Smoother | None = None
     policy: str = "raise"
 

@@ -15,7 +15,7 @@ from fastmcmd.backends import get_backend
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.distributed.blocks import Blocks
 from fastmcmd.distributed.running import Run
-from fastmcmd.distributed.sampling import CANDIDATES, Sample, SampleJob
+from fastmcmd.distributed.sampling import Sample, SampleJob
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import offset_of
 from fastmcmd.inference.smoother import Smoother
@@ -29,6 +29,7 @@ from fastmcmd.streaming.output_features import Lattice
 
 __all__ = ["LANDMARKS", "Setting", "rows_per_step", "setting_of"]
 
+CANDIDATES = 10_000  # rows of the sample from which kernels and landmarks are chosen
 LANDMARKS = 100  # as those of `fastmcmd.streaming.CCE`
 _OUTPUT_LANDMARKS = 200
 _PROPOSED = 4  # rows proposed for each landmark that is still free
@@ -95,7 +96,7 @@ def setting_of(
     sample holds all rows, the first pass is enough. ``more`` holds the second sample of `mcmd`.
     ``of_prediction`` chooses what depends on outcomes from those of a right model, as an exact test needs.
     """
-    sample = run.reduce(SampleJob("sample", seed, policy=policy), blocks)
+    sample = run.reduce(SampleJob("sample", seed, CANDIDATES, policy=policy), blocks)
     if sample is None or not len(sample.keys):
         raise ValueError("there are no rows with a positive weight; at least one is needed")
     notes: list[str] = []
@@ -113,7 +114,7 @@ def setting_of(
             f"kernels and landmarks were chosen from {len(sample.keys):,} of {sample.rows:,} rows"
         )
     if more is not None:
-        other = run.reduce(SampleJob("sample of x_prime", seed), more)
+        other = run.reduce(SampleJob("sample of x_prime", seed, CANDIDATES), more)
         if other is None or not len(other.keys):
             raise ValueError("x_prime has no rows with a positive weight; at least one is needed")
         sample = replace(sample + other, most=CANDIDATES)
