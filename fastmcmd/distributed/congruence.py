@@ -90,8 +90,8 @@ def mcmd(**arguments: Any) -> Result:
         lams = setting.lam, given["lam_prime"]
         lams = lams[0], lams[0] if lams[1] is None else check_lam(lams[1], "lam_prime")
         states = [
-            congruence_of(run, one, setting, given["memory_limit"], f"sums of {name}")
-            for name, one in zip(("x", "x_prime"), samples, strict=True)
+            congruence_of(run, one, setting, given["memory_limit"], f"sums of {name}", place)
+            for place, (name, one) in enumerate(zip(("x", "x_prime"), samples, strict=True))
         ]
         ridges = [Ridge(one, one.models[""], lam) for one, lam in zip(states, lams, strict=True)]
         grid = given["grid"]
@@ -142,10 +142,10 @@ def running(given: dict[str, Any], name: str, *blocks: Blocks) -> Iterator[Run]:
 
 
 def congruence_of(
-    run: Run, blocks: Blocks, setting: Setting, limit: Any, name: str = "sums"
+    run: Run, blocks: Blocks, setting: Setting, limit: Any, name: str = "sums", place: int = 0
 ) -> CongruenceSums:
     """Return the sums of the CCE over all blocks."""
-    accumulator = setting.accumulator
+    accumulator = setting.accumulators[place]
     bytes_each = None if limit is None else parse_memory(limit)
     smoother = accumulator._smoother
     assert smoother is not None

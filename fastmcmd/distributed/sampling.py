@@ -8,7 +8,7 @@ sample does not depend on which worker computed it, or in which order parts were
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,10 +17,11 @@ from fastmcmd.distributed.blocks import Arguments
 from fastmcmd.distributed.rows import block_seed, checked_rows, rows_of, valid_rows
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
 from fastmcmd.inference.smoother import Smoother
-from fastmcmd.predictive import Categorical
+from fastmcmd.predictive import Categorical, Predictive
 from fastmcmd.streaming.congruence_landmarks import features_of
+from fastmcmd.streaming.congruence_sums import Probes
 
-__all__ = ["Sample", "SampleJob"]
+__all__ = ["Sample", "SampleJob", "Samples", "drawn", "probes_of"]
 
 Array = NDArray[np.float64]
 
@@ -47,6 +48,8 @@ class Sample:
         Number of classes without an order that are predicted; 0 for numbers.
     weights : ndarray (m,) or None
         Weights of the rows, if there are any.
+    masses : ndarray (m,) or None
+        Masses of the rows.
     """
 
     most: int
@@ -60,6 +63,7 @@ class Sample:
     mass: float
     classes: int = 0
     weights: Array | None = None
+    masses: Array | None = None
 
     def __add__(self, other: Sample) -> Sample:
         for name in ("x", "y"):
@@ -74,13 +78,20 @@ class Sample:
             np.concatenate([getattr(self, name), getattr(other, name)])[kept]
             for name in ("x", "y", "drawn")
         )
-        weights = None
-        if self.weights is not None and other.weights is not None:
-            weights = np.concatenate([self.weights, other.weights])[kept]
+        weights, masses = (
+            None if a is None or b is None else np.concatenate([a, b])[kept]
+            for a, b in ((self.weights, other.weights), (self.masses, other.masses))
+        )
         return Sample(
             self.most, keys[kept], x, y, drawn, places[kept], self.rows + other.rows,
             self.weight + other.weight, self.mass + other.mass, max(self.classes, other.classes), weights,
+            masses,
         )  # fmt: skip
+
+    @property
+    def complete(self) -> bool:
+        """Whether no row with a mass was left out."""
+        return len(self.keys) < self.most or self.mass <= len(self.keys)
 
     def in_order(self) -> NDArray[np.intp]:
         """Return the positions of the rows in the order of the data."""
@@ -88,8 +99,18 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
+class Samples:
+    """Several samples of the same rows."""
+
+    parts: tuple[Sample, ...]
+
+    def __add__(self, other: Samples) -> Samples:
+        return Samples(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
 class SampleJob:
-    """A sample of rows: uniform, or with masses from what landmarks miss.
+    """Samples of rows: uniform; or by what landmarks miss, to propose landmarks and to measure the residual.
 
     Attributes
     ----------
@@ -101,6 +122,8 @@ class SampleJob:
         Number of rows to keep.
     smoother : Smoother or None
         Landmarks whose residual ``k(x, x) - |f(x)|^2`` is the mass of a row; None for equal masses.
+    probes, floor : int, float
+        Rows of a second sample whose masses are ``floor`` plus the residual; 0 for none.
     policy : str
         What to do with rows that hold NaN: all but "raise" leaves them out of the sample.
     """
@@ -109,10 +132,12 @@ class SampleJob:
     seed: np.random.SeedSequence
     most: int
     smoother: Smoother | None = None
+    probes: int = 0
+    floor: float = 0.0
     policy: str = "raise"
 
-    def sums(self, arguments: Arguments, number: int) -> Sample | None:
-        """Return the sample of a block."""
+    def sums(self, arguments: Arguments, number: int) -> Samples | None:
+        """Return the samples of a block."""
         if self.policy == "raise":
             x, y, prediction, weights = checked_rows(arguments)
         else:
@@ -123,21 +148,60 @@ class SampleJob:
             x, y, prediction, weights = (
                 rows_of(arguments["x"], valid), one.y.reshape(len(one.y), -1), one.prediction, one.weights,
             )  # fmt: skip
-        rng = generator(block_seed(self.seed, number), Purpose.LANDMARKS)
-        mass = np.ones(len(x)) if self.smoother is None else features_of(self.smoother, x)[1]
-        if weights is not None:
-            mass = np.where(weights > 0, mass, 0.0)
-        with np.errstate(divide="ignore"):
-            keys = np.where(mass > 0, np.log(rng.random(len(x))) / mass, -np.inf)
-        kept = np.sort(np.argsort(-keys, kind="stable")[: self.most])
-        kept = kept[mass[kept] > 0]
-        one = next(iter(prediction.values())) if isinstance(prediction, dict) else prediction
-        drawn = np.empty((len(kept), 0))
-        if one is not None and self.smoother is None and len(kept):
-            drawn = exchangeable_outcomes(y, one, 1, rng).simulated(kept, 1, rng)[:, 0]
-        places = np.stack([np.full(len(kept), number), kept], axis=1).astype(np.int64)
-        return Sample(
-            self.most, keys[kept], x[kept], y[kept], drawn, places, len(x),
-            float(len(x) if weights is None else weights.sum()), float(mass.sum()),
-            len(one.values) if isinstance(one, Categorical) else 0, None if weights is None else weights[kept],
-        )  # fmt: skip
+        residual = np.ones(len(x)) if self.smoother is None else features_of(self.smoother, x)[1]
+        if isinstance(prediction, dict):
+            prediction = next(iter(prediction.values()))
+        seed = block_seed(self.seed, number)
+        purpose = Purpose.DEFAULTS if self.smoother is None else Purpose.LANDMARKS
+        rng = generator(seed, purpose)
+        first = drawn(x, y, weights, residual, self.most, rng, number)
+        if prediction is not None:
+            first = replace(first, classes=_classes_of(prediction))
+            if self.smoother is None and len(first.keys):
+                kept = first.places[:, 1]
+                outcomes_of = exchangeable_outcomes(y, prediction, 1, rng)
+                first = replace(first, drawn=outcomes_of.simulated(kept, 1, rng)[:, 0])
+        if not self.probes:
+            return Samples((first,))
+        rng = generator(seed, Purpose.CERTIFICATE)
+        mass = residual + self.floor
+        return Samples((first, drawn(x, y, weights, mass, self.probes, rng, number)))
+
+
+def drawn(
+    x: Array, y: Array, weights: Array | None, mass: Array, most: int, rng: np.random.Generator, number: int
+) -> Sample:  # fmt: skip
+    """Return a sample of the rows of a block, by their masses; rows of weight 0 have none."""
+    if weights is not None:
+        mass = np.where(weights > 0, mass, 0.0)
+    with np.errstate(divide="ignore"):
+        keys = np.where(mass > 0, np.log(rng.random(len(x))) / mass, -np.inf)
+    kept = np.sort(np.argsort(-keys, kind="stable")[:most])
+    kept = kept[mass[kept] > 0]
+    places = np.stack([np.full(len(kept), number), kept], axis=1).astype(np.int64)
+    return Sample(
+        most, keys[kept], x[kept], y[kept], np.empty((len(kept), 0)), places, len(x),
+        float(len(x) if weights is None else weights.sum()), float(mass.sum()), 0,
+        None if weights is None else np.asarray(weights)[kept], mass[kept],
+    )  # fmt: skip
+
+
+def probes_of(sample: Sample, rank: int) -> Probes:
+    """Return rows at which the residual is measured, with the probabilities by which they were drawn.
+
+    Given the largest key that was not kept, each row is kept independently with a known probability (Cohen
+    and Kaplan, *Summarizing data using bottom-k sketches*, 2007).
+    """
+    order = np.argsort(-sample.keys, kind="stable")
+    chances = np.ones(len(order))
+    assert sample.masses is not None
+    if len(order) == sample.most:
+        *_, last = order
+        order = order[:-1]
+        chances = -np.expm1(sample.masses[order] * sample.keys[last])
+    weights = np.ones(len(order)) if sample.weights is None else sample.weights[order]
+    return Probes(sample.x[order], weights, chances, np.zeros((len(order), rank)))
+
+
+def _classes_of(prediction: Predictive) -> int:
+    return len(prediction.values) if isinstance(prediction, Categorical) else 0

@@ -13,7 +13,7 @@ from fastmcmd.classification.bins import BinSums
 from fastmcmd.classification.metric import Totals
 from fastmcmd.classification.ranking import RankSketch
 from fastmcmd.distributed.parts import Differences, ModelParts, Parts, Summaries
-from fastmcmd.distributed.sampling import Sample
+from fastmcmd.distributed.sampling import Samples
 from fastmcmd.distributed.sums import Summary
 from fastmcmd.metrics.intervals import IntervalSums, SpreadSums
 from fastmcmd.metrics.pit import PITSums
@@ -78,7 +78,7 @@ class SavedState:
     """The sum of the first groups of a pass."""
 
     finished: int
-    state: Sample | Summary | Summaries | SavedCongruence | SavedParts | None
+    state: Samples | Summary | Summaries | SavedCongruence | SavedParts | None
 
 
 class Saved:

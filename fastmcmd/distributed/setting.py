@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from fastmcmd.backends import get_backend
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.distributed.blocks import Blocks
 from fastmcmd.distributed.running import Run
-from fastmcmd.distributed.sampling import Sample, SampleJob
+from fastmcmd.distributed.sampling import Sample, SampleJob, drawn, probes_of
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import offset_of
 from fastmcmd.inference.smoother import Smoother
@@ -23,8 +23,7 @@ from fastmcmd.kernels import Delta, Kernel, scale_columns, split_scales
 from fastmcmd.kernels.base import KernelLike
 from fastmcmd.solvers.landmarks import LandmarkSearch
 from fastmcmd.streaming import CCE
-from fastmcmd.streaming.congruence_landmarks import smoother_at
-from fastmcmd.streaming.congruence_sums import Probes
+from fastmcmd.streaming.congruence_landmarks import features_of, smoother_at
 from fastmcmd.streaming.output_features import Lattice
 
 __all__ = ["LANDMARKS", "Setting", "rows_per_step", "setting_of"]
@@ -33,7 +32,7 @@ CANDIDATES = 10_000  # rows of the sample from which kernels and landmarks are c
 LANDMARKS = 100  # as those of `fastmcmd.streaming.CCE`
 _OUTPUT_LANDMARKS = 200
 _PROPOSED = 4  # rows proposed for each landmark that is still free
-_PROBES, _LEAST_PROBES = 128, 20
+_PROBES = 128  # rows at which the residual is measured
 _STEP = 8_192  # rows whose features are computed together
 _RANK = 256  # output features of an RBF kernel on numbers, seldom more
 
@@ -46,8 +45,8 @@ class Setting:
 
     Attributes
     ----------
-    accumulator : CCE
-        Without rows, with the landmarks.
+    accumulators : tuple of CCE
+        One for each sample, without rows, with the landmarks.
     x_kernel, y_kernel : Kernel
         Kernels with numbers for parameters.
     lam : float
@@ -60,13 +59,18 @@ class Setting:
         Remarks for the result.
     """
 
-    accumulator: CCE
+    accumulators: tuple[CCE, ...]
     x_kernel: Kernel
     y_kernel: Kernel
     lam: float
     sample: Sample
     seed: np.random.SeedSequence
     notes: tuple[str, ...]
+
+    @property
+    def accumulator(self) -> CCE:
+        """The accumulator of the first sample."""
+        return self.accumulators[0]
 
 
 def setting_of(
@@ -96,9 +100,7 @@ def setting_of(
     sample holds all rows, the first pass is enough. ``more`` holds the second sample of `mcmd`.
     ``of_prediction`` chooses what depends on outcomes from those of a right model, as an exact test needs.
     """
-    sample = run.reduce(SampleJob("sample", seed, CANDIDATES, policy=policy), blocks)
-    if sample is None or not len(sample.keys):
-        raise ValueError("there are no rows with a positive weight; at least one is needed")
+    sample = _sample(run, blocks, seed, policy, "x")
     notes: list[str] = []
     order = sample.in_order()
     x, y = sample.x[order], (sample.drawn if of_prediction else sample.y)[order]
@@ -109,37 +111,51 @@ def setting_of(
     inner, rows = scale_columns(kernel, x)
     inner = inner.resolve(rows)
     outputs = outputs.resolve(y)
-    if sample.rows > len(sample.keys):
+    if not sample.complete:
         notes.append(
             f"kernels and landmarks were chosen from {len(sample.keys):,} of {sample.rows:,} rows"
         )
+    samples, data = [sample], [blocks]
     if more is not None:
-        other = run.reduce(SampleJob("sample of x_prime", seed, CANDIDATES), more)
-        if other is None or not len(other.keys):
-            raise ValueError("x_prime has no rows with a positive weight; at least one is needed")
-        sample = replace(sample + other, most=CANDIDATES)
-        rows = sample.x if scales is None else sample.x * np.array(scales)
+        samples, data = [sample, _sample(run, more, seed, policy, "x_prime")], [blocks, more]
+        rows = np.concatenate([one.x for one in samples])
+        rows = rows if scales is None else rows * np.array(scales)
     most = check_count(LANDMARKS if rank is None else rank, "rank", least=1)
+    proposing = False
     if landmarks is not None and not isinstance(landmarks, str):
-        smoother = smoother_at(kernel, as_rows(landmarks, "landmarks", columns=x.shape[1]).astype(float))
+        given = as_rows(landmarks, "landmarks", columns=x.shape[1]).astype(np.float64)
+        smoother = smoother_at(kernel, given)
     else:
         search = _search(inner, rows, min(most, len(rows)), seed)
-        complete = sample.rows <= len(sample.keys) or more is not None
         if uniform or landmarks == "uniform":
             rng = generator(seed, Purpose.LANDMARKS)
             search.take(rng.permutation(len(rows))[:most], independent=True)
         else:
-            search.grow(most if complete else max(1, most // 2))
+            proposing = more is None and not sample.complete
+            search.grow(max(1, most // 2) if proposing else most)
+            proposing = proposing and not search.exhausted
         smoother = Smoother(search.kernel_features(), scales)
-        if not (complete or search.exhausted or uniform or landmarks == "uniform"):
-            smoother = _completed(run, blocks, smoother, most, seed, policy)
-    accumulator = kind(
-        kernel, outputs, smoother.features.pivots, regulariser, simulations=simulations,
-        output_landmarks=_output_landmarks(outputs, sample, seed, of_prediction), random_state=generator(seed, Purpose.TEST),
-    )  # fmt: skip
-    accumulator._smoother = smoother
-    accumulator._probes = _probes(sample, smoother.rank) if certificate != "rigorous" else None
-    return Setting(accumulator, inner, outputs, regulariser, sample, seed, tuple(notes))
+    proposals, probes = None, []
+    for one, some in zip(samples, data, strict=True):
+        drawn_rows, found = _proposed(
+            run, some, one, smoother, seed, policy, most - smoother.rank if proposing else 0,
+            certificate != "rigorous", "landmarks" if one is sample else "residual of x_prime",
+        )  # fmt: skip
+        proposals = drawn_rows if one is sample else proposals
+        probes.append(found)
+    if proposing and proposals is not None and len(proposals.keys):
+        smoother = _completed(smoother, proposals, most, seed)
+    accumulators = []
+    for one in probes:
+        accumulator = kind(
+            kernel, outputs, smoother.features.pivots, regulariser, simulations=simulations,
+            output_landmarks=_output_landmarks(outputs, samples, seed, of_prediction),
+            random_state=generator(seed, Purpose.TEST),
+        )  # fmt: skip
+        accumulator._smoother = smoother
+        accumulator._probes = None if one is None else probes_of(one, smoother.rank)
+        accumulators.append(accumulator)
+    return Setting(tuple(accumulators), inner, outputs, regulariser, sample, seed, tuple(notes))
 
 
 def rows_per_step(limit: int | None, landmarks: int, simulations: int, models: int = 1) -> int:
@@ -164,15 +180,40 @@ def rows_per_step(limit: int | None, landmarks: int, simulations: int, models: i
     return int(np.clip((limit - 2 * sums - block) // row, 256, _STEP))
 
 
-def _probes(sample: Sample, rank: int) -> Probes | None:
-    """Return rows at which the residual is measured; None if there are only a few."""
-    count = min(_PROBES, len(sample.keys))
-    if count < _LEAST_PROBES:
-        return None
-    some = np.argsort(-sample.keys, kind="stable")[:count]
-    total = sample.mass  # the number of rows with a weight: all masses are 1
-    weights = np.ones(count) if sample.weights is None else sample.weights[some]
-    return Probes(sample.x[some], weights, total / count, np.zeros((count, rank)))
+def _sample(
+    run: Run, blocks: Blocks, seed: np.random.SeedSequence, policy: str, name: str
+) -> Sample:
+    """Return a uniform sample of the rows."""
+    found = run.reduce(SampleJob(f"sample of {name}", seed, CANDIDATES, policy=policy), blocks)
+    if found is None or not len(found.parts[0].keys):
+        raise ValueError(f"{name} has no rows with a positive weight; at least one is needed")
+    sample: Sample = found.parts[0]
+    return sample
+
+
+def _proposed(
+    run: Run, blocks: Blocks, sample: Sample, smoother: Smoother, seed: np.random.SeedSequence,
+    policy: str, free: int, probed: bool, name: str,
+) -> tuple[Sample | None, Sample | None]:  # fmt: skip
+    """Return rows proposed as landmarks, and rows at which the residual is measured.
+
+    Both come from one pass, or from the sample if it holds all rows.
+    """
+    residual = features_of(smoother, sample.x)[1]
+    floor = max(float(residual.mean()), 1e-300)
+    if sample.complete:
+        rng = generator(seed, Purpose.CERTIFICATE)
+        one = drawn(
+            sample.x, sample.y, sample.weights, residual + floor, _PROBES + 1, rng, 0
+        )
+        return None, one if probed else None
+    if not (free or probed):
+        return None, None
+    job = SampleJob(
+        name, seed, max(1, _PROPOSED * free), smoother, _PROBES + 1 if probed else 0, floor, policy
+    )
+    found = run.reduce(job, blocks)
+    return found.parts[0], found.parts[1] if probed else None
 
 
 def _search(
@@ -186,20 +227,10 @@ def _search(
 
 
 def _completed(
-    run: Run,
-    blocks: Blocks,
-    smoother: Smoother,
-    most: int,
-    seed: np.random.SeedSequence,
-    policy: str,
+    smoother: Smoother, proposed: Sample, most: int, seed: np.random.SeedSequence
 ) -> Smoother:
     """Return landmarks with those added that blocks propose."""
     features = smoother.features
-    free = most - features.rank
-    job = SampleJob("landmarks", seed, _PROPOSED * free, smoother, policy)
-    proposed = run.reduce(job, blocks)
-    if proposed is None or not len(proposed.keys):
-        return smoother
     rows = proposed.x[np.argsort(-proposed.keys, kind="stable")]  # in the order of the draws
     if smoother.scales is not None:
         rows = rows * np.array(smoother.scales)
@@ -213,18 +244,17 @@ def _completed(
 
 
 def _output_landmarks(
-    kernel: Kernel, sample: Sample, seed: np.random.SeedSequence, of_prediction: bool
+    kernel: Kernel, samples: list[Sample], seed: np.random.SeedSequence, of_prediction: bool
 ) -> Array | None:
     """Return outputs at which features of ``kernel`` are exact; None if a lattice needs none."""
-    if isinstance(kernel, Delta) and sample.classes:
-        return np.arange(sample.classes, dtype=np.float64)[:, None]
-    if sample.y.shape[1] == 1 and Lattice.of(kernel) is not None:
+    first = samples[0]
+    if isinstance(kernel, Delta) and first.classes:
+        return np.arange(first.classes, dtype=np.float64)[:, None]
+    if first.y.shape[1] == 1 and Lattice.of(kernel) is not None:
         return None
-    outputs: Any = sample.y
-    if of_prediction:
-        outputs = sample.drawn
-    elif sample.drawn.shape[1] == outputs.shape[1]:
-        outputs = np.concatenate([outputs, sample.drawn])
+    pools: list[Any] = [] if of_prediction else [one.y for one in samples]
+    pools += [one.drawn for one in samples if one.drawn.shape[1] == first.y.shape[1]]
+    outputs = np.concatenate(pools)
     smoother = Smoother.of(
         kernel, outputs, _OUTPUT_LANDMARKS, generator(seed, Purpose.LANDMARKS), "y_kernel"
     )

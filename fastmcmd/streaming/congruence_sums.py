@@ -119,18 +119,18 @@ class Probes:
     Attributes
     ----------
     points : ndarray (m, d)
-        Rows drawn uniformly from all rows with a positive weight.
+        Rows drawn at random from all rows with a positive weight.
     weights : ndarray (m,)
         Their weights.
-    share : float
-        Number of rows with a positive weight, over m.
+    chances : ndarray (m,)
+        Probabilities by which they were drawn.
     cross : ndarray (m, p)
         ``sum_i w_i k~(z, x_i) f(x_i)``, with k~ what the landmarks miss of the kernel.
     """
 
     points: Array
     weights: Array
-    share: float
+    chances: Array
     cross: Array
 
     def plus(self, other: Probes | None, sign: float) -> Probes | None:
@@ -354,9 +354,14 @@ class Ridge:
         share = self.sums.lost[1] / self.sums.weight
         return float(own + self._root_error + (size + own) * share / max(1 - share, 1e-300))
 
-    @cached_property
+    @property
     def dual_norm(self) -> float:
         """Bound on ``|W^1/2 B|_2 = |W^1/2 (E - F S A)|_2 / (N lam)``, the norm of the dual solution."""
+        return self._dual_norms[0]
+
+    @cached_property
+    def _dual_norms(self) -> tuple[float, float]:
+        """Bounds on the spectral and on the Frobenius norm of the dual solution."""
         gram, size = self.sums.gram, self._size
         fitted = self.model.cross[:, 0].T @ self.coefficients
         residual_squares = self.model.squares - fitted - fitted.T
@@ -372,8 +377,14 @@ class Ridge:
             symmetric = (residual_squares + residual_squares.T) / 2
             largest = float(np.linalg.eigvalsh(symmetric)[-1])
         # W^1/2 (E - F C) = W^1/2 (E - F C~) + W^1/2 F d
-        total = np.sqrt(max(largest, 0.0) + rounding) + self._root_error
-        return float(total / self._least_shift)
+        squares = max(largest, 0.0), max(float(np.trace(residual_squares)), 0.0)
+        ranks = 1, max(len(residual_squares), 1)
+        spectral, frobenius = (
+            float(np.sqrt(square + rank * rounding) + np.sqrt(rank) * self._root_error)
+            / self._least_shift
+            for square, rank in zip(squares, ranks, strict=True)
+        )
+        return spectral, frobenius
 
     @cached_property
     def _moved(self) -> float:
@@ -415,16 +426,15 @@ class Ridge:
     def sampled_residual(self) -> float:
         """Estimate of ``|W^1/2 K~ B|_F / sqrt(N)`` plus four standard errors; infinite without probes.
 
-        With the solution B at the landmarks, ``K~ B`` is the residual of the system without landmarks. It
-        bounds the error of the root mean square over the rows, since ``|K (K + mu)^-1| <= 1``.
+        With the solution B at the landmarks, ``R = K~ B`` is the residual of the system without landmarks.
+        The errors at the rows are ``mu (K + mu)^-1 R``, so that their root mean square is at most that of R.
         """
         probes, missed = self.sums.probes, self.model.missed
         if probes is None or missed is None:
             return float("inf")
         residual = (missed - probes.cross @ self.coefficients) / self.shift
-        squares = probes.weights * np.einsum("ij,ij->i", residual, residual) * probes.share
-        count = len(squares)
-        error = float(squares.std(ddof=1)) * np.sqrt(count) if count > 1 else 0.0
+        squares = probes.weights * np.einsum("ij,ij->i", residual, residual) / probes.chances
+        error = float(np.sqrt(((1 - probes.chances) * squares**2).sum()))
         return float(np.sqrt((squares.sum() + _ERRORS * error) / self.sums.weight))
 
     def sampled_bound(self) -> float:
@@ -432,10 +442,16 @@ class Ridge:
         others = self._output_residual + self._value_error
         return self.sampled_residual + 2 * self._moved + others / float(np.sqrt(self.sums.weight))
 
-    def sampled_bounds(self, diagonal: Array) -> Array:
-        """Return the bounds (q,) of `error_bounds` with a measured residual: ``sqrt(k(x, x) / lam) / 2`` of it."""
+    def sampled_bounds(self, diagonal: Array, residual: Array) -> Array:
+        """Return the bounds (q,) of `error_bounds` with a measured residual.
+
+        With ``R = K~ B`` the error at x is ``k~(x)'B - k(x)'(K + mu)^-1 R``, whose parts are at most
+        ``sqrt(k~(x, x) tr B'R)`` and ``sqrt(k(x, x) / mu) |R| / 2``.
+        """
         size = np.sqrt(diagonal)
-        others = size * (self._moved + self._output_residual) / (2 * np.sqrt(self.shift))
+        own = self._dual_norms[1] * self.sampled_residual * float(np.sqrt(self.sums.weight))
+        others = np.sqrt(residual) * np.sqrt(own)
+        others = others + size * (self._moved + self._output_residual) / (2 * np.sqrt(self.shift))
         inner = size * self.sampled_residual / (2 * np.sqrt(self.lam))
         return np.asarray(inner + others + size * self._solution_error / self._least_shift)
 
