@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from fastmcmd._base.blockwise import Deferred, is_collection, replaced
 
-__all__ = ["Arguments", "BlockError", "Blocks", "arguments_of", "common_rows", "row_count"]
+__all__ = [
+    "Arguments",
+    "BlockError",
+    "Blocks",
+    "arguments_of",
+    "common_rows",
+    "received",
+    "row_count",
+    "shipped",
+]
 
 Arguments: TypeAlias = dict[str, Any]
 
@@ -99,7 +110,7 @@ def arguments_of(template: Mapping[str, Any], values: Sequence[Any]) -> Argument
     """Return the arguments of a block from the values of its parts."""
 
     def filled(value: Any) -> Any:
-        return values[value.index] if isinstance(value, Place) else value
+        return _aligned(values[value.index]) if isinstance(value, Place) else value
 
     return {name: _made(replaced(value, filled)) for name, value in template.items()}
 
@@ -107,6 +118,32 @@ def arguments_of(template: Mapping[str, Any], values: Sequence[Any]) -> Argument
 def row_count(value: Any) -> int:
     """Return the number of rows of an argument of a block."""
     return int(np.shape(value)[0]) if not hasattr(value, "__len__") else len(value)
+
+
+def shipped(work: Any, template: Mapping[str, Any]) -> Any:
+    """Return what workers do and the arguments' template as a delayed value, for `received`.
+
+    They travel as bytes: arrays that Dask receives apart from their object need not be aligned in memory,
+    as the compiled core needs them.
+    """
+    from cloudpickle import dumps
+    from dask import delayed
+
+    return delayed(dumps((work, dict(template))), pure=False, traverse=False)
+
+
+@lru_cache(maxsize=8)
+def received(content: bytes) -> tuple[Any, Arguments]:
+    """Return what `shipped` was given; a worker keeps the last few."""
+    work: tuple[Any, Arguments] = pickle.loads(content)
+    return work
+
+
+def _aligned(value: Any) -> Any:
+    """Return a part of a block whose arrays are aligned in memory."""
+    if isinstance(value, np.ndarray):
+        return np.require(value, requirements="A")
+    return value.copy() if type(value).__module__.startswith("pandas") else value
 
 
 def common_rows(values: Sequence[Any]) -> int:

@@ -11,7 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import FilePath, Json
 from fastmcmd._base.checks import as_rows, check_path
-from fastmcmd.distributed.blocks import Arguments, Blocks, arguments_of, common_rows
+from fastmcmd.distributed.blocks import (
+    Arguments,
+    Blocks,
+    arguments_of,
+    common_rows,
+    received,
+    shipped,
+)
 from fastmcmd.distributed.sums import PointValues, Summary
 from fastmcmd.result import Result
 
@@ -168,7 +175,7 @@ def in_blocks(blocks: Blocks, function: Any) -> Any:
     import dask.array as da
     from dask import delayed
 
-    shared = delayed((function, blocks.template), pure=False, traverse=False)
+    shared = shipped(function, blocks.template)
     computed = delayed(_rows_of, pure=False)
     sizes = blocks.rows or (float("nan"),) * len(blocks)
     parts = [
@@ -180,8 +187,8 @@ def in_blocks(blocks: Blocks, function: Any) -> Any:
     return da.concatenate(parts, allow_unknown_chunksizes=True)
 
 
-def _rows_of(shared: tuple[Any, Arguments], number: int, *values: Any) -> NDArray[np.float64]:
-    function, template = shared
+def _rows_of(shared: bytes, number: int, *values: Any) -> NDArray[np.float64]:
+    function, template = received(shared)
     if not common_rows(values):
         return np.empty(0)
     return np.asarray(function(arguments_of(template, values), number))
@@ -197,7 +204,7 @@ def write_blocks(path: FilePath, blocks: Blocks, function: Any) -> list[str]:
     check_path(path, "path")
     folder = os.path.abspath(os.fspath(path))
     os.makedirs(folder, exist_ok=True)
-    shared = dask.delayed((function, blocks.template), pure=False, traverse=False)
+    shared = shipped(function, blocks.template)
     write = dask.delayed(_write_block, pure=False)
     files = [f"{folder}/part-{number:06d}.parquet" for number in range(len(blocks))]
     missing = [number for number, file in enumerate(files) if not os.path.exists(file)]
@@ -206,13 +213,13 @@ def write_blocks(path: FilePath, blocks: Blocks, function: Any) -> list[str]:
     )
 
 
-def _write_block(file: str, shared: tuple[Any, Arguments], number: int, *values: Any) -> str:
+def _write_block(file: str, shared: bytes, number: int, *values: Any) -> str:
     from fastmcmd.errors import require
     from fastmcmd.io import write_atomically
 
     arrow = require("pyarrow", "Parquet needs pyarrow; install with: pip install 'fastmcmd[disk]'")
     parquet = require("pyarrow.parquet", "Parquet needs pyarrow")
-    function, template = shared
+    function, template = received(shared)
     if not common_rows(values):
         return ""
     table = arrow.table(function(arguments_of(template, values), number))

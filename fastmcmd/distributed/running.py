@@ -15,7 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fastmcmd._base.progress import Progress
-from fastmcmd.distributed.blocks import Arguments, BlockError, Blocks, arguments_of, common_rows
+from fastmcmd.distributed.blocks import (
+    Arguments,
+    BlockError,
+    Blocks,
+    arguments_of,
+    common_rows,
+    received,
+    shipped,
+)
 from fastmcmd.distributed.saving import Saved
 
 __all__ = ["FAN", "GROUP", "Job", "Run", "SchedulerLostError", "added"]
@@ -137,6 +145,8 @@ class Run:
                     partial = sum(one.status == "finished" for f in running.values() for one in f[:-1])
                     sweep.done(min(done + partial, len(blocks)))
                 yield ready.pop(wanted)
+        except OSError as error:  # those of the connection, as data raise a BlockError
+            raise self._lost() from error
         finally:
             futures = [one for group in running.values() for one in group]
             if futures and self.client.status == "running":
@@ -147,7 +157,7 @@ class Run:
         """Return the futures of a group."""
         from dask import delayed
 
-        shared = delayed((job, blocks.template), pure=False, traverse=False)
+        shared = shipped(job, blocks.template)
         summed = delayed(_of_shared, pure=False)
         numbers = _numbers(group, len(blocks))
         sums = [summed(shared, number, len(blocks), *blocks.block(number)) for number in numbers]
@@ -169,24 +179,38 @@ class Run:
         if self.client.status != "running" or any(
             one[-1].status in ("cancelled", "lost") for one in running.values()
         ):
-            hint = "" if self.saved is None else "; the same call resumes from checkpoint"
-            raise SchedulerLostError(
-                f"the connection to the scheduler was lost, or its tasks were cancelled{hint}"
-            )
-        for group, futures in running.items():
-            for place, one in enumerate(futures[:-1]):
-                if one.status == "error":
-                    raise _named(group * GROUP + place, len(blocks), one.exception())
+            raise self._lost()
+        failed = [
+            (group * GROUP + place, one)
+            for group, futures in running.items()
+            for place, one in enumerate(futures[:-1])
+            if one.status == "error"
+        ]
+        if failed:
+            raise _failure(failed, len(blocks))
         return [group for group, futures in running.items() if futures[-1].done()]
 
     def _result(self, futures: list[Any], group: int, blocks: Blocks) -> Any:
         try:
             return futures[-1].result()
+        except OSError:
+            raise
         except Exception as error:
-            for place, one in enumerate(futures[:-1]):
-                if one.status == "error":
-                    raise _named(group * GROUP + place, len(blocks), one.exception()) from None
-            raise BlockError(f"sums of blocks from {group * GROUP} on: {error}") from error
+            first = group * GROUP
+            failed = [
+                (first + place, one)
+                for place, one in enumerate(futures[:-1])
+                if one.status == "error"
+            ]
+            if failed:
+                raise _failure(failed, len(blocks)) from None
+            raise BlockError(f"sums of blocks from {first} on: {error}") from error
+
+    def _lost(self) -> SchedulerLostError:
+        hint = "" if self.saved is None else "; the same call resumes from checkpoint"
+        return SchedulerLostError(
+            f"the connection to the scheduler was lost, or its tasks were cancelled{hint}"
+        )
 
 
 def added(sums: list[Any]) -> Any:
@@ -214,8 +238,8 @@ def block_sums(job: Job, template: Arguments, number: int, count: int, *values: 
 _CORE = threading.RLock()  # the compiled core has threads of its own
 
 
-def _of_shared(shared: tuple[Job, Arguments], number: int, count: int, *values: Any) -> Any:
-    return block_sums(*shared, number, count, *values)
+def _of_shared(shared: bytes, number: int, count: int, *values: Any) -> Any:
+    return block_sums(*received(shared), number, count, *values)
 
 
 def _numbers(group: int, count: int) -> range:
@@ -227,10 +251,18 @@ def _named(number: int, count: int, error: BaseException | None) -> BlockError:
     if isinstance(error, BlockError):
         return error
     place = f"block {number} (of {count}, counted from 0)"
-    if type(error).__name__ == "KilledWorker":
-        return BlockError(
-            f"{place}: every worker that computed it died, probably for want of memory: use smaller blocks, "
-            "a smaller memory_limit, or workers with more memory"
-        )
     return BlockError(f"{place}: {type(error).__name__}: {error}")
+
+
+def _failure(failed: list[tuple[int, Any]], count: int) -> BlockError:
+    """Return an error that names the block that failed, or those on workers that died."""
+    errors = [(number, one.exception()) for number, one in failed]
+    for number, error in errors:
+        if type(error).__name__ != "KilledWorker":
+            return _named(number, count, error)
+    numbers = ", ".join(str(number) for number, _ in errors)
+    return BlockError(
+        f"block {numbers} (of {count}, counted from 0): every worker that computed it died, probably for "
+        "want of memory: use smaller blocks, a smaller memory_limit, or workers with more memory"
+    )
 
