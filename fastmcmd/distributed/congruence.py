@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import time
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from fastmcmd._base.memory import parse_memory
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import seed_sequence
 from fastmcmd.distributed.blocks import Blocks
+from fastmcmd.distributed.pairs import MOST_ROWS, exact
 from fastmcmd.distributed.result import BlockResult, in_blocks
 from fastmcmd.distributed.running import Run
 from fastmcmd.distributed.saving import Saved
@@ -56,13 +58,12 @@ def cce(**arguments: Any) -> Result:
     seed = seed_sequence(0 if given["random_state"] is None else given["random_state"])
     with running(given, "cce", blocks) as run:
         setting = _setting(run, blocks, seed, given)
-        if given["solver"] == "cg":
-            from fastmcmd.distributed.pairs import exact
-
-            exactly = exact(run, blocks, setting, given, start)
-            if exactly is not None:
-                return exactly
         state = congruence_of(run, blocks, setting, given["memory_limit"])
+        if given["solver"] == "cg":
+            if state.rows <= MOST_ROWS:
+                return exact(run, blocks, setting, given, start, state)
+            note = f"low rank: solver 'cg' is for at most {MOST_ROWS:,} rows"
+            setting = replace(setting, notes=(*setting.notes, note))
         ridge = Ridge(state, state.models[""], setting.lam)
         grid = encoded(given["at"], given["encoder"])
         return result_at(
@@ -200,8 +201,6 @@ def finished(
     at_rows: bool = False,
 ) -> Result:
     """Return the result of ``values`` at points, with warnings as those of `Result`."""
-    from dataclasses import replace
-
     blocks = at if isinstance(at, Blocks) else None
     if blocks is None and is_blockwise(at):
         blocks = Blocks.of(x=at)

@@ -146,7 +146,7 @@ class Run:
                     sweep.done(min(done + partial, len(blocks)))
                 yield ready.pop(wanted)
         except OSError as error:  # those of the connection, as data raise a BlockError
-            raise self._lost() from error
+            raise self.lost() from error
         finally:
             futures = [one for group in running.values() for one in group]
             if futures and self.client.status == "running":
@@ -179,7 +179,7 @@ class Run:
         if self.client.status != "running" or any(
             one[-1].status in ("cancelled", "lost") for one in running.values()
         ):
-            raise self._lost()
+            raise self.lost()
         failed = [
             (group * GROUP + place, one)
             for group, futures in running.items()
@@ -206,7 +206,8 @@ class Run:
                 raise _failure(failed, len(blocks)) from None
             raise BlockError(f"sums of blocks from {first} on: {error}") from error
 
-    def _lost(self) -> SchedulerLostError:
+    def lost(self) -> SchedulerLostError:
+        """Return the error of a lost connection, with how to go on."""
         hint = "" if self.saved is None else "; the same call resumes from checkpoint"
         return SchedulerLostError(
             f"the connection to the scheduler was lost, or its tasks were cancelled{hint}"

@@ -55,6 +55,7 @@ def test_every_function_gives_the_bits_of_this_process(client):
     p = fm.Gaussian(mean, 0.5)
     calls = {
         "cce": lambda c: fm.cce(x, y, p, client=c, **KERNELS).estimate.value,
+        "exact": lambda c: fm.cce(x, y, p, client=c, solver="cg", **KERNELS).mean,
         "mcmd": lambda c: fm.mcmd(x, x, y, other.blocks("x"), other.blocks("y"), client=c).mean,
         "evaluate": lambda c: list(fm.evaluate(y, p, x, client=c).to_dict()["metrics"].values()),
         "compare": lambda c: fm.compare({"a": p, "b": fm.Gaussian(mean, 1.0)}, y, x, client=c)

@@ -353,3 +353,35 @@ def test_dask_is_not_imported_for_arrays_in_memory():
         "fm.cce(x, x, fm.Gaussian(x, 1.0)); fm.evaluate(x, fm.Gaussian(x, 1.0)); assert 'dask' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_exact_solver_over_pairs_of_blocks(data, weighted):
+    """Conjugate gradients over pairs of blocks: the values of one machine to both proven bounds."""
+    weights = data.weights.copy()
+    weights[[5, 250]] = 0.0
+    data.weights = weights
+    ours = {"weights": data.blocks("weights")} if weighted else {}
+    theirs = {"weights": weights} if weighted else {}
+    arguments = data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)
+    whole = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), tol=1e-9, **theirs)
+    exact = fm.cce(*arguments, solver="cg", rank=20, tol=1e-5, **ours)
+    assert exact.info.solver == "cg"
+    assert exact.info.certificate == "rigorous"
+    assert exact.error_bound <= 3e-6  # most of it: what the output features miss
+    assert (np.abs(exact.values - whole.values) <= exact.error_bounds + whole.error_bounds).all()
+    assert "25 pairs of blocks" in " ".join(exact.info.notes)
+    grid = np.random.default_rng(1).normal(size=(30, 2))
+    at = fm.cce(*arguments, solver="cg", at=grid, tol=1e-5, **ours)
+    there = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), at=grid, tol=1e-9, **theirs)
+    assert (np.abs(at.values - there.values) <= at.error_bounds + there.error_bounds).all()
+
+
+def test_exact_solver_ends_with_low_rank_above_a_million_rows(data, monkeypatch):
+    from fastmcmd.distributed import congruence
+
+    monkeypatch.setattr(congruence, "MOST_ROWS", 599)
+    arguments = data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)
+    result = fm.cce(*arguments, solver="cg", **KERNELS)
+    assert result.info.solver == "lowrank"
+    assert any("solver 'cg' is for at most 599 rows" in note for note in result.info.notes)
