@@ -54,7 +54,15 @@ from fastmcmd.predictive import (
 from fastmcmd.result import Info, Result
 
 if TYPE_CHECKING:
-    from fastmcmd import classification, compat, metrics, plots, recalibration, streaming
+    from fastmcmd import (
+        classification,
+        compat,
+        distributed,
+        metrics,
+        plots,
+        recalibration,
+        streaming,
+    )
     from fastmcmd.downsampling import DownsampledResult, downsampled_cce
     from fastmcmd.evaluation import Comparison, Evaluation, compare, evaluate
     from fastmcmd.evaluation.verdict import RegionVerdict, Remedy, Verdict, verdict
@@ -134,6 +142,7 @@ __all__ = [
     "congruence_test",
     "crps",
     "diagnose",
+    "distributed",
     "downsampled_cce",
     "ece",
     "ence",
@@ -159,7 +168,15 @@ __all__ = [
 
 # Loaded on first use (PEP 562): importing everything would double the import time.
 _LATER = {
-    "fastmcmd": ("classification", "compat", "metrics", "plots", "recalibration", "streaming"),
+    "fastmcmd": (
+        "classification",
+        "compat",
+        "distributed",
+        "metrics",
+        "plots",
+        "recalibration",
+        "streaming",
+    ),  # fmt: skip
     "fastmcmd.downsampling": ("DownsampledResult", "downsampled_cce"),
     "fastmcmd.evaluation": ("Comparison", "Evaluation", "compare", "evaluate"),
     "fastmcmd.inference.congruence_test": ("CongruenceTest", "congruence_test"),

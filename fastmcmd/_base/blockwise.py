@@ -42,7 +42,9 @@ def is_collection(value: object) -> bool:
     kind = type(value)
     if kind.__module__.partition(".")[0] in ("dask", "dask_expr"):
         return hasattr(kind, "__dask_graph__")
-    graph = getattr(kind, "__dask_graph__", None)  # xarray objects have one only if they hold Dask arrays
+    graph = getattr(
+        kind, "__dask_graph__", None
+    )  # xarray objects have one only if they hold Dask arrays
     return graph is not None and graph(value) is not None
 
 

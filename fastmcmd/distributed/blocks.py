@@ -25,7 +25,18 @@ __all__ = [
 
 Arguments: TypeAlias = dict[str, Any]
 
-_ROWS = ("x", "y", "x_prime", "y_prime", "weights", "weights_prime", "sample_weight", "by", "at", "grid")
+_ROWS = (
+    "x",
+    "y",
+    "x_prime",
+    "y_prime",
+    "weights",
+    "weights_prime",
+    "sample_weight",
+    "by",
+    "at",
+    "grid",
+)
 
 
 class BlockError(ValueError):
@@ -187,7 +198,10 @@ def _reference(arguments: Mapping[str, Any]) -> tuple[tuple[int, ...] | None, st
     for name, value in found:
         chunks = getattr(value, "chunks", None)
         if chunks and not np.isnan(chunks[0]).any():
-            if any(not hasattr(other, "chunks") or np.isnan(other.chunks[0]).any() for _, other in found):
+            if any(
+                not hasattr(other, "chunks") or np.isnan(other.chunks[0]).any()
+                for _, other in found
+            ):
                 break  # blocks of frames cannot be cut; arrays must have as many
             return tuple(int(count) for count in chunks[0]), name
     return None, found[0][0]
@@ -226,10 +240,12 @@ def _parts(value: Any, name: str, chunks: tuple[int, ...] | None) -> list[Any]:
             value = value.rechunk(dict.fromkeys(range(1, value.ndim), -1))
         if chunks is not None and tuple(value.chunks[0]) != chunks:
             if sum(value.chunks[0]) != sum(chunks):
-                raise ValueError(f"{name} has {sum(value.chunks[0])} rows; {sum(chunks)} are needed")
+                raise ValueError(
+                    f"{name} has {sum(value.chunks[0])} rows; {sum(chunks)} are needed"
+                )
             value = value.rechunk({0: chunks})
         return list(value.to_delayed().reshape(-1))
-    if hasattr(value, "npartitions") and hasattr(value, "columns") or hasattr(value, "to_frame"):
+    if hasattr(value, "npartitions") and (hasattr(value, "columns") or hasattr(value, "to_frame")):
         return list(value.to_delayed())
     raise TypeError(
         f"{name} is a {type(value).__module__}.{type(value).__name__}; a Dask array, data frame or series "

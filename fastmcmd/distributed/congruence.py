@@ -7,6 +7,7 @@ import inspect
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,14 @@ def cce(**arguments: Any) -> Result:
         ridge = Ridge(state, state.models[""], setting.lam)
         grid = encoded(given["at"], given["encoder"])
         return result_at(
-            run, (blocks if grid is None else grid), (ridge,), setting, given["tol"], "CCE", start, state
+            run,
+            (blocks if grid is None else grid),
+            (ridge,),
+            setting,
+            given["tol"],
+            "CCE",
+            start,
+            state,
         )
 
 
@@ -96,7 +104,9 @@ def mcmd(**arguments: Any) -> Result:
         ]
         ridges = [Ridge(one, one.models[""], lam) for one, lam in zip(states, lams, strict=True)]
         grid = given["grid"]
-        at = next((b for b, x in zip(samples, ("x", "x_prime"), strict=True) if grid is given[x]), grid)
+        at = next(
+            (b for b, x in zip(samples, ("x", "x_prime"), strict=True) if grid is given[x]), grid
+        )
         return result_at(run, at, tuple(ridges), setting, given["tol"], "MCMD", start, states[0])
 
 
@@ -114,7 +124,7 @@ def check_defaults(
             )
     if arguments.get("solver", "auto") not in _SOLVERS:
         raise ValueError(
-            f"solver is {arguments['solver']!r}; for Dask collections one of {', '.join(_SOLVERS)} is needed"
+            f"solver is {arguments['solver']!r}; for Dask collections, {', '.join(_SOLVERS)} are available"
         )
     return {name: arguments.get(name) for name in own}
 
@@ -135,7 +145,7 @@ def running(given: dict[str, Any], name: str, *blocks: Blocks) -> Iterator[Run]:
         progress = stack.enter_context(Progress(bool(given.get("progress")), 0.0))
         saved = None
         if path is not None:
-            stack.enter_context(alone_with(path, "checkpoint"))
+            stack.enter_context(alone_with(Path(path), "checkpoint"))
             saved = Saved.of(path, name, given, [one.token for one in blocks])
         yield Run(client, progress, saved)
         if saved is not None:
@@ -213,7 +223,7 @@ def finished(
         summary = run.reduce(SummaryJob(values), blocks)
         arrays = tuple(
             in_blocks(blocks, _Column(values, name)) for name in ("value", "error_bound")
-        )  # type: ignore[assignment]
+        )
     seconds = time.perf_counter() - start
     info = replace(info, seconds=seconds, passes=run.counted.passes)
     Result.of(

@@ -13,7 +13,6 @@ import numpy as np
 from scipy import special
 
 from fastmcmd._base.annotations import FilePath
-from fastmcmd._base.blockwise import Deferred
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.memory import parse_memory
 from fastmcmd._base.seeds import seed_sequence
@@ -28,11 +27,10 @@ from fastmcmd.distributed.parts import (
     ValuesJob,
 )
 from fastmcmd.distributed.result import BlockResult, in_blocks, write_blocks
-from fastmcmd.distributed.running import Run
 from fastmcmd.distributed.rows import block_seed, rows_of, valid_rows
+from fastmcmd.distributed.running import Run
 from fastmcmd.distributed.setting import Setting, rows_per_step, setting_of
 from fastmcmd.distributed.sums import PointValues, Summary
-from fastmcmd.errors import ToleranceWarning
 from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.context import Context, Settings
@@ -50,6 +48,10 @@ _OWN = (
     "confidence", "by", "test", "x_kernel", "y_kernel", "lam", "encoder", "tol", "memory_limit",
     "progress", "checkpoint", "client",
 )  # fmt: skip
+
+
+# Values by row, and the sums that a prediction has if they apply.
+_BY_ROW = {"pit": "pit", "crps": "mean_crps", "brier_score": "mean_brier_score", "log_score": "nll"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,7 +102,8 @@ class BlockEvaluation(Evaluation):
         Workers write what they compute. A file appears only when it is complete; files that are there are
         not written again, so that a call that was interrupted can be repeated.
         """
-        assert self.blocks is not None and self.row_values is not None
+        assert self.blocks is not None
+        assert self.row_values is not None
         return write_blocks(path, self.blocks, self.row_values)
 
     def plot(self, figure: Any = None, projection: Any = "pca") -> Any:
@@ -109,7 +112,9 @@ class BlockEvaluation(Evaluation):
             "pictures need rows in memory: use .curves, or evaluate a sample of the rows"
         )
 
-    def report(self, path: FilePath, title: str | None = None, name: str = "model", projection: Any = "pca") -> Any:
+    def report(
+        self, path: FilePath, title: str | None = None, name: str = "model", projection: Any = "pca"
+    ) -> Any:
         """Raise an error: the page needs rows in memory."""
         raise ValueError("a report needs rows in memory: evaluate a sample of the rows")
 
@@ -201,7 +206,9 @@ class BlockComparison(Comparison):
 
     def confidence_set(self, *_: Any, **__: Any) -> dict[str, float]:
         """Raise an error: it needs rows in memory."""
-        raise ValueError("a model confidence set needs rows in memory: compare a sample of the rows")
+        raise ValueError(
+            "a model confidence set needs rows in memory: compare a sample of the rows"
+        )
 
     def map(self, *_: Any, **__: Any) -> Any:
         """Raise an error: it needs rows in memory."""
@@ -259,7 +266,9 @@ def _evaluated(
         parts = run.reduce(job, blocks)
         if parts is None or not parts.models:
             count = 0 if parts is None else parts.rows
-            raise ValueError(f"all {count:,} rows hold NaN or have no weight; one at least must not")
+            raise ValueError(
+                f"all {count:,} rows hold NaN or have no weight; one at least must not"
+            )
         values, summaries = {}, None
         if setting is not None:
             values = {
@@ -270,12 +279,28 @@ def _evaluated(
         evaluations = {}
         for name in models:
             result = None
-            if setting is not None:
+            if setting is not None and summaries is not None:
                 result = _result(
-                    run, blocks, setting, values[name], summaries.models[name], given["tol"], parts, name
+                    run,
+                    blocks,
+                    setting,
+                    values[name],
+                    summaries.models[name],
+                    given["tol"],
+                    parts,
+                    name,
                 )
             evaluations[name] = _evaluation(
-                name, models[name], blocks, parts, config, seed, result, values.get(name), start, given
+                name,
+                models[name],
+                blocks,
+                parts,
+                config,
+                seed,
+                result,
+                values.get(name),
+                start,
+                given,
             )
     if given["test"]:
         from fastmcmd.distributed.testing import congruence_test
@@ -351,11 +376,7 @@ def _evaluation(
     by = None
     if given["by"] is not None:
         by = {label: _group(one.groups[label], settings) for label in sorted(one.groups, key=str)}
-    names = tuple(
-        short
-        for short, sums in (("pit", "pit"), ("crps", "mean_crps"), ("brier_score", "mean_brier_score"), ("log_score", "nll"))
-        if sums in one.sums
-    )  # fmt: skip
+    names = tuple(short for short, sums in _BY_ROW.items() if sums in one.sums)
     names += () if values is None else ("cce", "cce_error_bound")
     rows = RowValues(name, settings, config.nan_policy, seed, names, values)
     columns = {each: in_blocks(blocks, _RowsNamed(rows, each)) for each in names}
@@ -376,10 +397,11 @@ def _evaluation(
     )  # fmt: skip
 
 
-def _squared(evaluation: BlockEvaluation) -> float:
+def _squared(evaluation: Evaluation) -> float:
     """Return the mean squared CCE over the rows."""
     result = evaluation.cce
-    assert result is not None and result.estimate is not None
+    assert isinstance(result, BlockResult)
+    assert result.estimate is not None
     return result.estimate.value**2
 
 

@@ -1,4 +1,4 @@
-"""The numbers of an evaluation as sums over rows: what a block gathers, and what is concluded at the end."""
+"""The numbers of an evaluation as sums over rows: what a block gathers, and what follows at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ __all__ = ["Number", "concluded", "curves_of", "gathered"]
 
 _BY_NAME = {one.name: one for one in MEASURES}
 _CONSTANT = "y or the predicted mean is constant"
-_CALIBRATION = "ece", "rms_calibration_error", "mean_absolute_calibration_error", "miscalibration_area"
+_CALIBRATION = (
+    "ece",
+    "rms_calibration_error",
+    "mean_absolute_calibration_error",
+    "miscalibration_area",
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,10 @@ class Number:
 
 def _plain(name: str, kind: Any, applies: str | None = None) -> Number:
     return Number(
-        name, lambda c: kind().gather(c.rows, None), lambda s, _: kind().conclude(s), applies or name
+        name,
+        lambda c: kind().gather(c.rows, None),
+        lambda s, _: kind().conclude(s),
+        applies or name,
     )
 
 
@@ -68,7 +76,10 @@ def _labelled(name: str, kind: Any, **settings: Any) -> Number:
 
 def _mean(name: str, values: Callable[[Context], Any]) -> Number:
     return Number(
-        name, lambda c: mean_sums(values(c), c.weights, False), lambda s, _: s.total / s.weight, name
+        name,
+        lambda c: mean_sums(values(c), c.weights, False),
+        lambda s, _: s.total / s.weight,
+        name,
     )
 
 

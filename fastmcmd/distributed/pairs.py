@@ -122,7 +122,9 @@ def exact(
     except Exception as error:
         if type(error).__name__ not in ("KilledWorker", "FutureCancelledError"):
             raise
-        raise BlockError(f"workers died while they solved for all pairs of blocks: {error}") from error
+        raise BlockError(
+            f"workers died while they solved for all pairs of blocks: {error}"
+        ) from error
 
 
 def _solved(
@@ -146,18 +148,25 @@ def _solved(
         for at in range(0, len(right), _TOGETHER):
             columns = list(zip(prepared, right, strict=True))[at : at + _TOGETHER]
             flat = [one for pair in columns for one in pair]
-            sums = [pool.submit(_added_product, kernel, x, total, *flat) for x, total in zip(left, sums, strict=True)]
+            sums = [
+                pool.submit(_added_product, kernel, x, total, *flat)
+                for x, total in zip(left, sums, strict=True)
+            ]
         return sums
 
     def residual_of(vectors: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return the vectors with their true residuals, and the embeddings at the rows."""
-        scaled = [pool.submit(_weighted, *each, "z") for each in zip(prepared, vectors, strict=True)]
+        scaled = [
+            pool.submit(_weighted, *each, "z") for each in zip(prepared, vectors, strict=True)
+        ]
         images = product(prepared, scaled)
         trios = zip(prepared, vectors, images, strict=True)
         return [pool.submit(_with_residual, *each, mu) for each in trios], images
 
     vectors, images = residual_of(vectors)
-    size = float(np.sqrt(max(smoother.features.diagonal(scaled_rows(smoother, setting.sample.x)).max(), 0.0)))
+    size = float(
+        np.sqrt(max(smoother.features.diagonal(scaled_rows(smoother, setting.sample.x)).max(), 0.0))
+    )
     goal, iterations, products = 2 * np.sqrt(mu) * tol / size / 2, 0, 1
     rho_before: Array | None = None
     best = np.inf
@@ -179,10 +188,10 @@ def _solved(
             vectors = [pool.submit(_directed, *each, solved, ratio, mu) for each in trios]
             pairs = zip(prepared, vectors, strict=True)
             moved = product(prepared, [pool.submit(_weighted, *each, "p") for each in pairs])
-            trios = list(zip(prepared, vectors, moved, strict=True))
-            curvature = sum(pool.gather([pool.submit(_curvature, *each, mu) for each in trios]))
+            moves = list(zip(prepared, vectors, moved, strict=True))
+            curvature = sum(pool.gather([pool.submit(_curvature, *each, mu) for each in moves]))
             step = _quotient(rho, np.asarray(curvature))
-            vectors = [pool.submit(_stepped, *each, step, mu) for each in trios]
+            vectors = [pool.submit(_stepped, *each, step, mu) for each in moves]
             iterations, products = iterations + 1, products + 1
         vectors, images = residual_of(vectors)
         products += 1
@@ -196,7 +205,9 @@ def _solved(
     rounding = _rounding(smoother, setting, state, float(np.sqrt(sum(norms))), size)
     missed = float(np.sqrt(state.models[""].residual + state.models[""].lost[2]))
     lost = norm + rounding + missed
-    values, diagonal = _values(pool, given["at"], prepared, vectors, images, product, smoother, kernel, state)
+    values, diagonal = _values(
+        pool, given["at"], prepared, vectors, images, product, smoother, kernel, state
+    )
     bounds = np.sqrt(diagonal) * lost / (2 * np.sqrt(mu))
     count, width = state.rows, setting.sample.x.shape[1] + len(state.columns)
     workers = 1 if run.client is None else len(run.client.nthreads())
@@ -221,7 +232,9 @@ def _values(
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return values and k(x, x) at the points; those of the rows are known from the last product."""
     if at is None:
-        found = pool.gather([pool.submit(_norms, kernel, *each) for each in zip(prepared, images, strict=True)])
+        found = pool.gather(
+            [pool.submit(_norms, kernel, *each) for each in zip(prepared, images, strict=True)]
+        )
     else:
         x = at.compute() if is_blockwise(at) else at
         rows = scaled_rows(smoother, as_rows(x, "at").astype(np.float64))
@@ -230,7 +243,9 @@ def _values(
             parts = pool.client.scatter(parts)
         pairs = zip(prepared, vectors, strict=True)
         images = product(parts, [pool.submit(_weighted, *each, "z") for each in pairs])
-        found = pool.gather([pool.submit(_norms, kernel, *each) for each in zip(parts, images, strict=True)])
+        found = pool.gather(
+            [pool.submit(_norms, kernel, *each) for each in zip(parts, images, strict=True)]
+        )
     values, diagonal = (np.concatenate(part) for part in zip(*found, strict=True))
     return values, diagonal
 
@@ -271,7 +286,7 @@ def _added_product(smoother: Smoother, left: Any, total: Array | None, *flat: An
     for block, vectors in zip(flat[::2], flat[1::2], strict=True):
         columns = features.backend.points(np.require(block[0], requirements="A"), EXACT, offset)
         added = features.backend.matmul(
-            features.kernel, rows, columns, np.require(vectors, requirements="AC")
+            features.kernel, rows, columns, np.require(vectors, requirements=["A", "C"])
         )
         total = added if total is None else total + added
     assert total is not None
@@ -331,9 +346,7 @@ def _quotient(one: Array, other: Array) -> Array:
     return np.divide(one, other, out=np.zeros_like(one), where=other > 0)
 
 
-def _rounding(
-    smoother: Smoother, setting: Setting, state: Any, norm: float, size: float
-) -> float:
+def _rounding(smoother: Smoother, setting: Setting, state: Any, norm: float, size: float) -> float:
     """Bound what rounding changed in ``W^1/2 K W^1/2 Z``, whose matrix has a norm of at most N k(x, x)."""
     features = smoother.features
     rows = scaled_rows(smoother, setting.sample.x)

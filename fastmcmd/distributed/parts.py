@@ -143,7 +143,9 @@ def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Return sums by name; all blocks with rows have the same names."""
     names = [*one, *(name for name in other if name not in one)]
     return {
-        name: one[name] + other[name] if name in one and name in other else one.get(name, other.get(name))
+        name: one[name] + other[name]
+        if name in one and name in other
+        else one.get(name, other.get(name))
         for name in names
     }
 
@@ -194,8 +196,10 @@ class EvaluationJob:
         for one, other in combinations(contexts, 2):
             for measure, score in MEAN_SCORES.items():
                 if all(measure in models[name].sums for name in (one, other)):
-                    values = (SCORES[score](contexts[name]) for name in (one, other))
-                    pairs[f"{measure}\t{one}\t{other}"] = Differences.of(*values, first.weights)
+                    rows, others = (SCORES[score](contexts[name]) for name in (one, other))
+                    pairs[f"{measure}\t{one}\t{other}"] = Differences.of(
+                        rows, others, first.weights
+                    )
         congruence = None
         if self.accumulator is not None:
             y = first.y if first.y.ndim == 2 else first.y[:, None]

@@ -33,12 +33,14 @@ def predicted(function: Callable[..., Any], *columns: Any, **options: Any) -> An
     >>> import dask.array as da, numpy as np, fastmcmd as fm
     >>> from fastmcmd.distributed import predicted
     >>> mean = da.zeros(100, chunks=30)
-    >>> prediction = predicted(lambda m: fm.Mixture([0.5, 0.5], [fm.Gaussian(m, 1.0), fm.Gaussian(m, 2.0)]), mean)
+    >>> prediction = predicted(lambda m: fm.Truncated(fm.Gaussian(m, 1.0), -9.0, 9.0), mean)
     >>> y = da.from_array(np.random.default_rng(0).normal(size=100), chunks=30)
     >>> round(fm.evaluate(y, prediction)["mean_crps"], 1)
     0.6
     """
-    check_callable(function, "function", len(columns), "a callable that makes predictions of blocks")
+    check_callable(
+        function, "function", len(columns), "a callable that makes predictions of blocks"
+    )
     if not is_blockwise(columns, options):
         raise TypeError("columns holds no Dask collection; call the function itself")
     return Deferred(function, columns, options)

@@ -81,7 +81,9 @@ class BlockResult(Result):
         """Bound on the error of ``mean``."""
         assert self.summary is not None
         bound = self.summary.bounds / self.summary.points
-        if self.at_rows and self.estimate is not None:  # the mean error is at most the root mean square
+        if (
+            self.at_rows and self.estimate is not None
+        ):  # the mean error is at most the root mean square
             bound = min(bound, self.estimate.error_bound)
         return bound
 
@@ -102,7 +104,7 @@ class BlockResult(Result):
 
     def quantile(self, level: ArrayLike) -> Any:
         """Return quantiles of the values, all of which come to this process."""
-        return np.quantile(np.asarray(self.values), level)
+        return np.quantile(np.asarray(self.values), np.asarray(level))
 
     def __len__(self) -> int:
         assert self.summary is not None
@@ -171,7 +173,7 @@ class _NoiseOf:
 
 
 def in_blocks(blocks: Blocks, function: Any) -> Any:
-    """Return the Dask array of a function of blocks: ``function(arguments, number)``, one number per row."""
+    """Return the Dask array of ``function(arguments, number)`` of each block, one number per row."""
     import dask.array as da
     from dask import delayed
 

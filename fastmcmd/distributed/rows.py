@@ -46,16 +46,17 @@ def checked_rows(arguments: Arguments) -> tuple[Array, Array, Any, NDArray[Any] 
     return inputs, outcomes, made if isinstance(prediction, dict) else made[""], weights
 
 
-def valid_rows(arguments: Arguments, policy: str) -> tuple[dict[str, Outcomes], NDArray[np.intp] | None, int]:
+def valid_rows(
+    arguments: Arguments, policy: str
+) -> tuple[dict[str, Outcomes], NDArray[np.intp] | None, int]:
     """Return the checked rows of each model, the positions of those without NaN, and the rows in all.
 
     No model is returned if no row is left, or none has a weight.
     """
     weights = arguments.get("sample_weight")
     n = len(arguments["y"])
-    if weights is not None and not np.any(np.nan_to_num(np.asarray(weights, dtype=np.float64)) > 0):
-        if np.shape(weights) == (n,) and np.all(np.asarray(weights, dtype=np.float64) == 0):
-            return {}, None, n
+    if weights is not None and np.shape(weights) == (n,) and not np.any(np.asarray(weights)):
+        return {}, None, n
     outcomes = {}
     rule = policy if policy == "raise" else "propagate"
     for name, prediction in arguments["prediction"].items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -40,7 +40,9 @@ class SchedulerLostError(ConnectionError):
 class Job(Protocol):
     """What is summed: a picklable object with the sums of one block."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Name of the pass."""
 
     def sums(self, arguments: Arguments, number: int) -> Any:
         """Return the sums of block ``number``, which has at least one row."""
@@ -90,7 +92,7 @@ class Run:
         first, total = (0, None) if self.saved is None else self.saved.load(job.name)
         sweep = self.progress.sweep(f"{job.name}{self._where()}", len(blocks), unit="blocks")
         groups = range(first, -(-len(blocks) // GROUP))
-        sums = (
+        sums: Generator[Any, None, None] = (
             (self._local(job, blocks, one) for one in groups)
             if self.client is None
             else self._remote(job, blocks, groups, sweep)
@@ -124,7 +126,9 @@ class Run:
             self.counted.tasks += 1
         return total
 
-    def _remote(self, job: Job, blocks: Blocks, groups: range, sweep: Any) -> Iterator[Any]:
+    def _remote(
+        self, job: Job, blocks: Blocks, groups: range, sweep: Any
+    ) -> Generator[Any, None, None]:
         """Yield the sums of groups in order; several groups are computed at a time."""
         waiting = list(groups)
         running: dict[int, list[Any]] = {}  # futures of a group: those of its blocks, then the sum
@@ -142,7 +146,9 @@ class Run:
                         futures = running.pop(group)
                         ready[group] = self._result(futures, group, blocks)
                         done += len(futures) - 1
-                    partial = sum(one.status == "finished" for f in running.values() for one in f[:-1])
+                    partial = sum(
+                        one.status == "finished" for f in running.values() for one in f[:-1]
+                    )
                     sweep.done(min(done + partial, len(blocks)))
                 yield ready.pop(wanted)
         except OSError as error:  # those of the connection, as data raise a BlockError
@@ -174,8 +180,12 @@ class Run:
         """Wait a moment, and return the groups that are finished or have failed."""
         from distributed import wait
 
-        with contextlib.suppress(Exception):  # a timeout, or cancelled futures, which are looked at below
-            wait([one[-1] for one in running.values()], timeout=_POLL, return_when="FIRST_COMPLETED")
+        with contextlib.suppress(
+            Exception
+        ):  # a timeout, or cancelled futures, which are looked at below
+            wait(
+                [one[-1] for one in running.values()], timeout=_POLL, return_when="FIRST_COMPLETED"
+            )
         if self.client.status != "running" or any(
             one[-1].status in ("cancelled", "lost") for one in running.values()
         ):
@@ -266,4 +276,3 @@ def _failure(failed: list[tuple[int, Any]], count: int) -> BlockError:
         f"block {numbers} (of {count}, counted from 0): every worker that computed it died, probably for "
         "want of memory: use smaller blocks, a smaller memory_limit, or workers with more memory"
     )
-

@@ -9,6 +9,7 @@ sample does not depend on which worker computed it, or in which order parts were
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -69,7 +70,9 @@ class Sample:
         for name in ("x", "y"):
             widths = getattr(self, name).shape[1], getattr(other, name).shape[1]
             if widths[0] != widths[1]:
-                raise ValueError(f"{name} has {widths[0]} columns in one block and {widths[1]} in another")
+                raise ValueError(
+                    f"{name} has {widths[0]} columns in one block and {widths[1]} in another"
+                )
         keys = np.concatenate([self.keys, other.keys])
         places = np.concatenate([self.places, other.places])
         # Ties, as between rows of no mass, are resolved by place.
@@ -110,7 +113,7 @@ class Samples:
 
 @dataclass(frozen=True, eq=False)
 class SampleJob:
-    """Samples of rows: uniform; or by what landmarks miss, to propose landmarks and to measure the residual.
+    """Samples of rows: uniform, or by what landmarks miss, to propose landmarks and measure residuals.
 
     Attributes
     ----------

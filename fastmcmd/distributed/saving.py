@@ -96,10 +96,8 @@ class Saved:
         self._checkpoint = checkpoint
 
     @classmethod
-    def of(
-        cls, path: FilePath, name: str, given: dict[str, Any], tokens: Sequence[str]
-    ) -> Saved:
-        """Return the checkpoint of a call: its function, its settings, and the tokens of its collections."""
+    def of(cls, path: FilePath, name: str, given: dict[str, Any], tokens: Sequence[str]) -> Saved:
+        """Return the checkpoint of a call: its function, settings, and the tokens of its collections."""
         left_out = ("client", "progress", "checkpoint", "x", "y", "prediction", "at", "grid", "by")
         settings = {
             key: repr(value)
@@ -117,9 +115,7 @@ class Saved:
 
     def save(self, name: str, finished: int, state: Any, last: bool) -> None:
         """Save the sum of the first groups of a pass, if it is time or the pass is finished."""
-        self._checkpoint.save(
-            _stage(name), lambda: SavedState(finished, packed(state)), force=last
-        )
+        self._checkpoint.save(_stage(name), lambda: SavedState(finished, packed(state)), force=last)
 
     def finish(self) -> None:
         """Remove the file."""
@@ -134,7 +130,8 @@ def packed(state: Any) -> Any:
     """Return sums as a state that `fastmcmd.io.state` writes."""
     if isinstance(state, CongruenceSums):
         features, sums = saved_landmarks(state.smoother), saved_sums(state)
-        assert features is not None and sums is not None
+        assert features is not None
+        assert sums is not None
         return SavedCongruence(features, sums)
     if isinstance(state, ModelParts):
         return SavedModel(

@@ -146,14 +146,16 @@ def setting_of(
     if proposing and proposals is not None and len(proposals.keys):
         smoother = _completed(smoother, proposals, most, seed)
     accumulators = []
-    for one in probes:
+    for rows_of_probes in probes:
         accumulator = kind(
             kernel, outputs, smoother.features.pivots, regulariser, simulations=simulations,
             output_landmarks=_output_landmarks(outputs, samples, seed, of_prediction),
             random_state=generator(seed, Purpose.TEST),
         )  # fmt: skip
         accumulator._smoother = smoother
-        accumulator._probes = None if one is None else probes_of(one, smoother.rank)
+        accumulator._probes = (
+            None if rows_of_probes is None else probes_of(rows_of_probes, smoother.rank)
+        )
         accumulators.append(accumulator)
     return Setting(tuple(accumulators), inner, outputs, regulariser, sample, seed, tuple(notes))
 
@@ -203,9 +205,7 @@ def _proposed(
     floor = max(float(residual.mean()), 1e-300)
     if sample.complete:
         rng = generator(seed, Purpose.CERTIFICATE)
-        one = drawn(
-            sample.x, sample.y, sample.weights, residual + floor, _PROBES + 1, rng, 0
-        )
+        one = drawn(sample.x, sample.y, sample.weights, residual + floor, _PROBES + 1, rng, 0)
         return None, one if probed else None
     if not (free or probed):
         return None, None
@@ -216,9 +216,7 @@ def _proposed(
     return found.parts[0], found.parts[1] if probed else None
 
 
-def _search(
-    kernel: Kernel, rows: Array, most: int, seed: np.random.SeedSequence
-) -> LandmarkSearch:
+def _search(kernel: Kernel, rows: Array, most: int, seed: np.random.SeedSequence) -> LandmarkSearch:
     backend = get_backend("auto", kernel)
     return LandmarkSearch(
         backend, kernel, rows, np.ones(len(rows)), most, generator(seed, Purpose.LANDMARKS),

@@ -129,7 +129,9 @@ class PointValues:
         value = np.asarray(np.linalg.norm(f @ self.coefficients, axis=1))
         bound = np.sum(
             [
-                np.minimum(one.error_bounds(diagonal, residual), one.sampled_bounds(diagonal, residual))
+                np.minimum(
+                    one.error_bounds(diagonal, residual), one.sampled_bounds(diagonal, residual)
+                )
                 for one in self.ridges
             ],
             axis=0,

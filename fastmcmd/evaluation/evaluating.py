@@ -151,7 +151,9 @@ def evaluate(
     if is_blockwise(y, prediction, x, sample_weight, by, client):
         return on_blocks("evaluate", locals())
     if checkpoint is not None:
-        raise ValueError("checkpoint is given, and no argument is a Dask collection, which needs one")
+        raise ValueError(
+            "checkpoint is given, and no argument is a Dask collection, which needs one"
+        )
     start = time.perf_counter()
     config = EvaluationConfig.of(
         sample_weight=sample_weight, nan_policy=nan_policy, level=level, bins=bins, binning=binning,

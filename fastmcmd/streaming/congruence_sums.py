@@ -427,7 +427,7 @@ class Ridge:
         """Estimate of ``|W^1/2 K~ B|_F / sqrt(N)`` plus four standard errors; infinite without probes.
 
         With the solution B at the landmarks, ``R = K~ B`` is the residual of the system without landmarks.
-        The errors at the rows are ``mu (K + mu)^-1 R``, so that their root mean square is at most that of R.
+        The errors at the rows are ``mu (K + mu)^-1 R``: their root mean square is at most that of R.
         """
         probes, missed = self.sums.probes, self.model.missed
         if probes is None or missed is None:

@@ -28,7 +28,11 @@ SIZES = (40,) * 12
 def cluster():
     """Three workers of one thread."""
     with distributed.LocalCluster(
-        n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="1GB"
+        n_workers=3,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
+        memory_limit="1GB",
     ) as one:
         yield one
 
@@ -58,9 +62,11 @@ def test_every_function_gives_the_bits_of_this_process(client):
         "exact": lambda c: fm.cce(x, y, p, client=c, solver="cg", **KERNELS).mean,
         "mcmd": lambda c: fm.mcmd(x, x, y, other.blocks("x"), other.blocks("y"), client=c).mean,
         "evaluate": lambda c: list(fm.evaluate(y, p, x, client=c).to_dict()["metrics"].values()),
-        "compare": lambda c: fm.compare({"a": p, "b": fm.Gaussian(mean, 1.0)}, y, x, client=c)
-        .pairs.of("nll")[0]
-        .p_value,
+        "compare": lambda c: (
+            fm.compare({"a": p, "b": fm.Gaussian(mean, 1.0)}, y, x, client=c)
+            .pairs.of("nll")[0]
+            .p_value
+        ),
         "test": lambda c: fm.congruence_test(x, y, p, simulations=39, client=c).p_value,
     }
     for name, call in calls.items():
@@ -91,7 +97,9 @@ def test_a_corrupt_block_is_named(client):
 
     y = data.blocks("y").map_blocks(corrupt, dtype=float)
     for where in (client, None):
-        with pytest.raises(BlockError, match=r"block 7 \(of 12.*OSError: Couldn't deserialize thrift"):
+        with pytest.raises(
+            BlockError, match=r"block 7 \(of 12.*OSError: Couldn't deserialize thrift"
+        ):
             fm.evaluate(y, fm.Gaussian(data.blocks("mean"), 0.5), client=where)
 
 
@@ -143,13 +151,19 @@ def test_a_block_that_kills_its_workers_is_named():
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="600MB"
+            n_workers=1,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            memory_limit="600MB",
         ) as one,
         distributed.Client(one, set_as_default=False) as client,
         pytest.raises(BlockError, match=r"block .*2.* \(of 4.*every worker that computed it died"),
     ):
         fm.evaluate(
-            data.blocks("y"), predicted(greedy, data.blocks("mean"), data.blocks("x")), client=client
+            data.blocks("y"),
+            predicted(greedy, data.blocks("mean"), data.blocks("x")),
+            client=client,
         )
 
 
