@@ -13,7 +13,6 @@ import time
 import warnings
 
 import dask.array as da
-import numpy as np
 import psutil
 from distributed import Client, LocalCluster
 
@@ -120,8 +119,8 @@ def overhead() -> None:
             count = len(blocks)
             print(
                 f"a block: {sum(spent) / count * 1e3:.2f} ms CPU (client and scheduler "
-                f"{spent[0] / count * 1e3:.2f} ms), {(time.perf_counter() - wall) / count * 1e3:.2f} ms wall, "
-                f"{run.counted.tasks / count:.2f} tasks of ours"
+                f"{spent[0] / count * 1e3:.2f} ms), {(time.perf_counter() - wall) / count * 1e3:.2f} ms "
+                f"wall, {run.counted.tasks / count:.2f} tasks of ours"
             )
 
 
@@ -137,4 +136,3 @@ if __name__ == "__main__":
         overhead()
     else:
         compare(arguments.n, arguments.chunk, arguments.repeats)
-        _ = np

@@ -176,7 +176,7 @@ _LATER = {
         "plots",
         "recalibration",
         "streaming",
-    ),  # fmt: skip
+    ),
     "fastmcmd.downsampling": ("DownsampledResult", "downsampled_cce"),
     "fastmcmd.evaluation": ("Comparison", "Evaluation", "compare", "evaluate"),
     "fastmcmd.inference.congruence_test": ("CongruenceTest", "congruence_test"),

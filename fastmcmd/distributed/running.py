@@ -137,9 +137,7 @@ class Run:
         try:
             for wanted in groups:
                 while wanted not in ready:
-                    threads = sum(self.client.nthreads().values()) or 1
-                    most = max(2, -(-_SUBMITTED_AHEAD * threads // GROUP) + 1)
-                    while waiting and len(running) < most:
+                    while waiting and len(running) < self._most_groups(len(running)):
                         group = waiting.pop(0)
                         running[group] = self._submitted(job, blocks, group)
                     for group in self._finished(running, blocks):
@@ -158,6 +156,13 @@ class Run:
             if futures and self.client.status == "running":
                 with contextlib.suppress(Exception):
                     self.client.cancel(futures, force=True)
+
+    def _most_groups(self, running: int) -> int:
+        """Return how many groups may run at a time; workers may come and go."""
+        if running < 2:
+            return 2
+        threads = sum(self.client.nthreads().values()) or 1
+        return max(2, -(-_SUBMITTED_AHEAD * threads // GROUP) + 1)
 
     def _submitted(self, job: Job, blocks: Blocks, group: int) -> list[Any]:
         """Return the futures of a group."""
@@ -180,9 +185,8 @@ class Run:
         """Wait a moment, and return the groups that are finished or have failed."""
         from distributed import wait
 
-        with contextlib.suppress(
-            Exception
-        ):  # a timeout, or cancelled futures, which are looked at below
+        # Suppressed are timeouts, and cancelled futures, which are looked at below.
+        with contextlib.suppress(Exception), self.client.as_current():
             wait(
                 [one[-1] for one in running.values()], timeout=_POLL, return_when="FIRST_COMPLETED"
             )
