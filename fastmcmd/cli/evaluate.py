@@ -70,6 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="FILE is a pattern of Parquet files, evaluated in blocks: by processes of this machine, or by "
         "the workers of a scheduler (its address, or its file); --output is then a folder",
     )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="with --dask: an interrupted run resumes from this file",
+    )
     parser.add_argument("--format", choices=("table", "json"), default="table")
     add_progress(parser)
 

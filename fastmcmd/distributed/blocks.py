@@ -178,33 +178,33 @@ def _made(value: Any) -> Any:
 
 
 def _leaves(arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
+    results: list[tuple[str, Any]] = []
     for name, value in arguments.items():
 
         def seen(leaf: Any, name: str = name) -> Any:
             if is_collection(leaf):
-                found.append((name, leaf))
+                results.append((name, leaf))
             return leaf
 
         replaced(value, seen)
-    return found
+    return results
 
 
 def _reference(arguments: Mapping[str, Any]) -> tuple[tuple[int, ...] | None, str]:
     """Return the row chunks of the first array whose blocks have known sizes, and its name."""
-    found = [(name, _array(value)) for name, value in _leaves(arguments)]
-    if not found:
+    results = [(name, _array(value)) for name, value in _leaves(arguments)]
+    if not results:
         raise TypeError("client is given, and no argument is a Dask collection")
-    for name, value in found:
+    for name, value in results:
         chunks = getattr(value, "chunks", None)
         if chunks and not np.isnan(chunks[0]).any():
             if any(
                 not hasattr(other, "chunks") or np.isnan(other.chunks[0]).any()
-                for _, other in found
+                for _, other in results
             ):
                 break  # blocks of frames cannot be cut; arrays must have as many
             return tuple(int(count) for count in chunks[0]), name
-    return None, found[0][0]
+    return None, results[0][0]
 
 
 def _array(value: Any) -> Any:

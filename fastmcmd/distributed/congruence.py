@@ -216,9 +216,9 @@ def finished(
         blocks = Blocks.of(x=at)
     if blocks is None:
         x = as_rows(at, "at").astype(np.float64)
-        found = values.at(x)
-        summary = Summary.of(found["value"], found["error_bound"], None)
-        arrays: tuple[Any, Any] = found["value"], found["error_bound"]
+        results = values.at(x)
+        summary = Summary.of(results["value"], results["error_bound"], None)
+        arrays: tuple[Any, Any] = results["value"], results["error_bound"]
     else:
         summary = run.reduce(SummaryJob(values), blocks)
         arrays = tuple(

@@ -149,16 +149,16 @@ class RowValues:
             return {name: np.full(n, np.nan) for name in self.names}
         one = outcomes[self.model]
         context = Context(one, replace(self.settings, random_state=block_seed(self.seed, number)))
-        found: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         for name in self.names:
             if name == "pit":
-                found[name] = context.pit
+                results[name] = context.pit
             elif name in SCORES:
-                found[name] = SCORES[name](context)
+                results[name] = SCORES[name](context)
         if self.values is not None:
             at = self.values.at(rows_of(arguments["x"], valid))
-            found["cce"], found["cce_error_bound"] = at["value"], at["error_bound"]
-        return {name: one.scatter(values) for name, values in found.items()}
+            results["cce"], results["cce_error_bound"] = at["value"], at["error_bound"]
+        return {name: one.scatter(values) for name, values in results.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -174,8 +174,8 @@ def _solved(
         rho_before = None
         while iterations < _MOST_ITERATIONS:
             pairs = zip(prepared, vectors, strict=True)
-            found = pool.gather([pool.submit(_sums_of_residual, *each) for each in pairs])
-            cross, squares = (sum(part) for part in zip(*found, strict=True))
+            results = pool.gather([pool.submit(_sums_of_residual, *each) for each in pairs])
+            cross, squares = (sum(part) for part in zip(*results, strict=True))
             norm = float(np.sqrt(squares.sum()))
             run.progress.product(size * norm / (2 * np.sqrt(mu)))
             if norm <= goal:
@@ -196,15 +196,15 @@ def _solved(
         vectors, images = residual_of(vectors)
         products += 1
         pairs = zip(prepared, vectors, strict=True)
-        found = pool.gather([pool.submit(_sums_of_residual, *each) for each in pairs])
-        norm = float(np.sqrt(sum(one[1].sum() for one in found)))
+        results = pool.gather([pool.submit(_sums_of_residual, *each) for each in pairs])
+        norm = float(np.sqrt(sum(one[1].sum() for one in results)))
         if norm <= goal or norm > best / 2:
             break
         best = norm
     norms = pool.gather([pool.submit(_solution_norm, each) for each in vectors])
     rounding = _rounding(smoother, setting, state, float(np.sqrt(sum(norms))), size)
-    missed = float(np.sqrt(state.models[""].residual + state.models[""].lost[2]))
-    lost = norm + rounding + missed
+    output_residual = float(np.sqrt(state.models[""].residual + state.models[""].lost[2]))
+    lost = norm + rounding + output_residual
     values, diagonal = _values(
         pool, given["at"], prepared, vectors, images, product, smoother, kernel, state
     )
@@ -216,8 +216,10 @@ def _solved(
         *setting.notes,
         f"exact over {len(blocks) ** 2:,} pairs of blocks; each of {products} products moves at most "
         f"{format_bytes(moved_bytes)} among {workers} workers, in {pool.tasks:,} tasks together",
-        *([f"{FEATURES_MISS} {size * missed / (2 * np.sqrt(mu)):.1e}"] if missed > norm + rounding else []),
     )  # fmt: skip
+    if output_residual > norm + rounding:
+        share = size * output_residual / (2 * np.sqrt(mu))
+        notes = (*notes, f"{FEATURES_MISS} {share:.1e}")
     info = Info(
         "cg", "feature", "cpu", "float64", "streamed", "rigorous" if state.models[""].proven else "sampled",
         count, count, len(state.columns), iterations, products, time.perf_counter() - start, 0, notes,
@@ -232,7 +234,7 @@ def _values(
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return values and k(x, x) at the points; those of the rows are known from the last product."""
     if at is None:
-        found = pool.gather(
+        results = pool.gather(
             [pool.submit(_norms, kernel, *each) for each in zip(prepared, images, strict=True)]
         )
     else:
@@ -243,10 +245,10 @@ def _values(
             parts = pool.client.scatter(parts)
         pairs = zip(prepared, vectors, strict=True)
         images = product(parts, [pool.submit(_weighted, *each, "z") for each in pairs])
-        found = pool.gather(
+        results = pool.gather(
             [pool.submit(_norms, kernel, *each) for each in zip(parts, images, strict=True)]
         )
-    values, diagonal = (np.concatenate(part) for part in zip(*found, strict=True))
+    values, diagonal = (np.concatenate(part) for part in zip(*results, strict=True))
     return values, diagonal
 
 

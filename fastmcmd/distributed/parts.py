@@ -237,11 +237,11 @@ class ValuesJob:
         if not outcomes:
             return None
         x, weights = rows_of(arguments["x"], valid), next(iter(outcomes.values())).weights
-        found = {name: one.at(x) for name, one in self.values.items()}
+        results = {name: one.at(x) for name, one in self.values.items()}
         return Summaries(
             {
                 name: Summary.of(one["value"], one["error_bound"], weights)
-                for name, one in found.items()
+                for name, one in results.items()
             }
         )
 

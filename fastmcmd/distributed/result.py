@@ -155,8 +155,8 @@ class _Values:
 
     def __call__(self, arguments: Arguments, number: int) -> dict[str, Any]:
         """Return both columns of a block."""
-        found = self.values.at(as_rows(arguments["x"], "x").astype(np.float64))
-        return {self.name: found["value"], "error_bound": found["error_bound"]}
+        results = self.values.at(as_rows(arguments["x"], "x").astype(np.float64))
+        return {self.name: results["value"], "error_bound": results["error_bound"]}
 
 
 @dataclass(frozen=True, eq=False)

@@ -114,8 +114,21 @@ class Run:
         return f" on {count} worker{'s' if count != 1 else ''}"
 
     def _local(self, job: Job, blocks: Blocks, group: int) -> Any:
+        """Return the sums of a group, block by block, or by the scheduler that is set for Dask."""
         import dask
 
+        if dask.config.get("scheduler", None) is not None:
+            _, (root,) = self._graph(job, blocks, group)
+            try:
+                return dask.compute(root)[0]
+            except BlockError:
+                raise
+            except Exception as error:
+                numbers = _numbers(group, len(blocks))
+                raise BlockError(
+                    f"one of the blocks {numbers[0]} to {numbers[-1]} (of {len(blocks)}, counted from 0): "
+                    f"{type(error).__name__}: {error}"
+                ) from error
         total = None
         for number in _numbers(group, len(blocks)):
             try:
@@ -166,6 +179,12 @@ class Run:
 
     def _submitted(self, job: Job, blocks: Blocks, group: int) -> list[Any]:
         """Return the futures of a group."""
+        sums, root = self._graph(job, blocks, group)
+        futures: list[Any] = self.client.compute([*sums, *root])
+        return futures
+
+    def _graph(self, job: Job, blocks: Blocks, group: int) -> tuple[list[Any], list[Any]]:
+        """Return the sums of the blocks of a group, and that of the group, not computed."""
         from dask import delayed
 
         shared = shipped(job, blocks.template)
@@ -178,8 +197,7 @@ class Run:
             level = [adder(level[at : at + FAN]) for at in range(0, len(level), FAN)]
             self.counted.tasks += len(level)
         self.counted.tasks += len(sums)
-        futures: list[Any] = self.client.compute([*sums, *level])
-        return futures
+        return sums, level
 
     def _finished(self, running: dict[int, list[Any]], blocks: Blocks) -> list[int]:
         """Wait a moment, and return the groups that are finished or have failed."""

@@ -22,7 +22,7 @@ from fastmcmd.predictive import Categorical, Predictive
 from fastmcmd.streaming.congruence_landmarks import features_of
 from fastmcmd.streaming.congruence_sums import Probes
 
-__all__ = ["Sample", "SampleJob", "Samples", "drawn", "probes_of"]
+__all__ = ["Sample", "SampleJob", "Samples", "drawn", "probe_mass", "probes_of"]
 
 Array = NDArray[np.float64]
 
@@ -76,17 +76,17 @@ class Sample:
         keys = np.concatenate([self.keys, other.keys])
         places = np.concatenate([self.places, other.places])
         # Ties, as between rows of no mass, are resolved by place.
-        kept = np.lexsort((places[:, 1], places[:, 0], -keys))[: self.most]
+        top = np.lexsort((places[:, 1], places[:, 0], -keys))[: self.most]
         x, y, drawn = (
-            np.concatenate([getattr(self, name), getattr(other, name)])[kept]
+            np.concatenate([getattr(self, name), getattr(other, name)])[top]
             for name in ("x", "y", "drawn")
         )
         weights, masses = (
-            None if a is None or b is None else np.concatenate([a, b])[kept]
+            None if a is None or b is None else np.concatenate([a, b])[top]
             for a, b in ((self.weights, other.weights), (self.masses, other.masses))
         )
         return Sample(
-            self.most, keys[kept], x, y, drawn, places[kept], self.rows + other.rows,
+            self.most, keys[top], x, y, drawn, places[top], self.rows + other.rows,
             self.weight + other.weight, self.mass + other.mass, max(self.classes, other.classes), weights,
             masses,
         )  # fmt: skip
@@ -125,8 +125,10 @@ class SampleJob:
         Number of rows to keep.
     smoother : Smoother or None
         Landmarks whose residual ``k(x, x) - |f(x)|^2`` is the mass of a row; None for equal masses.
-    probes, floor : int, float
-        Rows of a second sample whose masses are ``floor`` plus the residual; 0 for none.
+    probes : int
+        Rows of a second sample, with the masses of `probe_mass`; 0 for none.
+    floor, unit : float
+        Mean residual and mean weight.
     policy : str
         What to do with rows that hold NaN: all but "raise" leaves them out of the sample.
     """
@@ -137,6 +139,7 @@ class SampleJob:
     smoother: Smoother | None = None
     probes: int = 0
     floor: float = 0.0
+    unit: float = 1.0
     policy: str = "raise"
 
     def sums(self, arguments: Arguments, number: int) -> Samples | None:
@@ -161,13 +164,13 @@ class SampleJob:
         if prediction is not None:
             first = replace(first, classes=_classes_of(prediction))
             if self.smoother is None and len(first.keys):
-                kept = first.places[:, 1]
+                top = first.places[:, 1]
                 outcomes_of = exchangeable_outcomes(y, prediction, 1, rng)
-                first = replace(first, drawn=outcomes_of.simulated(kept, 1, rng)[:, 0])
+                first = replace(first, drawn=outcomes_of.simulated(top, 1, rng)[:, 0])
         if not self.probes:
             return Samples((first,))
         rng = generator(seed, Purpose.CERTIFICATE)
-        mass = residual + self.floor
+        mass = probe_mass(residual, self.floor, weights, self.unit)
         return Samples((first, drawn(x, y, weights, mass, self.probes, rng, number)))
 
 
@@ -179,20 +182,26 @@ def drawn(
         mass = np.where(weights > 0, mass, 0.0)
     with np.errstate(divide="ignore"):
         keys = np.where(mass > 0, np.log(rng.random(len(x))) / mass, -np.inf)
-    kept = np.sort(np.argsort(-keys, kind="stable")[:most])
-    kept = kept[mass[kept] > 0]
-    places = np.stack([np.full(len(kept), number), kept], axis=1).astype(np.int64)
+    top = np.sort(np.argsort(-keys, kind="stable")[:most])
+    top = top[mass[top] > 0]
+    places = np.stack([np.full(len(top), number), top], axis=1).astype(np.int64)
     return Sample(
-        most, keys[kept], x[kept], y[kept], np.empty((len(kept), 0)), places, len(x),
+        most, keys[top], x[top], y[top], np.empty((len(top), 0)), places, len(x),
         float(len(x) if weights is None else weights.sum()), float(mass.sum()), 0,
-        None if weights is None else np.asarray(weights)[kept], mass[kept],
+        None if weights is None else np.asarray(weights)[top], mass[top],
     )  # fmt: skip
+
+
+def probe_mass(residual: Array, floor: float, weights: Array | None, unit: float) -> Array:
+    """Return masses by which rows are drawn to measure the residual: what is missed, and heavy rows."""
+    mass = residual + floor
+    return mass if weights is None else np.asarray(mass * (1 + (weights / unit) ** 2))
 
 
 def probes_of(sample: Sample, rank: int) -> Probes:
     """Return rows at which the residual is measured, with the probabilities by which they were drawn.
 
-    Given the largest key that was not kept, each row is kept independently with a known probability (Cohen
+    Given the largest key that was not top, each row is top independently with a known probability (Cohen
     and Kaplan, *Summarizing data using bottom-k sketches*, 2007).
     """
     order = np.argsort(-sample.keys, kind="stable")

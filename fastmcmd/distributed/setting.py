@@ -15,7 +15,7 @@ from fastmcmd.backends import get_backend
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.distributed.blocks import Blocks
 from fastmcmd.distributed.running import Run
-from fastmcmd.distributed.sampling import Sample, SampleJob, drawn, probes_of
+from fastmcmd.distributed.sampling import Sample, SampleJob, drawn, probe_mass, probes_of
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import offset_of
 from fastmcmd.inference.smoother import Smoother
@@ -137,12 +137,12 @@ def setting_of(
         smoother = Smoother(search.kernel_features(), scales)
     proposals, probes = None, []
     for one, some in zip(samples, data, strict=True):
-        drawn_rows, found = _proposed(
+        drawn_rows, results = _proposed(
             run, some, one, smoother, seed, policy, most - smoother.rank if proposing else 0,
             certificate != "rigorous", "landmarks" if one is sample else "residual of x_prime",
         )  # fmt: skip
         proposals = drawn_rows if one is sample else proposals
-        probes.append(found)
+        probes.append(results)
     if proposing and proposals is not None and len(proposals.keys):
         smoother = _completed(smoother, proposals, most, seed)
     accumulators = []
@@ -186,10 +186,10 @@ def _sample(
     run: Run, blocks: Blocks, seed: np.random.SeedSequence, policy: str, name: str
 ) -> Sample:
     """Return a uniform sample of the rows."""
-    found = run.reduce(SampleJob(f"sample of {name}", seed, CANDIDATES, policy=policy), blocks)
-    if found is None or not len(found.parts[0].keys):
+    results = run.reduce(SampleJob(f"sample of {name}", seed, CANDIDATES, policy=policy), blocks)
+    if results is None or not len(results.parts[0].keys):
         raise ValueError(f"{name} has no rows with a positive weight; at least one is needed")
-    sample: Sample = found.parts[0]
+    sample: Sample = results.parts[0]
     return sample
 
 
@@ -203,17 +203,33 @@ def _proposed(
     """
     residual = features_of(smoother, sample.x)[1]
     floor = max(float(residual.mean()), 1e-300)
+    unit = 1.0 if sample.weights is None else float(sample.weights.mean())
     if sample.complete:
         rng = generator(seed, Purpose.CERTIFICATE)
-        one = drawn(sample.x, sample.y, sample.weights, residual + floor, _PROBES + 1, rng, 0)
+        one = drawn(
+            sample.x,
+            sample.y,
+            sample.weights,
+            probe_mass(residual, floor, sample.weights, unit),
+            _PROBES + 1,
+            rng,
+            0,
+        )
         return None, one if probed else None
     if not (free or probed):
         return None, None
     job = SampleJob(
-        name, seed, max(1, _PROPOSED * free), smoother, _PROBES + 1 if probed else 0, floor, policy
+        name,
+        seed,
+        max(1, _PROPOSED * free),
+        smoother,
+        _PROBES + 1 if probed else 0,
+        floor,
+        unit,
+        policy,
     )
-    found = run.reduce(job, blocks)
-    return found.parts[0], found.parts[1] if probed else None
+    results = run.reduce(job, blocks)
+    return results.parts[0], results.parts[1] if probed else None
 
 
 def _search(kernel: Kernel, rows: Array, most: int, seed: np.random.SeedSequence) -> LandmarkSearch:

@@ -43,7 +43,7 @@ from fastmcmd.streaming.congruence_estimate import CongruenceEstimate, estimate_
 from fastmcmd.streaming.congruence_landmarks import (
     extended,
     features_of,
-    missed_kernel,
+    residual_kernel,
     scaled_rows,
     smoother_at,
 )
@@ -231,10 +231,10 @@ class CCE(Accumulator[CongruenceSums]):
             columns = self._reached(one, columns)
         w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
         f, residual = features_of(smoother, inputs)
-        probes, missed = self._probes, None
+        probes, residual_cross = self._probes, None
         if probes is not None:
-            missed = w * missed_kernel(smoother, probes.points, inputs, f)
-            probes = replace(probes, cross=missed @ f)
+            residual_cross = w * residual_kernel(smoother, probes.points, inputs, f)
+            probes = replace(probes, cross=residual_cross @ f)
         size = float(w @ smoother.features.diagonal(scaled_rows(smoother, inputs)))
         relative = relative_error(n + 2, UNIT)
         gram = f.T @ (w[:, None] * f)
@@ -248,7 +248,7 @@ class CCE(Accumulator[CongruenceSums]):
             residual=np.array([float(w @ residual)]),
             columns=columns,
             models={
-                name: self._sums(f, w, outcomes, one, columns, simulated.get(name), missed)
+                name: self._sums(f, w, outcomes, one, columns, simulated.get(name), residual_cross)
                 for name, one in models.items()
             },
             streams=(self._stream,) if self.settings["simulations"] else (),
@@ -439,7 +439,7 @@ class CCE(Accumulator[CongruenceSums]):
 
     def _sums(
         self, f: Array, w: Array, y: Array, prediction: Predictive, columns: Columns,
-        outcomes: Outcomes | None, missed: Array | None,
+        outcomes: Outcomes | None, residual_cross: Array | None,
     ) -> ModelSums:  # fmt: skip
         """Return the sums of one model over a batch."""
         simulations = self.settings["simulations"]
@@ -471,7 +471,7 @@ class CCE(Accumulator[CongruenceSums]):
                 relative * float(spread[0]),
                 relative * float(w @ (residual + np.einsum("ij,ij->i", p, p))),
             ),
-            missed=None if missed is None else missed @ e,
+            residual_cross=None if residual_cross is None else residual_cross @ e,
         )
 
     def _expected(self, prediction: Predictive, columns: Columns) -> tuple[Array, Array, bool]:

@@ -20,7 +20,7 @@ __all__ = [
     "extended",
     "features_of",
     "joined_landmarks",
-    "missed_kernel",
+    "residual_kernel",
     "same_landmarks",
     "scaled_rows",
     "smoother_at",
@@ -55,7 +55,7 @@ def features_of(smoother: Smoother, x: Array) -> tuple[Array, Array]:
     return f, bounded_residuals(smoother.features, rows, f, smoother.factor_error)
 
 
-def missed_kernel(smoother: Smoother, z: Array, x: Array, f: Array) -> Array:
+def residual_kernel(smoother: Smoother, z: Array, x: Array, f: Array) -> Array:
     """Return ``k(z, x) - f(z).f(x)`` (m, n) for rows z (m, d), given f(x) (n, p)."""
     features = smoother.features
     points = [

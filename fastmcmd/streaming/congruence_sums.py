@@ -64,7 +64,9 @@ class ModelSums:
     residual: float
     proven: bool = True
     lost: Lost = (0.0, 0.0, 0.0)
-    missed: Array | None = None  # (m, r), sum of w_i k~(z, x_i) e_i at the rows z of `Probes`
+    residual_cross: Array | None = (
+        None  # (m, r), sum of w_i k~(z, x_i) e_i at the rows z of `Probes`
+    )
 
     def plus(self, other: ModelSums, sign: float) -> ModelSums:
         """Return the sums with those of other rows added, or subtracted (``sign`` is -1)."""
@@ -85,8 +87,8 @@ class ModelSums:
             self.proven and other.proven,
             lost,
             None
-            if self.missed is None or other.missed is None
-            else self.missed + sign * other.missed,
+            if self.residual_cross is None or other.residual_cross is None
+            else self.residual_cross + sign * other.residual_cross,
         )
 
     def spanning(self, here: NDArray[np.intp], count: int) -> ModelSums:
@@ -95,11 +97,11 @@ class ModelSums:
         cross[:, :, here] = self.cross
         squares = np.zeros((count, count))
         squares[np.ix_(here, here)] = self.squares
-        missed = None
-        if self.missed is not None:
-            missed = np.zeros((len(self.missed), count))
-            missed[:, here] = self.missed
-        return replace(self, cross=cross, squares=squares, missed=missed)
+        residual_cross = None
+        if self.residual_cross is not None:
+            residual_cross = np.zeros((len(self.residual_cross), count))
+            residual_cross[:, here] = self.residual_cross
+        return replace(self, cross=cross, squares=squares, residual_cross=residual_cross)
 
     def turned(self, turn: Array) -> ModelSums:
         """Return the sums at other landmarks, whose features are ``turn`` (q, p) times the present ones."""
@@ -108,7 +110,7 @@ class ModelSums:
             cross=np.tensordot(turn, self.cross, axes=1),
             noise=turn @ self.noise @ turn.T,
             null=None if self.null is None else turn @ self.null @ turn.T,
-            missed=None,  # other landmarks miss something else
+            residual_cross=None,  # other landmarks miss something else
         )
 
 
@@ -429,10 +431,10 @@ class Ridge:
         With the solution B at the landmarks, ``R = K~ B`` is the residual of the system without landmarks.
         The errors at the rows are ``mu (K + mu)^-1 R``: their root mean square is at most that of R.
         """
-        probes, missed = self.sums.probes, self.model.missed
-        if probes is None or missed is None:
+        probes, residual_cross = self.sums.probes, self.model.residual_cross
+        if probes is None or residual_cross is None:
             return float("inf")
-        residual = (missed - probes.cross @ self.coefficients) / self.shift
+        residual = (residual_cross - probes.cross @ self.coefficients) / self.shift
         squares = probes.weights * np.einsum("ij,ij->i", residual, residual) / probes.chances
         error = float(np.sqrt(((1 - probes.chances) * squares**2).sum()))
         return float(np.sqrt((squares.sum() + _ERRORS * error) / self.sums.weight))
