@@ -54,7 +54,16 @@ from fastmcmd.predictive import (
 from fastmcmd.result import Info, Result
 
 if TYPE_CHECKING:
-    from fastmcmd import classification, compat, datasets, metrics, plots, recalibration, streaming
+    from fastmcmd import (
+        classification,
+        compat,
+        datasets,
+        distributed,
+        metrics,
+        plots,
+        recalibration,
+        streaming,
+    )
     from fastmcmd.downsampling import DownsampledResult, downsampled_cce
     from fastmcmd.evaluation import Comparison, Evaluation, compare, evaluate
     from fastmcmd.evaluation.verdict import RegionVerdict, Remedy, Verdict, verdict
@@ -135,6 +144,7 @@ __all__ = [
     "crps",
     "datasets",
     "diagnose",
+    "distributed",
     "downsampled_cce",
     "ece",
     "ence",
@@ -164,6 +174,7 @@ _LATER = {
         "classification",
         "compat",
         "datasets",
+        "distributed",
         "metrics",
         "plots",
         "recalibration",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from numpy.typing import ArrayLike, DTypeLike
 
@@ -17,6 +18,7 @@ from fastmcmd._base.annotations import (
     RandomState,
     SolverName,
 )
+from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd.estimate.arguments import check_files, common_dtype
 from fastmcmd.estimate.samples import encoded_inputs, problem_of
 from fastmcmd.inference.chance import Chance
@@ -55,6 +57,7 @@ def cce(
     checkpoint: FilePath | None = None,
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
+    client: Any = None,
 ) -> Result:
     """Return the conditional congruence error of predictions at each input, with certified error bounds.
 
@@ -92,6 +95,9 @@ def cce(
     tol, solver, backend, dtype, memory_limit, progress, certificate, rank, landmarks, out
     cache_dir, checkpoint, devices, device_memory_limit
         As in `mcmd`.
+    client : distributed.Client, optional
+        The cluster that computes if arguments are Dask collections; see `fastmcmd.distributed`. Default:
+        the current client, or this process without one.
 
     Returns
     -------
@@ -125,6 +131,8 @@ def cce(
     >>> bool(good.mean < bad.mean)
     True
     """
+    if is_blockwise(x, y, prediction, at, weights, client):
+        return on_blocks("cce", locals())
     backend, devices = where_data_are(backend, devices, x)
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,

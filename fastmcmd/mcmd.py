@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 from numpy.typing import ArrayLike, DTypeLike
 
@@ -17,6 +18,7 @@ from fastmcmd._base.annotations import (
     MemoryLimit,
     SolverName,
 )
+from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.checks import as_rows, as_weights, check_lam, check_same_length
 from fastmcmd._base.progress import Progress
 from fastmcmd.default_kernels import chosen_kernels
@@ -68,6 +70,7 @@ def mcmd(
     checkpoint: FilePath | None = None,
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
+    client: Any = None,
 ) -> Result:
     """Return the MCMD between two conditional distributions at the points of ``grid``, with error bounds.
 
@@ -143,6 +146,9 @@ def mcmd(
     device_memory_limit : int or str, optional
         Bytes (for example "8GB") that ``backend="cupy"`` may use on each device. Default: 0.8 of the free
         memory. Rows that do not fit are streamed in blocks.
+    client : distributed.Client, optional
+        The cluster that computes if arguments are Dask collections; see `fastmcmd.distributed`. Default:
+        the current client, or this process without one.
 
     Returns
     -------
@@ -184,6 +190,8 @@ def mcmd(
     >>> bool(same.mean < other.mean)
     True
     """
+    if is_blockwise(grid, x, y, x_prime, y_prime, weights, weights_prime, client):
+        return on_blocks("mcmd", locals())
     backend, devices = where_data_are(backend, devices, x)
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,

@@ -42,6 +42,7 @@ examples:
   fastmcmd evaluate predictions.npz
   fastmcmd evaluate visits.csv --y visits --x 'age,income' --prediction poisson:mean=mu
   fastmcmd evaluate house.parquet --y price --prediction gaussian:mean=m,std=s --by region --n-boot 200
+  fastmcmd evaluate 'predictions/*.parquet' --dask --output rows
   fastmcmd evaluate predictions.npz --report report.html --output rows.csv --format json
 """
 
@@ -61,6 +62,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_computation(parser)
     add_report(parser)
     parser.add_argument("--output", metavar="FILE", help="write values by row: .csv or .npz")
+    parser.add_argument(
+        "--dask",
+        metavar="SCHEDULER",
+        nargs="?",
+        const="here",
+        help="FILE is a pattern of Parquet files, evaluated in blocks: by processes of this machine, or by "
+        "the workers of a scheduler (its address, or its file); --output is then a folder",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="with --dask: an interrupted run resumes from this file",
+    )
     parser.add_argument("--format", choices=("table", "json"), default="table")
     add_progress(parser)
 
@@ -69,6 +83,11 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, compute, write, print."""
     import fastmcmd as fm
 
+    if arguments.dask is not None:
+        from fastmcmd.cli.on_dask import run_on_dask
+
+        run_on_dask(arguments)
+        return
     output = None if arguments.output is None else Path(arguments.output)
     if output is not None:
         check_target(output, (".csv", ".npz"), inputs=[arguments.file])

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import FilePath, InputsLike, Json, RandomState
+from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_choice, check_count, check_labels
 from fastmcmd._base.tables import aligned, as_html, data_frame, did_you_mean, printable
@@ -359,7 +360,7 @@ def compare(
         For rows in order of time: number of consecutive rows that form a group. Choose it several times as
         long as the dependence lasts.
     **settings
-        Any other keyword of `evaluate`, such as ``n_boot=100`` or ``x_kernel=...``.
+        Any other keyword of `evaluate`, such as ``n_boot=100`` or ``x_kernel=...``; also ``client``.
 
     Returns
     -------
@@ -397,6 +398,8 @@ def compare(
     >>> fm.compare(apart).table() == comparison.table()
     True
     """
+    if is_blockwise(models, y, x, groups, settings):
+        return on_blocks("compare", locals())
     if not isinstance(models, Mapping) or not models:
         swapped = isinstance(y, Mapping) or isinstance(x, Mapping)
         hint = ": the order of arguments is (models, y, x)" if swapped else ""
@@ -461,5 +464,8 @@ def _evaluated(
     except TypeError as error:
         raise TypeError(f"compare: {error}; with y it takes the keywords of evaluate") from None
     bound.apply_defaults()
-    config = EvaluationConfig.of(**bound.kwargs)
+    own = ("checkpoint", "client")
+    config = EvaluationConfig.of(
+        **{name: value for name, value in bound.kwargs.items() if name not in own}
+    )
     return evaluate_many(y, {str(name): one for name, one in models.items()}, x, config)

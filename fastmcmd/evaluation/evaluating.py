@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -12,12 +13,14 @@ from numpy.typing import ArrayLike, DTypeLike
 from fastmcmd._base.annotations import (
     CertificateName,
     Encoder,
+    FilePath,
     HostArray,
     InputsLike,
     MemoryLimit,
     RandomState,
     SolverName,
 )
+from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.names import listed
 from fastmcmd._base.progress import Progress
 from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
@@ -64,6 +67,8 @@ def evaluate(
     progress: bool = False,
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
+    checkpoint: FilePath | None = None,
+    client: Any = None,
 ) -> Evaluation:
     """Return all measures of predicted distributions: accuracy, scores, calibration, sharpness, congruence.
 
@@ -114,6 +119,8 @@ def evaluate(
         As in `cce`.
     progress : bool
         Whether to show progress.
+    checkpoint, client
+        For Dask collections only, as in `cce`; see `fastmcmd.distributed`.
 
     Returns
     -------
@@ -141,6 +148,12 @@ def evaluate(
     >>> good["mean_crps"] < fm.evaluate(y, fm.Gaussian(x, 1.0))["mean_crps"]
     True
     """
+    if is_blockwise(y, prediction, x, sample_weight, by, client):
+        return on_blocks("evaluate", locals())
+    if checkpoint is not None:
+        raise ValueError(
+            "checkpoint is given, and no argument is a Dask collection, which needs one"
+        )
     start = time.perf_counter()
     config = EvaluationConfig.of(
         sample_weight=sample_weight, nan_policy=nan_policy, level=level, bins=bins, binning=binning,

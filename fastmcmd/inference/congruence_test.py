@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Encoder, RandomState
+from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.checks import (
     as_rows,
     check_choice,
@@ -94,6 +95,7 @@ def congruence_test(
     alpha: float | None = None,
     encoder: Encoder | None = None,
     progress: bool = False,
+    client: Any = None,
 ) -> CongruenceTest:
     """Return an exact test of whether outcomes could come from the predicted distributions.
 
@@ -141,6 +143,8 @@ def congruence_test(
         Maps the inputs x, and points ``at`` of theirs, to an array, as in `cce`.
     progress : bool
         Show a progress bar.
+    client : distributed.Client, optional
+        The cluster that computes if arguments are Dask collections; see `fastmcmd.distributed`.
 
     Returns
     -------
@@ -175,6 +179,8 @@ def congruence_test(
     >>> fm.congruence_test(x, y, fm.Gaussian(np.sin(x), 0.3), random_state=0).p_value > 0.05
     True
     """
+    if is_blockwise(x, y, prediction, groups, client):
+        return on_blocks("congruence_test", locals())
     check_order(y, "(x, y, prediction)")
     named = "x" if encoder is None else "encoder(x)"
     x, y = (

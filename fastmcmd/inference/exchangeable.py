@@ -73,6 +73,10 @@ class Outcomes(ABC):
         rows = np.arange(n) if n <= _SCALE_ROWS else rng.choice(n, _SCALE_ROWS, replace=False)
         return self._simulated(np.sort(rows), _SCALE_DRAWS, rng)
 
+    def simulated(self, rows: NDArray[np.intp], size: int, rng: np.random.Generator) -> Array:
+        """Return further outcomes (m, size, k) of some rows, from the stream of the caller."""
+        return self._simulated(rows, size, rng)
+
     def _child(self, number: int) -> np.random.SeedSequence:
         key = (*self.seeds.spawn_key, number + 1)
         return np.random.SeedSequence(self.seeds.entropy, spawn_key=key)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array, Nodes, RandomState
+from fastmcmd._base.blockwise import Deferred, is_blockwise
 from fastmcmd._base.checks import as_array, check_count, distinct_digits, shown
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
@@ -66,6 +67,12 @@ class Predictive(ABC):
     discrete: bool = False
     has_density: bool = True
     has_inverse: bool = False
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Any:
+        """Return an instance, or a `Deferred` prediction if a parameter is a collection of blocks."""
+        if (arguments or options) and is_blockwise(arguments, options):
+            return Deferred(cls, arguments, options)
+        return super().__new__(cls)
 
     if TYPE_CHECKING:  # at run time, an abstract property would block dataclass fields of that name
 

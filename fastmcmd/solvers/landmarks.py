@@ -149,6 +149,11 @@ class LandmarkSearch:
             self._accept(index[start : start + _MOST_BLOCK], len(self._columns), least)
         self._never_empty()
 
+    def consider(self, proposals: NDArray[np.intp], rank: int) -> None:
+        """Accept or reject candidates drawn by their present residuals, in this order, up to ``rank``."""
+        self._accept(proposals, min(rank, len(self._columns)))
+        self._never_empty()
+
     def take_all(self) -> None:
         """Make all candidates landmarks, but for those that the others reproduce already.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -42,6 +43,7 @@ from fastmcmd.streaming.congruence_estimate import CongruenceEstimate, estimate_
 from fastmcmd.streaming.congruence_landmarks import (
     extended,
     features_of,
+    residual_kernel,
     scaled_rows,
     smoother_at,
 )
@@ -52,7 +54,7 @@ from fastmcmd.streaming.congruence_saved import (
     saved_sums,
     sums_of,
 )
-from fastmcmd.streaming.congruence_sums import CongruenceSums, ModelSums, Ridge
+from fastmcmd.streaming.congruence_sums import CongruenceSums, ModelSums, Probes, Ridge
 from fastmcmd.streaming.output_features import (
     Columns,
     GivenLandmarks,
@@ -171,6 +173,7 @@ class CCE(Accumulator[CongruenceSums]):
         )  # fmt: skip
         self._random = generator(random_state, Purpose.TEST)
         self._stream = f"{int(self._random.integers(0, 2**63)):016x}"
+        self._probes: Probes | None = None  # rows that `fastmcmd.distributed` draws from all rows
         self._smoother = None if given_landmarks is None else smoother_at(x_kernel, given_landmarks)
 
     def update(
@@ -228,6 +231,10 @@ class CCE(Accumulator[CongruenceSums]):
             columns = self._reached(one, columns)
         w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
         f, residual = features_of(smoother, inputs)
+        probes, residual_cross = self._probes, None
+        if probes is not None:
+            residual_cross = w * residual_kernel(smoother, probes.points, inputs, f)
+            probes = replace(probes, cross=residual_cross @ f)
         size = float(w @ smoother.features.diagonal(scaled_rows(smoother, inputs)))
         relative = relative_error(n + 2, UNIT)
         gram = f.T @ (w[:, None] * f)
@@ -241,7 +248,7 @@ class CCE(Accumulator[CongruenceSums]):
             residual=np.array([float(w @ residual)]),
             columns=columns,
             models={
-                name: self._sums(f, w, outcomes, one, columns, simulated.get(name))
+                name: self._sums(f, w, outcomes, one, columns, simulated.get(name), residual_cross)
                 for name, one in models.items()
             },
             streams=(self._stream,) if self.settings["simulations"] else (),
@@ -251,6 +258,7 @@ class CCE(Accumulator[CongruenceSums]):
                 relative * float(w.sum()),
                 relative * float(w @ residual) + relative_error(smoother.rank + 8, UNIT) * size,
             ),
+            probes=probes,
         )
 
     def add(self, state: CongruenceSums) -> None:
@@ -311,13 +319,20 @@ class CCE(Accumulator[CongruenceSums]):
         self._state = None if theirs.rows == mine.rows else mine - theirs
         return self
 
-    def fresh(self) -> CCE:
+    def fresh(self, random_state: RandomState = None) -> CCE:
         """Return an accumulator without rows, with the same settings and landmarks and a new random stream.
 
         Use it for parts that are merged: windows, worker processes.
+
+        Parameters
+        ----------
+        random_state : int, numpy.random.SeedSequence, numpy.random.Generator or None
+            Source of the stream. Default: the stream of this accumulator, which is advanced.
         """
         part = copy.copy(self)
         part._random = np.random.default_rng(self._random.integers(0, 2**32, 4))
+        if random_state is not None:
+            part._random = generator(random_state, Purpose.TEST)
         part._stream = f"{int(part._random.integers(0, 2**63)):016x}"
         part._state = None
         return part
@@ -424,12 +439,12 @@ class CCE(Accumulator[CongruenceSums]):
 
     def _sums(
         self, f: Array, w: Array, y: Array, prediction: Predictive, columns: Columns,
-        outcomes: Outcomes | None,
+        outcomes: Outcomes | None, residual_cross: Array | None,
     ) -> ModelSums:  # fmt: skip
         """Return the sums of one model over a batch."""
         simulations = self.settings["simulations"]
         p = self._outputs.transform(y, columns)
-        mean, residual, proven = self._outputs.expected(prediction, columns)
+        mean, residual, proven = self._expected(prediction, columns)
         e = p - mean
         weighted = f * w[:, None]
         norms = np.einsum("ij,ij->i", e, e)
@@ -456,7 +471,12 @@ class CCE(Accumulator[CongruenceSums]):
                 relative * float(spread[0]),
                 relative * float(w @ (residual + np.einsum("ij,ij->i", p, p))),
             ),
+            residual_cross=None if residual_cross is None else residual_cross @ e,
         )
+
+    def _expected(self, prediction: Predictive, columns: Columns) -> tuple[Array, Array, bool]:
+        """Return the embeddings of predictions, as `OutputMap.expected`."""
+        return self._outputs.expected(prediction, columns)
 
     def _variances(self, prediction: Predictive, mean: Array) -> Array | None:
         """Return ``V_i`` (n,), the mean of ``|e_i|^2`` if the prediction is right."""

@@ -9,9 +9,9 @@ import numpy as np
 from fastmcmd.inference.combination import direction_of, rank_p_value, scores_of
 from fastmcmd.streaming.congruence_sums import CongruenceSums, Ridge
 
-__all__ = ["CongruenceEstimate", "estimate_of", "rounding_of"]
+__all__ = ["LADDER", "CongruenceEstimate", "estimate_of", "rounding_of"]
 
-_LADDER = (10.0, 1.0, 0.1)  # regularisers of the test, in units of lam
+LADDER = (10.0, 1.0, 0.1)  # regularisers of the test, in units of lam
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -49,8 +49,8 @@ class CongruenceEstimate:
     simulations : int
         Number of simulated data sets of the test.
     proven : bool
-        Whether ``error_bound`` is proven; False if expectations are integrated numerically: the bound then
-        includes an estimate of their error.
+        Whether ``error_bound`` is proven. False if expectations are integrated numerically, and the bound
+        includes an estimate of their error; or if the residual was measured at some rows.
     """
 
     value: float
@@ -84,15 +84,16 @@ def estimate_of(ridge: Ridge, simulations: int) -> CongruenceEstimate:
     """Return the estimate of a model with ``simulations`` simulated data sets."""
     sums, model, lam = ridge.sums, ridge.model, ridge.lam
     square = float(ridge.mean_squares(lam)[0])
+    rigorous, sampled = ridge.error_bound(), ridge.sampled_bound()
     p_value, dispersion = float("nan"), ""
     if simulations:
         gaps = (model.spread - model.spread.mean()) / sums.weight
-        values = [ridge.mean_squares(factor * lam) for factor in _LADDER]
+        values = [ridge.mean_squares(factor * lam) for factor in LADDER]
         p_value = rank_p_value(scores_of(np.array([*values, np.abs(gaps)])).max(axis=0))
         dispersion = direction_of(gaps[None]) if p_value <= 0.05 else ""
     return CongruenceEstimate(
         value=float(np.sqrt(max(square, 0.0))),
-        error_bound=ridge.error_bound(),
+        error_bound=min(rigorous, sampled),
         null_mean=float("nan") if model.null is None else ridge.mean_form(model.null),
         excess=square - ridge.mean_form(model.noise),
         p_value=p_value,
@@ -105,7 +106,7 @@ def estimate_of(ridge: Ridge, simulations: int) -> CongruenceEstimate:
         residual=float(sums.residual.sum()) / sums.weight,
         rounding=rounding_of(sums, lam),
         simulations=simulations,
-        proven=model.proven,
+        proven=model.proven and rigorous <= sampled,
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd.backends import get_backend
-from fastmcmd.gram import offset_of
+from fastmcmd.gram import EXACT, offset_of
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import Kernel, scale_columns, split_scales
 from fastmcmd.kernels.base import UNIT, relative_error
@@ -22,6 +22,7 @@ __all__ = [
     "features_of",
     "joined_landmarks",
     "lost_by_change",
+    "residual_kernel",
     "same_landmarks",
     "scaled_rows",
     "smoother_at",
@@ -54,6 +55,17 @@ def features_of(smoother: Smoother, x: Array) -> tuple[Array, Array]:
     """Return f(x) (n, p) and a bound (n,) on ``k(x, x) - |f(x)|^2`` that includes rounding."""
     f, rows = smoother.transform(x), scaled_rows(smoother, x)
     return f, bounded_residuals(smoother.features, rows, f, smoother.factor_error)
+
+
+def residual_kernel(smoother: Smoother, z: Array, x: Array, f: Array) -> Array:
+    """Return ``k(z, x) - f(z).f(x)`` (m, n) for rows z (m, d), given f(x) (n, p)."""
+    features = smoother.features
+    points = [
+        features.backend.points(scaled_rows(smoother, rows), EXACT, features.offset)
+        for rows in (z, x)
+    ]
+    values = np.asarray(features.backend.gram(features.kernel, *points), dtype=np.float64)
+    return np.asarray(values - smoother.transform(z) @ f.T)
 
 
 def same_landmarks(one: Smoother, other: Smoother) -> bool:

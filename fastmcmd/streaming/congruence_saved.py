@@ -12,7 +12,7 @@ from fastmcmd.backends import get_backend
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import kernel_from_dict
-from fastmcmd.streaming.congruence_sums import CongruenceSums, ModelSums
+from fastmcmd.streaming.congruence_sums import CongruenceSums, ModelSums, Probes
 from fastmcmd.streaming.output_features import Columns
 
 __all__ = [
@@ -54,6 +54,7 @@ class SavedSums:
     models: list[ModelSums]
     streams: list[str]
     lost: tuple[float, ...] = (0.0, 0.0, 0.0)
+    probes: Probes | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +102,7 @@ def saved_sums(sums: CongruenceSums | None) -> SavedSums | None:
     return SavedSums(
         sums.gram, sums.weight, sums.handled, sums.rows, sums.ranks, sums.residual, sums.columns,
         list(sums.models), list(sums.models.values()), list(sums.streams),
-        sums.lost,
+        sums.lost, sums.probes,
     )  # fmt: skip
 
 
@@ -126,5 +127,5 @@ def sums_of(saved: SavedSums, smoother: Smoother | None, data_sets: int) -> Cong
     return CongruenceSums(
         smoother, saved.gram, saved.weight, saved.handled, saved.rows, saved.ranks, saved.residual,
         saved.columns, dict(zip(saved.names, saved.models, strict=True)), tuple(saved.streams),
-        saved.lost,
+        saved.lost, saved.probes,
     )  # fmt: skip

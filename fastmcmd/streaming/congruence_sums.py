@@ -26,6 +26,7 @@ from fastmcmd.streaming.output_features import Columns
 
 __all__ = ["CongruenceSums", "ModelSums", "Ridge"]
 
+_ERRORS = 4.0  # standard errors, as those of other sampled certificates
 _EPS = float(np.finfo(np.float64).eps)
 
 Array = NDArray[np.float64]
@@ -64,6 +65,9 @@ class ModelSums:
     residual: float
     proven: bool = True
     lost: Lost = (0.0, 0.0, 0.0)
+    residual_cross: Array | None = (
+        None  # (m, r), sum of w_i k~(z, x_i) e_i at the rows z of `Probes`
+    )
 
     def plus(self, other: ModelSums, sign: float) -> ModelSums:
         """Return the sums with those of other rows added, or subtracted (``sign`` is -1)."""
@@ -83,6 +87,9 @@ class ModelSums:
             max(self.residual + sign * other.residual, 0.0),
             self.proven and other.proven,
             lost,
+            None
+            if self.residual_cross is None or other.residual_cross is None
+            else self.residual_cross + sign * other.residual_cross,
         )
 
     def spanning(self, here: NDArray[np.intp], count: int) -> ModelSums:
@@ -91,7 +98,11 @@ class ModelSums:
         cross[:, :, here] = self.cross
         squares = np.zeros((count, count))
         squares[np.ix_(here, here)] = self.squares
-        return replace(self, cross=cross, squares=squares)
+        residual_cross = None
+        if self.residual_cross is not None:
+            residual_cross = np.zeros((len(self.residual_cross), count))
+            residual_cross[:, here] = self.residual_cross
+        return replace(self, cross=cross, squares=squares, residual_cross=residual_cross)
 
     def turned(self, turn: Array) -> ModelSums:
         """Return the sums at other landmarks, whose features are ``turn`` (q, p) times the present ones."""
@@ -100,7 +111,36 @@ class ModelSums:
             cross=np.tensordot(turn, self.cross, axes=1),
             noise=turn @ self.noise @ turn.T,
             null=None if self.null is None else turn @ self.null @ turn.T,
+            residual_cross=None,  # other landmarks miss something else
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Probes:
+    """Rows at which the residual of the landmarks' solution is measured.
+
+    Attributes
+    ----------
+    points : ndarray (m, d)
+        Rows drawn at random from all rows with a positive weight.
+    weights : ndarray (m,)
+        Their weights.
+    chances : ndarray (m,)
+        Probabilities by which they were drawn.
+    cross : ndarray (m, p)
+        ``sum_i w_i k~(z, x_i) f(x_i)``, with k~ what the landmarks miss of the kernel.
+    """
+
+    points: Array
+    weights: Array
+    chances: Array
+    cross: Array
+
+    def plus(self, other: Probes | None, sign: float) -> Probes | None:
+        """Return the sums with those of other rows; None if these have other probes."""
+        if other is None or not np.array_equal(self.points, other.points):
+            return None
+        return replace(self, cross=self.cross + sign * other.cross)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +183,7 @@ class CongruenceSums:
     models: dict[str, ModelSums]
     streams: tuple[str, ...] = ()
     lost: Lost = (0.0, 0.0, 0.0)
+    probes: Probes | None = None
 
     def __add__(self, other: CongruenceSums) -> CongruenceSums:
         """Return the sums of the rows of both."""
@@ -178,6 +219,7 @@ class CongruenceSums:
             {name: sums.plus(two.models[name], sign) for name, sums in one.models.items()},
             tuple(sorted(streams)),
             lost,
+            None if one.probes is None else one.probes.plus(two.probes, sign),
         )
 
     def at(self, smoother: Smoother) -> CongruenceSums:
@@ -197,6 +239,7 @@ class CongruenceSums:
             gram=gram,
             ranks=ranks,
             residual=residual,
+            probes=None,
             models={name: sums.turned(turn) for name, sums in self.models.items()},
         ).merged_ranks()
 
@@ -268,6 +311,11 @@ class Ridge:
         vectors = self._eigen[1]
         return float(self.energy(self.lam) @ np.einsum("pk,pk->k", vectors, moments @ vectors))
 
+    def solved(self, f: Array) -> Array:
+        """Return ``f(x)'S`` (q, p) for features (q, p), with ``S = (F'WF + N lam)^-1``."""
+        values, vectors = self._eigen
+        return np.asarray(((f @ vectors) / (values + self.shift)) @ vectors.T)
+
     @cached_property
     def coefficients(self) -> Array:
         """``S A`` (p, r): its product with f(x) is the embedding of the misfit at x."""
@@ -317,9 +365,14 @@ class Ridge:
         share = self.sums.lost[1] / self.sums.weight
         return float(own + self._root_error + (size + own) * share / max(1 - share, 1e-300))
 
-    @cached_property
+    @property
     def dual_norm(self) -> float:
         """Bound on ``|W^1/2 B|_2 = |W^1/2 (E - F S A)|_2 / (N lam)``, the norm of the dual solution."""
+        return self._dual_norms[0]
+
+    @cached_property
+    def _dual_norms(self) -> tuple[float, float]:
+        """Bounds on the spectral and on the Frobenius norm of the dual solution."""
         gram, size = self.sums.gram, self._size
         fitted = self.model.cross[:, 0].T @ self.coefficients
         residual_squares = self.model.squares - fitted - fitted.T
@@ -335,8 +388,14 @@ class Ridge:
             symmetric = (residual_squares + residual_squares.T) / 2
             largest = float(np.linalg.eigvalsh(symmetric)[-1])
         # W^1/2 (E - F C) = W^1/2 (E - F C~) + W^1/2 F d
-        total = np.sqrt(max(largest, 0.0) + rounding) + self._root_error
-        return float(total / self._least_shift)
+        squares = max(largest, 0.0), max(float(np.trace(residual_squares)), 0.0)
+        ranks = 1, max(len(residual_squares), 1)
+        spectral, frobenius = (
+            float(np.sqrt(square + rank * rounding) + np.sqrt(rank) * self._root_error)
+            / self._least_shift
+            for square, rank in zip(squares, ranks, strict=True)
+        )
+        return spectral, frobenius
 
     @cached_property
     def _moved(self) -> float:
@@ -373,6 +432,39 @@ class Ridge:
         inputs = factor * np.sqrt(tau) * self.dual_norm + 2 * self._moved
         total = inputs + self._output_residual + self._value_error
         return float(total / np.sqrt(self.sums.weight))
+
+    @cached_property
+    def sampled_residual(self) -> float:
+        """Estimate of ``|W^1/2 K~ B|_F / sqrt(N)`` plus four standard errors; infinite without probes.
+
+        With the solution B at the landmarks, ``R = K~ B`` is the residual of the system without landmarks.
+        The errors at the rows are ``mu (K + mu)^-1 R``: their root mean square is at most that of R.
+        """
+        probes, residual_cross = self.sums.probes, self.model.residual_cross
+        if probes is None or residual_cross is None:
+            return float("inf")
+        residual = (residual_cross - probes.cross @ self.coefficients) / self.shift
+        squares = probes.weights * np.einsum("ij,ij->i", residual, residual) / probes.chances
+        error = float(np.sqrt(((1 - probes.chances) * squares**2).sum()))
+        return float(np.sqrt((squares.sum() + _ERRORS * error) / self.sums.weight))
+
+    def sampled_bound(self) -> float:
+        """Return the bound of `error_bound` with a measured residual in place of a bound on it."""
+        others = self._output_residual + self._value_error
+        return self.sampled_residual + 2 * self._moved + others / float(np.sqrt(self.sums.weight))
+
+    def sampled_bounds(self, diagonal: Array, residual: Array) -> Array:
+        """Return the bounds (q,) of `error_bounds` with a measured residual.
+
+        With ``R = K~ B`` the error at x is ``k~(x)'B - k(x)'(K + mu)^-1 R``, whose parts are at most
+        ``sqrt(k~(x, x) tr B'R)`` and ``sqrt(k(x, x) / mu) |R| / 2``.
+        """
+        size = np.sqrt(diagonal)
+        own = self._dual_norms[1] * self.sampled_residual * float(np.sqrt(self.sums.weight))
+        others = np.sqrt(residual) * np.sqrt(own)
+        others = others + size * (self._moved + self._output_residual) / (2 * np.sqrt(self.shift))
+        inner = size * self.sampled_residual / (2 * np.sqrt(self.lam))
+        return np.asarray(inner + others + size * self._solution_error / self._least_shift)
 
     def error_bounds(self, diagonal: Array, residual: Array) -> Array:
         """Return bounds (q,) on the error at points, given k(x, x) and ``k(x, x) - |f(x)|^2`` (q,)."""

@@ -22,6 +22,7 @@ from fastmcmd.metrics import (
     weighted_interval_score,
 )
 from fastmcmd.metrics.inputs import Outcomes
+from fastmcmd.predictive.base import Array
 from fastmcmd.streaming.base import OfRows
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "MeanSums",
     "VariogramScore",
     "WeightedIntervalScore",
+    "mean_sums",
 ]
 
 
@@ -66,6 +68,19 @@ class MeanSums:
             self.infinite + other.infinite,
             self.nan_result or other.nan_result,
         )
+
+
+def mean_sums(values: Array, weights: Array | None, nan_result: bool) -> MeanSums:
+    """Return the sums of scores (n,) with weights (n,) or equal ones."""
+    if weights is not None:  # rows of weight 0 do not count, even if their score is infinite
+        values, weights = values[weights > 0], weights[weights > 0]
+    return MeanSums(
+        float(values.sum() if weights is None else values @ weights),
+        float(len(values) if weights is None else weights.sum()),
+        len(values),
+        int(np.isinf(values).sum()),
+        nan_result,
+    )
 
 
 class MeanOf(OfRows[MeanSums]):
@@ -110,16 +125,7 @@ class MeanOf(OfRows[MeanSums]):
     def gather_rows(self, rows: Outcomes) -> MeanSums:
         """Return the sums of checked rows."""
         values = self._score(rows.y, rows.prediction, **self._options)
-        weights = rows.weights
-        if weights is not None:  # rows of weight 0 do not count, even if their score is infinite
-            values, weights = values[weights > 0], weights[weights > 0]
-        return MeanSums(
-            float(values.sum() if weights is None else values @ weights),
-            float(len(values) if weights is None else weights.sum()),
-            len(values),
-            int(np.isinf(values).sum()),
-            rows.nan_result,
-        )
+        return mean_sums(values, rows.weights, rows.nan_result)
 
     def conclude(self, state: MeanSums) -> float:
         """Return the mean."""

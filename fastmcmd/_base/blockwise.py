@@ -1,0 +1,84 @@
+"""Arguments that are collections of blocks (Dask), and the one place where calls with them are redirected.
+
+Nothing here imports Dask: its collections are recognised by their type. `fastmcmd.distributed` computes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastmcmd.errors import require
+
+__all__ = ["Deferred", "is_blockwise", "is_collection", "on_blocks", "replaced"]
+
+_MISSING = "arguments in blocks need Dask; install with: pip install 'fastmcmd[distributed]'"
+
+
+@dataclass(frozen=True, eq=False)
+class Deferred:
+    """An object that is made for each block of rows, such as a predicted distribution.
+
+    Attributes
+    ----------
+    make : callable
+        Receives the blocks of ``arguments`` and returns the object.
+    arguments, options
+        Arguments; those that are collections are replaced by their blocks.
+    """
+
+    make: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    options: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"{getattr(self.make, '__name__', 'prediction')} of blocks"
+
+
+def is_collection(value: object) -> bool:
+    """Tell whether a value is a Dask collection: an array, a data frame, or xarray data in blocks."""
+    kind = type(value)
+    if kind.__module__.partition(".")[0] in ("dask", "dask_expr"):
+        return hasattr(kind, "__dask_graph__")
+    graph = getattr(
+        kind, "__dask_graph__", None
+    )  # xarray objects have one only if they hold Dask arrays
+    return graph is not None and graph(value) is not None
+
+
+def is_blockwise(*values: object) -> bool:
+    """Tell whether any value is a collection, a Dask client, deferred, or contains such a value."""
+    for value in values:
+        if isinstance(value, Deferred) or is_collection(value):
+            return True
+        if type(value).__module__ == "distributed.client":
+            return True
+        if isinstance(value, Mapping):
+            value = tuple(value.values())
+        if isinstance(value, (list, tuple)) and len(value) < 1_000 and is_blockwise(*value):
+            return True
+    return False
+
+
+def replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
+    """Return nested arguments with ``replace`` applied to each leaf: whatever is no container."""
+    if isinstance(value, Deferred):
+        options = {name: replaced(one, replace) for name, one in value.options.items()}
+        return Deferred(
+            value.make, tuple(replaced(one, replace) for one in value.arguments), options
+        )
+    if isinstance(value, Mapping) and not is_collection(value):
+        return {name: replaced(one, replace) for name, one in value.items()}
+    if isinstance(value, (list, tuple)) and is_blockwise(*value):
+        return type(value)(replaced(one, replace) for one in value)
+    return replace(value)
+
+
+def on_blocks(name: str, arguments: Mapping[str, Any]) -> Any:
+    """Return the result of the function ``name`` of `fastmcmd.distributed` for these arguments."""
+    require("dask", _MISSING)
+    arguments = dict(arguments)
+    arguments.update(arguments.pop("settings", {}))
+    return getattr(importlib.import_module("fastmcmd.distributed"), name)(**arguments)

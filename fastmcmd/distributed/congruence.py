@@ -1,0 +1,280 @@
+"""`cce` and `mcmd` of Dask collections, by landmarks: sums of blocks, then values at points."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fastmcmd._base.annotations import FilePath
+from fastmcmd._base.blockwise import Deferred, is_blockwise
+from fastmcmd._base.checks import as_rows, check_lam, check_positive
+from fastmcmd._base.memory import parse_memory
+from fastmcmd._base.progress import Progress
+from fastmcmd._base.seeds import seed_sequence
+from fastmcmd.distributed.blocks import Blocks
+from fastmcmd.distributed.pairs import MOST_ROWS, exact
+from fastmcmd.distributed.result import BlockResult, in_blocks
+from fastmcmd.distributed.running import Run
+from fastmcmd.distributed.saving import Saved
+from fastmcmd.distributed.setting import Setting, rows_per_step, setting_of
+from fastmcmd.distributed.sums import (
+    CongruenceJob,
+    Embedded,
+    PointValues,
+    Summary,
+    SummaryJob,
+)
+from fastmcmd.io import alone_with
+from fastmcmd.result import Info, Result
+from fastmcmd.streaming import CCE
+from fastmcmd.streaming.congruence_sums import CongruenceSums, Ridge
+
+__all__ = ["cce", "check_defaults", "congruence_of", "encoded", "mcmd", "result_at", "running"]
+
+# Arguments of the function for data in memory that have a meaning for blocks.
+_SHARED = (
+    "x_kernel", "y_kernel", "lam", "tol", "solver", "memory_limit", "progress", "rank", "landmarks",
+    "checkpoint", "client", "certificate",
+)  # fmt: skip
+_SOLVERS = ("auto", "lowrank", "nystrom", "cg")
+
+
+def cce(**arguments: Any) -> Result:
+    """Return the CCE of predictions at each input, as `fastmcmd.cce`, from arguments in blocks."""
+    from fastmcmd.cce import cce as whole
+
+    own = ("x", "y", "prediction", "at", "encoder", "weights", "random_state", *_SHARED)
+    given = check_defaults(whole, arguments, own)
+    start = time.perf_counter()
+    rows = {name: given[name] for name in ("x", "y", "prediction", "weights")}
+    rows["x"] = encoded(rows["x"], given["encoder"])
+    blocks = Blocks.of(**{name: value for name, value in rows.items() if value is not None})
+    seed = seed_sequence(0 if given["random_state"] is None else given["random_state"])
+    with running(given, "cce", blocks) as run:
+        setting = _setting(run, blocks, seed, given)
+        state = congruence_of(run, blocks, setting, given["memory_limit"])
+        if given["solver"] == "cg":
+            if state.rows <= MOST_ROWS:
+                return exact(run, blocks, setting, given, start, state)
+            note = f"low rank: solver 'cg' is for at most {MOST_ROWS:,} rows"
+            setting = replace(setting, notes=(*setting.notes, note))
+        ridge = Ridge(state, state.models[""], setting.lam)
+        grid = encoded(given["at"], given["encoder"])
+        return result_at(
+            run,
+            (blocks if grid is None else grid),
+            (ridge,),
+            setting,
+            given["tol"],
+            "CCE",
+            start,
+            state,
+        )
+
+
+def mcmd(**arguments: Any) -> Result:
+    """Return the MCMD of two samples at the points of a grid, as `fastmcmd.mcmd`, from blocks."""
+    from fastmcmd.mcmd import mcmd as whole
+
+    own = (
+        "grid", "x", "y", "x_prime", "y_prime", "lam_prime", "weights", "weights_prime", *_SHARED,
+    )  # fmt: skip
+    given = check_defaults(whole, arguments, own)
+    start = time.perf_counter()
+    samples = []
+    for mark in ("", "_prime"):
+        rows = {name: given[name + mark] for name in ("x", "y", "weights")}
+        samples.append(_in_blocks({k: v for k, v in rows.items() if v is not None}))
+    seed = seed_sequence(0)
+    none = "paper" if given["x_kernel"] is None else "auto"
+    with running(given, "mcmd", *samples) as run:
+        setting = _setting(run, samples[0], seed, given, none=none, more=samples[1], kind=Embedded)
+        lams = setting.lam, given["lam_prime"]
+        lams = lams[0], lams[0] if lams[1] is None else check_lam(lams[1], "lam_prime")
+        states = [
+            congruence_of(run, one, setting, given["memory_limit"], f"sums of {name}", place)
+            for place, (name, one) in enumerate(zip(("x", "x_prime"), samples, strict=True))
+        ]
+        ridges = [Ridge(one, one.models[""], lam) for one, lam in zip(states, lams, strict=True)]
+        grid = given["grid"]
+        at = next(
+            (b for b, x in zip(samples, ("x", "x_prime"), strict=True) if grid is given[x]), grid
+        )
+        return result_at(run, at, tuple(ridges), setting, given["tol"], "MCMD", start, states[0])
+
+
+def check_defaults(
+    function: Callable[..., Any], arguments: dict[str, Any], own: Collection[str]
+) -> dict[str, Any]:
+    """Return the arguments that have a meaning for blocks; the others must have their defaults."""
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in own or name not in arguments:
+            continue
+        value = arguments[name]
+        if value is not parameter.default and value != parameter.default:
+            raise ValueError(
+                f"{name} is {value!r}, which is not available for Dask collections; leave it out"
+            )
+    if arguments.get("solver", "auto") not in _SOLVERS:
+        raise ValueError(
+            f"solver is {arguments['solver']!r}; for Dask collections, {', '.join(_SOLVERS)} are available"
+        )
+    return {name: arguments.get(name) for name in own}
+
+
+def encoded(x: Any, encoder: Any) -> Any:
+    """Return inputs that are encoded block by block."""
+    return x if encoder is None or x is None else Deferred(encoder, (x,), {})
+
+
+@contextlib.contextmanager
+def running(given: dict[str, Any], name: str, *blocks: Blocks) -> Iterator[Run]:
+    """Yield the run of a call: its client, its progress and its checkpoint."""
+    client = given.get("client")
+    if client is None:
+        client = _current_client()
+    path: FilePath | None = given.get("checkpoint")
+    with contextlib.ExitStack() as stack:
+        progress = stack.enter_context(Progress(bool(given.get("progress")), 0.0))
+        saved = None
+        if path is not None:
+            stack.enter_context(alone_with(Path(path), "checkpoint"))
+            saved = Saved.of(path, name, given, [one.token for one in blocks])
+        yield Run(client, progress, saved)
+        if saved is not None:
+            saved.finish()
+
+
+def congruence_of(
+    run: Run, blocks: Blocks, setting: Setting, limit: Any, name: str = "sums", place: int = 0
+) -> CongruenceSums:
+    """Return the sums of the CCE over all blocks."""
+    accumulator = setting.accumulators[place]
+    bytes_each = None if limit is None else parse_memory(limit)
+    smoother = accumulator._smoother
+    assert smoother is not None
+    step = rows_per_step(bytes_each, smoother.rank, accumulator.settings["simulations"])
+    state: CongruenceSums | None = run.reduce(
+        CongruenceJob(accumulator, setting.seed, step, name), blocks
+    )
+    if state is None or not state.weight > 0:
+        raise ValueError("there are no rows with a positive weight; at least one is needed")
+    return state
+
+
+def result_at(
+    run: Run,
+    at: Any,
+    ridges: tuple[Ridge, ...],
+    setting: Setting,
+    tol: float,
+    name: str,
+    start: float,
+    state: CongruenceSums,
+) -> Result:
+    """Return the values at points: those of `Blocks`, of a collection, or of an array in memory."""
+    tol = check_positive(tol, "tol")
+    values = PointValues.of(*ridges)
+    accumulator, estimate = setting.accumulator, None
+    if name == "CCE":
+        accumulator = accumulator.fresh()
+        accumulator.add(state)
+        estimate = accumulator.compute()
+    proven = all(one.model.proven and one.sums.probes is None for one in ridges)
+    notes = (*setting.notes, "low rank: values are those of landmarks, within the error bounds")
+    info = Info(
+        "lowrank", "feature", "cpu", "float64", "streamed", "rigorous" if proven else "sampled",
+        ridges[0].sums.rows, ridges[-1].sums.rows, len(ridges[0].sums.columns), 0, 0, 0.0, 0, notes,
+        values.smoother.rank,
+    )  # fmt: skip
+    rows = name == "CCE" and isinstance(at, Blocks)
+    return finished(run, at, values, info, tol, name, start, estimate, accumulator, rows)
+
+
+def finished(
+    run: Run,
+    at: Any,
+    values: Any,
+    info: Info,
+    tol: float,
+    name: str,
+    start: float,
+    estimate: Any = None,
+    accumulator: CCE | None = None,
+    at_rows: bool = False,
+) -> Result:
+    """Return the result of ``values`` at points, with warnings as those of `Result`."""
+    blocks = at if isinstance(at, Blocks) else None
+    if blocks is None and is_blockwise(at):
+        blocks = Blocks.of(x=at)
+    if blocks is None:
+        x = as_rows(at, "at").astype(np.float64)
+        results = values.at(x)
+        summary = Summary.of(results["value"], results["error_bound"], None)
+        arrays: tuple[Any, Any] = results["value"], results["error_bound"]
+    else:
+        summary = run.reduce(SummaryJob(values), blocks)
+        arrays = tuple(
+            in_blocks(blocks, _Column(values, name)) for name in ("value", "error_bound")
+        )
+    seconds = time.perf_counter() - start
+    info = replace(info, seconds=seconds, passes=run.counted.passes)
+    Result.of(
+        np.array([summary.largest]), np.array([summary.bound]), tol, info, name
+    )  # raises and warns
+    return BlockResult(
+        *arrays, tol, info, name, None, estimate, accumulator if name == "CCE" else None, summary, values,
+        blocks, at_rows,
+    )  # fmt: skip
+
+
+class _Column:
+    """One column of the values at points."""
+
+    def __init__(self, values: Any, name: str) -> None:
+        self.values, self.name = values, name
+
+    def __call__(self, arguments: dict[str, Any], number: int) -> Any:
+        """Return the column of a block."""
+        return self.values.at(as_rows(arguments["x"], "x").astype(np.float64))[self.name]
+
+
+def _in_blocks(rows: dict[str, Any]) -> Blocks:
+    """Return a sample in blocks; one that is in memory is one block."""
+    if is_blockwise(*rows.values()):
+        return Blocks.of(**rows)
+    import dask.array as da
+
+    return Blocks.of(
+        **{name: da.from_array(np.asarray(value), chunks=-1) for name, value in rows.items()}
+    )
+
+
+def _setting(
+    run: Run, blocks: Blocks, seed: np.random.SeedSequence, given: dict[str, Any], **more: Any
+) -> Setting:
+    names = ("x_kernel", "y_kernel", "lam", "rank", "landmarks", "certificate")
+    return setting_of(
+        run, blocks, seed, **{name: given[name] for name in names},
+        uniform=given["solver"] == "nystrom", **more,
+    )  # fmt: skip
+
+
+def _current_client() -> Any:
+    """Return the current client of `distributed`, if its user has one; its module is not imported."""
+    import sys
+
+    module = sys.modules.get("distributed")
+    if module is None:
+        return None
+    try:
+        return module.get_client()
+    except (AttributeError, ValueError):
+        return None

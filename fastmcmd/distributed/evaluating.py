@@ -1,0 +1,450 @@
+"""`evaluate` and `compare` of Dask collections."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from fastmcmd._base.annotations import FilePath
+from fastmcmd._base.cached import cached_property
+from fastmcmd._base.memory import parse_memory
+from fastmcmd._base.seeds import seed_sequence
+from fastmcmd.distributed.blocks import Arguments, Blocks
+from fastmcmd.distributed.congruence import check_defaults, encoded, running
+from fastmcmd.distributed.measures import concluded, curves_of
+from fastmcmd.distributed.parts import (
+    Differences,
+    EvaluationJob,
+    ModelParts,
+    Parts,
+    ValuesJob,
+)
+from fastmcmd.distributed.result import BlockResult, in_blocks, write_blocks
+from fastmcmd.distributed.rows import block_seed, rows_of, valid_rows
+from fastmcmd.distributed.running import Run
+from fastmcmd.distributed.setting import Setting, rows_per_step, setting_of
+from fastmcmd.distributed.sums import PointValues, Summary
+from fastmcmd.evaluation.comparison import Comparison
+from fastmcmd.evaluation.config import EvaluationConfig
+from fastmcmd.evaluation.context import Context, Settings
+from fastmcmd.evaluation.measures import CONGRUENCE, MEASURES, SCORES
+from fastmcmd.evaluation.pairs import PairOfModels, Pairs
+from fastmcmd.evaluation.result import Evaluation, Measured
+from fastmcmd.inference.comparison import LEAST_CLUSTERS, holm
+from fastmcmd.result import Info
+from fastmcmd.streaming.congruence_sums import Ridge
+
+__all__ = ["BlockComparison", "BlockEvaluation", "compare", "evaluate"]
+
+_OWN = (
+    "x", "y", "sample_weight", "nan_policy", "level", "bins", "binning", "pit", "random_state",
+    "confidence", "by", "test", "x_kernel", "y_kernel", "lam", "encoder", "tol", "memory_limit",
+    "progress", "checkpoint", "client",
+)  # fmt: skip
+
+
+# Values by row, and the sums that a prediction has if they apply.
+_BY_ROW = {"pit": "pit", "crps": "mean_crps", "brier_score": "mean_brier_score", "log_score": "nll"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockEvaluation(Evaluation):
+    """An evaluation of rows in blocks; ``rows`` are Dask arrays.
+
+    Attributes
+    ----------
+    result : BlockResult or None
+        The CCE, by landmarks.
+    blocks : Blocks or None
+        The data.
+    row_values : RowValues or None
+        What computes the values by row.
+    used : int
+        Rows that were used.
+    """
+
+    result: BlockResult | None = None
+    blocks: Blocks | None = None
+    row_values: RowValues | None = None
+    used: int = 0
+
+    @property
+    def cce(self) -> BlockResult | None:
+        """The conditional congruence error with its certificate; None without inputs."""
+        return self.result
+
+    @property
+    def kernels(self) -> None:
+        """None: a report of the kernels needs the rows in memory."""
+        return None
+
+    @property
+    def title(self) -> str:
+        """One line: the prediction, and the number of rows that were used."""
+        rows = f"{self.n:,}" if self.used == self.n else f"{self.used:,} of {self.n:,}"
+        return f"Evaluation of {self.prediction} at {rows} rows"
+
+    @property
+    def sentence(self) -> str:
+        """The conclusion of the exact test in one sentence; "" without one."""
+        return "" if self.test is None else self.test.sentence
+
+    def to_parquet(self, path: FilePath) -> list[str]:
+        """Write the values by row, one Parquet file for each block, and return the names of new files.
+
+        Workers write what they compute. A file appears only when it is complete; files that are there are
+        not written again, so that a call that was interrupted can be repeated.
+        """
+        assert self.blocks is not None
+        assert self.row_values is not None
+        return write_blocks(path, self.blocks, self.row_values)
+
+    def plot(self, figure: Any = None, projection: Any = "pca") -> Any:
+        """Raise an error: pictures need rows in memory."""
+        raise ValueError(
+            "pictures need rows in memory: use .curves, or evaluate a sample of the rows"
+        )
+
+    def report(
+        self, path: FilePath, title: str | None = None, name: str = "model", projection: Any = "pca"
+    ) -> Any:
+        """Raise an error: the page needs rows in memory."""
+        raise ValueError("a report needs rows in memory: evaluate a sample of the rows")
+
+
+@dataclass(frozen=True, eq=False)
+class RowValues:
+    """Values by row of one model: "pit", "crps", "log_score", "brier_score", "cce".
+
+    Attributes
+    ----------
+    model : str
+        Name of the model.
+    settings, policy, seed
+        As in `EvaluationJob`.
+    names : tuple of str
+        Which values apply.
+    values : PointValues or None
+        The CCE at inputs.
+    """
+
+    model: str
+    settings: Settings
+    policy: str
+    seed: np.random.SeedSequence
+    names: tuple[str, ...]
+    values: PointValues | None
+
+    def __call__(self, arguments: Arguments, number: int) -> dict[str, Any]:
+        """Return the values of a block, NaN in rows left out."""
+        outcomes, valid, n = valid_rows(arguments, self.policy)
+        if not outcomes:
+            return {name: np.full(n, np.nan) for name in self.names}
+        one = outcomes[self.model]
+        context = Context(one, replace(self.settings, random_state=block_seed(self.seed, number)))
+        results: dict[str, Any] = {}
+        for name in self.names:
+            if name == "pit":
+                results[name] = context.pit
+            elif name in SCORES:
+                results[name] = SCORES[name](context)
+        if self.values is not None:
+            at = self.values.at(rows_of(arguments["x"], valid))
+            results["cce"], results["cce_error_bound"] = at["value"], at["error_bound"]
+        return {name: one.scatter(values) for name, values in results.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _RowsNamed:
+    values: RowValues
+    name: str
+
+    def __call__(self, arguments: Arguments, number: int) -> Any:
+        return self.values(arguments, number)[self.name]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockComparison(Comparison):
+    """A comparison of models on rows in blocks.
+
+    Attributes
+    ----------
+    differences_by_row : dict of Differences
+        Sums of the differences of scores by row, by measure and pair of models.
+    """
+
+    differences_by_row: Mapping[str, Differences] | None = None
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Differences between all pairs of models: t intervals for means of scores, NaN for others."""
+        records: list[PairOfModels] = []
+        for one in MEASURES:
+            known = {
+                name: _squared(each) if one.name == "mean_cce" else each[one.name]
+                for name, each in self.evaluations.items()
+                if one.best and any(other.name == one.name for other in each.measured)
+            }
+            tested = [
+                _pair(one.name, *pair, known, (self.differences_by_row or {}), self.level)
+                for pair in combinations(known, 2)
+            ]
+            p = np.array([each.p_value for each in tested])
+            adjusted = holm(np.where(np.isnan(p), 1.0, p)) if tested else p
+            records += [
+                replace(each, p_adjusted=math.nan if math.isnan(each.p_value) else float(q))
+                for each, q in zip(tested, adjusted, strict=True)
+            ]
+        return Pairs(records, self.level)
+
+    def confidence_set(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Raise an error: it needs rows in memory."""
+        raise ValueError(
+            "a model confidence set needs rows in memory: compare a sample of the rows"
+        )
+
+    def map(self, *_: Any, **__: Any) -> Any:
+        """Raise an error: it needs rows in memory."""
+        raise ValueError("a map of differences needs rows in memory: compare a sample of the rows")
+
+
+def evaluate(**arguments: Any) -> BlockEvaluation:
+    """Return all measures of predictions, as `fastmcmd.evaluate`, from arguments in blocks."""
+    from fastmcmd.evaluation.evaluating import evaluate as whole
+
+    given = check_defaults(whole, arguments, ("prediction", *_OWN))
+    evaluations, _ = _evaluated({"": given.pop("prediction")}, given)
+    return evaluations[""]
+
+
+def compare(**arguments: Any) -> BlockComparison:
+    """Return a comparison of models, as `fastmcmd.compare`, from arguments in blocks."""
+    from fastmcmd.evaluation.evaluating import evaluate as whole
+
+    models = arguments.pop("models")
+    for name in ("groups", "block_length"):
+        if arguments.pop(name, None) is not None:
+            raise ValueError(f"{name} is given, which is not available for Dask collections")
+    if not isinstance(models, Mapping) or not models:
+        raise TypeError("models must be a dict of predictions by the names of their models")
+    import inspect
+
+    bound = inspect.signature(whole).bind(prediction=None, **arguments)
+    bound.apply_defaults()
+    given = check_defaults(whole, dict(bound.arguments), ("prediction", *_OWN))
+    given.pop("prediction")
+    evaluations, parts = _evaluated({str(name): one for name, one in models.items()}, given)
+    return BlockComparison(evaluations, None, parts.pairs)
+
+
+def _evaluated(
+    models: dict[str, Any], given: dict[str, Any]
+) -> tuple[dict[str, BlockEvaluation], Parts]:
+    start = time.perf_counter()
+    config = _config(given)
+    rows = {name: given[name] for name in ("x", "y", "sample_weight", "by")}
+    rows["x"] = encoded(rows["x"], given["encoder"])
+    blocks = Blocks.of(
+        **{name: value for name, value in rows.items() if value is not None}, prediction=models
+    )
+    seed = seed_sequence(given["random_state"])
+    with running(given, "evaluate", blocks) as run:
+        setting = None if given["x"] is None else _setting(run, blocks, seed, given)
+        limit = None if given["memory_limit"] is None else parse_memory(given["memory_limit"])
+        rank = 0 if setting is None else setting.accumulator._smoother.rank  # type: ignore[union-attr]
+        job = EvaluationJob(
+            config.settings, config.nan_policy, seed, None if setting is None else setting.accumulator,
+            rows_per_step(limit, rank, 0, len(models)),
+        )  # fmt: skip
+        parts = run.reduce(job, blocks)
+        if parts is None or not parts.models:
+            count = 0 if parts is None else parts.rows
+            raise ValueError(
+                f"all {count:,} rows hold NaN or have no weight; one at least must not"
+            )
+        values, summaries = {}, None
+        if setting is not None:
+            values = {
+                name: PointValues.of(Ridge(parts.congruence, one, setting.lam))
+                for name, one in parts.congruence.models.items()
+            }
+            summaries = run.reduce(ValuesJob(values, config.nan_policy), blocks)
+        evaluations = {}
+        for name in models:
+            result = None
+            if setting is not None and summaries is not None:
+                result = _result(
+                    run,
+                    blocks,
+                    setting,
+                    values[name],
+                    summaries.models[name],
+                    given["tol"],
+                    parts,
+                    name,
+                )
+            evaluations[name] = _evaluation(
+                name,
+                models[name],
+                blocks,
+                parts,
+                config,
+                seed,
+                result,
+                values.get(name),
+                start,
+                given,
+            )
+    if given["test"]:
+        from fastmcmd.distributed.testing import congruence_test
+
+        for name, one in models.items():
+            test = congruence_test(
+                x=rows["x"], y=given["y"], prediction=one, random_state=given["random_state"],
+                client=given["client"], progress=given["progress"],
+            )  # fmt: skip
+            evaluations[name] = replace(evaluations[name], test=test)
+    return evaluations, parts
+
+
+def _config(given: dict[str, Any]) -> EvaluationConfig:
+    """Check the arguments as those for rows in memory."""
+    names = (
+        "sample_weight", "nan_policy", "level", "bins", "binning", "pit", "random_state", "confidence",
+        "by", "x_kernel", "y_kernel", "lam", "encoder", "tol", "memory_limit", "progress",
+    )  # fmt: skip
+    return EvaluationConfig.of(
+        **{name: given[name] for name in names}, adversarial=False, n_boot=0, test=given["test"],
+        draws=None,
+    )  # fmt: skip
+
+
+def _setting(
+    run: Run, blocks: Blocks, seed: np.random.SeedSequence, given: dict[str, Any]
+) -> Setting:
+    names = ("x_kernel", "y_kernel", "lam")
+    return setting_of(
+        run, blocks, seed, **{name: given[name] for name in names}, rank=None, landmarks=None,
+        policy=given["nan_policy"],
+    )  # fmt: skip
+
+
+def _result(
+    run: Run, blocks: Blocks, setting: Setting, values: PointValues, summary: Summary, tol: float,
+    parts: Parts, name: str,
+) -> BlockResult:  # fmt: skip
+    sums = parts.congruence
+    assert sums is not None
+    accumulator = setting.accumulator.fresh()
+    accumulator.add(sums)
+    computed = accumulator.compute()
+    estimate = computed[name] if isinstance(computed, dict) else computed
+    info = Info(
+        "lowrank", "feature", "cpu", "float64", "streamed", "rigorous" if estimate.proven else "sampled",
+        sums.rows, sums.rows, len(sums.columns), 0, run.counted.passes, 0.0, 0, setting.notes,
+        values.smoother.rank,
+    )  # fmt: skip
+    return BlockResult(
+        np.empty(0), np.empty(0), tol, info, "CCE", None, estimate, accumulator, summary, values,
+        None, True,
+    )  # fmt: skip
+
+
+def _evaluation(
+    name: str, prediction: Any, blocks: Blocks, parts: Parts, config: EvaluationConfig,
+    seed: np.random.SeedSequence, result: BlockResult | None, values: PointValues | None, start: float,
+    given: dict[str, Any],
+) -> BlockEvaluation:  # fmt: skip
+    one, settings = parts.models[name], config.settings
+    propagated = config.nan_policy == "propagate" and parts.left > 0
+    measured, skipped = concluded(one.sums, one.skipped, settings)
+    if result is not None and result.vague:
+        skipped |= dict.fromkeys(CONGRUENCE, result.vague)
+    elif result is not None:
+        measured += _of_congruence(result)
+    else:
+        skipped |= dict.fromkeys(CONGRUENCE, "no inputs x were given")
+    if propagated:
+        measured = [each.without_value() for each in measured]
+    by = None
+    if given["by"] is not None:
+        by = {label: _group(one.groups[label], settings) for label in sorted(one.groups, key=str)}
+    names = tuple(short for short, sums in _BY_ROW.items() if sums in one.sums)
+    names += () if values is None else ("cce", "cce_error_bound")
+    rows = RowValues(name, settings, config.nan_policy, seed, names, values)
+    columns = {each: in_blocks(blocks, _RowsNamed(rows, each)) for each in names}
+    if result is not None:
+        result = replace(result, values=columns["cce"], error_bounds=columns["cce_error_bound"])
+    infinite = one.sums["nll"].infinite if "nll" in one.sums else 0
+    notes = []
+    if parts.left:
+        what = "every number is NaN" if propagated else "they are left out"
+        notes.append(f"{parts.left:,} of {parts.rows:,} rows hold NaN: {what}")
+    if infinite:
+        what = "outcome has" if infinite == 1 else "outcomes have"
+        notes.append(f"{infinite:,} {what} no probability under the prediction")
+    return BlockEvaluation(
+        tuple(measured), curves_of(one.sums, settings), columns, None, skipped, tuple(notes), parts.rows,
+        np.empty(0), None if given["x"] is None else given["x"], prediction, by, config.summary(),
+        time.perf_counter() - start, result=result, blocks=blocks, row_values=rows, used=one.rows,
+    )  # fmt: skip
+
+
+def _squared(evaluation: Evaluation) -> float:
+    """Return the mean squared CCE over the rows."""
+    result = evaluation.cce
+    assert isinstance(result, BlockResult)
+    assert result.estimate is not None
+    return result.estimate.value**2
+
+
+def _group(parts: ModelParts, settings: Settings) -> tuple[int, tuple[Measured, ...]]:
+    return parts.rows, tuple(concluded(parts.sums, parts.skipped, settings)[0])
+
+
+def _of_congruence(result: BlockResult) -> list[Measured]:
+    assert result.summary is not None
+    some = result.summary
+    values = {"mean_cce": some.weighted / some.weight, "max_cce": some.largest}
+    labels = {one.name: one for one in MEASURES}
+    return [
+        Measured(name, value, labels[name].section, labels[name].label, labels[name].best)
+        for name, value in values.items()
+    ]
+
+
+def _pair(
+    measure: str, first: str, second: str, known: Mapping[str, float],
+    sums: Mapping[str, Differences], level: float,
+) -> PairOfModels:  # fmt: skip
+    """Return the difference of two models in a measure, with a t test if it is a mean over rows."""
+    nan = math.nan
+    difference = known[first] - known[second]
+    record = PairOfModels(measure, first, second, difference, nan, nan, nan, nan)
+    one = sums.get(f"{measure}\t{first}\t{second}")
+    if one is None:
+        return record
+    if any(one.infinite):
+        both = all(one.infinite)
+        gap = nan if both else math.inf if one.infinite[0] else -math.inf
+        return replace(record, difference=gap, p_value=1.0 if both else 0.0)
+    mean = one.d / one.weight
+    share2 = one.weight2 / one.weight**2
+    freedom = 1 / share2 - 1
+    if 1 / share2 < LEAST_CLUSTERS or freedom < 1:
+        return record
+    squares = (one.w2d2 - 2 * mean * one.wd2 + mean**2 * one.weight2) / one.weight**2
+    error = math.sqrt(max(squares, 0.0) * (freedom + 1) / freedom)
+    if abs(mean) <= 1e-12 * one.size / one.weight or error == 0:
+        p = 1.0 if error or mean == 0 or abs(mean) <= 1e-12 * one.size / one.weight else 0.0
+        return replace(record, difference=mean, low=mean, high=mean, p_value=p)
+    reach = float(special.stdtrit(freedom, 1 - level / 2)) * error
+    p = float(2 * special.stdtr(freedom, -abs(mean) / error))
+    return replace(record, difference=mean, low=mean - reach, high=mean + reach, p_value=p)

@@ -1,0 +1,206 @@
+"""The numbers of an evaluation as sums over rows: what a block gathers, and what follows at the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fastmcmd import streaming
+from fastmcmd.evaluation.context import Context, Settings
+from fastmcmd.evaluation.measures import CONGRUENCE, MEAN_SCORES, MEASURES, SCORES
+from fastmcmd.evaluation.result import NO_CLASSES, Measured
+from fastmcmd.metrics.pit import conclude_histogram, histogram_sums
+from fastmcmd.metrics.reliability_sums import (
+    ECE_LEVELS,
+    TOOLBOX_LEVELS,
+    conclude_reliability,
+    reliability_sums,
+)
+from fastmcmd.streaming.means import mean_sums
+
+__all__ = ["Number", "concluded", "curves_of", "gathered"]
+
+_BY_NAME = {one.name: one for one in MEASURES}
+_CONSTANT = "y or the predicted mean is constant"
+_CALIBRATION = (
+    "ece",
+    "rms_calibration_error",
+    "mean_absolute_calibration_error",
+    "miscalibration_area",
+)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A measure as a function of sums.
+
+    Attributes
+    ----------
+    sums : str
+        Name of the sums, which several measures may share.
+    gather : callable (Context) -> sums
+        Returns the sums of a block.
+    conclude : callable (sums, Settings) -> float
+        Returns the number.
+    applies : str
+        Name of the measure whose `missing` says if a block has these sums. A block may lack what all rows
+        have, such as two classes; its sums are needed nevertheless.
+    """
+
+    sums: str
+    gather: Callable[[Context], Any]
+    conclude: Callable[[Any, Settings], Any]
+    applies: str
+
+
+def _plain(name: str, kind: Any, applies: str | None = None) -> Number:
+    return Number(
+        name,
+        lambda c: kind().gather(c.rows, None),
+        lambda s, _: kind().conclude(s),
+        applies or name,
+    )
+
+
+def _labelled(name: str, kind: Any, **settings: Any) -> Number:
+    def conclude(sums: Any, _: Settings) -> Any:
+        value = kind(**settings).conclude(sums)
+        return getattr(value, "value", value)  # an estimate with a bound, or a number
+
+    return Number(name, lambda c: kind(**settings).gather_rows(c.labelled), conclude, "accuracy")
+
+
+def _mean(name: str, values: Callable[[Context], Any]) -> Number:
+    return Number(
+        name,
+        lambda c: mean_sums(values(c), c.weights, False),
+        lambda s, _: s.total / s.weight,
+        name,
+    )
+
+
+def _interval(name: str, kind: Any) -> Number:
+    def gather(context: Context) -> Any:
+        context.quantile_scores()
+        return kind(context.settings.level).gather_rows(context.rows)
+
+    return Number(name, gather, lambda s, settings: kind(settings.level).conclude(s), name)
+
+
+def _curve(attribute: str) -> Number:
+    return Number(
+        "interval", lambda c: reliability_sums(c.sorted_pit, TOOLBOX_LEVELS, "interval"),
+        lambda s, _: getattr(conclude_reliability(s, "interval"), attribute), attribute,
+    )  # fmt: skip
+
+
+def _variance(attribute: str) -> Number:
+    return Number(
+        "variance", lambda c: streaming.ENCECurve().gather_rows(c.rows),
+        lambda s, settings: getattr(_variance_curve(s, settings), attribute), attribute,
+    )  # fmt: skip
+
+
+def _variance_curve(sums: Any, settings: Settings) -> Any:
+    bins = min(settings.bins, sums.n)
+    return streaming.ENCECurve(bins, binning=settings.binning).curve(sums)
+
+
+NUMBERS: Mapping[str, Number] = {
+    "mae": _plain("mae", streaming.MAE),
+    "rmse": _plain("rmse", streaming.RMSE),
+    "median_absolute_error": _plain("median_absolute_error", streaming.MedianAbsoluteError),
+    "marpd": _plain("marpd", streaming.MARPD),
+    "bias": _plain("bias", streaming.Bias),
+    "r2": _plain("r2", streaming.R2, "mae"),
+    "pearson": _plain("pearson", streaming.Pearson, "mae"),
+    "accuracy": _mean("accuracy", lambda c: c.of_classes("hit")),
+    "auroc": _labelled("auroc", streaming.AUROC, absent="omit"),
+    **{name: _mean(name, SCORES[score]) for name, score in MEAN_SCORES.items()},
+    "ece": _labelled("ece", streaming.ClassificationECE),
+    "classwise_ece": _labelled("classwise_ece", streaming.ClasswiseECE),
+    "regression_ece": Number(
+        "quantile", lambda c: reliability_sums(c.sorted_pit, ECE_LEVELS, "quantile"),
+        lambda s, _: conclude_reliability(s, "quantile").ece(), "regression_ece",
+    ),
+    **{name: _curve(name) for name in _CALIBRATION[1:]},
+    "coverage": _interval("coverage", streaming.Coverage),
+    "ence": _variance("ence"),
+    "uce": _variance("uce"),
+    "sharpness": Number(
+        "sharpness", lambda c: streaming.Sharpness().gather_rows(c.rows),
+        lambda s, _: streaming.Sharpness().conclude(s), "sharpness",
+    ),
+    "confidence": _mean("confidence", lambda c: c.of_classes("confidence")),
+    "entropy": _mean("entropy", lambda c: c.of_classes("entropy")),
+    "mean_interval_width": _interval("mean_interval_width", streaming.MeanIntervalWidth),
+    "variance_variation": Number(
+        "variance_variation", lambda c: streaming.VarianceVariation().gather_rows(c.rows),
+        lambda s, _: streaming.VarianceVariation().conclude(s), "mean_dawid_sebastiani",
+    ),
+}  # fmt: skip
+
+
+def gathered(context: Context) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the sums of a block by name, and why measures do not apply to it."""
+    sums: dict[str, Any] = {}
+    skipped: dict[str, str] = {}
+    for name, number in NUMBERS.items():
+        reason = _BY_NAME[number.applies].missing(context)
+        if reason is not None:
+            skipped[name] = reason
+        elif number.sums not in sums:
+            sums[number.sums] = number.gather(context)
+    if context.numbers:
+        sums["pit"] = histogram_sums(context.sorted_pit, context.settings.bins)
+        sums["curve"] = reliability_sums(context.sorted_pit, TOOLBOX_LEVELS, "quantile")
+    return sums, skipped
+
+
+def concluded(
+    sums: Mapping[str, Any], skipped: Mapping[str, str], settings: Settings
+) -> tuple[list[Measured], dict[str, str]]:
+    """Return all numbers in the order of `fastmcmd.evaluate`, and why others do not apply."""
+    measured, missing = [], {}
+    for one in MEASURES:
+        if one.name in CONGRUENCE:
+            continue
+        if one.name not in NUMBERS:
+            missing[one.name] = "it is not computed for data in blocks"
+            continue
+        reason: str | None = skipped.get(one.name)
+        if reason is None:
+            number = NUMBERS[one.name]
+            value = _number(number, sums[number.sums], settings)
+            if math.isnan(value) and one.name in ("r2", "pearson", "auroc", "variance_variation"):
+                reason = "all outcomes are of one class" if one.name == "auroc" else _CONSTANT
+        if reason is None:
+            label = one.titled(settings.level)
+            measured.append(Measured(one.name, value, one.section, label, one.best))
+        elif reason != NO_CLASSES:
+            missing[one.name] = reason
+    return measured, missing
+
+
+def curves_of(sums: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Return the curves that `fastmcmd.evaluate` has."""
+    curves: dict[str, Any] = {}
+    if "curve" in sums:
+        curves["reliability"] = conclude_reliability(sums["curve"], "quantile")
+        curves["reliability_interval"] = conclude_reliability(sums["interval"], "interval")
+        curves["pit"] = conclude_histogram(sums["pit"], settings.pit)
+    if "variance" in sums:
+        curves["variance"] = _variance_curve(sums["variance"], settings)
+    return curves
+
+
+def _number(number: Number, sums: Any, settings: Settings) -> float:
+    try:
+        with np.errstate(all="ignore"):
+            return float(np.mean(number.conclude(sums, settings)))
+    except (ValueError, ZeroDivisionError):  # as r2 of constant outcomes
+        return math.nan

@@ -1,0 +1,256 @@
+"""The sums of an evaluation: those of each model and group, of pairs of models, and of the CCE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.checks import check_same_length
+from fastmcmd.distributed.blocks import Arguments
+from fastmcmd.distributed.measures import gathered
+from fastmcmd.distributed.rows import block_seed, rows_of, valid_rows
+from fastmcmd.distributed.sums import PointValues, Summary, congruence_sums
+from fastmcmd.evaluation.context import Context, Settings
+from fastmcmd.evaluation.measures import MEAN_SCORES, SCORES
+from fastmcmd.streaming import CCE
+from fastmcmd.streaming.congruence_sums import CongruenceSums
+
+__all__ = ["Differences", "EvaluationJob", "ModelParts", "Parts", "ValuesJob"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelParts:
+    """Sums of the measures of one model.
+
+    Attributes
+    ----------
+    sums : dict
+        By the names of `fastmcmd.distributed.measures`.
+    skipped : dict of str
+        Why measures do not apply.
+    groups : dict
+        The same for the rows of each label.
+    rows : int
+        Number of rows.
+    """
+
+    sums: dict[str, Any]
+    skipped: dict[str, str]
+    groups: dict[Any, ModelParts]
+    rows: int
+
+    def __add__(self, other: ModelParts) -> ModelParts:
+        sums = {
+            name: self.sums[name] + other.sums[name] for name in self.sums if name in other.sums
+        }
+        groups = dict(self.groups)
+        for label, one in other.groups.items():
+            groups[label] = groups[label] + one if label in groups else one
+        return ModelParts(sums, {**other.skipped, **self.skipped}, groups, self.rows + other.rows)
+
+    @staticmethod
+    def of(context: Context, labels: NDArray[Any] | None) -> ModelParts:
+        """Return the sums of a block, with those of each label."""
+        groups = {}
+        for label in () if labels is None else np.unique(labels):
+            some = context.subset(np.flatnonzero(labels == label))
+            key = label.item() if isinstance(label, np.generic) else label
+            groups[key] = ModelParts.of(some, None)
+        return ModelParts(*gathered(context), groups, len(context.y))
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Sums of the differences d of two models' scores by row, with weights w.
+
+    Attributes
+    ----------
+    weight, weight2, d, wd2, w2d2, size : float
+        Sums of w, w^2, w d, w^2 d, w^2 d^2, and of w times both sizes.
+    infinite : tuple of bool
+        Whether a score of either model is infinite.
+    """
+
+    weight: float
+    weight2: float
+    d: float
+    wd2: float
+    w2d2: float
+    size: float
+    infinite: tuple[bool, bool]
+
+    def __add__(self, other: Differences) -> Differences:
+        return Differences(
+            self.weight + other.weight, self.weight2 + other.weight2, self.d + other.d,
+            self.wd2 + other.wd2, self.w2d2 + other.w2d2, self.size + other.size,
+            (self.infinite[0] or other.infinite[0], self.infinite[1] or other.infinite[1]),
+        )  # fmt: skip
+
+    @staticmethod
+    def of(first: Array, second: Array, weights: Array | None) -> Differences:
+        """Return the sums of some rows."""
+        w = np.ones(len(first)) if weights is None else weights
+        some = w > 0
+        first, second, w = first[some], second[some], w[some]
+        infinite = bool(np.isinf(first).any()), bool(np.isinf(second).any())
+        d = np.zeros(len(first)) if any(infinite) else first - second
+        size = 0.0 if any(infinite) else float(w @ (np.abs(first) + np.abs(second)))
+        return Differences(
+            float(w.sum()), float(w @ w), float(w @ d), float(w * w @ d), float(w * w @ (d * d)), size,
+            infinite,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Sums of an evaluation.
+
+    Attributes
+    ----------
+    models : dict of ModelParts
+        By name.
+    pairs : dict
+        `Differences` by measure and pair of names, joined by a tab.
+    congruence : CongruenceSums or None
+        Sums of the CCE of all models.
+    rows, left, infinite : int
+        Rows in all, rows with NaN, and outcomes without a probability (of the first model).
+    """
+
+    models: dict[str, ModelParts]
+    pairs: dict[str, Differences]
+    congruence: CongruenceSums | None
+    rows: int
+    left: int
+
+    def __add__(self, other: Parts) -> Parts:
+        sums = [one for one in (self.congruence, other.congruence) if one is not None]
+        return Parts(
+            _added(self.models, other.models), _added(self.pairs, other.pairs),
+            sums[0] + sums[1] if len(sums) == 2 else (sums[0] if sums else None),
+            self.rows + other.rows, self.left + other.left,
+        )  # fmt: skip
+
+
+def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return sums by name; all blocks with rows have the same names."""
+    names = [*one, *(name for name in other if name not in one)]
+    return {
+        name: one[name] + other[name]
+        if name in one and name in other
+        else one.get(name, other.get(name))
+        for name in names
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationJob:
+    """Sums of an evaluation of one or several models.
+
+    Attributes
+    ----------
+    settings : Settings
+        Conventions of the numbers.
+    policy : str
+        Treatment of NaN.
+    seed : SeedSequence
+        Source of randomised PIT values of blocks.
+    accumulator : CCE or None
+        Landmarks of the CCE, without rows.
+    step : int
+        Rows whose CCE is summed together.
+    name : str
+        Name of the pass.
+    """
+
+    settings: Settings
+    policy: str
+    seed: np.random.SeedSequence
+    accumulator: CCE | None
+    step: int
+    name: str = "evaluation"
+
+    def sums(self, arguments: Arguments, number: int) -> Parts:
+        """Return the sums of a block."""
+        outcomes, valid, n = valid_rows(arguments, self.policy)
+        if not outcomes:
+            return Parts({}, {}, None, n, n)
+        first = next(iter(outcomes.values()))
+        labels = arguments.get("by")
+        if labels is not None:
+            labels = np.asarray(labels)
+            check_same_length(y=range(n), by=labels)
+            labels = labels if valid is None else labels[valid]
+        seed = block_seed(self.seed, number)
+        settings = replace(self.settings, random_state=seed)
+        contexts = {name: Context(one, settings) for name, one in outcomes.items()}
+        models = {name: ModelParts.of(one, labels) for name, one in contexts.items()}
+        pairs = {}
+        for one, other in combinations(contexts, 2):
+            for measure, score in MEAN_SCORES.items():
+                if all(measure in models[name].sums for name in (one, other)):
+                    rows, others = (SCORES[score](contexts[name]) for name in (one, other))
+                    pairs[f"{measure}\t{one}\t{other}"] = Differences.of(
+                        rows, others, first.weights
+                    )
+        congruence = None
+        if self.accumulator is not None:
+            y = first.y if first.y.ndim == 2 else first.y[:, None]
+            predictions: Any = {name: one.prediction for name, one in outcomes.items()}
+            if list(predictions) == [""]:
+                predictions = predictions[""]
+            congruence = congruence_sums(
+                self.accumulator.fresh(seed), rows_of(arguments["x"], valid), y, predictions,
+                first.weights, self.step,
+            )  # fmt: skip
+        return Parts(models, pairs, congruence, n, 0 if valid is None else n - len(valid))
+
+
+@dataclass(frozen=True, eq=False)
+class ValuesJob:
+    """Sums of the CCE at the rows, for each model.
+
+    Attributes
+    ----------
+    values : dict of PointValues
+        By model.
+    policy : str
+        Treatment of NaN.
+    name : str
+        Name of the pass.
+    """
+
+    values: Mapping[str, PointValues]
+    policy: str
+    name: str = "values"
+
+    def sums(self, arguments: Arguments, number: int) -> Summaries | None:
+        """Return the sums of a block."""
+        outcomes, valid, _ = valid_rows(arguments, self.policy)
+        if not outcomes:
+            return None
+        x, weights = rows_of(arguments["x"], valid), next(iter(outcomes.values())).weights
+        results = {name: one.at(x) for name, one in self.values.items()}
+        return Summaries(
+            {
+                name: Summary.of(one["value"], one["error_bound"], weights)
+                for name, one in results.items()
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Summaries:
+    """A `Summary` for each model."""
+
+    models: dict[str, Summary]
+
+    def __add__(self, other: Summaries) -> Summaries:
+        return Summaries(_added(self.models, other.models))

@@ -1,0 +1,71 @@
+"""`congruence_test` of Dask collections: exact, from sums of simulated outcomes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastmcmd._base.seeds import seed_sequence
+from fastmcmd.distributed.blocks import Blocks
+from fastmcmd.distributed.congruence import check_defaults, congruence_of, running
+from fastmcmd.distributed.setting import setting_of
+from fastmcmd.inference.combination import direction_of, evidence_of, rank_p_value, scores_of
+from fastmcmd.inference.congruence_result import CongruenceTest
+from fastmcmd.inference.inputs import check_simulations
+from fastmcmd.streaming.congruence_estimate import LADDER
+from fastmcmd.streaming.congruence_sums import Ridge
+
+__all__ = ["congruence_test"]
+
+_OWN = (
+    "x", "y", "prediction", "x_kernel", "y_kernel", "lam", "simulations", "random_state", "progress",
+    "client",
+)  # fmt: skip
+
+
+def congruence_test(**arguments: Any) -> CongruenceTest:
+    """Return the exact test, as `fastmcmd.congruence_test`, from arguments in blocks.
+
+    It ranks the observed rows by four statistics: the misfit of y, smoothed at 10 lam, lam and lam / 10,
+    and the spread of the outcomes. The p-value is exact, and not that of the test of rows in memory, which
+    also compares standardised outcomes and ranks.
+    """
+    from fastmcmd.inference.congruence_test import congruence_test as whole
+
+    given = check_defaults(whole, arguments, _OWN)
+    simulations = check_simulations(199 if given["simulations"] is None else given["simulations"])
+    blocks = Blocks.of(x=given["x"], y=given["y"], prediction=given["prediction"])
+    seed = seed_sequence(given["random_state"])
+    with running(given, "congruence_test", blocks) as run:
+        setting = setting_of(
+            run, blocks, seed, x_kernel=given["x_kernel"], y_kernel=given["y_kernel"], lam=given["lam"],
+            rank=None, landmarks=None, simulations=simulations, certificate="rigorous", of_prediction=True,
+        )  # fmt: skip
+        state = congruence_of(run, blocks, setting, None)
+    (model,) = state.models.values()
+    ridge = Ridge(state, model, setting.lam)
+    misfits = {factor: ridge.mean_squares(factor * setting.lam) for factor in LADDER}
+    gaps = (model.spread - model.spread.mean()) / state.weight
+    scores = scores_of(np.array([*misfits.values(), np.abs(gaps)]))
+    names = [("y", f"smoothed misfit at lam={factor * setting.lam:g}") for factor in LADDER]
+    p_value, misfit = rank_p_value(scores.max(axis=0)), misfits[1.0]
+    null = misfit[1:]
+    levels = (5, 25, 50, 75, 95)
+    return CongruenceTest(
+        p_value=p_value,
+        statistic=float(misfit[0]),
+        null_mean=float(null.mean()),
+        null_sd=float(null.std(ddof=1)),
+        critical_value=float(np.quantile(null, 0.95, method="higher")),
+        null_quantiles={f"q{one:02d}": float(np.quantile(null, one / 100)) for one in levels},
+        excess=float(misfit[0]) - ridge.mean_form(model.noise),
+        evidence=evidence_of([*names, ("y", "dispersion")], scores),
+        dispersion=direction_of(gaps[None]) if p_value <= 0.05 else "",
+        rows=None,
+        n=state.rows,
+        simulations=simulations,
+        lam=setting.lam,
+        condition_on="x",
+        simulated=misfit,
+    )

@@ -1,0 +1,79 @@
+"""``fastmcmd evaluate 'folder/*.parquet' --dask``."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from cli_process import run_cli
+from in_blocks import made
+
+import fastmcmd as fm
+
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+pytest.importorskip("dask.dataframe", reason="Dask is not installed")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    data = made((150, 1, 200))
+    frame = pandas.DataFrame(
+        {
+            "y": data.y,
+            "mean": data.mean,
+            "std": 0.5,
+            "x0": data.x[:, 0],
+            "x1": data.x[:, 1],
+            "g": data.groups,
+        }
+    )
+    ends = np.cumsum([0, 150, 1, 200])
+    for number in range(3):
+        rows = slice(ends[number], ends[number + 1])
+        frame.iloc[rows].to_parquet(tmp_path / f"part{number}.parquet")
+    return tmp_path, frame
+
+
+@pytest.mark.slow
+def test_a_folder_of_parquet_files(folder):
+    path, frame = folder
+    done = run_cli(
+        "evaluate",
+        path / "*.parquet",
+        "--dask",
+        "--by",
+        "g",
+        "--format",
+        "json",
+        "--output",
+        path / "rows",
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    whole = fm.evaluate(
+        frame["y"],
+        fm.Gaussian(frame["mean"], frame["std"]),
+        frame[["x0", "x1"]],
+        by=frame["g"],
+        test=False,
+    )
+    assert found["n"] == 351
+    assert found["metrics"]["mean_crps"] == pytest.approx(whole["crps"], rel=1e-9)
+    assert abs(found["metrics"]["mean_cce"] - whole["cce"]) < 0.05 * whole["cce"]
+    assert list(found["by"]) == ["early", "late"]
+    rows = pandas.read_parquet(path / "rows")
+    assert np.allclose(rows["crps"], whole.rows["crps"], rtol=1e-12)
+
+
+def test_usage_errors(folder):
+    path, _ = folder
+    for options, message in (
+        (["--output", "rows.csv"], "--output rows.csv: with --dask a folder is needed"),
+        (["--n-boot", "10"], "--n-boot is not available with --dask"),
+        (["--y", "outcome"], "has no column 'outcome'"),
+    ):
+        done = run_cli("evaluate", path / "*.parquet", "--dask", *options)
+        assert done.returncode == 2
+        assert message in done.stderr

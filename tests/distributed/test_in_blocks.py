@@ -1,0 +1,477 @@
+"""Collections in blocks give what the same rows in memory give, within the certificates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from in_blocks import Data, made
+
+import fastmcmd as fm
+from fastmcmd.distributed import BlockError, predicted
+
+da = pytest.importorskip("dask.array", reason="Dask is not installed")
+
+SKETCHED = {"median_absolute_error": 2e-3, "ence": 5e-3, "uce": 5e-3, "auroc": 5e-3}
+KERNELS = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.7), "lam": 0.02}
+
+
+def same_numbers(blocked, whole):
+    """Every number is that of the rows in memory: sums to rounding, sketches to their accuracy."""
+    assert set(whole.keys()) - set(blocked.keys()) <= {"null_ence"}
+    for name in set(whole.keys()) & set(blocked.keys()):
+        if name not in ("mean_cce", "max_cce"):
+            assert blocked[name] == pytest.approx(
+                whole[name], rel=SKETCHED.get(name, 1e-9), abs=1e-9
+            ), name
+
+
+def test_cce_is_within_both_bounds(data):
+    whole = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), weights=data.weights)
+    blocked = fm.cce(
+        data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5),
+        weights=data.blocks("weights"), rank=200,
+    )  # fmt: skip
+    values, bounds = blocked.values.compute(), blocked.error_bounds.compute()
+    assert (np.abs(values - whole.values) <= bounds + whole.error_bounds).all()
+    assert abs(blocked.mean - whole.mean) <= blocked.mean_error_bound + whole.error_bound
+    assert blocked.mean_error_bound < 0.05 * whole.mean
+    assert len(blocked) == len(data.y)
+    assert blocked.estimate.value == pytest.approx(
+        np.sqrt(np.average(values**2, weights=data.weights)), rel=1e-9
+    )
+    assert blocked.null_mean.compute() == pytest.approx(whole.null_mean, rel=0.2)
+    assert "landmarks" in blocked.info.notes[-1]
+    assert "kernels" not in " ".join(blocked.info.notes)  # all rows were in the sample
+
+
+def test_cce_at_points_in_memory_and_in_blocks(data):
+    arguments = data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)
+    grid = np.random.default_rng(1).normal(size=(30, 2))
+    here = fm.cce(*arguments, at=grid, **KERNELS)
+    there = fm.cce(*arguments, at=da.from_array(grid, chunks=(11, 1)), **KERNELS)
+    assert np.array_equal(here.values, there.values.compute())
+    assert here.mean == pytest.approx(there.mean, rel=1e-12)
+    whole = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), at=grid, **KERNELS)
+    assert (np.abs(here.values - whole.values) <= here.error_bounds + whole.error_bounds).all()
+
+
+def test_mcmd_is_within_both_bounds(data):
+    other = made((100, 250), seed=1)
+    whole = fm.mcmd(data.x, data.x, data.y, other.x, other.y + 0.3, weights=data.weights)
+    blocked = fm.mcmd(
+        data.blocks("x"), data.blocks("x"), data.blocks("y"), other.blocks("x"), other.blocks("y") + 0.3,
+        weights=data.blocks("weights"),
+    )  # fmt: skip
+    bounds = blocked.error_bounds.compute() + whole.error_bounds
+    gaps = np.abs(blocked.values.compute() - whole.values)
+    assert (gaps <= bounds).all()
+    assert gaps.max() < 0.01 * whole.mean
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_evaluate_of_numbers(data, weighted):
+    weights = {"sample_weight": data.weights} if weighted else {}
+    in_blocks = {"sample_weight": data.blocks("weights")} if weighted else {}
+    whole = fm.evaluate(
+        data.y, fm.Gaussian(data.mean, 0.5), data.x, by=data.groups, test=False, **weights
+    )
+    blocked = fm.evaluate(
+        data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), data.blocks("x"),
+        by=data.blocks("groups"), **in_blocks,
+    )  # fmt: skip
+    same_numbers(blocked, whole)
+    assert abs(blocked["mean_cce"] - whole["mean_cce"]) <= (
+        blocked.cce.mean_error_bound + whole.cce.error_bound
+    )
+    assert list(blocked.by) == ["early", "late"]
+    for label, (rows, numbers) in whole.by.items():
+        assert blocked.by[label][0] == rows
+        known = {one.name: one.value for one in numbers}
+        for one in blocked.by[label][1]:
+            assert one.value == pytest.approx(known[one.name], rel=SKETCHED.get(one.name, 1e-9))
+    for name in ("crps", "pit", "log_score"):
+        assert np.array_equal(blocked.rows[name].compute(), whole.rows[name])
+    curve = blocked.curves["reliability"]
+    assert curve.observed == pytest.approx(whole.curves["reliability"].observed, abs=1e-12)
+    assert f"{len(data.y):,} rows" in str(blocked)
+
+
+def test_evaluate_of_classes_of_which_one_appears_late():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([2, 2, 1], 300)
+    names = np.array(["ant", "bee", "cow"])
+    y = names[[rng.choice(3, p=row) for row in p]]
+    y[:200][y[:200] == "cow"] = "ant"
+    whole = fm.evaluate(y, fm.Categorical(p, classes=list(names)), p[:, :1], test=False)
+    blocked = fm.evaluate(
+        da.from_array(y, chunks=70), fm.Categorical(da.from_array(p, chunks=(70, 2)), classes=list(names)),
+        da.from_array(p[:, :1], chunks=70),
+    )  # fmt: skip
+    same_numbers(blocked, whole)
+    assert blocked["mean_cce"] == pytest.approx(whole["mean_cce"], abs=blocked.cce.mean_error_bound)
+
+
+def test_evaluate_of_vectors(data):
+    y = np.stack([data.y, data.x[:, 1]], axis=1)
+    draws = y[:, None, :] + np.random.default_rng(3).normal(size=(len(y), 5, 2))
+    whole = fm.evaluate(y, draws, data.x, test=False)
+    blocked = fm.evaluate(
+        da.from_array(y, chunks=(111, 1)), da.from_array(draws, chunks=(97, 2, 1)), data.blocks("x")
+    )
+    same_numbers(blocked, whole)
+    assert abs(blocked["mean_cce"] - whole["mean_cce"]) <= (
+        blocked.cce.mean_error_bound + whole.cce.error_bound
+    )
+
+
+def test_evaluate_leaves_rows_with_nan_out(data):
+    y = data.y.copy()
+    y[[3, 150, 210]] = np.nan
+    y[200:201] = np.nan  # all rows of a block
+    data.y = y
+    whole = fm.evaluate(y, fm.Gaussian(data.mean, 0.5), data.x, nan_policy="omit", test=False)
+    arguments = data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), data.blocks("x")
+    blocked = fm.evaluate(*arguments, nan_policy="omit")
+    same_numbers(blocked, whole)
+    assert "4 of 600 rows hold NaN" in blocked.notes[0]
+    crps = blocked.rows["crps"].compute()
+    assert np.array_equal(np.isnan(crps), np.isnan(y))
+    with pytest.raises(BlockError, match=r"block 0 \(of 5, counted from 0\).*NaN"):
+        fm.evaluate(*arguments)
+    spread = fm.evaluate(*arguments[:2], nan_policy="propagate")
+    assert np.isnan(spread["crps"])
+
+
+def test_compare_has_the_intervals_of_rows_in_memory(data):
+    models = {"one": fm.Gaussian(data.mean, 0.5), "two": fm.Gaussian(data.mean - 0.2, 0.5)}
+    mean = data.blocks("mean")
+    blocked = fm.compare(
+        {"one": fm.Gaussian(mean, 0.5), "two": fm.Gaussian(mean - 0.2, 0.5)}, data.blocks("y"),
+        data.blocks("x"), sample_weight=data.blocks("weights"),
+    )  # fmt: skip
+    whole = fm.compare(models, data.y, data.x, sample_weight=data.weights, test=False)
+    for one in ("nll", "mean_crps"):
+        (ours,), (theirs,) = blocked.pairs.of(one), whole.pairs.of(one)
+        for name in ("difference", "low", "high", "p_value", "p_adjusted"):
+            assert getattr(ours, name) == pytest.approx(getattr(theirs, name), rel=1e-7, abs=1e-12)
+    assert blocked.sentence.split(":")[0] == whole.sentence.split(":")[0]
+    for name in models:
+        same_numbers(blocked[name], whole[name])
+
+
+def test_exact_test_is_that_of_the_accumulator_and_holds_its_level():
+    """A right model is rejected as often as the level says; a wrong one nearly always."""
+    rejected = wrong = 0
+    for seed in range(40):
+        data = made((60, 40), seed)
+        right = np.sin(data.x[:, 0])
+        x, y = data.blocks("x"), data.blocks("y")
+        data.mean = right
+        test = fm.congruence_test(
+            x, y, fm.Gaussian(data.blocks("mean"), 0.5), simulations=19, random_state=seed
+        )
+        rejected += test.p_value <= 0.1
+        wrong += (
+            fm.congruence_test(
+                x, y, fm.Gaussian(data.blocks("mean") + 0.4, 0.5), simulations=19, random_state=seed
+            ).p_value
+            <= 0.1
+        )
+    assert rejected <= 10  # of 40 at level 0.1: more than 10 in one of 100 simulations
+    assert wrong >= 35
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    cuts=st.lists(st.integers(0, 150), max_size=8),
+    others=st.lists(st.integers(0, 150), max_size=8),
+    seed=st.integers(0, 1000),
+)
+def test_any_split_gives_the_same_sums(cuts, others, seed):
+    """Blocks of any sizes, of 0 and 1 rows among them, give equal numbers at given landmarks."""
+    found = []
+    for places in (cuts, others):
+        ends = [0, *sorted(places), 150]
+        data = made(tuple(np.diff(ends).tolist()), seed)
+        found.append(
+            fm.cce(
+                data.blocks("x"),
+                data.blocks("y"),
+                fm.Gaussian(data.blocks("mean"), 0.5),
+                landmarks=data.x[:20],
+                certificate="rigorous",
+                **KERNELS,
+            )
+        )
+    one, two = found
+    assert one.estimate.value == pytest.approx(two.estimate.value, rel=1e-9)
+    assert one.estimate.excess == pytest.approx(two.estimate.excess, rel=1e-9, abs=1e-12)
+    assert one.mean == pytest.approx(two.mean, rel=1e-9)
+    whole = fm.streaming.CCE(KERNELS["x_kernel"], KERNELS["y_kernel"], data.x[:20], KERNELS["lam"])
+    value = whole.update(data.x, data.y, fm.Gaussian(data.mean, 0.5)).compute().value
+    assert one.estimate.value == pytest.approx(value, rel=1e-9)
+
+
+@settings(max_examples=10, deadline=None)
+@given(order=st.permutations(range(6)), seed=st.integers(0, 100))
+def test_sums_of_blocks_add_in_any_order_and_grouping(order, seed):
+    from fastmcmd.distributed.parts import EvaluationJob
+    from fastmcmd.distributed.running import added
+    from fastmcmd.evaluation.context import Settings
+
+    data = made((10, 20, 5, 1, 30, 40), seed)
+    ends = np.cumsum([0, *data.sizes])
+    job = EvaluationJob(Settings(), "raise", np.random.SeedSequence(0), None, 100)
+    sums = []
+    for number in range(6):
+        rows = slice(ends[number], ends[number + 1])
+        arguments = {
+            "y": data.y[rows],
+            "prediction": {"": fm.Gaussian(data.mean[rows], 0.5)},
+            "by": data.groups[rows],
+        }
+        sums.append(job.sums(arguments, number))
+    straight = added(sums)
+    mixed = added([added([sums[i] for i in order[:2]]), added([sums[i] for i in order[2:]])])
+    from fastmcmd.distributed.measures import concluded
+
+    for name in straight.models:
+        one, two = (
+            concluded(p.models[name].sums, p.models[name].skipped, Settings())[0]
+            for p in (straight, mixed)
+        )
+        for a, b in zip(one, two, strict=True):
+            assert a.value == pytest.approx(b.value, rel=1e-9, abs=1e-12)
+    assert straight.models[""].groups.keys() == mixed.models[""].groups.keys()
+
+
+def test_frames_of_unequal_types_and_parts_without_rows(data):
+    pandas = pytest.importorskip("pandas")
+    dataframe = pytest.importorskip("dask.dataframe")
+    frame = pandas.DataFrame({"a": data.x[:, 0], "b": data.x[:, 1], "y": data.y, "m": data.mean})
+    parts = [frame.iloc[:100], frame.iloc[100:100], frame.iloc[100:101], frame.iloc[101:]]
+    parts[2] = parts[2].astype(np.float32).astype(np.float64)
+    frame.iloc[100] = parts[2].iloc[0]
+    table = dataframe.from_map(lambda part: part, parts, meta=frame.iloc[:0])
+    blocked = fm.evaluate(table["y"], fm.Gaussian(table["m"], 0.5), table[["a", "b"]])
+    whole = fm.evaluate(
+        frame["y"], fm.Gaussian(frame["m"], 0.5), frame[["a", "b"]].to_numpy(), test=False
+    )
+    same_numbers(blocked, whole)
+    by_function = fm.evaluate(
+        table["y"], predicted(lambda part: fm.Gaussian(part["m"], 0.5), table), table[["a", "b"]]
+    )
+    assert by_function["crps"] == blocked["crps"]
+    integers = dataframe.from_map(
+        lambda part: part, [frame[["y"]].iloc[:300].round().astype(int), frame[["y"]].iloc[300:]],
+        meta=frame[["y"]].iloc[:0],
+    )  # fmt: skip
+    mixed = fm.evaluate(
+        integers["y"], predicted(lambda y: fm.Gaussian(y * 0.5, 1.0), integers["y"])
+    )
+    y = np.concatenate([frame["y"].iloc[:300].round(), frame["y"].iloc[300:]])
+    assert mixed["crps"] == pytest.approx(fm.evaluate(y, fm.Gaussian(y * 0.5, 1.0))["crps"])
+
+
+def test_large_data_are_sampled_and_landmarks_proposed_by_blocks(monkeypatch):
+    """A cluster of 2 % of the rows in one block gets landmarks, though the first sample is small."""
+    from fastmcmd.distributed import setting
+
+    data = made((500, 500, 500, 500))
+    data.x[1990:] += 30.0
+    monkeypatch.setattr(setting, "CANDIDATES", 100)
+    blocked = fm.cce(
+        data.blocks("x"),
+        data.blocks("y"),
+        fm.Gaussian(data.blocks("mean"), 0.5),
+        rank=60,
+        **KERNELS,
+    )
+    landmarks = blocked.accumulator._smoother.features.pivots
+    assert (landmarks[:, 0] > 20).sum() >= 3
+    assert "were chosen from 100 of 2,000 rows" in blocked.info.notes[0]
+    whole = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), **KERNELS)
+    assert (np.abs(blocked.values.compute() - whole.values) <= blocked.error_bounds.compute()).all()
+
+
+def test_measured_certificate_holds():
+    """The bound of the root mean square is above the error in each of 30 data sets, and seldom loose."""
+    ratios = []
+    for seed in range(30):
+        data = made((150, 250), seed)
+        exact = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), **KERNELS)
+        blocked = fm.cce(
+            data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5),
+            rank=10 + seed, random_state=seed, **KERNELS,
+        )  # fmt: skip
+        gap = abs(blocked.estimate.value - np.sqrt(np.mean(exact.values**2)))
+        assert gap <= blocked.estimate.error_bound + exact.error_bound
+        rigorous = fm.cce(
+            data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5),
+            rank=10 + seed, random_state=seed, certificate="rigorous", **KERNELS,
+        )  # fmt: skip
+        ratios.append(rigorous.estimate.error_bound / blocked.estimate.error_bound)
+    assert np.median(ratios) > 10
+
+
+def test_values_by_row_are_written_block_by_block(data, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    blocked = fm.evaluate(
+        data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), data.blocks("x"), **KERNELS
+    )
+    files = blocked.to_parquet(tmp_path / "rows")
+    assert [name for name in files if name] == [f"part-{i:06d}.parquet" for i in (0, 1, 3, 4)]
+    table = parquet.read_table(tmp_path / "rows")
+    assert np.array_equal(table["crps"].to_numpy(), blocked.rows["crps"].compute())
+    assert np.array_equal(table["cce"].to_numpy(), blocked.rows["cce"].compute())
+    assert not any(blocked.to_parquet(tmp_path / "rows"))  # nothing is written again
+
+
+def test_encoders_run_on_blocks(data):
+    blocked = fm.cce(
+        data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5),
+        encoder=lambda x: np.hstack([x, x[:, :1] ** 2]), landmarks=np.eye(3), **KERNELS,
+    )  # fmt: skip
+    assert blocked.accumulator._smoother.features.pivots.shape[1] == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dtype": np.float32}, "dtype is .* not available for Dask"),
+        ({"solver": "cholesky"}, "solver is 'cholesky'; for Dask collections, auto"),
+        ({"memory_limit": "1MB"}, "memory_limit is 1 MB for each worker; 100 landmarks"),
+        ({"weights": np.ones(3)}, "rows must match: x has 600, weights has 3"),
+    ],
+)
+def test_errors_name_the_argument(data: Data, change, message):
+    with pytest.raises((ValueError, MemoryError), match=message):
+        fm.cce(data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), **change)
+
+
+def test_parts_that_do_not_fit(data):
+    unknown = data.blocks("y")[data.blocks("x")[:, 0] > 0]
+    with pytest.raises(ValueError, match=r"x has 3 blocks of rows and y has 5|y has 5 blocks"):
+        fm.cce(data.blocks("x").rechunk((200, 2)), unknown, fm.Gaussian(unknown, 0.5))
+    with pytest.raises(
+        ValueError, match=r"block 0 .*: ValueError: its parts have different numbers of rows"
+    ):
+        fm.cce(data.blocks("x"), unknown, fm.Gaussian(unknown, 0.5))
+    with pytest.raises(ValueError, match="pictures need rows in memory"):
+        fm.evaluate(data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)).plot()
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_stream():
+    """A long stream in miniature: windows, and lazy blocks, in the memory of the first few."""
+    import subprocess
+    import sys
+
+    code = """
+import numpy as np, dask.array as da, psutil, fastmcmd as fm
+me, rng = psutil.Process(), np.random.default_rng(0)
+blank = fm.streaming.CCE(fm.RBF(0.5), fm.RBF(0.5), np.linspace(-3, 3, 30))
+window = fm.streaming.SlidingWindow(blank, 10)
+def batch(count):
+    for _ in range(count):
+        x = rng.normal(size=2000)
+        window.update(x, x + rng.normal(size=2000), fm.Gaussian(x, 1.0))
+batch(30)
+first = me.memory_info().rss
+batch(300)
+assert me.memory_info().rss < first + 3e7, (first, me.memory_info().rss)
+assert window.compute().rows == 20_000
+def blocks(count):
+    draws = da.random.default_rng(0)
+    x = draws.normal(size=count * 5000, chunks=5000)
+    return x, draws.normal(size=count * 5000, chunks=5000), fm.Gaussian(0 * x, 1.0)
+def spent(count):
+    x, y, p = blocks(count)
+    fm.evaluate(y, p, x, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(0.5))
+    return me.memory_info().rss
+first = spent(10)
+assert spent(100) < first + 5e7, first
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
+def test_the_scheduler_that_is_set_is_used(data, scheduler):
+    import dask
+
+    arguments = data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), data.blocks("x")
+    with dask.config.set(scheduler=scheduler):
+        there = fm.evaluate(*arguments, **KERNELS)
+        with pytest.raises(BlockError, match=r"block 1 .*std has values down to -1"):
+            fm.evaluate(
+                arguments[0], predicted(lambda m: fm.Gaussian(m, min(len(m) - 2, 1)), arguments[0])
+            )
+    assert there.to_dict()["metrics"] == fm.evaluate(*arguments, **KERNELS).to_dict()["metrics"]
+
+
+def test_sums_of_spark_partitions_merge(data):
+    """The functions of docs/distributed.md, as Spark calls them: batches of rows in, one batch of bytes out."""
+    pa = pytest.importorskip("pyarrow")
+    page = (Path(__file__).parents[2] / "docs" / "distributed.md").read_text()
+    code = page.split("accumulators of")[1].split("```python")[1].split("```")[0]
+    names: dict = {}
+    exec(code, names)
+    x, landmarks = data.x[:, 0], np.linspace(-2, 2, 15)
+    std = np.full(len(x), 0.5)
+    table = pa.table({"x": x, "y": data.y, "mean": data.mean, "std": std})
+    parts = []
+    for rows in (slice(0, 200), slice(200, 600)):
+        batches = table.slice(rows.start, rows.stop - rows.start).to_batches(max_chunksize=90)
+        (one,) = names["part"](iter(batches), landmarks)
+        parts.append(one["sums"][0].as_py())
+    whole = fm.streaming.CCE(fm.RBF(0.5), fm.RBF(0.5), landmarks)
+    whole.update(x, data.y, fm.Gaussian(data.mean, std))
+    assert names["total"](parts).value == pytest.approx(whole.compute().value, rel=1e-12)
+
+
+def test_dask_is_not_imported_for_arrays_in_memory():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, numpy as np, fastmcmd as fm; x = np.arange(9.0);"
+        "fm.cce(x, x, fm.Gaussian(x, 1.0)); fm.evaluate(x, fm.Gaussian(x, 1.0));"
+        "assert 'dask' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_exact_solver_over_pairs_of_blocks(data, weighted):
+    """Conjugate gradients over pairs of blocks: the values of one machine to both proven bounds."""
+    weights = data.weights.copy()
+    weights[[5, 250]] = 0.0
+    data.weights = weights
+    ours = {"weights": data.blocks("weights")} if weighted else {}
+    theirs = {"weights": weights} if weighted else {}
+    arguments = data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)
+    whole = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), tol=1e-9, **theirs)
+    exact = fm.cce(*arguments, solver="cg", rank=20, tol=1e-5, **ours)
+    assert exact.info.solver == "cg"
+    assert exact.info.certificate == "rigorous"
+    assert exact.error_bound <= 1e-5  # of which output features miss about 2e-6
+    assert (np.abs(exact.values - whole.values) <= exact.error_bounds + whole.error_bounds).all()
+    assert "25 pairs of blocks" in " ".join(exact.info.notes)
+    grid = np.random.default_rng(1).normal(size=(30, 2))
+    at = fm.cce(*arguments, solver="cg", at=grid, tol=1e-5, **ours)
+    there = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), at=grid, tol=1e-9, **theirs)
+    assert (np.abs(at.values - there.values) <= at.error_bounds + there.error_bounds).all()
+
+
+def test_exact_solver_ends_with_low_rank_above_a_million_rows(data, monkeypatch):
+    from fastmcmd.distributed import congruence
+
+    monkeypatch.setattr(congruence, "MOST_ROWS", 599)
+    arguments = data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)
+    result = fm.cce(*arguments, solver="cg", **KERNELS)
+    assert result.info.solver == "lowrank"
+    assert any("solver 'cg' is for at most 599 rows" in note for note in result.info.notes)

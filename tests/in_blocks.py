@@ -1,0 +1,37 @@
+"""Rows in memory and the same rows in Dask blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class Data:
+    """Rows in memory, and the same in blocks of unequal sizes."""
+
+    x: Any
+    y: Any
+    mean: Any
+    weights: Any
+    groups: Any
+    sizes: tuple[int, ...]
+
+    def blocks(self, name: str) -> Any:
+        import dask.array as da
+
+        values = getattr(self, name)
+        chunks = (self.sizes, *((size,) for size in values.shape[1:]))
+        return da.from_array(values, chunks=chunks)
+
+
+def made(sizes: tuple[int, ...] = (200, 1, 0, 333, 66), seed: int = 0) -> Data:
+    """Return data; the last blocks hold a group that no other has."""
+    rng = np.random.default_rng(seed)
+    n = sum(sizes)
+    x = rng.normal(size=(n, 2))
+    y = np.sin(x[:, 0]) + 0.5 * rng.normal(size=n)
+    groups = np.where(np.arange(n) < n - 50, "early", "late")
+    return Data(x, y, np.sin(x[:, 0]) + 0.2, rng.uniform(0.1, 2, n), groups, sizes)
