@@ -55,6 +55,7 @@ from fastmcmd.predictive import (
     Truncated,
     Uniform,
     Weibull,
+    WeightedDraws,
     ZeroInflated,
 )
 from fastmcmd.result import Info, Result
@@ -137,6 +138,7 @@ __all__ = [
     "WeakRegion",
     "WeakRegions",
     "Weibull",
+    "WeightedDraws",
     "ZeroInflated",
     "__version__",
     "cce",

@@ -18,6 +18,7 @@ from fastmcmd.predictive.mixture import Mixture
 from fastmcmd.predictive.positive import Gamma, LogNormal
 from fastmcmd.predictive.quantiles import Quantiles
 from fastmcmd.predictive.truncated import Truncated
+from fastmcmd.predictive.weighted_draws import WeightedDraws
 from fastmcmd.predictive.zero_inflated import ZeroInflated
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Truncated",
     "Uniform",
     "Weibull",
+    "WeightedDraws",
     "ZeroInflated",
     "as_predictive",
 ]

@@ -325,6 +325,18 @@ def draws(rng: Any) -> Problem:
     )  # fmt: skip
 
 
+def weighted_draws(rng: Any) -> Problem:
+    base = draws(rng)
+    weights = [_probability(rng) for _ in base.numbers]
+    weights[0] = weights[0] or 0.5
+    expression = f"fm.WeightedDraws([{base.numbers!r}] * {{n}}, {weights!r})"
+    return Problem(
+        "WeightedDraws", expression, base.numbers,
+        lambda v: wrapped.Atoms(v, [mpf(w) for w in weights]), base.places, base.width,
+        fixed=base.fixed,
+    )  # fmt: skip
+
+
 def quantiles(rng: Any) -> Problem:
     count = int(rng.integers(2, 8))
     levels = np.unique(rng.random(count) if rng.random() < 0.7 else [1e-12, 0.5, 1 - 1e-12])
@@ -348,7 +360,8 @@ def quantiles(rng: Any) -> Problem:
 
 FAMILIES = [
     *SIMPLE, *LIFETIMES, *COUNTS, binomial, mixture, zero_inflated, truncated, truncated,
-    rescaled, recalibrated, categorical, draws, quantiles,
+    rescaled, recalibrated, categorical, draws, weighted_draws,
+    quantiles,
 ]  # fmt: skip
 
 

@@ -215,6 +215,14 @@ def draws(rng: Any) -> Law:
     return Law(f"fm.Draws([{values!r}] * {{n}})", values[0], width, atoms)
 
 
+def weighted_draws(rng: Any) -> Law:
+    base = draws(rng)
+    weights = [float(w) for w in rng.dirichlet(np.ones(len(base.atoms)))]
+    values = [v for v, _ in base.atoms]
+    expression = f"fm.WeightedDraws([{values!r}] * {{n}}, {weights!r})"
+    return Law(expression, base.centre, base.width, list(zip(values, weights, strict=True)))
+
+
 def categorical(rng: Any) -> Law:
     values = [float(v) for v in np.unique(rng.integers(-9, 9, int(rng.integers(2, 8))))]
     masses = rng.dirichlet(np.ones(len(values)))
@@ -386,5 +394,5 @@ def eval_one(expression: str) -> Any:
 
 LAWS = [
     *SMOOTH, *LIFETIMES, *COUNTS, binomial, mixture, mixture, zero_inflated, truncated, truncated,
-    rescaled, recalibrated, categorical, draws, quantiles,
+    rescaled, recalibrated, categorical, draws, weighted_draws, quantiles,
 ]  # fmt: skip
