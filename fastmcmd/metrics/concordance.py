@@ -77,6 +77,8 @@ def concordance_index(
         raise ValueError("tau is NaN; a number is needed")
     rows, events = read_times(y, prediction, event, nan_policy)
     weights = np.where(events & (rows.y < last), 1.0, 0.0)
+    if train is not None and weighting != "uno":
+        raise ValueError("train is given, which weighting='uno' needs; leave it out")
     if weighting == "uno":
         free = censoring_of(rows.y, events, train).before(rows.y)
         if (free[weights > 0] == 0).any():

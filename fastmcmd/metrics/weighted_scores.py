@@ -150,6 +150,7 @@ def weighted_crps(
     >>> fm.metrics.weighted_crps([3.0], draws, lower=1.0, weighting="outcome").tolist()
     [0.5]
     """
+    draws = check_count(draws, "draws", optional=True)
     rows = read(y, prediction, None, nan_policy, on_device=True).on_host()
     given = given_weight(rows, weighting, lower, upper, weight, chaining)
     if given.function is not None:
@@ -198,9 +199,9 @@ class Weight:
         return checked_values(self.function(values), self.name, values.shape, self.name == "weight")
 
 
-def checked_values(found: Any, name: str, shape: tuple[int, ...], weights: bool) -> Array:
+def checked_values(values: Any, name: str, shape: tuple[int, ...], weights: bool) -> Array:
     """Return what a function of the caller returned, as float64 of the shape it must have."""
-    array = as_array(found, f"{name}(...)").astype(np.float64)
+    array = as_array(values, f"{name}(...)").astype(np.float64)
     if array.shape != shape:
         raise ValueError(f"{name} returned shape {array.shape}; {shape} is needed")
     if not np.isfinite(array).all() or (weights and (array < 0).any()):
@@ -257,7 +258,6 @@ def _hasmembers(prediction: Predictive) -> bool:
 
 def members(rows: Outcomes, draws: int | None, random_state: RandomState) -> tuple[Array, Array]:
     """Return draws (n, m, ...) and their masses (n, m): of discrete predictions, or new draws."""
-    draws = check_count(draws, "draws", optional=True)
     if _hasmembers(rows.prediction):
         if draws is not None:
             raise ValueError(f"draws is {draws}, but prediction has members already; leave it out")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy, RandomState
-from fastmcmd._base.checks import check_positive
+from fastmcmd._base.checks import check_count, check_positive
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.metrics.vector_scores import pair_weights
@@ -223,6 +223,7 @@ def _weighted_vectors(
     and outcomes, for outcomes (n, k), members (n, m, k) and their shares (n, m).
     """
     rows = read(y, prediction, None, nan_policy, columns=None, on_device=True).on_host()
+    draws = check_count(draws, "draws", optional=True)
     function = given_weight(rows, weighting, -np.inf, np.inf, weight, chaining).function
     values, masses = members(rows, draws, random_state)
     values = values.reshape(*masses.shape, -1)
@@ -241,5 +242,5 @@ def _weighted_vectors(
     weights = weights * masses
     mass = weights.sum(axis=1)
     shares = np.where(mass[:, None] > 0, weights, masses)
-    found = parts(own, values, shares / shares.sum(axis=1, keepdims=True))
-    return rows.scatter(Parts(mass, of_own, *found).combined(weighting))
+    own_parts = parts(own, values, shares / shares.sum(axis=1, keepdims=True))
+    return rows.scatter(Parts(mass, of_own, *own_parts).combined(weighting))

@@ -198,7 +198,7 @@ def _metrics(fm: Any) -> list[Entry]:
             "lower": Y - 1,
             "upper": Y + 0.5,
             "event": (LABELS > 0) + 0.0,
-            "times": [0.0],
+            "times": [0.0, 0.5],
             "thresholds": [0.0, 0.5],
             "threshold": 0.0,
             "draws": SETS,
