@@ -242,10 +242,16 @@ def _recalibration(fm: Any) -> list[Entry]:
         kind = getattr(fm.recalibration, name)
         if not hasattr(kind, "fit") or name == "Recalibrator":
             continue
-        logits = name == "TemperatureScaling"
-        data = {"logits": np.log(PROBS), "y": LABELS} if logits else {"prediction": right, "y": Y}
+        labels, first = np.arange(N) % 5 < 5 * SHARES, next(iter(parameters_of(kind.fit)))
+        data = {
+            "TemperatureScaling": {"logits": np.log(PROBS), "y": LABELS},
+            "VectorScaling": {"logits": np.log(PROBS), "y": LABELS},
+            "PlattScaling": {"logits": SHARES, "y": labels},
+            "BetaCalibration": {"p": SHARES, "y": labels},
+            "VennAbers": {"scores": SHARES, "y": labels},
+            "MondrianIntervals": {"prediction": right, "y": Y, "groups": LABELS},
+        }.get(name, {"prediction": right, "y": Y})
         inputs = {"x": X} if getattr(kind, "needs_inputs", False) else {}
-        first = "logits" if logits else "prediction"
 
         def run(
             *, _kind: Any = kind, _data: Any = data, _inputs: Any = inputs, **options: Any
@@ -257,6 +263,8 @@ def _recalibration(fm: Any) -> list[Entry]:
         )  # fmt: skip
         found.append(method(f"recalibration.{name}.fit", kind, "fit", **data, **inputs))
         fitted = kind().fit(**data, **inputs)
+        if "groups" in data:
+            inputs = {"groups": LABELS}
         for attribute in ("transform", "interval"):
             if hasattr(fitted, attribute):
                 found.append(
