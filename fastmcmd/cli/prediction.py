@@ -46,11 +46,17 @@ FAMILIES = {
     "gamma": FamilySpec("Gamma", ("shape", "rate")),
     "beta": FamilySpec("Beta", ("a", "b")),
     "uniform": FamilySpec("Uniform", ("low", "high")),
+    "logistic": FamilySpec("Logistic", ("loc", "scale")),
+    "exponential": FamilySpec("Exponential", ("rate",)),
+    "weibull": FamilySpec("Weibull", ("shape", "scale")),
+    "generalized-pareto": FamilySpec("GeneralizedPareto", ("shape", "scale", "loc")),
+    "binomial": FamilySpec("Binomial", ("n", "p")),
     "poisson": FamilySpec("Poisson", ("mean",)),
     "negative-binomial": FamilySpec("NegativeBinomial", ("mean", "dispersion")),
     "double-poisson": FamilySpec("DoublePoisson", ("mean", "phi")),
 }
 _ALIASES = {
+    "gpd": "generalized-pareto",
     "negbin": "negative-binomial",
     "norm": "gaussian",
     "normal": "gaussian",

@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_choice
+from fastmcmd.metrics.ensembles import PAIRED, crps_from_pairs
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.predictive.base import Array, PredictionLike, Predictive
 from fastmcmd.predictive.draws import ESTIMATORS, Draws
 from fastmcmd.predictive.on_device import DeviceDraws, family
 from fastmcmd.predictive.quantiles import Quantiles
+from fastmcmd.predictive.weighted_draws import WeightedDraws
 
 __all__ = [
     "crps",
@@ -94,11 +96,13 @@ def crps(
 
     Parameters
     ----------
-    estimator : {"qd", "nrg", "pwm", "fair", "pinball"}, optional
-        For draws: "qd" and "nrg" (the default) give the score of the empirical distribution; "pwm" and
-        "fair" give the unbiased estimate of the score of the distribution that the draws come from. See
-        `Draws.crps`. For `Quantiles`: "pinball" gives twice the mean check loss at their levels, instead of
-        the exact score of the interpolated distribution. Other predictions accept no estimator.
+    estimator : {"qd", "nrg", "int", "pwm", "fair", "akr", "akr_circperm", "pinball"}, optional
+        For draws: "qd", "nrg" (the default) and "int" give the score of the empirical distribution; "pwm"
+        and "fair" give the unbiased estimate of the score of the distribution that the draws come from. See
+        `Draws.crps`. "akr" and "akr_circperm" estimate it from m pairs of draws only, each with the one
+        before it, or the one half of the draws before it: cheap and noisy, for draws in random order. For
+        `Quantiles`: "pinball" gives twice the mean check loss at their levels, instead of the exact score
+        of the interpolated distribution. Other predictions accept no estimator.
 
     Returns
     -------
@@ -146,9 +150,11 @@ mean_crps = mean_of(
 def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:
     if estimator is None:
         return prediction.crps(y)
-    check_choice(estimator, "estimator", (*ESTIMATORS, "pinball"))
-    if isinstance(prediction, (Draws, DeviceDraws)) and estimator in ESTIMATORS:
+    check_choice(estimator, "estimator", (*ESTIMATORS, *PAIRED, "pinball"))
+    if isinstance(prediction, (Draws, DeviceDraws, WeightedDraws)) and estimator in ESTIMATORS:
         return prediction.crps(y, estimator)
+    if isinstance(prediction, Draws) and estimator in PAIRED:
+        return crps_from_pairs(y, prediction, estimator)
     if isinstance(prediction, Quantiles) and estimator == "pinball":
         from fastmcmd.metrics.quantile_scores import check_losses
 

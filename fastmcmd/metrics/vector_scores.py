@@ -23,6 +23,7 @@ __all__ = [
     "energy_score",
     "mean_energy_score",
     "mean_variogram_score",
+    "pair_weights",
     "variogram_score",
 ]
 
@@ -215,7 +216,7 @@ def _variogram(
     columns = outcomes.prediction.columns
     if columns < 2:
         raise ValueError("y has one component; the variogram score compares two or more")
-    pairs = _pair_weights(weights, columns)
+    pairs = pair_weights(weights, columns)
     room = _draw_count(outcomes, draws, estimator)
     unbiased = estimator == "fair"
     return _over_draws(
@@ -228,7 +229,8 @@ def _variogram(
     )
 
 
-def _pair_weights(value: ArrayLike | None, columns: int) -> Array:
+def pair_weights(value: ArrayLike | None, columns: int) -> Array:
+    """Return checked weights (k, k) of pairs of components; 1 by default."""
     if value is None:
         return np.ones((columns, columns))
     weights = as_rows(value, "weights").astype(np.float64)

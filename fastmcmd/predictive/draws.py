@@ -15,10 +15,10 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
-__all__ = ["ESTIMATORS", "Draws", "crps_factors", "places_of", "refuse_density"]
+__all__ = ["ESTIMATORS", "UNBIASED", "Draws", "crps_factors", "places_of", "refuse_density"]
 
 ESTIMATORS = ("qd", "nrg", "pwm", "fair")
-_UNBIASED = ("pwm", "fair")
+UNBIASED = ("pwm", "fair")
 _SEARCH_FROM = 256  # draws per row from which binary search reads less memory than a full pass
 _COARSE = 2.0**64  # scale by which draws are divided if their sums overflow
 _BLOCK = 1 << 15  # draws per block: the block and its sorted copy stay in a core's cache
@@ -300,7 +300,7 @@ class Draws(Predictive):
 def crps_factors(estimator: str, count: int) -> Array:
     """Return the factors (m,) of ``x_i - y``, for sorted draws x, in the double sum of `Draws.crps`."""
     check_choice(estimator, "estimator", ESTIMATORS)
-    unbiased = estimator in _UNBIASED
+    unbiased = estimator in UNBIASED
     if unbiased and count < 2:
         raise ValueError(
             f"estimator is {estimator!r}, which needs at least two draws per input, and there is one; "

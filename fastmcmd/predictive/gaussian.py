@@ -21,14 +21,14 @@ from fastmcmd.predictive.numerics import half_lines
 from fastmcmd.predictive.numerics.quadrature import composite
 from fastmcmd.predictive.numerics.rowwise import by_rows
 
-__all__ = ["Gaussian", "of_normal_difference"]
+__all__ = ["Gaussian", "Normal", "of_normal_difference"]
 
 _ORDER = 64  # Gauss-Hermite nodes: exact to rounding for smooth kernels wider than about std / 3
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Gaussian(Predictive):
-    """Normal distributions, with independent components for vector outputs.
+    """Normal distributions, with independent components for vector outputs; `Normal` is another name.
 
     Parameters
     ----------
@@ -239,6 +239,9 @@ class Gaussian(Predictive):
     def _moments(self) -> tuple[Array, Array]:
         """Return means and standard deviations (n, k)."""
         return self.mean.reshape(len(self), -1), self.std.reshape(len(self), -1)
+
+
+Normal = Gaussian  # the name in PyTorch, NumPyro, TensorFlow Probability and SciPy
 
 
 def _of_differences(

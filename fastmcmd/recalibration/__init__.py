@@ -6,11 +6,14 @@ write a file in this folder and add three lines here: its import, its name, and 
 
 from fastmcmd.recalibration.atoms import RecalibratedAtoms
 from fastmcmd.recalibration.base import Recalibrator
+from fastmcmd.recalibration.beta_calibration import BetaCalibration
 from fastmcmd.recalibration.conditional_rescaling import ConditionalRescaling
 from fastmcmd.recalibration.conformal_intervals import ConformalIntervals
 from fastmcmd.recalibration.isotonic_cdf import IsotonicCDF
 from fastmcmd.recalibration.level_recalibrators import IntervalRecalibrator, QuantileRecalibrator
+from fastmcmd.recalibration.mondrian_intervals import MondrianIntervals
 from fastmcmd.recalibration.monotone import MonotoneMap
+from fastmcmd.recalibration.platt_scaling import PlattScaling, VectorScaling
 from fastmcmd.recalibration.recalibrated import RecalibratedCDF
 from fastmcmd.recalibration.rescaled import Rescaled
 from fastmcmd.recalibration.spread import HistogramBinningStd, IsotonicStd, StdScaling
@@ -18,16 +21,20 @@ from fastmcmd.recalibration.std_ratio import StdRatio
 from fastmcmd.recalibration.stored import load, register
 from fastmcmd.recalibration.temperature_scaling import TemperatureScaling
 from fastmcmd.recalibration.tilted import TiltedCDF, TiltedCounts
+from fastmcmd.recalibration.venn_abers import VennAbers
 from fastmcmd.recalibration.witness_tilting import WitnessTilting
 
 __all__ = [
+    "BetaCalibration",
     "ConditionalRescaling",
     "ConformalIntervals",
     "HistogramBinningStd",
     "IntervalRecalibrator",
     "IsotonicCDF",
     "IsotonicStd",
+    "MondrianIntervals",
     "MonotoneMap",
+    "PlattScaling",
     "QuantileRecalibrator",
     "RecalibratedAtoms",
     "RecalibratedCDF",
@@ -38,21 +45,28 @@ __all__ = [
     "TemperatureScaling",
     "TiltedCDF",
     "TiltedCounts",
+    "VectorScaling",
+    "VennAbers",
     "WitnessTilting",
     "load",
 ]
 
 for _kind in (
+    BetaCalibration,
     ConditionalRescaling,
     ConformalIntervals,
     HistogramBinningStd,
     IntervalRecalibrator,
     IsotonicCDF,
     IsotonicStd,
+    MondrianIntervals,
+    PlattScaling,
     QuantileRecalibrator,
     StdRatio,
     StdScaling,
     TemperatureScaling,
+    VectorScaling,
+    VennAbers,
     WitnessTilting,
 ):
     register(_kind)

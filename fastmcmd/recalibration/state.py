@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_map", "check_number", "check_vector"]
+__all__ = ["check_map", "check_number", "check_real", "check_vector"]
 
 
 def check_number(value: object, name: str) -> None:
     """Raise an error unless ``value`` is a positive finite float."""
     if type(value) is not float or not (np.isfinite(value) and value > 0):
         raise ValueError(f"{name} is {value!r:.60}; a positive finite number is needed")
+
+
+def check_real(value: object, name: str) -> None:
+    """Raise an error unless ``value`` is a finite float."""
+    if type(value) is not float or not np.isfinite(value):
+        raise ValueError(f"{name} is {value!r:.60}; a finite number is needed")
 
 
 def check_vector(

@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import HostArray, NanPolicy
-from fastmcmd._base.blocks import over_rows, row_blocks
-from fastmcmd._base.checks import as_array, as_weights, check_choice
-from fastmcmd._base.names import as_names
-from fastmcmd.classification.labels import numbers_of_columns, numbers_of_names
+from fastmcmd._base.blocks import over_rows
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Fitted
+from fastmcmd.recalibration.labelled import check_finite, read_labelled, scores_of
 from fastmcmd.recalibration.state import check_number
 
 __all__ = ["TemperatureScaling"]
@@ -91,7 +89,7 @@ class TemperatureScaling(Fitted):
             Invalid values; or no finite positive temperature is best, because logits carry no information
             about the labels or are largest for every label.
         """
-        scores, labels, weights = _read(logits, y, sample_weight, nan_policy)
+        scores, labels, weights = read_labelled(logits, y, sample_weight, nan_policy)
         likelihood = _Likelihood(scores, labels, weights)
         if not likelihood.first < 0:
             raise ValueError(
@@ -109,8 +107,8 @@ class TemperatureScaling(Fitted):
     def transform(self, logits: ArrayLike) -> Array:
         """Return probabilities (n, C) of logits (n, C), or of class 1 (n,) of logits (n,)."""
         self.check_fitted()
-        scores = _logits(logits)
-        _check_infinite(scores)
+        scores = scores_of(logits)
+        check_finite(scores)
         out = np.empty(scores.shape)
 
         def fill(rows: slice) -> None:
@@ -237,64 +235,3 @@ def _root(likelihood: _Likelihood, guess: float) -> float:
                 return inverse
         inverse = float(following)
     return inverse
-
-
-def _logits(value: object) -> HostArray:
-    scores = as_array(value, "logits")
-    if scores.ndim == 2 and scores.shape[1] == 1:
-        scores = scores[:, 0]
-    if scores.ndim not in (1, 2) or scores.size == 0:
-        raise ValueError(
-            f"logits have shape {scores.shape}; (n,) or (n, C) is needed, none of them 0"
-        )
-    return scores
-
-
-def _check_infinite(logits: HostArray) -> None:
-    def bad(rows: slice) -> bool:
-        return not np.isfinite(logits[rows]).all()
-
-    if any(over_rows(bad, len(logits), _BLOCK // max(1, logits[:1].size))):
-        what = "NaN" if np.isnan(logits).any() else "infinity"
-        raise ValueError(f"logits hold {what}; finite numbers are needed")
-
-
-def _read(
-    logits: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, nan_policy: NanPolicy
-) -> tuple[HostArray, NDArray[np.intp], Array | None]:
-    """Return checked logits, labels and weights."""
-    check_choice(nan_policy, "nan_policy", ("raise", "omit"))
-    scores, names = _logits(logits), as_names(y)
-    count = 2 if scores.ndim == 1 else scores.shape[1]
-    if names is not None:
-        y = numbers_of_names(names, logits, count, "logits")
-    labels = numbers_of_columns(as_array(y, "y"), logits, count, "logits")
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.shape != scores.shape[:1]:
-        raise ValueError(
-            f"y has shape {labels.shape} and logits {scores.shape}; one label per row is needed"
-        )
-    weights = None if sample_weight is None else as_array(sample_weight, "sample_weight")
-    if weights is not None and weights.shape != labels.shape:
-        raise ValueError(
-            f"sample_weight has shape {weights.shape}; {labels.shape} is needed: one weight per row"
-        )
-    if nan_policy == "omit":
-        bad = np.isnan(labels) if weights is None else np.isnan(labels) | np.isnan(weights)
-        for rows in row_blocks(len(bad), _BLOCK // scores[:1].size):
-            bad[rows] |= np.isnan(scores[rows].reshape(len(bad[rows]), -1)).any(axis=1)
-        if bad.all():
-            raise ValueError(f"all {len(labels)} rows hold NaN; at least one without is needed")
-        if bad.any():
-            scores, labels = scores[~bad], labels[~bad]
-            weights = None if weights is None else weights[~bad]
-    _check_infinite(scores)
-    classes = 2 if scores.ndim == 1 else scores.shape[1]
-    if classes < 2:
-        raise ValueError("logits have one class; at least two are needed")
-    valid = (labels >= 0) & (labels < classes) & (labels == np.floor(labels))
-    if not valid.all():
-        worst = labels[int(np.argmin(valid))]
-        raise ValueError(f"y holds {worst:g}; labels must be whole numbers from 0 to {classes - 1}")
-    return scores, labels.astype(np.intp), as_weights(weights, "sample_weight", len(labels))

@@ -50,6 +50,14 @@ def families(fm: Any) -> dict[str, tuple[Any, dict[str, Any]]]:
         "StudentT": (fm.StudentT, {"df": positive + 3, "loc": MEAN, "scale": STD}),
         "Truncated": (fm.Truncated, {"base": fm.Gaussian(MEAN, STD), "low": -2.0, "high": 2.0}),
         "Uniform": (fm.Uniform, {"low": MEAN - 1, "high": MEAN + 1}),
+        "Binomial": (fm.Binomial, {"n": np.full(N, 9.0), "p": positive / 4}),
+        "Exponential": (fm.Exponential, {"rate": positive}),
+        "GeneralizedPareto": (
+            fm.GeneralizedPareto, {"shape": positive / 9, "scale": positive, "loc": MEAN},
+        ),
+        "Logistic": (fm.Logistic, {"loc": MEAN, "scale": STD}),
+        "Weibull": (fm.Weibull, {"shape": positive, "scale": positive}),
+        "WeightedDraws": (fm.WeightedDraws, {"array": SETS, "weights": np.abs(SETS)}),
         "ZeroInflated": (
             fm.ZeroInflated, {"base": fm.Poisson(positive), "probability": np.full(N, 0.2)},
         ),
@@ -67,7 +75,7 @@ def _predictive(fm: Any) -> list[Entry]:
         y = {"Categorical": LABELS, "Beta": SHARES, "Gamma": SHARES + 1, "LogNormal": SHARES + 1}
         y = y.get(name, COUNTS if make().discrete else Y)
         for attribute in ("cdf", "sf", "log_prob", "crps", "cdf_below"):
-            if attribute == "log_prob" and name in ("Draws", "Quantiles"):
+            if attribute == "log_prob" and name in ("Draws", "Quantiles", "WeightedDraws"):
                 continue  # they have no density
             found.append(method(f"{name}.{attribute}", make, attribute, y=y))
         found.append(method(f"{name}.quantile", make, "quantile", level=LEVELS))
@@ -189,9 +197,21 @@ def _metrics(fm: Any) -> list[Entry]:
             "prediction": fm.Draws(draws) if vector else fm.Gaussian(MEAN, STD),
             "lower": Y - 1,
             "upper": Y + 0.5,
+            "event": (LABELS > 0) + 0.0,
+            "times": [0.0, 0.5],
+            "thresholds": [0.0, 0.5],
+            "threshold": 0.0,
+            "draws": SETS,
         }
+        if any(word in name for word in ("ensemble", "error_spread", "rank_histogram")):
+            found.append(
+                entry(
+                    f"metrics.{name}", function, **required(function, base | {"prediction": SETS})
+                )
+            )
+            continue
         found.append(entry(f"metrics.{name}", function, **required(function, base)))
-        if not vector and "lower" not in found[-1].base:
+        if not vector and "prediction" in found[-1].base and "lower" not in found[-1].base:
             base["prediction"] = (MEAN, STD)
             found.append(entry(f"metrics.{name} of arrays", function, **required(function, base)))
     found += [entry(name, getattr(fm, name), y=Y, prediction=(MEAN, STD))
@@ -222,10 +242,16 @@ def _recalibration(fm: Any) -> list[Entry]:
         kind = getattr(fm.recalibration, name)
         if not hasattr(kind, "fit") or name == "Recalibrator":
             continue
-        logits = name == "TemperatureScaling"
-        data = {"logits": np.log(PROBS), "y": LABELS} if logits else {"prediction": right, "y": Y}
+        labels, first = np.arange(N) % 5 < 5 * SHARES, next(iter(parameters_of(kind.fit)))
+        data = {
+            "TemperatureScaling": {"logits": np.log(PROBS), "y": LABELS},
+            "VectorScaling": {"logits": np.log(PROBS), "y": LABELS},
+            "PlattScaling": {"logits": SHARES, "y": labels},
+            "BetaCalibration": {"p": SHARES, "y": labels},
+            "VennAbers": {"scores": SHARES, "y": labels},
+            "MondrianIntervals": {"prediction": right, "y": Y, "groups": LABELS},
+        }.get(name, {"prediction": right, "y": Y})
         inputs = {"x": X} if getattr(kind, "needs_inputs", False) else {}
-        first = "logits" if logits else "prediction"
 
         def run(
             *, _kind: Any = kind, _data: Any = data, _inputs: Any = inputs, **options: Any
@@ -237,6 +263,8 @@ def _recalibration(fm: Any) -> list[Entry]:
         )  # fmt: skip
         found.append(method(f"recalibration.{name}.fit", kind, "fit", **data, **inputs))
         fitted = kind().fit(**data, **inputs)
+        if "groups" in data:
+            inputs = {"groups": LABELS}
         for attribute in ("transform", "interval"):
             if hasattr(fitted, attribute):
                 found.append(

@@ -8,6 +8,7 @@ from typing import Any
 
 import count_oracles as counted
 import distribution_oracles as plain
+import lifetime_oracles as lifetimes
 import numpy as np
 import wrapped_oracles as wrapped
 from mpmath import mpf
@@ -152,12 +153,57 @@ def double_poisson(rng: Any) -> Problem:
     )  # fmt: skip
 
 
+def logistic(rng: Any) -> Problem:
+    s = _scale(rng)
+    m = _loc(rng, s)
+    return Problem("Logistic", f"fm.Logistic([{m!r}] * {{n}}, {s!r})", [m, s],
+                   lambda v: lifetimes.Logistic(*v), [m], s)  # fmt: skip
+
+
+def exponential(rng: Any) -> Problem:
+    rate = _scale(rng)
+    return Problem("Exponential", f"fm.Exponential([{rate!r}] * {{n}})", [rate],
+                   lambda v: lifetimes.Exponential(*v), [1 / rate, 0.0], 1 / rate)  # fmt: skip
+
+
+def weibull(rng: Any) -> Problem:
+    k = power(rng, -2.2, 8) if rng.random() < 0.4 else power(rng, -1, 2)
+    scale = _scale(rng)
+    return Problem("Weibull", f"fm.Weibull([{k!r}] * {{n}}, {scale!r})", [k, scale],
+                   lambda v: lifetimes.Weibull(*v), [scale, 0.0], scale / max(k, 1.0))  # fmt: skip
+
+
+def generalized_pareto(rng: Any) -> Problem:
+    few = [0.0, 1.0, 0.5, 2.0, -1.0, 1 + 1e-9, -0.5]
+    xi = float(rng.choice(few)) if rng.random() < 0.3 else signed(rng, -12, 1.5)
+    s = _scale(rng)
+    m = 0.0 if rng.random() < 0.5 else _loc(rng, s)
+    return Problem("GeneralizedPareto", f"fm.GeneralizedPareto([{xi!r}] * {{n}}, {s!r}, {m!r})",
+                   [xi, s, m], lambda v: lifetimes.GeneralizedPareto(*v), [m], s)  # fmt: skip
+
+
+def binomial(rng: Any) -> Problem:
+    n = int(power(rng, 0, 3.2)) if rng.random() < 0.9 else int(rng.integers(0, 3))
+    p = (
+        float(rng.random())
+        if rng.random() < 0.5
+        else power(rng, -300 if rng.random() < 0.2 else -8, 0)
+    )
+    p = float(rng.choice([p, 1 - p, 0.0, 1.0], p=[0.7, 0.2, 0.05, 0.05]))
+    return Problem(
+        "Binomial", f"fm.Binomial({n!r}, [{p!r}] * {{n}})", [float(n), p],
+        lambda v: lifetimes.Binomial(*v), [float(n * p), 0.0, float(n)],
+        float(np.sqrt(n * p * (1 - p))), True, (0,),
+    )  # fmt: skip
+
+
 def _probability(rng: Any) -> float:
     ends = [0.0, 1.0, 1 - 2.0**-53, 1e-16, 1e-300, 0.5]
     return float(rng.choice(ends)) if rng.random() < 0.4 else float(rng.random())
 
 
 SIMPLE = [gaussian, laplace, student, uniform, log_normal, gamma, beta]
+LIFETIMES = [logistic, exponential, weibull, generalized_pareto]
 COUNTS = [poisson, negative_binomial, double_poisson]
 
 
@@ -279,6 +325,18 @@ def draws(rng: Any) -> Problem:
     )  # fmt: skip
 
 
+def weighted_draws(rng: Any) -> Problem:
+    base = draws(rng)
+    weights = [_probability(rng) for _ in base.numbers]
+    weights[0] = weights[0] or 0.5
+    expression = f"fm.WeightedDraws([{base.numbers!r}] * {{n}}, {weights!r})"
+    return Problem(
+        "WeightedDraws", expression, base.numbers,
+        lambda v: wrapped.Atoms(v, [mpf(w) for w in weights]), base.places, base.width,
+        fixed=base.fixed,
+    )  # fmt: skip
+
+
 def quantiles(rng: Any) -> Problem:
     count = int(rng.integers(2, 8))
     levels = np.unique(rng.random(count) if rng.random() < 0.7 else [1e-12, 0.5, 1 - 1e-12])
@@ -301,8 +359,9 @@ def quantiles(rng: Any) -> Problem:
 
 
 FAMILIES = [
-    *SIMPLE, *COUNTS, mixture, zero_inflated, truncated, truncated, rescaled, recalibrated,
-    categorical, draws, quantiles,
+    *SIMPLE, *LIFETIMES, *COUNTS, binomial, mixture, zero_inflated, truncated, truncated,
+    rescaled, recalibrated, categorical, draws, weighted_draws,
+    quantiles,
 ]  # fmt: skip
 
 

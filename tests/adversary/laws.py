@@ -156,6 +156,31 @@ def beta(rng: Any) -> Law:
     return _continuous(expression, frozen, a / (a + b), float(frozen.std()), [0.0, 1.0])
 
 
+def logistic(rng: Any) -> Law:
+    m, s = float(rng.normal()), _number(rng, -3, 3)
+    return _continuous(f"fm.Logistic([{m!r}] * {{n}}, {s!r})", stats.logistic(m, s), m, s, [])
+
+
+def exponential(rng: Any) -> Law:
+    rate = _number(rng, -2, 2)
+    expression = f"fm.Exponential([{rate!r}] * {{n}})"
+    return _continuous(expression, stats.expon(scale=1 / rate), 0.7 / rate, 1 / rate, [0.0])
+
+
+def weibull(rng: Any) -> Law:
+    k, s = _number(rng, -0.5, 1.5), _number(rng, -2, 2)
+    expression = f"fm.Weibull([{k!r}] * {{n}}, {s!r})"
+    return _continuous(expression, stats.weibull_min(k, scale=s), s, s / max(k, 1.0), [0.0])
+
+
+def generalized_pareto(rng: Any) -> Law:
+    xi, s, m = float(rng.uniform(-1.5, 0.9)), _number(rng, -2, 2), float(rng.normal())
+    frozen = stats.genpareto(xi, m, s)
+    expression = f"fm.GeneralizedPareto([{xi!r}] * {{n}}, {s!r}, {m!r})"
+    ends = [m, m - s / xi] if xi < 0 else [m]
+    return _continuous(expression, frozen, float(frozen.median()), s, ends)
+
+
 def _counts(expression: str, frozen: Any) -> Law:
     mean, std = float(frozen.mean()), float(frozen.std())
     values = np.arange(0.0, np.ceil(2 * frozen.isf(1e-13)) + 40)
@@ -174,11 +199,28 @@ def negative_binomial(rng: Any) -> Law:
     return _counts(f"fm.NegativeBinomial([{m!r}] * {{n}}, {alpha!r})", frozen)
 
 
+def binomial(rng: Any) -> Law:
+    n, p = int(_number(rng, 0, 3)), float(rng.random())
+    frozen = stats.binom(n, p)
+    values = np.arange(n + 1.0)
+    atoms = list(zip(values, frozen.pmf(values), strict=True))
+    expression = f"fm.Binomial({n!r}, [{p!r}] * {{n}})"
+    return Law(expression, n * p, max(float(frozen.std()), 0.1), atoms)
+
+
 def draws(rng: Any) -> Law:
     width = _number(rng, -2, 2)
     values = [float(v) for v in width * rng.normal(size=int(rng.integers(1, 9)))]
     atoms = [(v, 1 / len(values)) for v in values]
     return Law(f"fm.Draws([{values!r}] * {{n}})", values[0], width, atoms)
+
+
+def weighted_draws(rng: Any) -> Law:
+    base = draws(rng)
+    weights = [float(w) for w in rng.dirichlet(np.ones(len(base.atoms)))]
+    values = [v for v, _ in base.atoms]
+    expression = f"fm.WeightedDraws([{values!r}] * {{n}}, {weights!r})"
+    return Law(expression, base.centre, base.width, list(zip(values, weights, strict=True)))
 
 
 def categorical(rng: Any) -> Law:
@@ -216,6 +258,7 @@ def quantiles(rng: Any) -> Law:
 
 
 SMOOTH = [gaussian, laplace, student, uniform, log_normal, gamma, gamma, beta, beta]
+LIFETIMES = [logistic, exponential, weibull, generalized_pareto]
 COUNTS = [poisson, negative_binomial]
 
 
@@ -350,6 +393,6 @@ def eval_one(expression: str) -> Any:
 
 
 LAWS = [
-    *SMOOTH, *COUNTS, mixture, mixture, zero_inflated, truncated, truncated, rescaled, recalibrated,
-    categorical, draws, quantiles,
+    *SMOOTH, *LIFETIMES, *COUNTS, binomial, mixture, mixture, zero_inflated, truncated, truncated,
+    rescaled, recalibrated, categorical, draws, weighted_draws, quantiles,
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import special
 
 import fastmcmd as fm
 from fastmcmd import recalibration, storage
@@ -22,6 +23,13 @@ SAVABLE = [
     for kind in map(vars(recalibration).get, recalibration.__all__)
     if inspect.isclass(kind) and issubclass(kind, Fitted) and kind is not recalibration.Recalibrator
 ]
+CLASSES = (
+    recalibration.PlattScaling,
+    recalibration.TemperatureScaling,
+    recalibration.VectorScaling,
+    recalibration.VennAbers,
+    recalibration.BetaCalibration,
+)
 
 
 def data(rows=60):
@@ -68,8 +76,12 @@ def test_estimators_come_back(name, tmp_path):
 def test_recalibrators_come_back(kind, tmp_path):
     x, y, prediction = data(400)
     needs_inputs = getattr(kind, "needs_inputs", False)
-    if kind is recalibration.TemperatureScaling:
+    if kind in CLASSES:
         prediction, y = np.stack([y, -y], axis=1), (y + prediction.mean < 0).astype(int)
+    if kind is recalibration.BetaCalibration:
+        prediction = special.expit(prediction[:, 1])
+    if kind is recalibration.MondrianIntervals:
+        x, needs_inputs = np.arange(400) % 3, True
     fitted = kind().fit(prediction, y, x) if needs_inputs else kind().fit(prediction, y)
     fitted.save(tmp_path / "a.npz")
     for load in (fm.load, recalibration.load):

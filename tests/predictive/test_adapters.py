@@ -9,9 +9,13 @@ from scipy import stats
 import fastmcmd as fm
 from fastmcmd.predictive import (
     Beta,
+    Binomial,
+    Exponential,
     Gamma,
     Gaussian,
+    GeneralizedPareto,
     Laplace,
+    Logistic,
     LogNormal,
     MethodsPredictive,
     NegativeBinomial,
@@ -19,6 +23,7 @@ from fastmcmd.predictive import (
     ScipyPredictive,
     StudentT,
     Uniform,
+    Weibull,
     as_predictive,
 )
 
@@ -34,7 +39,14 @@ LOC, SCALE = np.array([0.5, -1.0, 3.0]), np.array([1.0, 0.3, 2.0])
         (stats.laplace(LOC, SCALE), Laplace),
         (stats.lognorm(SCALE, scale=np.exp(LOC)), LogNormal),
         (stats.gamma(SCALE, scale=2.0), Gamma),
-        (stats.expon(scale=SCALE), Gamma),
+        (stats.expon(scale=SCALE), Exponential),
+        (stats.weibull_min(SCALE, scale=2.0), Weibull),
+        (stats.genpareto(LOC, 0.5, SCALE), GeneralizedPareto),
+        (stats.logistic(LOC, SCALE), Logistic),
+        (stats.binom(7, SCALE / 3), Binomial),
+        (stats.binom(7, SCALE / 3, loc=1), ScipyPredictive),
+        (stats.expon(1.0, SCALE), ScipyPredictive),
+        (stats.weibull_min(SCALE, 1.0), ScipyPredictive),
         (stats.beta(a=SCALE, b=2.0), Beta),
         (stats.uniform(LOC, SCALE), Uniform),
         (stats.poisson(SCALE), Poisson),
@@ -79,7 +91,7 @@ def test_new_random_variables_of_scipy():
     assert isinstance(found, MethodsPredictive)
     same(found, Gamma(SCALE, 0.5), y)
     binomial = as_predictive(stats.Binomial(n=np.array([5, 6, 7]), p=0.3), 3)
-    assert binomial.discrete
+    assert type(binomial) is Binomial
     counts = np.array([0.0, 2.0, 6.0])
     same(binomial, ScipyPredictive(stats.binom([5, 6, 7], 0.3), 3), counts)
     np.testing.assert_array_equal(binomial.log_prob([0.5, 1.5, -1.0]), -np.inf)
@@ -94,13 +106,13 @@ TORCH = {
     "StudentT": (lambda d, a, b: d.StudentT(3.0, a, b), lambda: StudentT(3.0, LOC, SCALE)),
     "Laplace": (lambda d, a, b: d.Laplace(a, b), lambda: Laplace(LOC, SCALE)),
     "Gamma": (lambda d, a, b: d.Gamma(b, b + 1), lambda: Gamma(SCALE, SCALE + 1)),
-    "Exponential": (lambda d, a, b: d.Exponential(b), lambda: Gamma(1.0, SCALE)),
+    "Exponential": (lambda d, a, b: d.Exponential(b), lambda: Exponential(SCALE)),
     "Beta": (lambda d, a, b: d.Beta(b, b + 1), lambda: Beta(SCALE, SCALE + 1)),
     "Uniform": (lambda d, a, b: d.Uniform(a, a + b), lambda: Uniform(LOC, LOC + SCALE)),
     "Poisson": (lambda d, a, b: d.Poisson(b), lambda: Poisson(SCALE)),
     "Binomial": (
         lambda d, a, b: d.Binomial(7, b / 4),
-        lambda: ScipyPredictive(stats.binom(7, SCALE / 4), 3),
+        lambda: Binomial(7, SCALE / 4),
     ),
     "Geometric": (lambda d, a, b: d.Geometric(b / 4), lambda: NegativeBinomial(4 / SCALE - 1, 1.0)),
     "Gumbel": (
@@ -109,7 +121,7 @@ TORCH = {
     ),
     "Weibull": (
         lambda d, a, b: d.Weibull(b, b + 1),
-        lambda: ScipyPredictive(stats.weibull_min(SCALE + 1, scale=SCALE), 3),
+        lambda: Weibull(SCALE + 1, SCALE),
     ),
     "HalfNormal": (
         lambda d, a, b: d.HalfNormal(b),

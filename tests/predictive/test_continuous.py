@@ -13,13 +13,17 @@ from scipy import integrate, stats
 import fastmcmd as fm
 from fastmcmd.predictive import (
     Beta,
+    Exponential,
     Gamma,
     Gaussian,
+    GeneralizedPareto,
     Laplace,
+    Logistic,
     LogNormal,
     ScipyPredictive,
     StudentT,
     Uniform,
+    Weibull,
 )
 from fastmcmd.predictive.numerics.rowwise import by_rows
 
@@ -39,6 +43,16 @@ PAIRS = {
         stats.gamma([0.2, 3, 1e4], scale=1 / np.array([1, 0.3, 20])),
     ),
     "beta": (Beta([0.2, 3.0, 1e3], [0.5, 1.0, 4e3]), stats.beta([0.2, 3, 1e3], [0.5, 1, 4e3])),
+    "logistic": (Logistic([0.0, -2.0, 1e3], [1.0, 0.3, 20.0]), stats.logistic([0, -2, 1e3], [1, 0.3, 20])),
+    "exponential": (Exponential([0.1, 2.0, 1e3]), stats.expon(scale=1 / np.array([0.1, 2, 1e3]))),
+    "weibull": (
+        Weibull([0.4, 1.5, 30.0], [1.0, 0.3, 20.0]),
+        stats.weibull_min([0.4, 1.5, 30], scale=[1, 0.3, 20]),
+    ),
+    "pareto": (
+        GeneralizedPareto([-0.4, 0.0, 0.4], [1.0, 0.3, 20.0], [0.0, -2.0, 1e3]),
+        stats.genpareto([-0.4, 0, 0.4], [0, -2, 1e3], [1, 0.3, 20]),
+    ),
     "uniform": (Uniform([0.0, -2.0, 1e3], [1.0, 3.0, 1e4]), stats.uniform([0, -2, 1e3], [1, 5, 9e3])),
 }  # fmt: skip
 

@@ -14,14 +14,19 @@ from scipy import integrate, stats
 import fastmcmd as fm
 from fastmcmd.predictive import (
     Beta,
+    Binomial,
+    Exponential,
     Gamma,
     Gaussian,
+    GeneralizedPareto,
     Laplace,
+    Logistic,
     LogNormal,
     Predictive,
     ScipyPredictive,
     StudentT,
     Uniform,
+    Weibull,
     as_predictive,
 )
 from fastmcmd.predictive.numerics.crps import crps
@@ -37,8 +42,18 @@ FAMILIES = {
     "lognormal": (LogNormal, (st.floats(-5.0, 5.0), st.floats(0.01, 4.0))),
     "gamma": (Gamma, (st.one_of(POSITIVE, st.floats(1e3, 1e6)), POSITIVE)),
     "beta": (Beta, (POSITIVE, POSITIVE)),
+    "logistic": (Logistic, (PLACE, POSITIVE)),
+    "exponential": (Exponential, (POSITIVE,)),
+    "weibull": (Weibull, (st.floats(0.05, 300.0), POSITIVE)),
+    "pareto": (GeneralizedPareto, (st.floats(-20.0, 1.5), POSITIVE, PLACE)),
     "uniform": (lambda low, width: Uniform(low, low + width), (PLACE, POSITIVE)),
 }
+
+SHAPES = {
+    "student": (3.0, 0.0, 1.0),
+    "exponential": (1.5,),
+    "pareto": (0.3, 2.0, 1.5),
+}  # of one row
 
 
 def make(name, *values):
@@ -182,6 +197,10 @@ def test_scoringrules_agrees(rng):
         (Gaussian(loc, scale), sr.crps_normal, (loc, scale), y),
         (StudentT(a + 1, loc, scale), sr.crps_t, (a + 1, loc, scale), y),
         (Laplace(loc, scale), sr.crps_laplace, (loc, scale), y),
+        (Logistic(loc, scale), sr.crps_logistic, (loc, scale), y),
+        (Exponential(a), sr.crps_exponential, (a,), np.exp(y)),
+        (GeneralizedPareto(a / 4 - 0.3, b, loc), sr.crps_gpd, (a / 4 - 0.3, loc, b), y),
+        (Binomial(9, a / 3), sr.crps_binomial, (np.full(n, 9), a / 3), np.floor(2 * b)),
         (LogNormal(loc, scale), sr.crps_lognormal, (loc, scale), np.exp(y)),
         (Gamma(a, b), sr.crps_gamma, (a, b), np.exp(y)),
         (Beta(a, b), sr.crps_beta, (a, b), rng.uniform(size=n)),
@@ -219,7 +238,7 @@ def test_heavy_tails():
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", FAMILIES)
 def test_extreme_outcomes(name):
-    prediction = make(name, *{"student": (3.0, 0.0, 1.0)}.get(name, (1.5, 2.0)))
+    prediction = make(name, *SHAPES.get(name, (1.5, 2.0)))
     prediction = prediction.take(np.zeros(5, dtype=np.intp))
     y = np.array([np.inf, -np.inf, np.nan, 1e300, -1e300])
     for found in (prediction.crps(y), crps(prediction, y)):
@@ -243,12 +262,13 @@ def test_narrow_distributions_keep_digits():
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_true_distribution_scores_best(name, rng):
     """Propriety: E CRPS(G, Y) - E CRPS(F, Y) is the squared distance of the cdfs, above its error."""
-    true = make(name, *{"student": (3.0, 0.0, 1.0)}.get(name, (1.5, 2.0)))
+    true = make(name, *SHAPES.get(name, (1.5, 2.0)))
     rows = np.zeros(20_000, dtype=np.intp)
     y = true.sample(len(rows), rng)[0]
     best = true.take(rows).crps(y)
     for factor in (0.6, 1.6):
-        values = {"student": (3.0, 0.0, factor)}.get(name, (1.5, 2.0 * factor))
+        values = {"student": (3.0, 0.0, factor), "exponential": (1.5 * factor,)}
+        values = values.get(name, (*SHAPES.get(name, (1.5, 2.0))[:-1], 2.0 * factor))
         gain = make(name, *values).take(rows).crps(y) - best
         assert gain.mean() > 3 * gain.std() / np.sqrt(len(y))
 

@@ -32,13 +32,23 @@ CASES = {
         stats.nbinom(4.0, np.full(N, 0.6)),
         fm.NegativeBinomial,
     ),
-    "Logistic": (tfd.Logistic(LOC, SCALE), stats.logistic(LOC, SCALE), None),
+    "Logistic": (tfd.Logistic(LOC, SCALE), stats.logistic(LOC, SCALE), fm.Logistic),
+    "GeneralizedPareto": (
+        tfd.GeneralizedPareto(LOC, SCALE, 0.1),
+        stats.genpareto(0.1, LOC, SCALE),
+        fm.GeneralizedPareto,
+    ),
     # Made of bijectors, which cannot be copied.
-    "Weibull": (tfd.Weibull(SCALE + 1, SCALE), stats.weibull_min(SCALE + 1, scale=SCALE), None),
+    "Gumbel": (tfd.Gumbel(LOC, SCALE), stats.gumbel_r(LOC, SCALE), None),
+    "Weibull": (
+        tfd.Weibull(SCALE + 1, SCALE),
+        stats.weibull_min(SCALE + 1, scale=SCALE),
+        fm.Weibull,
+    ),
     "strict Weibull": (
         tfd.Weibull(SCALE + 1, SCALE, validate_args=True),
         stats.weibull_min(SCALE + 1, scale=SCALE),
-        None,
+        fm.Weibull,
     ),
 }
 

@@ -13,6 +13,7 @@ from fastmcmd.storage import read_file, write_file
 
 Y = np.sort(np.random.default_rng(0).normal(size=60))
 KINDS = [
+    rc.BetaCalibration,
     rc.ConformalIntervals,
     rc.HistogramBinningStd,
     rc.IntervalRecalibrator,
@@ -21,12 +22,23 @@ KINDS = [
     rc.QuantileRecalibrator,
     rc.StdRatio,
     rc.StdScaling,
+    rc.MondrianIntervals,
+    rc.PlattScaling,
     rc.TemperatureScaling,
+    rc.VectorScaling,
+    rc.VennAbers,
 ]
+BINARY = (rc.BetaCalibration, rc.PlattScaling, rc.VennAbers)
+GROUPS = np.arange(60) % 2
 
 
 def fitted(kind):
-    if kind is rc.TemperatureScaling:
+    if kind in BINARY:
+        shares = np.linspace(0.05, 0.95, 60)
+        return kind().fit(shares, np.arange(60) % 5 < 5 * shares)
+    if kind is rc.MondrianIntervals:
+        return kind().fit(fm.Gaussian(Y / 2, 1.0), Y, GROUPS)
+    if kind in (rc.TemperatureScaling, rc.VectorScaling):
         logits = np.random.default_rng(1).normal(size=(60, 3))
         return kind().fit(
             logits, np.argmax(logits + np.arange(60)[:, None] % 2 * logits[::-1], axis=1)
@@ -35,9 +47,13 @@ def fitted(kind):
 
 
 def use(found):
-    if isinstance(found, rc.TemperatureScaling):
+    if isinstance(found, BINARY):
+        return found.transform(np.array([0.2, 0.7]))
+    if isinstance(found, (rc.TemperatureScaling, rc.VectorScaling)):
         return found.transform(np.zeros((2, 3)))
     new = fm.Gaussian([0.0, 1.0], 1.0)
+    if isinstance(found, rc.MondrianIntervals):
+        return found.interval(new, [0, 1])
     if isinstance(found, rc.ConformalIntervals):
         return found.interval(new)
     mended = found.transform(new)

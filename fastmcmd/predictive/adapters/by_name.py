@@ -11,13 +11,15 @@ from fastmcmd._base.annotations import Array
 from fastmcmd._base.checks import as_array
 from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
 from fastmcmd.predictive.adapters.foreign import has_methods, library
-from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.beta import Beta
+from fastmcmd.predictive.binomial import Binomial
 from fastmcmd.predictive.categorical import Categorical
 from fastmcmd.predictive.counts import NegativeBinomial, Poisson
 from fastmcmd.predictive.gaussian import Gaussian
+from fastmcmd.predictive.lifetimes import Exponential, GeneralizedPareto, Weibull
 from fastmcmd.predictive.location_scale import Laplace, StudentT, Uniform
+from fastmcmd.predictive.logistic import Logistic
 from fastmcmd.predictive.positive import Gamma, LogNormal
 
 __all__ = ["LIBRARIES", "from_library"]
@@ -88,7 +90,13 @@ def _family(value: object, one: Parameter) -> Predictive | None:
         case "Gamma":
             return Gamma(one("concentration"), one("rate"))
         case "Exponential":
-            return Gamma(1.0, one("rate"))
+            return Exponential(one("rate"))
+        case "Weibull":
+            return Weibull(one("concentration"), one("scale"))
+        case "GeneralizedPareto":
+            return GeneralizedPareto(one("concentration"), one("scale"), one("loc"))
+        case "Logistic":
+            return Logistic(one("loc"), one("scale"))
         case "Beta":
             return Beta(one("concentration1"), one("concentration0"))
         case "Uniform":
@@ -104,11 +112,9 @@ def _family(value: object, one: Parameter) -> Predictive | None:
         case "NegativeBinomial2" | "GammaPoisson":
             return NegativeBinomial(one("mean"), 1 / one("concentration"))
         case "Binomial" | "BinomialProbs" | "BinomialLogits":
-            from scipy import stats
-
-            count = _flat(one("total_count")).astype(np.int64)
+            count = _flat(one("total_count"))
             share = np.where(count > 0, _flat(one("mean")) / np.maximum(count, 1), 0.0)
-            return ScipyPredictive(stats.binom(count, np.clip(share, 0, 1)), len(count))
+            return Binomial(count, np.clip(share, 0, 1))
         case "Bernoulli" | "BernoulliProbs" | "BernoulliLogits":
             share = _flat(one("mean"))
             return Categorical(np.stack([1 - share, share], axis=1))

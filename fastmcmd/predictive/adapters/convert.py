@@ -16,11 +16,14 @@ from fastmcmd.predictive.adapters.foreign import has_methods, library
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive, is_frozen
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.beta import Beta
+from fastmcmd.predictive.binomial import Binomial
 from fastmcmd.predictive.categorical import Categorical
 from fastmcmd.predictive.counts import NegativeBinomial, Poisson
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
+from fastmcmd.predictive.lifetimes import Exponential, GeneralizedPareto, Weibull
 from fastmcmd.predictive.location_scale import Laplace, StudentT, Uniform
+from fastmcmd.predictive.logistic import Logistic
 from fastmcmd.predictive.positive import Gamma, LogNormal
 
 __all__ = [
@@ -145,14 +148,21 @@ def _from_draws(value: object, columns: int, name: str, y: ArrayLike | None) -> 
     return Draws.of_finite(array)
 
 
+_RANDOM_VARIABLES: dict[str, tuple[Any, str, str]] = {
+    "Normal": (Gaussian, "mu", "sigma"),
+    "Uniform": (Uniform, "a", "b"),
+    "Binomial": (Binomial, "n", "p"),
+}
+
+
 def _from_methods(value: object, n: int) -> Predictive:
-    """Return an adapter by methods; SciPy's new normal and uniform random variables become our classes."""
-    own = {"Normal": ("mu", "sigma"), "Uniform": ("a", "b")}.get(type(value).__name__)
+    """Return an adapter by methods; SciPy's new random variables with a class here become that class."""
+    own = _RANDOM_VARIABLES.get(type(value).__name__)
     if library(value) == "scipy" and own is not None:
-        first, second = (np.asarray(getattr(value, part), np.float64) for part in own)
+        family, *names = own
+        first, second = (np.asarray(getattr(value, part), np.float64) for part in names)
         shape = np.broadcast_shapes(first.shape, second.shape) or (n,)
-        first, second = np.broadcast_to(first, shape), np.broadcast_to(second, shape)
-        return Gaussian(first, second) if own[0] == "mu" else Uniform(first, second)
+        return family(np.broadcast_to(first, shape), np.broadcast_to(second, shape))
     return MethodsPredictive(value, n)
 
 
@@ -308,7 +318,15 @@ def _known(wrapped: ScipyPredictive) -> Predictive | None:
         case "gamma" if unmoved:
             return Gamma(one("a"), scale=scale)
         case "expon" if unmoved:
-            return Gamma(1.0, scale=scale)
+            return Exponential(scale=scale)
+        case "weibull_min" if unmoved:
+            return Weibull(one("c"), scale)
+        case "genpareto":
+            return GeneralizedPareto(one("c"), scale, loc)
+        case "logistic":
+            return Logistic(loc, scale)
+        case "binom" if unmoved:
+            return Binomial(one("n"), one("p"))
         case "beta" if unmoved and (scale == 1).all():
             return Beta(one("a"), one("b"))
         case "poisson" if unmoved:

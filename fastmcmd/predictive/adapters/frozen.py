@@ -204,6 +204,9 @@ class ScipyPredictive(ByQuadrature):
 
     @cached_property
     def _range(self) -> tuple[Array, int]:
+        return self._find_range()
+
+    def _find_range(self) -> tuple[Array, int]:
         """Return the first value of each row (n,) and the number of values that hold almost all mass."""
         middle = self.quantile(0.5)
         self._check_tail(middle)

@@ -1,0 +1,110 @@
+"""Right-censored times: which rows had an event, and Kaplan-Meier estimates."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.checks import as_array, check_same_length
+from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.predictive.base import Array, PredictionLike
+
+__all__ = ["Censoring", "censoring_of", "kaplan_meier", "read_times"]
+
+
+def _events(event: ArrayLike, rows: Outcomes) -> NDArray[np.bool_]:
+    """Return which of the valid rows had an event."""
+    array = as_array(event, "event")
+    if array.shape != (rows.n,):
+        raise ValueError(f"event has shape {array.shape}; ({rows.n},) is needed: one flag per row")
+    if not np.isin(array, (0.0, 1.0)).all():
+        raise ValueError("event holds values other than 0 and 1, or False and True")
+    return np.asarray((array if rows.valid is None else array[rows.valid]) == 1.0)
+
+
+def read_times(
+    y: ArrayLike, prediction: PredictionLike, event: ArrayLike, nan_policy: NanPolicy
+) -> tuple[Outcomes, NDArray[np.bool_]]:
+    """Return checked outcomes and predictions on the host, and which rows had an event."""
+    rows = read(y, prediction, None, nan_policy, on_device=True).on_host()
+    return rows, _events(event, rows)
+
+
+def kaplan_meier(y: ArrayLike, event: ArrayLike) -> tuple[Array, Array]:
+    """Return times (j,) of events and the Kaplan-Meier estimate (j,) of ``P(Y > t)`` from each on.
+
+    Parameters
+    ----------
+    y : array_like (n,)
+        Observed times: of events, or of censoring.
+    event : array_like (n,)
+        1 or True for events, 0 or False for censored rows.
+
+    Raises
+    ------
+    ValueError
+        Arguments that do not fit.
+
+    Notes
+    -----
+    Kaplan & Meier, *Nonparametric Estimation from Incomplete Observations* (JASA 1958).
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> times, share = fm.metrics.kaplan_meier([1.0, 2.0, 3.0], [1, 0, 1])
+    >>> times.tolist(), share.round(4).tolist()
+    ([1.0, 3.0], [0.6667, 0.0])
+    """
+    times = as_array(y, "y").astype(np.float64)
+    flags = as_array(event, "event")
+    if times.ndim != 1 or not len(times) or not np.isfinite(times).all():
+        raise ValueError(f"y has shape {times.shape}; finite times (n,) are needed")
+    if not np.isin(flags, (0.0, 1.0)).all():
+        raise ValueError("event holds values other than 0 and 1, or False and True")
+    check_same_length(y=times, event=flags)
+    return _kaplan_meier(times, flags == 1.0)
+
+
+def _kaplan_meier(times: Array, events: NDArray[np.bool_]) -> tuple[Array, Array]:
+    at, died = np.unique(times[events], return_counts=True)
+    at_risk = len(times) - np.searchsorted(np.sort(times), at)
+    return at, np.asarray(np.cumprod(1 - died / at_risk), dtype=np.float64)
+
+
+class Censoring:
+    """The Kaplan-Meier estimate G of the probability of not being censored.
+
+    Of times that are equal, events come before censored rows.
+    """
+
+    def __init__(self, times: Array, events: NDArray[np.bool_]) -> None:
+        at, censored = np.unique(times[~events], return_counts=True)
+        # Rows with an event at the time of a censored row are no longer at risk of being censored.
+        at_risk = len(times) - np.searchsorted(np.sort(times), at)
+        at_risk = at_risk - np.array([np.count_nonzero(times[events] == t) for t in at], dtype=int)
+        self._times, self._shares = at, np.concatenate([[1.0], np.cumprod(1 - censored / at_risk)])
+
+    def before(self, times: Array) -> Array:
+        """Return ``G(t-)``: the probability of not being censored before t."""
+        return np.asarray(self._shares[np.searchsorted(self._times, times, side="left")])
+
+    def after(self, times: Array) -> Array:
+        """Return ``G(t)``: the probability of not being censored up to t."""
+        return np.asarray(self._shares[np.searchsorted(self._times, times, side="right")])
+
+
+def censoring_of(
+    y: Array, events: NDArray[np.bool_], train: tuple[ArrayLike, ArrayLike] | None
+) -> Censoring:
+    """Return G from the training rows ``(times, event)``, or from rows themselves."""
+    if train is None:
+        return Censoring(y, events)
+    if not isinstance(train, tuple) or len(train) != 2:
+        raise TypeError("train must be a pair (times, event)")
+    times, flags = as_array(train[0], "train[0]"), as_array(train[1], "train[1]")
+    check_same_length(**{"train[0]": times, "train[1]": flags})
+    if not np.isfinite(times).all() or not np.isin(flags, (0.0, 1.0)).all():
+        raise ValueError("train must hold finite times, and events that are 0 or 1")
+    return Censoring(times.astype(np.float64), flags == 1.0)

@@ -1,0 +1,281 @@
+"""Forecast verification: rank histograms, discrimination, receiver operating curves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.checks import as_float, check_count
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd._base.tables import aligned
+from fastmcmd.metrics.by_level import exceedances
+from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.metric import metric
+from fastmcmd.predictive.base import Array, PredictionLike
+from fastmcmd.predictive.draws import Draws
+
+__all__ = [
+    "Discrimination",
+    "ROCCurve",
+    "RankHistogram",
+    "discrimination",
+    "rank_histogram",
+    "roc_curve",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class RankHistogram:
+    """How often the outcome had each rank among the draws: flat for a calibrated ensemble.
+
+    Attributes
+    ----------
+    mass : ndarray (m + 1,)
+        Weight of the rows with 0, 1, ..., m draws below the outcome.
+    n : int
+        Rows.
+    """
+
+    mass: Array
+    n: int
+
+    @property
+    def share(self) -> Array:
+        """Shares of the weight (m + 1,), which sum to 1: ``1 / (m + 1)`` each for a calibrated ensemble."""
+        return np.asarray(self.mass / self.mass.sum())
+
+    @property
+    def reliability_index(self) -> float:
+        """Sum of ``|share - 1 / (m + 1)|``: 0 for a flat histogram (Delle Monache et al., JGR 2006)."""
+        return float(np.abs(self.share - 1 / len(self.mass)).sum())
+
+    def __repr__(self) -> str:
+        rows = [["draws below", "share"]]
+        rows += [[str(rank), f"{share:.4f}"] for rank, share in enumerate(self.share)]
+        return f"RankHistogram of {self.n:,} rows\n{aligned(rows)}"
+
+
+@metric
+def rank_histogram(
+    y: ArrayLike,
+    prediction: PredictionLike,
+    *,
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
+) -> RankHistogram:
+    """Return how often the outcome had each rank among the draws.
+
+    Parameters
+    ----------
+    prediction : draws (n, m)
+        Draws of numbers.
+    random_state : int, numpy.random.Generator or None, default 0
+        Source of the order of outcomes and draws that are equal.
+
+    Returns
+    -------
+    RankHistogram
+        Weights of the ranks 0 to m.
+
+    Raises
+    ------
+    ValueError
+        Arguments that do not fit.
+
+    Notes
+    -----
+    Anderson 1996; Hamill, *Interpretation of Rank Histograms for Verifying Ensemble Forecasts* (Monthly
+    Weather Review 2001). A U is too little spread, a dome too much, a slope a bias. An outcome that equals
+    draws has a rank drawn uniformly among theirs, so the histogram of a calibrated ensemble of counts is
+    flat, too. xskillscore's ``rank_histogram`` counts ranks from 1.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.metrics.rank_histogram([0.5, 3.0], [[0.0, 1.0], [0.0, 1.0]]).mass.tolist()
+    [0.0, 1.0, 1.0]
+    """
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True).on_host()
+    if not isinstance(rows.prediction, Draws):
+        raise ValueError(
+            f"prediction is a {rows.prediction!r}; a rank histogram needs draws (n, m)"
+        )
+    count = rows.prediction.node_count
+    below = np.rint(rows.prediction.cdf_below(rows.y) * count)
+    equal = np.rint(rows.prediction.cdf(rows.y) * count) - below
+    share = generator(random_state, Purpose.PIT).random(len(below))
+    rank = (below + np.floor(share * (equal + 1))).astype(np.intp)
+    mass = np.bincount(rank, rows.weights, minlength=count + 1).astype(np.float64)
+    return RankHistogram(mass * np.nan if rows.nan_result else mass, len(below))
+
+
+@dataclass(frozen=True, eq=False)
+class Discrimination:
+    """Histograms of the predicted probability of an event, where it happened and where it did not.
+
+    Attributes
+    ----------
+    edges : ndarray (bins + 1,)
+        Edges from 0 to 1. Bins include their left edge; the last also its right edge.
+    event, no_event : ndarray (bins,)
+        Shares of the rows with and without the event, each of which sums to 1.
+    """
+
+    edges: Array
+    event: Array
+    no_event: Array
+
+    def __repr__(self) -> str:
+        rows = [["probability", "event", "no event"]]
+        for i in range(len(self.event)):
+            span = f"{self.edges[i]:.3g} to {self.edges[i + 1]:.3g}"
+            rows.append([span, f"{self.event[i]:.4f}", f"{self.no_event[i]:.4f}"])
+        return f"Discrimination\n{aligned(rows)}"
+
+
+@metric
+def discrimination(
+    y: ArrayLike,
+    prediction: PredictionLike,
+    *,
+    threshold: float,
+    bins: int = 5,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
+) -> Discrimination:
+    """Return the distribution of ``P(Y > threshold)`` where the outcome exceeded it, and where not.
+
+    Parameters
+    ----------
+    threshold : float
+        The event is ``y > threshold``.
+    bins : int, default 5
+        Number of bins of equal width.
+
+    Returns
+    -------
+    Discrimination
+        The further apart the two histograms, the better the prediction tells events from others.
+
+    Raises
+    ------
+    ValueError
+        Arguments that do not fit, or an event that always or never happens.
+
+    Notes
+    -----
+    Murphy & Winkler, *A General Framework for Forecast Verification* (Monthly Weather Review 1987): the
+    likelihood-base rate factorisation; xskillscore's ``discrimination``.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> found = fm.metrics.discrimination([0.0, 2.0], ([0.0, 2.0], 1.0), threshold=1.0, bins=2)
+    >>> found.event.tolist(), found.no_event.tolist()
+    ([0.0, 1.0], [1.0, 0.0])
+    """
+    count = check_count(bins, "bins")
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True).on_host()
+    chance, happened, weights = _event(rows, threshold)
+    place = np.minimum((chance * count).astype(np.intp), count - 1)
+    shares = []
+    for some in (happened, ~happened):
+        mass = np.bincount(place[some], weights[some], minlength=count)
+        shares.append(mass / mass.sum() * (np.nan if rows.nan_result else 1.0))
+    return Discrimination(np.linspace(0.0, 1.0, count + 1), *shares)
+
+
+def _event(rows: Outcomes, threshold: float) -> tuple[Array, NDArray[np.bool_], Array]:
+    """Return probabilities of exceeding the threshold, where it was exceeded, and weights of rows."""
+    at = np.array([as_float(threshold, "threshold")])
+    chance, happened = exceedances(rows.prediction, rows.y, at)
+    weights = np.ones(len(chance)) if rows.weights is None else rows.weights
+    event = happened[:, 0] > 0
+    if not weights[event].sum() > 0 or not weights[~event].sum() > 0:
+        raise ValueError(
+            f"threshold is {threshold:g}, which {'no' if not event.any() else 'every'} outcome of "
+            "positive weight exceeds; both kinds of rows are needed"
+        )
+    return chance[:, 0], event, weights
+
+
+@dataclass(frozen=True, eq=False)
+class ROCCurve:
+    """Receiver operating characteristic of an event.
+
+    Attributes
+    ----------
+    false_positive_rate, true_positive_rate : ndarray (j,)
+        Shares of the rows without and with the event that are warned of, rising from 0 to 1.
+    threshold : ndarray (j,)
+        Warnings are given where the predicted probability is at least this; infinity for the first point.
+    area : float
+        Area under the curve: the probability that a row with the event has the higher predicted
+        probability, ties counted half.
+    """
+
+    false_positive_rate: Array
+    true_positive_rate: Array
+    threshold: Array
+    area: float
+
+    def __repr__(self) -> str:
+        return f"ROCCurve({len(self.threshold)} points, area {self.area:.4g})"
+
+
+@metric
+def roc_curve(
+    y: ArrayLike,
+    prediction: PredictionLike,
+    *,
+    threshold: float,
+    sample_weight: ArrayLike | None = None,
+    nan_policy: NanPolicy = "raise",
+) -> ROCCurve:
+    """Return the receiver operating characteristic of ``P(Y > threshold)`` for the event ``y > threshold``.
+
+    Parameters
+    ----------
+    threshold : float
+        The event is ``y > threshold``.
+
+    Returns
+    -------
+    ROCCurve
+        One point per distinct probability.
+
+    Raises
+    ------
+    ValueError
+        Arguments that do not fit, or an event that always or never happens.
+
+    Notes
+    -----
+    Mason, *A model for assessment of weather forecasts* (1982). The points are those of scikit-learn's
+    ``roc_curve(drop_intermediate=False)``; xskillscore's ``roc`` has fixed bins. The curve ignores
+    calibration: any increasing map of the probabilities leaves it as it is.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.metrics.roc_curve([0.0, 2.0], ([0.0, 2.0], 1.0), threshold=1.0).area
+    1.0
+    """
+    rows = read(y, prediction, sample_weight, nan_policy, on_device=True).on_host()
+    chance, happened, weights = _event(rows, threshold)
+    order = np.argsort(-chance, kind="stable")
+    ranked = chance[order]
+    last = np.flatnonzero(np.append(np.diff(ranked) != 0, True))
+    rates = []
+    for some in (~happened, happened):
+        rising = np.cumsum((weights * some)[order])[last]
+        rates.append(np.concatenate([[0.0], rising / rising[-1]]))
+    false, true = rates
+    if rows.nan_result:
+        false, true = false * np.nan, true * np.nan
+    area = float(((true[1:] + true[:-1]) / 2 * np.diff(false)).sum())
+    return ROCCurve(false, true, np.concatenate([[np.inf], ranked[last]]), area)

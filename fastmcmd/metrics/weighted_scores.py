@@ -1,0 +1,295 @@
+"""The CRPS with emphasis on outcomes of interest, and the weighted forms of any kernel score.
+
+A kernel score is ``E rho(Y, y) - E rho(Y, Y') / 2``. With a weight function w >= 0 it has three forms
+(Allen, Ginsbourger & Ziegel, *Evaluating Forecasts for High-Impact Events Using Transformed Kernel Scores*,
+SIAM/ASA Journal on Uncertainty Quantification, 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.checks import (
+    as_array,
+    check_callable,
+    check_choice,
+    check_count,
+)
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.metric import mean_of, metric
+from fastmcmd.predictive.base import Array, PredictionLike, Predictive
+from fastmcmd.predictive.clipped import Clipped
+from fastmcmd.predictive.draws import Draws
+from fastmcmd.predictive.truncated import Truncated
+from fastmcmd.predictive.weighted_draws import WeightedDraws
+
+__all__ = [
+    "Function",
+    "Parts",
+    "checked_values",
+    "given_weight",
+    "interval_ends",
+    "mean_weighted_crps",
+    "members",
+    "weighted_crps",
+]
+
+WEIGHTINGS = ("threshold", "outcome", "vertical")
+Function = Callable[[Array], Any]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What outcome weighting and vertical re-scaling are made of, for each row.
+
+    With ``F_w`` the prediction weighted by w and normalised.
+
+    Attributes
+    ----------
+    mass : ndarray (n,)
+        ``E w(Y)``.
+    own : ndarray (n,)
+        ``w(y)``.
+    score, spread : ndarray (n,)
+        The score of ``F_w`` at y, and ``E rho(Y, Y') / 2`` under ``F_w``.
+    from_zero, own_from_zero : ndarray (n,)
+        ``E rho(Y, 0)`` under ``F_w``, and ``rho(y, 0)``.
+    """
+
+    mass: Array
+    own: Array
+    score: Array
+    spread: Array
+    from_zero: Array
+    own_from_zero: Array
+
+    def combined(self, weighting: str) -> Array:
+        """Return the outcome-weighted or the vertically re-scaled score."""
+        some, own = self.mass > 0, self.own
+        score, spread, far = (
+            np.where(some, part, 0.0) for part in (self.score, self.spread, self.from_zero)
+        )
+        if weighting == "outcome":
+            return np.where(own == 0, 0.0, np.where(some, own * score, np.nan))
+        distances = self.mass * own * (score + spread) - self.mass**2 * spread
+        gap = self.mass * far - own * self.own_from_zero
+        return np.asarray(distances + gap * (self.mass - own))
+
+
+@metric
+def weighted_crps(
+    y: ArrayLike,
+    prediction: PredictionLike,
+    *,
+    weighting: str = "threshold",
+    lower: ArrayLike = -np.inf,
+    upper: ArrayLike = np.inf,
+    weight: Function | None = None,
+    chaining: Function | None = None,
+    draws: int | None = None,
+    random_state: RandomState = None,
+    nan_policy: NanPolicy = "raise",
+) -> Array:
+    """Return threshold-weighted, outcome-weighted or vertically re-scaled CRPS (n,).
+
+    Parameters
+    ----------
+    weighting : {"threshold", "outcome", "vertical"}, default "threshold"
+        "threshold" scores probabilities of exceeding the thresholds of interest; "outcome" scores the
+        prediction given that the outcome is of interest, and only where it is; "vertical" rescales the
+        kernel by the weights of both of its arguments.
+    lower, upper : float or array_like (n,)
+        Interval of interest: the weight is 1 between these ends and 0 outside. Default: no end.
+    weight : callable, optional
+        Weight function w for "outcome" and "vertical" instead of an interval: takes an array of outcomes
+        and returns nonnegative weights of its shape.
+    chaining : callable, optional
+        Chaining function v for "threshold" instead of an interval: nondecreasing, the integral of w. Takes
+        an array and returns one of its shape.
+    draws : int, optional
+        Draws per input for continuous predictions with ``weight`` or ``chaining``; the rest is exact.
+    random_state : None, int or numpy Generator, optional
+        Source of these draws.
+
+    Returns
+    -------
+    ndarray (n,)
+        Scores. With "outcome", NaN where w(y) > 0 and the prediction has no mass where w > 0.
+
+    Raises
+    ------
+    ValueError
+        Arguments that do not fit.
+
+    Notes
+    -----
+    "threshold": ``integral of w(t) (F(t) - 1{y <= t})^2 dt``, which is the CRPS of v(Y) at v(y) (Gneiting &
+    Ranjan, *Comparing Density Forecasts Using Threshold- and Quantile-Weighted Scoring Rules*, JBES 2011).
+    "outcome": ``w(y) CRPS(F_w, y)``, F_w the distribution with density proportional to w f (Holzmann &
+    Klar, *Focusing on regions of interest in forecast evaluation*, Annals of Applied Statistics, 2017).
+    "vertical", with the reference point 0 (Allen, Ginsbourger & Ziegel 2023):
+
+        E|Y - y| w(Y) w(y) - E|Y - Y'| w(Y) w(Y') / 2 + (E|Y| w(Y) - |y| w(y)) (E w(Y) - w(y))
+
+    All are proper. For draws they equal scoringrules' ``twcrps_ensemble``, ``owcrps_ensemble`` and
+    ``vrcrps_ensemble``; a weight function with an interval is 0 at its ends.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.metrics.weighted_crps([0.0, 3.0], ([0.0, 0.0], 1.0), lower=1.0).round(4).tolist()
+    [0.0072, 1.8414]
+    >>> draws = [[0.0, 2.0, 4.0]]
+    >>> fm.metrics.weighted_crps([3.0], draws, lower=1.0, weighting="outcome").tolist()
+    [0.5]
+    """
+    draws = check_count(draws, "draws", optional=True)
+    rows = read(y, prediction, None, nan_policy, on_device=True).on_host()
+    given = given_weight(rows, weighting, lower, upper, weight, chaining)
+    if given.function is not None:
+        values, masses = members(rows, draws, random_state)
+        if weighting == "threshold":
+            scores = WeightedDraws(given.of(values), masses).crps(given.of(rows.y))
+        else:
+            scores = _crps_parts(rows.y, values, masses, given).combined(weighting)
+    elif weighting == "threshold":
+        clipped = Clipped(rows.prediction, given.low, given.high)
+        scores = clipped.crps(np.clip(rows.y, given.low, given.high))
+    elif _hasmembers(rows.prediction):
+        scores = _crps_parts(rows.y, *rows.prediction.nodes(), given).combined(weighting)
+    elif np.isinf(given.low).all() and np.isinf(given.high).all():
+        scores = rows.prediction.crps(rows.y)
+    else:
+        scores = _interval_parts(rows, given).combined(weighting)
+    return rows.scatter(scores)
+
+
+mean_weighted_crps = mean_of(
+    weighted_crps,
+    "Return the mean threshold-weighted, outcome-weighted or vertically re-scaled CRPS.",
+    """
+    >>> import fastmcmd as fm
+    >>> round(fm.metrics.mean_weighted_crps([0.0, 3.0], ([0.0, 0.0], 1.0), lower=1.0), 4)
+    0.9243
+    """,
+)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """The weights of interest: an interval, or a function (of outcomes, or their chaining)."""
+
+    low: Array
+    high: Array
+    function: Function | None
+    name: str
+
+    def of(self, values: Array) -> Array:
+        """Return what the function, or the indicator of the interval, makes of outcomes."""
+        if self.function is None:
+            low, high = (end if values.ndim == 1 else end[:, None] for end in (self.low, self.high))
+            return ((values > low) & (values < high)).astype(np.float64)
+        return checked_values(self.function(values), self.name, values.shape, self.name == "weight")
+
+
+def checked_values(values: Any, name: str, shape: tuple[int, ...], weights: bool) -> Array:
+    """Return what a function of the caller returned, as float64 of the shape it must have."""
+    array = as_array(values, f"{name}(...)").astype(np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name} returned shape {array.shape}; {shape} is needed")
+    if not np.isfinite(array).all() or (weights and (array < 0).any()):
+        raise ValueError(
+            f"{name} returned values that are not finite{' or negative' if weights else ''}"
+        )
+    return array
+
+
+def given_weight(
+    rows: Outcomes,
+    weighting: str,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    weight: Function | None,
+    chaining: Function | None,
+) -> Weight:
+    """Return the checked weights of interest."""
+    check_choice(weighting, "weighting", WEIGHTINGS)
+    threshold = weighting == "threshold"
+    name, function, other = (
+        ("chaining", chaining, weight) if threshold else ("weight", weight, chaining)
+    )
+    if other is not None:
+        raise ValueError(
+            f"{'weight' if threshold else 'chaining'} is given; weighting={weighting!r} needs {name}"
+        )
+    if function is not None:
+        check_callable(function, name, 1, "a function of outcomes")
+    low, high = (
+        interval_ends(value, end, len(rows.y))
+        for value, end in ((lower, "lower"), (upper, "upper"))
+    )
+    if function is not None and not (np.isinf(low).all() and np.isinf(high).all()):
+        raise ValueError(f"lower or upper and {name} are given; give one of them")
+    if (low >= high).any():
+        raise ValueError("lower is not below upper; an interval is needed")
+    return Weight(low, high, function, name)
+
+
+def interval_ends(value: ArrayLike, name: str, n: int) -> Array:
+    """Return ends (n,) of intervals; infinity is no end."""
+    array = as_array(value, name).astype(np.float64)
+    if array.ndim > 1 or array.size not in (1, n):
+        raise ValueError(f"{name} has shape {array.shape}; a number or ({n},) is needed")
+    if np.isnan(array).any():
+        raise ValueError(f"{name} holds NaN; numbers are needed, or infinity for no end")
+    return np.broadcast_to(array.ravel() if array.ndim else array, (n,))
+
+
+def _hasmembers(prediction: Predictive) -> bool:
+    return prediction.discrete or isinstance(prediction, Draws)
+
+
+def members(rows: Outcomes, draws: int | None, random_state: RandomState) -> tuple[Array, Array]:
+    """Return draws (n, m, ...) and their masses (n, m): of discrete predictions, or new draws."""
+    if _hasmembers(rows.prediction):
+        if draws is not None:
+            raise ValueError(f"draws is {draws}, but prediction has members already; leave it out")
+        return rows.prediction.nodes()
+    if draws is None:
+        raise ValueError(
+            f"prediction is a {rows.prediction!r}, which this score needs draws of; give draws=m"
+        )
+    values = rows.prediction.sample(draws, generator(random_state, Purpose.SCORE))
+    return values, np.full(values.shape[:2], 1.0 / draws)
+
+
+def _crps_parts(y: Array, values: Array, masses: Array, given: Weight) -> Parts:
+    """Return the parts of the CRPS of members."""
+    weights = masses * given.of(values)
+    mass = weights.sum(axis=1)
+    some = WeightedDraws(values, np.where(mass[:, None] > 0, weights, masses))
+    spread, zero = some.half_gini(), np.zeros(len(y))
+    return Parts(mass, given.of(y), some.crps(y), spread, some.crps(zero) + spread, np.abs(y))
+
+
+def _interval_parts(rows: Outcomes, given: Weight) -> Parts:
+    """Return the parts of the CRPS of continuous predictions on an interval with an end."""
+    y, low, high = rows.y, given.low, given.high
+    inner = Truncated(rows.prediction, low, high)
+    mean, end = inner.mean, np.where(np.isfinite(low), low, high)
+    # E|Y - end| - CRPS(end), where Y lies on one side of the end.
+    spread = np.abs(mean - end) - inner.crps(end)
+    mass = np.where(
+        low > rows.prediction.quantile(0.5),
+        rows.prediction.sf(low) - rows.prediction.sf(high),
+        rows.prediction.cdf(high) - rows.prediction.cdf(low),
+    )
+    from_zero = inner.crps(np.zeros(len(y))) + spread
+    return Parts(mass, given.of(y), inner.crps(y), spread, from_zero, np.abs(y))

@@ -1,0 +1,65 @@
+"""Predictions of outcomes that are clipped to an interval."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd.predictive.base import Predictive
+from fastmcmd.predictive.draws import Draws
+from fastmcmd.predictive.wrapped import Derived
+
+__all__ = ["Clipped"]
+
+
+class Clipped(Derived):
+    """Distributions of ``min(max(Y, low), high)``.
+
+    Parameters
+    ----------
+    inner : Predictive of numbers
+        Distributions of Y.
+    low, high : ndarray (n,)
+        Ends, infinite where there is none.
+    """
+
+    has_density = False
+
+    def __init__(self, inner: Predictive, low: Array, high: Array) -> None:
+        self.inner, self.low, self.high = inner, low, high
+        self.discrete = inner.discrete or isinstance(inner, Draws)
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Return P(Y <= y) (n,)."""
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        return np.where(y >= self.high, 1.0, np.where(y < self.low, 0.0, self.inner.cdf(y)))
+
+    def sf(self, y: ArrayLike) -> Array:
+        """Return P(Y > y) (n,)."""
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        return np.where(y >= self.high, 0.0, np.where(y < self.low, 1.0, self.inner.sf(y)))
+
+    def log_prob(self, y: ArrayLike) -> Array:
+        """Raise ValueError: outcomes at the ends have positive probability."""
+        raise ValueError("prediction is clipped to an interval and has no density")
+
+    def quantile(self, level: ArrayLike) -> Array:
+        """Return quantiles (n,) or (n, j)."""
+        inner = self.inner.quantile(level)
+        low, high = (end if inner.ndim == 1 else end[:, None] for end in (self.low, self.high))
+        return np.clip(inner, low, high)
+
+    def take(self, rows: NDArray[np.intp]) -> Clipped:
+        """Return the distributions of some rows."""
+        return Clipped(self.inner.take(rows), self.low[rows], self.high[rows])
+
+    def nodes(self, splits: int = 1) -> Nodes:
+        """Return clipped nodes of Y and their weights."""
+        values, weights = self.inner.nodes(splits)
+        return np.clip(values, self.low[:, None], self.high[:, None]), weights
+
+    @property
+    def node_count(self) -> int:
+        """Number of nodes per row."""
+        return self.inner.node_count
