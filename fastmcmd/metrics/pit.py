@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,10 +13,14 @@ from fastmcmd._base.arrays import namespace_of
 from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned
+from fastmcmd.metrics.count_bands import check_level, even_bands
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive import Predictive, ScipyPredictive
 from fastmcmd.predictive.base import Array, PredictionLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = [
     "PITHistogram",
@@ -33,6 +38,7 @@ __all__ = [
 
 PITS = ("randomized", "mid", "plain")
 _TINY = 1e-300  # smallest width of a step, so that an edge divided by it stays finite
+_TOTAL = 1e-9  # relative difference of the weight from the number of rows that is rounding
 _BAR = 40  # characters of the longest bar of a text histogram
 
 
@@ -215,6 +221,23 @@ class PITHistogram:
     def heights(self) -> Array:
         """Densities (bins,): 1 everywhere for a calibrated model."""
         return np.asarray(self.share * len(self.mass))
+
+    def band(self, level: float = 0.95) -> Array | None:
+        """Return the band (2, bins) that holds the densities of all bins with a probability of ``level``.
+
+        It is exact for independent PIT values of a calibrated model; those of ``pit="nonrandomized"``
+        scatter less. Rows with weights have no band: the result is None.
+        """
+        if abs(self.mass.sum() - self.n) > _TOTAL * self.n:
+            return None
+        bins = len(self.mass)
+        return np.stack(even_bands(bins, self.n).band(check_level(level))) * bins / self.n
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Plot the histogram with its band; see `fastmcmd.plots.pit_histogram`."""
+        from fastmcmd import plots
+
+        return plots.pit_histogram(self, ax, **options)
 
     def table(self) -> str:
         """Return bins, shares and densities as text, with bars."""
