@@ -22,9 +22,18 @@ from fastmcmd.metrics.interval_scores import (
     weighted_interval_score,
 )
 from fastmcmd.metrics.intervals import coverage, mean_interval_width, sharpness, variance_variation
+from fastmcmd.metrics.isotonic import IsotonicReliability, exceedance_reliability
+from fastmcmd.metrics.murphy import (
+    MurphyCurve,
+    MurphyDifference,
+    murphy_curve,
+    murphy_difference,
+)
 from fastmcmd.metrics.pit import PITHistogram, pit_histogram, pit_values
+from fastmcmd.metrics.pit_ecdf import PITEcdf, pit_ecdf
 from fastmcmd.metrics.quantile_calibration import qce
 from fastmcmd.metrics.quantile_scores import check_score, mean_check_score
+from fastmcmd.metrics.ranks import RankHistogram, rank_histogram
 from fastmcmd.metrics.reliability import (
     mean_absolute_calibration_error,
     miscalibration_area,
@@ -52,7 +61,12 @@ from fastmcmd.metrics.vector_scores import (
 
 __all__ = [
     "GroupCalibration",
+    "IsotonicReliability",
+    "MurphyCurve",
+    "MurphyDifference",
+    "PITEcdf",
     "PITHistogram",
+    "RankHistogram",
     "ReliabilityCurve",
     "VarianceCurve",
     "adversarial_group_calibration",
@@ -64,6 +78,7 @@ __all__ = [
     "ence",
     "ence_curve",
     "energy_score",
+    "exceedance_reliability",
     "interval_score",
     "interval_score_from",
     "log_score",
@@ -80,13 +95,17 @@ __all__ = [
     "mean_weighted_interval_score",
     "median_absolute_error",
     "miscalibration_area",
+    "murphy_curve",
+    "murphy_difference",
     "nll",
     "null_ence",
     "pearson",
+    "pit_ecdf",
     "pit_histogram",
     "pit_values",
     "qce",
     "r2",
+    "rank_histogram",
     "regression_ece",
     "reliability_curve",
     "rms_calibration_error",
