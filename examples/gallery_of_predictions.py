@@ -1,4 +1,4 @@
-"""The pictures of docs/gallery.md that need no kernel: predictions, ranks, probabilities, Murphy diagrams."""
+"""Pictures of docs/gallery.md that need no kernel: predictions, ranks, probabilities, elementary scores."""
 
 from __future__ import annotations
 

@@ -118,9 +118,10 @@ def murphy_difference(
     >>> bool((fm.classification.murphy_difference(y, p, np.full(500, 0.5)).better == -1).any())
     True
     """
-    options = (sample_weight, "raise", sum_tolerance, "positive")
-    rows, _, values, happened = _event(y, first, *options, "first")
-    others = _event(y, second, *options, "second")[2]
+    rows, _, values, happened = _event(
+        y, first, sample_weight, "raise", sum_tolerance, "positive", "first"
+    )
+    others = _event(y, second, None, "raise", sum_tolerance, "positive", "second")[2]
     theta = read_thetas(thetas, [], (0.0, 1.0))
     return difference_of(
         (values, others),

@@ -58,7 +58,7 @@ class CountBands:
         return np.cumsum(self.mass)[:-1] if self.cumulative else self.mass
 
     def band(self, level: float) -> tuple[Array, Array]:
-        """Return the smallest and largest counts of the band that holds all counts with this probability."""
+        """Return the smallest and largest counts of a band that holds all counts with this probability."""
         return self._pointwise(_pointwise_level(self, level))
 
     def p_value(self, counts: ArrayLike) -> float:
@@ -68,6 +68,8 @@ class CountBands:
         least = float(
             np.minimum(1.0, 2 * np.minimum(tails.cdf(counts), tails.sf(counts - 1))).min()
         )
+        if least == 1:
+            return 1.0
         return float(np.clip(1 - self.coverage(*self._pointwise(least * (1 + 1e-9))), 0, 1))
 
     def coverage(self, low: Array, high: Array) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, check_choice, check_count, check_flag, shown
+from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned
 from fastmcmd.metrics.inputs import read
@@ -28,7 +30,7 @@ _MOST_DRAWN = 10**9  # rows up to which NumPy can draw hypergeometric counts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupCalibration:
+class GroupCalibration(Plotted):
     """Calibration errors of the worst of several random groups, by group size.
 
     Attributes
@@ -48,6 +50,7 @@ class GroupCalibration:
         "mean_absolute" or "rms".
     """
 
+    picture: ClassVar[str] = "group_calibration"
     fractions: Array
     sizes: NDArray[np.intp]
     mean: Array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,15 +12,13 @@ from scipy import optimize
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.checks import as_float, check_choice, check_count
 from fastmcmd._base.docstrings import entries, with_shared_parameters
+from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned
 from fastmcmd.metrics.count_bands import check_level
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive.base import Array, PredictionLike
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = ["IsotonicReliability", "band_parameters", "exceedance_reliability", "isotonic"]
 
@@ -42,7 +40,7 @@ random_state : int, numpy.random.Generator or None, default 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IsotonicReliability:
+class IsotonicReliability(Plotted):
     """Frequency of an event as an increasing function of its predicted probability.
 
     Attributes
@@ -71,6 +69,7 @@ class IsotonicReliability:
         The event.
     """
 
+    picture: ClassVar[str] = "isotonic_reliability"
     probability: Array
     frequency: Array
     weight: Array
@@ -100,12 +99,6 @@ class IsotonicReliability:
             band = f"{self.low[j]:.4f} to {self.high[j]:.4f}"
             rows.append([f"{at:.4f}", f"{frequency:.4f}", band])
         return aligned(rows)
-
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Plot the curve with its band; see `fastmcmd.plots.isotonic_reliability`."""
-        from fastmcmd import plots
-
-        return plots.isotonic_reliability(self, ax, **options)
 
     def __repr__(self) -> str:
         terms = ", ".join(f"{name} {value:.4g}" for name, value in self.to_dict().items())
@@ -142,7 +135,7 @@ def isotonic(
         fitted = optimize.isotonic_regression(events / weight, weights=weight)
         return np.clip(fitted.x, 0.0, 1.0)
 
-    observed = np.bincount(place, factors * happened, len(distinct))
+    observed: Array = np.bincount(place, factors * happened, len(distinct)).astype(np.float64)
     frequency = curve(observed)
     total = weight.sum()
     overall = observed.sum() / total
@@ -160,9 +153,10 @@ def isotonic(
         simulated = np.empty((resamples, len(shown)))
         for draw in range(resamples):
             if weights is None:
-                events = rng.binomial(count, distinct).astype(np.float64)
+                events: Array = rng.binomial(count, distinct).astype(np.float64)
             else:
-                events = np.bincount(place, factors * (rng.random(n) < probability), len(distinct))
+                drawn = factors * (rng.random(n) < probability)
+                events = np.bincount(place, drawn, len(distinct)).astype(np.float64)
             simulated[draw] = curve(events)[shown]
         low, high, p_value = _band(simulated, frequency[shown], level)
     return IsotonicReliability(

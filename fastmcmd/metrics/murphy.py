@@ -1,9 +1,9 @@
-"""Murphy diagrams: mean elementary scores of point predictions, of which every consistent score is a mixture."""
+"""Murphy diagrams: mean elementary scores, of which every consistent score is a mixture."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,15 +12,13 @@ from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, as_float, check_choice
 from fastmcmd._base.docstrings import entries, with_shared_parameters
+from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import ColumnTable
 from fastmcmd.metrics.count_bands import check_level
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive.base import Array, PredictionLike
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = [
     "MurphyCurve",
@@ -59,7 +57,7 @@ at : float, optional
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MurphyCurve(ColumnTable):
+class MurphyCurve(Plotted, ColumnTable):
     """Mean elementary scores of a model; lower is better.
 
     Attributes
@@ -74,6 +72,7 @@ class MurphyCurve(ColumnTable):
         Rows.
     """
 
+    picture: ClassVar[str] = "murphy"
     theta: Array
     score: Array
     forecast: str
@@ -83,18 +82,12 @@ class MurphyCurve(ColumnTable):
         """Return the columns as lists, by name."""
         return {"theta": self.theta.tolist(), "score": self.score.tolist()}
 
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Plot the curve; see `fastmcmd.plots.murphy`."""
-        from fastmcmd import plots
-
-        return plots.murphy(self, ax, **options)
-
     def __repr__(self) -> str:
         return f"MurphyCurve of the {self.forecast}, {self.n:,} rows, {len(self.theta)} thresholds"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MurphyDifference(ColumnTable):
+class MurphyDifference(Plotted, ColumnTable):
     """Differences of the mean elementary scores of two models, first minus second, with a band.
 
     Attributes
@@ -115,6 +108,7 @@ class MurphyDifference(ColumnTable):
         Rows.
     """
 
+    picture: ClassVar[str] = "murphy"
     theta: Array
     difference: Array
     low: Array
@@ -134,12 +128,6 @@ class MurphyDifference(ColumnTable):
         names = ("theta", "difference", "low", "high", "better")
         return {name: getattr(self, name).tolist() for name in names}
 
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Plot the difference with its band; see `fastmcmd.plots.murphy`."""
-        from fastmcmd import plots
-
-        return plots.murphy(self, ax, **options)
-
     def __repr__(self) -> str:
         shares = [np.mean(self.better[self.supported] == sign) if self.supported.any() else 0.0
                   for sign in (-1, 1)]  # fmt: skip
@@ -152,8 +140,8 @@ class MurphyDifference(ColumnTable):
 def elementary_scores(forecast: Array, y: Array, theta: Array, quantile: float | None) -> Array:
     """Return the elementary scores (n, t) of point forecasts (n,).
 
-    For a quantile, ``1 - level`` if ``y <= theta < forecast`` and ``level`` if ``forecast <= theta < y``. For
-    a mean, ``|y - theta| / 2`` in both cases. They are 0 otherwise.
+    For a quantile, ``1 - level`` if ``y <= theta < forecast`` and ``level`` if ``forecast <= theta < y``.
+    For a mean, ``|y - theta| / 2`` in both cases. They are 0 otherwise.
     """
     above = (y[:, None] <= theta) & (theta < forecast[:, None])
     below = (forecast[:, None] <= theta) & (theta < y[:, None])
@@ -360,8 +348,8 @@ def read_thetas(
 ) -> Array:
     """Return checked thresholds (t,); by default evenly spaced ones over the values, or over a range."""
     if thetas is None:
-        ends = inside or np.quantile(np.concatenate(values), [_TAIL, 1 - _TAIL])
-        return np.linspace(*ends, _POINTS)
+        low, high = inside or np.quantile(np.concatenate(values), [_TAIL, 1 - _TAIL]).tolist()
+        return np.linspace(low, high, _POINTS)
     given = as_array(thetas, "thetas").astype(np.float64)
     if given.ndim != 1 or not len(given) or not np.isfinite(given).all():
         raise ValueError(f"thetas has shape {given.shape}; finite numbers (t,) are needed")

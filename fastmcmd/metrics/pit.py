@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import AnyArray, NanPolicy, RandomState
 from fastmcmd._base.arrays import namespace_of
 from fastmcmd._base.checks import check_choice, check_count
+from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned
 from fastmcmd.metrics.count_bands import check_level, even_bands
@@ -18,9 +19,6 @@ from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive import Predictive, ScipyPredictive
 from fastmcmd.predictive.base import Array, PredictionLike
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = [
     "PITHistogram",
@@ -192,7 +190,7 @@ class PITSums:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PITHistogram:
+class PITHistogram(Plotted):
     """Histogram of PIT values: flat for a calibrated model.
 
     Attributes
@@ -207,6 +205,7 @@ class PITHistogram:
         Rows.
     """
 
+    picture: ClassVar[str] = "pit_histogram"
     edges: Array
     mass: Array
     pit: str
@@ -232,12 +231,6 @@ class PITHistogram:
             return None
         bins = len(self.mass)
         return np.stack(even_bands(bins, self.n).band(check_level(level))) * bins / self.n
-
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Plot the histogram with its band; see `fastmcmd.plots.pit_histogram`."""
-        from fastmcmd import plots
-
-        return plots.pit_histogram(self, ax, **options)
 
     def table(self) -> str:
         """Return bins, shares and densities as text, with bars."""

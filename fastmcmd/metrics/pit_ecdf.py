@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.checks import check_choice, check_count
+from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.tables import ColumnTable
 from fastmcmd.metrics.count_bands import check_level, even_bands
 from fastmcmd.metrics.inputs import read
@@ -17,14 +18,11 @@ from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.pit import PITS, pit_of_rows, sort_pit
 from fastmcmd.predictive.base import Array, PredictionLike
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 __all__ = ["PITEcdf", "pit_ecdf"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PITEcdf(ColumnTable):
+class PITEcdf(Plotted, ColumnTable):
     """Share of PIT values up to each level, with a simultaneous band of a calibrated model.
 
     Attributes
@@ -45,6 +43,7 @@ class PITEcdf(ColumnTable):
         P-value of a uniform PIT: that of the share farthest in a tail, for all levels together.
     """
 
+    picture: ClassVar[str] = "pit_ecdf"
     expected: Array
     observed: Array
     low: Array
@@ -63,12 +62,6 @@ class PITEcdf(ColumnTable):
         """Return the columns as lists, by name."""
         names = ("expected", "observed", "low", "high")
         return {name: getattr(self, name).tolist() for name in names}
-
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Plot the differences with their band; see `fastmcmd.plots.pit_ecdf`."""
-        from fastmcmd import plots
-
-        return plots.pit_ecdf(self, ax, **options)
 
     def __repr__(self) -> str:
         worst = int(np.argmax(np.abs(self.differences)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_choice, check_count, shown
+from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import ColumnTable
 from fastmcmd.metrics.count_bands import CountBands, check_level
@@ -19,9 +20,6 @@ from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive import Draws
 from fastmcmd.predictive.base import Array, PredictionLike
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 __all__ = ["RankHistogram", "rank_histogram"]
 
 _MOST_BINS = 20
@@ -29,7 +27,7 @@ _BLOCK = 1 << 18  # draws per block
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RankHistogram(ColumnTable):
+class RankHistogram(Plotted, ColumnTable):
     """Histogram of the ranks of outcomes among m draws, from 0 to m: flat if both are alike.
 
     Attributes
@@ -48,6 +46,7 @@ class RankHistogram(ColumnTable):
         P-value of uniform ranks: that of the count farthest in a tail, for all counts together.
     """
 
+    picture: ClassVar[str] = "rank_histogram"
     edges: Array
     count: Array
     low: Array
@@ -77,12 +76,6 @@ class RankHistogram(ColumnTable):
             "low": self.low.tolist(),
             "high": self.high.tolist(),
         }
-
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Plot the histogram with its band; see `fastmcmd.plots.rank_histogram`."""
-        from fastmcmd import plots
-
-        return plots.rank_histogram(self, ax, **options)
 
     def __repr__(self) -> str:
         return (

@@ -113,11 +113,12 @@ def fan(
                         markersize=size if tint == _INK else size + 3, zorder=3)  # fmt: skip
     ax.set(xlabel=name, ylabel="y")
     if np.asarray(place).dtype.kind == "M":
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+        from matplotlib import dates
 
-        locator = AutoDateLocator()
+        tools: Any = dates  # without annotations
+        locator = tools.AutoDateLocator()
         ax.xaxis.set_major_locator(locator)
-        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        ax.xaxis.set_major_formatter(tools.ConciseDateFormatter(locator))
     ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize="small",
               borderaxespad=0.1, columnspacing=1.2)  # fmt: skip
     return finish(ax)

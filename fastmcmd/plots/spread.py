@@ -62,7 +62,7 @@ def sharpness(
     from fastmcmd.metrics import sharpness as root_mean_variance
 
     rows = read(y, prediction)
-    size = root_mean_variance(rows, rows.prediction)
+    size = root_mean_variance(rows.y, rows.prediction)
     ax = histogram(rows.prediction.std, ax, label, colour, "predicted standard deviation")
     ax.lines[-1].set_xdata([size, size])
     ax.text(size, 1.0, f" sharpness {size:.3g}", transform=ax.get_xaxis_transform(), va="top",
@@ -110,7 +110,7 @@ def residuals(
     points = check_count(points, "points", least=0)
     rows = read(y, prediction)
     error, std = np.abs(rows.y - rows.prediction.mean), rows.prediction.std
-    curve = ence_curve(rows, rows.prediction, bins=_BINS)
+    curve = ence_curve(rows.y, rows.prediction, bins=_BINS)
     ax = axes(ax)
     shown = some(len(error), points) if points else np.empty(0, dtype=np.intp)
     if not ax.lines:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastmcmd._base.checks import check_flag, check_instance
-from fastmcmd.plots.style import COLOURS, GREY, axes, finish
+from fastmcmd.plots.style import COLOURS, GREY, axes, finish, matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,6 +54,9 @@ def rank_histogram(
     """
     from fastmcmd.metrics import RankHistogram
 
+    matplotlib()
+    from matplotlib.ticker import MaxNLocator
+
     check_instance(histogram, "histogram", RankHistogram, "what metrics.rank_histogram returns")
     ax = axes(ax)
     edges, heights, expected = histogram.edges - 0.5, histogram.heights, histogram.expected
@@ -72,7 +75,7 @@ def rank_histogram(
         ylabel="count / expected count",
         xlim=(edges[0], edges[-1]),
     )
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_ylim(0, max(1.15 * high.max(), 1.08 * heights.max()))
     return finish(ax, label)
 
@@ -84,7 +87,7 @@ def pit_ecdf(
     colour: str = COLOURS[0],
     difference: bool = True,
 ) -> Axes:
-    """Plot the cumulative PIT, less the levels, with the band of a calibrated model for all levels together.
+    """Plot the cumulative PIT less the levels, with the band of a calibrated model for all levels.
 
     A calibrated model stays in the band. An S through the middle means a wrong spread: first above, then
     below for too narrow predictions, the reverse for too wide ones. A curve on one side means bias. If the
