@@ -44,7 +44,7 @@ class CountBands:
     --------
     >>> bands = even_bands(10, 100)
     >>> low, high = bands.band(0.95)
-    >>> low[0], high[0], round(bands.coverage(low, high), 3)
+    >>> float(low[0]), float(high[0]), round(bands.coverage(low, high), 3)
     (3.0, 19.0, 0.962)
     """
 

@@ -189,7 +189,7 @@ def _band(simulated: Array, observed: Array, level: float) -> tuple[Array, Array
     with np.errstate(invalid="ignore"):
         low = np.nan_to_num(middle - reach * (middle - bottom), nan=0.0)
         high = np.nan_to_num(middle + reach * (top - middle), nan=1.0)
-    farther = np.count_nonzero(deviations >= largest(observed))
+    farther = int(np.count_nonzero(deviations >= largest(observed)))
     return np.clip(low, 0, 1), np.clip(high, 0, 1), (1 + farther) / (1 + len(deviations))
 
 
@@ -234,7 +234,7 @@ def exceedance_reliability(
     >>> y = mean + rng.normal(size=500)
     >>> curve = fm.metrics.exceedance_reliability(y, (mean, 1.0), 0.5, resamples=200)
     >>> curve.p_value > 0.05, round(curve.score, 3)
-    (True, 0.164)
+    (True, 0.146)
     """
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
     at = as_float(threshold, "threshold", "a finite number")

@@ -116,7 +116,7 @@ def pit_ecdf(
     check_choice(pit, "pit", PITS)
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
     level, points = check_level(level), check_count(points, "points", least=2)
-    rows = read(y, prediction, None, nan_policy, on_device=True)
+    rows = read(y, prediction, None, nan_policy)
     values = sort_pit(pit_of_rows(rows.y, rows.prediction, pit, random_state))
     expected = np.arange(1, points) / points
     count = values.up_to(expected)
