@@ -82,7 +82,8 @@ def pictures(plt: Any, y: Any, prediction: Any, one: One) -> dict[str, Callable[
         "fan": fans,
         "group_calibration": lambda: one(
             lambda ax: plots.group_calibration(
-                metrics.adversarial_group_calibration(y, prediction, fractions=fractions), ax
+                metrics.adversarial_group_calibration(y, prediction, fractions=fractions, null=100),
+                ax,
             )
         ),
         "isotonic_reliability": reliabilities,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -48,6 +49,8 @@ class GroupCalibration(Plotted):
         Error of the worst group of each trial.
     norm : str
         "mean_absolute" or "rms".
+    null : ndarray (s, m) or None
+        ``mean`` of m simulated data sets of a calibrated model; None if none were simulated.
     """
 
     picture: ClassVar[str] = "group_calibration"
@@ -57,6 +60,7 @@ class GroupCalibration(Plotted):
     std: Array
     worst: Array
     norm: str
+    null: Array | None = None
 
     @property
     def stderr(self) -> Array:
@@ -65,16 +69,12 @@ class GroupCalibration(Plotted):
 
     def table(self) -> str:
         """Return errors by group size as text."""
-        rows = [["share", "rows", "worst error", "std"]]
+        rows = [["share", "rows", "worst error", "std", *["if right"] * (self.null is not None)]]
         for i, fraction in enumerate(self.fractions):
-            rows.append(
-                [
-                    f"{fraction:.4g}",
-                    str(self.sizes[i]),
-                    f"{self.mean[i]:.4f}",
-                    f"{self.std[i]:.4f}",
-                ]
-            )
+            numbers = [self.mean[i], self.std[i]]
+            if self.null is not None:
+                numbers.append(self.null[i].mean())
+            rows.append([f"{fraction:.4g}", str(self.sizes[i]), *(f"{one:.4f}" for one in numbers)])
         return aligned(rows)
 
     def __repr__(self) -> str:
@@ -126,6 +126,7 @@ def adversarial_group_calibration(
     draws: int = 10,
     replace: bool = False,
     groups: Iterable[ArrayLike] | None = None,
+    null: int = 0,
     pit: str = "randomized",
     random_state: RandomState = 0,
     sample_weight: ArrayLike | None = None,
@@ -147,6 +148,9 @@ def adversarial_group_calibration(
     groups : sequence of integer arrays (trials, draws, rows), optional
         Rows of the groups, one array per size, in place of random groups. ``fractions``, ``trials``,
         ``draws``, ``replace``, and ``random_state`` as the source of groups are then ignored.
+    null : int
+        Number of simulated data sets of a calibrated model, which show how large the error of the worst
+        group is by chance. Their PIT is uniform, as the randomised PIT of a calibrated model is.
     pit : {"randomized", "mid", "plain"}
         How to treat atoms; see `pit_values`.
     random_state : int, numpy.random.Generator or None
@@ -192,13 +196,24 @@ def adversarial_group_calibration(
     small = np.uint8 if len(sorted_levels) < 256 else np.int32  # places that stay in the cache
     places = _Places(place.astype(small), weights, sorted_levels, norm)
     n = len(rows.y)
+    null = check_count(null, "null", least=0)
     if groups is not None:
+        if null:
+            raise ValueError(f"null is {null} and groups are given; null needs random groups")
         return _of_groups(places, groups, n)
     sizes = np.maximum(np.round(n * shares).astype(np.intp), _LEAST)
     if not check_flag(replace, "replace"):
         sizes = np.minimum(sizes, n)
     worst = _of_random(places, sizes, trials, draws, bool(replace), rng)
-    return _result(shares, sizes, worst, norm)
+    result = _result(shares, sizes, worst, norm)
+    if not null:
+        return result
+    simulated = []
+    for _ in range(null):
+        drawn = smallest_level(rng.uniform(size=n), sorted_levels, kind).astype(small)
+        alike = dataclasses.replace(places, place=drawn)
+        simulated.append(_of_random(alike, sizes, trials, draws, bool(replace), rng).mean(axis=1))
+    return dataclasses.replace(result, null=np.stack(simulated, axis=1))
 
 
 def _fractions(fractions: ArrayLike | None) -> Array:

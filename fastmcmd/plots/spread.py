@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.checks import check_count, check_instance
 from fastmcmd.metrics.inputs import read
 from fastmcmd.plots.inputs import some
-from fastmcmd.plots.style import COLOURS, axes, finish
+from fastmcmd.plots.style import COLOURS, GREY, axes, finish
 from fastmcmd.plots.values import histogram
 from fastmcmd.predictive.base import PredictionLike
 
@@ -139,8 +139,9 @@ def group_calibration(
 ) -> Axes:
     """Plot the calibration error of the worst of several random groups over the size of the groups.
 
-    Small groups of a calibrated model have large errors by chance. The band is one standard deviation over
-    trials to each side.
+    Small groups of a calibrated model have large errors by chance: with ``null``, the grey band holds the
+    middle 90 % of simulated ones, size by size. The other band is one standard deviation over trials to
+    each side.
 
     Parameters
     ----------
@@ -173,6 +174,11 @@ def group_calibration(
     ax = axes(ax)
     sizes, mean = groups.sizes, groups.mean
     spread = np.nan_to_num(groups.std)
+    if groups.null is not None and not ax.lines:
+        low, middle, high = np.quantile(groups.null, [0.05, 0.5, 0.95], axis=1)
+        ax.fill_between(sizes, low, high, color=GREY, alpha=0.35, linewidth=0)
+        ax.plot(sizes, middle, "--", color=GREY, linewidth=1.2, label="if right")
+        label = label or "observed"
     ax.fill_between(sizes, np.maximum(mean - spread, 0), mean + spread, color=colour, alpha=0.2,
                     linewidth=0)  # fmt: skip
     ax.plot(sizes, mean, "o-", color=colour, linewidth=1.6, markersize=4, label=label)

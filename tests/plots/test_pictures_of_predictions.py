@@ -185,3 +185,24 @@ def test_curves_of_the_package_have_plot(rng):
         fm.classification.reliability_curve(y > 0, np.linspace(0, 1, 100)),
     ):  # fmt: skip
         assert result.plot(label="model").get_legend() is not None
+
+
+def test_groups_of_a_right_model(rng):
+    """The observed mean of a right model is exchangeable with the simulated ones at each size."""
+    inside = []
+    for seed in range(150):
+        y = rng.normal(size=60)
+        groups = fm.metrics.adversarial_group_calibration(
+            y, (np.zeros(60), 1.0), fractions=[0.1, 0.5, 1.0], trials=4, draws=4, null=39,
+            random_state=seed,
+        )  # fmt: skip
+        rank = (groups.null < groups.mean[:, None]).sum(axis=1)
+        inside.append((rank >= 2) & (rank < 38))  # 36 of 40 places
+    assert np.abs(np.mean(inside, axis=0) - 0.9).max() < 4 * np.sqrt(0.09 / 150)
+    assert "if right" in groups.table()
+    ax = groups.plot()
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), np.median(groups.null, axis=1))
+    with pytest.raises(ValueError, match="null is 3 and groups"):
+        fm.metrics.adversarial_group_calibration(
+            y, (np.zeros(60), 1.0), groups=[np.zeros((1, 1, 2), int)], null=3
+        )
