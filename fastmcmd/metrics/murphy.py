@@ -36,7 +36,10 @@ _POINTS = 201  # thresholds by default
 _TAIL = 0.005  # of forecasts and outcomes left out at each end
 _BLOCK = 1 << 18  # scores per block
 _DRAWS = 4000
-_FEWEST = 15  # outcomes on either side of a threshold, among rows whose scores differ there
+_FEWEST = (
+    10  # expected outcomes on the rarer side of a threshold, among rows whose scores differ there
+)
+_UNSEEN = 4.0  # outcomes on a rare side that are added to the variance, as Agresti & Coull (1998) add four
 
 theta_parameters = with_shared_parameters(
     entries("""
@@ -99,7 +102,8 @@ class MurphyDifference(Plotted, ColumnTable):
     low, high : ndarray (t,)
         Band for the expected differences at all thresholds together; NaN where ``supported`` is False.
     supported : ndarray (t,), bool
-        Whether 15 outcomes lie on either side of theta among the rows whose scores differ there.
+        Whether 10 outcomes are to be expected on either side of theta among the rows whose scores differ
+        there, which have theta between both forecasts.
     level : float
         Level of the band.
     forecast : str
@@ -185,29 +189,49 @@ def difference_of(
     factors = np.full(len(y), 1 / len(y)) if weights is None else weights / weights.sum()
 
     def sums(rows: slice) -> Array:
-        values, above = differences(rows), y[rows, None] > theta
-        counts = [np.count_nonzero(values * side, axis=0) for side in (above, ~above)]
-        return np.stack([factors[rows] @ values, *counts])
+        values = differences(rows)
+        return np.stack([factors[rows] @ values, np.count_nonzero(values, axis=0)])
 
-    mean, *sides = np.asarray(sum(over_rows(sums, len(y), _step(theta))))
+    mean, count = np.asarray(sum(over_rows(sums, len(y), _step(theta))))
 
     def products(rows: slice) -> Array:
         centred = factors[rows, None] * (differences(rows) - mean)
         return np.asarray(centred.T @ centred)
 
     covariance = np.asarray(sum(over_rows(products, len(y), _step(theta))))
-    error = np.sqrt(np.diag(covariance))
-    supported = (np.minimum(*sides) >= _FEWEST) & (error > 0)
+    rarer, jump = _sides(forecasts, y, theta, quantile)
+    # Support depends on forecasts alone: a choice by outcomes would prefer thresholds that err by chance.
+    supported = count * rarer >= _FEWEST
+    # A rare side of theta may be missing from the sample, and the score would seem to be constant.
+    variance = np.diag(covariance)
+    error = np.sqrt(variance + _UNSEEN * jump**2 * np.mean(factors**2))
+    supported &= error > 0
     reach = np.nan
     if supported.any():
         some = np.ix_(supported, supported)
-        correlation = covariance[some] / np.outer(error[supported], error[supported])
+        scale = np.sqrt(np.where(variance > 0, variance, 1.0))[supported]
+        correlation = covariance[some] / np.outer(scale, scale)
         values, vectors = np.linalg.eigh(correlation)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         drawn = generator(random_state, Purpose.COMPARISON).normal(size=(_DRAWS, len(values)))
         reach = float(np.quantile(np.abs(drawn @ root.T).max(axis=1), level))
     half = np.where(supported, reach * error, np.nan)
     return MurphyDifference(theta, mean, mean - half, mean + half, supported, level, name, len(y))
+
+
+def _sides(
+    forecasts: tuple[Array, Array], y: Array, theta: Array, quantile: float | None
+) -> tuple[Array | float, float]:
+    """Return the share of outcomes on the rarer side of theta, and by how much a score differs by side.
+
+    The share is that of forecasts that are about right. Scores of means are continuous in the outcome.
+    """
+    if quantile is not None:
+        return min(quantile, 1 - quantile), 1.0
+    binary = np.isin(y, (0, 1)).all() and all(
+        (one >= 0).all() and (one <= 1).all() for one in forecasts
+    )
+    return (np.minimum(theta, 1 - theta), 0.5) if binary else (0.5, 0.0)
 
 
 def _step(theta: Array) -> int:
@@ -288,7 +312,8 @@ def murphy_difference(
     -----
     The band joins normal intervals at the thresholds; their common width is the quantile of the largest of
     correlated normal variables with the covariance of the differences. It is approximate, for independent
-    rows. Ehm et al. (2016) show intervals that hold threshold by threshold.
+    rows, and holds where enough outcomes are to be expected on both sides of a threshold. Ehm et al. (2016)
+    show intervals that hold threshold by threshold.
 
     Examples
     --------

@@ -119,7 +119,7 @@ def main(runs: int) -> None:
                 flush=True,
             )
     for kind in MODELS:
-        for n in (200, 1000, 5000):
+        for n in (500, 1000, 5000):
             print(
                 f"elementary scores, {kind:12} n = {n:5} {murphy_coverage(kind, n, runs):.3f}",
                 flush=True,
