@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gallery_of_predictions import pictures
 
 import fastmcmd as fm
 from fastmcmd import plots
@@ -152,6 +153,7 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
 
     some = fm.downsampled_cce(x, y, prediction, 200, repeats=10, random_state=0, x_kernel=kernel)
     return {
+        **pictures(plt, y, prediction, one),
         "reliability": lambda: one(
             lambda ax: plots.reliability(fm.metrics.reliability_curve(y, prediction), ax)
         ),
@@ -253,7 +255,9 @@ def main(folder: Path, *names: str) -> None:
         figure.savefig(drawing, dpi=min(DPI, WIDTH / figure.get_figwidth()))
         plt.close(figure)
         picture = (
-            Image.open(drawing).convert("RGB").quantize(COLOURS_KEPT, dither=Image.Dither.NONE)
+            Image.open(drawing)
+            .convert("RGB")
+            .quantize(COLOURS_KEPT, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         )
         picture.save(folder / f"{name}.png", optimize=True)
 

@@ -16,7 +16,17 @@ from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.cpu import core
 
-__all__ = ["beside", "eigh", "eigvalsh", "eliminated", "inner", "row_squares", "scaled", "substituted", "times"]
+__all__ = [
+    "beside",
+    "eigh",
+    "eigvalsh",
+    "eliminated",
+    "inner",
+    "row_squares",
+    "scaled",
+    "substituted",
+    "times",
+]
 
 _COPIED = 1 << 16  # rows copied at once
 _SMALL = 160  # rows of a matrix for which LAPACK's threads cost more than they bring

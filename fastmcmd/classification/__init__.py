@@ -28,6 +28,8 @@ from fastmcmd.classification.confidence import (
 )
 from fastmcmd.classification.decomposition import BrierDecomposition, brier_decomposition
 from fastmcmd.classification.evaluation import evaluate
+from fastmcmd.classification.isotonic import isotonic_reliability
+from fastmcmd.classification.murphy import murphy_curve, murphy_difference
 from fastmcmd.classification.ranking import AreaEstimate, auroc, ood_auroc
 from fastmcmd.classification.result import ClassificationEvaluation
 from fastmcmd.classification.scores import (
@@ -58,10 +60,13 @@ __all__ = [
     "ece",
     "entropy",
     "evaluate",
+    "isotonic_reliability",
     "log_score",
     "mce",
     "mean_brier_score",
     "mean_ranked_probability_score",
+    "murphy_curve",
+    "murphy_difference",
     "nll",
     "ood_auroc",
     "ranked_probability_score",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_choice, check_positive
+from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.tables import ColumnTable
 from fastmcmd.classification.bins import (
     Binning,
@@ -259,7 +261,7 @@ def mean_error(errors: Array, sums: BinSums) -> float:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReliabilityCurve(ColumnTable):
+class ReliabilityCurve(Plotted, ColumnTable):
     """Predicted probabilities and observed frequencies, by bin.
 
     Attributes
@@ -274,6 +276,7 @@ class ReliabilityCurve(ColumnTable):
         Mean probability and frequency of the event; NaN in empty bins.
     """
 
+    picture: ClassVar[str] = "reliability"
     edges: Array
     count: NDArray[np.int64]
     weight: Array

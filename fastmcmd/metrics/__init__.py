@@ -48,9 +48,18 @@ from fastmcmd.metrics.interval_scores import (
     weighted_interval_score,
 )
 from fastmcmd.metrics.intervals import coverage, mean_interval_width, sharpness, variance_variation
+from fastmcmd.metrics.isotonic import IsotonicReliability, exceedance_reliability
+from fastmcmd.metrics.murphy import (
+    MurphyCurve,
+    MurphyDifference,
+    murphy_curve,
+    murphy_difference,
+)
 from fastmcmd.metrics.pit import PITHistogram, pit_histogram, pit_values
+from fastmcmd.metrics.pit_ecdf import PITEcdf, pit_ecdf
 from fastmcmd.metrics.quantile_calibration import qce
 from fastmcmd.metrics.quantile_scores import check_score, mean_check_score
+from fastmcmd.metrics.ranks import RankHistogram, rank_histogram
 from fastmcmd.metrics.reliability import (
     mean_absolute_calibration_error,
     miscalibration_area,
@@ -83,10 +92,8 @@ from fastmcmd.metrics.vector_scores import (
 )
 from fastmcmd.metrics.verification import (
     Discrimination,
-    RankHistogram,
     ROCCurve,
     discrimination,
-    rank_histogram,
     roc_curve,
 )
 from fastmcmd.metrics.weighted_scores import mean_weighted_crps, weighted_crps
@@ -100,6 +107,10 @@ from fastmcmd.metrics.weighted_vector_scores import (
 __all__ = [
     "Discrimination",
     "GroupCalibration",
+    "IsotonicReliability",
+    "MurphyCurve",
+    "MurphyDifference",
+    "PITEcdf",
     "PITHistogram",
     "ROCCurve",
     "RankHistogram",
@@ -120,6 +131,7 @@ __all__ = [
     "energy_score",
     "ensemble_log_score",
     "error_spread_score",
+    "exceedance_reliability",
     "gaussian_kernel_score",
     "integrated_ipcw_brier_score",
     "interval_score",
@@ -152,9 +164,12 @@ __all__ = [
     "mean_weighted_variogram_score",
     "median_absolute_error",
     "miscalibration_area",
+    "murphy_curve",
+    "murphy_difference",
     "nll",
     "null_ence",
     "pearson",
+    "pit_ecdf",
     "pit_histogram",
     "pit_values",
     "qce",

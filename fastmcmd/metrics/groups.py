@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +14,9 @@ from fastmcmd import _core
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, check_choice, check_count, check_flag, shown
+from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.tables import Notebook, aligned
+from fastmcmd._base.tables import aligned
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.pit import PITS, pit_of_rows
@@ -29,7 +32,7 @@ _MOST_DRAWN = 10**9  # rows up to which NumPy can draw hypergeometric counts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupCalibration(Notebook):
+class GroupCalibration(Plotted):
     """Calibration errors of the worst of several random groups, by group size.
 
     Attributes
@@ -47,14 +50,18 @@ class GroupCalibration(Notebook):
         Error of the worst group of each trial.
     norm : str
         "mean_absolute" or "rms".
+    null : ndarray (s, m) or None
+        ``mean`` of m simulated data sets of a calibrated model; None if none were simulated.
     """
 
+    picture: ClassVar[str] = "group_calibration"
     fractions: Array
     sizes: NDArray[np.intp]
     mean: Array
     std: Array
     worst: Array
     norm: str
+    null: Array | None = None
 
     @property
     def stderr(self) -> Array:
@@ -63,16 +70,12 @@ class GroupCalibration(Notebook):
 
     def table(self) -> str:
         """Return errors by group size as text."""
-        rows = [["share", "rows", "worst error", "std"]]
+        rows = [["share", "rows", "worst error", "std", *["if right"] * (self.null is not None)]]
         for i, fraction in enumerate(self.fractions):
-            rows.append(
-                [
-                    f"{fraction:.4g}",
-                    str(self.sizes[i]),
-                    f"{self.mean[i]:.4f}",
-                    f"{self.std[i]:.4f}",
-                ]
-            )
+            numbers = [self.mean[i], self.std[i]]
+            if self.null is not None:
+                numbers.append(self.null[i].mean())
+            rows.append([f"{fraction:.4g}", str(self.sizes[i]), *(f"{one:.4f}" for one in numbers)])
         return aligned(rows)
 
     def __repr__(self) -> str:
@@ -124,6 +127,7 @@ def adversarial_group_calibration(
     draws: int = 10,
     replace: bool = False,
     groups: Iterable[ArrayLike] | None = None,
+    null: int = 0,
     pit: str = "randomized",
     random_state: RandomState = 0,
     sample_weight: ArrayLike | None = None,
@@ -145,6 +149,9 @@ def adversarial_group_calibration(
     groups : sequence of integer arrays (trials, draws, rows), optional
         Rows of the groups, one array per size, in place of random groups. ``fractions``, ``trials``,
         ``draws``, ``replace``, and ``random_state`` as the source of groups are then ignored.
+    null : int
+        Number of simulated data sets of a calibrated model, which show how large the error of the worst
+        group is by chance. Their PIT is uniform, as the randomised PIT of a calibrated model is.
     pit : {"randomized", "mid", "plain"}
         How to treat atoms; see `pit_values`.
     random_state : int, numpy.random.Generator or None
@@ -190,13 +197,24 @@ def adversarial_group_calibration(
     small = np.uint8 if len(sorted_levels) < 256 else np.int32  # places that stay in the cache
     places = _Places(place.astype(small), weights, sorted_levels, norm)
     n = len(rows.y)
+    null = check_count(null, "null", least=0)
     if groups is not None:
+        if null:
+            raise ValueError(f"null is {null} and groups are given; null needs random groups")
         return _of_groups(places, groups, n)
     sizes = np.maximum(np.round(n * shares).astype(np.intp), _LEAST)
     if not check_flag(replace, "replace"):
         sizes = np.minimum(sizes, n)
     worst = _of_random(places, sizes, trials, draws, bool(replace), rng)
-    return _result(shares, sizes, worst, norm)
+    result = _result(shares, sizes, worst, norm)
+    if not null:
+        return result
+    simulated = []
+    for _ in range(null):
+        drawn = smallest_level(rng.uniform(size=n), sorted_levels, kind).astype(small)
+        alike = dataclasses.replace(places, place=drawn)
+        simulated.append(_of_random(alike, sizes, trials, draws, bool(replace), rng).mean(axis=1))
+    return dataclasses.replace(result, null=np.stack(simulated, axis=1))
 
 
 def _fractions(fractions: ArrayLike | None) -> Array:

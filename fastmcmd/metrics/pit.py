@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,8 +11,10 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import AnyArray, NanPolicy, RandomState
 from fastmcmd._base.arrays import namespace_of
 from fastmcmd._base.checks import check_choice, check_count
+from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.tables import Notebook, aligned
+from fastmcmd._base.tables import aligned
+from fastmcmd.metrics.count_bands import check_level, even_bands
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive import Predictive, ScipyPredictive
@@ -33,6 +36,7 @@ __all__ = [
 
 PITS = ("randomized", "mid", "plain")
 _TINY = 1e-300  # smallest width of a step, so that an edge divided by it stays finite
+_TOTAL = 1e-9  # relative difference of the weight from the number of rows that is rounding
 _BAR = 40  # characters of the longest bar of a text histogram
 
 
@@ -186,7 +190,7 @@ class PITSums:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PITHistogram(Notebook):
+class PITHistogram(Plotted):
     """Histogram of PIT values: flat for a calibrated model.
 
     Attributes
@@ -201,6 +205,7 @@ class PITHistogram(Notebook):
         Rows.
     """
 
+    picture: ClassVar[str] = "pit_histogram"
     edges: Array
     mass: Array
     pit: str
@@ -215,6 +220,17 @@ class PITHistogram(Notebook):
     def heights(self) -> Array:
         """Densities (bins,): 1 everywhere for a calibrated model."""
         return np.asarray(self.share * len(self.mass))
+
+    def band(self, level: float = 0.95) -> Array | None:
+        """Return the band (2, bins) that holds the densities of all bins with a probability of ``level``.
+
+        It is exact for independent PIT values of a calibrated model; those of ``pit="nonrandomized"``
+        scatter less. Rows with weights have no band: the result is None.
+        """
+        if abs(self.mass.sum() - self.n) > _TOTAL * self.n:
+            return None
+        bins = len(self.mass)
+        return np.stack(even_bands(bins, self.n).band(check_level(level))) * bins / self.n
 
     def table(self) -> str:
         """Return bins, shares and densities as text, with bars."""

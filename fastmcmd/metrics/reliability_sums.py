@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.checks import as_array, check_choice, check_positive
-from fastmcmd._base.tables import Notebook, aligned
+from fastmcmd._base.plotted import Plotted
+from fastmcmd._base.tables import aligned
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.pit import SortedPIT, pit_of_rows, sort_pit
 from fastmcmd.predictive.base import Array
@@ -66,7 +68,7 @@ class ReliabilitySums:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReliabilityCurve(Notebook):
+class ReliabilityCurve(Plotted):
     """Observed and expected shares of outcomes at each level.
 
     Attributes
@@ -85,6 +87,7 @@ class ReliabilityCurve(Notebook):
         Effective number of rows, ``(sum w)^2 / sum w^2``: as many rows of equal weight scatter as much.
     """
 
+    picture: ClassVar[str] = "reliability"
     expected: Array
     observed: Array
     within: Array

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from fastmcmd._base.tables import Notebook, aligned
+from fastmcmd._base.plotted import Plotted
+from fastmcmd._base.tables import aligned
 from fastmcmd.metrics.variance_bins import Binned
 from fastmcmd.predictive.base import Array
 
@@ -14,7 +16,7 @@ __all__ = ["VarianceCurve", "conclude_variance"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VarianceCurve(Notebook):
+class VarianceCurve(Plotted):
     """Root mean squared errors and root mean variances, in bins of predicted spread.
 
     Attributes
@@ -36,6 +38,7 @@ class VarianceCurve(Notebook):
         As in `fastmcmd.metrics.ence_curve`.
     """
 
+    picture: ClassVar[str] = "variance"
     rmv: Array
     rmse: Array
     mass: Array

@@ -7,110 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import as_float, check_count
-from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned
 from fastmcmd.metrics.by_level import exceedances
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive.base import Array, PredictionLike
-from fastmcmd.predictive.draws import Draws
 
 __all__ = [
     "Discrimination",
     "ROCCurve",
-    "RankHistogram",
     "discrimination",
-    "rank_histogram",
     "roc_curve",
 ]
-
-
-@dataclass(frozen=True, eq=False)
-class RankHistogram:
-    """How often the outcome had each rank among the draws: flat for a calibrated ensemble.
-
-    Attributes
-    ----------
-    mass : ndarray (m + 1,)
-        Weight of the rows with 0, 1, ..., m draws below the outcome.
-    n : int
-        Rows.
-    """
-
-    mass: Array
-    n: int
-
-    @property
-    def share(self) -> Array:
-        """Shares of the weight (m + 1,), which sum to 1: ``1 / (m + 1)`` each for a calibrated ensemble."""
-        return np.asarray(self.mass / self.mass.sum())
-
-    @property
-    def reliability_index(self) -> float:
-        """Sum of ``|share - 1 / (m + 1)|``: 0 for a flat histogram (Delle Monache et al., JGR 2006)."""
-        return float(np.abs(self.share - 1 / len(self.mass)).sum())
-
-    def __repr__(self) -> str:
-        rows = [["draws below", "share"]]
-        rows += [[str(rank), f"{share:.4f}"] for rank, share in enumerate(self.share)]
-        return f"RankHistogram of {self.n:,} rows\n{aligned(rows)}"
-
-
-@metric
-def rank_histogram(
-    y: ArrayLike,
-    prediction: PredictionLike,
-    *,
-    random_state: RandomState = 0,
-    sample_weight: ArrayLike | None = None,
-    nan_policy: NanPolicy = "raise",
-) -> RankHistogram:
-    """Return how often the outcome had each rank among the draws.
-
-    Parameters
-    ----------
-    prediction : draws (n, m)
-        Draws of numbers.
-    random_state : int, numpy.random.Generator or None, default 0
-        Source of the order of outcomes and draws that are equal.
-
-    Returns
-    -------
-    RankHistogram
-        Weights of the ranks 0 to m.
-
-    Raises
-    ------
-    ValueError
-        Arguments that do not fit.
-
-    Notes
-    -----
-    Anderson 1996; Hamill, *Interpretation of Rank Histograms for Verifying Ensemble Forecasts* (Monthly
-    Weather Review 2001). A U is too little spread, a dome too much, a slope a bias. An outcome that equals
-    draws has a rank drawn uniformly among theirs, so the histogram of a calibrated ensemble of counts is
-    flat, too. xskillscore's ``rank_histogram`` counts ranks from 1.
-
-    Examples
-    --------
-    >>> import fastmcmd as fm
-    >>> fm.metrics.rank_histogram([0.5, 3.0], [[0.0, 1.0], [0.0, 1.0]]).mass.tolist()
-    [0.0, 1.0, 1.0]
-    """
-    rows = read(y, prediction, sample_weight, nan_policy, on_device=True).on_host()
-    if not isinstance(rows.prediction, Draws):
-        raise ValueError(
-            f"prediction is a {rows.prediction!r}; a rank histogram needs draws (n, m)"
-        )
-    count = rows.prediction.node_count
-    below = np.rint(rows.prediction.cdf_below(rows.y) * count)
-    equal = np.rint(rows.prediction.cdf(rows.y) * count) - below
-    share = generator(random_state, Purpose.PIT).random(len(below))
-    rank = (below + np.floor(share * (equal + 1))).astype(np.intp)
-    mass = np.bincount(rank, rows.weights, minlength=count + 1).astype(np.float64)
-    return RankHistogram(mass * np.nan if rows.nan_result else mass, len(below))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,12 @@ from fastmcmd.plots.inference import congruence_test, missing_mass, rejection, v
 from fastmcmd.plots.kernel_choice import kernel_choice, kernel_power
 from fastmcmd.plots.monitor import evidence
 from fastmcmd.plots.panels import evaluation
+from fastmcmd.plots.predictions import fan, ordered_intervals
+from fastmcmd.plots.probabilities import isotonic_reliability, murphy
 from fastmcmd.plots.projection import project
 from fastmcmd.plots.regions import weak_regions
+from fastmcmd.plots.spread import group_calibration, residuals, sharpness
+from fastmcmd.plots.uniformity import pit_ecdf, rank_histogram
 from fastmcmd.plots.values import cumulative, histogram, over_inputs, over_plane
 
 __all__ = [
@@ -29,16 +33,25 @@ __all__ = [
     "downsampled_cce",
     "evaluation",
     "evidence",
+    "fan",
+    "group_calibration",
     "histogram",
+    "isotonic_reliability",
     "kernel_choice",
     "kernel_power",
     "missing_mass",
+    "murphy",
+    "ordered_intervals",
     "over_inputs",
     "over_plane",
+    "pit_ecdf",
     "pit_histogram",
     "project",
+    "rank_histogram",
     "rejection",
     "reliability",
+    "residuals",
+    "sharpness",
     "variance",
     "verdict",
     "weak_regions",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastmcmd._base.checks import check_instance
-from fastmcmd.plots.style import COLOURS, axes, finish
+from fastmcmd.plots.style import COLOURS, GREY, axes, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["pit_histogram", "reliability", "variance"]
 
 _Z = 1.96  # standard deviations on either side that hold 95 %
-_GREY = "0.6"
 
 
 def reliability(
@@ -59,9 +58,9 @@ def reliability(
     ax = axes(ax)
     expected, scatter = curve.expected, _Z * curve.scatter
     if not ax.lines:  # overlapping bands of several models would look like a single wider band
-        ax.plot([0, 1], [0, 1], "--", color=_GREY, linewidth=0.9, zorder=1)
+        ax.plot([0, 1], [0, 1], "--", color=GREY, linewidth=0.9, zorder=1)
         low, high = np.clip(expected - scatter, 0, 1), np.clip(expected + scatter, 0, 1)
-        ax.fill_between(expected, low, high, color=_GREY, alpha=0.25, linewidth=0, zorder=0)
+        ax.fill_between(expected, low, high, color=GREY, alpha=0.25, linewidth=0, zorder=0)
     ax.plot(expected, curve.observed, color=colour, linewidth=1.8, label=label, zorder=3)
     where = "below the quantile" if curve.kind == "quantile" else "in the central interval"
     ax.set(
@@ -76,12 +75,12 @@ def reliability(
 
 def _of_classes(curve: ClassReliability, ax: Axes, label: str | None, colour: str) -> Axes:
     if not ax.lines:
-        ax.plot([0, 1], [0, 1], "--", color=_GREY, linewidth=0.9, zorder=1)
+        ax.plot([0, 1], [0, 1], "--", color=GREY, linewidth=0.9, zorder=1)
     filled = curve.weight > 0
     confidence, accuracy = curve.confidence[filled], curve.accuracy[filled]
     scatter = _Z * np.sqrt(confidence * (1 - confidence) / curve.count[filled])
     low, high = np.clip(confidence - scatter, 0, 1), np.clip(confidence + scatter, 0, 1)
-    ax.vlines(confidence, low, high, color=_GREY, alpha=0.5, linewidth=5, zorder=0)
+    ax.vlines(confidence, low, high, color=GREY, alpha=0.5, linewidth=5, zorder=0)
     ax.plot(
         confidence, accuracy, "o-", color=colour, linewidth=1.5, markersize=4, label=label, zorder=3
     )
@@ -97,7 +96,7 @@ def pit_histogram(
     label: str | None = None,
     colour: str = COLOURS[0],
 ) -> Axes:
-    """Plot the density of the PIT, with the 95 % band of a calibrated model.
+    """Plot the density of the PIT, with the 95 % band of a calibrated model for all bins together.
 
     A flat histogram means calibrated predictions, a hump too wide ones, a valley too narrow ones, and a
     slope biased ones.
@@ -117,10 +116,10 @@ def pit_histogram(
 
     check_instance(histogram, "histogram", PITHistogram, "what metrics.pit_histogram returns")
     ax = axes(ax)
-    bins = len(histogram.mass)
-    scatter = _Z * np.sqrt((bins - 1) / histogram.n)  # for densities: bins sqrt(p (1 - p) / n)
-    ax.axhspan(max(0, 1 - scatter), 1 + scatter, color=_GREY, alpha=0.25, linewidth=0, zorder=0)
-    ax.axhline(1, color=_GREY, linestyle="--", linewidth=0.9, zorder=1)
+    band = histogram.band()
+    if band is not None:
+        ax.axhspan(*band[:, 0], color=GREY, alpha=0.25, linewidth=0, zorder=0)
+    ax.axhline(1, color=GREY, linestyle="--", linewidth=0.9, zorder=1)
     ax.stairs(histogram.heights, histogram.edges, fill=True, color=colour, alpha=0.35, zorder=2)
     ax.stairs(
         histogram.heights, histogram.edges, color=colour, linewidth=1.5, label=label, zorder=3
@@ -158,7 +157,7 @@ def variance(
     least, most = min(rmv.min(), (rmse - bars).min()), max(rmv.max(), (rmse + bars).max())
     ax.update_datalim([(least, least), (most, most)])
     if not ax.lines:  # one for all models
-        ax.axline((least, least), slope=1, linestyle="--", color=_GREY, linewidth=0.9, zorder=1)
+        ax.axline((least, least), slope=1, linestyle="--", color=GREY, linewidth=0.9, zorder=1)
     ax.errorbar(
         rmv, rmse, yerr=bars, fmt="o", markersize=5, color=colour, elinewidth=1, label=label, zorder=3
     )  # fmt: skip

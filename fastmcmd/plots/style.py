@@ -10,10 +10,11 @@ from fastmcmd.errors import require
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "axes", "check_axes", "finish", "matplotlib", "plain", "tidy"]
+__all__ = ["COLOURS", "GREY", "axes", "check_axes", "finish", "matplotlib", "plain", "tidy"]
 
 # The palette of Okabe & Ito: distinct with any colour vision, and by lightness in greyscale.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+GREY = "0.6"  # of bands, diagonals and what has no support
 
 
 def matplotlib() -> Any:

@@ -244,26 +244,6 @@ def test_fair_brier_score_has_the_mean_of_the_source(rng):
         metrics.threshold_brier_score(y, (y, 1.0), thresholds=0.5, fair=True)
 
 
-def test_rank_histogram(rng):
-    both = rng.normal(size=(6000, 5))
-    found = metrics.rank_histogram(both[:, 0], both[:, 1:])
-    expected = np.bincount((both[:, 1:] < both[:, :1]).sum(axis=1), minlength=5)
-    np.testing.assert_array_equal(found.mass, expected)
-    assert stats.chisquare(found.mass).pvalue > 1e-4
-    counts = rng.poisson(1.0, size=(6000, 5))  # ties, in random order
-    flat = metrics.rank_histogram(counts[:, 0], counts[:, 1:].astype(float))
-    assert stats.chisquare(flat.mass).pvalue > 1e-4
-    assert flat.reliability_index < 0.1
-    narrow = metrics.rank_histogram(2 * both[:, 0], both[:, 1:])
-    assert narrow.share[[0, -1]].min() > 0.25
-    assert narrow.reliability_index == pytest.approx(np.abs(narrow.share - 0.2).sum())
-    weighted = metrics.rank_histogram(
-        [0.5, 3.0], [[0.0, 1.0], [0.0, 1.0]], sample_weight=[2.0, 1.0]
-    )
-    assert weighted.mass.tolist() == [0.0, 2.0, 1.0]
-    assert "draws below" in repr(flat)
-
-
 def test_discrimination_and_roc(rng):
     sk = pytest.importorskip("sklearn.metrics")
     y = rng.normal(size=300)

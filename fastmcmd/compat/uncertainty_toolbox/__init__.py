@@ -1,10 +1,11 @@
-"""Drop-in replacement for the metrics and the recalibration of Uncertainty Toolbox 0.1.1.
+"""Drop-in replacement for Uncertainty Toolbox 0.1.1.
 
 Change ``import uncertainty_toolbox as uct`` to ``import fastmcmd.compat.uncertainty_toolbox as uct``, or
 ``from uncertainty_toolbox.metrics_calibration import ...`` to ``from
 fastmcmd.compat.uncertainty_toolbox.metrics_calibration import ...``, and nothing else: modules, names,
-arguments, defaults and results of ``metrics``, ``metrics_accuracy``, ``metrics_calibration``,
-``metrics_scoring_rule`` and ``recalibration`` are the same. Its synthetic data and plots are not included.
+arguments, defaults and results of ``data``, ``metrics``, ``metrics_accuracy``, ``metrics_calibration``,
+``metrics_scoring_rule``, ``recalibration``, ``utils`` and ``viz`` are the same. Pictures show the same
+numbers in the colours of this package.
 
 Differences, where the original is wrong:
 
@@ -23,6 +24,9 @@ Differences, where the original is wrong:
   of these cases.
 - `get_proportion_lists` returns two arrays, as documented, instead of an array and a list. ``vectorized``
   has no effect: the only implementation is fast and needs little memory.
+- Pictures: `plot_xy` names its band by the number of standard deviations, instead of "95%" for any number;
+  `plot_intervals` and `plot_intervals_ordered` fit their axes to the data, not to whole numbers;
+  `plot_calibration` says "Below Quantile" for quantiles; `set_style` does not need LaTeX.
 
 Preserved although the names suggest otherwise: ``score_stderr`` of `adversarial_group_calibration` is the
 standard deviation over trials, and ``scaled`` of `check_score` and `interval_score` divides by the number
@@ -31,11 +35,18 @@ original, so that a seed set there gives the same groups.
 """
 
 from fastmcmd.compat.uncertainty_toolbox import (
+    data,
     metrics,
     metrics_accuracy,
     metrics_calibration,
     metrics_scoring_rule,
     recalibration,
+    utils,
+    viz,
+)
+from fastmcmd.compat.uncertainty_toolbox.data import (
+    synthetic_arange_random,
+    synthetic_sine_heteroscedastic,
 )
 from fastmcmd.compat.uncertainty_toolbox.metrics import (
     get_all_accuracy_metrics,
@@ -67,11 +78,21 @@ from fastmcmd.compat.uncertainty_toolbox.recalibration import (
     iso_recal,
     optimize_recalibration_ratio,
 )
+from fastmcmd.compat.uncertainty_toolbox.viz import (
+    plot_adversarial_group_calibration,
+    plot_calibration,
+    plot_intervals,
+    plot_intervals_ordered,
+    plot_residuals_vs_stds,
+    plot_sharpness,
+    plot_xy,
+)
 
 __all__ = [
     "adversarial_group_calibration",
     "check_score",
     "crps_gaussian",
+    "data",
     "get_all_accuracy_metrics",
     "get_all_adversarial_group_calibration",
     "get_all_average_calibration",
@@ -92,8 +113,19 @@ __all__ = [
     "miscalibration_area",
     "nll_gaussian",
     "optimize_recalibration_ratio",
+    "plot_adversarial_group_calibration",
+    "plot_calibration",
+    "plot_intervals",
+    "plot_intervals_ordered",
+    "plot_residuals_vs_stds",
+    "plot_sharpness",
+    "plot_xy",
     "prediction_error_metrics",
     "recalibration",
     "root_mean_squared_calibration_error",
     "sharpness",
+    "synthetic_arange_random",
+    "synthetic_sine_heteroscedastic",
+    "utils",
+    "viz",
 ]

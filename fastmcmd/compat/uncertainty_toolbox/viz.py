@@ -1,0 +1,450 @@
+"""Plots of Gaussian predictions, as in ``uncertainty_toolbox.viz``, with the colours of this package.
+
+`fastmcmd.plots` has pictures of any prediction, with bands of what is chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fastmcmd._base.checks import as_array, check_count
+from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, documented, vector, vectors
+from fastmcmd.compat.uncertainty_toolbox.metrics_calibration import (
+    adversarial_group_calibration,
+    get_proportion_lists_vectorized,
+    miscalibration_area_from_proportions,
+)
+from fastmcmd.compat.uncertainty_toolbox.metrics_calibration import sharpness as root_mean_square
+from fastmcmd.plots.style import COLOURS, check_axes, matplotlib, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "filter_subset",
+    "plot_adversarial_group_calibration",
+    "plot_calibration",
+    "plot_intervals",
+    "plot_intervals_ordered",
+    "plot_residuals_vs_stds",
+    "plot_sharpness",
+    "plot_xy",
+    "save_figure",
+    "set_style",
+    "update_rc",
+]
+
+_BLUE, _ORANGE = COLOURS[:2]
+_STYLE = {
+    "font.size": 12.0, "lines.linewidth": 2, "axes.axisbelow": True, "axes.titlesize": "medium",
+    "axes.labelsize": "medium", "axes.grid": True, "grid.alpha": 0.3, "figure.figsize": (4.0, 4.0),
+    "figure.dpi": 200, "legend.fontsize": "small",
+}  # fmt: skip
+
+
+@documented
+def plot_xy(
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
+    x: ArrayLike,
+    n_subset: int | None = None,
+    ylims: tuple[float, float] | None = None,
+    xlims: tuple[float, float] | None = None,
+    num_stds_confidence_bound: int = 2,
+    leg_loc: Any = 3,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot outcomes, predicted means and a band of standard deviations over one input.
+
+    Parameters
+    ----------
+    x : array_like (n,)
+        Values of the input.
+    n_subset : int, optional
+        Number of rows to draw, at random (``numpy.random``).
+    ylims, xlims : (float, float), optional
+        Limits of the axes.
+    num_stds_confidence_bound : float
+        Half the width of the band in standard deviations.
+    leg_loc : int or str
+        Place of the legend.
+    ax : matplotlib axes, optional
+        Axes to draw in. Default: new axes.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    mean, std, y, place = _subset(n_subset, y_pred=y_pred, y_std=y_std, y_true=y_true, x=x)
+    order = np.argsort(place, kind="stable")
+    mean, std, y, place = mean[order], std[order], y[order], place[order]
+    half = num_stds_confidence_bound * std
+    ax = _axes(ax)
+    ax.plot(place, y, ".", color="0.3", label="Observations")
+    ax.plot(place, mean, "-", color=_BLUE, linewidth=2, label="Predictions")
+    ax.fill_between(place, mean - half, mean + half, color=_BLUE, alpha=0.2, linewidth=0,
+                    label=f"± {num_stds_confidence_bound:g} std")  # fmt: skip
+    ax.legend(frameon=False, loc=leg_loc)
+    ax.set(xlabel="x", ylabel="y", title="Confidence Band", xlim=xlims, ylim=ylims)
+    return _square(ax)
+
+
+@documented
+def plot_intervals(
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
+    n_subset: int | None = None,
+    ylims: tuple[float, float] | None = None,
+    num_stds_confidence_bound: int = 2,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot predicted means with intervals over the observed values.
+
+    Parameters
+    ----------
+    n_subset, ylims, ax
+        As in `plot_xy`; ``ylims`` are the limits of both axes.
+    num_stds_confidence_bound : float
+        Half the width of the intervals in standard deviations.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    mean, std, y = _subset(n_subset, y_pred=y_pred, y_std=y_std, y_true=y_true)
+    half = num_stds_confidence_bound * std
+    ends = _ends(ylims, mean - half, mean + half, y)
+    ax = _axes(ax)
+    _bars(ax, y, mean, half, "Predictions")
+    ax.plot(ends, ends, "--", linewidth=1.5, color=_ORANGE, label="f(x) = x")
+    ax.legend(frameon=False, loc=4)
+    ax.set(
+        xlabel="Observed Values", ylabel="Predicted Values and Intervals", xlim=ends, ylim=ends,
+        title="Prediction Intervals",
+    )  # fmt: skip
+    return _square(ax)
+
+
+@documented
+def plot_intervals_ordered(
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
+    n_subset: int | None = None,
+    ylims: tuple[float, float] | None = None,
+    num_stds_confidence_bound: int = 2,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot predicted means with intervals, in order of the observed values.
+
+    Parameters
+    ----------
+    n_subset, ylims, ax
+        As in `plot_xy`.
+    num_stds_confidence_bound : float
+        Half the width of the intervals in standard deviations.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    mean, std, y = _subset(n_subset, y_pred=y_pred, y_std=y_std, y_true=y_true)
+    order = np.argsort(y, kind="stable")
+    mean, y, half = mean[order], y[order], num_stds_confidence_bound * std[order]
+    ax, place = _axes(ax), np.arange(len(y))
+    _bars(ax, place, mean, half, "Predicted Values")
+    ax.plot(place, y, "--", linewidth=2.0, color=_ORANGE, label="Observed Values")
+    ax.legend(frameon=False, loc=4)
+    ax.set(
+        xlabel="Index (Ordered by Observed Value)", ylabel="Predicted Values and Intervals",
+        title="Ordered Prediction Intervals", ylim=_ends(ylims, mean - half, mean + half, y),
+    )  # fmt: skip
+    return _square(ax)
+
+
+@documented
+def plot_calibration(
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
+    n_subset: int | None = None,
+    curve_label: str | None = None,
+    vectorized: bool = True,
+    exp_props: ArrayLike | None = None,
+    obs_props: ArrayLike | None = None,
+    ax: Axes | None = None,
+    prop_type: str = "interval",
+) -> Axes:
+    """Plot observed over predicted proportions, with the miscalibration area.
+
+    Parameters
+    ----------
+    n_subset, ax
+        As in `plot_xy`.
+    curve_label : str, optional
+        Label of the curve.
+    vectorized : bool
+        Has no effect.
+    exp_props, obs_props : array_like (j,), optional
+        Proportions to plot in place of those of the predictions.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    mean, std, y = _subset(n_subset, y_pred=y_pred, y_std=y_std, y_true=y_true)
+    if exp_props is None or obs_props is None:
+        expected, observed = get_proportion_lists_vectorized(mean, std, y, prop_type=prop_type)
+    else:
+        expected, observed = _flat(exp_props=exp_props, obs_props=obs_props)
+    ax = _axes(ax)
+    ax.plot([0, 1], [0, 1], "--", label="Ideal", color=_ORANGE)
+    ax.plot(expected, observed, label=curve_label or "Predictor", color=_BLUE)
+    ax.fill_between(expected, expected, observed, color=_BLUE, alpha=0.2, linewidth=0)
+    area = miscalibration_area_from_proportions(expected, observed)
+    ax.text(
+        0.95, 0.05, f"Miscalibration area = {area:.2f}", ha="right", va="bottom", fontsize="small"
+    )
+    where = "Below Quantile" if prop_type == "quantile" else "in Interval"
+    ax.set(
+        xlabel=f"Predicted Proportion {where}", ylabel=f"Observed Proportion {where}", aspect="equal",
+        xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), title="Average Calibration",
+    )  # fmt: skip
+    tidy(ax)
+    return ax
+
+
+@documented
+def plot_adversarial_group_calibration(
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
+    n_subset: int | None = None,
+    cali_type: str = "mean_abs",
+    curve_label: str | None = None,
+    group_size: ArrayLike | None = None,
+    score_mean: ArrayLike | None = None,
+    score_stderr: ArrayLike | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot the calibration error of the worst of several random groups over the size of the groups.
+
+    Parameters
+    ----------
+    n_subset, ax
+        As in `plot_xy`.
+    cali_type : {"mean_abs", "root_mean_sq"}
+        Mean absolute or root mean square calibration error.
+    curve_label : str, optional
+        Label of the curve.
+    group_size, score_mean, score_stderr : array_like (s,), optional
+        Shares of the rows, and errors with their standard deviations, to plot in place of those of the
+        predictions.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    mean, std, y = _subset(n_subset, y_pred=y_pred, y_std=y_std, y_true=y_true)
+    if group_size is None or score_mean is None:
+        groups = adversarial_group_calibration(mean, std, y, cali_type=cali_type)
+        size, error, spread = groups.group_size, groups.score_mean, groups.score_stderr
+    else:
+        stderr = np.zeros(np.size(score_mean)) if score_stderr is None else score_stderr
+        size, error, spread = _flat(
+            group_size=group_size, score_mean=score_mean, score_stderr=stderr
+        )
+    ax = _axes(ax, (7, 5))
+    ax.plot(size, error, "-o", label=curve_label or "Predictor", color=_BLUE)
+    ax.fill_between(size, error - spread, error + spread, color=_BLUE, alpha=0.2, linewidth=0)
+    ax.set(
+        xlabel="Group size", ylabel="Calibration Error of Worst Group", xlim=(-0.02, 1.02),
+        ylim=(-0.02, 0.52), title="Adversarial Group Calibration",
+    )  # fmt: skip
+    tidy(ax)
+    return ax
+
+
+def plot_sharpness(y_std: ArrayLike, n_subset: int | None = None, ax: Axes | None = None) -> Axes:
+    """Plot the distribution of predicted standard deviations, with a line at their root mean square.
+
+    Parameters
+    ----------
+    y_std : array_like (n,)
+        Predicted standard deviations.
+    n_subset, ax
+        As in `plot_xy`.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    (std,) = _subset(n_subset, y_std=y_std)
+    ax = _axes(ax)
+    ax.hist(std, color=_BLUE, alpha=0.35, density=True)
+    size = root_mean_square(std)
+    left = size < (std.min() + std.max()) / 2
+    ax.axvline(size, label="sharpness", color="0.2", linewidth=2, linestyle="--")
+    ax.text(
+        size, ax.get_ylim()[1], f"  Sharpness = {size:.2f}  ", va="top", fontsize="small",
+        ha="left" if left else "right",
+    )  # fmt: skip
+    ax.set(
+        xlabel="Predicted Standard Deviation", ylabel="Normalized Frequency", yticks=[],
+        title="Sharpness",
+    )  # fmt: skip
+    tidy(ax)
+    return ax
+
+
+@documented
+def plot_residuals_vs_stds(
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    y_true: ArrayLike,
+    n_subset: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot absolute residuals against predicted standard deviations, scaled to the same sum.
+
+    Parameters
+    ----------
+    n_subset, ax
+        As in `plot_xy`.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    mean, std, y = _subset(n_subset, y_pred=y_pred, y_std=y_std, y_true=y_true)
+    residuals = np.abs(y - mean)
+    scaled = std / std.sum() * residuals.sum()
+    ax = _axes(ax)
+    ax.plot(scaled, residuals, "o", color=_BLUE, alpha=0.6, label="Predictions")
+    ends = _ends(None, scaled, residuals)
+    ax.plot(ends, ends, "--", color=_ORANGE, label="f(x) = x")
+    ax.legend(frameon=False, loc=4)
+    ax.set(
+        xlabel="Standard Deviations (Scaled)", ylabel="Residuals (Absolute Value)", xlim=ends,
+        ylim=ends, aspect="equal", title="Residuals vs. Predictive Standard Deviations",
+    )  # fmt: skip
+    tidy(ax)
+    return ax
+
+
+def filter_subset(input_list: Sequence[Any], n_subset: int) -> list[Any]:
+    """Return the same random rows (``numpy.random``) of all arrays, in ascending order.
+
+    Parameters
+    ----------
+    input_list : sequence of array_like (n, ...)
+        Arrays of equal length.
+    n_subset : int
+        Number of rows.
+
+    Examples
+    --------
+    >>> filter_subset([np.arange(3)], 3)[0].tolist()
+    [0, 1, 2]
+    """
+    arrays = [np.asarray(one) for one in input_list]
+    count = check_count(n_subset, "n_subset", most=len(arrays[0]))
+    rows = np.sort(np.random.choice(range(len(arrays[0])), count, replace=False))  # noqa: NPY002
+    return [array[rows] for array in arrays]
+
+
+def set_style(style_str: str = "default") -> None:
+    """Set matplotlib's parameters to the sizes of the original, without its need for LaTeX.
+
+    Parameters
+    ----------
+    style_str : str
+        "default"; any other text has no effect.
+    """
+    if style_str == "default":
+        matplotlib().rcParams.update(_STYLE)
+
+
+def save_figure(
+    file_name: str = "figure",
+    ext_list: list[str] | str | None = None,
+    white_background: bool = True,
+) -> None:
+    """Save the current figure of matplotlib in several formats.
+
+    Parameters
+    ----------
+    file_name : str
+        Path without an extension.
+    ext_list : str or list of str, optional
+        Extensions. Default: "pdf" and "png".
+    white_background : bool
+        Whether the background is white, or transparent.
+    """
+    colour = "w" if white_background else "none"
+    for extension in [ext_list] if isinstance(ext_list, str) else ext_list or ["pdf", "png"]:
+        path = f"{file_name}.{extension}"
+        matplotlib().savefig(path, bbox_inches="tight", facecolor=colour, edgecolor=colour)
+        print(f"Saved figure {path}")
+
+
+def update_rc(key_str: str, value: Any) -> None:
+    """Set one of matplotlib's parameters.
+
+    Parameters
+    ----------
+    key_str : str
+        Name of the parameter.
+    value : object
+        Its value.
+    """
+    matplotlib().rcParams.update({key_str: value})
+
+
+def _axes(ax: Axes | None, size: tuple[float, float] = (5, 5)) -> Any:
+    if ax is None:
+        return matplotlib().subplots(figsize=size)[1]
+    matplotlib()
+    check_axes(ax, "ax")
+    return ax
+
+
+def _square(ax: Axes) -> Axes:
+    ax.set_box_aspect(1)
+    tidy(ax)
+    return ax
+
+
+def _subset(n_subset: int | None, **values: ArrayLike) -> tuple[Vector, ...]:
+    """Return checked vectors, or the same random rows of them."""
+    checked = vectors(**values)
+    return checked if n_subset is None else tuple(filter_subset(checked, n_subset))
+
+
+def _flat(**values: ArrayLike) -> tuple[Vector, ...]:
+    """Return arrays as vectors of equal length."""
+    vectors_ = {name: vector(as_array(one, name).ravel(), name) for name, one in values.items()}
+    if len({len(one) for one in vectors_.values()}) > 1:
+        lengths = ", ".join(f"{name} has {len(one)}" for name, one in vectors_.items())
+        raise ValueError(f"lengths must match: {lengths}")
+    return tuple(vectors_.values())
+
+
+def _ends(limits: tuple[float, float] | None, *values: Vector) -> tuple[float, float]:
+    """Return the given limits, or those of the values with a margin."""
+    if limits is not None:
+        return limits
+    low, high = min(map(np.min, values)), max(map(np.max, values))
+    margin = 0.04 * (high - low) or 0.5
+    return float(low - margin), float(high + margin)
+
+
+def _bars(ax: Axes, place: Any, mean: Vector, half: Vector, label: str) -> None:
+    ax.errorbar(place, mean, half, fmt="o", markersize=4, linewidth=1.5, color=_BLUE, alpha=0.5)
+    ax.plot(place, mean, "o", markersize=4, color=_BLUE, label=label)

@@ -1,0 +1,93 @@
+"""Reliability by isotonic regression, against scikit-learn, and its band by simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from simulations.picture_bands import isotonic_coverage
+
+import fastmcmd as fm
+
+CLASSES = fm.classification
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_against_scikit_learn(rng, weighted):
+    sklearn = pytest.importorskip("sklearn.isotonic")
+    p = rng.beta(1, 2, 300).round(2)  # with ties
+    y = rng.random(300) < p**1.5
+    weights = rng.uniform(0.1, 2, 300) if weighted else None
+    found = CLASSES.isotonic_reliability(y, p, sample_weight=weights, resamples=20)
+    fitted = sklearn.IsotonicRegression().fit(p, y, weights).predict(found.probability)
+    np.testing.assert_allclose(found.frequency, fitted, atol=1e-12)
+    mean = np.average((p - y) ** 2, weights=weights)
+    assert found.score == pytest.approx(mean)
+    recalibrated = fitted[np.searchsorted(found.probability, p)]
+    best, overall = (
+        np.average((recalibrated - y) ** 2, weights=weights),
+        np.average(y, weights=weights),
+    )
+    assert found.miscalibration == pytest.approx(mean - best)
+    assert found.uncertainty == pytest.approx(overall * (1 - overall))
+    assert found.score == pytest.approx(
+        found.miscalibration - found.discrimination + found.uncertainty
+    )
+    assert found.weight.sum() == pytest.approx(300 if weights is None else weights.sum())
+
+
+def test_forms_of_probabilities_agree(rng):
+    p = rng.uniform(size=200)
+    y = (rng.random(200) < p).astype(int)
+    one = CLASSES.isotonic_reliability(y, p, resamples=50)
+    two = CLASSES.isotonic_reliability(y, np.stack([1 - p, p], axis=1), of="positive", resamples=50)
+    np.testing.assert_allclose(one.low, two.low)
+    assert one.to_dict() == pytest.approx(two.to_dict())
+    many = rng.dirichlet(np.ones(3), 200)
+    top = CLASSES.isotonic_reliability(rng.integers(0, 3, 200), many, resamples=0)
+    assert top.event == "the most probable class is right"
+    assert len(top.grid) == 0
+    assert math.isnan(top.p_value)
+
+
+def test_exceedance(rng):
+    mean = rng.normal(size=400)
+    y = mean + rng.normal(size=400)
+    found = fm.metrics.exceedance_reliability(y, fm.Gaussian(mean, 1.0), 0.7, resamples=100)
+    p = stats.norm.sf(0.7, mean, 1.0)
+    same = CLASSES.isotonic_reliability(y > 0.7, p, resamples=100)
+    np.testing.assert_allclose(found.frequency, same.frequency)
+    assert found.to_dict() == pytest.approx(same.to_dict())
+    assert found.event == "y > 0.7"
+    assert "0.7" in repr(found)
+    assert found.table().count("\n") == 13
+    with pytest.raises(ValueError, match="threshold is nan"):
+        fm.metrics.exceedance_reliability(y, fm.Gaussian(mean, 1.0), math.nan)
+
+
+def test_rows_without_weight_do_not_count(rng):
+    p = rng.uniform(size=100)
+    y = rng.random(100) < p
+    weights = (np.arange(100) < 60).astype(float)
+    found = CLASSES.isotonic_reliability(y, p, sample_weight=weights, resamples=0)
+    alone = CLASSES.isotonic_reliability(y[:60], p[:60], resamples=0)
+    np.testing.assert_allclose(found.frequency, alone.frequency)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["even", "rare", "levels", "weights"])
+def test_the_band_holds_the_whole_curve(kind):
+    """With 200 resamples, the band and the p-value are as exact as with 1,000."""
+    held, p_values = isotonic_coverage(kind, 200, 400, resamples=200, level=0.9)
+    assert abs(held - 0.9) < 4 * math.sqrt(0.09 / 400)
+    assert np.mean(p_values <= 0.1) < 0.1 + 4 * math.sqrt(0.09 / 400)
+
+
+def test_a_wrong_model_leaves_the_band(rng):
+    p = rng.uniform(size=1000)
+    found = CLASSES.isotonic_reliability(rng.random(1000) < p**2, p, resamples=200)
+    at = found.frequency[np.searchsorted(found.probability, found.grid)]
+    assert ((at < found.low) | (at > found.high)).any()
+    assert found.p_value == pytest.approx(1 / 101)
