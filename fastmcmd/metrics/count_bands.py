@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import fft, stats
 
 from fastmcmd._base.checks import as_float
 from fastmcmd.predictive.base import Array
@@ -64,7 +64,7 @@ class CountBands:
     def p_value(self, counts: ArrayLike) -> float:
         """Return the probability of a count at least as far in a tail as the farthest of these."""
         counts = np.asarray(counts)
-        tails = stats.binom(self.n, self.expected)
+        tails = scipy.stats.binom(self.n, self.expected)
         least = float(
             np.minimum(1.0, 2 * np.minimum(tails.cdf(counts), tails.sf(counts - 1))).min()
         )
@@ -86,7 +86,7 @@ class CountBands:
             sums = np.cumsum(low), np.minimum(np.cumsum(high), self.n)
         probability, start = np.ones(1), 0
         for cell, (least, most, bottom, top) in enumerate(zip(low, high, *sums, strict=True)):
-            weights = stats.poisson.pmf(np.arange(least, most + 1), self.n * self.mass[cell])
+            weights = scipy.stats.poisson.pmf(np.arange(least, most + 1), self.n * self.mass[cell])
             probability = _convolved(probability, weights)
             start += int(least)
             probability = probability[max(0, bottom - start) : top - start + 1]
@@ -95,11 +95,11 @@ class CountBands:
                 return 0.0
         if not start <= self.n < start + len(probability):
             return 0.0
-        return float(probability[self.n - start] / stats.poisson.pmf(self.n, self.n))
+        return float(probability[self.n - start] / scipy.stats.poisson.pmf(self.n, self.n))
 
     def _pointwise(self, outside: float) -> tuple[Array, Array]:
         """Return central binomial intervals with at most the probability ``outside`` beyond them."""
-        tails = stats.binom(self.n, self.expected)
+        tails = scipy.stats.binom(self.n, self.expected)
         return tails.ppf(outside / 2), tails.isf(outside / 2)
 
 
@@ -142,6 +142,6 @@ def _convolved(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArr
     if len(first) * len(second) <= _DIRECT:
         return np.convolve(first, second)
     size = len(first) + len(second) - 1
-    fast = fft.next_fast_len(size, real=True)
-    product = fft.rfft(first, fast) * fft.rfft(second, fast)
-    return np.asarray(np.maximum(fft.irfft(product, fast)[:size], 0.0))
+    fast = scipy.fft.next_fast_len(size, real=True)
+    product = scipy.fft.rfft(first, fast) * scipy.fft.rfft(second, fast)
+    return np.asarray(np.maximum(scipy.fft.irfft(product, fast)[:size], 0.0))

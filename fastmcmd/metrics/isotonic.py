@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
 
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.checks import as_float, check_choice, check_count
@@ -133,7 +133,7 @@ def isotonic(
 
     def curve(events: Array) -> Array:
         """Return the recalibrated probabilities (k,) from the weight of events at each."""
-        fitted = optimize.isotonic_regression(events / weight, weights=weight)
+        fitted = scipy.optimize.isotonic_regression(events / weight, weights=weight)
         return np.clip(fitted.x, 0.0, 1.0)
 
     observed: Array = np.bincount(place, factors * happened, len(distinct)).astype(np.float64)
