@@ -41,7 +41,7 @@ _SCATTER = {
 _NONE_OF_IT, _NEARLY_ALL = 0.05, 0.99  # shares beyond which words replace numbers
 _REMEDY_ROWS = 2000  # most rows used: half to fit the rescaling, half to test it
 _LEAST_REMEDY_ROWS = 100
-_BEFORE = 59  # simulations of the test before rescaling; its misfit is already beyond chance
+_BEFORE, _AFTER = 59, 99  # simulations before rescaling, when misfit is beyond chance, and after it
 _REMEDY: dict[str, Any] = {
     "lam": (0.1, 0.01),
     "folds": 3,
@@ -419,7 +419,9 @@ def _remedy(
     rescaling = ConditionalRescaling(**_REMEDY)
     rescaling.fit(prediction.take(fitting), y[fitting], inputs[fitting])
     mended = rescaling.transform(here, inputs[tested])
-    after = congruence_test(inputs[tested], y[tested], mended, random_state=random_state)
+    after = congruence_test(
+        inputs[tested], y[tested], mended, simulations=_AFTER, random_state=random_state
+    )
     excess, left = (max(one.statistic - one.null_mean, 0.0) for one in (before, after))
     share = 1 - left / excess if before.statistic > before.critical_value else float("nan")
     return Remedy(float(np.clip(share, 0.0, 1.0)), after.p_value, n)
