@@ -1,7 +1,7 @@
 """Attacks the bound of `streaming.CCE` where accumulators with nearly dependent landmarks are joined.
 
 Rows lie in clusters, ladders and lattices of any spacing, so that landmarks of each part nearly reproduce
-each other; parts are merged in several orders. The reference is the regression without landmarks in long double.
+each other; parts are merged in several orders. The reference, in long double, has no landmarks.
 
     python tests/adversary/merges.py --count 1000 --seed 0 [--only SEED]
 """
