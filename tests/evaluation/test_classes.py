@@ -393,6 +393,7 @@ def test_a_number_is_no_outcome_where_names_are_other_numbers(rng):
         fm.evaluate(np.asarray(each)[y.astype(int)], prediction, x)
         for each, prediction in ((names, moved), (NAMES, plain))
     )
-    assert found["nll"] == wanted["nll"] and found["accuracy"] == wanted["accuracy"]
+    assert found["nll"] == wanted["nll"]
+    assert found["accuracy"] == wanted["accuracy"]
     in_order = fm.Categorical(p, classes=["0", "1", "2"])
     assert fm.evaluate(y, in_order)["nll"] == wanted["nll"]
