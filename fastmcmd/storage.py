@@ -93,7 +93,7 @@ def load_kind(path: FilePath, kinds: Collection[str] | None = None, what: str = 
     arrays, settings, version = read_file(path, what or f"{_ESTIMATOR} or recalibrator")
     kind = settings.get("kind") if version >= 3 else settings.get("recalibrator", _ESTIMATOR)
     if kinds is not None and kind == _ESTIMATOR and kind not in kinds:
-        raise ValueError(f"{path} is not a saved {what}; fastmcmd.load reads other objects")
+        raise ValueError(f"path {path} is not a saved {what}; fastmcmd.load reads other objects")
     reader = _READERS.get(kind) if isinstance(kind, str) and kind in (kinds or _READERS) else None
     if reader is None:
         raise ValueError(f"{path} holds a {kind}, which this fastmcmd does not know")
@@ -117,7 +117,7 @@ def read_file(path: FilePath, what: str) -> tuple[Arrays, Json, int]:
         settings = json.loads(text.decode())
         version, writer = settings.get("format"), settings.get("fastmcmd")
     except (ValueError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} is not a saved {what}: {error}") from None
+        raise ValueError(f"path {path} is not a saved {what}: {error}") from None
     if version not in _READ:
         raise ValueError(
             f"{path} has format {version} (fastmcmd {writer}); "

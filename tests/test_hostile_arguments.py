@@ -270,3 +270,9 @@ def test_flags_of_drawn_groups():
             X, np.full(N, 0.3), Y, "mean_abs", draw_with_replacement=np.ones(3)
         ),
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float64("nan"), np.float32(1), np.ones(1), 0.5, "nonsense"])
+def test_a_number_is_no_dtype(dtype):
+    """NumPy takes the dtype of a number for one, so that NaN meant float64."""
+    refuses(TypeError, "dtype is", lambda: fm.cce(X, Y, P, dtype=dtype))

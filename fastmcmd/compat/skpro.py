@@ -376,7 +376,7 @@ def _lower_is_better(metric: Callable[..., float], declared: bool | None) -> boo
         best = None
     if best not in ("low", "high"):
         raise ValueError(
-            f"{getattr(metric, '__name__', metric)} does not declare which values are better; give "
+            f"metric {getattr(metric, '__name__', metric)} does not declare which values are better; give "
             "lower_is_better=True or False"
         )
     return best == "low"

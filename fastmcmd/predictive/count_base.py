@@ -153,8 +153,8 @@ class Counts(ScipyPredictive):
         tail, sign = (self._sf, -1.0) if upper else (self._cdf, 1.0)
 
         def reached(counts: Array, some: NDArray[np.intp]) -> NDArray[np.bool_]:
-            found = tail(counts, mean[some], alpha[some])
-            return np.asarray(sign * found >= sign * levels[some])
+            values = tail(counts, mean[some], alpha[some])
+            return np.asarray(sign * values >= sign * levels[some])
 
         with np.errstate(all="ignore"):
             return least_count(reached, self._nearby(mean, alpha, levels, upper))

@@ -340,10 +340,28 @@ class Truncated(ByQuadrature):
         if len(rows):
             mean[rows], std[rows] = self._narrow.moments()
             lost[rows] = False
-        rest = np.flatnonzero(lost)
+        heavy = np.zeros(len(self), dtype=bool)
+        if lost.any() and not self.discrete:
+            heavy = lost & ~np.isfinite(self.base.std)
+            mean[heavy], std[heavy] = (value[heavy] for value in self._heavy_moments())
+            heavy &= ~np.isfinite(std)
+        rest = np.flatnonzero(lost & ~(heavy & ~np.isfinite(mean)))
         if len(rest):
-            mean[rest], std[rest] = self.take(rest)._sums()
+            sums = self.take(rest)._sums()
+            mean[rest], std[rest] = sums[0], np.where(heavy[rest], std[rest], sums[1])
         return mean, std
+
+    def _heavy_moments(self) -> tuple[Array, Array]:
+        """Return what a tail of the base without moments makes of them; 0 where none is left."""
+        ends = self.base.quantile(np.array([0.0, 1.0]))
+        down = np.isneginf(np.maximum(self.low, ends[:, 0]))
+        up = np.isposinf(np.minimum(self.high, ends[:, 1]))
+        centre = self.base.mean
+        signs = (up & ~(centre < np.inf)).astype(float), (down & ~(centre > -np.inf)).astype(float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = np.where(signs[0] + signs[1] > 0, (signs[0] - signs[1]) / 0.0, 0.0)
+        std = np.where(up | down, np.inf, 0.0)
+        return mean, np.where(np.isnan(mean), np.nan, std)
 
     def _sums(self) -> tuple[Array, Array]:
         """Return means and standard deviations as sums over nodes."""

@@ -91,8 +91,8 @@ def extended(smoother: Smoother, rows: Array, most: int, share: float) -> Smooth
     pivots = pool[search.pivots[search.pivots >= old]]
     if not len(pivots):
         return smoother
-    # The old factor is unchanged: features at old landmarks stay bit for bit the same. The search has another
-    # one of its own, which nearly dependent landmarks set apart, so the rest is factored anew.
+    # The old factor is unchanged: features at old landmarks stay bit for bit the same. The search has a
+    # factor of its own, which nearly dependent landmarks set apart, so the rest is factored anew.
     f = features.transform(pivots)
     points = features.backend.points(pivots, np.float64, features.offset)
     left = np.array(features.backend.gram(features.kernel, points), dtype=np.float64) - f @ f.T

@@ -375,3 +375,25 @@ def test_classes_in_another_order_than_the_columns_are_refused(rng):
     np.testing.assert_array_equal(fm.Categorical(table, classes=["a", "b", "c"]).probs, expected)
     with pytest.raises(ValueError, match="classes is 'dog', 'cat', 'emu' and the columns of probs"):
         fm.Categorical(table, classes=["dog", "cat", "emu"])
+
+
+def test_a_number_is_no_outcome_where_names_are_other_numbers(rng):
+    """The classes "2", "0", "1": the outcome 0 was read as the first one."""
+    x, y, p = sample(rng)
+    names = np.array(["2", "0", "1"])
+    moved, plain = fm.Categorical(p, classes=names), fm.Categorical(p, classes=NAMES)
+    for function in (fm.cce, fm.congruence_test, fm.diagnose, fm.kernel_report, fm.verdict):
+        with pytest.raises(
+            ValueError, match=r"y holds numbers, and classes has the name '2'.*astype"
+        ):
+            function(x, y, moved)
+    with pytest.raises(ValueError, match="a number may mean a name or a place"):
+        fm.evaluate(y, moved, x)
+    found, wanted = (
+        fm.evaluate(np.asarray(each)[y.astype(int)], prediction, x)
+        for each, prediction in ((names, moved), (NAMES, plain))
+    )
+    assert found["nll"] == wanted["nll"]
+    assert found["accuracy"] == wanted["accuracy"]
+    in_order = fm.Categorical(p, classes=["0", "1", "2"])
+    assert fm.evaluate(y, in_order)["nll"] == wanted["nll"]

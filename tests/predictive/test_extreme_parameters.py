@@ -551,3 +551,17 @@ def test_large_counts_of_little_dispersion_have_tails():
         else:  # nearly gamma
             expected = scipy.special.gammainc(1 / dispersion, y / (mean * dispersion))
             np.testing.assert_allclose(cdf, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("df", [1e-3, 0.5, 1.0])
+def test_moments_of_a_truncated_tail_without_moments(df):
+    """They were 1.7e17, or a refusal because quantiles overflow."""
+    base = fm.StudentT(df, [0.0] * 4, 1.0)
+    part = fm.Truncated(base, [-1.0, -np.inf, -np.inf, -1.0], [np.inf, 2.0, np.inf, 2.0])
+    np.testing.assert_array_equal(part.mean[:3], [np.inf, -np.inf, np.nan])
+    np.testing.assert_array_equal(part.std[:3], [np.inf, np.inf, np.nan])
+    assert -1 < part.mean[3] < 2
+    assert 0 < part.std[3] < 3
+    light = fm.Truncated(fm.StudentT(1.5, [0.0], 1.0), -1.0, np.inf)
+    assert np.isfinite(light.mean[0])
+    assert light.std[0] == np.inf

@@ -136,7 +136,8 @@ def _add_tail(
         rows, far, gained, left, right = (v[inside] for v in (rows, far, gained, *ends))
         before = total[rows]
         add_panels(total, integrand, rows, left, right, _ENOUGH)
-        gain = total[rows] - before
+        with np.errstate(invalid="ignore"):  # infinite scores
+            gain = total[rows] - before
         goes_on = gain > _ENOUGH * before
         shrinks = (gain < _SHRINKS * gained)[goes_on]
         rows, near, gained = rows[goes_on], far[goes_on], gain[goes_on]
