@@ -16,7 +16,17 @@ from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.cpu import core
 
-__all__ = ["beside", "eigh", "eigvalsh", "eliminated", "inner", "row_squares", "scaled", "substituted", "times"]
+__all__ = [
+    "beside",
+    "eigh",
+    "eigvalsh",
+    "eliminated",
+    "inner",
+    "row_squares",
+    "scaled",
+    "substituted",
+    "times",
+]
 
 _COPIED = 1 << 16  # rows copied at once
 _SMALL = 160  # rows of a matrix for which LAPACK's threads cost more than they bring
@@ -91,7 +101,7 @@ def eliminated(fresh: Array, rows: Array, at: Array, factor: Array) -> Array:
 
 
 def eigh(a: Array) -> tuple[Array, Array]:
-    """Return the eigenvalues (k,), ascending, and eigenvectors (k, k), by columns, of a symmetric matrix."""
+    """Return the eigenvalues (k,), ascending, and eigenvectors (k, k) of a symmetric matrix."""
     if len(a) > _SMALL:
         values, vectors = np.linalg.eigh(a)
         return np.asarray(values), np.asarray(vectors)

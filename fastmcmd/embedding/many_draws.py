@@ -16,7 +16,10 @@ from fastmcmd.gram import KernelFeatures
 
 __all__ = ["MOST_CANDIDATES", "DrawnMeans", "are_many", "representatives"]
 
-_LEAST, _LEAST_IN_ROW = 1 << 16, 8  # draws from which on they are taken in blocks, altogether and in a row
+_LEAST, _LEAST_IN_ROW = (
+    1 << 16,
+    8,
+)  # draws from which on they are taken in blocks, altogether and in a row
 _LOOKED_AT = 1 << 20  # draws from which the first candidates are taken
 _SPREAD = 2500  # candidates at equal numbers of draws, and as many at equal distances
 _WORST = 500  # draws that become candidates in a round

@@ -30,7 +30,9 @@ __all__ = ["Part", "PrimalFit", "Truncation"]
 
 # A float64 evaluation that costs at most this share of the solve, or so many operations, is always made.
 _AFFORDABLE, _CHEAP = 0.5, 1e11
-_MARGIN = 1.5  # largest error of all points, relative to that of a sample, for which float32 is tried
+_MARGIN = (
+    1.5  # largest error of all points, relative to that of a sample, for which float32 is tried
+)
 _CERTAIN = 32  # points, by each guess of the largest rounding, that are always checked
 
 

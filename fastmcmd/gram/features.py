@@ -73,9 +73,7 @@ class KernelFeatures:
             out[rows] = self.backend.to_host(row_features.values).T
         return out
 
-    def means(
-        self, y: HostArray, group: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def means(self, y: HostArray, group: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return mean features (n / group, r) of ``group`` rows in turn, and residuals (n,) of all rows."""
         points = self.backend.points(y, EXACT, self.offset)
         sums, squares = self.backend.feature_sums(

@@ -56,7 +56,9 @@ def test_values_are_those_of_the_definition():
     ours = fm.cce(x, y, draws, x_kernel=kernel, y_kernel=kernel, lam=lam)
     inverse = np.linalg.inv(kernel(x) + N * lam * np.eye(N)) @ kernel(x)
     flat = draws.reshape(-1, 1)
-    across = np.stack([kernel(flat[i * L : (i + 1) * L], y[:, None]).mean(axis=0) for i in range(N)])
+    across = np.stack(
+        [kernel(flat[i * L : (i + 1) * L], y[:, None]).mean(axis=0) for i in range(N)]
+    )
     within = np.empty((N, N))
     for i in range(N):
         row = kernel(flat[i * L : (i + 1) * L], flat).mean(axis=0)
