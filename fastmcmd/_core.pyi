@@ -205,7 +205,7 @@ def pivoted_columns(
     rank: int,
     stop: int,
 ) -> int:
-    """Factorise ``K(x, x)``, from ``rank`` pivots up to ``stop`` of them.
+    """Factorise ``K(x, x)`` with pivots, from ``rank`` of them up to ``stop``.
 
     Updates residual (n,); writes columns (most, n rounded up to 16) and pivots (most,) and returns the
     number of pivots: fewer than ``stop`` if worth times residual is at most ``limit`` everywhere, or the
