@@ -180,13 +180,13 @@ def feature_sums(
     sums: _F64,
     threads: int,
 ) -> None:
-    """Sums (n / group, p) of the features of ``group`` rows in turn, and squares (n,) of all."""
+    """Write sums (n / group, p) of the features of ``group`` rows in turn, and squares (n,) of all."""
 
 def eliminate(rows: _F64, at: _F64, factor: _F64, fresh: _F64, threads: int) -> None:
     """Overwrite fresh (k, n) with ``L^-1 (fresh - at' rows)``; rows (r, n), at (r, k), L (k, k)."""
 
 def symmetric_eigen(a: _F64, values: _F64, vectors: bool) -> bool:
-    """Eigenvalues of the symmetric a (n, n) into values (n,), ascending.
+    """Write the eigenvalues of the symmetric a (n, n) into values (n,), ascending.
 
     If ``vectors``, the eigenvectors become the rows of a, which is overwritten in any case. False if the
     iteration does not converge.
@@ -209,7 +209,7 @@ def pivoted_columns(
     rank: int,
     stop: int,
 ) -> int:
-    """Pivoted Cholesky factorisation of ``K(x, x)``, from ``rank`` pivots up to ``stop`` of them.
+    """Factorise ``K(x, x)`` with pivots, from ``rank`` of them up to ``stop``.
 
     Updates residual (n,); writes columns (most, n rounded up to 16) and pivots (most,) and returns the
     number of pivots: fewer than ``stop`` if worth times residual is at most ``limit`` everywhere, or the

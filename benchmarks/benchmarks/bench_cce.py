@@ -114,16 +114,24 @@ class Published(Base):
 
 
 class SmallUser:
-    """n = 300, d = 2: overheads."""
+    """d = 2: overheads, of a draw and of a distribution."""
 
-    def setup(self):
-        self.data = smooth(300, 2, dtype=np.float64)
+    params = [50, 300]
+    param_names = ("n",)
 
-    def time_cce(self):
+    def setup(self, n):
+        self.data = smooth(n, 2, dtype=np.float64)
+
+    def time_cce(self, n):
         x, y, p = self.data
         fm.cce(x, y, p, x_kernel=fm.RBF(0.25), y_kernel=fm.RBF(0.5), tol=1e-9, lam=0.1)
 
-    def time_published_float64(self):
+    def time_gaussian(self, n):
+        x, y, p = self.data
+        prediction = fm.Gaussian(p, 0.35)
+        fm.cce(x, y, prediction, x_kernel=fm.RBF(0.25), y_kernel=fm.RBF(0.5), lam=0.1)
+
+    def time_published_float64(self, n):
         mcmd_numpy(*self.data, rbf(0.25), rbf(0.5), 0.1, np.float64)
 
 
@@ -158,6 +166,54 @@ class Draws:
             tol=1e-9,
             lam=0.1,
         )
+
+
+class ManyDraws:
+    """n = 4,000 with 1,000 draws each: their features are summed, not stored."""
+
+    def setup(self):
+        self.x, self.y, p = smooth(4000, 8)
+        self.draws = p[:, None] + 0.35 * np.random.default_rng(1).standard_normal((4000, 1000))
+
+    def time_cce(self):
+        fm.cce(self.x, self.y, self.draws, x_kernel=fm.RBF(1 / 16), y_kernel=fm.RBF(0.5), lam=0.1)
+
+    def peakmem_cce(self):
+        self.time_cce()
+
+
+class ManyPoints:
+    """A million evaluation points for n = 4,000."""
+
+    timeout = 600
+
+    def setup(self):
+        self.data = smooth(4000, 8)
+        rng = np.random.default_rng(1)
+        self.at = rng.standard_normal((1_000_000, 8), dtype=np.float32)
+
+    def time_cce(self):
+        x, y, p = self.data
+        fm.cce(x, y, p, at=self.at, x_kernel=fm.RBF(1 / 16), y_kernel=fm.RBF(0.5), lam=0.1)
+
+
+class Choice:
+    """``solver="auto"`` against the best explicit solver."""
+
+    params = ([4000, 16000], [1, 2, 8], [0.1, 0.01])
+    param_names = ("n", "d", "lam")
+    timeout = 600
+
+    def track_times_the_best(self, n, d, lam):
+        x, y, p = smooth(n, d)
+        best = {}
+        for _ in range(3):
+            for solver in ("auto", "cg") + (("lowrank",) if d <= 2 else ()):
+                start = time.process_time()
+                fm.cce(x, y, p, x_kernel=fm.RBF(1 / (2 * d)), lam=lam, solver=solver)
+                taken = time.process_time() - start
+                best[solver] = min(taken, best.get(solver, np.inf))
+        return best.pop("auto") / min(best.values())
 
 
 class Growth:
@@ -225,6 +281,13 @@ class Planned(Base):
     """What a plan takes itself."""
 
     params: tuple = ([12000], ["clip d=512", "rbf d=8"])
+
+    def track_share_of_the_job(self, n, problem):
+        begun = time.process_time()
+        self.time_plan(n, problem)
+        planned = time.process_time()
+        self.run()
+        return (planned - begun) / (time.process_time() - planned)
 
     def time_plan(self, n, problem):
         fm.plan(self.data[0], self.x_kernel, lam=0.1)

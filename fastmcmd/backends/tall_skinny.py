@@ -101,7 +101,7 @@ def eliminated(fresh: Array, rows: Array, at: Array, factor: Array) -> Array:
 
 
 def eigh(a: Array) -> tuple[Array, Array]:
-    """Return the eigenvalues (k,), ascending, and eigenvectors (k, k), by columns, of a symmetric matrix."""
+    """Return the eigenvalues (k,), ascending, and eigenvectors (k, k) of a symmetric matrix."""
     if len(a) > _SMALL:
         values, vectors = np.linalg.eigh(a)
         return np.asarray(values), np.asarray(vectors)

@@ -86,7 +86,9 @@ def fit_features(
         results[-1].operator.release()
     certificate = task.options.certificate
     return [
-        PrimalFit(mean_features.features, part, mean_features.truncation, certificate)
+        PrimalFit(
+            mean_features.features, part, mean_features.truncation, certificate, task.options.tol
+        )
         for (_, mean_features), part in zip(pairs, _parts(nature, pairs, results), strict=True)
     ]
 

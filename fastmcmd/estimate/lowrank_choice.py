@@ -34,6 +34,9 @@ _BYTES_PER_PAIR = 200  # bytes for each pair of landmarks: sums, factors, candid
 # The low-rank form can pay from that many operations of CG on: 16,000 rows of two columns. Its search alone
 # takes as long as CG with 5,000 to 8,000 rows.
 _LEAST_ROWS, _LEAST_WORK = 4000, 1.02e11
+_LEAST_ON_LINE = (
+    1.5e10  # the same for one column, where a few dozen landmarks are enough: 7,000 rows
+)
 _SHARE = 0.4  # share of the cost of CG on an easy problem that two passes over the rows may cost
 _OF_DEVICE = 50.0  # operations of a device in the time of one on the host, where the search runs
 # Bytes of a feature of a further model: five columns over 20,000 candidates, and a part of the sums.
@@ -50,7 +53,8 @@ def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) 
         return min(n, _MOST_LANDMARKS)
     matrix = MatrixSize(kernel, n, dim, backend)
     size = ProblemSize(matrix, (_COLUMNS,), 1, task.scale**2 / lam, task.options.tol)
-    least = _LEAST_WORK * (_OF_DEVICE if task.backend.on_device else 1.0)
+    least = _LEAST_ON_LINE if dim == 1 else _LEAST_WORK
+    least *= _OF_DEVICE if task.backend.on_device else 1.0
     if n < _LEAST_ROWS or BlockCG().estimate(size).total < least:
         return 0
     # Landmarks must pay even if CG needs few products: the cost of a failed search comes on top.

@@ -30,7 +30,10 @@ __all__ = ["Part", "PrimalFit", "Truncation"]
 
 # A float64 evaluation that costs at most this share of the solve, or so many operations, is always made.
 _AFFORDABLE, _CHEAP = 0.5, 1e11
-_CERTAIN = 32  # points farthest out, which are always checked: float32 rounding grows with norms
+_MARGIN = (
+    1.5  # largest error of all points, relative to that of a sample, for which float32 is tried
+)
+_CERTAIN = 32  # points, by each guess of the largest rounding, that are always checked
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,7 @@ class PrimalFit:
     parts: list[Part]
     truncation: Truncation
     certificate: str
+    tol: float = np.inf
 
     def details(self) -> dict[str, Any]:
         """Return the fields of `Info` that this form determines, and the bytes it holds."""
@@ -170,7 +174,8 @@ class PrimalFit:
                 image = part.image[rows]
                 error += part.row_error()
             else:
-                image, row_error, kind = self._cross(part, grid)
+                room = self.tol - float((error + part.solver_error(scale)).max())
+                image, row_error, kind = self._cross(part, grid, room / len(self.parts))
                 error += row_error
                 kinds.add(kind)
             total = image if total is None else total + image
@@ -179,8 +184,10 @@ class PrimalFit:
         assert total is not None
         return total, error, "sampled" if "sampled" in kinds else "rigorous"
 
-    def _cross(self, part: Part, grid: HostArray | Rows) -> tuple[NDArray[np.float64], float, str]:
-        """Return ``K(grid, x) B`` and a bound on the error of its rows."""
+    def _cross(
+        self, part: Part, grid: HostArray | Rows, room: float
+    ) -> tuple[NDArray[np.float64], float, str]:
+        """Return ``K(grid, x) B`` and a bound on the error of its rows, where ``room`` is left for it."""
         operator = part.solved.operator
         fine = rounding(operator, part.value, grid)
         columns = part.value.shape[1]
@@ -196,9 +203,23 @@ class PrimalFit:
         )
         if exactly:
             return operator.cross_matmul(grid, part.value, EXACT), fine, "rigorous"
-        image = operator.cross_matmul(grid, part.value, operator.dtype)
         rows = generator(len(grid), Purpose.PROBE).choice(len(grid), SAMPLE, replace=False)
-        rows = np.union1d(rows, _farthest(grid, operator.offset))
+        check = operator.cross_matmul(grid[rows], part.value, EXACT)
+        image = operator.cross_matmul(grid[rows], part.value, operator.dtype)
+        off = float(np.linalg.norm(image - check, axis=1).max())
+        if not sampled and 2 * _MARGIN * off > room:  # float32 might miss the tolerance
+            return operator.cross_matmul(grid, part.value, EXACT), fine, "rigorous"
+        # Two more columns: what every point sums up, and what it gets from the rows with the largest
+        # coefficients. Float32 rounding is largest where these are, or far out.
+        norms = np.sqrt(np.einsum("ij,ij->i", part.value, part.value))
+        heavy = np.where(norms >= np.sort(norms)[-_CERTAIN:][0], norms, 0.0)
+        image = operator.cross_matmul(
+            grid, np.column_stack([part.value, norms, heavy]), operator.dtype
+        )
+        sizes, image = np.abs(image[:, columns:]), image[:, :columns]
+        squares = np.concatenate([row_squares(x, operator.offset) for _, x in as_blocks(grid)])
+        certain = [_largest(guess) for guess in (sizes[:, 0], sizes[:, 1], squares)]
+        rows = np.unique(np.concatenate([rows, *certain]))
         check = operator.cross_matmul(grid[rows], part.value, EXACT)
         off = float(np.linalg.norm(image[rows] - check, axis=1).max())
         return image, 2 * off + fine, "sampled"
@@ -208,10 +229,9 @@ class PrimalFit:
         return self.difference(grid) @ self.features.transform(y).T
 
 
-def _farthest(grid: HostArray | Rows, offset: NDArray[np.float64] | None) -> NDArray[np.intp]:
-    """Return the indices of the points farthest from the offset."""
-    squares = np.concatenate([row_squares(x, offset) for _, x in as_blocks(grid)])
-    return np.argpartition(squares, len(squares) - _CERTAIN)[-_CERTAIN:]
+def _largest(guess: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the indices of the largest entries."""
+    return np.argpartition(guess, len(guess) - _CERTAIN)[-_CERTAIN:]
 
 
 def _scale(kernel: Kernel, grid: HostArray | Rows) -> NDArray[np.float64]:

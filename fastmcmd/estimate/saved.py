@@ -271,7 +271,8 @@ class _Reader:
                 else _features(state.features, self.y_kernel, self.columns, backend)
             )
             parts = [self.part(part, own.rank) for part in state.parts]
-            return PrimalFit(own, parts, state.truncation, self.options.certificate)
+            options = self.options
+            return PrimalFit(own, parts, state.truncation, options.certificate, options.tol)
         features = _features(state.features, self.y_kernel, self.columns, backend)
         low = [self.low_rank_part(part, features.rank) for part in state.parts]
         return LowRankFit(features, low, state.truncation, _count(state.block_rows, "block_rows"))

@@ -10,6 +10,7 @@ Cholesky*, 2024). It costs one product with the features for each block instead 
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray

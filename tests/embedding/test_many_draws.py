@@ -1,0 +1,78 @@
+"""Many draws, taken in blocks: the same values as from all their features at once, within the bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.embedding import many_draws
+from fastmcmd.embedding.sample import DrawnOutputs
+
+N, L = 300, 240  # 72,000 draws
+
+
+def problem(kind, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(N, 2))
+    if kind == "vectors":
+        y = x + rng.normal(size=(N, 2))
+        return x, y, x[:, None] + rng.normal(size=(N, L, 2))
+    y = x[:, 0] + rng.normal(size=N)
+    draws = x[:, :1] + rng.normal(size=(N, L))
+    if kind == "tails":
+        draws[3, :5] = [90.0, -500.0, 33.0, 34.5, 36.0]  # rare, between and beyond all others
+        draws[200] = 60.0
+    elif kind == "counts":
+        y, draws = np.round(y), np.round(draws)
+        draws[7, 0] = 25.0
+    elif kind == "float32":
+        return x.astype(np.float32), y.astype(np.float32), draws.astype(np.float32)
+    return x, y, draws
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernel"),
+    [
+        *((kind, fm.RBF(0.5)) for kind in ("plain", "tails", "counts", "float32", "vectors")),
+        *((kind, None) for kind in ("plain", "tails", "counts")),
+    ],
+)
+def test_values_are_those_of_all_features(kind, kernel, monkeypatch):
+    x, y, draws = problem(kind)
+    options = {"x_kernel": fm.RBF(0.5), "y_kernel": kernel, "lam": 0.05}
+    assert many_draws.are_many(DrawnOutputs(draws.reshape(N, L, -1)))
+    ours = fm.cce(x, y, draws, **options)
+    monkeypatch.setattr(many_draws, "_LEAST", 1 << 40)
+    at_once = fm.cce(x, y, draws, **options, tol=1e-9)
+    off = abs(ours.values - at_once.values)
+    assert (off <= ours.error_bounds + at_once.error_bounds).all()
+    assert ours.error_bound <= 1e-6
+
+
+def test_values_are_those_of_the_definition():
+    x, y, draws = problem("tails")
+    kernel, lam = fm.RBF(0.5), 0.05
+    ours = fm.cce(x, y, draws, x_kernel=kernel, y_kernel=kernel, lam=lam)
+    inverse = np.linalg.inv(kernel(x) + N * lam * np.eye(N)) @ kernel(x)
+    flat = draws.reshape(-1, 1)
+    across = np.stack(
+        [kernel(flat[i * L : (i + 1) * L], y[:, None]).mean(axis=0) for i in range(N)]
+    )
+    within = np.empty((N, N))
+    for i in range(N):
+        row = kernel(flat[i * L : (i + 1) * L], flat).mean(axis=0)
+        within[i] = row.reshape(N, L).mean(axis=1)
+    middle = kernel(y[:, None]) - across - across.T + within
+    expected = np.sqrt(np.maximum(np.einsum("iq,ij,jq->q", inverse, middle, inverse), 0))
+    assert (abs(ours.values - expected) <= ours.error_bounds + 1e-9).all()
+
+
+def test_representatives_include_the_ends():
+    draws = np.random.default_rng(1).normal(size=(2000, 1000, 1))
+    draws[77, 3], draws[1234, 9] = 40.0, -41.0
+    values = many_draws.representatives(DrawnOutputs(draws))
+    assert values.min() == -41.0
+    assert values.max() == 40.0
+    assert len(values) <= many_draws.MOST_CANDIDATES
+    assert np.isin(values, draws).all()
