@@ -6,6 +6,7 @@ write a file in this folder and add three lines here: its import, its name, and 
 
 from fastmcmd.recalibration.atoms import RecalibratedAtoms
 from fastmcmd.recalibration.base import Recalibrator
+from fastmcmd.recalibration.bayesian_binning import BayesianBinning
 from fastmcmd.recalibration.beta_calibration import BetaCalibration
 from fastmcmd.recalibration.conditional_rescaling import ConditionalRescaling
 from fastmcmd.recalibration.conformal_intervals import ConformalIntervals
@@ -25,6 +26,7 @@ from fastmcmd.recalibration.venn_abers import VennAbers
 from fastmcmd.recalibration.witness_tilting import WitnessTilting
 
 __all__ = [
+    "BayesianBinning",
     "BetaCalibration",
     "ConditionalRescaling",
     "ConformalIntervals",
@@ -52,6 +54,7 @@ __all__ = [
 ]
 
 for _kind in (
+    BayesianBinning,
     BetaCalibration,
     ConditionalRescaling,
     ConformalIntervals,

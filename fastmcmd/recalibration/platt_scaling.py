@@ -118,12 +118,12 @@ class PlattScaling(Fitted):
             ones = targets.sum() if weights is None else weights @ targets
             zeros = (len(targets) if weights is None else weights.sum()) - ones
             targets = np.where(labels == 1, (ones + 1) / (ones + 2), 1 / (zeros + 2))
-        found = fit_logistic(np.stack([margin, np.ones(len(margin))], axis=1), targets, weights)
-        if found is None:
+        fitted = fit_logistic(np.stack([margin, np.ones(len(margin))], axis=1), targets, weights)
+        if fitted is None:
             raise ValueError(
                 "logits separate the labels in y, so no finite slope is best; use smooth=True, or more rows"
             )
-        self.slope_, self.intercept_ = map(float, found)
+        self.slope_, self.intercept_ = map(float, fitted)
         return self
 
     def transform(self, logits: ArrayLike) -> Array:

@@ -247,6 +247,7 @@ def _recalibration(fm: Any) -> list[Entry]:
             "TemperatureScaling": {"logits": np.log(PROBS), "y": LABELS},
             "VectorScaling": {"logits": np.log(PROBS), "y": LABELS},
             "PlattScaling": {"logits": SHARES, "y": labels},
+            "BayesianBinning": {"p": SHARES, "y": labels},
             "BetaCalibration": {"p": SHARES, "y": labels},
             "VennAbers": {"scores": SHARES, "y": labels},
             "MondrianIntervals": {"prediction": right, "y": Y, "groups": LABELS},

@@ -28,6 +28,7 @@ CLASSES = (
     recalibration.TemperatureScaling,
     recalibration.VectorScaling,
     recalibration.VennAbers,
+    recalibration.BayesianBinning,
     recalibration.BetaCalibration,
 )
 
@@ -78,7 +79,7 @@ def test_recalibrators_come_back(kind, tmp_path):
     needs_inputs = getattr(kind, "needs_inputs", False)
     if kind in CLASSES:
         prediction, y = np.stack([y, -y], axis=1), (y + prediction.mean < 0).astype(int)
-    if kind is recalibration.BetaCalibration:
+    if kind in (recalibration.BayesianBinning, recalibration.BetaCalibration):
         prediction = special.expit(prediction[:, 1])
     if kind is recalibration.MondrianIntervals:
         x, needs_inputs = np.arange(400) % 3, True

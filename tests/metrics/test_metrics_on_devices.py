@@ -407,7 +407,7 @@ def test_refusals_of_metrics(gpu, rng):
         (metrics.ence, constant, {}),
         (metrics.crps, pair, {"estimator": "fair"}),
         (metrics.crps, draws[:, :1], {"estimator": "fair"}),
-        (metrics.crps, draws, {"estimator": "int"}),
+        (metrics.crps, draws, {"estimator": "median"}),
         (metrics.energy_score, pair, {"beta": 0.5}),
         (metrics.energy_score, draws, {"draws": 5}),
         (metrics.ence, pair, {"bins": 61}),

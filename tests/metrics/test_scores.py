@@ -198,7 +198,8 @@ def test_estimators_by_name(rng):
         ((np.zeros(9), 1.0), "qd", "which is for draws, and prediction is a Gaussian"),
         (draws, "pinball", "which is for Quantiles, and prediction is a Draws"),
         (quantiles, "fair", "which is for draws, and prediction is a Quantiles"),
-        (draws, "akr", "estimator is 'akr'"),
+        (draws, "median", "estimator is 'median'"),
+        (quantiles, "akr", "which is for draws, and prediction is a Quantiles"),
     ):
         with pytest.raises(ValueError, match=wanted):
             mean_crps(y, prediction, estimator=estimator)

@@ -205,6 +205,19 @@ def test_likelihood_scores(rng, conditional):
     np.testing.assert_allclose(counts, -np.log(outside))
 
 
+def test_sums_of_batches(rng):
+    y, mean = rng.normal(size=N), np.zeros(N)
+    for score, options in (
+        (weighted_crps, {"lower": 0.5}),
+        (censored_likelihood_score, {"upper": 0.1}),
+    ):
+        sums = fm.streaming.MeanOf(score, **options)
+        for rows in (slice(0, 5), slice(5, N)):
+            sums.update(y[rows], (mean[rows], 1.0))
+        whole = score(y, (mean, 1.0), **options).mean()
+        assert sums.compute() == pytest.approx(whole, rel=1e-14)
+
+
 def test_no_mass_where_it_is_asked_for():
     draws = [[0.0, 1.0]]
     options = {"lower": 3.0, "weighting": "outcome"}

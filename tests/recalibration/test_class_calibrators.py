@@ -8,6 +8,7 @@ from scipy import optimize, special
 
 import fastmcmd as fm
 from fastmcmd.recalibration import (
+    BayesianBinning,
     BetaCalibration,
     ConformalIntervals,
     MondrianIntervals,
@@ -193,6 +194,48 @@ def test_merged_probabilities(rng):
     np.testing.assert_allclose(both.sum(axis=1), 1.0)
     with pytest.raises(ValueError, match="two classes"):
         VennAbers().fit(np.zeros((3, 3)), [0, 1, 2])
+
+
+def _bins_by_definition(p, y, count):
+    """One model of Bayesian binning, bin by bin: inner edges, means, marginal likelihood."""
+    n = len(p)
+    cuts = [round(n * k / count) for k in range(count + 1)]
+    means, likelihood = [], 1.0
+    inner = [(p[c - 1] + p[c]) / 2 for c in cuts[1:-1]]
+    ends = [0.0, *inner, 1.0]
+    for k in range(count):
+        labels = y[cuts[k] : cuts[k + 1]]
+        middle, weight = (ends[k] + ends[k + 1]) / 2, 2 / count
+        a, b = weight * middle, weight * (1 - middle)
+        likelihood *= special.beta(labels.sum() + a, (1 - labels).sum() + b) / special.beta(a, b)
+        means.append((labels.sum() + a) / (len(labels) + weight))
+    return inner, means, likelihood
+
+
+def test_bayesian_binning_by_definition(rng):
+    p = np.sort(rng.uniform(size=40))
+    y = (rng.random(40) < p).astype(int)
+    found = BayesianBinning().fit(p[::-1], y[::-1])
+    new = np.linspace(0.001, 0.999, 97)
+    total = weight = 0.0
+    for count in range(1, 36):  # from 40^(1/3) / 10 to 10 40^(1/3)
+        inner, means, likelihood = _bins_by_definition(p, y, count)
+        total = total + likelihood * np.array(means)[np.searchsorted(inner, new)]
+        weight += likelihood
+    np.testing.assert_allclose(found.transform(new), total / weight, rtol=1e-9)
+
+
+def test_bayesian_binning_mends_probabilities(rng):
+    p = np.round(rng.uniform(size=6000), 2)  # many are equal
+    y = (rng.random(6000) < p**2).astype(int)
+    found = BayesianBinning().fit(p[:3000], y[:3000])
+    before = fm.classification.ece(y[3000:], p[3000:])
+    after = fm.classification.ece(y[3000:], found.transform(p[3000:]))
+    assert after < 0.04 < before
+    both = found.transform(np.stack([1 - p, p], axis=1))
+    np.testing.assert_allclose(both[:, 1], found.transform(p), atol=0.05)
+    single = BayesianBinning().fit(np.full(9, 0.5), np.arange(9) % 3 == 0)
+    np.testing.assert_allclose(single.transform([0.2, 0.9]), 4 / 11)
 
 
 @pytest.mark.parametrize("score", ["absolute", "scaled", "cqr"])

@@ -13,6 +13,7 @@ from fastmcmd.storage import read_file, write_file
 
 Y = np.sort(np.random.default_rng(0).normal(size=60))
 KINDS = [
+    rc.BayesianBinning,
     rc.BetaCalibration,
     rc.ConformalIntervals,
     rc.HistogramBinningStd,
@@ -28,7 +29,7 @@ KINDS = [
     rc.VectorScaling,
     rc.VennAbers,
 ]
-BINARY = (rc.BetaCalibration, rc.PlattScaling, rc.VennAbers)
+BINARY = (rc.BayesianBinning, rc.BetaCalibration, rc.PlattScaling, rc.VennAbers)
 GROUPS = np.arange(60) % 2
 
 
