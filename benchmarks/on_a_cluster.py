@@ -64,6 +64,11 @@ def compare(n: int, chunk: int, repeats: int) -> None:
         me = psutil.Process()
         call(*data(20_000, 8, 10_000), client)  # compiles and imports
         call(*data(20_000, 8, 10_000), None)
+        everyone = [me, *workers]
+        before, wall = sum(map(seconds, everyone)), time.perf_counter()
+        time.sleep(10)
+        idle = (sum(map(seconds, everyone)) - before) / (time.perf_counter() - wall)
+        print(f"idle: CPU {idle:.3f} s a second for client, scheduler and two workers")
         for _ in range(repeats):
             before, wall = seconds(me), time.perf_counter()
             here = call(*arrays, None)
