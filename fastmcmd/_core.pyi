@@ -481,7 +481,14 @@ def double_poisson_masses(
     """Write the probabilities (n, L) of the counts from ``first`` (n,), which sum to 1."""
 
 def double_poisson_quantiles(
-    levels: _F64, mu: _F64, phi: _F64, logs: _F64, heads: _F64, total: _F64, scratch: _F64, out: _F64
+    levels: _F64,
+    mu: _F64,
+    phi: _F64,
+    logs: _F64,
+    heads: _F64,
+    total: _F64,
+    scratch: _F64,
+    out: _F64,
 ) -> None:
     """Write the smallest counts (n, j) whose cdf is at least a level (n, j), or (1, j) for all rows.
 
