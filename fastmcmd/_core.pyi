@@ -380,9 +380,9 @@ def cdf_of_quantiles(
     """
 
 def crps_of_quantiles(
-    levels: _F64, values: _F64, left: _F64, right: _F64, y: _F64, room: _F64, out: _F64
+    levels: _F64, values: _F64, left: _F64, right: _F64, y: _F64, scratch: _F64, out: _F64
 ) -> None:
-    """Write the CRPS of interpolated quantiles (n, j) with exponential tails; ``room`` is (2, j)."""
+    """Write the CRPS of interpolated quantiles (n, j) with exponential tails; ``scratch`` is (2, j)."""
 
 def check_losses(levels: _F64, factors: _F64, values: _F64, y: _F64, out: _F64) -> None:
     """Write sums of check losses, ``factor_j max(p_j u, (p_j - 1) u)`` with ``u = y - q_j``."""
@@ -433,7 +433,7 @@ def bin_classes(
     even: bool,
     right: bool,
     threshold: float,
-    room: NDArray[Any],
+    scratch: NDArray[Any],
     sums: _F64,
     hits: _F64,
 ) -> None:
@@ -441,7 +441,7 @@ def bin_classes(
 
     For the class of the label, (weight, weight * d) are also added to ``hits[class, bin]``; a
     label below 0 belongs to no column. ``d`` is the distance from the middle of the bin.
-    Probabilities at or below ``threshold`` are left out. ``room`` (classes,) is int32.
+    Probabilities at or below ``threshold`` are left out. ``scratch`` (classes,) is int32.
     """
 
 def rank_sum(scores: NDArray[Any], positive: NDArray[Any]) -> int:
@@ -528,11 +528,18 @@ def double_poisson_masses(
     """Write the probabilities (n, L) of the counts from ``first`` (n,), which sum to 1."""
 
 def double_poisson_quantiles(
-    levels: _F64, mu: _F64, phi: _F64, logs: _F64, heads: _F64, total: _F64, room: _F64, out: _F64
+    levels: _F64,
+    mu: _F64,
+    phi: _F64,
+    logs: _F64,
+    heads: _F64,
+    total: _F64,
+    scratch: _F64,
+    out: _F64,
 ) -> None:
     """Write the smallest counts (n, j) whose cdf is at least a level (n, j), or (1, j) for all rows.
 
-    ``room`` holds as many numbers as the longest window has counts.
+    ``scratch`` holds as many numbers as the longest window has counts.
     """
 
 def march(x: _F64, density: _F64, masses: _F64, slope: _F64, out: _F64) -> None:
@@ -562,10 +569,10 @@ def outcome_bumps(places: _F64, step: float, factor: float, decay: _F64, out: _F
     ``decay`` holds ``exp(-(step j)^2)`` for as many columns as are set on either side.
     """
 
-def centre_rows(features: _F32, room: _F32, squares: _F64) -> None:
+def centre_rows(features: _F32, scratch: _F32, squares: _F64) -> None:
     """Subtract the means over l from features (m, l, r), and write squared norms (m, l).
 
-    ``room`` is (r,).
+    ``scratch`` is (r,).
     """
 
 def interpolate(places: _F64, table: _F32, out: _F32) -> None:
@@ -582,11 +589,11 @@ def count_undrawn(
 ) -> None:
     """Draw rows without replacement by steps of a shuffle of ``order``; count them by place."""
 
-def energy_rows(draws: _F64, y: _F64, beta: float, pairs: float, room: _F64, out: _F64) -> None:
+def energy_rows(draws: _F64, y: _F64, beta: float, pairs: float, scratch: _F64, out: _F64) -> None:
     """Write ``mean_i |x_i - y|^beta - sum_{i<j} |x_i - x_j|^beta / pairs`` of draws (n, k, m)."""
 
 def variogram_rows(
-    draws: _F64, y: _F64, p: float, weights: _F64, unbiased: bool, room: _F64, out: _F64
+    draws: _F64, y: _F64, p: float, weights: _F64, unbiased: bool, scratch: _F64, out: _F64
 ) -> None:
     """Write ``sum_ij w_ij (|y_i - y_j|^p - mean |x_i - x_j|^p)^2`` of rows of draws (n, k, m).
 
@@ -624,7 +631,7 @@ def solve_moments(
     std: _F64,
     low: float,
     high: float,
-    room: _F64,
+    scratch: _F64,
     power: _F64,
     tilt: _F64,
 ) -> None:
@@ -651,11 +658,11 @@ def linear_squares(rows: _F64, slope: _F64, away: float, weights: _F64) -> float
 def comoments(y: _F64, point: _F64, out: _F64) -> None:
     """Write means, central sums of squares and products, that of squared errors, and ranges."""
 
-def spread_sums(y: _F64, mean: _F64, variance: _F64, cuts: _F64, room: _F64, sums: _F64) -> None:
+def spread_sums(y: _F64, mean: _F64, variance: _F64, cuts: _F64, scratch: _F64, sums: _F64) -> None:
     """Add counts, variances, squared errors and squared variances to the sums (2 c + 1, 4) of groups.
 
     Group 2 b + 1 holds the rows whose variance equals the ascending cut b, group 2 b those
-    before it. ``room`` has the shape of ``sums``.
+    before it. ``scratch`` has the shape of ``sums``.
     """
 
 def isa() -> str:

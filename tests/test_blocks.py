@@ -129,3 +129,17 @@ def test_passes_do_not_depend_on_threads(tmp_path, threads, rng, monkeypatch, on
     assert found[0].info.passes >= 1
     np.testing.assert_array_equal(found[0].values, found[1].values)
     assert found[0].error_bound == found[1].error_bound
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_the_first_block_that_fails_is_the_error(threads):
+    def work(rows):
+        if rows.start in (5, 11, 12):
+            raise IndexError(f"row {rows.start}")
+
+    fm.set_num_threads(threads)
+    try:
+        with pytest.raises(IndexError, match="row 5"):
+            over_rows(work, 40, 1)
+    finally:
+        fm.set_num_threads(None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -46,6 +48,22 @@ class Evaluate:
 
     def peakmem_evaluate(self, n):
         fm.evaluate(self.y, self.prediction)
+
+
+class Bootstrap:
+    """Intervals of all measures from samples of rows that share passes."""
+
+    timeout = 300
+    n, n_boot = 100_000, 100
+
+    def setup(self):
+        rng = np.random.default_rng(0)
+        self.y = rng.normal(size=self.n)
+        self.prediction = fm.Gaussian(np.zeros(self.n), rng.lognormal(0, 0.3, self.n))
+        fm.evaluate(self.y[:100], (np.zeros(100), 1.0), n_boot=2)
+
+    def time_evaluate(self):
+        fm.evaluate(self.y, self.prediction, n_boot=self.n_boot)
 
 
 class Families:
@@ -124,6 +142,37 @@ class Recalibration:
 
     def time_std_scaling(self):
         fm.recalibration.StdScaling().fit(self.prediction, self.y)
+
+
+class FirstCall:
+    """CPU seconds of a first call in a new process with an empty cache of compiled functions."""
+
+    unit = "s"
+    params = [["classification", "poisson", "double poisson", "student t", "draws"]]
+    param_names = ["case"]
+    calls = {
+        "classification": "fm.classification.evaluate(k % 4, rng.dirichlet(np.ones(4), 200))",
+        "poisson": "fm.evaluate(k, fm.Poisson(np.full(200, 4.0)))",
+        "double poisson": "fm.evaluate(k, fm.DoublePoisson(np.full(200, 4.0), 2.0))",
+        "student t": "fm.evaluate(y, fm.StudentT(np.linspace(3, 9, 200), np.zeros(200), 1.0))",
+        "draws": "fm.evaluate(y, fm.Draws(rng.normal(size=(200, 30))))",
+    }
+
+    def track_first_call(self, case):
+        code = (
+            "import time, numpy as np, fastmcmd as fm; rng = np.random.default_rng(0); "
+            "y, k = rng.normal(size=200), rng.poisson(4, 200); t = time.process_time(); "
+            f"{self.calls[case]}; print(time.process_time() - t)"
+        )
+        seconds = []
+        for _ in range(3):
+            with tempfile.TemporaryDirectory() as folder:
+                done = subprocess.run(
+                    [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                    env={**os.environ, "NUMBA_CACHE_DIR": folder},
+                )  # fmt: skip
+            seconds.append(float(done.stdout))
+        return min(seconds)
 
 
 class Import:

@@ -83,22 +83,24 @@ struct comoment_block {
   double n, mean[2], squares[2], products, errors, low[2], high[2];
 
   comoment_block() = default;
-  comoment_block(const double* y, const double* point, index_t rows)
+  // Values count from `shift`, a point among them: a large common offset would cost digits of means.
+  comoment_block(const double* y, const double* point, index_t rows, const double* shift)
       : n(static_cast<double>(rows)), products(0.0), errors(0.0) {
     const double* of[2] = {y, point};
     const index_t even = rows - rows % sum_lanes;
     for (int k = 0; k < 2; ++k) {
       const double* x = of[k];
+      const double from = shift[k];
       double sum[sum_lanes] = {}, lows[sum_lanes], highs[sum_lanes];
       for (index_t l = 0; l < sum_lanes; ++l) lows[l] = highs[l] = x[0];
       for (index_t j = 0; j < even; j += sum_lanes) {
-        for (index_t l = 0; l < sum_lanes; ++l) sum[l] += x[j + l];
+        for (index_t l = 0; l < sum_lanes; ++l) sum[l] += x[j + l] - from;
         // Loops of one statement, which compilers vectorise.
         for (index_t l = 0; l < sum_lanes; ++l) lows[l] = x[j + l] < lows[l] ? x[j + l] : lows[l];
         for (index_t l = 0; l < sum_lanes; ++l) highs[l] = x[j + l] > highs[l] ? x[j + l] : highs[l];
       }
       for (index_t j = even; j < rows; ++j) {
-        sum[j - even] += x[j];
+        sum[j - even] += x[j] - from;
         lows[0] = least(lows[0], x[j]);
         highs[0] = greatest(highs[0], x[j]);
       }
@@ -110,12 +112,12 @@ struct comoment_block {
         high[k] = greatest(high[k], highs[l]);
       }
     }
-    const double middle = mean[0], centre = mean[1];
+    const double middle = mean[0], centre = mean[1], from = shift[0], of_point = shift[1];
     double own[sum_lanes] = {}, other[sum_lanes] = {}, both[sum_lanes] = {}, gaps[sum_lanes] = {};
     for (index_t j = 0; j < even; j += sum_lanes) {
       double a[sum_lanes], b[sum_lanes], e[sum_lanes];
-      for (index_t l = 0; l < sum_lanes; ++l) a[l] = y[j + l] - middle;
-      for (index_t l = 0; l < sum_lanes; ++l) b[l] = point[j + l] - centre;
+      for (index_t l = 0; l < sum_lanes; ++l) a[l] = (y[j + l] - from) - middle;
+      for (index_t l = 0; l < sum_lanes; ++l) b[l] = (point[j + l] - of_point) - centre;
       for (index_t l = 0; l < sum_lanes; ++l) e[l] = y[j + l] - point[j + l];
       for (index_t l = 0; l < sum_lanes; ++l) own[l] += a[l] * a[l];
       for (index_t l = 0; l < sum_lanes; ++l) other[l] += b[l] * b[l];
@@ -123,7 +125,7 @@ struct comoment_block {
       for (index_t l = 0; l < sum_lanes; ++l) gaps[l] += e[l] * e[l];
     }
     for (index_t j = even; j < rows; ++j) {
-      const double a = y[j] - middle, b = point[j] - centre, e = y[j] - point[j];
+      const double a = (y[j] - from) - middle, b = (point[j] - of_point) - centre, e = y[j] - point[j];
       own[j - even] += a * a;
       other[j - even] += b * b;
       both[j - even] += a * b;
@@ -154,10 +156,11 @@ struct comoment_block {
 // Writes the means of y and of the point, their sums of squares about these means, the sum of products, the sum of
 // squared errors, and the ranges of y and of the point. Blocks are added in pairs.
 inline void comoments(in y, in point, out values) {
+  const double shift[2] = {y[0], point[0]};
   comoment_block stack[64];  // enough for any n
   index_t depth = 0, count = 0;
   for (index_t start = 0; start < y.n; start += sum_rows) {
-    comoment_block block(y.data + start, point.data + start, least(sum_rows, y.n - start));
+    comoment_block block(y.data + start, point.data + start, least(sum_rows, y.n - start), shift);
     for (index_t bits = count++; bits & 1; bits >>= 1) {
       comoment_block before = stack[--depth];
       before.add(block);
@@ -171,7 +174,7 @@ inline void comoments(in y, in point, out values) {
     before.add(all);
     all = before;
   }
-  const double found[] = {all.mean[0], all.mean[1], all.squares[0], all.squares[1], all.products,
+  const double found[] = {shift[0] + all.mean[0], shift[1] + all.mean[1], all.squares[0], all.squares[1], all.products,
                           all.errors,  all.low[0],  all.high[0],    all.low[1],     all.high[1]};
   for (index_t k = 0; k < values.n; ++k) values[k] = found[k];
 }

@@ -312,9 +312,9 @@ class CountCorrection:
         shift = np.clip(shift, -_FARTHEST, _FARTHEST)
         mean = self.centre[rows] * np.exp(shift)
         std = self.scale[rows] * np.exp(np.clip(log_factor, -_FARTHEST, _FARTHEST) + shift / 2)
-        room = np.empty(table.values.shape[1])
+        scratch = np.empty(table.values.shape[1])
         _core.solve_moments(
-            table.values, table.logs, table.statistic, mean, std, *_POWERS, room, power, tilt
+            table.values, table.logs, table.statistic, mean, std, *_POWERS, scratch, power, tilt
         )
         return power, tilt
 

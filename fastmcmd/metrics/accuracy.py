@@ -12,6 +12,7 @@ from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.arrays import on_array_device
 from fastmcmd._base.checks import check_choice
 from fastmcmd._base.docstrings import entries, with_shared_parameters
+from fastmcmd.metrics.inputs import NAN_POLICIES
 from fastmcmd.metrics.metric import SHARED_PARAMETERS
 from fastmcmd.metrics.point_sums import (
     MULTIOUTPUTS,
@@ -74,7 +75,8 @@ def _gathered(
     nan_policy: NanPolicy,
 ) -> Sums:
     """Return sums over checked rows, computed on the device of the prediction."""
-    if point == "mean" and sample_weight is None and multioutput in MULTIOUTPUTS:
+    usual = multioutput in MULTIOUTPUTS and nan_policy in NAN_POLICIES
+    if usual and point == "mean" and sample_weight is None:
         sums = plain_sums(gather, y, prediction)
         if sums is not None:
             return sums

@@ -151,7 +151,7 @@ def interval_score_from(
         low, high = both[:, :count], both[:, count:]
     crossed = np.asarray(low > high)
     if crossed.any():
-        rows = crossed.any(axis=1)
+        rows = np.asarray(crossed.any(axis=1))
         raise ValueError(
             f"lower is above upper in {int(rows.sum())} of {len(rows)} rows; intervals are needed"
         )

@@ -217,14 +217,14 @@ def _variogram(
     if columns < 2:
         raise ValueError("y has one component; the variogram score compares two or more")
     pairs = pair_weights(weights, columns)
-    room = _draw_count(outcomes, draws, estimator)
+    scratch = _draw_count(outcomes, draws, estimator)
     unbiased = estimator == "fair"
     return _over_draws(
         outcomes,
         draws,
         random_state,
         lambda drawn, y, out: _core.variogram_rows(
-            drawn, y, p, pairs, unbiased, np.empty(room), out
+            drawn, y, p, pairs, unbiased, np.empty(scratch), out
         ),
     )
 

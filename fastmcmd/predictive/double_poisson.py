@@ -188,8 +188,8 @@ class DoublePoisson(Predictive):
 
         def quantiles(*arrays: Array) -> None:
             first, mu, phi, logs, heads, total, part = arrays if own else (levels, *arrays)
-            room = np.empty(longest)
-            _core.double_poisson_quantiles(first, mu, phi, logs, heads, total, room, part)
+            scratch = np.empty(longest)
+            _core.double_poisson_quantiles(first, mu, phi, logs, heads, total, scratch, part)
 
         self._by_rows(quantiles, self._sums[0], out, first=levels if own else None)
         return out

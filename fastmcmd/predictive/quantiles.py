@@ -383,8 +383,8 @@ class Quantiles(Predictive):
 
         def work(rows: slice) -> None:
             part = self.values[rows], self._left[rows], self._right[rows], y[rows]
-            room = np.empty((2, len(self.levels)))
-            _core.crps_of_quantiles(self.levels, *part, room, out[rows])
+            scratch = np.empty((2, len(self.levels)))
+            _core.crps_of_quantiles(self.levels, *part, scratch, out[rows])
 
         over_rows(work, len(self), _BLOCK // len(self.levels))
         return out
