@@ -162,11 +162,11 @@ def lost_by_change(old: Smoother, new: Smoother, turn: Array, common: int, gram:
     values, vectors = np.linalg.eigh(own)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     turned = part @ root
-    missed = float(np.abs(np.linalg.eigvalsh(root.T @ root - turned.T @ turned)).sum())
+    gone = float(np.abs(np.linalg.eigvalsh(root.T @ root - turned.T @ turned)).sum())
     spread = float(np.linalg.norm(inverses[0][:, common:] @ root) ** 2)
     unit = relative_error(old.rank + new.rank + 8, UNIT)
     rounding = (unit * norms[1]) ** 2 * largest * spread
     rounding += (unit * norms[0] * float(np.linalg.norm(old.features.factor, 2))) ** 2 * size
     entries = old.factor_error + new.factor_error + unit * largest
-    total = missed + 2 * np.sqrt(size * rounding) + 2 * rounding + entries * spread + unit * size
+    total = gone + 2 * np.sqrt(size * rounding) + 2 * rounding + entries * spread + unit * size
     return float(min(total, 4 * size))  # |T f| is at most about |f|
