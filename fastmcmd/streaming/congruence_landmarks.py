@@ -96,26 +96,28 @@ def extended(smoother: Smoother, rows: Array, most: int, share: float) -> Smooth
     f = features.transform(pivots)
     points = features.backend.points(pivots, np.float64, features.offset)
     left = np.array(features.backend.gram(features.kernel, points), dtype=np.float64) - f @ f.T
-    kept, own = independent_rows(left, FLOOR * features.diagonal(pivots))
-    if not len(kept):
+    chosen, own = independent_rows(left, FLOOR * features.diagonal(pivots))
+    if not len(chosen):
         return smoother
-    factor = np.zeros((old + len(kept), old + len(kept)))
+    factor = np.zeros((old + len(chosen), old + len(chosen)))
     factor[:old, :old] = features.factor
-    factor[old:, :old], factor[old:, old:] = f[kept], own
-    grown = replace(features, pivots=np.concatenate([features.pivots, pivots[kept]]), factor=factor)
+    factor[old:, :old], factor[old:, old:] = f[chosen], own
+    grown = replace(
+        features, pivots=np.concatenate([features.pivots, pivots[chosen]]), factor=factor
+    )
     return Smoother(grown, smoother.scales)
 
 
 def independent_rows(matrix: Array, floor: Array) -> tuple[NDArray[np.intp], Array]:
     """Return the rows of a matrix whose pivots, in their order, exceed ``floor`` (n,), and their factor."""
-    rest, kept, columns = matrix.copy(), [], []
+    rest, chosen, columns = matrix.copy(), [], []
     for row in range(len(matrix)):
         if rest[row, row] > floor[row]:
-            kept.append(row)
+            chosen.append(row)
             columns.append(rest[:, row] / np.sqrt(rest[row, row]))
             rest -= np.outer(columns[-1], columns[-1])
-    factor = np.tril(np.array(columns).T[kept]) if kept else np.zeros((0, 0))
-    return np.array(kept, dtype=np.intp), factor
+    factor = np.tril(np.array(columns).T[chosen]) if chosen else np.zeros((0, 0))
+    return np.array(chosen, dtype=np.intp), factor
 
 
 def joined_landmarks(one: Smoother, other: Smoother) -> Smoother:
@@ -172,11 +174,11 @@ def lost_by_change(old: Smoother, new: Smoother, turn: Array, common: int, gram:
     values, vectors = np.linalg.eigh(own)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     turned = part @ root
-    missed = float(np.abs(np.linalg.eigvalsh(root.T @ root - turned.T @ turned)).sum())
+    gone = float(np.abs(np.linalg.eigvalsh(root.T @ root - turned.T @ turned)).sum())
     spread = float(np.linalg.norm(inverses[0][:, common:] @ root) ** 2)
     unit = relative_error(old.rank + new.rank + 8, UNIT)
     rounding = (unit * norms[1]) ** 2 * largest * spread
     rounding += (unit * norms[0] * float(np.linalg.norm(old.features.factor, 2))) ** 2 * size
     entries = old.factor_error + new.factor_error + unit * largest
-    total = missed + 2 * np.sqrt(size * rounding) + 2 * rounding + entries * spread + unit * size
+    total = gone + 2 * np.sqrt(size * rounding) + 2 * rounding + entries * spread + unit * size
     return float(min(total, 4 * size))  # |T f| is at most about |f|

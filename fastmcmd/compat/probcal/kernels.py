@@ -169,10 +169,10 @@ def _width(gamma: float | None, columns: int) -> AnyArray:
     if gamma is None:
         return 1.0 / columns
     if is_tensor(gamma):
-        gamma = _real_tensor(gamma, "gamma")
-        if gamma.numel() != 1 or not gamma > 0:
+        width = _real_tensor(gamma, "gamma")
+        if width.numel() != 1 or not width > 0:
             raise ValueError(f"gamma is {shown(gamma)}; a positive number is needed")
-        return gamma
+        return width
     return 1.0 / columns if as_float(gamma, "gamma") == 0 else check_positive(gamma, "gamma")
 
 
