@@ -175,7 +175,8 @@ for options in ({"backend": "cdist"}, {"solver": "minres"}):
     assert getattr(again.info, name) == value, again.info
 assert np.isclose(fm.metrics.mse(y, gaussian), fm.metrics.rmse(y, gaussian) ** 2)
 assert np.isclose(fm.streaming.MSE().update(y, gaussian).compute(), fm.metrics.mse(y, gaussian))
-assert np.isclose(fm.evaluate(y, fm.Gumbel(x[:, 0] - np.euler_gamma / 2, 0.5))["mse"], fm.metrics.mse(y, gaussian))
+gumbel = fm.Gumbel(x[:, 0] - np.euler_gamma / 2, 0.5)
+assert np.isclose(fm.evaluate(y, gumbel)["mse"], fm.metrics.mse(y, gaussian))
 fitted = fm.recalibration.RobustScaling().fit(gaussian, y)
 fitted.save("fitted.npz")
 assert fm.load("fitted.npz").scale_ == fitted.scale_

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
-from fastmcmd.predictive.base import check_levels
+from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.family import parameters
 
 __all__ = ["Binomial"]
@@ -117,11 +119,21 @@ class Binomial(ScipyPredictive):
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
-        counts = np.maximum(super().quantiles_at(levels), 0.0)  # SciPy's quantile at level 0 is -1
-        short = self._rows(self.frozen.cdf, counts) < levels
-        if short.any():  # SciPy's quantiles of tiny levels may lie below
-            short &= counts < self.trials[:, None]
-            counts[short] += 1
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", RuntimeWarning
+            )  # of SciPy, at levels that it underflows at
+            quantiles = super().quantiles_at(levels)
+        counts = np.maximum(quantiles, 0.0)  # SciPy's quantile at level 0 is -1
+        each = np.broadcast_to(levels, counts.shape)
+        for column in range(counts.shape[1]):
+            level, count = each[:, column], counts[:, column]
+            low = self._tail(count, upper=False) < level
+            high = (count > 0) & (self._tail(count - 1, upper=False) >= level)
+            rows = np.flatnonzero((low | high) & (level > 0) & (level < 1))
+            if rows.size:  # SciPy's quantiles of tiny levels may be others
+                part = self.take(rows)
+                counts[rows, column] = Predictive.quantiles_at(part, level[rows, None])[:, 0]
         return counts
 
     def _find_range(self) -> tuple[Array, int]:

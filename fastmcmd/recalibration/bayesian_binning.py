@@ -38,8 +38,9 @@ class BayesianBinning(Fitted):
     -----
     Naeini, Cooper & Hauskrecht, *Obtaining Well Calibrated Probabilities Using Bayesian Binning* (AAAI
     2015). Each model divides the rows into bins of equal count; a bin has a beta prior of weight ``2 / B``
-    about the middle of its interval. Models are weighted by their marginal likelihoods, and the average of their
-    posterior means is a step function, which is what is stored. Rows of equal probability stay together.
+    about the middle of its interval. Models are weighted by their marginal likelihoods, and the average of
+    their posterior means is a step function, which is what is stored. Rows of equal probability stay
+    together.
     The map need not be monotone; `VennAbers` and `BetaCalibration` are.
 
     Examples

@@ -174,7 +174,7 @@ def weibull(rng: Any) -> Law:
 
 
 def generalized_pareto(rng: Any) -> Law:
-    xi, s, m = float(rng.uniform(-1.5, 0.9)), _number(rng, -2, 2), float(rng.normal())
+    xi, s, m = float(rng.uniform(-1.5, 0.15)), _number(rng, -2, 2), float(rng.normal())
     frozen = stats.genpareto(xi, m, s)
     expression = f"fm.GeneralizedPareto([{xi!r}] * {{n}}, {s!r}, {m!r})"
     ends = [m, m - s / xi] if xi < 0 else [m]

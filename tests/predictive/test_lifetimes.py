@@ -102,6 +102,10 @@ def test_binomial_at_extreme_probabilities():
     low = fm.Binomial(616, [0.7148484597547881])
     np.testing.assert_allclose(low.cdf([29.0]), 3.7223747886598995e-275, rtol=1e-9)
     assert fm.Binomial(829, [0.5551557988945697]).quantile(1.857197757379504e-291)[0] == 1.0
+    far = fm.Binomial(1339, [0.44753323620420427])
+    level = 2.9069814199424006e-287
+    k = far.quantile(level)
+    assert far.cdf(k - 1)[0] < level <= far.cdf(k)[0]
 
 
 def test_normal_is_gaussian():
