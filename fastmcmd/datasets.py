@@ -186,12 +186,12 @@ def equal_moments(kind: str, n: int, random_state: RandomState = None) -> Simula
     """
     check_choice(kind, "kind", ("gaussian", "poisson", "negative binomial"))
     x, rng = _inputs(n, random_state, 1.0, 10.0)
-    families = {
-        "gaussian": lambda: Gaussian(x, np.sqrt(x)),
-        "poisson": lambda: Poisson(x),
-        "negative binomial": lambda: NegativeBinomial(x, 0.1 / x**2),
-    }
-    return _drawn(x, families[kind](), rng)
+    truth: Predictive = Poisson(x)
+    if kind == "gaussian":
+        truth = Gaussian(x, np.sqrt(x))
+    elif kind == "negative binomial":
+        truth = NegativeBinomial(x, 0.1 / x**2)
+    return _drawn(x, truth, rng)
 
 
 def proportional_noise(n: int, random_state: RandomState = None) -> Simulated:

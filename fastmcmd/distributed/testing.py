@@ -56,7 +56,7 @@ def congruence_test(**arguments: Any) -> CongruenceTest:
         p_value=p_value,
         statistic=float(misfit[0]),
         null_mean=float(null.mean()),
-        null_sd=float(null.std(ddof=1)),
+        null_std=float(null.std(ddof=1)),
         critical_value=float(np.quantile(null, 0.95, method="higher")),
         null_quantiles={f"q{one:02d}": float(np.quantile(null, one / 100)) for one in levels},
         excess=float(misfit[0]) - ridge.mean_form(model.noise),
