@@ -187,7 +187,7 @@ class PrimalFit:
     def _cross(
         self, part: Part, grid: HostArray | Rows, available: float
     ) -> tuple[NDArray[np.float64], float, str]:
-        """Return ``K(grid, x) B`` and a bound on the error of its rows, where ``available`` is left for it."""
+        """Return ``K(grid, x) B`` and a bound on the error of its rows; ``available`` is left for it."""
         operator = part.solved.operator
         fine = rounding(operator, part.value, grid)
         columns = part.value.shape[1]
