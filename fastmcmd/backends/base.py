@@ -258,9 +258,9 @@ class Backend(ABC):
         self, kernel: Kernel, landmarks: Points, x: Points, factor: Array, group: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return sums (n / group, p) of the features of ``group`` rows in turn, and squares (n,) of all."""
-        found = self.features(kernel, landmarks, x, factor, keep=True, sizes=False)
-        values = self.to_host(found.values).reshape(landmarks.n, -1, group)
-        return np.ascontiguousarray(values.sum(axis=2, dtype=np.float64).T), found.squares
+        row_features = self.features(kernel, landmarks, x, factor, keep=True, sizes=False)
+        values = self.to_host(row_features.values).reshape(landmarks.n, -1, group)
+        return np.ascontiguousarray(values.sum(axis=2, dtype=np.float64).T), row_features.squares
 
     @abstractmethod
     def add_products(

@@ -111,9 +111,7 @@ def eigh(a: Array) -> tuple[Array, Array]:
 
 def eigvalsh(a: Array) -> Array:
     """Return the eigenvalues (k,), ascending, of a symmetric matrix."""
-    return (
-        _small_eigen(a, vectors=False)[0] if len(a) <= _SMALL else np.asarray(np.linalg.eigvalsh(a))
-    )
+    return _small_eigen(a, vectors=False)[0] if len(a) <= _SMALL else eigh(a)[0]
 
 
 def _small_eigen(a: Array, *, vectors: bool) -> tuple[Array, Array]:

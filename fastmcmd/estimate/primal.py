@@ -174,8 +174,8 @@ class PrimalFit:
                 image = part.image[rows]
                 error += part.row_error()
             else:
-                room = self.tol - float((error + part.solver_error(scale)).max())
-                image, row_error, kind = self._cross(part, grid, room / len(self.parts))
+                available = self.tol - float((error + part.solver_error(scale)).max())
+                image, row_error, kind = self._cross(part, grid, available / len(self.parts))
                 error += row_error
                 kinds.add(kind)
             total = image if total is None else total + image
@@ -185,9 +185,9 @@ class PrimalFit:
         return total, error, "sampled" if "sampled" in kinds else "rigorous"
 
     def _cross(
-        self, part: Part, grid: HostArray | Rows, room: float
+        self, part: Part, grid: HostArray | Rows, available: float
     ) -> tuple[NDArray[np.float64], float, str]:
-        """Return ``K(grid, x) B`` and a bound on the error of its rows, where ``room`` is left for it."""
+        """Return ``K(grid, x) B`` and a bound on the error of its rows; ``available`` is left for it."""
         operator = part.solved.operator
         fine = rounding(operator, part.value, grid)
         columns = part.value.shape[1]
@@ -207,7 +207,7 @@ class PrimalFit:
         check = operator.cross_matmul(grid[rows], part.value, EXACT)
         image = operator.cross_matmul(grid[rows], part.value, operator.dtype)
         off = float(np.linalg.norm(image - check, axis=1).max())
-        if not sampled and 2 * _MARGIN * off > room:  # float32 might miss the tolerance
+        if not sampled and 2 * _MARGIN * off > available:  # float32 might miss the tolerance
             return operator.cross_matmul(grid, part.value, EXACT), fine, "rigorous"
         # Two more columns: what every point sums up, and what it gets from the rows with the largest
         # coefficients. Float32 rounding is largest where these are, or far out.
