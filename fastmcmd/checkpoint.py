@@ -249,8 +249,8 @@ class Checkpoint:
             f"checkpoint {self.path} is damaged, or no checkpoint of fastmcmd: {error}. {_AFRESH}"
         )
 
-    def _failed(self, what: str, error: OSError) -> OSError:
-        text = f"checkpoint {self.path} cannot be {what}: {error.strerror or error}"
+    def _failed(self, action: str, error: OSError) -> OSError:
+        text = f"checkpoint {self.path} cannot be {action}: {error.strerror or error}"
         # The error number gives the new error the same class as the original.
         return OSError(error.errno, text) if error.errno else OSError(text)
 
@@ -357,14 +357,14 @@ def _difference(theirs: Json, ours: Json) -> str:
     """Return text that lists which settings differ."""
     nothing = object()
     differences = [
-        f"{name} was {_shown(theirs, name)}, is {_shown(ours, name)}"
+        f"{name} was {_setting_text(theirs, name)}, is {_setting_text(ours, name)}"
         for name in [*theirs, *(name for name in ours if name not in theirs)]
         if theirs.get(name, nothing) != ours.get(name, nothing)
     ]
     return "; ".join(differences) or "the data differ"
 
 
-def _shown(settings: Json, name: str) -> str:
+def _setting_text(settings: Json, name: str) -> str:
     return repr(settings[name]) if name in settings else "not given"
 
 

@@ -17,7 +17,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import HostArray, InputsLike
-from fastmcmd._base.checks import as_rows, as_weights, check_lam, check_same_length, shown
+from fastmcmd._base.checks import as_rows, as_weights, check_lam, check_same_length, quote
 from fastmcmd._base.memory import format_bytes
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import MemoryLimitError, NumericalError
@@ -131,13 +131,13 @@ def default_kernels_of(
     some = _examined(rows, weights)
     inputs, outcomes = _rows_of(rows, some), np.asarray(y[some], dtype=np.float64)
     digest = _digest(inputs, outcomes, classes)
-    chosen = _recent.get(digest)
-    if chosen is None:
-        chosen = _defaults(inputs, outcomes, classes)
+    kernels = _recent.get(digest)
+    if kernels is None:
+        kernels = _defaults(inputs, outcomes, classes)
         for oldest in list(_recent)[: 1 + len(_recent) - _REMEMBERED]:
             _recent.pop(oldest, None)
-        _recent[digest] = chosen
-    return chosen
+        _recent[digest] = kernels
+    return kernels
 
 
 def _digest(x: HostArray, y: Array, classes: bool) -> bytes:
@@ -282,27 +282,27 @@ def kernel_or_name(kernel: object, name: str, none: str = "auto") -> Kernel | st
         return none
     if isinstance(kernel, Kernel) or (isinstance(kernel, str) and kernel in _NAMES):
         return kernel
-    needed = 'a fastmcmd kernel such as fastmcmd.RBF(0.5), "auto", "paper" or None is needed'
+    requirement = 'a fastmcmd kernel such as fastmcmd.RBF(0.5), "auto", "paper" or None is needed'
     raise (ValueError if isinstance(kernel, str) else TypeError)(
-        f"{name} is {shown(kernel)}; {needed}"
+        f"{name} is {quote(kernel)}; {requirement}"
     )
 
 
 def given_kernel(kernel: object, name: str, none: str = "auto") -> Kernel | None:
     """Return the kernel passed as ``x_kernel`` or ``y_kernel``; None if the data determine it."""
-    named = kernel_or_name(kernel, name, none)
-    if isinstance(named, Kernel):
-        return named
+    choice = kernel_or_name(kernel, name, none)
+    if isinstance(choice, Kernel):
+        return choice
     published = dict(zip(("x_kernel", "y_kernel"), paper_kernels()[:2], strict=True))
-    return published[name] if named == "paper" else None
+    return published[name] if choice == "paper" else None
 
 
 def _check_memory(x: HostArray | Rows, limit: int) -> None:
     """Raise an error if choosing default kernels for inputs (n, d) takes more than ``limit`` bytes."""
-    needed = _bytes_of_choice(*x.shape)
-    if needed > limit:
+    need = _bytes_of_choice(*x.shape)
+    if need > limit:
         raise MemoryLimitError(
-            f"memory_limit is {format_bytes(limit)}; at least {format_bytes(needed)} are needed to choose "
+            f"memory_limit is {format_bytes(limit)}; at least {format_bytes(need)} are needed to choose "
             "default kernels for these inputs: pass x_kernel and y_kernel, or a higher limit"
         )
 
@@ -521,8 +521,10 @@ def _ridge_residuals(distances: Array, length: float, y: Array) -> Array:
     best: tuple[float, Array] = (np.inf, y)
     for lam in _LAMS:
         share = values / (values + len(y) * lam)
-        left = 1 - squares @ share
-        residuals = (y - vectors @ (share[:, None] * projected)) / np.maximum(left, 1e-12)[:, None]
+        one_minus_leverage = 1 - squares @ share
+        residuals = (y - vectors @ (share[:, None] * projected)) / np.maximum(
+            one_minus_leverage, 1e-12
+        )[:, None]
         size = float(np.mean(residuals**2))
         if size < best[0]:
             best = (size, residuals)
@@ -534,7 +536,7 @@ def _neighbour_residuals(distances: Array, y: Array) -> Array:
     nearest = np.empty((len(distances), _NEIGHBOURS), dtype=np.intp)
     for start in range(0, len(distances), _BLOCK):
         block = distances[start : start + _BLOCK].copy()
-        own = np.arange(len(block))
-        block[own, start + own] = np.inf
-        nearest[start + own] = np.argpartition(block, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
+        diagonal = np.arange(len(block))
+        block[diagonal, start + diagonal] = np.inf
+        nearest[start + diagonal] = np.argpartition(block, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
     return np.asarray((y - y[nearest].mean(axis=1)) / np.sqrt(1 + 1 / _NEIGHBOURS))

@@ -20,20 +20,20 @@ from fastmcmd._base.annotations import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Judged", "draw", "load", "probabilities", "run", "table"]
+__all__ = ["EvaluatedModel", "draw", "load", "probabilities", "run", "table"]
 
 _SEED = 0
 _MOST_VISITS = 18  # the last bar includes all larger counts
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class EvaluatedModel:
     """A model with its CCE from exact expectations and from one draw, and its scores."""
 
     name: str
     prediction: fm.Predictive
     exact: fm.Result
-    drawn: fm.Result
+    one_draw: fm.Result
     nll: float
     ece: float
     fitted: fm.ConditionalCongruence
@@ -46,79 +46,79 @@ def load() -> dict[str, Array]:
         return {name: stored[name] for name in stored.files}
 
 
-def run(data: dict[str, Array], progress: bool = False) -> list[Judged]:
+def run(data: dict[str, Array], progress: bool = False) -> list[EvaluatedModel]:
     """Return both evaluated models: RBF of gamma 1/(2d) on standardised inputs, otherwise as published."""
     x, y = data["x"], data["y"]
     kernels: dict[str, Any] = {
         "x_kernel": fm.RBF(1 / (2 * x.shape[1])), "y_kernel": "paper", "lam": 0.1,
     }  # fmt: skip
-    judged = []
+    models = []
     for name, prediction in (
         ("Poisson", fm.Poisson(data["poisson_mean"])),
         ("negative binomial", fm.NegativeBinomial(data["negbin_mean"], data["negbin_dispersion"])),
     ):
         fitted = fm.ConditionalCongruence(**kernels, progress=progress)
         fitted.fit(x, y, prediction)
-        drawn = fm.cce(x, y, prediction, **kernels, draws=1, random_state=_SEED)
+        one_draw = fm.cce(x, y, prediction, **kernels, draws=1, random_state=_SEED)
         nll, ece = fm.nll(y, prediction), fm.regression_ece(y, prediction, random_state=_SEED)
-        judged.append(Judged(name, prediction, fitted.result_, drawn, nll, ece, fitted))
-    return judged
+        models.append(EvaluatedModel(name, prediction, fitted.result_, one_draw, nll, ece, fitted))
+    return models
 
 
-def table(judged: list[Judged]) -> list[list[str]]:
+def table(models: list[EvaluatedModel]) -> list[list[str]]:
     """Return the table as rows of text, with the header first."""
     head = "model,n,CCE mean,5 %,50 %,95 %,1 draw,NLL,ECE,seconds,error <="
     rows = [head.split(",")]
-    for one in judged:
+    for one in models:
         low, middle, high = one.exact.quantile([0.05, 0.5, 0.95])
         rows.append(
             [one.name, f"{len(one.exact):,}", f"{one.exact.mean:.4f}"]
-            + [f"{value:.4f}" for value in (low, middle, high, one.drawn.mean, one.nll, one.ece)]
+            + [f"{value:.4f}" for value in (low, middle, high, one.one_draw.mean, one.nll, one.ece)]
             + [f"{one.exact.info.seconds:.2f}", f"{one.exact.error_bound:.0e}"]
         )
     return rows
 
 
-def draw(data: dict[str, Array], judged: list[Judged], target: Path) -> None:
+def draw(data: dict[str, Array], models: list[EvaluatedModel], target: Path) -> None:
     """Plot where the models are wrong, what people did there, and the missing mass near one person."""
     from fastmcmd.io import write_atomically
     from fastmcmd.plots.style import matplotlib
 
     plt = matplotlib()
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
-    _draw_over_inputs(left, data, judged)
+    _draw_over_inputs(left, data, models)
     # The quarter of people with the largest CCE under the Poisson model, and the median of these people.
-    worst = np.argsort(judged[0].exact.values)[-len(data["y"]) // 4 :]
-    _draw_visits(middle, data["y"][worst], [probabilities(one, worst) for one in judged], judged)
-    _draw_missing_mass(right, data, judged, int(worst[len(worst) // 2]))
+    worst = np.argsort(models[0].exact.values)[-len(data["y"]) // 4 :]
+    _draw_visits(middle, data["y"][worst], [probabilities(one, worst) for one in models], models)
+    _draw_missing_mass(right, data, models, int(worst[len(worst) // 2]))
     try:
         write_atomically(target, lambda stream: figure.savefig(stream, format="png", dpi=130))
     finally:
         plt.close(figure)
 
 
-def _draw_over_inputs(ax: Axes, data: dict[str, Array], judged: list[Judged]) -> None:
+def _draw_over_inputs(ax: Axes, data: dict[str, Array], models: list[EvaluatedModel]) -> None:
     from fastmcmd import plots
 
     column = [str(name) for name in data["names"]].index("disea")
     disease = data["x"][:, column] * data["scale"][column] + data["centre"][column]
-    for one, colour in zip(judged, _colours(), strict=True):
+    for one, colour in zip(models, _colours(), strict=True):
         label = f"{one.name} (mean {one.exact.mean:.3f})"
         plots.cce_over_inputs(disease, one.exact, ax=ax, label=label, colour=colour)
     ax.set(
         xlabel="index of chronic diseases",
         title="Where: CCE at each person\n(dots; median and middle 80 %)",
-        ylim=(0, 1.35 * max(float(one.exact.values.max()) for one in judged)),
+        ylim=(0, 1.35 * max(float(one.exact.values.max()) for one in models)),
     )
 
 
-def _draw_visits(ax: Axes, y: Array, shares: list[Array], judged: list[Judged]) -> None:
+def _draw_visits(ax: Axes, y: Array, shares: list[Array], models: list[EvaluatedModel]) -> None:
     from fastmcmd.plots.style import tidy
 
     visits = np.arange(_MOST_VISITS + 1)
     observed = np.bincount(np.minimum(y, _MOST_VISITS), minlength=len(visits)) / len(y)
     ax.bar(visits, observed, color="0.8", label="observed")
-    for one, share, marker, colour in zip(judged, shares, "os", _colours(), strict=True):
+    for one, share, marker, colour in zip(models, shares, "os", _colours(), strict=True):
         ax.plot(visits, share, marker, color=colour, markersize=5, linestyle="-", label=one.name)
     ticks = list(range(0, _MOST_VISITS, 3))
     ax.set_xticks([*ticks, _MOST_VISITS], [*map(str, ticks), f"{_MOST_VISITS}+"])
@@ -132,12 +132,14 @@ def _draw_visits(ax: Axes, y: Array, shares: list[Array], judged: list[Judged]) 
     tidy(ax)
 
 
-def _draw_missing_mass(ax: Axes, data: dict[str, Array], judged: list[Judged], person: int) -> None:
+def _draw_missing_mass(
+    ax: Axes, data: dict[str, Array], models: list[EvaluatedModel], person: int
+) -> None:
     from fastmcmd import plots
     from fastmcmd.inference.missing_mass import missing_mass
 
     visits = np.arange(0, 19)
-    for one, colour in zip(judged, _colours(), strict=True):
+    for one, colour in zip(models, _colours(), strict=True):
         mass = missing_mass(data["x"], data["y"], one.prediction, data["x"][person], visits)
         plots.missing_mass(mass, ax=ax, label=one.name, colour=colour)
     mean = float(data["poisson_mean"][person])
@@ -148,7 +150,7 @@ def _draw_missing_mass(ax: Axes, data: dict[str, Array], judged: list[Judged], p
     ax.legend(frameon=False, loc="center right")
 
 
-def probabilities(one: Judged, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+def probabilities(one: EvaluatedModel, rows: NDArray[np.intp]) -> NDArray[np.float64]:
     """Return the mean probability of each number of visits; the last includes all larger numbers."""
     some = one.prediction.take(rows)
     below = [some.cdf_below(np.full(len(rows), float(k))).mean() for k in range(_MOST_VISITS + 1)]

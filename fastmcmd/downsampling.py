@@ -110,13 +110,13 @@ class DownsampledResult(PointValues):
     @property
     def certificate(self) -> str:
         """Kind of ``error_bound``: "sampled" if the bound of any repeat is sampled, else "rigorous"."""
-        kinds = {each.certificate for each in self.info}
+        kinds = {info.certificate for info in self.info}
         return "sampled" if "sampled" in kinds else "rigorous"
 
     @property
     def seconds(self) -> float:
         """Wall time of all repeats."""
-        return sum(each.seconds for each in self.info)
+        return sum(info.seconds for info in self.info)
 
     def to_dict(self) -> Json:
         """Return a JSON-safe summary; for a single repeat, spreads are None."""
@@ -287,12 +287,12 @@ def downsampled_cce(
     )
     x_kernel, y_kernel = resolved_kernels(x_kernel, y_kernel, inputs, outputs)
     part = np.arange(n) if masses is None else np.flatnonzero(masses)
-    size = check_count(size, "size", 2, len(part), what="the rows that take part")
+    size = check_count(size, "size", 2, len(part), explanation="the rows that take part")
     if method == "stratified":
-        strata = check_count(strata, "strata", 1, size, what="size")
+        strata = check_count(strata, "strata", 1, size, explanation="size")
     else:
         check_count(strata, "strata")
-    shared, sources = _generators(random_state, repeats)
+    common_source, sources = _generators(random_state, repeats)
     match method:
         case "stratified":
             sampler = stratified(along(outputs[part]), size, strata)
@@ -306,7 +306,7 @@ def downsampled_cce(
             )
             maker = get_backend(backend, x_kernel, devices, gpus)
             inner, _, (some,) = scaled_inputs(x_kernel, x=some)
-            sampler = leverage(some, weigh, inner, maker, lam, size, shared)
+            sampler = leverage(some, weigh, inner, maker, lam, size, common_source)
         case _:
             sampler = uniform(len(part), size)
 
@@ -316,8 +316,8 @@ def downsampled_cce(
     mean, squares = np.zeros(len(grid)), np.zeros(len(grid))
     worst, infos = 0.0, []
     for j, source in enumerate(sources):
-        chosen, share[j] = sampler(source)
-        rows[j] = part[chosen]
+        positions, share[j] = sampler(source)
+        rows[j] = part[positions]
         weigh = share[j] if masses is None else share[j] * masses[rows[j]]
         result = cce(
             inputs[rows[j]], outputs[rows[j]], predictive.take(rows[j]), at=grid, x_kernel=x_kernel,
@@ -347,6 +347,6 @@ def _generators(
     A Generator seeds them by a draw, because its seed sequence does not depend on earlier draws.
     """
     seed = generator(random_state, Purpose.DOWNSAMPLING).integers(0, 2**32, 4, dtype=np.uint32)
-    shared, each = np.random.SeedSequence(seed.tolist()).spawn(2)
-    sources = [np.random.default_rng(child) for child in each.spawn(repeats)]
-    return np.random.default_rng(shared), sources
+    common, per_repeat = np.random.SeedSequence(seed.tolist()).spawn(2)
+    sources = [np.random.default_rng(child) for child in per_repeat.spawn(repeats)]
+    return np.random.default_rng(common), sources

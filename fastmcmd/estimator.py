@@ -127,8 +127,8 @@ class ConditionalCongruence(Parameters):
     def options(self, x: InputsLike | None = None) -> Options:
         """Return the checked numerical options for inputs ``x``."""
         backend, devices = where_data_are(self.backend, self.devices, x)
-        given: Any = {name: getattr(self, name) for name in DEFAULTS}
-        return Options.of(**{**given, "backend": backend, "devices": devices})
+        arguments: Any = {name: getattr(self, name) for name in DEFAULTS}
+        return Options.of(**{**arguments, "backend": backend, "devices": devices})
 
     def fit(
         self,
@@ -357,12 +357,12 @@ class ConditionalCongruence(Parameters):
 
     def __repr__(self) -> str:
         if self._fit is None:
-            given = {
+            arguments = {
                 name: getattr(self, name)
                 for name, one in inspect.signature(type(self).__init__).parameters.items()
                 if name != "self" and getattr(self, name) is not one.default
             }
-            listed = ", ".join(f"{name}={value!r}" for name, value in given.items())
+            listed = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
             return f"ConditionalCongruence({listed})"
         fitted = f"x_kernel={self.x_kernel_!r}, y_kernel={self.y_kernel_!r}, lam={self.lam_}"
         return f"ConditionalCongruence({fitted}), fitted\n{self.result_!r}"

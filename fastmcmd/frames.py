@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastmcmd._base.annotations import Array
-from fastmcmd._base.checks import shown
+from fastmcmd._base.checks import quote
 from fastmcmd.errors import require
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def to_frame(columns: Mapping[str, Array], labels: object = None) -> pd.DataFram
         except Exception as error:  # __array__ of other libraries may raise anything
             raise TypeError(f"index cannot be made an array: {error}") from None
         if values.ndim != 1:
-            raise TypeError(f"index is {shown(labels)}; labels (n,) are needed: one per row")
+            raise TypeError(f"index is {quote(labels)}; labels (n,) are needed: one per row")
         try:
             index = pd.Index(values)
         except Exception as error:  # pandas has no index of this type

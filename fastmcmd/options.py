@@ -110,7 +110,7 @@ class Options:
         Devices of backend "cupy".
     device_memory_limit : int or None
         Bytes that may be used on each device.
-    chosen : str
+    backend_reason : str
         Why "auto" chose this backend, if devices were considered (`fastmcmd.planning.choice`).
     """
 
@@ -128,13 +128,13 @@ class Options:
     limit_given: bool = True
     devices: tuple[int, ...] | None = None
     device_memory_limit: int | None = None
-    chosen: str = ""
+    backend_reason: str = ""
 
     @staticmethod
     def of(**arguments: Unpack[Computation]) -> Options:
         """Return checked options, with `DEFAULTS` for missing arguments."""
-        given: dict[str, Any] = {**DEFAULTS, **arguments}
-        dtype, backend, solver = given["dtype"], given["backend"], given["solver"]
+        values: dict[str, Any] = {**DEFAULTS, **arguments}
+        dtype, backend, solver = values["dtype"], values["backend"], values["solver"]
         if dtype is not None:
             try:
                 if not isinstance(dtype, (str, type, np.dtype)):
@@ -147,22 +147,22 @@ class Options:
         if not isinstance(backend, str):
             raise TypeError(f"backend is {backend!r}; the name of a backend is needed")
         return Options(
-            tol=check_positive(given["tol"], "tol"),
+            tol=check_positive(values["tol"], "tol"),
             solver=check_choice(solver, "solver", get_args(SolverName)),
             backend=backend,
             dtype=dtype,
-            memory_limit=parse_memory(given["memory_limit"]),
-            progress=bool(given["progress"]),
+            memory_limit=parse_memory(values["memory_limit"]),
+            progress=bool(values["progress"]),
             certificate=check_choice(
-                given["certificate"], "certificate", get_args(CertificateName)
+                values["certificate"], "certificate", get_args(CertificateName)
             ),
-            rank=_rank(given["rank"], solver),
-            landmarks=_landmarks(given["landmarks"], solver),
-            cache_dir=_cache_dir(given["cache_dir"]),
-            checkpoint=_checkpoint(given["checkpoint"]),
-            limit_given=given["memory_limit"] is not None,
-            devices=_devices(given["devices"], backend),
-            device_memory_limit=_device_limit(given["device_memory_limit"], backend),
+            rank=_rank(values["rank"], solver),
+            landmarks=_landmarks(values["landmarks"], solver),
+            cache_dir=_cache_dir(values["cache_dir"]),
+            checkpoint=_checkpoint(values["checkpoint"]),
+            limit_given=values["memory_limit"] is not None,
+            devices=_devices(values["devices"], backend),
+            device_memory_limit=_device_limit(values["device_memory_limit"], backend),
         )
 
 
@@ -243,9 +243,9 @@ def _checkpoint(checkpoint: object) -> Path | None:
     return path
 
 
-def _path(value: object, name: str, needed: str) -> Path:
+def _path(value: object, name: str, requirement: str) -> Path:
     if isinstance(value, bytes) or not isinstance(value, str | os.PathLike):
-        raise TypeError(f"{name} is {value!r}; {needed} is needed")
+        raise TypeError(f"{name} is {value!r}; {requirement} is needed")
     # An absolute path stays the same file if the working folder changes meanwhile.
     return Path(value).expanduser().absolute()
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from fastmcmd._base.annotations import Json
 from fastmcmd._base.cached import cached_property
-from fastmcmd._base.checks import as_array, check_choice, check_count, is_cupy, shown
+from fastmcmd._base.checks import as_array, check_choice, check_count, is_cupy, quote
 from fastmcmd._base.tables import Notebook
 from fastmcmd.errors import (
     FEATURES_MISS,
@@ -124,7 +124,7 @@ class PointValues(Notebook):
         levels = as_array(level, "level")
         if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
             raise ValueError(
-                f"level is {shown(level)}; a number or numbers (j,) in [0, 1] are needed"
+                f"level is {quote(level)}; a number or numbers (j,) in [0, 1] are needed"
             )
         return np.quantile(on_host(self.values), levels)
 
@@ -385,17 +385,17 @@ class Result(PointValues):
 
     def _lines_on_noise(self) -> list[str]:
         """Return a line on the computed noise columns: root mean squares in the unit of the CCE."""
-        known = self._computed()
+        columns = self._computed()
         parts = []
-        if "null_mean" in known:
+        if "null_mean" in columns:
             root = float(np.sqrt(np.mean(on_host(self.values) ** 2)))
             parts.append(
-                f"root mean square {root:.4g}, a right model: {np.sqrt(known['null_mean'].mean()):.4g}"
+                f"root mean square {root:.4g}, a right model: {np.sqrt(columns['null_mean'].mean()):.4g}"
             )
-        if "excess" in known:
-            parts.append(f"mean excess of its square {known['excess'].mean():.4g}")
-        if "effective_rows" in known:
-            bare = int((known["effective_rows"] < LEAST_SUPPORT).sum())
+        if "excess" in columns:
+            parts.append(f"mean excess of its square {columns['excess'].mean():.4g}")
+        if "effective_rows" in columns:
+            bare = int((columns["effective_rows"] < LEAST_SUPPORT).sum())
             parts.append(f"{bare:,} points without support" if bare else "all points have support")
         return [f"  {'; '.join(parts)}"] if parts else []
 
@@ -405,13 +405,13 @@ def on_host(values: Any) -> NDArray[np.float64]:
     return np.asarray(values.get() if is_cupy(values) else values)
 
 
-def on_device_of(result: Result, given: Any) -> Result:
-    """Return the result with CuPy arrays on the device of ``given``, if that is a CuPy array."""
-    if not is_cupy(given):
+def on_device_of(result: Result, array: Any) -> Result:
+    """Return the result with CuPy arrays on the device of ``array``, if that is a CuPy array."""
+    if not is_cupy(array):
         return result
     import cupy
 
-    with given.device:
+    with array.device:
         values, errors = cupy.asarray(result.values), cupy.asarray(result.error_bounds)
     return replace(result, values=values, error_bounds=errors)
 

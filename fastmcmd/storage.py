@@ -27,7 +27,7 @@ Reader = Callable[[Arrays, Json, int], Any]
 
 # 1: no checksum, resolved kernels only. 2: array names separate from fields. 3: states by field name.
 _FORMAT = 3
-_READ = (1, 2, 3)
+_READABLE_FORMATS = (1, 2, 3)
 _SETTINGS, _CHECKSUM = "settings", "checksum"
 _ESTIMATOR = "ConditionalCongruence"  # formats 1 and 2 name only recalibrators
 
@@ -73,7 +73,7 @@ def load(path: FilePath) -> Any:
     return load_kind(path)
 
 
-def load_kind(path: FilePath, kinds: Collection[str] | None = None, what: str = "") -> Any:
+def load_kind(path: FilePath, kinds: Collection[str] | None = None, kind_name: str = "") -> Any:
     """Return a fitted object of one of several classes.
 
     Parameters
@@ -82,7 +82,7 @@ def load_kind(path: FilePath, kinds: Collection[str] | None = None, what: str = 
         The ``.npz`` file.
     kinds : collection of str, optional
         Names of the accepted classes. Default: all.
-    what : str
+    kind_name : str
         Description of these classes for messages.
 
     Raises
@@ -90,10 +90,12 @@ def load_kind(path: FilePath, kinds: Collection[str] | None = None, what: str = 
     ValueError, OSError
         As `load`.
     """
-    arrays, settings, version = read_file(path, what or f"{_ESTIMATOR} or recalibrator")
+    arrays, settings, version = read_file(path, kind_name or f"{_ESTIMATOR} or recalibrator")
     kind = settings.get("kind") if version >= 3 else settings.get("recalibrator", _ESTIMATOR)
     if kinds is not None and kind == _ESTIMATOR and kind not in kinds:
-        raise ValueError(f"path {path} is not a saved {what}; fastmcmd.load reads other objects")
+        raise ValueError(
+            f"path {path} is not a saved {kind_name}; fastmcmd.load reads other objects"
+        )
     reader = _READERS.get(kind) if isinstance(kind, str) and kind in (kinds or _READERS) else None
     if reader is None:
         raise ValueError(f"{path} holds a {kind}, which this fastmcmd does not know")
@@ -106,8 +108,8 @@ def load_kind(path: FilePath, kinds: Collection[str] | None = None, what: str = 
         raise ValueError(f"{path} is damaged, or not a saved {kind}: {text}") from error
 
 
-def read_file(path: FilePath, what: str) -> tuple[Arrays, Json, int]:
-    """Return the arrays, settings and format of a file; messages say that it should be a ``what``."""
+def read_file(path: FilePath, kind_name: str) -> tuple[Arrays, Json, int]:
+    """Return the arrays, settings and format of a file; messages call it a ``kind_name``."""
     try:
         with Archive(path, "path") as archive:
             if _SETTINGS not in archive.names:
@@ -117,8 +119,8 @@ def read_file(path: FilePath, what: str) -> tuple[Arrays, Json, int]:
         settings = json.loads(text.decode())
         version, writer = settings.get("format"), settings.get("fastmcmd")
     except (ValueError, AttributeError, RecursionError) as error:
-        raise ValueError(f"path {path} is not a saved {what}: {error}") from None
-    if version not in _READ:
+        raise ValueError(f"path {path} is not a saved {kind_name}: {error}") from None
+    if version not in _READABLE_FORMATS:
         raise ValueError(
             f"{path} has format {version} (fastmcmd {writer}); "
             f"this is fastmcmd {__version__}, which reads format {_FORMAT}"

@@ -60,14 +60,14 @@ def stratified(position: Floats, size: int, strata: int) -> Sampler:
     def sample(rng: np.random.Generator) -> tuple[Index, Floats]:
         shuffled = rng.permutation(n)
         ordered = shuffled[np.argsort(position[shuffled], kind="stable")]
-        chosen = np.concatenate(
+        rows = np.concatenate(
             [
                 rng.choice(stratum, count, replace=False)
                 for stratum, count in zip(np.split(ordered, ends), sizes, strict=True)
             ]
         )
-        ascending = np.argsort(chosen)
-        return chosen[ascending], weight[ascending]
+        ascending = np.argsort(rows)
+        return rows[ascending], weight[ascending]
 
     return sample
 
@@ -78,9 +78,9 @@ def proportional(counts: NDArray[np.int_], size: int) -> NDArray[np.int_]:
     The arithmetic is in integers, so the allocation adds up exactly. Of equal remainders, that of the first
     stratum wins. No stratum gets more rows than it has, because ``size`` is at most their sum.
     """
-    quota, rest = np.divmod(counts * size, counts.sum())
-    left = size - int(quota.sum())
-    quota[np.argsort(-rest, kind="stable")[:left]] += 1
+    quota, remainders = np.divmod(counts * size, counts.sum())
+    remaining_count = size - int(quota.sum())
+    quota[np.argsort(-remainders, kind="stable")[:remaining_count]] += 1
     return np.asarray(quota)
 
 
@@ -181,12 +181,14 @@ def systematic(chance: Floats, size: int, rng: np.random.Generator) -> Index:
     no row is selected twice.
     """
     sure = np.flatnonzero(chance == 1)
-    rest = rng.permutation(np.flatnonzero(chance < 1))
+    uncertain_rows = rng.permutation(np.flatnonzero(chance < 1))
     count = size - len(sure)
     if count == 0:
         return sure
-    ends = np.cumsum(chance[rest])
+    ends = np.cumsum(chance[uncertain_rows])
     ends *= count / ends[-1]
     ends[-1] = np.inf  # the last point may round up to the end
-    met = rest[np.searchsorted(ends, rng.random() + np.arange(count), side="right")]
-    return np.sort(np.concatenate([sure, met]))
+    sampled_rows = uncertain_rows[
+        np.searchsorted(ends, rng.random() + np.arange(count), side="right")
+    ]
+    return np.sort(np.concatenate([sure, sampled_rows]))

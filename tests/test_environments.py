@@ -131,7 +131,7 @@ def test_version_1(root):
 @pytest.mark.parametrize(("quota", "most"), [("max 100000", 6), ("210000 100000", 3), ("1 9", 1)])
 def test_a_quota_limits_the_default_number_of_threads(root, monkeypatch, quota, most):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(threads, "_chosen", None)  # other tests set it
+    monkeypatch.setattr(threads, "_thread_count", None)  # other tests set it
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
     write(
         root,

@@ -73,10 +73,10 @@ def test_nothing_where_nothing_is_asked_for(stream, capsys):
         told.stage("a")
         told.under("heading")
         told.product(1.0)
-        told.sweep("b", 10).done(10)
+        told.sweep("b", 10).advance(10)
         told.certified(1e-7)
         told.clear()
-        assert not told.shown
+        assert not told.enabled
         assert not told.due
     assert stream is None or stream.getvalue() == ""
     assert capsys.readouterr().err == ""
@@ -90,7 +90,7 @@ def test_nothing_without_standard_error(monkeypatch):
         with Progress(True, 1e-6) as told:
             told.stage("a")
             clear_line()
-            assert not told.shown
+            assert not told.enabled
 
 
 def test_a_stream_may_only_write():
@@ -118,7 +118,7 @@ def test_lines_of_a_pass_are_two_seconds_apart(clock):
         sweep = told.sweep("rows", 640)
         for row in range(1, 641):
             clock[0] += 1 / 64
-            sweep.done(row)
+            sweep.advance(row)
     assert stream.getvalue().splitlines() == [
         "fastmcmd: rows",
         "fastmcmd: rows 20%, 8.0 s left, 128 of 640 rows, 64 rows/s",
@@ -154,7 +154,7 @@ def test_a_terminal_without_tqdm_gets_lines(without_tqdm):
     with Progress(True, 1e-6, stream, leave=False) as told:
         told.stage("reading")
         told.clear()
-        told.sweep("rows", 10).done(10)
+        told.sweep("rows", 10).advance(10)
     first, second, third = stream.getvalue().splitlines()
     assert (first, second) == ("fastmcmd: reading", "fastmcmd: rows")
     assert third.startswith("fastmcmd: rows 100%, 0.0 s left, 10 of 10 rows, ")
@@ -183,7 +183,7 @@ def test_a_bar_follows_the_rows(quiet, clock):
         sweep = told.sweep("pass", 100, unit="blocks")
         for row in range(10, 101, 10):
             clock[0] += 2.0
-            sweep.done(row)
+            sweep.advance(row)
             if row == 60:
                 line = last(stream)
     # After the first block: 50 rows in 10 s, so 40 more take 8 s.
@@ -197,11 +197,11 @@ def test_a_terminal_is_drawn_ten_times_a_second(quiet, clock):
     stream = Terminal()
     with Progress(True, 1e-6, stream) as told:
         sweep = told.sweep("pass", 10_000)
-        sweep.done(1)
+        sweep.advance(1)
         before = stream.getvalue().count("\r")
         for row in range(2, 10_000):
             clock[0] += 0.001
-            sweep.done(row)
+            sweep.advance(row)
         assert stream.getvalue().count("\r") - before in (98, 99, 100)
 
 
@@ -209,13 +209,13 @@ def test_operations_are_told_where_they_are_known(quiet, clock):
     stream = Terminal()
     with Progress(True, 1e-6, stream) as told:
         sweep = told.sweep("pass", 100, work=3e9)
-        sweep.done(10)
+        sweep.advance(10)
         clock[0] = 2.0
-        sweep.done(30)
+        sweep.advance(30)
         assert last(stream).endswith("7.0 s left, 30 of 100 rows, 30 GFLOP/s")
-        told.sweep("nothing", 0).done(0)
+        told.sweep("nothing", 0).advance(0)
         assert "100%|############| nothing, 0.0 s left, 0 of 0 rows" in last(stream)
-        told.sweep("more than thought", 7, unit="MB").done(9)
+        told.sweep("more than thought", 7, unit="MB").advance(9)
         assert "100%|############| more than thought, 0.0 s left, 7 of 7 MB" in last(stream)
 
 
@@ -300,7 +300,7 @@ def test_a_notebook_draws_the_bar(quiet, monkeypatch):
         told.stage("reading")
         assert seen[-1] == ["fastmcmd 00:00", "reading"]
         assert told._line._bar.total is None  # a total that is not reached ends red
-        told.sweep("rows", 10).done(10)
+        told.sweep("rows", 10).advance(10)
         assert seen[-1][0] == "fastmcmd 00:00 100%|"
         assert seen[-1][1].startswith("| rows, 0.0 s left, 10 of 10 rows")
         assert told._line._bar.leave is True  # a notebook takes None for False
@@ -321,7 +321,7 @@ def test_threads_have_lines_of_their_own():
             turn.wait()
             sweep = inner.sweep("pass", 1000)
             for row in range(1000):
-                sweep.done(row + 1)
+                sweep.advance(row + 1)
 
     with Progress(True, 1e-6, stream) as outer:
         outer.stage("outer")
@@ -414,7 +414,7 @@ def test_work_goes_on_where_the_stream_is_closed(monkeypatch, kind):
         told.stage("work")
         stream.close()
         told.stage("more work")
-        told.sweep("rows", 10).done(10)
+        told.sweep("rows", 10).advance(10)
         told.clear()
         time.sleep(0.1)  # some ticks
     assert not raised
@@ -492,8 +492,8 @@ def test_a_line_never_wraps(quiet, columns):
     with os.fdopen(theirs, "w", encoding="utf-8") as stream, Progress(True, 1e-6, stream) as told:
         told.stage("words " * 50)
         sweep = told.sweep("normal equations, 305 landmarks", 1_000_000, 1e6)
-        sweep.done(1)
-        sweep.done(1_000_000)
+        sweep.advance(1)
+        sweep.advance(1_000_000)
         told.close()
         found = until(ours, lambda text: "\n" in text)
     text = "".join(part for _, part in found)

@@ -124,4 +124,4 @@ class StreamingCCE:
         self.seen.compute()
 
     def track_numbers(self, landmarks):
-        return self.seen._seen.numbers
+        return self.seen._required_sums.numbers

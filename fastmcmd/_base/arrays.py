@@ -174,10 +174,10 @@ class Namespace(ABC):
 
     def check_same(self, value: AnyArray, name: str) -> None:
         """Raise an error if a device array belongs to another library or lies on another device."""
-        there = device_namespace(value)
-        if there != self:
+        owner = device_namespace(value)
+        if owner != self:
             raise ValueError(
-                f"{name} is of {there}, and the prediction of {self}; both must lie on one device"
+                f"{name} is of {owner}, and the prediction of {self}; both must lie on one device"
             )
 
     def numbers(self, values: Sequence[AnyArray]) -> HostArray:
@@ -188,8 +188,8 @@ class Namespace(ABC):
 
     def positions(self, ordered: AnyArray, levels: AnyArray, side: str) -> NDArray[np.int64]:
         """Return where host ``levels`` (j,) belong in ascending values, as `numpy.searchsorted`."""
-        there = self.cast(self.from_host(np.asarray(levels)), kind_of(ordered))
-        positions = self.to_host(self.xp.searchsorted(ordered, there, side=side))
+        level_array = self.cast(self.from_host(np.asarray(levels)), kind_of(ordered))
+        positions = self.to_host(self.xp.searchsorted(ordered, level_array, side=side))
         return positions.astype(np.int64, copy=False)
 
     def at(self, values: AnyArray, places: HostArray) -> HostArray:

@@ -23,7 +23,7 @@ else:
         def __get__(self, instance: object, owner: object = None) -> Any:
             if instance is None:
                 return self
-            known = instance.__dict__
-            if self.attrname in known:
-                return known[self.attrname]
-            return known.setdefault(self.attrname, self.func(instance))
+            attributes = instance.__dict__
+            if self.attrname in attributes:
+                return attributes[self.attrname]
+            return attributes.setdefault(self.attrname, self.func(instance))

@@ -35,11 +35,11 @@ def free_memory() -> int | None:
         limits = [_number(folder / names[0])]
         if version == 2:
             limits.append(_number(folder / "memory.high"))  # beyond it processes are slowed down
-        known = [limit for limit in limits if limit is not None and limit < _UNLIMITED]
-        usage = _number(folder / names[1]) if known else None
+        finite_limits = [limit for limit in limits if limit is not None and limit < _UNLIMITED]
+        usage = _number(folder / names[1]) if finite_limits else None
         if usage is not None:
-            used = max(0, usage - _field(folder / "memory.stat", names[2]))
-            free.append(max(0, min(known) - used))
+            working_set = max(0, usage - _field(folder / "memory.stat", names[2]))
+            free.append(max(0, min(finite_limits) - working_set))
     return min(free) if free else None
 
 

@@ -39,7 +39,7 @@ __all__ = [
     "is_cupy",
     "is_tensor",
     "on_device",
-    "shown",
+    "quote",
     "tensor_on_host",
     "weights_of_rows",
 ]
@@ -192,8 +192,8 @@ def _check_whole(array: HostArray, name: str) -> None:
     """Raise an error if a long double is a whole number up to 64 bits that float64 cannot represent."""
     size = np.abs(array)
     with np.errstate(over="ignore", invalid="ignore"):
-        whole = (size > EXACT_INTEGERS) & (size < _TWO_64) & (np.floor(array) == array)
-        bad = whole & (array.astype(np.float64).astype(array.dtype) != array)
+        is_large_integer = (size > EXACT_INTEGERS) & (size < _TWO_64) & (np.floor(array) == array)
+        bad = is_large_integer & (array.astype(np.float64).astype(array.dtype) != array)
     if bad.any():
         _refuse_integer(int(array[bad][0]), name)
 
@@ -232,9 +232,9 @@ def _check_finite(array: HostArray, name: str, first_row: int = 0) -> None:
             bad = int(block.size - np.count_nonzero(finite))
             first = first_row + start
             row = first + int(np.argwhere(~finite)[0][0])
-            what = "NaN" if np.isnan(block).any() else "infinity"
+            problem = "NaN" if np.isnan(block).any() else "infinity"
             raise ValueError(
-                f"{name} holds {what} (first in row {row}; {bad} bad values in rows "
+                f"{name} holds {problem} (first in row {row}; {bad} bad values in rows "
                 f"{first} to {first + len(block) - 1}); remove such rows first"
             )
 
@@ -334,16 +334,16 @@ def check_lams(value: object, name: str = "lam") -> list[float]:
     return lams
 
 
-def check_instance(value: object, name: str, kind: type, needed: str) -> None:
-    """Raise an error unless ``value`` is an instance of a class; ``needed`` says how to get one."""
+def check_instance(value: object, name: str, kind: type, requirement: str) -> None:
+    """Raise an error unless ``value`` is an instance of a class; ``requirement`` says how to get one."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} is {shown(value)}; {needed} is needed")
+        raise TypeError(f"{name} is {quote(value)}; {requirement} is needed")
 
 
-def check_callable(value: object, name: str, arguments: int, needed: str) -> None:
-    """Raise an error unless ``value`` accepts that many arguments; ``needed`` says what it must do."""
+def check_callable(value: object, name: str, arguments: int, requirement: str) -> None:
+    """Raise an error unless ``value`` accepts that many arguments; ``requirement`` says what it must do."""
     if not callable(value):
-        raise TypeError(f"{name} is {shown(value)}; {needed} is needed")
+        raise TypeError(f"{name} is {quote(value)}; {requirement} is needed")
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):  # functions of C need not have one
@@ -351,10 +351,10 @@ def check_callable(value: object, name: str, arguments: int, needed: str) -> Non
     try:
         signature.bind(*[None] * arguments)
     except TypeError as error:
-        raise TypeError(f"{name} is {shown(value)} ({error}); {needed} is needed") from None
+        raise TypeError(f"{name} is {quote(value)} ({error}); {requirement} is needed") from None
 
 
-def as_float(value: Any, name: str, needed: str = "a number") -> float:
+def as_float(value: Any, name: str, requirement: str = "a number") -> float:
     """Return a real number as a float; raise an error for other values, including booleans and text."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
@@ -362,14 +362,16 @@ def as_float(value: Any, name: str, needed: str = "a number") -> float:
         value, (bool, np.bool_)
     )
     if not real:
-        raise TypeError(f"{name} is {shown(value)}; {needed} is needed")
+        raise TypeError(f"{name} is {quote(value)}; {requirement} is needed")
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(f"{name} is beyond the range of float64; {needed} is needed") from None
+        raise ValueError(
+            f"{name} is beyond the range of float64; {requirement} is needed"
+        ) from None
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """Return a value as text for messages, on one line and shortened."""
     try:
         text = " ".join(repr(value).split())
@@ -398,7 +400,7 @@ def distinct_digits(first: float, second: float) -> tuple[str, str]:
 
 @overload
 def check_count(
-    value: object, name: str, least: int = 1, most: int | None = None, *, what: str = ""
+    value: object, name: str, least: int = 1, most: int | None = None, *, explanation: str = ""
 ) -> int: ...
 @overload
 def check_count(
@@ -408,7 +410,7 @@ def check_count(
     most: int | None = None,
     *,
     optional: Literal[True],
-    what: str = "",
+    explanation: str = "",
 ) -> int | None: ...
 @overload
 def check_count(
@@ -419,7 +421,7 @@ def check_count(
     *,
     optional: bool = False,
     also: tuple[str, ...],
-    what: str = "",
+    explanation: str = "",
 ) -> int | str | None: ...
 def check_count(
     value: Any,
@@ -429,34 +431,34 @@ def check_count(
     *,
     optional: bool = False,
     also: tuple[str, ...] = (),
-    what: str = "",
+    explanation: str = "",
 ) -> int | str | None:
     """Return ``value`` as an integer from ``least`` to ``most``, or None where that is ``optional``.
 
     Accepts integers of any kind (``__index__``) and the words in ``also``, but no booleans and no floats.
-    ``what`` describes ``most`` in the message.
+    ``explanation`` describes ``most`` in the message.
     """
     if optional and value is None:
         return None
     if isinstance(value, str) and value in also:
         return value
     if most is not None:
-        needed = f"an integer in [{least}, {most}]"
+        requirement = f"an integer in [{least}, {most}]"
     else:
-        needed = "a positive integer" if least == 1 else f"an integer >= {least}"
-    others = [*(["None"] if optional else []), *map(repr, also)]
+        requirement = "a positive integer" if least == 1 else f"an integer >= {least}"
+    alternatives = [*(["None"] if optional else []), *map(repr, also)]
     message = (
-        f"{''.join(f'{other} or ' for other in others)}{needed}"
-        f"{f' ({what})' if what else ''} is needed"
+        f"{''.join(f'{other} or ' for other in alternatives)}{requirement}"
+        f"{f' ({explanation})' if explanation else ''} is needed"
     )
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
         number = operator.index(value)
     except (TypeError, ValueError, RuntimeError, NotImplementedError):  # arrays and tensors
-        raise TypeError(f"{name} is {shown(value)}; {message}") from None
+        raise TypeError(f"{name} is {quote(value)}; {message}") from None
     if number < least or number > (_MOST_COUNT if most is None else most):
-        raise ValueError(f"{name} is {shown(number)}; {message}")
+        raise ValueError(f"{name} is {quote(number)}; {message}")
     return number
 
 
@@ -502,7 +504,7 @@ def check_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(
-            f"{name} is {shown(value)}; one of {', '.join(map(repr, choices))} is needed"
+            f"{name} is {quote(value)}; one of {', '.join(map(repr, choices))} is needed"
         )
     return str(value)
 
@@ -510,10 +512,10 @@ def check_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
 def check_path(value: object, name: str) -> str:
     """Return the path of a file as text; the file need not exist."""
     if not isinstance(value, (str, os.PathLike)):
-        raise TypeError(f"{name} is {shown(value)}; the path of a file is needed")
+        raise TypeError(f"{name} is {quote(value)}; the path of a file is needed")
     path = os.fspath(value)
     if not isinstance(path, str):
-        raise TypeError(f"{name} is {shown(value)}; a path as text is needed, not as bytes")
+        raise TypeError(f"{name} is {quote(value)}; a path as text is needed, not as bytes")
     if not path or "\0" in path:
         raise ValueError(f"{name} is {path!r}; the path of a file is needed")
     return path
@@ -523,4 +525,4 @@ def check_flag(value: object, name: str) -> bool:
     """Return ``value`` as a bool: True or False, of Python or NumPy, or 0 or 1."""
     if isinstance(value, (bool, np.bool_)) or (type(value) is int and value in (0, 1)):
         return bool(value)
-    raise TypeError(f"{name} is {shown(value)}; True or False is needed")
+    raise TypeError(f"{name} is {quote(value)}; True or False is needed")

@@ -26,7 +26,7 @@ def entries(text: str) -> dict[str, str]:
     return texts
 
 
-def with_shared_parameters(shared: Mapping[str, str]) -> Callable[[Function], Function]:
+def with_shared_parameters(descriptions: Mapping[str, str]) -> Callable[[Function], Function]:
     """Return a decorator that adds the shared parameters of a function to its docstring.
 
     Parameters are listed in the order of the signature. The docstring's own description of a parameter
@@ -34,14 +34,14 @@ def with_shared_parameters(shared: Mapping[str, str]) -> Callable[[Function], Fu
 
     Parameters
     ----------
-    shared : mapping
+    descriptions : mapping
         Entries by the name of the parameter; see `entries`.
     """
 
     def decorate(function: Function) -> Function:
         if function.__doc__:  # python -OO strips docstrings
             names = list(inspect.signature(function).parameters)
-            function.__doc__ = _merged(inspect.cleandoc(function.__doc__), names, shared)
+            function.__doc__ = _merged(inspect.cleandoc(function.__doc__), names, descriptions)
         return function
 
     return decorate
@@ -86,12 +86,12 @@ def _by_name(listed: Mapping[str, str]) -> dict[str, str]:
     return {name: entry for group, entry in listed.items() for name in group.split(", ")}
 
 
-def _merged(text: str, names: list[str], shared: Mapping[str, str]) -> str:
+def _merged(text: str, names: list[str], descriptions: Mapping[str, str]) -> str:
     """Return a docstring whose parameter list holds the shared entries, too."""
     sections = _sections(text)
-    own = _by_name(entries(sections.pop("Parameters", "")))
-    listed = [own.get(name) or shared.get(name, "") for name in names]
+    by_name = _by_name(entries(sections.pop("Parameters", "")))
+    listed = [by_name.get(name) or descriptions.get(name, "") for name in names]
     body = "\n".join(dict.fromkeys(entry for entry in listed if entry))
     head = sections.pop("")
-    rest = (f"{title}\n{'-' * len(title)}\n{part}" for title, part in sections.items())
-    return "\n\n".join([head, f"Parameters\n----------\n{body}", *rest]) + "\n"
+    further_sections = (f"{title}\n{'-' * len(title)}\n{part}" for title, part in sections.items())
+    return "\n\n".join([head, f"Parameters\n----------\n{body}", *further_sections]) + "\n"

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from fastmcmd._base import cgroups
-from fastmcmd._base.checks import shown
+from fastmcmd._base.checks import quote
 
 __all__ = ["available_memory", "format_bytes", "parse_memory"]
 
@@ -26,13 +26,13 @@ def parse_memory(value: object, name: str = "memory_limit") -> int:
     """
     if value is None:
         return available_memory() // 2
-    needed = (
-        f"{name} is {shown(value)}; a positive number of bytes or a text such as '2GB' is needed"
+    message = (
+        f"{name} is {quote(value)}; a positive number of bytes or a text such as '2GB' is needed"
     )
     if isinstance(value, str):
         match = _PATTERN.match(value)
         if match is None:
-            raise ValueError(needed)
+            raise ValueError(message)
         number, unit, binary = match.groups()
         scale = (_BINARY if binary and unit else _UNITS)[unit.lower()]
         size = int(float(number) * scale)
@@ -41,14 +41,14 @@ def parse_memory(value: object, name: str = "memory_limit") -> int:
         or hasattr(value, "mask")
         or (not hasattr(value, "__index__") and not isinstance(value, float))
     ):
-        raise TypeError(needed)
+        raise TypeError(message)
     else:
         try:
             size = int(value)
         except (TypeError, ValueError, OverflowError, RuntimeError):  # NaN, infinity, arrays
-            raise ValueError(needed) from None
+            raise ValueError(message) from None
     if size <= 0:
-        raise ValueError(needed)
+        raise ValueError(message)
     return size
 
 
@@ -74,8 +74,8 @@ def available_memory() -> int:
     """
     global _last
     now = time.monotonic()
-    seen, size = _last
-    if now - seen > _SECONDS:
+    last_time, size = _last
+    if now - last_time > _SECONDS:
         size = _free_now()
         _last = now, size
     return size

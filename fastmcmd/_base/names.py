@@ -12,7 +12,7 @@ from fastmcmd._base.checks import is_cupy
 
 __all__ = ["as_names", "is_number", "listed", "numbers_of_labels", "places_of_names"]
 
-_SHOWN = 5  # names in a message
+_MOST_NAMES = 5  # names in a message
 
 
 def as_names(y: AnyArray) -> NDArray[np.object_] | None:
@@ -79,5 +79,5 @@ def is_number(label: str) -> bool:
 
 def listed(names: tuple[str, ...] | list[str]) -> str:
     """Return names for a message, the first few if there are many."""
-    shown = ", ".join(repr(one) for one in names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown}, ..."
+    text = ", ".join(repr(one) for one in names[:_MOST_NAMES])
+    return text if len(names) <= _MOST_NAMES else f"{text}, ..."

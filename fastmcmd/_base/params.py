@@ -43,11 +43,11 @@ class Parameters:
         ValueError
             If the constructor has no argument of some name; nothing is set in this case.
         """
-        known = self._parameter_names()
+        valid_names = self._parameter_names()
         for name in params:
-            if name not in known:
+            if name not in valid_names:
                 raise ValueError(
-                    f"{type(self).__name__} has no parameter {name!r}; there are {', '.join(known)}"
+                    f"{type(self).__name__} has no parameter {name!r}; there are {', '.join(valid_names)}"
                 )
         for name, value in params.items():
             setattr(self, name, value)

@@ -24,12 +24,12 @@ def duration(seconds: float) -> str:
     """
     if seconds < 10:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    whole_seconds = round(seconds)
+    if whole_seconds < 60:
+        return f"{whole_seconds} s"
+    if whole_seconds < 3600:
+        return f"{whole_seconds // 60} min {whole_seconds % 60} s"
+    return f"{whole_seconds // 3600} h {whole_seconds % 3600 // 60} min"
 
 
 class Progress(contextlib.AbstractContextManager["Progress"]):
@@ -40,7 +40,7 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
 
     Parameters
     ----------
-    shown : bool
+    enabled : bool
         Whether to show anything.
     target : float
         The certificate at which the work ends.
@@ -65,7 +65,7 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
     """
 
     def __init__(
-        self, shown: bool, target: float, stream: Any = None, *, leave: bool = True
+        self, enabled: bool, target: float, stream: Any = None, *, leave: bool = True
     ) -> None:
         self.target = target
         self._products = 0
@@ -73,14 +73,14 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
         self._history: list[tuple[float, float]] = []
         stream = sys.stderr if stream is None else stream
         # Programs without a console have no standard error.
-        seen = shown and stream is not None and not getattr(stream, "closed", False)
-        self._line = open_line(stream, leave) if seen else None
+        has_output = enabled and stream is not None and not getattr(stream, "closed", False)
+        self._line = open_line(stream, leave) if has_output else None
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
-    def shown(self) -> bool:
+    def enabled(self) -> bool:
         """Whether messages are shown."""
         return self._line is not None
 
@@ -89,12 +89,12 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
         """Whether it is time for another message about the same work."""
         return self._line is not None and self._line.due
 
-    def report(self, name: str, share: float | None = None, rest: str = "") -> None:
+    def report(self, name: str, share: float | None = None, details: str = "") -> None:
         """Show the current work, its finished share if known, and further text."""
         if self._line is not None:
             count = self._products
-            done = f"{count} product{'s' * (count > 1)}, " if count else ""
-            self._line.show(done + name, share, rest)
+            product_count = f"{count} product{'s' * (count > 1)}, " if count else ""
+            self._line.show(product_count + name, share, details)
 
     def stage(self, name: str) -> None:
         """Show the name of the current work."""
@@ -116,8 +116,10 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
         self._before = now
         self._history.append((now, max(certificate, 1e-300)))
         if len(self._history) == 1 or certificate <= self.target or self.due:
-            share, left = self._forecast()
-            message = f"{left}, certificate {certificate:.1e} (target {self.target:.1e}){speed}"
+            share, remaining_time = self._forecast()
+            message = (
+                f"{remaining_time}, certificate {certificate:.1e} (target {self.target:.1e}){speed}"
+            )
             self.report("solving", share, message)
 
     def certified(self, certificate: float) -> None:
@@ -134,8 +136,10 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
             return None, "time left unknown"
         if c1 <= self.target:
             return 1.0, f"{duration(0.0)} left"
-        rest, done = math.log(c1 / self.target), math.log(c0 / c1)
-        return done / (done + rest), f"{duration((t1 - t0) * rest / done)} left"
+        log_remaining, log_finished = math.log(c1 / self.target), math.log(c0 / c1)
+        return log_finished / (
+            log_finished + log_remaining
+        ), f"{duration((t1 - t0) * log_remaining / log_finished)} left"
 
     def under(self, heading: str) -> None:
         """Prefix all further messages, including those of nested work, with a heading."""
@@ -182,19 +186,19 @@ class Sweep:
     _start: float = field(default_factory=time.perf_counter, init=False)
     _first: int = field(default=0, init=False)
 
-    def done(self, rows: int) -> None:
+    def advance(self, rows: int) -> None:
         """Report that the first ``rows`` rows are finished."""
-        if not self.progress.shown:
+        if not self.progress.enabled:
             return
-        now, ended = time.perf_counter(), rows >= self.rows
+        now, is_last = time.perf_counter(), rows >= self.rows
         rows = min(rows, self.rows)  # sizes of files are estimates
-        if not self._first and not ended:  # the first block also paid for what is made once
+        if not self._first and not is_last:  # the first block also paid for what is made once
             self._first, self._start = rows, now
-        elif ended or self.progress.due:
+        elif is_last or self.progress.due:
             rate = (rows - self._first) / max(now - self._start, 1e-9)
             work = f"{rate * self.work / 1e9:.0f} GFLOP/s"
-            left = duration((self.rows - rows) / max(rate, 1e-9))
-            done = f"{rows:,} of {self.rows:,} {self.unit}"
+            remaining_time = duration((self.rows - rows) / max(rate, 1e-9))
+            row_count = f"{rows:,} of {self.rows:,} {self.unit}"
             speed = work if self.work else f"{rate:,.0f} {self.unit}/s"
             share = rows / self.rows if self.rows else 1.0
-            self.progress.report(self.name, share, f"{left} left, {done}, {speed}")
+            self.progress.report(self.name, share, f"{remaining_time} left, {row_count}, {speed}")

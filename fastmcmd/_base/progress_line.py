@@ -18,7 +18,7 @@ _TICK = 0.5  # seconds without updates after which a terminal is redrawn: its cl
 # tqdm cuts formats with a "{bar}" to the width of the terminal, so the least important part comes last.
 _WORDS = "fastmcmd {elapsed}{bar}{desc}{postfix}"
 _PASS = "fastmcmd {elapsed} {percentage:3.0f}%|{bar}| {desc}{postfix}"
-_GONE = (OSError, ValueError)  # terminal lost, or stream closed: the work continues
+_STREAM_ERRORS = (OSError, ValueError)  # terminal lost, or stream closed: the work continues
 
 
 class Line:
@@ -36,20 +36,20 @@ class Line:
         """Whether it is time for another message about the same work."""
         return time.perf_counter() - self._last >= (_LINE if self._tqdm is None else _LOOK)
 
-    def show(self, name: str, share: float | None, rest: str) -> None:
+    def show(self, name: str, share: float | None, details: str) -> None:
         """Show the current work, its finished share if known, and further text."""
         name = f"{self.heading}: {name}" if self.heading else name
         self._last = time.perf_counter()
-        with contextlib.suppress(*_GONE):
+        with contextlib.suppress(*_STREAM_ERRORS):
             if self._tqdm is not None:
-                self._draw(name, share, rest)
+                self._draw(name, share, details)
                 return
-            done = "" if share is None else f" {share:.0%}"
+            percentage = "" if share is None else f" {share:.0%}"
             # A single write, which Ctrl-C cannot split.
-            self._stream.write(f"fastmcmd: {name}{done}{', ' * bool(rest)}{rest}\n")
+            self._stream.write(f"fastmcmd: {name}{percentage}{', ' * bool(details)}{details}\n")
             self._stream.flush()
 
-    def _draw(self, name: str, share: float | None, rest: str) -> None:
+    def _draw(self, name: str, share: float | None, details: str) -> None:
         shape, cells = (_WORDS, 1) if share is None else (_PASS, 12)  # 12: words have room at 80
         if self._terminal:  # notebooks draw a bar of their own, for "{bar}" as it is
             shape = shape.replace("{bar}", f"{{bar:{cells}}}")
@@ -66,7 +66,7 @@ class Line:
             self._bar.total, self._bar.n = (None, 0.0) if share is None else (1.0, share)
             self._bar.bar_format = shape
             self._bar.set_description_str(name, refresh=False)
-            self._bar.set_postfix_str(rest, refresh=False)
+            self._bar.set_postfix_str(details, refresh=False)
             self._bar.refresh(nolock=True)
 
     def tick(self) -> bool:
@@ -79,14 +79,14 @@ class Line:
     def clear(self) -> None:
         """Clear the line; the next message or tick redraws it."""
         self._last = time.perf_counter()
-        with contextlib.suppress(*_GONE):
+        with contextlib.suppress(*_STREAM_ERRORS):
             if self._bar is not None:
                 with self._bar.get_lock():  # which tqdm would keep where writing fails
                     self._bar.clear(nolock=True)
 
     def close(self) -> None:
         """End the line."""
-        with contextlib.suppress(*_GONE):
+        with contextlib.suppress(*_STREAM_ERRORS):
             if self._bar is not None:
                 self._bar.close()
 
@@ -107,7 +107,7 @@ def _how(stream: Any) -> tuple[bool, Any]:
 
 def _tick(reference: weakref.ref[Line]) -> None:
     """Advance the clock of a line during long work; tqdm itself redraws only on updates."""
-    with contextlib.suppress(*_GONE):
+    with contextlib.suppress(*_STREAM_ERRORS):
         while (line := reference()) is not None and line.tick():
             del line  # so that a forgotten line ends
             time.sleep(_TICK)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd._base.checks import shown
+from fastmcmd._base.checks import quote
 
 __all__ = ["Purpose", "generator", "seed_sequence"]
 
@@ -125,7 +125,7 @@ def _entropy(random_state: Any, name: str) -> int | list[int] | None:
     """Return a checked seed."""
     if random_state is None:
         return None
-    needed = (
+    requirement = (
         "None, an integer >= 0, a sequence of such, a numpy.random.SeedSequence or a "
         "numpy.random.Generator is needed"
     )
@@ -134,9 +134,9 @@ def _entropy(random_state: Any, name: str) -> int | list[int] | None:
     try:
         seeds = [_integer(one) for one in random_state] if several else [_integer(random_state)]
     except TypeError:
-        raise TypeError(f"{name} is {shown(random_state)}; {needed}") from None
+        raise TypeError(f"{name} is {quote(random_state)}; {requirement}") from None
     if not seeds or min(seeds) < 0:
-        raise ValueError(f"{name} is {shown(random_state)}; {needed}")
+        raise ValueError(f"{name} is {quote(random_state)}; {requirement}")
     return seeds if several else seeds[0]
 
 

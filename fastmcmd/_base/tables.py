@@ -55,7 +55,7 @@ def printable(text: str, *, lines: bool = False) -> str:
     )
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
+def did_you_mean(name: object, candidates: Iterable[str]) -> str:
     """Return a question that suggests the most similar known name, or "".
 
     Examples
@@ -63,7 +63,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     >>> did_you_mean("Poison", ["poisson", "gamma"])
     "did you mean 'poisson'? "
     """
-    names = {one.lower(): one for one in known}
+    names = {one.lower(): one for one in candidates}
     near = get_close_matches(str(name).lower(), names, n=1)
     return f"did you mean {names[near[0]]!r}? " if near else ""
 
@@ -94,8 +94,8 @@ def as_html(paragraphs: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """
 
     def cells(row: Sequence[str], tag: str) -> str:
-        first, *others = (escape(printable(cell)) for cell in row)
-        text = "".join(f"<{tag}>{cell}</{tag}>" for cell in others)
+        first, *further_cells = (escape(printable(cell)) for cell in row)
+        text = "".join(f"<{tag}>{cell}</{tag}>" for cell in further_cells)
         return f'<tr><{tag} style="text-align:left">{first}</{tag}>{text}</tr>'
 
     above = "".join(f"<p>{escape(printable(one))}</p>" for one in paragraphs if one)

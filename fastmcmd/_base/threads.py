@@ -11,7 +11,7 @@ from fastmcmd._base import cgroups
 
 __all__ = ["get_num_threads", "one_of_many", "set_num_threads"]
 
-_chosen: int | None = None
+_thread_count: int | None = None
 _THREAD = threading.local()
 
 
@@ -29,8 +29,8 @@ def get_num_threads() -> int:
     """
     if getattr(_THREAD, "alone", False):
         return 1
-    if _chosen is not None:
-        return _chosen
+    if _thread_count is not None:
+        return _thread_count
     setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if setting.isdecimal() and int(setting) > 0:
         return int(setting)
@@ -57,9 +57,9 @@ def set_num_threads(count: int | None) -> None:
 
     Results depend on it only through rounding.
     """
-    global _chosen
+    global _thread_count
     if count is not None:
         from fastmcmd._base.checks import check_count
 
         count = check_count(count, "count", most=1 << 16)
-    _chosen = count
+    _thread_count = count

@@ -115,7 +115,7 @@ class CupyBackend(Backend):
         """Return rows that share the caller's memory, and move to a device on first use."""
         kind, dim = np.dtype(dtype), int(x.shape[1])
         # Blocks of rows on a device store their place there: they are not copied back.
-        x = x if getattr(x, "there", None) is None else x.there
+        x = x if getattr(x, "device_rows", None) is None else x.device_rows
         if isinstance(x, np.ndarray):
             if x.dtype not in (np.float32, np.float64):
                 x = x.astype(np.float64)
@@ -127,16 +127,18 @@ class CupyBackend(Backend):
         return TileProgram.of(kernel, x.d, x.dtype)
 
     def _layout(
-        self, device: Device, held: DeviceRows, streamed: DeviceRows, fixed: int, columns: int,
+        self, device: Device, fixed_rows: DeviceRows, streamed: DeviceRows, fixed: int, columns: int,
         tile: int, tiles: int = 1,
     ) -> Layout:  # fmt: skip
-        sides = (held,) if held is streamed else (held, streamed)
-        resident = [side.resident(device) is not None for side in (held, streamed)]
+        sides = (fixed_rows,) if fixed_rows is streamed else (fixed_rows, streamed)
+        resident = [side.resident(device) is not None for side in (fixed_rows, streamed)]
         resident_bytes = sum(
             side.laid_bytes(len(side)) for side in sides if side.resident(device) is not None
         )
         free = device.budget - device.held + resident_bytes
-        return choose(free, held, streamed, fixed, columns, tile, (resident[0], resident[1]), tiles)
+        return choose(
+            free, fixed_rows, streamed, fixed, columns, tile, (resident[0], resident[1]), tiles
+        )
 
     def gram(self, kernel: Kernel, x: Points, z: Points | None = None) -> Array:
         """Return K(x, z) in full."""
@@ -147,8 +149,8 @@ class CupyBackend(Backend):
         program = self._program(kernel, x)
 
         def work(place: int, device: Device, tile: int) -> None:
-            def visit(made: Any, rows: slice, cols: slice) -> None:
-                out[rows, cols] = device.download(made)
+            def visit(tile: Any, rows: slice, cols: slice) -> None:
+                out[rows, cols] = device.download(tile)
                 if z is None and rows != cols:
                     out[cols, rows] = out[rows, cols].T
 
@@ -161,8 +163,8 @@ class CupyBackend(Backend):
 
     def matmul(self, kernel: Kernel, x: Points, z: Points, v: Array) -> NDArray[np.float64]:
         """Return K(x, z) v, streamed."""
-        held, streamed = (z.rows, x.rows) if z.n <= x.n else (x.rows, z.rows)
-        return self._product(kernel, x, held, streamed, v)
+        fixed_rows, streamed = (z.rows, x.rows) if z.n <= x.n else (x.rows, z.rows)
+        return self._product(kernel, x, fixed_rows, streamed, v)
 
     def symmetric_matmul(self, kernel: Kernel, x: Points, v: Array) -> NDArray[np.float64]:
         """Return K(x, x) v, streamed, each pair of tiles computed once."""
@@ -176,7 +178,7 @@ class CupyBackend(Backend):
         return np.asarray(np.sum(sums, axis=0))
 
     def _product(
-        self, kernel: Kernel, x: Points, held: DeviceRows, streamed: DeviceRows, v: Array
+        self, kernel: Kernel, x: Points, fixed_rows: DeviceRows, streamed: DeviceRows, v: Array
     ) -> NDArray[np.float64]:
         """Return the product (x.n, k), in groups of columns if the device cannot hold all of them."""
         out = np.zeros((x.n, v.shape[1]))
@@ -192,17 +194,17 @@ class CupyBackend(Backend):
 
             def work(place: int, device: Device, tile: int, some: Array = some) -> Array:
                 fixed = some.shape[1] * a_column
-                layout = self._layout(device, held, streamed, fixed, some.shape[1], tile)
-                mine = share(row_blocks(len(held), layout.tile), place, len(self.devices))
+                layout = self._layout(device, fixed_rows, streamed, fixed, some.shape[1], tile)
+                mine = share(row_blocks(len(fixed_rows), layout.tile), place, len(self.devices))
                 sums = _Sums(device, some, x.n, layout.tile)
 
-                def transposed(made: Any, rows: slice, cols: slice) -> None:
-                    sums.add(made, cols, rows, transposed=True)
+                def transposed(block: Any, rows: slice, cols: slice) -> None:
+                    sums.add(block, cols, rows, transposed=True)
 
-                visit: Visit = sums.add if held is x.rows else transposed
-                if held is streamed:
+                visit: Visit = sums.add if fixed_rows is x.rows else transposed
+                if fixed_rows is streamed:
                     visit = sums.add_symmetric
-                sweep(device, program, held, streamed, mine, layout, visit)
+                sweep(device, program, fixed_rows, streamed, mine, layout, visit)
                 return sums.result()
 
             for partial in self._on_each(work):
@@ -316,8 +318,8 @@ class CupyBackend(Backend):
         def work(place: int, device: Device) -> Array:
             del place
             sums = _Sums(device, some, packed.n, tiles.tile)
-            for (i, j), made in tiles.on(device):
-                sums.add_symmetric(made, tiles.rows(i), tiles.rows(j))
+            for (i, j), tile in tiles.on(device):
+                sums.add_symmetric(tile, tiles.rows(i), tiles.rows(j))
             return sums.result()
 
         for partial in on_each(self.devices, work):

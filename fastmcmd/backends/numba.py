@@ -73,7 +73,7 @@ class NumbaBackend(TiledBackend):
                 if i != j:
                     out[blocks[j]] += part.T @ v[blocks[i]]
 
-            self._each(work, len(pairs))
+            self._run_parallel(work, len(pairs))
         return out
 
     def quadratic_forms(self, kernel: Kernel, x: Points, c: Array) -> NDArray[np.float64]:
@@ -94,8 +94,8 @@ def _rounds(count: int) -> Iterator[list[tuple[int, int]]]:
     players = list(range(count + count % 2))  # for an odd count, the last one is a bye
     for _ in range(len(players) - 1):
         half = len(players) // 2
-        met = zip(players[:half], reversed(players[half:]), strict=True)
-        yield [(max(pair), min(pair)) for pair in met if max(pair) < count]
+        pairs = zip(players[:half], reversed(players[half:]), strict=True)
+        yield [(max(pair), min(pair)) for pair in pairs if max(pair) < count]
         players.insert(1, players.pop())
 
 
@@ -117,9 +117,9 @@ def _statistics() -> dict[str, TileFunction]:
             for i in range(len(x)):
                 row = out[i]
                 for k in range(x.shape[1]):
-                    value, others = x[i, k], columns[k]
-                    for j in range(len(others)):
-                        row[j] += term(value, others[j])
+                    value, column = x[i, k], columns[k]
+                    for j in range(len(column)):
+                        row[j] += term(value, column[j])
             return out
 
         return statistic

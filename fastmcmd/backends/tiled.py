@@ -53,13 +53,13 @@ class TiledBackend(Backend):
     ) -> Points:
         """Return rows as a C-contiguous array in the precision ``dtype``."""
         kind = np.dtype(dtype)
-        moved = x if offset is None else x - offset
-        return Points(np.ascontiguousarray(moved, dtype=kind), len(x), x.shape[1], kind)
+        centred = x if offset is None else x - offset
+        return Points(np.ascontiguousarray(centred, dtype=kind), len(x), x.shape[1], kind)
 
     def _blocks(self, n: int) -> list[slice]:
         return [slice(start, min(n, start + self.tile)) for start in range(0, n, self.tile)]
 
-    def _each(self, work: Callable[[int], None], count: int) -> None:
+    def _run_parallel(self, work: Callable[[int], None], count: int) -> None:
         threads = min(get_num_threads(), count)
         if threads < 2 or not self.parallel:
             for index in range(count):
@@ -80,7 +80,7 @@ class TiledBackend(Backend):
             for block in columns:
                 out[rows[index], block] = make(x.rows[rows[index]], other.rows[block])
 
-        self._each(work, len(rows))
+        self._run_parallel(work, len(rows))
         return out
 
     def matmul(self, kernel: Kernel, x: Points, z: Points, v: Array) -> NDArray[np.float64]:
@@ -94,7 +94,7 @@ class TiledBackend(Backend):
             for block in columns:
                 out[rows[index]] += times(make(x.rows[rows[index]], z.rows[block]), v[block])
 
-        self._each(work, len(rows))
+        self._run_parallel(work, len(rows))
         return out
 
     def features(
@@ -121,9 +121,9 @@ class TiledBackend(Backend):
         self, f: Array, rhs: Array, weight: Array | None, gram: Array, cross: Array
     ) -> None:
         """Add products of features, summed in their own precision."""
-        left = f if weight is None else f * weight.astype(f.dtype)
-        gram += left @ f.T
-        cross += left @ rhs.astype(f.dtype)
+        weighted_features = f if weight is None else f * weight.astype(f.dtype)
+        gram += weighted_features @ f.T
+        cross += weighted_features @ rhs.astype(f.dtype)
 
     def symmetric_matmul(self, kernel: Kernel, x: Points, v: Array) -> NDArray[np.float64]:
         """Return K(x, x) v, streamed."""
@@ -172,7 +172,7 @@ class TiledBackend(Backend):
                 part = make(x.rows[blocks[i]], x.rows[blocks[j]])
                 tiles[i * (i + 1) // 2 + j, : part.shape[0], : part.shape[1]] = part
 
-        self._each(work, len(blocks))
+        self._run_parallel(work, len(blocks))
         return PackedGram(tiles, x.n)
 
     def pack_matmul(
@@ -238,8 +238,8 @@ _ONE_THREAD = 1 << 18  # multiply-adds up to which OpenBLAS stays on the calling
 _LEAST_ROWS = 32  # with fewer rows, the calls themselves cost more than the threads save
 
 
-def _pieces(rows: int, columns: int, others: int) -> list[slice]:
-    step = _ONE_THREAD // max(1, columns * others)
+def _pieces(rows: int, columns: int, inner_size: int) -> list[slice]:
+    step = _ONE_THREAD // max(1, columns * inner_size)
     if step < _LEAST_ROWS or step >= rows:
         return [slice(0, rows)]
     return [slice(start, min(rows, start + step)) for start in range(0, rows, step)]

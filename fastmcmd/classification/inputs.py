@@ -269,7 +269,7 @@ def read(
     if isinstance(y, LabelledRows):  # already read
         return y
     arrays = (device_namespace(p) if on_device else None) or HOST
-    return _read(arrays, (y,), p, sample_weight, nan_policy, sum_tolerance, name, labels_later)
+    return _read_rows(arrays, (y,), p, sample_weight, nan_policy, sum_tolerance, name, labels_later)
 
 
 def read_probabilities(
@@ -281,10 +281,12 @@ def read_probabilities(
     weight_name: str = "sample_weight",
 ) -> LabelledRows:
     """Return probabilities and weights without labels, with the checks of `read`."""
-    return _read(HOST, None, p, sample_weight, nan_policy, sum_tolerance, name, False, weight_name)
+    return _read_rows(
+        HOST, None, p, sample_weight, nan_policy, sum_tolerance, name, False, weight_name
+    )
 
 
-def _read(
+def _read_rows(
     arrays: Namespace,
     y: tuple[AnyArray] | None,
     p: AnyArray,
@@ -375,8 +377,8 @@ def _checked_labels(arrays: Namespace, y: AnyArray, classes: int, valid: AnyArra
     if kind == "bool" and classes == 2:
         return arrays.cast(y, "int64")
     if kind.startswith("float"):
-        whole = xp.isfinite(y) & (xp.abs(y) < classes)  # only these can be cast to integers
-        labels = arrays.cast(xp.where(whole, y, -1.0), "int64")
+        can_be_cast = xp.isfinite(y) & (xp.abs(y) < classes)  # only these can be cast to integers
+        labels = arrays.cast(xp.where(can_be_cast, y, -1.0), "int64")
         fits = (labels >= 0) & (arrays.cast(labels, kind) == y)
     elif kind != "bool":
         labels = arrays.cast(y, "int64")

@@ -45,8 +45,8 @@ def numbers_of_names(names: NDArray[np.object_], p: AnyArray, classes: int, name
         If a label names no column, if there are not as many different labels as classes, or if labels are
         numbers as text, which sort differently as text.
     """
-    known = names[[one is not None for one in names]]
-    occurring = sorted(set(known.tolist()))
+    present_names = names[[one is not None for one in names]]
+    occurring = sorted(set(present_names.tolist()))
     columns = column_names(p)
     if columns == tuple(str(place) for place in range(classes)) and not set(occurring) & set(
         columns
@@ -66,8 +66,8 @@ def numbers_of_names(names: NDArray[np.object_], p: AnyArray, classes: int, name
             f"{classes - 1}"
         )
         if any(is_number(one) for one in occurring):
-            shown = next(filter(is_number, occurring))
-            raise ValueError(f"y holds numbers as text, such as {shown!r}; {otherwise}")
+            example = next(filter(is_number, occurring))
+            raise ValueError(f"y holds numbers as text, such as {example!r}; {otherwise}")
         if len(occurring) != classes:
             raise ValueError(
                 f"y holds {len(occurring)} different labels ({listed(occurring)}) and {name} has "

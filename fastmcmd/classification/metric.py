@@ -52,14 +52,14 @@ class Totals:
 def total(rows: LabelledRows, values: HostArray) -> Totals:
     """Return the sums of values (m,) of the valid rows; NaN if NaN propagates."""
     if rows.weights is None:
-        counted, weight, weighted = len(values), float(len(values)), values
+        row_count, weight, weighted = len(values), float(len(values)), values
     else:
         positive = rows.weights > 0  # avoids zero times infinity
-        counted, weight = int(np.count_nonzero(positive)), float(rows.weights.sum())
+        row_count, weight = int(np.count_nonzero(positive)), float(rows.weights.sum())
         weighted = np.multiply(rows.weights, values, where=positive, out=np.zeros(len(values)))
     infinite = int(np.count_nonzero(np.isinf(weighted)))
     value = np.nan if rows.nan_result else float(weighted.sum(dtype=np.float64))
-    return Totals(counted, weight, value, infinite)
+    return Totals(row_count, weight, value, infinite)
 
 
 metric = with_shared_parameters(

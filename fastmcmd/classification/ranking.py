@@ -214,9 +214,9 @@ class ClassAreas:
         bad = np.flatnonzero((weights == 0) | (weights == self.weights.sum()))
         if len(bad) and absent == "raise":
             label = int(bad[0]) + (self.rows.classes == 2)
-            what = "no" if self.weights[label] == 0 else "all"
+            count = "no" if self.weights[label] == 0 else "all"
             raise ValueError(
-                f"y has {what} rows of class {label}, so the area of {len(bad)} of {len(weights)} classes "
+                f"y has {count} rows of class {label}, so the area of {len(bad)} of {len(weights)} classes "
                 "is not defined; use absent='omit' to leave such classes out"
             )
 

@@ -120,7 +120,7 @@ class ClassificationEvaluation:
     def to_dict(self) -> dict[str, float]:
         """Return all computed numbers by name."""
         terms = self.brier_decomposition.to_dict()
-        named: dict[str, float | None] = {
+        by_name: dict[str, float | None] = {
             "accuracy": self.accuracy,
             f"top_{self.k}_accuracy": self.top_k_accuracy,
             "nll": self.nll,
@@ -140,7 +140,7 @@ class ClassificationEvaluation:
             "auroc_classes": self.auroc_classes,
             **{f"ood_auroc_{name}": ood[0] for name, ood in self.ood.items()},
         }
-        return {name: value for name, value in named.items() if value is not None}
+        return {name: value for name, value in by_name.items() if value is not None}
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas frame with one row per number: section, label, value, best."""

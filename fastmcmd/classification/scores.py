@@ -194,11 +194,11 @@ def halved(scale_by_half: bool | str, classes: int) -> bool:
 
 def log_score_of(summary: RowSummary, clip: float | None) -> Array:
     """Return `log_score` of the valid rows."""
-    chosen = summary.label_probability.astype(np.float64)
+    label_probability = summary.label_probability.astype(np.float64)
     if clip is not None:
-        np.clip(chosen, clip, 1.0 - clip, out=chosen)
+        np.clip(label_probability, clip, 1.0 - clip, out=label_probability)
     with np.errstate(divide="ignore"):
-        return 0.0 - np.log(chosen)
+        return 0.0 - np.log(label_probability)
 
 
 def brier_of(summary: RowSummary, half: bool) -> Array:

@@ -90,11 +90,11 @@ def _show_warning(message: object, *_: Any, **__: Any) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return 0, 1 (failure), 2 (usage or input) or 130 (Ctrl-C)."""
     parser = make_parser()
-    given = sys.argv[1:] if arguments is None else arguments
-    if not given:
+    words = sys.argv[1:] if arguments is None else arguments
+    if not words:
         parser.print_help(sys.stderr)
         return 2
-    parsed = parser.parse_args(given)
+    parsed = parser.parse_args(words)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning

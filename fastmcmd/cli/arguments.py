@@ -38,7 +38,7 @@ __all__ = [
     "inputs_named",
     "options_of",
     "progress_of",
-    "shown",
+    "shows_progress",
     "specs_of",
 ]
 
@@ -170,14 +170,14 @@ def add_progress(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def shown(arguments: argparse.Namespace) -> bool:
+def shows_progress(arguments: argparse.Namespace) -> bool:
     """Return whether progress is shown."""
     return sys.stderr.isatty() if arguments.progress is None else bool(arguments.progress)
 
 
 def progress_of(arguments: argparse.Namespace) -> Progress:
     """Return the progress line of a whole command."""
-    return Progress(shown(arguments), arguments.tol, leave=False)
+    return Progress(shows_progress(arguments), arguments.tol, leave=False)
 
 
 _INPUTS = {"--x": "x", "--weights": "sample_weight", "--y": "y"}
@@ -245,8 +245,8 @@ def _leave_out(
         f"{name} holds NaN: {columns.path}, {columns.place(first)}, column {name!r}: nothing there"
     )
     if arguments.nan_policy == "raise":
-        others = f" ({count:,} such rows)" if count > 1 else ""
-        raise UsageError(f"{where}{others}; remove them, or take --nan-policy omit")
+        count_note = f" ({count:,} such rows)" if count > 1 else ""
+        raise UsageError(f"{where}{count_note}; remove them, or take --nan-policy omit")
     if rows.all():
         raise UsageError(f"{where}, and no other row is complete")
     columns.stand_in(rows)

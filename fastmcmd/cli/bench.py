@@ -55,12 +55,12 @@ def _measured(progress: Progress) -> list[Json]:
     rng = np.random.default_rng(0)
     rows: list[Json] = []
 
-    def measure(what: str, call: Callable[[], Any]) -> Any:
-        progress.stage(what)
+    def measure(name: str, call: Callable[[], Any]) -> Any:
+        progress.stage(name)
         call()  # loads libraries and touches memory
         start = time.perf_counter()
         outcome = call()
-        rows.append({"what": what, "seconds": time.perf_counter() - start})
+        rows.append({"what": name, "seconds": time.perf_counter() - start})
         return outcome
 
     size = 2048
@@ -79,7 +79,7 @@ def _measured(progress: Progress) -> list[Json]:
             x_kernel=kernel,
             y_kernel="paper",
             lam=0.1,
-            progress=progress.shown,
+            progress=progress.enabled,
         )
         result = measure(f"CCE, n = {n:,}, d = {d}", call)
         rows[-1]["error <="] = result.error_bound

@@ -89,28 +89,28 @@ class Columns(ABC):
         """Return the position of a row, for messages."""
         return f"row {row}"
 
-    def select(self, pattern: str, what: str) -> HostArray:
+    def select(self, pattern: str, option: str) -> HostArray:
         """Return the columns of comma-separated names or patterns (``draw_*``).
 
         A single name returns its array unchanged, (n,) or (n, k); several return (n, k).
         """
-        names = self.find(pattern, what)
+        names = self.find(pattern, option)
         parts = self.values(names)
         if self._stand_in is not None:
             parts = [part[self._stand_in] for part in parts]
         rows = {part.shape[0] if part.ndim else None for part in parts}
         if rows <= {0, None}:
             lacking = "rows" if rows == {0} else f"rows in {pattern!r}, which is one number"
-            raise UsageError(f"{what}: {self.path} has no {lacking}")
+            raise UsageError(f"{option}: {self.path} has no {lacking}")
         if len(parts) == 1 and names == [pattern]:
             return parts[0]
         if len(rows) > 1:
             raise UsageError(
-                f"{what}: columns of {self.path} have different numbers of rows: {sorted(map(str, rows))}"
+                f"{option}: columns of {self.path} have different numbers of rows: {sorted(map(str, rows))}"
             )
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
-    def find(self, pattern: str, what: str) -> list[str]:
+    def find(self, pattern: str, option: str) -> list[str]:
         """Return the names that match comma-separated names or patterns, in that order."""
         if pattern in self.places:  # a name may hold a comma
             return [pattern]
@@ -120,7 +120,7 @@ class Columns(ABC):
             hits = [part] if part in self.places else self._matching(part)
             if not hits:
                 raise UsageError(
-                    f"{what}: {self.path} has no column {part!r}; {did_you_mean(part, self.names)}it has "
+                    f"{option}: {self.path} has no column {part!r}; {did_you_mean(part, self.names)}it has "
                     f"{self.listing()}"
                 )
             names |= dict.fromkeys(hits)
@@ -143,8 +143,12 @@ class Columns(ABC):
         """Return the names as text, or the first of them if there are many."""
         if not self.names:
             return "none"
-        shown = ", ".join(self.names[:20])
-        return shown if len(self.names) <= 20 else f"{shown}, ... ({len(self.names)} in all)"
+        first_names = ", ".join(self.names[:20])
+        return (
+            first_names
+            if len(self.names) <= 20
+            else f"{first_names}, ... ({len(self.names)} in all)"
+        )
 
 
 def _lacking(part: HostArray) -> NDArray[np.bool_]:

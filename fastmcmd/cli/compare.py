@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> None:
         comparison = fm.compare(
             models, y, **inputs, **computation(arguments), n_boot=arguments.n_boot,
             block_length=arguments.block_length, nan_policy=arguments.nan_policy,
-            random_state=arguments.seed, progress=progress.shown,
+            random_state=arguments.seed, progress=progress.enabled,
         )  # fmt: skip
         if report is not None:
             progress.stage(f"writing {report.name}")

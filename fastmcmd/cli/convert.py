@@ -13,7 +13,7 @@ from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.tables import printable
 from fastmcmd.cli.app import UsageError
-from fastmcmd.cli.arguments import FILES, add_progress, shown
+from fastmcmd.cli.arguments import FILES, add_progress, shows_progress
 from fastmcmd.cli.formats import open_columns
 from fastmcmd.cli.output import check_target
 from fastmcmd.io import AtomicFolder, write_atomically, write_npz
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read and write."""
     target = Path(arguments.target)
     check_target(target, tuple(_WRITERS), "TARGET", [arguments.file])
-    with Progress(shown(arguments), 0.0, leave=False) as progress:
+    with Progress(shows_progress(arguments), 0.0, leave=False) as progress:
         progress.stage(f"reading {Path(arguments.file).name}")
         columns = open_columns(arguments.file)
         names = columns.find(arguments.columns, "--columns")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fastmcmd.cli.arguments import add_progress, shown
+from fastmcmd.cli.arguments import add_progress, shows_progress
 
 HELP = "judge two models of real data and draw a picture"
 EPILOG = """examples:
@@ -35,17 +35,17 @@ def run(arguments: argparse.Namespace) -> None:
 
     check_target(Path(arguments.output), (".png",))
     data = demo.load()
-    with Progress(shown(arguments), 0.0, leave=False) as progress:
+    with Progress(shows_progress(arguments), 0.0, leave=False) as progress:
         progress.stage("reading the data")
-        judged = demo.run(data, progress.shown)
+        models = demo.run(data, progress.enabled)
     print("Doctor visits of 6,190 people held out: conditional congruence error (0 is perfect)\n")
-    print(aligned(demo.table(judged)))
+    print(aligned(demo.table(models)))
     print(
         "\nCCE with exact expectations under each model; '1 draw': as published, one draw per input. "
         "\nseconds: the estimate with exact expectations. error <=: certified for every value."
     )
     try:
-        demo.draw(data, judged, Path(arguments.output))
+        demo.draw(data, models, Path(arguments.output))
     except MissingDependencyError as error:
         print(f"\nno picture: {error}")
     else:

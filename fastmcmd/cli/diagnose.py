@@ -17,7 +17,7 @@ from fastmcmd.cli.arguments import (
     add_seed,
     progress_of,
 )
-from fastmcmd.cli.output import check_target, written
+from fastmcmd.cli.output import check_target, print_target
 from fastmcmd.cli.prediction import describe
 from fastmcmd.cli.rows import read_rows, write_columns
 
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
         return
     print(repr(diagnosis) if diagnosis.reason else f"{diagnosis!r}\n\n{diagnosis.table()}")
-    written(output)
+    print_target(output)
 
 
 def _json(values: dict[str, object]) -> dict[str, object]:

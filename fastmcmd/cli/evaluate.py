@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> None:
             n_boot=arguments.n_boot,
             nan_policy=arguments.nan_policy,
             random_state=arguments.seed,
-            progress=progress.shown,
+            progress=progress.enabled,
         )
         x_columns = inputs_named(arguments, columns)
         if x_columns is not None:
@@ -125,9 +125,9 @@ def run(arguments: argparse.Namespace) -> None:
         print(json.dumps(evaluation.to_dict(), indent=2))
         return
     show(of_evaluation(evaluation), str(evaluation))
-    for written in (output, report):
-        if written is not None:
-            print(f"written: {printable(str(written))}")
+    for target in (output, report):
+        if target is not None:
+            print(f"written: {printable(str(target))}")
 
 
 def _write(path: Path, evaluation: Evaluation, progress: Progress) -> None:
@@ -155,7 +155,7 @@ def _write(path: Path, evaluation: Evaluation, progress: Progress) -> None:
         for row, line in enumerate(zip(*lists, strict=True)):
             text.write(f"{row},{','.join(map(repr, line))}\n")
             if row % _REPORT_ROWS == 0 or row == evaluation.n - 1:
-                sweep.done(row + 1)
+                sweep.advance(row + 1)
         text.flush()
         text.detach()
 

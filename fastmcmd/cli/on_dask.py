@@ -15,7 +15,7 @@ import numpy as np
 from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.tables import printable
 from fastmcmd.cli.app import UsageError
-from fastmcmd.cli.arguments import computation, inputs_named, shown, specs_of
+from fastmcmd.cli.arguments import computation, inputs_named, shows_progress, specs_of
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.prediction import columns_in, prediction
 from fastmcmd.errors import require
@@ -86,7 +86,7 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
     with _client(arguments.dask) as client:
         evaluation = fm.evaluate(
             **given, **computation(arguments), level=arguments.level, bins=arguments.bins,
-            nan_policy=arguments.nan_policy, random_state=arguments.seed, progress=shown(arguments),
+            nan_policy=arguments.nan_policy, random_state=arguments.seed, progress=shows_progress(arguments),
             client=client,
         )  # fmt: skip
         if output is not None:

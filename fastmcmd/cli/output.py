@@ -28,8 +28,8 @@ __all__ = [
     "of_evaluation",
     "of_plan",
     "of_records",
+    "print_target",
     "show",
-    "written",
 ]
 
 BEST_SIGN = "* "  # marks the best value of a line without relying on colour
@@ -104,9 +104,9 @@ def _print(sheet: Sheet) -> None:
                     for cell in map(printable, map(str, row))
                 )
             )
-    needed = console.measure(table, options=console.options.update(max_width=10_000)).maximum
-    if needed > console.width:  # a number is never cut: the terminal wraps the line
-        console = Console(**options, width=needed)
+    table_width = console.measure(table, options=console.options.update(max_width=10_000)).maximum
+    if table_width > console.width:  # a number is never cut: the terminal wraps the line
+        console = Console(**options, width=table_width)
     if sheet.title:
         console.print(Text(printable(sheet.title), "bold"), soft_wrap=True)
     console.print(table)
@@ -182,7 +182,7 @@ def of_comparison(comparison: Comparison) -> Sheet:
     return Sheet(title, [["", *names, ""], *_sections(lines)], notes)
 
 
-def written(path: Path | None) -> None:
+def print_target(path: Path | None) -> None:
     """Print which file was written, if any."""
     if path is not None:
         print(f"written: {printable(str(path))}")

@@ -70,8 +70,8 @@ _NO_LABEL = ("", "na", "nan", "none", "null")  # in lower case
 def describe() -> str:
     """Return the families with their parameters, as help text."""
     forms = [f"{name}:{','.join(f'{p}=...' for p in f.parameters)}" for name, f in FAMILIES.items()]
-    others = ["draws:COLUMNS", "quantiles:LEVEL=COLUMN,...", "classes:NAME=COLUMN,..."]
-    return "\n  ".join([*forms, *others])
+    general_forms = ["draws:COLUMNS", "quantiles:LEVEL=COLUMN,...", "classes:NAME=COLUMN,..."]
+    return "\n  ".join([*forms, *general_forms])
 
 
 def guess(columns: Columns) -> str:
@@ -89,8 +89,10 @@ def guess(columns: Columns) -> str:
 
 def columns_in(text: str, columns: Columns) -> list[str]:
     """Return the columns that a prediction needs, so that they are read together."""
-    family, _, rest = text.partition(":")
-    parts = [rest] if family == DRAWS else [value for _, value in _pairs(text, rest)]
+    family, _, specification = text.partition(":")
+    parts = (
+        [specification] if family == DRAWS else [value for _, value in _pairs(text, specification)]
+    )
     names: list[str] = []
     for part in parts:
         with contextlib.suppress(UsageError):  # a number, or what `prediction` refuses
@@ -105,11 +107,11 @@ def prediction(text: str, columns: Columns) -> PredictionLike:
     """
     import fastmcmd as fm
 
-    family, _, rest = text.partition(":")
+    family, _, specification = text.partition(":")
     family = _ALIASES.get(family.lower(), family)
     if family == DRAWS:
-        return fm.Draws(columns.select(rest, "--prediction draws"))
-    parameters = _pairs(text, rest)
+        return fm.Draws(columns.select(specification, "--prediction draws"))
+    parameters = _pairs(text, specification)
     if family == QUANTILES:
         levels = [_number(level, text) for level, _ in parameters]
         order = np.argsort(levels)
@@ -128,9 +130,9 @@ def prediction(text: str, columns: Columns) -> PredictionLike:
             f"--prediction {text}: no family {family!r}; {did_you_mean(family, [*FAMILIES, *_ALIASES])}one "
             f"of {families} is needed"
         )
-    needed = FAMILIES[family].parameters
-    if sorted(name for name, _ in parameters) != sorted(needed):
-        example = ",".join(f"{name}=COLUMN" for name in needed)
+    parameter_names = FAMILIES[family].parameters
+    if sorted(name for name, _ in parameters) != sorted(parameter_names):
+        example = ",".join(f"{name}=COLUMN" for name in parameter_names)
         raise UsageError(f"--prediction {text}: {family}:{example} is needed")
     values_of = {name: _column(value, columns, text) for name, value in parameters}
     rows = max((len(v) for v in values_of.values() if isinstance(v, np.ndarray)), default=0)
@@ -160,8 +162,8 @@ def _check_sums(table: HostArray, columns: Columns) -> None:
 
 def class_names(text: str) -> list[str] | None:
     """Return the names of the classes of ``classes:NAME=COLUMN,...``; None of other predictions."""
-    family, _, rest = text.partition(":")
-    return [name for name, _ in _pairs(text, rest)] if family == CLASSES else None
+    family, _, specification = text.partition(":")
+    return [name for name, _ in _pairs(text, specification)] if family == CLASSES else None
 
 
 def numbers_of_classes(labels: HostArray, names: list[str], columns: Columns) -> HostArray:
@@ -180,8 +182,8 @@ def numbers_of_classes(labels: HostArray, names: list[str], columns: Columns) ->
     return numbers
 
 
-def _pairs(text: str, rest: str) -> list[tuple[str, str]]:
-    pairs = [tuple(part.split("=", 1)) for part in rest.split(",") if part]
+def _pairs(text: str, specification: str) -> list[tuple[str, str]]:
+    pairs = [tuple(part.split("=", 1)) for part in specification.split(",") if part]
     if not pairs or any(len(pair) != 2 for pair in pairs):
         raise UsageError(
             f"--prediction {text!r}; a family and its columns are needed: {describe()}"

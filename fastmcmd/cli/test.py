@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> None:
             delta=arguments.delta,
             groups=rows.groups,
             random_state=arguments.seed,
-            progress=progress.shown,
+            progress=progress.enabled,
         )
     if arguments.format == "json":
         print(json.dumps(result.to_dict(), indent=2))

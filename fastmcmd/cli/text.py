@@ -58,8 +58,8 @@ class Text(Columns):
             raise UsageError(f"{path} cannot be read as text: {error}") from None
         self.names = [name.strip() for name in head]
         if not self.names:
-            what = "line 1 is empty" if path.stat().st_size else "it is empty"
-            raise UsageError(f"{path}: {what}; a first line of names is needed")
+            problem = "line 1 is empty" if path.stat().st_size else "it is empty"
+            raise UsageError(f"{path}: {problem}; a first line of names is needed")
         for name in self.names:
             _check_name(name, path)
         if len(self.names) == 1 and any(sign in self.names[0] for sign in ";\t,"):
@@ -296,7 +296,7 @@ class _CountingFile(io.RawIOBase):
         size = path.stat().st_size / 1e6
         self._progress, self._name = progress, path.name
         self._sweep: Sweep = progress.sweep(f"reading {path.name}", max(round(size), 1), unit="MB")
-        self._read = 0
+        self._byte_count = 0
 
     def readable(self) -> bool:
         return True
@@ -306,8 +306,8 @@ class _CountingFile(io.RawIOBase):
         if not count:  # all is read, but not yet made numbers
             self._progress.stage(f"parsing {self._name}")
             return 0
-        self._read += count
-        self._sweep.done(round(self._read / 1e6))
+        self._byte_count += count
+        self._sweep.advance(round(self._byte_count / 1e6))
         return count
 
     def close(self) -> None:

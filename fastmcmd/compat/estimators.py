@@ -114,13 +114,13 @@ def prediction_of(
     if predict in ("auto", "std") and _takes(getattr(final, "predict", None), "return_std"):
         return tuple(final.predict(X, return_std=True))
     raise TypeError(
-        f"{name} has no {_NEEDED[predict]}, so it predicts no distributions known here; give "
+        f"{name} has no {_METHODS[predict]}, so it predicts no distributions known here; give "
         "predict=f with f(estimator, X) returning what fastmcmd takes as a prediction, such as "
         "(mean, std), or predict=QuantilePredictions(levels)"
     )
 
 
-_NEEDED = {
+_METHODS = {
     "auto": "predict(X, return_std=True), pred_dist or predict_dist",
     "std": "predict(X, return_std=True)",
     "dist": "pred_dist or predict_dist",

@@ -134,22 +134,22 @@ class _RowReader:
 
     def value(self) -> Any:
         """Return the next value."""
-        kind = self._whole()
+        kind = self._integer()
         if kind == _CLASS:
-            state_class = _CLASSES[self._whole()]
+            state_class = _CLASSES[self._integer()]
             return state_class(*[self.value() for _ in fields(state_class)])
         if kind == _TUPLE:
-            return tuple(self.value() for _ in range(self._whole()))
+            return tuple(self.value() for _ in range(self._integer()))
         if kind == _ARRAY:
-            dtype = _DTYPES[self._whole()]
-            shape = [self._whole() for _ in range(self._whole())]
+            dtype = _DTYPES[self._integer()]
+            shape = [self._integer() for _ in range(self._integer())]
             return self._take(math.prod(shape)).reshape(shape).astype(dtype)
         if kind == _NONE:
             return None
         number = float(self._take(1)[0])
         return {_BOOL: bool, _INT: int, _FLOAT: float}[kind](number)
 
-    def _whole(self) -> int:
+    def _integer(self) -> int:
         return int(self._take(1)[0])
 
     def _take(self, count: int) -> Array:

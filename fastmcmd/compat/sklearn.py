@@ -86,13 +86,13 @@ class Scorer:
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         score = self.metric(outcomes, prediction, **weights, **self.options)
         if np.ndim(score) != 0 or not isinstance(score, SupportsFloat):
-            what = (
+            output = (
                 f"an array of shape {np.shape(score)}"
                 if np.ndim(score)
                 else f"a {type(score).__name__}"
             )
             raise TypeError(
-                f"{_name(self.metric)} returns {what}; a scorer needs a metric that returns one number, "
+                f"{_name(self.metric)} returns {output}; a scorer needs a metric that returns one number, "
                 "such as mean_crps"
             )
         value = float(score)
@@ -207,16 +207,16 @@ def scorer(
 
 
 def _sign(metric: Callable[..., ArrayLike]) -> int:
-    needed = "give greater_is_better=True or False"
+    remedy = "give greater_is_better=True or False"
     try:
         best = best_values(metric)
     except LookupError:
         raise ValueError(
-            f"metric is {_name(metric)}, of which values are better is not known; {needed}"
+            f"metric is {_name(metric)}, of which values are better is not known; {remedy}"
         ) from None
     if best is None:
         raise ValueError(
-            f"metric is {_name(metric)}, of which no value is best in itself; {needed}"
+            f"metric is {_name(metric)}, of which no value is best in itself; {remedy}"
         )
     return {"low": -1, "high": 1, "zero": 0}[best]
 

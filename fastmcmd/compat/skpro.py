@@ -19,7 +19,7 @@ from fastmcmd._base.checks import (
     check_choice,
     check_count,
     check_flag,
-    shown,
+    quote,
 )
 from fastmcmd.compat.direction import best_values, of_classes
 from fastmcmd.errors import require
@@ -250,7 +250,7 @@ def _metric() -> type:
         ) -> None:
             if options is not None and not isinstance(options, Mapping):
                 raise TypeError(
-                    f"options is {shown(options)}; a dict of arguments of the metric, or None, is needed"
+                    f"options is {quote(options)}; a dict of arguments of the metric, or None, is needed"
                 )
             self.metric = metric
             self.options = options
@@ -289,10 +289,10 @@ def _metric() -> type:
             score = _BY_ROW.get(self.metric)
             if score is not None:
                 return np.asarray(score(y, prediction, **(self.options or {})))
-            whole, n = self._value(y, prediction), len(y)
+            mean_loss, n = self._value(y, prediction), len(y)
             rows = np.arange(n)
             without = [self._value(y[rows != i], prediction.take(rows[rows != i])) for i in rows]
-            return n * whole - (n - 1) * np.array(without)
+            return n * mean_loss - (n - 1) * np.array(without)
 
         def _weights(self, columns: int) -> Array | None:
             if isinstance(self.multioutput, str):

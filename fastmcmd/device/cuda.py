@@ -66,9 +66,9 @@ def on_device(method: Any) -> Any:
     """Make a method run with this device and its stream as the current ones."""
 
     @functools.wraps(method)
-    def run(self: CudaDevice, *arguments: Any, **named: Any) -> Any:
+    def run(self: CudaDevice, *arguments: Any, **options: Any) -> Any:
         with self.gpu, self.stream:
-            return method(self, *arguments, **named)
+            return method(self, *arguments, **options)
 
     return run
 
@@ -119,9 +119,9 @@ class CudaDevice(Device):
     @on_device
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> AnyArray:
         """Return a new array in memory of this device."""
-        made = self._memory.empty(shape, dtype)
+        array = self._memory.empty(shape, dtype)
         self._peak = max(self._peak, self.held)
-        return made
+        return array
 
     @on_device
     def clear(self, array: AnyArray) -> None:
@@ -132,11 +132,11 @@ class CudaDevice(Device):
     def upload(self, host: Array) -> AnyArray:
         """Return a new array with the contents of a host's."""
         host = np.ascontiguousarray(host)
-        made = self.empty(host.shape, host.dtype)
+        array = self.empty(host.shape, host.dtype)
         if host.size:
-            made.set(host, stream=self.stream)
+            array.set(host, stream=self.stream)
             self.stream.synchronize()  # the host's memory may be used again at once
-        return made
+        return array
 
     @on_device
     def download(self, array: AnyArray) -> Array:
@@ -150,9 +150,9 @@ class CudaDevice(Device):
     @on_device
     def copy(self, array: AnyArray) -> AnyArray:
         """Return a contiguous copy."""
-        made = self.empty(array.shape, array.dtype)
-        made[...] = array
-        return made
+        duplicate = self.empty(array.shape, array.dtype)
+        duplicate[...] = array
+        return duplicate
 
     @on_device
     def take_from(self, other: Device, array: AnyArray) -> AnyArray:
@@ -160,11 +160,11 @@ class CudaDevice(Device):
         assert isinstance(other, CudaDevice)
         if not array.flags.c_contiguous:
             array = other.copy(array)
-        made = self.empty(array.shape, array.dtype)
+        duplicate = self.empty(array.shape, array.dtype)
         self.stream.wait_event(other.reached())
-        self._copy_peer(made, array, self.stream)
+        self._copy_peer(duplicate, array, self.stream)
         other.wait_for(self.reached())  # before the memory is written to, or given away
-        return made
+        return duplicate
 
     @on_device
     def reached(self) -> Any:
@@ -181,13 +181,13 @@ class CudaDevice(Device):
     def _copy_peer(self, out: AnyArray, array: AnyArray, stream: Any) -> None:
         """Copy a contiguous array of another device; CUDA goes through the host where it has to."""
         if array.nbytes:
-            there, copy = int(array.device.id), self._cp.cuda.runtime.memcpyPeerAsync
-            copy(out.data.ptr, self.index, array.data.ptr, there, array.nbytes, stream.ptr)
+            peer, copy = int(array.device.id), self._cp.cuda.runtime.memcpyPeerAsync
+            copy(out.data.ptr, self.index, array.data.ptr, peer, array.nbytes, stream.ptr)
 
     def adopted(self, array: AnyArray) -> AnyArray:
         """Return a CuPy array of this device, else None."""
-        here = isinstance(array, self._cp.ndarray) and int(array.device.id) == self.index
-        return array if here else None
+        is_local = isinstance(array, self._cp.ndarray) and int(array.device.id) == self.index
+        return array if is_local else None
 
     @on_device
     def copy_in(self, slot: int, rows: AnyArray) -> None:
@@ -201,10 +201,10 @@ class CudaDevice(Device):
             place.copied.synchronize()  # the pinned memory is still being read
             pinned = np.frombuffer(place.pinned, rows.dtype, rows.size).reshape(rows.shape)
             copy_rows(self._copiers, pinned, rows)
-            self.copies.wait_event(place.used)
+            self.copies.wait_event(place.released)
             place.view.set(pinned, stream=self.copies)
         else:
-            self.copies.wait_event(place.used)
+            self.copies.wait_event(place.released)
             self._copy_peer(place.view, rows, self.copies)
         place.copied.record(self.copies)
 
@@ -215,9 +215,9 @@ class CudaDevice(Device):
         if current is None or current.rows.nbytes < size:
             slots.pop(slot, None)
             del current
-            copied, used = (cp.cuda.Event(disable_timing=True) for _ in range(2))
-            current = Slot(self.empty((size,), np.uint8), copied, used, self.copies)
-            current.used.record(self.stream)
+            copied, released = (cp.cuda.Event(disable_timing=True) for _ in range(2))
+            current = Slot(self.empty((size,), np.uint8), copied, released, self.copies)
+            current.released.record(self.stream)
             slots[slot] = current
         return current
 
@@ -231,7 +231,7 @@ class CudaDevice(Device):
     @on_device
     def done_with(self, slot: int) -> None:
         """Let a slot be filled again after the work that is queued."""
-        self._slots.by_number[slot].used.record(self.stream)
+        self._slots.by_number[slot].released.record(self.stream)
 
     @on_device
     def drop_slots(self) -> None:

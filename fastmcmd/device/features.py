@@ -27,12 +27,12 @@ _LEAST = 256  # rows at once
 
 
 class Piece(NamedTuple):
-    """Features (p, s) of some rows: ``there``, on their device, or on the host where that has no room."""
+    """Features (p, s) of some rows, on their device if ``is_resident``, else on the host."""
 
     device: Device
     columns: slice
     values: AnyArray
-    there: bool
+    is_resident: bool
 
 
 @dataclass(eq=False)
@@ -63,13 +63,13 @@ class DeviceFeatures:
         for piece in self.pieces:
             if piece.device is device:
                 values = piece.values
-                if not piece.there:
+                if not piece.is_resident:
                     values = device.upload(np.ascontiguousarray(values))
                 yield piece.columns, values
 
     def to_host(self) -> Array:
         """Return all features (p, b)."""
-        parts = [p.device.download(p.values) if p.there else p.values for p in self.pieces]
+        parts = [p.device.download(p.values) if p.is_resident else p.values for p in self.pieces]
         return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
@@ -104,8 +104,8 @@ def features_of(
             device, program, landmarks, x, shares[place], factor, keep, squares, norms
         )
 
-    made = on_each(devices[: len(shares)], work)
-    pieces = [piece for some in made for piece in some]
+    by_device = on_each(devices[: len(shares)], work)
+    pieces = [piece for some in by_device for piece in some]
     return DeviceFeatures(pieces) if keep else None, squares, norms
 
 
@@ -120,30 +120,37 @@ def _features_on(
     lower = landmarks.beside(device, factor)
     a_row = x.laid_row + x.given_row
     step = _step(device, p, dtype.itemsize + -(-2 * a_row // max(1, p)))
-    wanted = [
+    blocks = [
         slice(mine.start + some.start, mine.start + some.stop)
         for some in row_blocks(mine.stop - mine.start, step)
     ]
-    step = wanted[0].stop - wanted[0].start
+    step = blocks[0].stop - blocks[0].start
     buffers = [x.empty(device, step) for _ in range(2)]
     buffer = device.empty((step,), np.float64)
     pieces: list[Piece] = []
     f = None
-    for rows, block in x.blocks(device, wanted, buffers):
+    for rows, block in x.blocks(device, blocks, buffers):
         count = len(block)
         if f is None or keep:
             f = device.empty((p, count if keep else step), dtype)
-        here = f[:, :count]
-        program.fill(device, here, pivots, block)
-        _substitute(device, source, lower, here)
-        squares[rows] = _squares(device, source, here, buffer)
+        block_features = f[:, :count]
+        program.fill(device, block_features, pivots, block)
+        _substitute(device, source, lower, block_features)
+        squares[rows] = _squares(device, source, block_features, buffer)
         if norms is not None:
-            at = device.copy(here) if keep else here
+            at = device.copy(block_features) if keep else block_features
             _substitute(device, source, lower, at, transposed=True)
             norms[rows] = np.sqrt(_squares(device, source, at, buffer))
         if keep:
-            there = len(wanted) == 1 or device.has_memory(3 * p * step * dtype.itemsize)
-            pieces.append(Piece(device, rows, here if there else device.download(here), there))
+            is_resident = len(blocks) == 1 or device.has_memory(3 * p * step * dtype.itemsize)
+            pieces.append(
+                Piece(
+                    device,
+                    rows,
+                    block_features if is_resident else device.download(block_features),
+                    is_resident,
+                )
+            )
     device.drop_slots()
     return pieces
 
@@ -157,11 +164,13 @@ def _substitute(
     blocks = row_blocks(p, _ORDER)
     for rows in reversed(blocks) if transposed else blocks:
         if transposed and rows.stop < p:
-            left, done = lower[rows.stop :, rows], f[rows.stop :]
-            device.multiply(f[rows], left, done, transposed=(True, False), scale=-1.0, keep=1.0)
+            factor_block, solved_rows = lower[rows.stop :, rows], f[rows.stop :]
+            device.multiply(
+                f[rows], factor_block, solved_rows, transposed=(True, False), scale=-1.0, keep=1.0
+            )
         elif not transposed and rows.start:
-            left, done = lower[rows, : rows.start], f[: rows.start]
-            device.multiply(f[rows], left, done, scale=-1.0, keep=1.0)
+            factor_block, solved_rows = lower[rows, : rows.start], f[: rows.start]
+            device.multiply(f[rows], factor_block, solved_rows, scale=-1.0, keep=1.0)
         device.launch(
             source, name, (columns, 1), lower[rows, rows], leading(lower), rows.stop - rows.start,
             f[rows], leading(f), columns,
@@ -201,10 +210,10 @@ class DeviceProducts:
         """Return both, on the host."""
         square, product = (
             sum(
-                device.download(parts[which])
+                device.download(parts[place])
                 for device, parts in zip(self._devices, self._sums, strict=True)
             )
-            for which in (0, 1)
+            for place in (0, 1)
         )
         return np.asarray(square), np.asarray(product)[:, : self._columns]
 
@@ -220,7 +229,7 @@ class DeviceProducts:
 
 def _add(
     device: Device, blocks: Iterator[tuple[slice, Any]], rhs: Array, weight: Array | None,
-    square: Any, product: Any, wanted: int,
+    square: Any, product: Any, column_count: int,
 ) -> None:  # fmt: skip
     """Add products; both factors take the root of the weights, so that one copy of f serves both."""
     p = int(square.shape[0])
@@ -237,5 +246,5 @@ def _add(
             source, "weighted", (count, p), block, leading(block), p, count, scale, exact, count
         )
         device.multiply(square, exact, exact, transposed=(False, True), keep=1.0)
-        if wanted:
+        if column_count:
             device.multiply(product, exact, device.upload(np.ascontiguousarray(right)), keep=1.0)

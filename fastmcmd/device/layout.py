@@ -18,7 +18,7 @@ __all__ = ["LARGEST_TILE", "SMALLEST_TILE", "Layout", "choose"]
 # kernel takes longer than running it.
 LARGEST_TILE = 8192
 SMALLEST_TILE = 256
-_OTHERS = 8  # arrays beside rows: the tile, right-hand sides, sums, offset, parameters
+_SMALL_ARRAYS = 8  # arrays beside rows: the tile, right-hand sides, sums, offset, parameters
 _WORTH = 1024  # rows are kept on the device only where tiles of this size still fit beside them
 
 
@@ -46,7 +46,7 @@ class Layout:
 
 
 def choose(
-    budget: int, held: DeviceRows, streamed: DeviceRows, fixed: int, columns: int,
+    budget: int, fixed_rows: DeviceRows, streamed: DeviceRows, fixed: int, columns: int,
     largest: int, resident: tuple[bool, bool], tiles: int = 1,
 ) -> Layout:  # fmt: skip
     """Return the layout of fewest copies that fits.
@@ -55,7 +55,7 @@ def choose(
     ----------
     budget : int
         Bytes of the device, with those that rows kept there already take.
-    held, streamed : DeviceRows
+    fixed_rows, streamed : DeviceRows
         The two sides; one object for a symmetric product.
     fixed : int
         Bytes of results and right-hand sides on the device.
@@ -73,41 +73,41 @@ def choose(
     MemoryLimitError
         Where not even the smallest tiles fit; says what is needed.
     """
-    same = held is streamed
-    size = np.dtype(held.dtype).itemsize
+    same = fixed_rows is streamed
+    size = np.dtype(fixed_rows.dtype).itemsize
     least = 0
 
-    def rest(tile: int) -> int:
-        rows = min(tile, max(len(held), len(streamed)))
-        return fixed + tiles * rows * rows * size + rows * columns * size + _OTHERS * ROUNDED
+    def tile_bytes(tile: int) -> int:
+        rows = min(tile, max(len(fixed_rows), len(streamed)))
+        return fixed + tiles * rows * rows * size + rows * columns * size + _SMALL_ARRAYS * ROUNDED
 
     def staging(rows: DeviceRows, tile: int) -> int:
         return 2 * rows.staging(min(tile, len(rows)))
 
-    def whole(rows: DeviceRows, tile: int, there: bool) -> int:
-        copied = 0 if there else staging(rows, tile)
+    def resident_bytes(rows: DeviceRows, tile: int, is_resident: bool) -> int:
+        copied = 0 if is_resident else staging(rows, tile)
         return rows.laid_bytes(len(rows)) + copied
 
     for tile in _sizes(largest):
-        need = rest(tile) + whole(held, tile, resident[0])
-        need += 0 if same else whole(streamed, tile, resident[1])
-        if need <= budget and tile >= min(_WORTH, largest, len(held)):
-            return Layout(tile, -(-len(held) // tile), True, True, need)
+        need = tile_bytes(tile) + resident_bytes(fixed_rows, tile, resident[0])
+        need += 0 if same else resident_bytes(streamed, tile, resident[1])
+        if need <= budget and tile >= min(_WORTH, largest, len(fixed_rows)):
+            return Layout(tile, -(-len(fixed_rows) // tile), True, True, need)
     for tile in _sizes(largest):
-        if not same and tile >= min(_WORTH, largest, len(held)):
+        if not same and tile >= min(_WORTH, largest, len(fixed_rows)):
             # All rows of the held side beside two blocks of the other.
-            need = rest(tile) + whole(held, tile, resident[0])
+            need = tile_bytes(tile) + resident_bytes(fixed_rows, tile, resident[0])
             need += 2 * streamed.laid_bytes(min(tile, len(streamed))) + staging(streamed, tile)
             if need <= budget:
-                return Layout(tile, -(-len(held) // tile), True, False, need)
+                return Layout(tile, -(-len(fixed_rows) // tile), True, False, need)
     for tile in _sizes(largest):
-        need = rest(tile) + 2 * streamed.laid_bytes(min(tile, len(streamed)))
-        need += max(staging(streamed, tile), staging(held, tile))
-        one = held.laid_bytes(min(tile, len(held)))
+        need = tile_bytes(tile) + 2 * streamed.laid_bytes(min(tile, len(streamed)))
+        need += max(staging(streamed, tile), staging(fixed_rows, tile))
+        one = fixed_rows.laid_bytes(min(tile, len(fixed_rows)))
         group = (budget - need) // one
         least = need + one
         if group >= 1:
-            group = min(int(group), -(-len(held) // tile))
+            group = min(int(group), -(-len(fixed_rows) // tile))
             return Layout(tile, group, False, False, need + group * one)
     raise MemoryLimitError(
         f"device_memory_limit is {format_bytes(budget)}; this product needs at least "

@@ -49,18 +49,18 @@ class DeviceMemory:
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> AnyArray:
         """Return a new array; raises `DeviceMemoryError` where the budget or the device has no room."""
-        wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        size = -(-wanted // ROUNDED) * ROUNDED
+        nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        size = -(-nbytes // ROUNDED) * ROUNDED
         for reclaim in (None, self._give_back, self._collect):
             if reclaim is not None:
                 reclaim()
             with self._lock:
                 if self._has(size):
                     try:
-                        return self._made(size, shape, dtype)
+                        return self._allocated(size, shape, dtype)
                     except self._cp.cuda.memory.OutOfMemoryError:
                         pass  # of the device, which others use, too
-        raise DeviceMemoryError(wanted)
+        raise DeviceMemoryError(nbytes)
 
     def _give_back(self) -> None:
         with self._lock:
@@ -77,7 +77,7 @@ class DeviceMemory:
             return True
         return sum(int(p.total_bytes()) for p in self._pools.values()) + size <= self._budget
 
-    def _made(self, size: int, shape: tuple[int, ...], dtype: DTypeLike) -> AnyArray:
+    def _allocated(self, size: int, shape: tuple[int, ...], dtype: DTypeLike) -> AnyArray:
         if size not in self._pools:
             if len(self._pools) >= _MOST:
                 self._free()

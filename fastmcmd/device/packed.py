@@ -48,9 +48,9 @@ class DeviceTiles:
 
     def put(self, device: Device, i: int, j: int, shape: tuple[int, int]) -> AnyArray:
         """Return room for a tile on a device."""
-        made = device.empty(shape, self.dtype)
-        self._tiles[i, j] = device, made
-        return made
+        tile = device.empty(shape, self.dtype)
+        self._tiles[i, j] = device, tile
+        return tile
 
     def bring(self, device: Device, i: int, j: int, host: Array) -> None:
         """Set a tile from an array of the host."""
@@ -59,15 +59,15 @@ class DeviceTiles:
     def to_host(self) -> Array:
         """Return the lower tiles in a matrix (n, n), zeros above them."""
         out = np.zeros((self.n, self.n), dtype=self.dtype)
-        for (i, j), (device, made) in self._tiles.items():
-            out[self.rows(i), self.rows(j)] = device.download(made)
+        for (i, j), (device, tile) in self._tiles.items():
+            out[self.rows(i), self.rows(j)] = device.download(tile)
         return out
 
     def on(self, device: Device) -> Iterator[tuple[tuple[int, int], Any]]:
         """Yield the tiles of a device, in a fixed order."""
         return (
-            (place, made)
-            for place, (where, made) in sorted(self._tiles.items(), key=lambda item: item[0])
+            (place, tile)
+            for place, (where, tile) in sorted(self._tiles.items(), key=lambda item: item[0])
             if where is device
         )
 
@@ -87,10 +87,10 @@ class DeviceTiles:
         """Add to the diagonal, in place."""
         source = row_source(self.dtype)
         for block in range(self.blocks):
-            device, made = self._tiles[block, block]
+            device, tile = self._tiles[block, block]
             some = device.upload_as(diagonal[self.rows(block)], np.float64)
             device.launch(
-                source, "add_diagonal", (len(made), 1), made, leading(made), some, len(made)
+                source, "add_diagonal", (len(tile), 1), tile, leading(tile), some, len(tile)
             )
 
     def cholesky(self) -> int:
@@ -100,20 +100,22 @@ class DeviceTiles:
         """
         source = row_source(self.dtype)
         for k in range(self.blocks):
-            home, own = self._tiles[k, k]
-            order = len(own)
-            bad = home.factor(own)
+            home, diagonal_tile = self._tiles[k, k]
+            order = len(diagonal_tile)
+            bad = home.factor(diagonal_tile)
             if bad >= 0:
                 return self.rows(k).start + bad
-            home.launch(source, "clear_above", (order, order), own, leading(own), order)
-            for device, below in self._each(k + 1):
-                factor = own if device is home else device.take_from(home, own)
+            home.launch(
+                source, "clear_above", (order, order), diagonal_tile, leading(diagonal_tile), order
+            )
+            for device, below in self._blocks_by_device(k + 1):
+                factor = diagonal_tile if device is home else device.take_from(home, diagonal_tile)
                 for i in below:
                     device.solve(factor, self.at(i, k), right=True, transposed=True)
             for j in range(k + 1, self.blocks):
-                there, panel = self._tiles[j, k]
-                for device, below in self._each(j):
-                    right = panel if device is there else device.take_from(there, panel)
+                owner, panel = self._tiles[j, k]
+                for device, below in self._blocks_by_device(j):
+                    right = panel if device is owner else device.take_from(owner, panel)
                     for i in below:
                         device.multiply(
                             self.at(i, j), self.at(i, k), right, transposed=(False, True),
@@ -126,7 +128,7 @@ class DeviceTiles:
         if not b.size:
             return np.array(b, dtype=self.dtype)
         source, blocks = row_source(self.dtype), range(self.blocks)
-        devices = [device for device, _ in self._each(0)]
+        devices = [device for device, _ in self._blocks_by_device(0)]
         homes = [self._tiles[i, i][0] for i in blocks]
         x: list[dict[Device, Any]] = []
         for i, home in enumerate(homes):
@@ -153,7 +155,7 @@ class DeviceTiles:
                 )
         return np.concatenate([home.download(x[i][home]) for i, home in enumerate(homes)])
 
-    def _each(self, first: int) -> list[tuple[Device, list[int]]]:
+    def _blocks_by_device(self, first: int) -> list[tuple[Device, list[int]]]:
         """Return each device with its blocks of rows from ``first``; a block is on one device."""
         numbers: dict[Device, list[int]] = {}
         for i in range(first, self.blocks):

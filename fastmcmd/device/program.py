@@ -14,9 +14,9 @@ from fastmcmd.device.rows import Block
 from fastmcmd.device.source import Source, structure_of, tile_source
 from fastmcmd.kernels import Kernel
 
-__all__ = ["EACH", "TileProgram"]
+__all__ = ["SIDE", "TileProgram"]
 
-EACH = 4  # rows and columns of a thread of "pairs"
+SIDE = 4  # rows and columns of a thread of "pairs"
 _APART = 1 << 62  # a shift that no row and column have: two different samples
 
 
@@ -54,7 +54,7 @@ class TileProgram:
             _inner(device, tile, left, right)
         rows, cols = len(left), len(right)
         device.launch(
-            self.source, "pairs", (-(-cols // EACH), -(-rows // EACH)), tile, leading(tile), rows,
+            self.source, "pairs", (-(-cols // SIDE), -(-rows // SIDE)), tile, leading(tile), rows,
             cols, left.x, leading(left.x), right.x, leading(right.x), int(left.x.shape[0]),
             left.squared, right.squared, left.inverse, right.inverse,
             _APART if shift is None else shift, self._uploaded[id(device)],

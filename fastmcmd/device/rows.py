@@ -18,7 +18,7 @@ __all__ = ["Block", "DeviceRows"]
 
 Array = NDArray[Any]
 
-_TOGETHER = 8  # coordinates that a thread of "lay" takes
+_THREAD_COORDINATES = 8  # coordinates that a thread of "lay" takes
 _PARTS = 4  # of rows that are split
 _ARRAYS = 4  # of a block at most
 
@@ -59,7 +59,7 @@ class DeviceRows:
 
     Attributes
     ----------
-    given : ndarray (n, d), or an array of the caller's on a device
+    array : ndarray (n, d), or an array of the caller's on a device
         C-contiguous, as given: shared, not copied. Rows on a device are laid from where they are; other
         devices copy them from there.
     dtype : numpy.dtype
@@ -70,7 +70,7 @@ class DeviceRows:
         Whether rows are kept in parts as well, for tensor cores.
     """
 
-    given: Any
+    array: Any
     dtype: DType
     offset: NDArray[np.float64] | None = None
     split: bool = False
@@ -79,12 +79,12 @@ class DeviceRows:
     _beside: dict[int, tuple[Array, Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.given)
+        return len(self.array)
 
     @property
     def dim(self) -> int:
         """Number of columns."""
-        return int(self.given.shape[1])
+        return int(self.array.shape[1])
 
     @property
     def nbytes(self) -> int:
@@ -94,7 +94,7 @@ class DeviceRows:
     @property
     def given_row(self) -> int:
         """Bytes of a row as it was given."""
-        return self.dim * int(self.given.itemsize)
+        return self.dim * int(self.array.itemsize)
 
     @property
     def laid_row(self) -> int:
@@ -137,15 +137,15 @@ class DeviceRows:
 
         A factor over landmarks is used with block after block: it is brought there once.
         """
-        known = self._beside.get(id(device))
-        if known is None or known[0] is not host:
-            del known
+        entry = self._beside.get(id(device))
+        if entry is None or entry[0] is not host:
+            del entry
             self._beside.pop(id(device), None)  # before there is room for another
-            known = self._beside[id(device)] = host, device.upload_as(host, self.dtype)
-        return known[1]
+            entry = self._beside[id(device)] = host, device.upload_as(host, self.dtype)
+        return entry[1]
 
     def blocks(
-        self, device: Device, wanted: list[slice], laid_bytes: list[Block] | None = None
+        self, device: Device, row_slices: list[slice], laid_bytes: list[Block] | None = None
     ) -> Iterator[tuple[slice, Block]]:
         """Yield blocks of rows: those kept, or copied into one of the two in ``laid_bytes`` in turn.
 
@@ -153,34 +153,34 @@ class DeviceRows:
         """
         resident = self.resident(device)
         if resident is not None:
-            for rows in wanted:
+            for rows in row_slices:
                 yield rows, resident.part(rows)
             return
         assert laid_bytes is not None
-        for turn, (rows, raw) in enumerate(self._arriving(device, wanted)):
+        for turn, (rows, raw) in enumerate(self._arriving(device, row_slices)):
             block = laid_bytes[turn % len(laid_bytes)].part(slice(0, rows.stop - rows.start))
             self._lay(device, raw, block)
             yield rows, block
 
-    def _arriving(self, device: Device, wanted: list[slice]) -> Iterator[tuple[slice, Any]]:
+    def _arriving(self, device: Device, row_slices: list[slice]) -> Iterator[tuple[slice, Any]]:
         """Yield rows as they come; the next are on their way while these are worked on."""
-        here = None if isinstance(self.given, np.ndarray) else device.adopted(self.given)
-        if here is not None:
-            yield from ((rows, here[rows]) for rows in wanted)
+        adopted = None if isinstance(self.array, np.ndarray) else device.adopted(self.array)
+        if adopted is not None:
+            yield from ((rows, adopted[rows]) for rows in row_slices)
             return
-        if wanted:
-            device.copy_in(0, self.given[wanted[0]])
-        for turn, rows in enumerate(wanted):
+        if row_slices:
+            device.copy_in(0, self.array[row_slices[0]])
+        for turn, rows in enumerate(row_slices):
             raw = device.arrived(turn % 2)
-            if turn + 1 < len(wanted):
-                device.copy_in((turn + 1) % 2, self.given[wanted[turn + 1]])
+            if turn + 1 < len(row_slices):
+                device.copy_in((turn + 1) % 2, self.array[row_slices[turn + 1]])
             yield rows, raw
             device.done_with(turn % 2)
 
     def _lay(self, device: Device, raw: Any, block: Block) -> None:
         source, count = row_source(self.dtype), len(block)
         name = "lay_float32" if raw.itemsize == 4 else "lay_float64"
-        size = (count, -(-self.dim // _TOGETHER))
+        size = (count, -(-self.dim // _THREAD_COORDINATES))
         device.launch(
             source, name, size, raw, leading(raw), self._offset(device), block.x,
             leading(block.x), count, self.dim,

@@ -27,7 +27,7 @@ class Slot:
     ----------
     rows : device array
         Bytes on the device.
-    copied, used : event
+    copied, released : event
         After what was copied here last, and after the work on what was copied before.
     copies : stream
         Of the copies.
@@ -39,7 +39,7 @@ class Slot:
 
     rows: AnyArray
     copied: Any
-    used: Any
+    released: Any
     copies: Any
     pinned: Any = None
     view: Any = None

@@ -29,7 +29,7 @@ def share(blocks: list[slice], place: int, of: int) -> list[slice]:
 
 
 def sweep(
-    device: Device, program: TileProgram, held: DeviceRows, streamed: DeviceRows, mine: list[slice],
+    device: Device, program: TileProgram, fixed_rows: DeviceRows, streamed: DeviceRows, mine: list[slice],
     layout: Layout, visit: Visit, make: Callable[[slice, slice], Any] | None = None,
 ) -> None:  # fmt: skip
     """Compute the tiles of some blocks of held rows with all blocks of streamed rows.
@@ -39,7 +39,7 @@ def sweep(
     Parameters
     ----------
     device, program, layout
-    held, streamed : DeviceRows
+    fixed_rows, streamed : DeviceRows
         Rows and columns of tiles.
     mine : list of slice
         Blocks of held rows.
@@ -50,11 +50,11 @@ def sweep(
     """
     if not mine:
         return
-    same = held is streamed
-    dtype = held.dtype
+    same = fixed_rows is streamed
+    dtype = fixed_rows.dtype
     columns = row_blocks(len(streamed), layout.tile)
     if layout.held_resident:
-        held.keep(device, layout.tile)
+        fixed_rows.keep(device, layout.tile)
     if layout.streamed_resident:
         streamed.keep(device, layout.tile)
     widest = max(block.stop - block.start for block in mine)
@@ -64,21 +64,21 @@ def sweep(
     moving = None
     if streamed.resident(device) is None:
         moving = [streamed.empty(device, columns[0].stop) for _ in range(2)]
-    there = None
-    if held.resident(device) is None:
-        there = [held.empty(device, widest) for _ in range(layout.group)]
+    buffers = None
+    if fixed_rows.resident(device) is None:
+        buffers = [fixed_rows.empty(device, widest) for _ in range(layout.group)]
     try:
         for group in _groups(mine, layout.group):
-            blocks = list(held.blocks(device, group, there))
-            wanted = [c for c in columns if not same or c.start <= group[-1].start]
-            for cols, right in streamed.blocks(device, wanted, moving):
-                for rows, left in blocks:
+            blocks = list(fixed_rows.blocks(device, group, buffers))
+            column_blocks = [c for c in columns if not same or c.start <= group[-1].start]
+            for cols, right in streamed.blocks(device, column_blocks, moving):
+                for rows, row_block in blocks:
                     if same and cols.start > rows.start:
                         continue
                     shape = (rows.stop - rows.start, cols.stop - cols.start)
                     into = make(rows, cols) if make else tile[: shape[0], : shape[1]]
                     shift = rows.start - cols.start if same else None
-                    program.fill(device, into, left, right, shift)
+                    program.fill(device, into, row_block, right, shift)
                     visit(into, rows, cols)
     finally:
         device.drop_slots()  # after an error, too: it may be tried again with smaller ones

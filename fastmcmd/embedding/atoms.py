@@ -60,7 +60,7 @@ def kernel_of_atoms(kernel: Kernel, one: Array, other: Array) -> Array:
     mean, std = one[:, :columns], one[:, columns:]
     against, spread = other[:, :columns], other[:, columns:]
 
-    def known(leaf: Kernel) -> Array | None:
+    def closed_form(leaf: Kernel) -> Array | None:
         match leaf:
             case Linear():
                 return np.asarray(mean @ against.T)
@@ -75,7 +75,7 @@ def kernel_of_atoms(kernel: Kernel, one: Array, other: Array) -> Array:
         stds = ((std[:, k, None], spread[None, :, k]) for k in range(columns))
         return of_normal_difference(leaf, gaps, stds)
 
-    values = by_parts(kernel, (len(one), len(other)), known)
+    values = by_parts(kernel, (len(one), len(other)), closed_form)
     assert values is not None
     return values
 
@@ -89,9 +89,9 @@ def quadratic_forms(kernel: Kernel, atoms: Array, coefficients: Array) -> Array:
         # By symmetry: the square of a block, plus twice the part to its right.
         block = kernel_of_atoms(kernel, atoms[rows], atoms[start:])
         width = len(block)
-        own, right = coefficients[rows], coefficients[start + width :]
-        image = block[:, :width] @ own + 2 * (block[:, width:] @ right)
-        total += np.einsum("ij,ij->j", own, image)
+        block_coefficients, right = coefficients[rows], coefficients[start + width :]
+        image = block[:, :width] @ block_coefficients + 2 * (block[:, width:] @ right)
+        total += np.einsum("ij,ij->j", block_coefficients, image)
     return total
 
 

@@ -81,10 +81,10 @@ def row_candidates(prediction: Predictive, kernel: Kernel, seed: int) -> tuple[A
     if prediction.discrete:
         return _support(prediction)
     if prediction.columns > 1:
-        drawn = prediction.sample(_DRAWS_OF_ROW, generator(seed, Purpose.PROBE)).reshape(
+        draws = prediction.sample(_DRAWS_OF_ROW, generator(seed, Purpose.PROBE)).reshape(
             -1, prediction.columns
         )
-        values = np.concatenate([_finite_means(prediction), drawn])
+        values = np.concatenate([_finite_means(prediction), draws])
         return values, np.ones(len(values))
     length = variation_length(kernel, float(np.median(prediction.quantile(0.5))))
     pools = [
@@ -135,8 +135,8 @@ def _of_vectors(prediction: Predictive) -> tuple[Array, Array]:
     rng = generator(len(prediction), Purpose.PROBE)
     rows = rng.choice(len(prediction), min(len(prediction), _VECTOR_ROWS), replace=False)
     part = prediction.take(np.sort(rows))
-    drawn = part.sample(_VECTOR_DRAWS, rng).reshape(-1, prediction.columns)
-    values = np.concatenate([_finite_means(part), drawn])
+    draws = part.sample(_VECTOR_DRAWS, rng).reshape(-1, prediction.columns)
+    values = np.concatenate([_finite_means(part), draws])
     return values, np.ones(len(values))
 
 
@@ -168,9 +168,9 @@ def _support(prediction: Predictive) -> tuple[Array, Array]:
     """Return the counts that any prediction supports, and their largest probabilities."""
     best: dict[float, float] = {}
     for _, part in chunks(prediction, prediction.node_count):
-        shared = part.support()
-        if shared is not None:
-            distinct, most = shared[0], shared[1].max(axis=0)
+        support = part.support()
+        if support is not None:
+            distinct, most = support[0], support[1].max(axis=0)
         else:
             values, weights = part.nodes()
             distinct, where = np.unique(values, return_inverse=True)

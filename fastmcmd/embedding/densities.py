@@ -97,10 +97,10 @@ class PanelDensities:
         ``exp(-(rate (y - z))^2 / 2)``.
         """
         levels = np.array(_LEVELS)
-        each = np.broadcast_to(levels, (len(prediction), len(levels)))
+        row_levels = np.broadcast_to(levels, (len(prediction), len(levels)))
         level_masses = np.diff(levels)
-        lower = np.maximum.accumulate(prediction.quantiles_at(each), axis=1)
-        upper = np.minimum.accumulate(prediction.upper_quantiles_at(each), axis=1)[:, ::-1]
+        lower = np.maximum.accumulate(prediction.quantiles_at(row_levels), axis=1)
+        upper = np.minimum.accumulate(prediction.upper_quantiles_at(row_levels), axis=1)[:, ::-1]
         low = np.concatenate([lower[:, :-1], upper[:, :-1]], axis=1)
         high = np.concatenate([lower[:, 1:], upper[:, 1:]], axis=1)
         mass = np.concatenate([level_masses, level_masses[::-1]])
@@ -176,11 +176,11 @@ def _block_on_panels(
     scale = (mass / np.where(sums > 0, sums, 1.0))[:, owner, None]
     # If no double lies between the ends of a panel, or the density underflows at every node, the mass is
     # spread evenly, with an error of position of at most the panel's length.
-    lost = np.where(sums > 0, 0.0, mass)[:, owner]
-    even = (lost / cuts[owner] / 2)[:, :, None] * _SHARES
+    unresolved_mass = np.where(sums > 0, 0.0, mass)[:, owner]
+    even = (unresolved_mass / cuts[owner] / 2)[:, :, None] * _SHARES
     series = (density * scale) @ TO_SERIES.T
     tail = series[:, :, -2:] ** 2 @ (2 / (2 * _DEGREES[-2:] + 1)) * half
     length = np.maximum(b - a, np.finfo(np.float64).tiny)
-    series[:, :, 0] += np.where(b > a, lost / cuts[owner] / length, 0.0)
-    error = np.sqrt(tail) + lost / np.sqrt(length)
+    series[:, :, 0] += np.where(b > a, unresolved_mass / cuts[owner] / length, 0.0)
+    error = np.sqrt(tail) + unresolved_mass / np.sqrt(length)
     return PanelDensities(a, b, series, weights * scale + even, error)

@@ -180,10 +180,10 @@ def match_rows(x: HostArray | Rows, z: HostArray | Rows) -> NDArray[np.intp] | N
         return None
     if len(z) > _TRIED and match_rows(x, z[:_TRIED]) is None:
         return None
-    keys, wanted = _row_hash(x), _row_hash(z)
+    keys, other_keys = _row_hash(x), _row_hash(z)
     order = np.argsort(keys, kind="stable")
-    place = np.minimum(np.searchsorted(keys[order], wanted), len(x) - 1)
+    place = np.minimum(np.searchsorted(keys[order], other_keys), len(x) - 1)
     match = order[place]
-    if not np.array_equal(keys[match], wanted) or not np.array_equal(x[match], z):
+    if not np.array_equal(keys[match], other_keys) or not np.array_equal(x[match], z):
         return None
     return match

@@ -143,11 +143,11 @@ class Expectation:
     def _sum(self, part: Predictive, mean: Array, residual: Array) -> None:
         """Fill ``mean`` (m, r) and ``residual`` (m,) for predictions with finitely many outcomes."""
         features = self._features
-        shared = part.support()
-        if shared is not None:
-            p = features.transform(shared[0][:, None])
-            mean[:] = shared[1] @ p
-            residual[:] = shared[1] @ np.sqrt(features.residuals(shared[0][:, None], p))
+        support = part.support()
+        if support is not None:
+            p = features.transform(support[0][:, None])
+            mean[:] = support[1] @ p
+            residual[:] = support[1] @ np.sqrt(features.residuals(support[0][:, None], p))
             return
         for some, few in chunks(part, part.node_count * max(1, features.rank // 8)):
             if len(few) < len(part):
@@ -193,7 +193,7 @@ class Expectation:
 
 def _residual_of_draws(features: KernelFeatures, prediction: Predictive) -> Array:
     """Return estimates of the residuals of vector outputs from draws: E sqrt(e) <= sqrt(E e)."""
-    drawn = prediction.sample(_PROBES, generator(1, Purpose.PROBE))
-    flat = drawn.reshape(-1, prediction.columns)
+    draws = prediction.sample(_PROBES, generator(1, Purpose.PROBE))
+    flat = draws.reshape(-1, prediction.columns)
     e = features.residuals(flat, features.transform(flat)).reshape(len(prediction), _PROBES)
     return np.asarray(np.sqrt(e.mean(axis=1) + 4 * e.std(axis=1) / np.sqrt(_PROBES)))

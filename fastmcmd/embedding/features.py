@@ -73,10 +73,16 @@ def output_features(
     # it until all residuals are small.
     order = np.argsort(y[:, 0], kind="stable")
     count = min(len(y), max(_CANDIDATES, 2 * max_rank))
-    chosen = order[np.unique(np.linspace(0, len(y) - 1, count).astype(np.intp))]
+    candidates = order[np.unique(np.linspace(0, len(y) - 1, count).astype(np.intp))]
     for _ in range(6):
         factorization = _pivoted_cholesky(
-            kernel, backend, y[chosen], diagonal[chosen], worth[chosen], limit / 2, max_rank
+            kernel,
+            backend,
+            y[candidates],
+            diagonal[candidates],
+            worth[candidates],
+            limit / 2,
+            max_rank,
         )
         if factorization is None:
             return None
@@ -84,15 +90,15 @@ def output_features(
         if not len(pivots):
             # The largest outputs dwarf all that have weight: they are nodes far out in a tail.
             raise NumericalError(TOO_HEAVY)
-        features = KernelFeatures(kernel, y[chosen][pivots], factor, backend, entry=entry)
+        features = KernelFeatures(kernel, y[candidates][pivots], factor, backend, entry=entry)
         p = features.transform(y)
         residual_diagonal = features.residuals(y, p)
         residuals = worth * residual_diagonal
         # More pivots cannot remove the rounding bound that `residuals` adds.
-        if residuals.max() <= limit + features.noise * largest or len(chosen) == len(y):
+        if residuals.max() <= limit + features.noise * largest or len(candidates) == len(y):
             break
         more = np.argsort(residuals)[-min(len(y), 500) :]
-        chosen = np.union1d(chosen, more[residuals[more] > limit / 2])
+        candidates = np.union1d(candidates, more[residuals[more] > limit / 2])
     return features, p, residual_diagonal
 
 
@@ -185,7 +191,7 @@ class _Pivoting:
 
 
 def _cannot_converge(
-    looks: list[tuple[int, float]], rank: int, rest: float, limit: float, most: int
+    looks: list[tuple[int, float]], rank: int, residual: float, limit: float, most: int
 ) -> bool:
     """Tell whether the residual falls too slowly to reach the limit with the most pivots.
 
@@ -195,21 +201,21 @@ def _cannot_converge(
     if not looks:
         return False
     before, was = looks[-1]
-    slope = (np.log(rest) - np.log(was)) / (rank - before)
-    return bool(np.log(rest) + slope * (most - rank) > 0.5 * np.log(limit))
+    slope = (np.log(residual) - np.log(was)) / (rank - before)
+    return bool(np.log(residual) + slope * (most - rank) > 0.5 * np.log(limit))
 
 
 def pooled(*parts: HostArray) -> tuple[NDArray[np.float64], list[NDArray[np.intp]]]:
     """Return the distinct outputs (u, k) of all parts, and the positions of each part's rows in them."""
     from fastmcmd.embedding.design import distinct_rows
 
-    together = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
-    if together.shape[1] == 1:
-        values, where = np.unique(together[:, 0], return_inverse=True)
+    all_outputs = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
+    if all_outputs.shape[1] == 1:
+        values, where = np.unique(all_outputs[:, 0], return_inverse=True)
         values = values[:, None]
     else:
-        first, group = distinct_rows(together)
-        values, where = together[first], np.arange(len(together)) if group is None else group
+        first, group = distinct_rows(all_outputs)
+        values, where = all_outputs[first], np.arange(len(all_outputs)) if group is None else group
     ends = np.cumsum([len(part) for part in parts])[:-1]
     return values, np.split(where.reshape(-1), ends)
 

@@ -33,12 +33,12 @@ class SignPart:
     ----------
     direction : ndarray (r,)
         Features of that part: ``E sign(Y)`` times these is its contribution to the expected features.
-    rest : float
+    other_jump : float
         Norm of the jump at 0 of the other parts.
     """
 
     direction: Array
-    rest: float
+    other_jump: float
 
     @staticmethod
     def of(features: KernelFeatures, prediction: Predictive) -> SignPart | None:
@@ -61,7 +61,7 @@ class SignPart:
             exact = 1 - 2 * prediction.cdf(np.zeros(len(prediction)))
             signed = np.einsum("nl,nl->n", weights, np.sign(values))
             means += np.multiply.outer(exact - signed, self.direction)
-        return self.rest * _weight_at_zero(values, weights)
+        return self.other_jump * _weight_at_zero(values, weights)
 
 
 def jump_error(kernel: Kernel, values: Array, weights: Array) -> Array:

@@ -291,10 +291,10 @@ def _scales(kernel: Kernel, prediction: Predictive, goal: float) -> tuple[Array,
 
 
 def _checked(
-    known: tuple[float, list[tuple[float, float]]] | None,
+    parts: tuple[float, list[tuple[float, float]]] | None,
 ) -> tuple[float, list[tuple[float, float]]]:
-    assert known is not None
-    return known
+    assert parts is not None
+    return parts
 
 
 def _unit(gamma: float) -> float:
@@ -382,7 +382,7 @@ def _halved(
     No panel is much longer than the panels of any row's densities (`_scales`).
     """
     rate = float(np.sqrt(2 * gamma))
-    done: list[tuple[Array, Array]] = []
+    finished_panels: list[tuple[Array, Array]] = []
     count = 0
     for _ in range(_HALVINGS):
         inside = np.searchsorted(outputs, low - _REACH / rate)
@@ -396,10 +396,10 @@ def _halved(
                 unresolved |= _most_unresolved(mixture, gamma, low[short], high[short]) > goal**2
             unresolved &= (high - low)[short] * rate > _SHORT / 64
             long[short] = unresolved
-        done.append((low[~long], high[~long]))
+        finished_panels.append((low[~long], high[~long]))
         count += int((~long).sum())
         if not long.any():
-            low, high = (np.concatenate(part) for part in zip(*done, strict=True))
+            low, high = (np.concatenate(part) for part in zip(*finished_panels, strict=True))
             order = np.argsort(low)
             return low[order], high[order]
         if count + long.sum() > _MOST_PANELS:

@@ -51,12 +51,12 @@ def add_quadratic_forms(
                     inside[m, j] = 0.0
             for m in range(degree - 1, -1, -1):
                 for j in range(columns):
-                    moved, power = 0.0, 1.0
+                    shifted_sum, power = 0.0, 1.0
                     if decay > 0.0:
                         for r in range(m, -1, -1):
-                            moved += choose[m, r] * power * before[r, j]
+                            shifted_sum += choose[m, r] * power * before[r, j]
                             power *= t
-                    before[m, j] = decay * moved
+                    before[m, j] = decay * shifted_sum
             for j in range(columns):
                 out[j] += partial[j]
                 partial[j] = 0.0
@@ -69,13 +69,13 @@ def add_quadratic_forms(
                 power *= t
             weight[m] = decay * total
         for j in range(columns):
-            left = 0.0
+            left_sum = 0.0
             for m in range(degree):
                 if m % 2 == 0:
-                    left += weight[m] * (before[m, j] + inside[m, j])
+                    left_sum += weight[m] * (before[m, j] + inside[m, j])
                 else:
-                    left += weight[m] * (before[m, j] - inside[m, j])
-            partial[j] += c[i, j] * (2.0 * left + polynomial[0] * c[i, j])
+                    left_sum += weight[m] * (before[m, j] - inside[m, j])
+            partial[j] += c[i, j] * (2.0 * left_sum + polynomial[0] * c[i, j])
         power = grow
         for m in range(degree):
             for j in range(columns):

@@ -24,7 +24,7 @@ _CHECKS = np.array([-0.983, -0.61, 0.04, 0.57, 0.991])  # places where a series 
 # Largest acceptable error of a series, relative to the largest feature: rounding of features themselves is
 # 1e-9 and more, in directions that count little.
 _EXACT = 2e-8
-_TRIALS, _TRIED = 3, 16  # lengths of panels, each half the previous one, and panels that are tried
+_TRIALS, _TRIAL_PANELS = 3, 16  # lengths of panels, each half the previous one; panels tried
 _CELLS = 8  # cells of a panel; each stores the largest residual of three places
 _SERVED = 0.8  # share of the tried panels on which series must be exact enough
 _FEW = 4 * _TERMS  # nodes of a panel below which a series costs more than it saves
@@ -48,7 +48,7 @@ class PanelSums:
         self._reach = local_reach(features.kernel)
         ends = np.array([-np.inf, np.inf])
         self._pivots = np.sort(np.concatenate([features.pivots[:, 0], ends]))
-        self._known = np.empty(0, dtype=np.int64)  # indices of panels, ascending
+        self._panel_numbers = np.empty(0, dtype=np.int64)  # indices of panels, ascending
         self._series = np.empty((0, _TERMS, features.rank))
         self._off = np.empty(0)  # error of each series at the check points
         # Largest residual norm on each cell of a panel; infinite if its series is not exact enough.
@@ -68,7 +68,7 @@ class PanelSums:
             sums = PanelSums(features, length)
             numbers = np.unique(np.floor(at / length))
             numbers = numbers[np.abs(numbers) < 2.0**52]
-            sums._cover(numbers[:: -(-len(numbers) // _TRIED) or 1].astype(np.int64))
+            sums._cover(numbers[:: -(-len(numbers) // _TRIAL_PANELS) or 1].astype(np.int64))
             if len(sums._residual) and np.isfinite(sums._residual[:, 0]).mean() >= _SERVED:
                 return sums
         return None
@@ -83,12 +83,14 @@ class PanelSums:
             np.where(near, number, np.inf), return_inverse=True, return_counts=True
         )
         place = place.reshape(n, -1)
-        wanted = (count >= _FEW) & np.isfinite(distinct)
-        self._cover(distinct[wanted].astype(np.int64))
+        is_frequent = (count >= _FEW) & np.isfinite(distinct)
+        self._cover(distinct[is_frequent].astype(np.int64))
         at = np.full(len(distinct), -1)
-        at[wanted] = np.searchsorted(self._known, distinct[wanted].astype(np.int64))
-        at[wanted & ~np.isfinite(self._residual[at, 0])] = -1
-        used = np.flatnonzero(at >= 0)
+        at[is_frequent] = np.searchsorted(
+            self._panel_numbers, distinct[is_frequent].astype(np.int64)
+        )
+        at[is_frequent & ~np.isfinite(self._residual[at, 0])] = -1
+        series_panels = np.flatnonzero(at >= 0)
         inside = at[place] >= 0
         outside = ~inside & (weights != 0)
         row, column = np.nonzero(outside)
@@ -100,9 +102,9 @@ class PanelSums:
             miss = np.sqrt(self._features.residuals(points, p))
             _add_rows(mean, some[0], weights[some][:, None] * p)
             residual += np.bincount(some[0], weights[some] * miss, minlength=n)
-        if len(used):
-            self._add_series(mean, residual, values, weights, (distinct, at, place, used))
-        off = 2 * float(self._off[at[used]].max(initial=0.0))
+        if len(series_panels):
+            self._add_series(mean, residual, values, weights, (distinct, at, place, series_panels))
+        off = 2 * float(self._off[at[series_panels]].max(initial=0.0))
         return mean, residual, off * (weights * inside).sum(axis=1)
 
     def _add_series(
@@ -115,19 +117,19 @@ class PanelSums:
     ) -> None:
         from fastmcmd.embedding.loops import chebyshev_moments
 
-        distinct, at, place, used = panels
+        distinct, at, place, series_panels = panels
         slot = np.full(len(distinct), -1)
-        slot[used] = np.arange(len(used))
-        series = self._series[at[used]].reshape(len(used) * _TERMS, -1)
-        most = self._residual[at[used]]
-        step = max(1, _MOST_MOMENTS // max(len(used) * _TERMS, values.shape[1]))
+        slot[series_panels] = np.arange(len(series_panels))
+        series = self._series[at[series_panels]].reshape(len(series_panels) * _TERMS, -1)
+        most = self._residual[at[series_panels]]
+        step = max(1, _MOST_MOMENTS // max(len(series_panels) * _TERMS, values.shape[1]))
         for start in range(0, len(values), step):
             rows = slice(start, start + step)
             slots = slot[place[rows]]
             u = np.where(
                 slots >= 0, 2 * (values[rows] / self._length - distinct[place[rows]]) - 1, 0.0
             )
-            moments = np.zeros((len(slots), len(used), _TERMS))
+            moments = np.zeros((len(slots), len(series_panels), _TERMS))
             chebyshev_moments(slots, u, np.ascontiguousarray(weights[rows]), moments)
             mean[rows] += moments.reshape(len(slots), -1) @ series
             cell = np.clip(((u + 1) / 2 * _CELLS).astype(np.intp), 0, _CELLS - 1)
@@ -154,7 +156,7 @@ class PanelSums:
 
     def _cover(self, numbers: NDArray[np.int64]) -> None:
         """Compute the series of panels that have none yet."""
-        new = np.setdiff1d(numbers, self._known)
+        new = np.setdiff1d(numbers, self._panel_numbers)
         if not len(new):
             return
         k = np.arange(_TERMS)
@@ -185,8 +187,8 @@ class PanelSums:
             series[start : start + step] = coefficients
             errors[start : start + step] = off.max(axis=1)
             residual[start : start + step] = np.where(serves[:, None], worst, np.inf)
-        order = np.argsort(np.concatenate([self._known, new]), kind="stable")
-        self._known = np.concatenate([self._known, new])[order]
+        order = np.argsort(np.concatenate([self._panel_numbers, new]), kind="stable")
+        self._panel_numbers = np.concatenate([self._panel_numbers, new])[order]
         self._series = np.concatenate([self._series, series])[order]
         self._off = np.concatenate([self._off, errors])[order]
         self._residual = np.concatenate([self._residual, residual])[order]

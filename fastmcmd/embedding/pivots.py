@@ -121,6 +121,6 @@ def rows_to_add(
         share = square[candidates] / square[candidates].sum()
         rng = generator(seed, Purpose.PROBE)
         count = min(_ROWS - certain, int(np.count_nonzero(share)))
-        drawn = rng.choice(candidates, count, replace=False, p=share)
-        short = np.concatenate([short[:certain], drawn])
+        draws = rng.choice(candidates, count, replace=False, p=share)
+        short = np.concatenate([short[:certain], draws])
     return row_candidates(side.prediction.take(np.sort(short)), kernel, seed)

@@ -77,11 +77,11 @@ def mean_features_by_nodes(
     mean, residual, error = np.empty((n, rank)), np.empty(n), np.empty(n)
     floor = _ROUNDING * float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
     sums = _Sums(features, prediction)
-    used = np.zeros(n, dtype=np.intp)  # nodes with weight in the newest sums
+    node_counts = np.zeros(n, dtype=np.intp)  # nodes with weight in the newest sums
     signs = SignPart.of(features, prediction)
-    for rows, part in chunks(prediction, sums.held(prediction.node_count)):
+    for rows, part in chunks(prediction, sums.numbers_per_row(prediction.node_count)):
         nodes = part.nodes()
-        used[rows] = _counts(nodes)
+        node_counts[rows] = _counts(nodes)
         mean[rows], residual[rows], extra = sums(*nodes)
         coarse = part.coarse_nodes()
         other, misses, more = sums(*coarse)
@@ -103,17 +103,17 @@ def mean_features_by_nodes(
             break
         before = error[todo].copy()
         for some in groups:
-            finer = _finer_nodes(prediction.take(some), length, used[some])
+            finer = _finer_nodes(prediction.take(some), length, node_counts[some])
             if finer is None:
                 continue
-            used[some] = _counts(finer)
+            node_counts[some] = _counts(finer)
             means, misses, extra = sums(*finer)
             if signs is not None:
                 extra = extra + signs.correct(prediction.take(some), *finer, means)
             error[some] = np.linalg.norm(means - mean[some], axis=1) + floor + extra
             mean[some], residual[some] = means, np.maximum(residual[some], misses)
-        gained = (turn == 0) | (error[todo] <= _GAIN * before)
-        todo = todo[(error[todo] > goals[todo]) & gained]
+        has_improved = (turn == 0) | (error[todo] <= _GAIN * before)
+        todo = todo[(error[todo] > goals[todo]) & has_improved]
         length /= 2
     return mean, residual, error
 
@@ -130,7 +130,7 @@ class _Sums:
             middle = prediction.take(np.unique(some)).quantile(np.array([0.1, 0.5, 0.9]))
             self._panels = PanelSums.of(features, middle.ravel())
 
-    def held(self, nodes: int) -> int:
+    def numbers_per_row(self, nodes: int) -> int:
         """Return how many numbers a row of so many nodes needs in memory."""
         if self._panels is None:
             return nodes * max(1, self._features.rank // 8)
@@ -156,15 +156,15 @@ def _counts(nodes: Nodes) -> Index:
     return np.count_nonzero(nodes[1], axis=1)
 
 
-def _finer_nodes(prediction: Predictive, length: float, used: Index) -> Nodes | None:
-    """Return nodes on panels of at most ``length``, clearly more in each row than ``used``, or None.
+def _finer_nodes(prediction: Predictive, length: float, node_counts: Index) -> Nodes | None:
+    """Return nodes on panels of at most ``length``, clearly more in each row than ``node_counts``, or None.
 
     If most panels are unchanged, a difference of sums does not reveal an error in one of them (such as a
     jump of the kernel). The length is then halved.
     """
     for _ in range(_HALVINGS):
         nodes = prediction.nodes_within(length)
-        if (_counts(nodes) >= _FINER * used).all():
+        if (_counts(nodes) >= _FINER * node_counts).all():
             return nodes
         length /= 2
         if not np.isfinite(length):
@@ -192,7 +192,7 @@ def _affordable(
     width = np.ptp(part.quantile(np.array([1e-3, 0.999])), axis=1)
     order = np.argsort(width, kind="stable")
     groups: list[Index] = []
-    taken: list[Index] = []
+    affordable_rows: list[Index] = []
     # Widths within a factor of two share their panels.
     scale = np.floor(np.log2(np.maximum(width[order], 1e-300)))
     for some in np.split(order, np.flatnonzero(np.diff(scale)) + 1):
@@ -202,10 +202,10 @@ def _affordable(
             continue
         some = np.sort(some)[:most]  # the largest errors come first
         budget -= most * count
-        taken.append(rows[some])
+        affordable_rows.append(rows[some])
         step = max(1, int(2e6 // count))
         groups.extend(rows[some[start : start + step]] for start in range(0, most, step))
-    return (np.concatenate(taken) if taken else rows[:0]), groups, budget
+    return (np.concatenate(affordable_rows) if affordable_rows else rows[:0]), groups, budget
 
 
 def refined_nodes(
@@ -257,8 +257,8 @@ def refined_nodes(
             owner[some], slot[some] = len(parts), np.arange(len(some))
             parts.append(new)
             places.append(some)
-        gained = (turn == 0) | (error[todo] <= (_GAIN_LINEAR if linear else _GAIN) * before)
-        todo = todo[(error[todo] > goal) & gained]
+        has_improved = (turn == 0) | (error[todo] <= (_GAIN_LINEAR if linear else _GAIN) * before)
+        todo = todo[(error[todo] > goal) & has_improved]
         length /= 2
     newest = []
     for number, (part, rows) in enumerate(zip(parts, places, strict=True)):

@@ -79,7 +79,7 @@ class Batched:
                         f"{out.shape[1]} before; they must agree"
                     )
                 out[start : start + len(rows)] = rows
-                sweep.done(start + len(rows))
+                sweep.advance(start + len(rows))
         finally:
             progress.close()
         assert out is not None  # there is at least one item

@@ -80,14 +80,14 @@ class Torchvision(ModelEncoder):
     def _load(self) -> Loaded:
         models = imported("torchvision.models", "torchvision", "vision")
         released = models.get_model_weights(self.model)
-        chosen = getattr(released, self.weights or "DEFAULT", None)
-        if chosen is None:
+        weights = getattr(released, self.weights or "DEFAULT", None)
+        if weights is None:
             names = ", ".join(repr(entry.name) for entry in released)
             raise ValueError(
                 f"weights is {self.weights!r}; None, 'DEFAULT' or one of {names} is needed for {self.model}"
             )
-        model = models.get_model(self.model, weights=None if self.weights is None else chosen)
-        return _headless(model, self.model).to(self.device).eval(), chosen.transforms()
+        model = models.get_model(self.model, weights=None if self.weights is None else weights)
+        return _headless(model, self.model).to(self.device).eval(), weights.transforms()
 
     def _prepared(self, items: Items) -> Items:
         return paths_of(items)

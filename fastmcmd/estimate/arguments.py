@@ -27,7 +27,7 @@ __all__ = [
 
 _SMALL = 16  # inputs on disk are loaded if they take at most the memory limit divided by this
 # Relative error of a kernel value: a larger one is underflow or overflow, not rounding.
-_LOST = 1e-3
+_LARGEST_ROUNDING = 1e-3
 _TINY = 1 << 22  # bytes: device inputs up to this are copied to the host, where duplicates collapse
 
 
@@ -36,8 +36,8 @@ def check_files(out: object, checkpoint: object, **inputs: Any) -> None:
     if out is not None:
         check_apart(out, "out", inputs)
     if checkpoint is not None:
-        others = inputs if out is None else {**inputs, "out": out}
-        check_apart(checkpoint, "checkpoint", others)
+        other_files = inputs if out is None else {**inputs, "out": out}
+        check_apart(checkpoint, "checkpoint", other_files)
 
 
 def inputs(
@@ -70,7 +70,7 @@ def _check_lengths(kernel: Kernel, dim: int, name: str) -> None:
     """Raise if squares of distances near the kernel's length scale leave the range of float64."""
     if not kernel.compiled or not kernel.translation_invariant:
         return
-    if kernel.entry_error(UNIT, dim, 0.0, True) > _LOST * kernel.max_value(0.0):
+    if kernel.entry_error(UNIT, dim, 0.0, True) > _LARGEST_ROUNDING * kernel.max_value(0.0):
         raise ValueError(
             f"{name} is {kernel!r}: at distances of its length, squares under- or overflow in float64; "
             f"scale {name[0]} and the parameters of the kernel"

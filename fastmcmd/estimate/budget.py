@@ -63,14 +63,14 @@ class Budget:
         """Tell whether streaming, which needs the least memory of all methods, fits."""
         return self.limit - self.working >= _LEAST_BYTES
 
-    def available(self, least: int = 0, what: str = "to stream this problem") -> int:
+    def available(self, least: int = 0, purpose: str = "to stream this problem") -> int:
         """Return the bytes that are left for prepared rows, tiles and factors.
 
         Parameters
         ----------
         least : int
             Bytes that the chosen solver needs.
-        what : str
+        purpose : str
             The purpose of these bytes, for the message.
 
         Raises
@@ -82,7 +82,7 @@ class Budget:
         if available < least:
             raise MemoryLimitError(
                 f"memory_limit is {format_bytes(self.limit)}; at least "
-                f"{format_bytes(self.working + least)} are needed {what}"
+                f"{format_bytes(self.working + least)} are needed {purpose}"
             )
         return available
 
@@ -103,7 +103,7 @@ def low_rank_peak(
     outputs: int,
     searched: int,
     block: int,
-    whole: int,
+    residual_bytes: int,
 ) -> int:
     """Return the peak memory of a fit in bytes.
 
@@ -123,7 +123,7 @@ def low_rank_peak(
         Candidates for landmarks.
     block : int
         Rows of a block of a pass.
-    whole : int
+    residual_bytes : int
         Bytes of the residuals of all rows; 0 if they were not computed.
     """
     threads = get_num_threads()
@@ -133,4 +133,9 @@ def low_rank_peak(
     search = 8 * searched * (rank + 2 * proposed + 6 * columns + dim + 4)
     passes = 8 * block * (2 * rank + 4 * (1 + threads) * columns + 3 * dim) + 48 * rank**2
     stored = 8 * (5 * rows + 2 * points) + 8 * models * rows
-    return threads * TILE_BYTES + stored + features + max(search, passes, whole + 24 * rank**2)
+    return (
+        threads * TILE_BYTES
+        + stored
+        + features
+        + max(search, passes, residual_bytes + 24 * rank**2)
+    )

@@ -180,17 +180,17 @@ class DenseFit:
             roundings = self._exponential.rounding(len(self.outputs))
         unit = entry + largest * UNIT * roundings
         kinds: set[str] = set()
-        step, begun = self._block(len(grid)), 0
+        step, start_point = self._block(len(grid)), 0
         saved = None if keep is None else keep.load(DenseProgress)
         if saved is not None:
-            begun, step = len(saved.values), saved.step
-            values[:begun], errors[:begun] = saved.values, saved.errors
+            start_point, step = len(saved.values), saved.step
+            values[:start_point], errors[:start_point] = saved.values, saved.errors
             self.iterations, self.passes = saved.iterations, saved.passes
             self.solver, self.dtype = saved.solver, saved.dtype
             self.notes.extend(saved.notes)
             kinds.update(saved.kinds)
-            progress.stage(f"went on from a checkpoint after {begun:,} points")
-        for start in range(begun, len(grid), step):
+            progress.stage(f"went on from a checkpoint after {start_point:,} points")
+        for start in range(start_point, len(grid), step):
             rows = slice(start, start + step)
             coefficients, atoms, error, kind = self._coefficients(grid[rows], largest, progress)
             kinds.add(kind)
@@ -201,9 +201,9 @@ class DenseFit:
             high = np.sqrt(np.maximum(square, 0.0) + slack)
             errors[rows] = error + np.maximum(values[rows] - low, high - values[rows])
             if keep is not None:
-                done = min(len(grid), rows.stop)
-                last = done == len(grid)  # the factors are freed next
-                state = partial(self._state, step, values[:done], errors[:done], kinds)
+                stop = min(len(grid), rows.stop)
+                last = stop == len(grid)  # the factors are freed next
+                state = partial(self._state, step, values[:stop], errors[:stop], kinds)
                 keep.save(state, force=last)
         if self.node_error is not None:
             kinds.add("sampled")
@@ -407,8 +407,8 @@ def least_memory(
     sample = max(distinct, key=lambda sample: len(sample.design))
     dtype = options.dtype or EXACT
     operator = GramOperator(backend, x_kernel, sample.design.x, dtype, options.memory_limit)
-    need, what = least_bytes(operator, options.cache_dir)
-    return -(-need * len(distinct) * _SHARE[1] // _SHARE[0]), what
+    need, purpose = least_bytes(operator, options.cache_dir)
+    return -(-need * len(distinct) * _SHARE[1] // _SHARE[0]), purpose
 
 
 def distinct_samples(samples: tuple[Sample, Sample]) -> list[Sample]:
@@ -420,18 +420,22 @@ def distinct_samples(samples: tuple[Sample, Sample]) -> list[Sample]:
 
 
 def spread_matrix(
-    sample: Sample, drawn: DrawnOutputs, where: NDArray[np.intp], outputs: int, sign: float
+    sample: Sample,
+    outputs_of_rows: DrawnOutputs,
+    where: NDArray[np.intp],
+    outputs: int,
+    sign: float,
 ) -> Any:
     """Return the (u, n) matrix that spreads coefficients of inputs over distinct outputs."""
     from scipy import sparse
 
     design = sample.design
-    draws = drawn.values.shape[1]
-    rows = len(drawn.values)
+    draws = outputs_of_rows.values.shape[1]
+    rows = len(outputs_of_rows.values)
     group = np.arange(rows) if design.group is None else design.group
     # Without collapsed rows each row is its own input: the weights cancel.
     weight = design.weight[group] if design.group is None else _row_weight(design, rows)
-    share = sign * np.repeat(weight / design.weight[group], draws) * drawn.share
+    share = sign * np.repeat(weight / design.weight[group], draws) * outputs_of_rows.share
     return sparse.csr_array((share, (where, np.repeat(group, draws))), shape=(outputs, len(design)))
 
 

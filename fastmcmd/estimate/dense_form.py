@@ -35,7 +35,7 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
     predicted = any(isinstance(side.outputs, PredictedOutputs) for side in samples)
     in_closed_form = predicted and all(has_atoms(side.outputs, y_kernel) for side in samples)
     if in_closed_form:
-        drawn, node_error = [normal_atoms(side.outputs) for side in samples], None
+        atoms, node_error = [normal_atoms(side.outputs) for side in samples], None
         atomless = False, False
     else:
         has_delta = split_delta(y_kernel)[1]
@@ -43,8 +43,8 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
             has_delta and is_atomless(nature.outputs),
             has_delta and is_atomless(model.outputs),
         )
-        drawn, node_error = _by_nodes(samples, atomless, task)
-    values, where = pooled(drawn[0].flat, drawn[1].flat)
+        atoms, node_error = _by_nodes(samples, atomless, task)
+    values, where = pooled(atoms[0].flat, atoms[1].flat)
     pairs = float(len(values)) ** 2
     if not in_closed_form and sums_exponentials(samples, task):
         pairs = 64.0 * len(values)
@@ -55,7 +55,7 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
             f"{'atoms' if in_closed_form else 'quadrature nodes'} would take too long; use draws=100, "
             "say, or a smoother y_kernel"
         )
-    columns = drawn[0].values.shape[2] // (2 if in_closed_form else 1)
+    columns = atoms[0].values.shape[2] // (2 if in_closed_form else 1)
     n = max(len(nature.design), len(model.design))
     budget = Budget.of(
         options.memory_limit, n=n, columns=16, outputs=len(values), rank=16, points=64,
@@ -72,8 +72,8 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
         outputs=np.ascontiguousarray(values[:, :columns]),
         deviations=values[:, columns:] if in_closed_form else None,
         spread=(
-            spread_matrix(nature, drawn[0], where[0], len(values), 1.0),
-            spread_matrix(model, drawn[1], where[1], len(values), -1.0),
+            spread_matrix(nature, atoms[0], where[0], len(values), 1.0),
+            spread_matrix(model, atoms[1], where[1], len(values), -1.0),
         ),
         budget=budget.available(*least),
         options=options,
@@ -96,11 +96,11 @@ def _by_nodes(
 
     Densities give single outputs no probability; their nodes are for the kernel without its `Delta` parts.
     """
-    drawn: list[DrawnOutputs] = []
+    sides: list[DrawnOutputs] = []
     total: float | None = None
     for side, no_atoms in zip(samples, atomless, strict=True):
         if isinstance(side.outputs, DrawnOutputs):
-            drawn.append(side.outputs)
+            sides.append(side.outputs)
             continue
         prediction = side.outputs.prediction
         goal = task.expectation_error(side.lam)
@@ -108,11 +108,11 @@ def _by_nodes(
         if kernel is None:  # the embedding is zero
             some = np.asarray(prediction.quantile(0.5), dtype=np.float64)
             shape = len(prediction), 1, prediction.columns
-            drawn.append(DrawnOutputs(some.reshape(shape), np.zeros(shape[:2])))
+            sides.append(DrawnOutputs(some.reshape(shape), np.zeros(shape[:2])))
             continue
         nodes, error = refined_nodes(prediction, kernel, goal)
-        drawn.append(nodes)
+        sides.append(nodes)
         if not (prediction.discrete or isinstance(prediction, Draws)):
             error = side.design.average(error[:, None])[:, 0]
             total = (total or 0.0) + float(np.sqrt((error**2 / side.shift).sum()))
-    return drawn, total
+    return sides, total

@@ -132,7 +132,7 @@ def _parts(
     if len(results) == 1:
         ours, theirs = result.solutions
         return [[Part(design, ours.value - theirs.value, ours.image - theirs.image, result)]]
-    (ours,), (theirs,) = (each.solutions for each in results)
+    (ours,), (theirs,) = (solved.solutions for solved in results)
     ((model, _),) = pairs
     return [
         [

@@ -57,7 +57,7 @@ class Fit:
     options: Options
     sizes: tuple[int, int]
     working: int
-    started: float
+    start_time: float
 
     def evaluate(
         self, grid: HostArray | Rows, progress: Progress, checkpoint: Checkpoint | None = None
@@ -105,17 +105,17 @@ class Fit:
 
     def _info(self, kind: str, dim: int) -> Info:
         details = self.form.details()
-        held = details.pop("held")
-        if self.options.chosen:
-            details["notes"] = (self.options.chosen, *details["notes"])
+        form_bytes = details.pop("held")
+        if self.options.backend_reason:
+            details["notes"] = (self.options.backend_reason, *details["notes"])
         return Info(
             backend=self.backend.name,
             device=self.backend.label(np.dtype(details["dtype"]), dim),
             certificate=kind,
             n=self.sizes[0],
             n_prime=self.sizes[1],
-            seconds=time.perf_counter() - self.started,
-            peak_bytes=self.working + held,
+            seconds=time.perf_counter() - self.start_time,
+            peak_bytes=self.working + form_bytes,
             **details,
         )
 
@@ -192,7 +192,7 @@ class _Work:
     ) -> None:
         self._nature, self._task, self._progress = nature, task, progress
         self._checkpoint = checkpoint
-        self._started = time.perf_counter()
+        self._start_time = time.perf_counter()
         self.fits: dict[int, Fit] = {}
 
     def groups(self, models: list[Sample]) -> Iterator[tuple[_Group, Budget]]:
@@ -251,15 +251,17 @@ class _Work:
             return False
         pairs = list(group.values())
         if features is None:
-            features = max((pair[1] for pair in pairs), key=lambda each: each.features.rank)
+            features = max(
+                (pair[1] for pair in pairs), key=lambda pair_features: pair_features.features.rank
+            )
             features = replace(
                 features, outputs=expected_outputs(self._nature) + expected_outputs(model)
             )
         more = [*pairs, (model, features)]
         nature, task = self._nature, self._task
-        together = budget_of(nature, more, task)
+        joint_budget = budget_of(nature, more, task)
         return all(
-            together.serves_as(
+            joint_budget.serves_as(
                 budget_of(nature, [alone], task),
                 len(nature.design),
                 task.grid.shape[1],
@@ -309,5 +311,5 @@ class _Work:
         task = self._task
         self.fits[number] = Fit(
             form, task.backend, task.x_kernel, task.y_kernel, task.options, sizes, working,
-            self._started,
+            self._start_time,
         )  # fmt: skip

@@ -53,11 +53,11 @@ class LowRankPart:
         Departures from the first choice of method.
     x : ndarray or Rows or None
         Inputs of the sample, if still in memory.
-    known : tuple of ndarray (n,) or None
+    row_terms : tuple of ndarray (n,) or None
         Residual diagonal of the rows of ``x``, and norms of their interpolation coefficients.
     searched : int
         Number of candidates from which landmarks were chosen.
-    whole : int
+    residual_bytes : int
         Bytes of the residuals of all rows; 0 if they were not computed.
     """
 
@@ -70,9 +70,9 @@ class LowRankPart:
     mean_residual_diagonal: float
     notes: list[str] = field(default_factory=list)
     x: Any = None
-    known: tuple[Array, Array | None] | None = None
+    row_terms: tuple[Array, Array | None] | None = None
     searched: int = 0
-    whole: int = 0
+    residual_bytes: int = 0
 
     @property
     def weights(self) -> Array:
@@ -100,12 +100,12 @@ class LowRankPart:
         self,
         x: HostArray,
         scale: Array,
-        known: tuple[Array, Array | None] | None = None,
+        row_terms: tuple[Array, Array | None] | None = None,
         rows: slice | None = None,
     ) -> tuple[Array, Array]:
         """Return the image (b, r) at points ``x``, and bounds on its error (b,).
 
-        ``known`` holds the residual diagonal there and the norms of the interpolation coefficients.
+        ``row_terms`` holds the residual diagonal there and the norms of the interpolation coefficients.
         ``rows`` says which rows of the sample the points are.
         """
         # Points outside the sample are not rounded to float32: near an isolated row far from the origin,
@@ -116,16 +116,17 @@ class LowRankPart:
             measured = [s.rows for s in self.solutions if s.rows is not None]
             if len(measured) == len(self.solutions):
                 at_rows = sum(
-                    scale * each.slope + each.residuals[rows] + each.constant for each in measured
+                    scale * row_errors.slope + row_errors.residuals[rows] + row_errors.constant
+                    for row_errors in measured
                 )
                 return image, np.asarray(at_rows)
-        if known is None:
+        if row_terms is None:
             sizes_matter = any(solution.needs_sizes for solution in self.solutions)
             row_features, _, off = self.features.of_rows(
                 x, self.dtype, keep=False, sizes=sizes_matter
             )
-            known = off, row_features.sizes
-        off, sizes = known
+            row_terms = off, row_features.sizes
+        off, sizes = row_terms
         size = np.zeros(len(x)) if sizes is None else sizes
         error = sum(solution.error(scale, off, size) for solution in self.solutions)
         return image, np.asarray(error)
@@ -186,7 +187,7 @@ class LowRankFit:
             norm = np.sqrt(np.einsum("ij,ij->i", image, image))
             values[rows] = norm
             errors[rows] = self.truncation.bounds(norm, error, scale, self.features.rank)
-            sweep.done(rows.stop)
+            sweep.advance(rows.stop)
         return values, errors, self.kind
 
     def _at(self, x: HostArray, rows: slice | None = None) -> tuple[Array, Array, Array]:
@@ -195,8 +196,8 @@ class LowRankFit:
         total, error = np.zeros((len(x), self.features.rank)), np.zeros(len(x))
         for part in self.parts:
             diagonal_and_sizes, sample_rows = None, rows if part is self.parts[0] else None
-            if sample_rows is not None and part.known is not None:
-                residual_diagonal, sizes = part.known
+            if sample_rows is not None and part.row_terms is not None:
+                residual_diagonal, sizes = part.row_terms
                 diagonal_and_sizes = (
                     residual_diagonal[sample_rows],
                     None if sizes is None else sizes[sample_rows],

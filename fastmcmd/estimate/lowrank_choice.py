@@ -68,7 +68,7 @@ def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) 
 def low_rank_setting(
     n: int,
     dim: int,
-    drawn: int,
+    candidates: int,
     points: int,
     task: Task,
     lam: float,
@@ -81,7 +81,7 @@ def low_rank_setting(
     ----------
     n, dim : int
         Rows and columns of the inputs.
-    drawn : int
+    candidates : int
         Outputs from which features are chosen.
     points : int
         Number of evaluation points.
@@ -101,18 +101,18 @@ def low_rank_setting(
     most = _limit(n, dim, task, lam, last_resort)
     if not most:
         return None
-    wanted = options.solver != "auto"
+    is_required = options.solver != "auto"
     # Residual diagonal, norms, values and bounds of each row; below: sums, factors and candidates.
-    pool, passing = pool_bytes(drawn, _COLUMNS)
-    held = 8 * (4 * n + 2 * points) + get_num_threads() * TILE_BYTES + pool
-    budget = options.memory_limit - held
+    pool, passing = pool_bytes(candidates, _COLUMNS)
+    fixed_bytes = 8 * (4 * n + 2 * points) + get_num_threads() * TILE_BYTES + pool
+    budget = options.memory_limit - fixed_bytes
     fitting = math.isqrt(max(0, budget) // _BYTES_PER_PAIR)
     given_landmarks = 0 if isinstance(options.landmarks, str) else len(options.landmarks)
     least = options.rank or given_landmarks or _LEAST_LANDMARKS
     if fitting < least or budget < passing:
-        if not wanted:
+        if not is_required:
             return None
-        need = held + max(passing, _BYTES_PER_PAIR * (least + 1) ** 2)
+        need = fixed_bytes + max(passing, _BYTES_PER_PAIR * (least + 1) ** 2)
         raise MemoryLimitError(
             f"memory_limit is {format_bytes(options.memory_limit)}; about {format_bytes(need)} are needed "
             f"for {least} landmarks of {n:,} rows"
@@ -120,7 +120,7 @@ def low_rank_setting(
     return Setting(
         goal=SOLVER_SHARE * options.tol, scale=task.scale, rank=options.rank, most=min(most, fitting),
         landmarks=options.landmarks, certificate=options.certificate, dtype=options.dtype,
-        budget=budget, give_up=not wanted,
+        budget=budget, give_up=not is_required,
         patient=last_resort or (n >= _PATIENT and options.certificate != "rigorous"),
     )  # fmt: skip
 
@@ -152,10 +152,10 @@ def low_rank_forms(
         raise ValueError(
             f"landmarks has {options.landmarks.shape[1]} columns; {dim} are needed, as in x"
         )
-    drawn = _drawn(nature) + max(_drawn(model) for model in models)
+    candidates = _candidate_count(nature) + max(_candidate_count(model) for model in models)
     lam = min(side.lam for side in (nature, *models))
     points = len(task.grid)
-    setting = low_rank_setting(n, dim, drawn, points, task, lam, last_resort=last_resort)
+    setting = low_rank_setting(n, dim, candidates, points, task, lam, last_resort=last_resort)
     if setting is None or all(better_dense((nature, model), task) for model in models):
         return [None] * len(models)
     if task.grid is not nature.x:
@@ -165,9 +165,9 @@ def low_rank_forms(
     further = _COLUMN_BYTES * (_COLUMNS if _scalar(nature) else _VECTOR_COLUMNS)
     # Models share passes as long as that costs no landmarks.
     spare = min(setting.budget // _SHARED_PART, setting.budget - _BYTES_PER_PAIR * (most + 1) ** 2)
-    together = 1 + max(0, spare // further)
-    for start in range(0, len(models), together):
-        some = models[start : start + together]
+    group_size = 1 + max(0, spare // further)
+    for start in range(0, len(models), group_size):
+        some = models[start : start + group_size]
         setting_of = replace(setting, budget=setting.budget - (len(some) - 1) * further)
         fits += fit_low_rank(nature, some, task, setting_of, progress, checkpoint)
     return fits
@@ -179,7 +179,7 @@ def _scalar(side: Sample) -> bool:
     return isinstance(outputs, DrawnOutputs) and outputs.values.shape[2] == 1
 
 
-def _drawn(side: Sample) -> int:
+def _candidate_count(side: Sample) -> int:
     """Return the largest number of outputs of a side from which the low-rank form chooses features."""
     outputs = side.all_outputs
     return min(len(outputs.flat), POOL) if isinstance(outputs, DrawnOutputs) else POOL

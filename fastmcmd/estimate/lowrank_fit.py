@@ -96,8 +96,8 @@ class LowRank:
         if isinstance(setting.landmarks, np.ndarray):
             kind: CertificateKind = "sampled" if setting.certificate == "sampled" else "rigorous"
             kinds = dict.fromkeys(range(problem.models), kind)
-            return [*fitting.run(fitting.given(), True, kinds)[0]]
-        return fitting.chosen()
+            return [*fitting.run(fitting.features_as_passed(), True, kinds)[0]]
+        return fitting.search_and_run()
 
 
 class _Fitting:
@@ -114,7 +114,7 @@ class _Fitting:
 
     # Landmarks ------------------------------------------------------------------------------------
 
-    def given(self) -> KernelFeatures:
+    def features_as_passed(self) -> KernelFeatures:
         """Return the features at the landmarks that the caller passed."""
         rows = self.kernel.prepared(self.setting.landmarks, "landmarks")
         search = self._search(rows, np.ones(len(rows)), len(rows))
@@ -123,7 +123,7 @@ class _Fitting:
             self.notes.append(f"{len(rows) - search.rank} landmarks repeat others: left out")
         return search.kernel_features()
 
-    def chosen(self) -> list[LowRankPart | None]:
+    def search_and_run(self) -> list[LowRankPart | None]:
         """Choose landmarks until the predicted error is within the goal, then pass over the rows."""
         setting, models = self.setting, range(self.problem.models)
         most = setting.most if setting.rank is None else setting.rank
@@ -196,8 +196,8 @@ class _Fitting:
     def _extend(self, search: LandmarkSearch, rank: int) -> None:
         if self.setting.landmarks == "uniform":
             order = generator(len(self.stream), Purpose.PROBE).permutation(len(search.rows))
-            while search.rank < rank and search.tried < len(order):
-                proposed = order[search.tried : search.tried + rank - search.rank]
+            while search.rank < rank and search.trial_count < len(order):
+                proposed = order[search.trial_count : search.trial_count + rank - search.rank]
                 search.take(proposed, independent=True)
         else:
             search.grow(rank)
@@ -220,7 +220,7 @@ class _Fitting:
         self.searched = max(self.searched, len(x))
         return LandmarkSearch(self.backend, self.kernel, x, weight, most, self.rng, offset)
 
-    def _importance(self, done: Pass, measured: bool) -> Array | None:
+    def _importance(self, row_pass: Pass, measured: bool) -> Array | None:
         """Return the importance of each row in the choice of landmarks, or None if all rows count alike.
 
         For the trace certificate the importance is the weight. If residuals were measured, coefficients are
@@ -229,7 +229,7 @@ class _Fitting:
         weights = self.stream.weights
         if not measured:
             return weights
-        return importance_of(weights, done.norms)
+        return importance_of(weights, row_pass.norms)
 
     def _more(
         self,
@@ -240,14 +240,14 @@ class _Fitting:
     ) -> LandmarkSearch:
         """Return a search with more landmarks, drawn among the points with the largest residuals."""
         size = int(np.clip(self.setting.budget // 4 // (8 * rank), rank, CANDIDATES))
-        rows = self._drawn(
+        rows = self._draw_rows(
             residual_diagonal if importance is None else residual_diagonal * importance, size
         )
         candidates = [features.pivots, self.stream.x[rows]]
         weight = np.ones(len(rows)) if importance is None else importance[rows]
         counts = [np.ones(features.rank), weight]
         if self.setting.grid is not None:
-            some = self._drawn(self.grid_residual, size // 4)
+            some = self._draw_rows(self.grid_residual, size // 4)
             candidates.append(self.setting.grid[some])
             counts.append(np.full(len(some), float(counts[1].max(initial=1.0))))
         search = self._search(np.concatenate(candidates), np.concatenate(counts), rank)
@@ -255,13 +255,13 @@ class _Fitting:
         search.grow(rank)
         return search
 
-    def _drawn(self, chance: Array, size: int) -> Index:
+    def _draw_rows(self, chance: Array, size: int) -> Index:
         """Return distinct rows, drawn with probabilities proportional to ``chance``."""
         total = float(chance.sum())
         if not total > 0:
             return np.empty(0, dtype=np.intp)
-        drawn = np.searchsorted(np.cumsum(chance), self.rng.random(size) * total)
-        return np.unique(np.minimum(drawn, len(chance) - 1))
+        draws = np.searchsorted(np.cumsum(chance), self.rng.random(size) * total)
+        return np.unique(np.minimum(draws, len(chance) - 1))
 
     # Certificates ---------------------------------------------------------------------------------
 
@@ -274,22 +274,24 @@ class _Fitting:
         landmarks. Only the models in ``kinds``, which maps them to certificate kinds, must reach the goal.
         """
         best: tuple[float, list[LowRankPart], Array] | None = None
-        wanted = np.array(sorted(kinds))
+        required_models = np.array(sorted(kinds))
         for attempt in range(_ROUNDS):
-            whole = self.setting.certificate == "auto" and self.passes.all_is_cheap(features.rank)
-            whole = whole and self.setting.dtype != FLOAT32
-            dtype = EXACT if whole else self._precision(set(kinds.values()), features)
+            certifies_all = self.setting.certificate == "auto" and self.passes.all_is_cheap(
+                features.rank
+            )
+            certifies_all = certifies_all and self.setting.dtype != FLOAT32
+            dtype = EXACT if certifies_all else self._precision(set(kinds.values()), features)
             # Rigorous certificates must bound the rounding of features in advance. Sampled residuals show
             # it for the sampled rows; with nearly dependent landmarks it may be much larger in single other
             # rows.
-            sizes = whole or (
+            sizes = certifies_all or (
                 dtype == EXACT and ("rigorous" in kinds.values() or _nearly_dependent(features))
             )
-            done = self.passes.sums(features, dtype, sizes=sizes)
-            sums, residual_diagonal = done.sums, done.residual_diagonal
-            if done.sizes is not None:
-                self.size = float(done.sizes.max())
-            solutions = self.problem.solve(sums, features, done.rounding)
+            row_pass = self.passes.sums(features, dtype, sizes=sizes)
+            sums, residual_diagonal = row_pass.sums, row_pass.residual_diagonal
+            if row_pass.sizes is not None:
+                self.size = float(row_pass.sizes.max())
+            solutions = self.problem.solve(sums, features, row_pass.rounding)
             max_residual_diagonal = max(
                 sums.max_residual_diagonal, self._residual_on_grid(features, dtype, sizes)
             )
@@ -301,28 +303,30 @@ class _Fitting:
                 late = {model for model in kinds if errors[model] > 1.0}
             else:
                 late = set()
-            if whole:  # nothing is sampled, and the trace certificate may be enough
+            if certifies_all:  # nothing is sampled, and the trace certificate may be enough
                 sampled = {model for model in sampled | late if errors[model] > 1.0}
             if sampled or late:
-                if whole:
-                    measured = self.passes.all_residuals(features, done, solutions)
+                if certifies_all:
+                    measured = self.passes.all_residuals(features, row_pass, solutions)
                 else:
-                    measured = self.passes.residuals(features, dtype, done, solutions)
+                    measured = self.passes.residuals(features, dtype, row_pass, solutions)
                 better = self.problem.errors(measured, max_residual_diagonal, self.size)
-                taken = sampled | {model for model in late if better[model] < errors[model]}
+                improved_models = sampled | {
+                    model for model in late if better[model] < errors[model]
+                }
                 solutions = [
-                    other if term.model in taken else one
+                    other if term.model in improved_models else one
                     for term, one, other in zip(
                         self.problem.terms, solutions, measured, strict=True
                     )
                 ]
                 errors = self.problem.errors(solutions, max_residual_diagonal, self.size)
-            worst = float(errors[wanted].max())
+            worst = float(errors[required_models].max())
             self.progress.certified(worst * self.setting.goal)
             part = LowRankPart(
-                features, solutions, self.problem.terms, dtype, len(self.stream), self.passes.made,
+                features, solutions, self.problem.terms, dtype, len(self.stream), self.passes.pass_count,
                 sums.residual_trace / sums.weight, self.notes, self.stream.x,
-                (residual_diagonal, done.sizes), self.searched, self.passes.whole_bytes,
+                (residual_diagonal, row_pass.sizes), self.searched, self.passes.whole_bytes,
             )  # fmt: skip
             if best is not None and worst >= best[0]:  # due to rounding: more landmarks do not help
                 best_rank = best[1][0].features.rank
@@ -332,7 +336,7 @@ class _Fitting:
             if worst <= 1.0 or last:
                 break
             enlarged = self._more(
-                features, residual_diagonal, rank, self._importance(done, bool(sampled or late))
+                features, residual_diagonal, rank, self._importance(row_pass, bool(sampled or late))
             )
             if enlarged.rank <= features.rank:
                 break

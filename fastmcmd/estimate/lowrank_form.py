@@ -140,9 +140,11 @@ def _fitted(
     fits = []
     for model, (one, features, _) in enumerate(models_to_fit):
         of = [rows[model] for rows in streams]
-        fitted = [part for part in (each[model] for each in parts) if part is not None]
+        fitted = [
+            part for part in (model_parts[model] for model_parts in parts) if part is not None
+        ]
         if len(fitted) == len(parts):
-            columns = sum(each.columns for each in streams[0])
+            columns = sum(model_parts.columns for model_parts in streams[0])
             peak = _peak(fitted, len(task.grid), len(pending), columns, outputs, setting)
             fits.append((one, _fit(features, fitted, of, setting, peak), of))
     return fits
@@ -158,7 +160,7 @@ def _peak(
         on_device = part.features.backend.on_device
         peak = low_rank_peak(
             rows=part.rows, points=points, dim=dim, models=models, columns=columns, rank=rank,
-            outputs=outputs, searched=part.searched, whole=part.whole,
+            outputs=outputs, searched=part.searched, residual_bytes=part.residual_bytes,
             block=setting.block_rows(rank, columns, dim, on_device),
         )  # fmt: skip
         largest = max(largest, peak)
@@ -225,15 +227,15 @@ class _Group:
 def _groups(samples: tuple[Sample, Sample], rank: int) -> list[_Group]:
     """Return the samples grouped by equal inputs, with their systems."""
     nature, model = samples
-    whole = slice(0, rank)
+    all_columns = slice(0, rank)
     if not nature.same_rows(model):
         return [
-            _Group([nature], [Term(whole, nature.lam, 1.0)], False),
-            _Group([model], [Term(whole, model.lam, -1.0)], False),
+            _Group([nature], [Term(all_columns, nature.lam, 1.0)], False),
+            _Group([model], [Term(all_columns, model.lam, -1.0)], False),
         ]
     if nature.lam == model.lam:
-        return [_Group([nature, model], [Term(whole, nature.lam, 1.0)], True)]
-    terms = [Term(whole, nature.lam, 1.0), Term(slice(rank, 2 * rank), model.lam, -1.0)]
+        return [_Group([nature, model], [Term(all_columns, nature.lam, 1.0)], True)]
+    terms = [Term(all_columns, nature.lam, 1.0), Term(slice(rank, 2 * rank), model.lam, -1.0)]
     return [_Group([nature, model], terms, False)]
 
 
@@ -297,7 +299,7 @@ def _spread(outputs: DrawnOutputs, pool: int) -> NDArray[np.float64]:
     if len(flat) <= pool:
         return np.asarray(flat, dtype=np.float64)
     rng = generator(len(flat), Purpose.PROBE)
-    chosen = [rng.choice(len(flat), pool, replace=False)]
+    indices = [rng.choice(len(flat), pool, replace=False)]
     for column in range(flat.shape[1]):
-        chosen.append(np.array([np.argmin(flat[:, column]), np.argmax(flat[:, column])]))
-    return np.asarray(flat[np.unique(np.concatenate(chosen))], dtype=np.float64)
+        indices.append(np.array([np.argmin(flat[:, column]), np.argmax(flat[:, column])]))
+    return np.asarray(flat[np.unique(np.concatenate(indices))], dtype=np.float64)

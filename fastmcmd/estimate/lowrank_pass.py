@@ -26,7 +26,7 @@ from fastmcmd.solvers import ProblemSize
 from fastmcmd.solvers.costs import low_rank_cost
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, SumsState
 from fastmcmd.solvers.residual_sample import (
-    DRAWN,
+    LEAST_DRAWS,
     ResidualSample,
     SampleState,
     certified_by_all,
@@ -130,7 +130,7 @@ class Passes:
 
     Attributes
     ----------
-    made : int
+    pass_count : int
         Number of passes so far.
     whole_bytes : int
         Bytes of the residuals of all rows, once they were computed.
@@ -139,7 +139,7 @@ class Passes:
     def __init__(self, problem: PartProblem, progress: Progress, stages: Stages | None) -> None:
         self.problem, self.progress, self.stages = problem, progress, stages
         self.stream = problem.stream
-        self.made = 0
+        self.pass_count = 0
         self.whole_bytes = 0
 
     def sums(self, features: KernelFeatures, dtype: DType, *, sizes: bool) -> Pass:
@@ -153,7 +153,7 @@ class Passes:
         sweep = self.progress.sweep(f"normal equations, {features.rank} landmarks", n, work)
         stream.begin()
         step, start = self.problem.step(features.rank), 0
-        keep = None if self.stages is None else self.stages(f"sums {self.made}")
+        keep = None if self.stages is None else self.stages(f"sums {self.pass_count}")
         identity = fingerprint_of(features.pivots, features.factor, str(dtype)) if keep else ""
         saved = None if keep is None else keep.load(SumsPassState)
         # With another amount of memory the landmarks may differ: the pass then starts again.
@@ -182,17 +182,17 @@ class Passes:
             if row_sizes is not None:
                 row_sizes[block.rows] = f.sizes
                 norm2 = max(norm2, float(row_squares(block.x, features.offset).max()))
-            sweep.done(block.rows.stop)
+            sweep.advance(block.rows.stop)
             if keep is not None:
-                done = block.rows.stop
+                stop = block.rows.stop
                 state = partial(
                     _sums_state, sums, stream, identity, step, (largest, norm2),
-                    residual_diagonal[:done], None if row_sizes is None else row_sizes[:done],
-                    norms[:, :done],
+                    residual_diagonal[:stop], None if row_sizes is None else row_sizes[:stop],
+                    norms[:, :stop],
                 )  # fmt: skip
-                keep.save(state, force=done == n)  # a finished pass is never repeated
+                keep.save(state, force=stop == n)  # a finished pass is never repeated
         sums.settle()
-        self.made += 1
+        self.pass_count += 1
         rounding = None
         if row_sizes is not None:
             dim = stream.x.shape[1]
@@ -219,7 +219,7 @@ class Passes:
         return matrix.streamed_cost(columns, exact=True) <= max(_CHEAP, _AFFORDABLE * sums)
 
     def all_residuals(
-        self, features: KernelFeatures, made: Pass, solutions: list[LowRankSolution]
+        self, features: KernelFeatures, row_pass: Pass, solutions: list[LowRankSolution]
     ) -> list[LowRankSolution]:
         """Certify by the residuals of all rows: one pass over coefficients, one product with K."""
         stream, problem, n = self.stream, self.problem, len(self.stream)
@@ -229,25 +229,25 @@ class Passes:
         for block in problem.blocks(problem.step(features.rank), 0):
             fitted = features.combine(block.x, at, EXACT)
             image[block.rows] = fitted
-            total = made.sums.weight
+            total = row_pass.sums.weight
             value[block.rows] = problem.coefficients(fitted, block.rhs, block.weight, total)
-            made.norms[:, block.rows] = problem.norms(block.rhs - fitted)
-            sweep.done(block.rows.stop)
-        self.made += 1
+            row_pass.norms[:, block.rows] = problem.norms(block.rhs - fitted)
+            sweep.advance(block.rows.stop)
+        self.pass_count += 1
         dim = int(stream.x.shape[1])
         self.whole_bytes = full_residual_bytes(n, stream.columns) + 8 * n * dim
         budget = problem.setting.budget // 2
         operator = GramOperator(problem.backend, problem.kernel, stream.x, EXACT, budget)
         terms = [(term.columns, term.lam) for term in problem.terms]
         return certified_by_all(
-            operator, solutions, terms, value, image, stream.weights, made.sums.weight
+            operator, solutions, terms, value, image, stream.weights, row_pass.sums.weight
         )
 
     def residuals(
         self,
         features: KernelFeatures,
         dtype: DType,
-        made: Pass,
+        row_pass: Pass,
         solutions: list[LowRankSolution],
     ) -> list[LowRankSolution]:
         """Certify by the residuals of some rows: one pass over the coefficients of all rows.
@@ -255,32 +255,32 @@ class Passes:
         The rows are drawn by the norms of their right-hand sides. If many coefficients are much larger than
         these norms predict, a second pass samples other rows, drawn by the coefficients themselves.
         """
-        guessed = made.norms.copy()
-        sampled, sample = self._sampled(features, dtype, made, solutions, guessed, "")
-        if not sample.foresaw(guessed, made.norms):
-            guessed = made.norms.copy()
-            sampled, _ = self._sampled(features, dtype, made, solutions, guessed, " again")
+        guesses = row_pass.norms.copy()
+        sampled, sample = self._sampled(features, dtype, row_pass, solutions, guesses, "")
+        if not sample.foresaw(guesses, row_pass.norms):
+            guesses = row_pass.norms.copy()
+            sampled, _ = self._sampled(features, dtype, row_pass, solutions, guesses, " again")
         return sampled
 
     def _sampled(
         self,
         features: KernelFeatures,
         dtype: DType,
-        made: Pass,
+        row_pass: Pass,
         solutions: list[LowRankSolution],
-        guessed: NDArray[np.float32],
+        guesses: NDArray[np.float32],
         name: str,
     ) -> tuple[list[LowRankSolution], ResidualSample]:
-        stream, total = self.stream, made.sums.weight
-        drawn = int(np.clip(features.rank // 2, DRAWN, _MOST_DRAWN))
+        stream, total = self.stream, row_pass.sums.weight
+        draws = int(np.clip(features.rank // 2, LEAST_DRAWS, _MOST_DRAWN))
         sample = self.problem.sample(
-            features, made.bounded_residual_diagonal, stream.weights, guessed, drawn
+            features, row_pass.bounded_residual_diagonal, stream.weights, guesses, draws
         )
         sample.begin(stream.x[sample.rows], stream.columns)
         at = features.coefficients(np.hstack([solution.weights for solution in solutions]))
         sweep = self.progress.sweep("sampled residuals", len(stream))
         step, start = self.problem.step(features.rank), 0
-        keep = None if self.stages is None else self.stages(f"residuals{name} {self.made}")
+        keep = None if self.stages is None else self.stages(f"residuals{name} {self.pass_count}")
         identity = ""
         if keep is not None:
             identity = fingerprint_of(features.pivots, features.factor, at, sample.rows, str(dtype))
@@ -288,31 +288,31 @@ class Passes:
         if keep is not None and saved is not None and saved.of == identity:
             keep.check(
                 same_layout(saved.sample, sample.state())
-                and _rows_fit(saved.norms, made.norms, saved.step)
+                and _rows_fit(saved.norms, row_pass.norms, saved.step)
             )
             sample.restore(saved.sample)
             start, step = saved.norms.shape[1], saved.step
-            made.norms[:, :start] = saved.norms
+            row_pass.norms[:, :start] = saved.norms
             self.progress.stage(f"went on from a checkpoint after {start:,} rows")
         for block in self.problem.blocks(step, start):
             image = features.combine(block.x, at, dtype)
             coefficients = self.problem.coefficients(image, block.rhs, block.weight, total)
             sample.add(block.rows, block.x, coefficients, image)
-            made.norms[:, block.rows] = self.problem.norms(block.rhs - image)
-            done = block.rows.stop
-            sweep.done(done)
+            row_pass.norms[:, block.rows] = self.problem.norms(block.rhs - image)
+            stop = block.rows.stop
+            sweep.advance(stop)
             if keep is not None:
-                state = partial(_residual_state, sample, identity, step, made.norms[:, :done])
-                keep.save(state, force=done == len(stream))
-        self.made += 1
+                state = partial(_residual_state, sample, identity, step, row_pass.norms[:, :stop])
+                keep.save(state, force=stop == len(stream))
+        self.pass_count += 1
         return self.problem.certified(sample, sample.residual(), solutions, total), sample
 
 
-def _rows_fit(saved: HostArray, whole: HostArray, step: int) -> bool:
-    """Tell whether ``saved`` can be the first columns of ``whole``, whose columns are all rows."""
-    if saved.ndim != whole.ndim or saved.dtype != whole.dtype or step < 1:
+def _rows_fit(saved: HostArray, full: HostArray, step: int) -> bool:
+    """Tell whether ``saved`` can be the first columns of ``full``, whose columns are all rows."""
+    if saved.ndim != full.ndim or saved.dtype != full.dtype or step < 1:
         return False
-    return saved.shape[:-1] == whole.shape[:-1] and saved.shape[-1] <= whole.shape[-1]
+    return saved.shape[:-1] == full.shape[:-1] and saved.shape[-1] <= full.shape[-1]
 
 
 def _sums_fit(
@@ -322,17 +322,17 @@ def _sums_fit(
     norms: HostArray,
     sizes: Array | None,
 ) -> bool:
-    done = saved.residual_diagonal
+    finished_rows = saved.residual_diagonal
     rows: list[tuple[HostArray, HostArray]] = [
-        (done, np.empty(norms.shape[1])),
+        (finished_rows, np.empty(norms.shape[1])),
         (saved.norms, norms),
     ]
     if sizes is not None and saved.sizes is not None:
         rows.append((saved.sizes, sizes))
     states = stream.state()
     return (
-        all(_rows_fit(one, whole, saved.step) for one, whole in rows)
-        and all(one.shape[-1] == len(done) for one, _ in rows)
+        all(_rows_fit(one, full, saved.step) for one, full in rows)
+        and all(one.shape[-1] == len(finished_rows) for one, _ in rows)
         and same_layout(saved.sums, sums.state())
         and len(saved.streams) == len(states)
         and all(same_layout(*pair) for pair in zip(saved.streams, states, strict=True))

@@ -65,9 +65,9 @@ def check_memory(nature: Sample, model: Sample, task: Task) -> None:
 
 def _budget(n: int, rank: int, outputs: int, sides: tuple[Sample, Sample], task: Task) -> Budget:
     nature, model = sides
-    shared = model.twin is nature and nature.lam == model.lam
+    has_common_system = model.twin is nature and nature.lam == model.lam
     return Budget.of(
-        task.options.memory_limit, n=n, columns=rank * (1 if shared else 2), outputs=outputs,
+        task.options.memory_limit, n=n, columns=rank * (1 if has_common_system else 2), outputs=outputs,
         rank=rank, points=len(task.grid), threads=get_num_threads(),
     )  # fmt: skip
 

@@ -255,25 +255,25 @@ class _EmbeddedSides:
                 self._floors.append(0.0)
                 continue
             goal = task.expectation_error(side.lam)
-            expectation = Expectation(features, side.outputs.prediction, self._drawn(), goal)
+            expectation = Expectation(features, side.outputs.prediction, self._draws(), goal)
             expected = expectation.of(side.outputs.prediction)
             self._rows.append((expected.mean, expected.residual, expected.error))
             # Two sums over importance: the residual of an output may be sqrt(eps) over its importance.
-            wanted = (
+            allowed_residual = (
                 2
                 * IN_SQUARE
                 * np.sqrt(eps * float(features.kernel.diagonal(features.pivots).max()))
             )
-            self._floors.append(expected.floor + wanted)
+            self._floors.append(expected.floor + allowed_residual)
             self._noise += expectation.noise
             self._rigorous = self._rigorous and expectation.rigorous
 
-    def _drawn(self) -> Array | None:
+    def _draws(self) -> Array | None:
         """Return the drawn outputs of either side."""
-        drawn = [
+        draws = [
             side.outputs.flat for side in self._sides if isinstance(side.outputs, DrawnOutputs)
         ]
-        return np.asarray(np.concatenate(drawn), dtype=np.float64) if drawn else None
+        return np.asarray(np.concatenate(draws), dtype=np.float64) if draws else None
 
     def more_outputs(self, attempt: int) -> list[tuple[Array, Array]]:
         """Return outputs of predicted rows whose residual is too large, with importance."""
@@ -303,10 +303,10 @@ class _EmbeddedSides:
         ]
         residual, errors = (
             [
-                side.design.average(np.where(cancelled, 0.0, rows[which])[:, None])[:, 0]
+                side.design.average(np.where(cancelled, 0.0, rows[place])[:, None])[:, 0]
                 for side, rows in zip(self._sides, self._rows, strict=True)
             ]
-            for which, cancelled in ((1, cancel), (2, False))
+            for place, cancelled in ((1, cancel), (2, False))
         )
         total, expectation = 0.0, 0.0
         for side, miss, error in zip(self._sides, residual, errors, strict=True):

@@ -217,10 +217,10 @@ class PartProblem:
         residual_diagonal: Array,
         weight: Array | None,
         norms: HostArray,
-        drawn: int,
+        draws: int,
     ) -> ResidualSample:
         """Return a sample of rows for measuring residuals."""
         terms = [term.columns for term in self.terms]
         return ResidualSample(
-            features, residual_diagonal, weight, norms, terms, len(residual_diagonal), drawn
+            features, residual_diagonal, weight, norms, terms, len(residual_diagonal), draws
         )

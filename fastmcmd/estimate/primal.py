@@ -129,19 +129,19 @@ class PrimalFit:
     def details(self) -> dict[str, Any]:
         """Return the fields of `Info` that this form determines, and the bytes it holds."""
         solved = [part.solved for part in self.parts]
-        operators = [each.operator for each in solved]
+        operators = [one.operator for one in solved]
         return {
-            "solver": "+".join(sorted({each.solver for each in solved})),
+            "solver": "+".join(sorted({one.solver for one in solved})),
             "form": "feature",
-            "dtype": str(max((each.dtype for each in operators), key=lambda kind: kind.itemsize)),
+            "dtype": str(max((one.dtype for one in operators), key=lambda kind: kind.itemsize)),
             "cache": min(
-                each.cache for each in operators
+                one.cache for one in operators
             ),  # "disk" before "packed" before "streamed"
             "rank": self.features.rank,
-            "iterations": sum(each.iterations for each in solved),
-            "passes": sum(each.passes for each in operators),
-            "notes": tuple(note for each in solved for note in each.notes),
-            "held": max(each.peak_bytes for each in operators),
+            "iterations": sum(one.iterations for one in solved),
+            "passes": sum(one.passes for one in operators),
+            "notes": tuple(note for one in solved for note in one.notes),
+            "held": max(one.peak_bytes for one in operators),
         }
 
     def evaluate(
@@ -192,14 +192,14 @@ class PrimalFit:
         fine = rounding(operator, part.value, grid)
         columns = part.value.shape[1]
         cost = operator.streamed_cost(columns, exact=True) * 2 * len(grid) / len(operator)
-        spent = operator.product_cost(columns) * max(1, operator.passes)
+        solve_cost = operator.product_cost(columns) * max(1, operator.passes)
         sampled = any(s.certificate.kind == "sampled" for s in part.solved.solutions)
         exactly = (
             operator.dtype == EXACT
             or self.certificate == "rigorous"
             or len(grid) <= 2 * SAMPLE
             or (self.certificate == "auto" and not sampled and cost <= _CHEAP)
-            or cost <= _AFFORDABLE * spent
+            or cost <= _AFFORDABLE * solve_cost
         )
         if exactly:
             return operator.cross_matmul(grid, part.value, EXACT), fine, "rigorous"

@@ -21,7 +21,7 @@ from fastmcmd.gram import EXACT, offset_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 from fastmcmd.solvers.lowrank import RowSums
-from fastmcmd.solvers.residual_sample import DRAWN
+from fastmcmd.solvers.residual_sample import LEAST_DRAWS
 
 __all__ = [
     "LADDER", "LOOKED_AT", "SURE", "CandidateProblem", "cannot_converge", "slope", "trace_may_suffice",
@@ -135,7 +135,9 @@ class CandidateProblem:
         coefficients = problem.coefficients(image, self._rhs, search.weight, sums.weight)
         norms = problem.norms(self._rhs - image)
         search.importance = importance_of(search.weight, norms)  # for later landmarks
-        sample = problem.sample(features, search.residual_diagonal, search.weight, norms, DRAWN)
+        sample = problem.sample(
+            features, search.residual_diagonal, search.weight, norms, LEAST_DRAWS
+        )
         sample.account(slice(0, len(image)), coefficients)
         halves = [self._residual(sample.rows, half, coefficients) for half in (0, 1)]
         total = halves[0] + halves[1]

@@ -102,12 +102,12 @@ def _parts(value: object) -> list[Any]:
     if value is None or isinstance(value, np.ndarray | np.generic | str | bool | int | float):
         return [value]
     if isinstance(value, list | tuple):
-        return [len(value), *(part for each in value for part in _parts(each))]
+        return [len(value), *(part for member in value for part in _parts(member))]
     if isinstance(value, dict):
-        return [len(value), *(p for name, each in value.items() for p in (name, *_parts(each)))]
+        return [len(value), *(p for name, member in value.items() for p in (name, *_parts(member)))]
     name = f"{type(value).__module__}.{type(value).__qualname__}"
     if is_dataclass(value):
-        members = {each.name: getattr(value, each.name) for each in fields(value)}
+        members = {member.name: getattr(value, member.name) for member in fields(value)}
     else:
         members = dict(getattr(value, "__dict__", {}))
     if not members:

@@ -122,7 +122,9 @@ class RowStream:
 
     def noise(self) -> float:
         """Return the rounding that closed forms add to the squared residuals."""
-        return sum(each.noise for each in self._expectations if each is not None)
+        return sum(
+            expectation.noise for expectation in self._expectations if expectation is not None
+        )
 
     def rhs(self, rows: slice | NDArray[np.intp]) -> tuple[Array, list[Array]]:
         """Return right-hand sides (b, c) of some rows, and the residual norms of their features."""
@@ -131,7 +133,7 @@ class RowStream:
             part = sample.all_outputs.take(rows)
             if isinstance(part, DrawnOutputs):
                 parts.append(part)
-                mean, miss = self._drawn(part)
+                mean, miss = self._means_of_draws(part)
             else:
                 assert expectation is not None
                 expected = expectation.of(part.prediction)
@@ -147,7 +149,7 @@ class RowStream:
             return means[0] - means[1], residuals
         return (means[0] if len(means) == 1 else np.hstack(means)), residuals
 
-    def _drawn(self, outputs: DrawnOutputs) -> tuple[Array, Array]:
+    def _means_of_draws(self, outputs: DrawnOutputs) -> tuple[Array, Array]:
         flat = np.ascontiguousarray(outputs.flat, dtype=np.float64)
         p = self.features.transform(flat)
         miss = np.sqrt(self.features.residuals(flat, p))

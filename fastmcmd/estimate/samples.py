@@ -133,10 +133,10 @@ def problem_of(
     x, points = prepared_inputs(x_kernel, x=x, at=points)
     (observed,) = prepared_inputs(y_kernel, y=observed)
     outputs = [_predicted_outputs(one, draws, random_state) for one in predictives]
-    outputs = [_prepared_outputs(y_kernel, each) for each in outputs]
+    outputs = [_prepared_outputs(y_kernel, side) for side in outputs]
     kernels = resolved_kernels(x_kernel, y_kernel, x, observed)
     nature = Sample(x, DrawnOutputs(observed[:, None, :]), masses, lam)
-    models = [Sample(x, each, masses, lam, nature) for each in outputs]
+    models = [Sample(x, side, masses, lam, nature) for side in outputs]
     return Problem(nature, models, *kernels, scales, points, options, notes)
 
 

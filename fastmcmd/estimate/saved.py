@@ -198,13 +198,13 @@ def parameters_of(state: EstimatorState) -> Json:
     }
 
 
-def _given_kernel(given: Any, name: str) -> Any:
+def _given_kernel(value: Any, name: str) -> Any:
     """Return the constructor's argument: a kernel, the name of a choice, or None."""
-    if given is None or given in ("auto", "paper"):
-        return given
-    if isinstance(given, str):
-        raise ValueError(f"{name} is {given!r}")
-    return kernel_from_dict(given)
+    if value is None or value in ("auto", "paper"):
+        return value
+    if isinstance(value, str):
+        raise ValueError(f"{name} is {value!r}")
+    return kernel_from_dict(value)
 
 
 def fit_of(
@@ -265,14 +265,14 @@ class _Reader:
         if not state.parts:
             raise ValueError("parts is empty")
         if isinstance(state, FeatureState):
-            own = (
+            solved = (
                 self.line_features(state.features)
                 if isinstance(state.features, LineState)
                 else _features(state.features, self.y_kernel, self.columns, backend)
             )
-            parts = [self.part(part, own.rank) for part in state.parts]
+            parts = [self.part(part, solved.rank) for part in state.parts]
             options = self.options
-            return PrimalFit(own, parts, state.truncation, options.certificate, options.tol)
+            return PrimalFit(solved, parts, state.truncation, options.certificate, options.tol)
         features = _features(state.features, self.y_kernel, self.columns, backend)
         low = [self.low_rank_part(part, features.rank) for part in state.parts]
         return LowRankFit(features, low, state.truncation, _count(state.block_rows, "block_rows"))
@@ -430,10 +430,10 @@ def _places(array: Array, name: str, length: int, most: int) -> Array:
 
 def _check_shape(array: Array, name: str, shape: tuple[int | None, ...]) -> None:
     fits = array.ndim == len(shape) and all(
-        needed in (None, length) for needed, length in zip(shape, array.shape, strict=True)
+        size in (None, length) for size, length in zip(shape, array.shape, strict=True)
     )
     if not fits:
-        text = ", ".join("any" if needed is None else str(needed) for needed in shape)
+        text = ", ".join("any" if size is None else str(size) for size in shape)
         raise ValueError(f"{name} has shape {array.shape}; ({text}) is needed")
 
 

@@ -55,7 +55,7 @@ class Means:
         same = self._scale <= _ROUNDING * np.abs(self._centre)
         self._rows[same], self._scale[same] = 0.0, 0.0
 
-    def whole(self) -> tuple[Array, Array]:
+    def over_all_rows(self) -> tuple[Array, Array]:
         """Return the values and standard errors over all rows."""
         values, errors = self.samples(np.ones((1, self._n)))
         return values[0], errors[0]
@@ -152,9 +152,9 @@ def studentized(
     """
     if error == 0 and (values == value).all():
         return value, value
-    moved = values - value
+    deviations = values - value
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(moved == 0, 0.0, moved / errors)
+        ratios = np.where(deviations == 0, 0.0, deviations / errors)
     if not np.isfinite(ratios).all():
         return None
     tail = (1 - confidence) / 2
@@ -265,11 +265,11 @@ def resampled(
     computes = {one.name: one.compute for one in MEASURES}
     distances = {name: DISTANCES[name](context) for name in names if name in DISTANCES}
     means = Means(context, names)
-    others = [name for name in names if name not in means.names]
+    other_names = [name for name in names if name not in means.names]
     rng = generator(settings.random_state, Purpose.BOOTSTRAP)
     n = len(context.y)
-    values = {name: np.empty(n_boot) for name in others}
-    moved = {name: np.empty(n_boot) for name in distances}
+    values = {name: np.empty(n_boot) for name in other_names}
+    distance_values = {name: np.empty(n_boot) for name in distances}
     of_means, errors = np.empty((2, n_boot, len(means.names)))
     sweep = progress.sweep("bootstrap", n_boot, unit="samples")
     context.presort()
@@ -287,18 +287,18 @@ def resampled(
                 again = context.reweighted(
                     own if context.weights is None else own * context.weights
                 )
-                for name in others:
+                for name in other_names:
                     values[name][sample] = computes[name](again)
                 for name, distance in distances.items():
-                    moved[name][sample] = distance(again)
+                    distance_values[name][sample] = distance(again)
 
         over_rows(work, len(counts), max(1, len(counts) // get_num_threads()))
-        sweep.done(batch.stop)
+        sweep.advance(batch.stop)
     values.update(zip(means.names, of_means.T, strict=True))
-    scatter = zip(means.whole()[1].tolist(), errors.T, strict=True)
+    scatter = zip(means.over_all_rows()[1].tolist(), errors.T, strict=True)
     weights = np.ones(n) if context.weights is None else context.weights
     return Replicates(
-        (settings.stream, n, n_boot), values, dict(zip(means.names, scatter, strict=True)), moved,
+        (settings.stream, n, n_boot), values, dict(zip(means.names, scatter, strict=True)), distance_values,
         float(weights.sum() ** 2 / (weights @ weights)),
     )  # fmt: skip
 
@@ -402,8 +402,8 @@ def _uce(context: Context) -> Distance:
 
     def distance(again: Context) -> float:
         other = again.variance_curve
-        moved = np.abs(other.rmse**2 - other.rmv**2 - gaps)
-        return float(other.mass @ moved / other.mass.sum())
+        gap_errors = np.abs(other.rmse**2 - other.rmv**2 - gaps)
+        return float(other.mass @ gap_errors / other.mass.sum())
 
     return distance
 

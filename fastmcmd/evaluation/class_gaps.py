@@ -77,8 +77,8 @@ def null_class_errors(context: Context) -> dict[str, float]:
     rng = generator(context.settings.random_state, Purpose.NULL)
     events = {name: ClassGaps.of(name, context) for name in CLASS_MEASURES}
     errors: dict[str, list[float]] = {name: [] for name in CLASS_MEASURES}
-    for drawn in context.base.sample(_SAMPLES, rng).T:
+    for outcomes in context.base.sample(_SAMPLES, rng).T:
         for name, event in events.items():
-            gaps = event.gaps(event.observed(drawn), context.weights)
+            gaps = event.gaps(event.observed(outcomes), context.weights)
             errors[name].append(ClassGaps.error(gaps))
     return {name: float(np.mean(values)) for name, values in errors.items()}

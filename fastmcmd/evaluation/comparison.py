@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "compare"]
 
 # Measures whose differences are printed: proper scores and the CCE. `Comparison.pairs` has all.
-_SHOWN = ("nll", "mean_brier_score", "mean_crps", "mean_energy_score", "mean_cce")
+_TABLE_MEASURES = ("nll", "mean_brier_score", "mean_crps", "mean_energy_score", "mean_cce")
 
 _LOSSES = (
     "mean_crps",
@@ -221,12 +221,12 @@ class Comparison:
         The best value may be due to chance; see `starred`.
         """
         key = {"low": lambda v: v, "high": lambda v: -v, "zero": abs}.get(direction)
-        known = [(key(v), i) for i, v in enumerate(values) if v is not None] if key else []
-        if len(known) < 2 or any(np.isnan(score) for score, _ in known):
+        scores = [(key(v), i) for i, v in enumerate(values) if v is not None] if key else []
+        if len(scores) < 2 or any(np.isnan(score) for score, _ in scores):
             return set()
-        least = min(known)[0]
-        best = {i for score, i in known if score == least}
-        return best if len(best) < len(known) else set()
+        least = min(scores)[0]
+        best = {i for score, i in scores if score == least}
+        return best if len(best) < len(scores) else set()
 
     def starred(self, name: str) -> set[int]:
         """Return the index of the model that is significantly better than every other model, if any.
@@ -237,10 +237,10 @@ class Comparison:
         direction = next((one.best for one in MEASURES if one.name == name), "")
         key = {"low": lambda v: v, "high": lambda v: -v, "zero": abs}.get(direction)
         values = [_value(one, name) for one in self.evaluations.values()]
-        known = [(key(v), place) for place, v in enumerate(values) if v is not None] if key else []
-        if len(known) < 2 or np.isnan([score for score, _ in known]).any():
+        scores = [(key(v), place) for place, v in enumerate(values) if v is not None] if key else []
+        if len(scores) < 2 or np.isnan([score for score, _ in scores]).any():
             return set()
-        place = min(known)[1]
+        place = min(scores)[1]
         best = list(self.evaluations)[place]
         p = [one.p_adjusted for one in self.pairs.of(name) if best in (one.first, one.second)]
         return {place} if all(one <= self.level for one in p) else set()
@@ -303,7 +303,7 @@ class Comparison:
     @property
     def shown_pairs(self) -> Pairs:
         """The printed part of `pairs`: differences of proper scores and of the mean squared CCE."""
-        return Pairs([one for one in self.pairs if one.measure in _SHOWN], self.level)
+        return Pairs([one for one in self.pairs if one.measure in _TABLE_MEASURES], self.level)
 
     def to_dict(self) -> Json:
         """Return a JSON-safe summary, by model."""
@@ -416,8 +416,8 @@ def compare(
         evaluations = _evaluated(models, y, x, settings)
         return Comparison(evaluations, _clusters(evaluations, groups, block_length))
     if x is not None or settings:
-        given = ", ".join((["x"] if x is not None else []) + list(settings))
-        raise TypeError(f"compare was given {given} without y; evaluations have their own")
+        passed_names = ", ".join((["x"] if x is not None else []) + list(settings))
+        raise TypeError(f"compare was given {passed_names} without y; evaluations have their own")
     evaluations = {}
     for name, one in models.items():
         if not isinstance(one, Evaluation):

@@ -36,11 +36,11 @@ def comparison_sentence(evaluations: dict[str, Evaluation], pairs: Pairs, level:
     if len(names) < 2:
         return ""
     parts = []
-    known = [one for one in _SCORES if _decides(pairs.of(one), len(names))]
-    if known:
-        parts.append(_ranking(pairs.of(known[0]), names, level))
-        leader = _leader(pairs.of(known[0]), names, level)
-        for other in known[1:]:
+    decisive_scores = [one for one in _SCORES if _decides(pairs.of(one), len(names))]
+    if decisive_scores:
+        parts.append(_ranking(pairs.of(decisive_scores[0]), names, level))
+        leader = _leader(pairs.of(decisive_scores[0]), names, level)
+        for other in decisive_scores[1:]:
             rival = _leader(pairs.of(other), names, level)
             if rival not in (None, leader):
                 parts.append(f"by {Pairs.label(other)} {rival} is better beyond chance")
@@ -113,8 +113,8 @@ def _infinite(evaluations: dict[str, Evaluation]) -> str:
     """Return a clause that names the models which gave an outcome no probability."""
     names = [
         name
-        for name, each in evaluations.items()
-        if any(one.name == "nll" and one.value == math.inf for one in each.measured)
+        for name, evaluation in evaluations.items()
+        if any(one.name == "nll" and one.value == math.inf for one in evaluation.measured)
     ]
     label = Pairs.label("nll")
     return f"the {label} of {_listed(names)} is infinite" if names else ""

@@ -102,12 +102,12 @@ class EvaluationConfig:
         congruence, random_state = ConditionalCongruence(**estimation), estimation["random_state"]
         # One seed serves all models, so that a generator is advanced only once.
         seed: int | np.random.SeedSequence = seed_sequence(random_state)
-        shown: int | str | None = None if random_state is None else str(random_state)
+        seed_text: int | str | None = None if random_state is None else str(random_state)
         if isinstance(random_state, (int, np.integer)):
-            seed, shown = random_state, int(random_state)
+            seed, seed_text = random_state, int(random_state)
         settings = Settings(level, bins, binning, pit, seed)
         return EvaluationConfig(
-            settings, sample_weight, nan_policy, by, adversarial, n_boot, confidence, congruence, shown,
+            settings, sample_weight, nan_policy, by, adversarial, n_boot, confidence, congruence, seed_text,
             None if test is None else check_flag(test, "test"),
         )  # fmt: skip
 

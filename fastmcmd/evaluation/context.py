@@ -151,7 +151,7 @@ class Settings:
         return (entropy if isinstance(entropy, int) else tuple(entropy or ()), root.spawn_key)
 
 
-class _Shared:
+class _RowValues:
     """Results that do not depend on weights."""
 
     presorted: Presorted | None = None
@@ -161,10 +161,10 @@ class _Shared:
         self.prediction = Memo(base, y)
         self.scores: dict[str, Array] = {}
 
-    def subset(self, rows: NDArray[np.intp]) -> _Shared:
+    def subset(self, rows: NDArray[np.intp]) -> _RowValues:
         """Return the results of some rows, keeping all that remain valid."""
         prediction = self.prediction.subset(rows)
-        part = _Shared(prediction.y, prediction.base, self.settings)
+        part = _RowValues(prediction.y, prediction.base, self.settings)
         part.prediction = prediction
         part.scores = {name: values[rows] for name, values in self.scores.items()}
         if "pit" in self.__dict__:
@@ -208,46 +208,46 @@ class Context:
         outcomes: Outcomes,
         settings: Settings,
         cce: Array | None = None,
-        shared: _Shared | None = None,
+        row_values: _RowValues | None = None,
         weights: Array | None = None,
     ) -> None:
         self.outcomes, self.settings, self.cce = outcomes, settings, cce
         self.y, self.base = outcomes.y, outcomes.prediction
-        self.weights = outcomes.weights if shared is None else weights
-        self._shared = shared or _Shared(self.y, self.base, settings)
-        self.prediction: Predictive = self._shared.prediction
+        self.weights = outcomes.weights if row_values is None else weights
+        self._row_values = row_values or _RowValues(self.y, self.base, settings)
+        self.prediction: Predictive = self._row_values.prediction
         self.rows = Outcomes(self.y, self.prediction, self.weights, None, len(self.y), False)
         self._reliability: dict[tuple[str, int], ReliabilityCurve] = {}
         self.nulls: dict[str, float] = {}  # cached expectations under a right model
 
     def subset(self, rows: NDArray[np.intp]) -> Context:
         """Return the context of some rows, without recomputing per-row results such as PIT values."""
-        shared = self._shared.subset(rows)
-        outcomes = Outcomes(shared.y, shared.base, None, None, len(rows), False)
+        row_values = self._row_values.subset(rows)
+        outcomes = Outcomes(row_values.y, row_values.base, None, None, len(rows), False)
         return Context(
             outcomes,
             self.settings,
             None if self.cce is None else self.cce[rows],
-            shared,
+            row_values,
             None if self.weights is None else self.weights[rows],
         )
 
     def presort(self) -> None:
         """Sort rows once for all `reweighted` contexts, and compute what else they share."""
-        _ = self._shared.order, self._shared.sorted
+        _ = self._row_values.order, self._row_values.sorted
         if self.numbers:
-            self._shared.presorted = Presorted.of(self.rows, self.settings)
+            self._row_values.presorted = Presorted.of(self.rows, self.settings)
 
     def median_error(self) -> float:
         """Return the median absolute error."""
-        presorted = self._shared.presorted
+        presorted = self._row_values.presorted
         if presorted is None or self.weights is None:
             return float(metrics.median_absolute_error(cast(Any, self.rows), cast(Any, None)))
         return presorted.median_error(self.weights)
 
     def reweighted(self, weights: Array) -> Context:
         """Return the same rows with other weights, without recomputing per-row results."""
-        return Context(self.outcomes, self.settings, self.cce, self._shared, weights)
+        return Context(self.outcomes, self.settings, self.cce, self._row_values, weights)
 
     @property
     def numbers(self) -> bool:
@@ -273,7 +273,7 @@ class Context:
         )  # fmt: skip
 
     @property
-    def drawn(self) -> bool:
+    def has_draws(self) -> bool:
         """Whether the prediction consists of draws."""
         return isinstance(self.base, Draws)
 
@@ -310,7 +310,7 @@ class Context:
         ``compute`` receives the prediction itself, not the cache, because scores have fast paths for some
         families.
         """
-        scores = self._shared.scores
+        scores = self._row_values.scores
         if name not in scores:
             plain = Outcomes(self.y, self.base, None, None, len(self.y), False)
             scores[name] = compute(plain, None)
@@ -318,7 +318,7 @@ class Context:
 
     def of_classes(self, name: str) -> Array:
         """Return "hit", "brier_score", "confidence" or "entropy" by row, all from one pass."""
-        scores = self._shared.scores
+        scores = self._row_values.scores
         if name not in scores:
             rows = self.labelled
             summary, _ = summarize(rows, entropy=True)
@@ -330,7 +330,7 @@ class Context:
 
     def quantile_scores(self) -> dict[str, Array]:
         """Return all per-row scores of quantiles from one pass, and cache the ends of intervals."""
-        scores, level = self._shared.scores, self.settings.level
+        scores, level = self._row_values.scores, self.settings.level
         if "check_score" not in scores:
             terms = {
                 "check_score": check_terms(PERCENTS),
@@ -343,20 +343,20 @@ class Context:
             )
             scores.update(zip(terms, losses, strict=True))
             for end, column in zip(ends, quantiles, strict=True):
-                self._shared.prediction.store(end, column)
+                self._row_values.prediction.store(end, column)
         return scores
 
     @property
     def pit(self) -> Array:
         """Probability integral transform of each row."""
-        return self._shared.pit
+        return self._row_values.pit
 
     @cached_property
     def sorted_pit(self) -> SortedPIT:
         """PIT values in ascending order, with their weights."""
         if self.weights is None:
-            return SortedPIT(self._shared.sorted, None, float(len(self.y)))
-        return weighted_pit(self._shared.sorted, self.weights[self._shared.order])
+            return SortedPIT(self._row_values.sorted, None, float(len(self.y)))
+        return weighted_pit(self._row_values.sorted, self.weights[self._row_values.order])
 
     def reliability(self, kind: str, levels: Array = TOOLBOX_LEVELS) -> ReliabilityCurve:
         """Return the reliability curve, computed once for each kind and number of levels."""
@@ -375,7 +375,7 @@ class Context:
     @cached_property
     def variance_curve(self) -> metrics.VarianceCurve:
         """Errors against predicted variances, in bins."""
-        presorted = self._shared.presorted
+        presorted = self._row_values.presorted
         if presorted is not None and presorted.cells is not None and self.weights is not None:
             return presorted.variance_curve(self.weights)
         return metrics.ence_curve(

@@ -167,7 +167,7 @@ def evaluate(
     labels, names = config.labels(outcomes), column_names(x)
     if x is None:
         config.congruence.options()  # check these options even though they are not used
-    with Progress(progress, tol) as shown:
+    with Progress(progress, tol) as progress_line:
         congruence, failure = None, ""
         if x is not None:
             x = inputs_of(x, outcomes)
@@ -179,7 +179,7 @@ def evaluate(
             except config.skippable as error:
                 failure = str(error)
         evaluation = evaluation_of(
-            y, outcomes, config, labels, x, congruence, shown, start, failure
+            y, outcomes, config, labels, x, congruence, progress_line, start, failure
         )
         return replace(evaluation, column_names=names)
 
@@ -199,7 +199,9 @@ def evaluate_many(
         different rows.
     """
     start = time.perf_counter()
-    outcomes = {name: _read(y, name, prediction, config) for name, prediction in models.items()}
+    outcomes = {
+        name: _outcomes_of(y, name, prediction, config) for name, prediction in models.items()
+    }
     first = next(iter(outcomes.values()))
     for name, one in outcomes.items():
         if not _same(one.valid, first.valid):
@@ -211,7 +213,7 @@ def evaluate_many(
     labels, names = config.labels(first), column_names(x)
     progress, tol = config.congruence.progress, config.congruence.tol
     evaluations: dict[str, Evaluation] = {}
-    with Progress(progress, tol) as shown:
+    with Progress(progress, tol) as progress_line:
         congruences, failure = {}, ""
         if x is not None:
             x = inputs_of(x, first)
@@ -221,18 +223,20 @@ def evaluate_many(
                 congruences = config.congruence.fit_each(x, first.y, predictions, first.weights)
             except config.skippable as error:
                 failure = str(error)
-        shared = time.perf_counter() - start
+        common_seconds = time.perf_counter() - start
         for name, one in outcomes.items():
-            shown.under(name)
-            begun = time.perf_counter() - shared
+            progress_line.under(name)
+            model_start = time.perf_counter() - common_seconds
             congruence = congruences.get(name)
-            evaluation = evaluation_of(y, one, config, labels, x, congruence, shown, begun, failure)
+            evaluation = evaluation_of(
+                y, one, config, labels, x, congruence, progress_line, model_start, failure
+            )
             evaluations[name] = replace(evaluation, column_names=names)
-        shown.under("")
+        progress_line.under("")
     return evaluations
 
 
-def _read(
+def _outcomes_of(
     y: ArrayLike, name: str, prediction: PredictionLike, config: EvaluationConfig
 ) -> Outcomes:
     try:
@@ -244,8 +248,8 @@ def _read(
 def _check_same_classes(predictions: Mapping[str, Predictive]) -> None:
     """Refuse classes in another order: an outcome would be another number for each model."""
     classes = {name: classes_of(one) for name, one in predictions.items()}
-    first, *others = classes
-    for name in others:
+    first, *other_names = classes
+    for name in other_names:
         if classes[name] != classes[first]:
             raise ValueError(
                 f"models[{name!r}] predicts classes {_listed(classes[name])} and models[{first!r}] "
@@ -257,7 +261,7 @@ def _listed(classes: tuple[str, ...] | None) -> str:
     return "that are numbers" if classes is None else listed(classes)
 
 
-def _same(values: HostArray | None, others: HostArray | None) -> bool:
-    if values is None or others is None:
-        return values is others
-    return np.array_equal(values, others)
+def _same(values: HostArray | None, other_values: HostArray | None) -> bool:
+    if values is None or other_values is None:
+        return values is other_values
+    return np.array_equal(values, other_values)

@@ -73,7 +73,7 @@ def _numbers(context: Context) -> Reason:
 def _drawn_vectors(context: Context) -> Reason:
     if context.numbers:
         return "outputs are numbers"
-    return _ordered(context) or (None if context.drawn else "it needs draws")
+    return _ordered(context) or (None if context.has_draws else "it needs draws")
 
 
 def _density(context: Context) -> Reason:

@@ -61,7 +61,7 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
     if not context.numbers:
         return []
     y, notes = context.y, []
-    if isinstance(base, Categorical) and len(base.values) > 2 and _counted(base.values):
+    if isinstance(base, Categorical) and len(base.values) > 2 and _are_positions(base.values):
         return [
             f"classes are read as the numbers 0 to {len(base.values) - 1}: errors, CRPS and intervals are "
             "differences of these. Classes without an order: fastmcmd.Categorical(p, classes=names)"
@@ -88,7 +88,7 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
     return notes or misses_of(y, base)
 
 
-def _counted(values: Array) -> bool:
+def _are_positions(values: Array) -> bool:
     return bool(np.array_equal(values, np.arange(len(values))))
 
 
@@ -334,14 +334,14 @@ def _notes(context: Context, x: InputsLike | None) -> tuple[str, ...]:
     if outcomes.blank:
         return (f"all {outcomes.n:,} rows hold NaN: every number is NaN",)
     if outcomes.valid is not None:
-        left = outcomes.n - len(outcomes.valid)
-        what = "every number is NaN" if outcomes.propagate else "they are left out"
-        notes.append(f"{left:,} of {outcomes.n:,} rows hold NaN: {what}")
+        missing_count = outcomes.n - len(outcomes.valid)
+        consequence = "every number is NaN" if outcomes.propagate else "they are left out"
+        notes.append(f"{missing_count:,} of {outcomes.n:,} rows hold NaN: {consequence}")
     if context.base.has_density:
         infinite = int(np.isinf(SCORES["log_score"](context)).sum())
         if infinite:
-            what = "outcome has" if infinite == 1 else "outcomes have"
-            notes.append(f"{infinite:,} {what} no probability under the prediction")
+            consequence = "outcome has" if infinite == 1 else "outcomes have"
+            notes.append(f"{infinite:,} {consequence} no probability under the prediction")
     absent = _absent_classes(context)
     if absent:
         notes.append(
@@ -361,17 +361,17 @@ def _absent_classes(context: Context) -> list[str]:
 
 
 def _by_label(
-    everything: Context, labels: HostArray, progress: Progress
+    all_rows: Context, labels: HostArray, progress: Progress
 ) -> dict[Any, tuple[int, tuple[Measured, ...]]]:
     """Return rows and numbers of each group; if NaN propagates, NaN for groups that hold NaN."""
-    outcomes = everything.outcomes
+    outcomes = all_rows.outcomes
     valid_labels = labels if outcomes.valid is None else labels[outcomes.valid]
     complete = np.zeros(outcomes.n, dtype=bool)
     complete[() if outcomes.valid is None else outcomes.valid] = not outcomes.blank
     groups = {}
     for label in np.unique(valid_labels):
         rows = np.flatnonzero(valid_labels == label)
-        context = everything.subset(rows)
+        context = all_rows.subset(rows)
         key = label.item() if isinstance(label, np.generic) else label
         measured = _measure(context, progress, f", group {key}")[0]
         if outcomes.propagate and not complete[labels == label].all():

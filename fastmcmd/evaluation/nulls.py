@@ -132,8 +132,8 @@ def _of_simulated_pit(context: Context) -> dict[str, float]:
     """Return simulated expectations for PITs that are not uniform: "mid" and "plain" with atoms."""
     settings = context.settings
     simulated: dict[str, list[float]] = {name: [] for name in CURVE_MEASURES}
-    for drawn in _simulated(context).T:
-        values = pit_of_rows(np.ascontiguousarray(drawn), context.base, settings.pit, 0)
+    for outcomes in _simulated(context).T:
+        values = pit_of_rows(np.ascontiguousarray(outcomes), context.base, settings.pit, 0)
         pit = sort_pit(values, context.weights)
         curves = {
             kind: conclude_reliability(reliability_sums(pit, levels, kind), kind)

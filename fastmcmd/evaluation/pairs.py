@@ -196,7 +196,9 @@ class PairedTests:
         """Return all pairs, for all measures that at least two models have and that define "better"."""
         records: list[PairOfModels] = []
         for one in MEASURES:
-            names = [name for name, each in self._evaluations.items() if _has(each, one.name)]
+            names = [
+                name for name, evaluation in self._evaluations.items() if _has(evaluation, one.name)
+            ]
             if one.best and len(names) > 1:
                 records += self._of_measure(one.name, one.best, names)
         return Pairs(records, self._level)
@@ -213,19 +215,21 @@ class PairedTests:
             p = model_confidence_set(self._losses, clusters, samples, random_state)
             return dict(zip(models, p.tolist(), strict=True))
         rows = [
-            None if each.context is None or not _has(each, name) else losses(name, each.context)
-            for each in self._evaluations.values()
+            None
+            if evaluation.context is None or not _has(evaluation, name)
+            else losses(name, evaluation.context)
+            for evaluation in self._evaluations.values()
         ]
-        known = [one for one in rows if one is not None]
-        if len(known) < len(rows):
+        loss_rows = [one for one in rows if one is not None]
+        if len(loss_rows) < len(rows):
             raise ValueError(
                 f"{name} has no model confidence set: not every model has it as a mean over rows"
             )
-        if not all(np.isfinite(one).all() for one in known):
+        if not all(np.isfinite(one).all() for one in loss_rows):
             raise ValueError(f"{name} has no model confidence set: some losses are infinite")
         first = self._first_context()
         share = _shares(first)
-        columns = np.stack([share * one for one in known], axis=1)
+        columns = np.stack([share * one for one in loss_rows], axis=1)
         p = model_confidence_set(columns, self._clusters, samples, random_state)
         return dict(zip(models, p.tolist(), strict=True))
 
@@ -245,13 +249,13 @@ class PairedTests:
         scores = [
             name
             for name in _MAPPED
-            if all(_finite(each, name) is not None for each in (one, other))
+            if all(_finite(evaluation, name) is not None for evaluation in (one, other))
         ]
         if measure is None:
             measure = scores[0] if scores else "mae"
         columns = []
-        for name, each in ((first, one), (second, other)):
-            rows = _finite(each, measure)
+        for name, evaluation in ((first, one), (second, other)):
+            rows = _finite(evaluation, measure)
             if rows is None:
                 example = scores[0] if scores else "mean_crps"
                 raise ValueError(
@@ -318,20 +322,20 @@ class PairedTests:
             return None
         if name == _CONGRUENCE:
             return self._test_congruence(first, second)
-        rows, others = losses(name, contexts[0]), losses(name, contexts[1])
-        if rows is None or others is None:
+        rows, other_rows = losses(name, contexts[0]), losses(name, contexts[1])
+        if rows is None or other_rows is None:
             p = None if self._clusters is not None else _bootstrap_test(name, best, one, other)
             difference = one[name] - other[name]
             return None if p is None else Paired(difference, math.nan, math.nan, p, math.nan)
         confidence = 1 - self._level
-        paired = losses_test(rows, others, contexts[0].weights, self._clusters, confidence)
+        paired = losses_test(rows, other_rows, contexts[0].weights, self._clusters, confidence)
         if paired is None or name not in ("rmse", "r2"):
             return paired
         difference = one[name] - other[name]
         if name == "r2" or not min(one[name], other[name]) > 0:
             return Paired(difference, math.nan, math.nan, paired.p_value, math.nan)
         scaled = losses_test(
-            rows / (2 * one[name]), others / (2 * other[name]), contexts[0].weights, self._clusters,
+            rows / (2 * one[name]), other_rows / (2 * other[name]), contexts[0].weights, self._clusters,
             confidence, difference,
         )  # fmt: skip
         return None if scaled is None else replace(scaled, p_value=paired.p_value)
@@ -340,8 +344,8 @@ class PairedTests:
 
     def _chances(self) -> list[Chance | None]:
         return [
-            None if each.congruence is None else each.congruence.chance
-            for each in self._evaluations.values()
+            None if evaluation.congruence is None else evaluation.congruence.chance
+            for evaluation in self._evaluations.values()
         ]
 
     def _no_congruence(self) -> str:
@@ -447,16 +451,18 @@ def _bootstrap_test(name: str, direction: str, one: Evaluation, other: Evaluatio
         return None
     if name not in first.values or name not in second.values:
         return None
-    values, others = first.values[name], second.values[name]
+    values, other_values = first.values[name], second.values[name]
     if direction == "zero":
         gap = abs(one[name]) - abs(other[name])
         if name in first.distances:
-            moved = first.distances[name] + second.distances[name]
+            null_gaps = first.distances[name] + second.distances[name]
         else:
-            moved = np.abs(values - one[name]) + np.abs(others - other[name])
+            null_gaps = np.abs(values - one[name]) + np.abs(other_values - other[name])
     else:
         gap = one[name] - other[name]
-        moved = np.abs(values - others - gap)
-    if not np.isfinite(moved).all() or abs(gap) <= _ROUNDING * (abs(one[name]) + abs(other[name])):
+        null_gaps = np.abs(values - other_values - gap)
+    if not np.isfinite(null_gaps).all() or abs(gap) <= _ROUNDING * (
+        abs(one[name]) + abs(other[name])
+    ):
         return 1.0
-    return float((1 + np.count_nonzero(moved >= abs(gap))) / (1 + len(moved)))
+    return float((1 + np.count_nonzero(null_gaps >= abs(gap))) / (1 + len(null_gaps)))

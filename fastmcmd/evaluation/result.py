@@ -187,15 +187,15 @@ class Evaluation:
 
     def __getitem__(self, name: str) -> float:
         """Return a number by name, such as ``evaluation["mean_crps"]`` or, for short, ``["crps"]``."""
-        known = {one.name: one.value for one in self.measured}
+        values = {one.name: one.value for one in self.measured}
         for candidate in (name, SHORT_NAMES.get(name, ""), f"mean_{name}"):
-            if candidate in known:
-                return known[candidate]
+            if candidate in values:
+                return values[candidate]
             if candidate in self.skipped:
                 raise KeyError(f"{candidate} does not apply: {self.skipped[candidate]}")
-        listed = f"no {name!r}; there are {', '.join(known)}"
-        short = [one.removeprefix("mean_") for one in known]
-        raise KeyError(did_you_mean(name, [*short, *known, *SHORT_NAMES]) + listed)
+        listed = f"no {name!r}; there are {', '.join(values)}"
+        short = [one.removeprefix("mean_") for one in values]
+        raise KeyError(did_you_mean(name, [*short, *values, *SHORT_NAMES]) + listed)
 
     def keys(self) -> tuple[str, ...]:
         """Return the names of all numbers."""
@@ -214,8 +214,8 @@ class Evaluation:
     @property
     def title(self) -> str:
         """One line: the prediction, and the number of rows that were used."""
-        used = len(self.y)
-        rows = f"{self.n:,}" if used == self.n else f"{used:,} of {self.n:,}"
+        row_count = len(self.y)
+        rows = f"{self.n:,}" if row_count == self.n else f"{row_count:,} of {self.n:,}"
         return f"Evaluation of {self.prediction} at {rows} rows"
 
     def _lines(self) -> list[list[str]]:
@@ -295,8 +295,8 @@ class Evaluation:
             columns["low"] = [one.low for one in self.measured]
             columns["high"] = [one.high for one in self.measured]
         for label, (_, numbers) in (self.by or {}).items():
-            known = {one.name: one.value for one in numbers}
-            columns[str(label)] = [known.get(one.name, math.nan) for one in self.measured]
+            values = {one.name: one.value for one in numbers}
+            columns[str(label)] = [values.get(one.name, math.nan) for one in self.measured]
         return data_frame(columns).set_index("metric")
 
     def rows_to_frame(self) -> pd.DataFrame:
@@ -401,8 +401,8 @@ class Evaluation:
         from fastmcmd.evaluation.verdict import verdict
 
         test, x = self._tested(), as_rows(self.x, "x")
-        named = len(set(self.column_names)) == x.shape[1]
-        columns = dict(zip(self.column_names, x.T, strict=True)) if named else None
+        has_unique_names = len(set(self.column_names)) == x.shape[1]
+        columns = dict(zip(self.column_names, x.T, strict=True)) if has_unique_names else None
         return verdict(x, self.y, self.prediction, columns, test=test)
 
     def _tested(self) -> CongruenceTest:

@@ -80,8 +80,8 @@ def _for_pearson(context: Context) -> list[Array]:
 
 
 def _pearson(means: list[float], _: float) -> float:
-    y, point, product, squares, others = means
-    size = (squares - y**2) * (others - point**2)
+    y, point, product, squares, point_squares = means
+    size = (squares - y**2) * (point_squares - point**2)
     return (product - y * point) / math.sqrt(size) if size > 0 else math.nan
 
 

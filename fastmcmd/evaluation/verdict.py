@@ -174,18 +174,22 @@ class Verdict(Notebook):
         remedy = self.remedy
         if remedy is None:
             return ""
-        gone = remedy.p_value > self.level
-        left = f"a misfit beyond chance remains (p = {remedy.p_value:.3g})"
+        is_mended = remedy.p_value > self.level
+        remaining = f"a misfit beyond chance remains (p = {remedy.p_value:.3g})"
         if not np.isfinite(remedy.share):
-            return "rescaling by input mends it" if gone else f"after rescaling by input {left}"
+            return (
+                "rescaling by input mends it"
+                if is_mended
+                else f"after rescaling by input {remaining}"
+            )
         if remedy.share < _NONE_OF_IT:
             return "rescaling by input would not mend it"
         share = "nearly all" if remedy.share > _NEARLY_ALL else f"{remedy.share:.0%}"
-        if gone:
+        if is_mended:
             return (
                 f"rescaling by input would mend {share} of it, and no misfit beyond chance remains"
             )
-        return f"rescaling by input would mend {share} of it, but {left}"
+        return f"rescaling by input would mend {share} of it, but {remaining}"
 
     def _scale(self) -> str:
         return "" if self.diagnosis is None else self.diagnosis.scale
@@ -199,8 +203,8 @@ class Verdict(Notebook):
 
     def table(self) -> str:
         """Return text with one line per region that is wrong beyond chance."""
-        needed = "mean needs (log)" if self._scale() == "log mean" else "shift needed"
-        rows = [["region", "CCE", "if right", "p (Holm)", "rows", needed, "spread times"]]
+        shift_title = "mean needs (log)" if self._scale() == "log mean" else "shift needed"
+        rows = [["region", "CCE", "if right", "p (Holm)", "rows", shift_title, "spread times"]]
         for one in self.where:
             rows.append(
                 [one.description, f"{one.cce:.3g}", f"{one.null_cce:.3g}", f"{one.p_adjusted:.3g}",
@@ -335,15 +339,15 @@ def verdict(
     where: tuple[RegionVerdict, ...] = ()
     if regions is not None:
         inside = regions.contains(columns)
-        where = _judged(regions, inside, needs)
+        where = _region_verdicts(regions, inside, needs)
     overall = None if needs is None else needs.of()
     return Verdict(test, regions, diagnosis, remedy, where, skipped, level, overall)
 
 
 def _inputs_by_name(x: Any) -> Any:
     """Return the inputs as named columns, or None if they are too many to describe regions."""
-    rows, named = as_rows(x, "x"), column_names(x)
-    if named and len(set(named)) == rows.shape[1]:
+    rows, labels = as_rows(x, "x"), column_names(x)
+    if labels and len(set(labels)) == rows.shape[1]:
         return x
     if rows.shape[1] > _MOST_COLUMNS:
         return None
@@ -407,41 +411,41 @@ def _remedy(
         return None
     inputs = as_rows(x, "x")
     rng = generator(seed_sequence(random_state), Purpose.HALVES)
-    drawn = rng.choice(len(y), n, replace=False)
-    fitting, tested = np.sort(drawn[: n // 2]), np.sort(drawn[n // 2 :])
-    here = prediction.take(tested)
+    sampled_rows = rng.choice(len(y), n, replace=False)
+    fitting, tested = np.sort(sampled_rows[: n // 2]), np.sort(sampled_rows[n // 2 :])
+    part = prediction.take(tested)
     before = congruence_test(
-        inputs[tested], y[tested], here, simulations=_BEFORE, random_state=random_state
+        inputs[tested], y[tested], part, simulations=_BEFORE, random_state=random_state
     )
     if before.p_value > level:
         skipped["remedy"] = "half of the rows show no misfit beyond chance"
         return None
     rescaling = ConditionalRescaling(**_REMEDY)
     rescaling.fit(prediction.take(fitting), y[fitting], inputs[fitting])
-    mended = rescaling.transform(here, inputs[tested])
+    mended = rescaling.transform(part, inputs[tested])
     after = congruence_test(
         inputs[tested], y[tested], mended, simulations=_AFTER, random_state=random_state
     )
-    excess, left = (max(one.statistic - one.null_mean, 0.0) for one in (before, after))
-    share = 1 - left / excess if before.statistic > before.critical_value else float("nan")
+    excess, remaining = (max(one.statistic - one.null_mean, 0.0) for one in (before, after))
+    share = 1 - remaining / excess if before.statistic > before.critical_value else float("nan")
     return Remedy(float(np.clip(share, 0.0, 1.0)), after.p_value, n)
 
 
-def _judged(
+def _region_verdicts(
     regions: WeakRegions, inside: NDArray[np.intp], needs: Needs | None
 ) -> tuple[RegionVerdict, ...]:
     """Return the regions beyond chance and the corrections that they need, the worst first."""
-    judged = []
+    verdicts = []
     for number, one in enumerate(regions):
         if one.p_adjusted <= regions.level:
             need = Need() if needs is None else needs.of(inside == number)
-            judged.append(
+            verdicts.append(
                 RegionVerdict(
                     one.description, one.cce, one.null_cce, one.p_adjusted, one.rows,
                     need.shift, need.factor, need.shape,
                 )
             )  # fmt: skip
-    return tuple(sorted(judged, key=lambda one: one.null_cce**2 - one.cce**2))
+    return tuple(sorted(verdicts, key=lambda one: one.null_cce**2 - one.cce**2))
 
 
 def _cell(value: float, form: str) -> str:

@@ -191,5 +191,5 @@ class KernelFeatures:
         gamma = relative_error(rank + 2, UNIT)
         # Products of matrices of norm 1 have an error of gamma, and their norm is at least rank^(-1/2).
         bound = np.sqrt(norm) * (1 + 4 * gamma * np.sqrt(rank))
-        lost = gamma * float(np.linalg.norm(self.factor)) * bound
-        return float(bound / (1 - lost)) if lost < 1 else np.inf
+        error_factor = gamma * float(np.linalg.norm(self.factor)) * bound
+        return float(bound / (1 - error_factor)) if error_factor < 1 else np.inf

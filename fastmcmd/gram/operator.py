@@ -86,7 +86,9 @@ class GramOperator:
         """Number of rows that costs are counted for: its own, unless it represents more rows (a plan)."""
         return len(self)
 
-    def drawn(self, count: int, rng: np.random.Generator) -> tuple[HostArray, NDArray[np.intp]]:
+    def random_rows(
+        self, count: int, rng: np.random.Generator
+    ) -> tuple[HostArray, NDArray[np.intp]]:
         """Return at most ``count`` rows drawn at random, and their indices in the diagonal."""
         n = len(self)
         index = np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
@@ -117,7 +119,7 @@ class GramOperator:
     def points(self) -> Points:
         """Return the prepared rows in the precision of the tiles."""
         if self._points is None:
-            self._points = self.prepare(self._whole(self.x), self.dtype)
+            self._points = self.prepare(self._in_memory(self.x), self.dtype)
         return self._points
 
     def prepare(self, x: Any, dtype: DType) -> Points:
@@ -130,7 +132,7 @@ class GramOperator:
             return x.on_device is not None and self.backend.takes(x.on_device)
         return self.backend.on_device
 
-    def _whole(self, x: HostArray | Rows) -> Any:
+    def _in_memory(self, x: HostArray | Rows) -> Any:
         """Return all rows: on the device if they stay there, else in host memory."""
         if not isinstance(x, Rows):
             return x
@@ -192,15 +194,15 @@ class GramOperator:
         if self.dtype == EXACT:
             return self.matmul(v)
         self.passes += 1
-        held = self._packed.nbytes if self._packed is not None else 0
-        held += self.row_bytes(self.dtype)
+        held_bytes = self._packed.nbytes if self._packed is not None else 0
+        held_bytes += self.row_bytes(self.dtype)
         fits = self._stay(self.x) or (
-            self.holds_rows and held + self.row_bytes(EXACT) <= self.budget
+            self.holds_rows and held_bytes + self.row_bytes(EXACT) <= self.budget
         )
         if self._exact_points is None and not fits:
             return self.cross_matmul(self.x, v, EXACT)
         if self._exact_points is None:
-            self._exact_points = self.prepare(self._whole(self.x), EXACT)
+            self._exact_points = self.prepare(self._in_memory(self.x), EXACT)
         return self.backend.symmetric_matmul(self.kernel, self._exact_points, v)
 
     def cross_matmul(
@@ -229,7 +231,7 @@ class GramOperator:
     def _converted(self, x: HostArray | Rows, dtype: DType) -> Iterator[tuple[slice, Points]]:
         """Yield rows in prepared blocks; rows on a device as a single one, which the device divides."""
         if self._stay(x):
-            yield slice(None), self.prepare(self._whole(x), dtype)
+            yield slice(None), self.prepare(self._in_memory(x), dtype)
             return
         for rows, some in as_blocks(x, self._block(x)):
             yield rows, self.prepare(some, dtype)
@@ -239,8 +241,8 @@ class GramOperator:
         return np.ascontiguousarray(
             self.backend.gram(
                 self.kernel,
-                self.prepare(self._whole(self.x), EXACT),
-                self.prepare(self._whole(grid), EXACT),
+                self.prepare(self._in_memory(self.x), EXACT),
+                self.prepare(self._in_memory(grid), EXACT),
             ),
             dtype=np.float64,
         )
@@ -249,7 +251,7 @@ class GramOperator:
         """Return a new packed copy of K in ``dtype``, to be factored in place."""
         self.has_cached = True
         kind = tile_dtype(self.kernel, dtype, self.x)
-        return self.backend.pack(self.kernel, self.prepare(self._whole(self.x), kind))
+        return self.backend.pack(self.kernel, self.prepare(self._in_memory(self.x), kind))
 
     def rounding(self, dtype: DType, grid: HostArray | Rows | None = None) -> float:
         """Return a bound on the error of an entry of K(grid, x) as computed in ``dtype``."""

@@ -15,13 +15,13 @@ EXACT = np.dtype(np.float64)
 FLOAT32 = np.dtype(np.float32)
 
 
-def tile_dtype(kernel: Kernel, wanted: Any, *rows: Any) -> DType:
-    """Return the precision of tiles of ``kernel`` over ``rows``: ``wanted``, or float64.
+def tile_dtype(kernel: Kernel, preferred: Any, *rows: Any) -> DType:
+    """Return the precision of tiles of ``kernel`` over ``rows``: ``preferred``, or float64.
 
     A kernel that compares rows for equality (`Kernel.compares_rows`) needs unrounded rows: different
     float64 rows may be equal in float32.
     """
-    kind = np.dtype(wanted)
+    kind = np.dtype(preferred)
     if kind == EXACT or not kernel.compares_rows:
         return kind
     return kind if all(x.dtype == FLOAT32 for x in rows) else EXACT

@@ -44,21 +44,21 @@ class _RowStatistics:
     norms: list[tuple[Floats | None, float]] = field(default_factory=list)  # by offset
 
 
-_Known = dict[int, tuple[Any, _RowStatistics]]
-_KNOWN: ContextVar[_Known | None] = ContextVar("_KNOWN", default=None)
+_Statistics = dict[int, tuple[Any, _RowStatistics]]
+_STATISTICS: ContextVar[_Statistics | None] = ContextVar("_STATISTICS", default=None)
 
 
 @contextmanager
 def shared_row_statistics() -> Iterator[None]:
     """Cache statistics until the end of the outermost block; rows must not change within it."""
-    if _KNOWN.get() is not None:
+    if _STATISTICS.get() is not None:
         yield
         return
-    before = _KNOWN.set({})
+    before = _STATISTICS.set({})
     try:
         yield
     finally:
-        _KNOWN.reset(before)
+        _STATISTICS.reset(before)
 
 
 def diagonal_of(kernel: Kernel, x: HostArray | Rows) -> Floats:
@@ -146,7 +146,7 @@ def _squares(x: HostArray | Rows, offset: Floats | None) -> Floats:
 
 def _of(x: HostArray | Rows) -> _RowStatistics:
     """Return the statistics of these very rows, not of others that had the same place in memory."""
-    by_id = _KNOWN.get()
+    by_id = _STATISTICS.get()
     if by_id is None:
         return _RowStatistics()
     if id(x) not in by_id or by_id[id(x)][0]() is not x:

@@ -149,12 +149,12 @@ class Chance:
         some = np.unique(np.linspace(0, n - 1, min(n, _SPREAD_ROWS)).astype(np.intp))
         part = outputs.take(some)
         if isinstance(part, DrawnOutputs):
-            drawn = np.asarray(part.values[:, :_SPREAD_DRAWS], dtype=np.float64)
+            outcomes = np.asarray(part.values[:, :_SPREAD_DRAWS], dtype=np.float64)
         else:
             rng = generator(n, Purpose.CHANCE)
-            drawn = np.asarray(part.prediction.sample(_SPREAD_DRAWS, rng), dtype=np.float64)
-        rows, draws = drawn.shape[:2]
-        flat = drawn.reshape(rows * draws, -1)
+            outcomes = np.asarray(part.prediction.sample(_SPREAD_DRAWS, rng), dtype=np.float64)
+        rows, draws = outcomes.shape[:2]
+        flat = outcomes.reshape(rows * draws, -1)
         features = Smoother.of(self.y_kernel, flat, _SPREAD_RANK).transform(flat)
         features = features.reshape(rows, draws, -1)
         noise = (features - features.mean(axis=1, keepdims=True)).reshape(rows * draws, -1)
@@ -220,9 +220,13 @@ class Chance:
     def _by_landmarks(self, values: dict[str, Array]) -> dict[str, Array]:
         """Return sums over rows as quadratic forms at landmarks: ``c_i = w_i f_i'z(x)``."""
         nature = self.nature
-        used = nature.design.rows
-        x = np.asarray(nature.x if used is None else nature.x[used])
-        weight = nature.weights if used is None or nature.weights is None else nature.weights[used]
+        design_rows = nature.design.rows
+        x = np.asarray(nature.x if design_rows is None else nature.x[design_rows])
+        weight = (
+            nature.weights
+            if design_rows is None or nature.weights is None
+            else nature.weights[design_rows]
+        )
         n = len(x)
         most = self.most or int(np.clip(np.sqrt(_OPERATIONS / n), *_LANDMARKS))
         smoother = Smoother.of(self.x_kernel, x, most)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.checks import as_array, as_rows, shown
+from fastmcmd._base.checks import as_array, as_rows, quote
 
 __all__ = ["numbers_of_columns", "rows_of_columns"]
 
@@ -18,7 +18,7 @@ _MOST_LABELS = 20  # largest number of labels of a text column; each becomes an 
 
 
 def numbers_of_columns(
-    columns: Any, known: tuple[str, ...] | None = None
+    columns: Any, reference_names: tuple[str, ...] | None = None
 ) -> tuple[Array, tuple[str, ...]]:
     """Return the columns as numbers (n, c) and their names; text becomes indicator columns."""
     if hasattr(columns, "columns") and not isinstance(columns, Mapping):  # a data frame
@@ -38,9 +38,11 @@ def numbers_of_columns(
         if plain.dtype.kind in "OUS":
             labels = plain.astype(str)
             distinct = np.unique(labels)
-            if known is not None:
+            if reference_names is not None:
                 prefix = f"{name} is "
-                distinct = np.array([k.removeprefix(prefix) for k in known if k.startswith(prefix)])
+                distinct = np.array(
+                    [k.removeprefix(prefix) for k in reference_names if k.startswith(prefix)]
+                )
             if len(distinct) > _MOST_LABELS:
                 raise ValueError(
                     f"columns[{name!r}] has {len(distinct)} labels; at most {_MOST_LABELS} are taken"
@@ -54,7 +56,7 @@ def numbers_of_columns(
             _add(indicators, str(name), number.astype(np.float64))
     lengths = {len(one) for one in indicators.values()}
     if len(lengths) > 1:
-        raise ValueError(f"columns have {shown(sorted(lengths))} rows; the same number is needed")
+        raise ValueError(f"columns have {quote(sorted(lengths))} rows; the same number is needed")
     return np.stack(list(indicators.values()), axis=1), tuple(indicators)
 
 

@@ -146,8 +146,8 @@ def paired(
     if clusters is not None:
         centred = np.bincount(clusters, weights=centred).astype(np.float64)
         share = np.bincount(clusters, weights=share).astype(np.float64)
-    used = share > 0
-    count = int(used.sum())
+    has_weight = share > 0
+    count = int(has_weight.sum())
     freedom = 1 / float(share @ share) - 1  # G - 1 of equal shares
     if count < LEAST_CLUSTERS or freedom < 1:
         return None
@@ -225,10 +225,14 @@ def congruence_losses(models: Sequence[Chance], random_state: object = 0) -> Con
     """
     first = models[0]
     nature = first.nature
-    used = nature.design.rows
-    x = np.asarray(nature.x if used is None else nature.x[used])
+    design_rows = nature.design.rows
+    x = np.asarray(nature.x if design_rows is None else nature.x[design_rows])
     n = len(x)
-    weight = nature.weights if used is None or nature.weights is None else nature.weights[used]
+    weight = (
+        nature.weights
+        if design_rows is None or nature.weights is None
+        else nature.weights[design_rows]
+    )
     w = np.ones(n) if weight is None else weight
     y = np.asarray(nature.outputs.values[:, 0], dtype=np.float64)  # type: ignore[union-attr]
     outputs = [one.model.outputs for one in models]
@@ -253,11 +257,11 @@ def congruence_losses(models: Sequence[Chance], random_state: object = 0) -> Con
     ]
     for rows, g in _Blocks(basis, x):
         weighed = w[rows, None] * g * energy
-        own = np.einsum("ip,ip->i", w[rows, None] * g, weighed)
+        leverage = np.einsum("ip,ip->i", w[rows, None] * g, weighed)
         for model, spread in enumerate(spreads):
             smoothed[model, rows] = weighed @ sums[model]
             if spread is not None:
-                corrections[model, rows] = own * spread[rows]
+                corrections[model, rows] = leverage * spread[rows]
     variances = np.zeros(len(models))
     observed = sum(g.T @ (w[rows, None] * outcomes[rows]) for rows, g in _Blocks(basis, x))
     rng = generator(random_state, Purpose.COMPARISON)
@@ -265,9 +269,9 @@ def congruence_losses(models: Sequence[Chance], random_state: object = 0) -> Con
         if spread is not None:
             assert isinstance(side, DrawnOutputs)
             residual = energy[:, None] * (observed - sums[model])
-            moved = _moved_by_draws(basis, x, w, features, side, means[model], rng)
-            change = 2 * np.einsum("pr,bpr->b", residual, moved)
-            change += np.einsum("bpr,p,bpr->b", moved, energy, moved)
+            draw_errors = _moved_by_draws(basis, x, w, features, side, means[model], rng)
+            change = 2 * np.einsum("pr,bpr->b", residual, draw_errors)
+            change += np.einsum("bpr,p,bpr->b", draw_errors, energy, draw_errors)
             variances[model] = float(change.var(ddof=1))
     return CongruenceLosses(smoothed, means, outcomes, corrections, variances)
 
@@ -301,9 +305,9 @@ def _moved_by_draws(
         p = features.transform(block.reshape(-1, columns)).reshape(*block.shape[:2], -1)
         p = (p - mean[rows, None]) / np.sqrt(draws * (draws - 1))
         weighed = w[rows, None] * g
-        for moved in out:
+        for replicate in out:
             delta = np.einsum("il,ilr->ir", rng.standard_normal(block.shape[:2]), p)
-            moved += weighed.T @ delta
+            replicate += weighed.T @ delta
     return out
 
 
@@ -345,12 +349,12 @@ def model_confidence_set(
         losses = np.stack([np.bincount(clusters, weights=column) for column in losses.T], axis=1)
     rng = generator(random_state, Purpose.COMPARISON)
     total = losses.sum(axis=0)
-    drawn = rng.multinomial(len(losses), np.full(len(losses), 1 / len(losses)), size=samples)
-    moved = drawn @ losses - total
+    row_counts = rng.multinomial(len(losses), np.full(len(losses), 1 / len(losses)), size=samples)
+    deviations = row_counts @ losses - total
     p_values, remaining, running = np.ones(count), list(range(count)), 0.0
     while len(remaining) > 1:
         gap = total[remaining] - total[remaining].mean()
-        shift = moved[:, remaining] - moved[:, remaining].mean(axis=1, keepdims=True)
+        shift = deviations[:, remaining] - deviations[:, remaining].mean(axis=1, keepdims=True)
         scale = np.sqrt((shift**2).mean(axis=0))
         size = np.abs(losses[:, remaining]).sum(axis=0).max()
         varies = scale > _ROUNDING * size

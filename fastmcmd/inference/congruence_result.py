@@ -18,7 +18,7 @@ __all__ = ["CongruenceTest", "KernelEvidence"]
 
 Array = NDArray[np.float64]
 
-_GIVEN = {"x": "", "forecast": " given the forecast", "columns": " given the columns"}
+_CONDITIONS = {"x": "", "forecast": " given the forecast", "columns": " given the columns"}
 _KINDS = {
     "too wide": "; outcomes lie closer to them than they say",
     "too narrow": "; outcomes lie further from them than they say",
@@ -202,7 +202,7 @@ class CongruenceTest(Notebook):
     @property
     def sentence(self) -> str:
         """The conclusion in one sentence."""
-        where = _GIVEN[self.condition_on]
+        where = _CONDITIONS[self.condition_on]
         p = f"p = {self.p_value:.3g}" if self.p_value >= 1e-4 else "p < 0.0001"
         if not self.exact:
             p += ", approximate"

@@ -193,7 +193,7 @@ def congruence_test(
     check_choice(statistic, "statistic", ("mean", "max"))
     labels = None if groups is None else _clusters(groups, len(y))
     delta = _limit(null, delta, len(y), statistic, groups, alpha)
-    x_kernel, y_kernel, lam = _named(x_kernel, y_kernel, lam)
+    x_kernel, y_kernel, lam = _resolved_arguments(x_kernel, y_kernel, lam)
     lams = LAMS if lam is None else (lam,)
     inputs, condition = inputs_of(condition_on, x, predictive)
     points = None
@@ -225,8 +225,8 @@ def _in_stages(
     clear = _CLEAR * alpha
     if early.p_value > clear:
         return early
-    whole = run(simulations)
-    return replace(whole, p_value=min(whole.p_value, clear))
+    full_test = run(simulations)
+    return replace(full_test, p_value=min(full_test.p_value, clear))
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,7 +367,7 @@ def _limit(
     return check_positive(delta, "delta")
 
 
-def _named(
+def _resolved_arguments(
     x_kernel: Kernel | str | None, y_kernel: Kernel | str | None, lam: float | str | None
 ) -> tuple[Kernel | None, Kernel | None, float | None]:
     """Return the kernels and the regulariser that the arguments name; None for the test's defaults."""
@@ -380,9 +380,9 @@ def _named(
 
 
 def _kinds_of(
-    y_kernel: Kernel | None, prediction: Predictive, drawn: Array, rng: np.random.Generator
+    y_kernel: Kernel | None, prediction: Predictive, outcomes: Array, rng: np.random.Generator
 ) -> list[OutcomeFeatures]:
     if y_kernel is None and not isinstance(prediction, Categorical):
-        return ladder_of_outcomes(drawn, rng)
+        return ladder_of_outcomes(outcomes, rng)
     kernel = Delta() if y_kernel is None else y_kernel
-    return [landmark_features(kernel, drawn, rng, "y")]
+    return [landmark_features(kernel, outcomes, rng, "y")]

@@ -56,7 +56,7 @@ _LEAST_DISPERSION = 1e-3  # smallest dispersion of that reference
 _FARTHEST = 3.0  # largest logarithm of a factor of means or of spread of counts
 MOST_COUNTS = 1 << 14  # largest number of counts of a row
 _POWERS = (-1.0, 50.0)  # range of a, from the reference to almost a point
-_TOGETHER = 1 << 16  # counts in a call of log_prob
+_COUNTS_PER_CALL = 1 << 16  # counts in a call of log_prob
 _MOST_TABLE = 1 << 24  # counts whose probabilities are stored between steps
 _LEAST_GROUP, _MOST_GROUPS = 64, 16  # rows that share a table, and such tables of a block
 
@@ -381,7 +381,7 @@ def log_masses(prediction: Predictive, counts: Array) -> Array:
     if isinstance(prediction, Counts) and (counts[:, 1:] - counts[:, :-1] == 1).all():
         prediction.log_masses_from(np.ascontiguousarray(counts[:, 0]), out)
         return out
-    step = max(1, _TOGETHER // counts.shape[1])
+    step = max(1, _COUNTS_PER_CALL // counts.shape[1])
     for start in range(0, len(counts), step):
         some = counts[start : start + step]
         rows = np.repeat(np.arange(start, start + len(some)), counts.shape[1])

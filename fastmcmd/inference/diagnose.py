@@ -15,7 +15,7 @@ from fastmcmd._base.checks import (
     as_rows,
     as_weights,
     check_same_length,
-    shown,
+    quote,
 )
 from fastmcmd.backends import get_backend
 from fastmcmd.default_kernels import chosen_lam, given_kernel
@@ -154,14 +154,14 @@ def diagnose(
     row_weights = np.ones(len(y)) if row_weights is None else row_weights
     level = as_float(level, "level")
     if not 0 < level < 1:
-        raise ValueError(f"level is {shown(level)}; a number between 0 and 1 is needed")
+        raise ValueError(f"level is {quote(level)}; a number between 0 and 1 is needed")
     lam, mapping = chosen_lam(lam, x_kernel), input_map(x, x_kernel, weights)
-    chosen = given_kernel(y_kernel, "y_kernel")
+    output_kernel = given_kernel(y_kernel, "y_kernel")
     reason = reason_against(predictive)
     if reason is not None:
         return _nothing(grid, level, reason, labels)
     start = starting_point(predictive, y[:, 0], row_weights)
-    outputs = None if chosen is None else output_map(chosen, predictive, y)
+    outputs = None if output_kernel is None else output_map(output_kernel, predictive, y)
     model = correctable(predictive, *start, outputs)
     smoother = Smoother.of(
         mapping.kernel, mapping(x), LANDMARKS, 0 if random_state is None else random_state

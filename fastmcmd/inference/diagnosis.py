@@ -116,9 +116,9 @@ class Diagnosis(Notebook):
         if not self._many(wrong):
             return "No factor of spread is distinguishable from 1."
         low, high = np.quantile(factor[wrong], [0.1, 0.9])
-        what = "wider" if low > 1 else "narrower" if high < 1 else "wider or narrower"
+        change = "wider" if low > 1 else "narrower" if high < 1 else "wider or narrower"
         return (
-            f"At {_share(wrong)} of inputs predictions must become {what}: spread times {low:.3g} to "
+            f"At {_share(wrong)} of inputs predictions must become {change}: spread times {low:.3g} to "
             f"{high:.3g}."
         )
 

@@ -32,7 +32,7 @@ _FEWEST = 15.0  # smallest number of effective rows
 _MOST_LEVERAGE = 0.8
 _POINTS = 150  # points of the band that are searched for the largest deviation
 _MOST_VALUES = 4e8  # largest number of values of replicates at points
-_TOGETHER = 50  # replicates in memory at once
+_REPLICATES_PER_BLOCK = 50  # replicates in memory at once
 _ROUNDING = 1e-12
 _TIE = 1e-9  # difference of standardised logarithms of statistics that counts as a tie
 # Largest skewness by the deciles of residuals. Exponential residuals have 0.47, and the band fails in 21 %.
@@ -224,7 +224,7 @@ def difference_map(
         count = min(simulations, int(_MOST_VALUES // (len(d) * len(where))) + 99)
         ratios = [
             smoother.largest_ratio(signs[some][:, groups] * residual, coefficients, groups)
-            for some in np.array_split(np.arange(count), max(1, count // _TOGETHER))
+            for some in np.array_split(np.arange(count), max(1, count // _REPLICATES_PER_BLOCK))
         ]
         reach = float(np.quantile(np.concatenate(ratios), level, method="higher"))
     if abs(_skewness(residual)) > _MOST_SKEWNESS:

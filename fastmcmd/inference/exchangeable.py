@@ -93,8 +93,8 @@ class SimulatedOutcomes(Outcomes):
     prediction: Predictive
 
     def _simulated(self, rows: NDArray[np.intp], size: int, rng: np.random.Generator) -> Array:
-        drawn = np.asarray(self.prediction.take(rows).sample(size, rng), dtype=np.float64)
-        return drawn.reshape(len(rows), size, -1)
+        outcomes = np.asarray(self.prediction.take(rows).sample(size, rng), dtype=np.float64)
+        return outcomes.reshape(len(rows), size, -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +115,8 @@ class ExchangedOutcomes(Outcomes):
 
     def _simulated(self, rows: NDArray[np.intp], size: int, rng: np.random.Generator) -> Array:
         values = np.concatenate([self.y[rows, None, :], self.draws[rows]], axis=1)
-        chosen = rng.integers(0, values.shape[1], (len(rows), size))
-        return np.asarray(values[np.arange(len(rows))[:, None], chosen])
+        columns = rng.integers(0, values.shape[1], (len(rows), size))
+        return np.asarray(values[np.arange(len(rows))[:, None], columns])
 
 
 @dataclass(frozen=True, eq=False)

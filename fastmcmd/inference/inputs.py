@@ -21,8 +21,8 @@ Array = NDArray[np.float64]
 
 def check_simulations(value: object) -> int:
     """Return the checked argument ``simulations``, an integer of at least `LEAST_SIMULATIONS`."""
-    what = "with fewer no p-value reaches 0.05"
-    return check_count(value, "simulations", LEAST_SIMULATIONS, what=what)
+    explanation = "with fewer no p-value reaches 0.05"
+    return check_count(value, "simulations", LEAST_SIMULATIONS, explanation=explanation)
 
 
 @dataclass(frozen=True, eq=False)

@@ -450,10 +450,10 @@ def _warnings(
     spreads = [by_name["std x 0.5"], by_name["std x 2"]]
     blind = [one for one in spreads if one.power < _BLIND]
     if blind:
-        which = " and ".join(
+        sizes = " and ".join(
             {"std x 0.5": "too small", "std x 2": "too large"}[b.model] for b in blind
         )
-        text = f"Plain CCE with these kernels can hardly see a spread that is {which} by a factor of 2."
+        text = f"Plain CCE with these kernels can hardly see a spread that is {sizes} by a factor of 2."
         if all(one.standardised >= _SEES for one in blind):
             text += " Standardised outcomes can: use fastmcmd.congruence_test."
         else:

@@ -177,9 +177,9 @@ def fit_corrections(
     stride = max(len(y) // _ENOUGH, 1)
     for step in range(steps):
         last = step == steps - 1
-        used = 1 if last else stride
+        row_stride = 1 if last else stride
         sums, support = np.zeros((p, 3 * size)), np.zeros(p)
-        for rows, g in blocks.every(used):
+        for rows, g in blocks.every(row_stride):
             c, s = shift[rows], log_factor[rows]
             mean, by_shift, by_factor = model.embed(c, s, rows)
             working = model.features(y[rows], rows) - mean
@@ -190,7 +190,7 @@ def fit_corrections(
         fit = CorrectionFit(shrink[:, None] * sums, shrink * support, shift, log_factor)
         shift, log_factor = shift.copy(), log_factor.copy()
         # Before the last linearisation the skipped rows follow, in one step as long as all steps so far.
-        allowed, following = 1, used
+        allowed, following = 1, row_stride
         if step == steps - 2 and stride > 1:
             allowed, following = steps - 1, 1
             shift[:], log_factor[:] = start
@@ -250,10 +250,10 @@ class Influences:
         local = self.fit.at(g)
         total = g @ self.fit.support
         weighted = g * self.shrink
-        own = w * np.einsum("np,np->n", weighted, g)
+        self_weight = w * np.einsum("np,np->n", weighted, g)
         with np.errstate(divide="ignore", invalid="ignore"):
             # J grows with the sum of the a_i: this is the influence of a unit of a_i.
-            leverage = np.clip(own / total, 0.0, _MOST_LEVERAGE)
+            leverage = np.clip(self_weight / total, 0.0, _MOST_LEVERAGE)
             factor = w * total / (1 - leverage)
             by_shift, by_factor = local.solve(residual)
             for out, one in zip(self._sums, (by_shift / self.unit, by_factor), strict=False):

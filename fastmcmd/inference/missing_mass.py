@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from fastmcmd._base.checks import as_array, as_float, as_rows, as_weights, check_same_length, shown
+from fastmcmd._base.checks import as_array, as_float, as_rows, as_weights, check_same_length, quote
 from fastmcmd._base.tables import Notebook
 from fastmcmd.default_kernels import chosen_lam
 from fastmcmd.inference.inputs import input_map
@@ -130,10 +130,10 @@ def missing_mass(
     check_same_length(x=x, y=y)
     point = as_array(at, "at").astype(np.float64).reshape(1, -1)
     if point.shape[1] != x.shape[1]:
-        raise ValueError(f"at is {shown(at)}; one input of {x.shape[1]} numbers is needed")
+        raise ValueError(f"at is {quote(at)}; one input of {x.shape[1]} numbers is needed")
     level = as_float(level, "level")
     if not 0 < level < 1:
-        raise ValueError(f"level is {shown(level)}; a number between 0 and 1 is needed")
+        raise ValueError(f"level is {quote(level)}; a number between 0 and 1 is needed")
     predictive = as_predictive(prediction, len(y), 1, y=y)
     checked_weights = as_weights(weights, "weights", len(y))
     row_weights = np.ones(len(y)) if checked_weights is None else checked_weights
@@ -144,7 +144,7 @@ def missing_mass(
     a = row_weights * (basis.coordinates(mapping(x)) @ near)
     total = float(a.sum())
     if not total > 0.1:
-        raise ValueError(f"at is {shown(at)}, near which there are no rows")
+        raise ValueError(f"at is {quote(at)}, near which there are no rows")
     a /= total
     outcomes = y[:, 0]
     grid = (

@@ -16,7 +16,7 @@ from fastmcmd._base.checks import (
     as_rows,
     check_count,
     check_same_length,
-    shown,
+    quote,
 )
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import ColumnTable
@@ -237,7 +237,7 @@ class Monitor(ColumnTable):
             )
         alpha = as_float(alpha, "alpha")
         if not 0 < alpha < 1:
-            raise ValueError(f"alpha is {shown(alpha)}; a number between 0 and 1 is needed")
+            raise ValueError(f"alpha is {quote(alpha)}; a number between 0 and 1 is needed")
         simulations = check_simulations(simulations)
         most_rows = check_count(most_rows, "most_rows", least=_LEAST_ROWS)
         seeds = seed_sequence(
@@ -284,9 +284,9 @@ class Monitor(ColumnTable):
         """
         state = self._state
         if (prediction is None) != (state.score is None):
-            has, wanted = ("none", "one") if prediction is None else ("one", "none")
+            has, expected = ("none", "one") if prediction is None else ("one", "none")
             raise ValueError(
-                f"the reference had {wanted} as its prediction, and this batch has {has}"
+                f"the reference had {expected} as its prediction, and this batch has {has}"
             )
         x, y, score = _checked(x, y, prediction, state.x.shape[1], state.y.shape[1])
         number = len(state.history) + 1

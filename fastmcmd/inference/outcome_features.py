@@ -259,10 +259,14 @@ class LandmarkFeatures(OutcomeFeatures):
 
 
 def landmark_features(
-    kernel: Kernel, drawn: Array, rng: np.random.Generator, name: str, most: int = _MOST_LANDMARKS
+    kernel: Kernel,
+    outcomes: Array,
+    rng: np.random.Generator,
+    name: str,
+    most: int = _MOST_LANDMARKS,
 ) -> LandmarkFeatures:
-    """Return features of a kernel at up to ``most`` landmarks among outcomes ``drawn`` (m, l, k)."""
-    flat = drawn.reshape(-1, drawn.shape[2])
+    """Return features of a kernel at up to ``most`` landmarks among ``outcomes`` (m, l, k)."""
+    flat = outcomes.reshape(-1, outcomes.shape[2])
     kernel = kernel.resolve(flat)
     if len(flat) > 10 * _CANDIDATES:
         flat = flat[rng.choice(len(flat), 10 * _CANDIDATES, replace=False)]
@@ -283,16 +287,16 @@ def landmark_features(
     return LandmarkFeatures(name, features, table)
 
 
-def ladder_of_outcomes(drawn: Array, rng: np.random.Generator) -> list[OutcomeFeatures]:
+def ladder_of_outcomes(outcomes: Array, rng: np.random.Generator) -> list[OutcomeFeatures]:
     """Return features of outcomes at their marginal scale, standardised, and as ranks.
 
     Parameters
     ----------
-    drawn : ndarray (m, l, k)
+    outcomes : ndarray (m, l, k)
         Outcomes drawn from the prediction at some rows; they determine the scales.
     """
-    columns = drawn.shape[2]
-    flat = drawn.reshape(-1, columns)
+    columns = outcomes.shape[2]
+    flat = outcomes.reshape(-1, columns)
     low, first, third, high = np.quantile(flat, [0.001, 0.25, 0.75, 0.999], axis=0)
     middle = np.median(flat, axis=0)
     marginal = _positive((third - first) / _NORMAL_IQR, flat)

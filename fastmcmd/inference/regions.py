@@ -282,7 +282,7 @@ def weak_regions(
     )
     kernels = resolved_kernels(input_kernel, output_kernel, x[half], y[half])
     some = predictive.take(half[:: -(-len(half) // _SUBSAMPLE)])
-    kind = landmark_features(kernels[1], _drawn(some, rng), rng, "y")
+    kind = landmark_features(kernels[1], _draw_outcomes(some, rng), rng, "y")
     e, beyond = _residuals(kind, np.asarray(y[half], dtype=np.float64), part, rng)
     local = _local_excess(_basis(kernels[0], x[half], rng), e, lam)
     standard = _standardised(table)
@@ -342,9 +342,9 @@ def _leaves(
         column = int(tree.feature[node])
         below = ranks[rows, column] <= tree.threshold[node]
         values = table[rows, column]
-        cut = _between(float(values[below].max()), float(values[~below].min()))
-        stack.append((right, rows[~below], (*conditions, (column, True, cut))))
-        stack.append((left, rows[below], (*conditions, (column, False, cut))))
+        threshold = _between(float(values[below].max()), float(values[~below].min()))
+        stack.append((right, rows[~below], (*conditions, (column, True, threshold))))
+        stack.append((left, rows[below], (*conditions, (column, False, threshold))))
     return paths
 
 
@@ -355,7 +355,7 @@ def _between(low: float, high: float) -> float:
     return next((one for one in candidates if low <= one < high), low)
 
 
-def _shown(threshold: float) -> str:
+def _threshold_text(threshold: float) -> str:
     """Return a threshold with all of its digits; `_between` chose few."""
     if threshold == round(threshold) and abs(threshold) < _WRITTEN_OUT:
         return f"{threshold:.0f}"
@@ -375,10 +375,12 @@ def _in_words(conditions: Sequence[tuple[int, bool, float]], names: Sequence[str
         if " is " in name and {*low, *high} == {0.5}:
             parts.append(name if low else name.replace(" is ", " is not ", 1))
         elif low and high:
-            parts.append(f"{_shown(max(low))} < {name} <= {_shown(min(high))}")
+            parts.append(f"{_threshold_text(max(low))} < {name} <= {_threshold_text(min(high))}")
         else:
             parts.append(
-                f"{name} > {_shown(max(low))}" if low else f"{name} <= {_shown(min(high))}"
+                f"{name} > {_threshold_text(max(low))}"
+                if low
+                else f"{name} <= {_threshold_text(min(high))}"
             )
     return " and ".join(parts)
 
@@ -405,10 +407,10 @@ def _over(standard: Array, rng: np.random.Generator) -> Kernel:
 # ---- excess and test ----
 
 
-def _drawn(prediction: Predictive, rng: np.random.Generator) -> Array:
+def _draw_outcomes(prediction: Predictive, rng: np.random.Generator) -> Array:
     """Return outcomes (m, l, k) drawn from the prediction of each row."""
-    drawn = np.asarray(prediction.sample(_DRAWS, rng), dtype=np.float64)
-    return drawn.reshape(len(prediction), _DRAWS, -1)
+    outcomes = np.asarray(prediction.sample(_DRAWS, rng), dtype=np.float64)
+    return outcomes.reshape(len(prediction), _DRAWS, -1)
 
 
 def _residuals(
@@ -419,8 +421,8 @@ def _residuals(
     step = max(1, _FEATURE_VALUES // (_DRAWS * kind.rank))
     for start in range(0, len(y), step):
         rows = np.arange(start, min(start + step, len(y)))
-        drawn = _drawn(prediction.take(rows), rng)
-        p = kind.of_values(drawn.reshape(-1, drawn.shape[2])).reshape(len(rows), _DRAWS, -1)
+        outcomes = _draw_outcomes(prediction.take(rows), rng)
+        p = kind.of_values(outcomes.reshape(-1, outcomes.shape[2])).reshape(len(rows), _DRAWS, -1)
         mean = p.mean(axis=1)
         e[rows] = kind.of_values(y[rows]) - mean
         spread = ((p - mean[:, None]) ** 2).sum(axis=2).mean(axis=1)
@@ -440,8 +442,8 @@ def _local_excess(fitted: tuple[Basis, Array], e: Array, lam: float) -> Array:
     basis, g = fitted
     weighed = g * basis.shrinkage(lam)
     smoothed = weighed @ (g.T @ e)
-    own = np.einsum("ip,ip->i", weighed, g)
-    return np.asarray(np.einsum("ir,ir->i", e, smoothed) - own * np.einsum("ir,ir->i", e, e))
+    leverage = np.einsum("ip,ip->i", weighed, g)
+    return np.asarray(np.einsum("ir,ir->i", e, smoothed) - leverage * np.einsum("ir,ir->i", e, e))
 
 
 def _test(

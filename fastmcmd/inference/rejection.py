@@ -29,7 +29,7 @@ __all__ = ["RejectionCurve", "rejection_curve"]
 Array = NDArray[np.float64]
 
 _POINTS = 101  # shares of rejected rows at which the curve is stored
-_SHOWN = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)  # shares with a line in the table
+_TABLE_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)  # shares with a line in the table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,7 +96,7 @@ class RejectionCurve(Notebook):
             "at best",
         ]
         rows = [head]
-        for share in _SHOWN:
+        for share in _TABLE_SHARES:
             place = int(np.argmin(np.abs(self.rejected - share)))
             low, high = self.random_band[place]
             cells = [f"{100 * self.rejected[place]:.0f} %", f"{self.loss[place]:.4g}"]
@@ -215,8 +215,8 @@ def rejection_curve(
     simulations = check_simulations(simulations)
     checked_weights = as_weights(weights, "weights", n)
     w = np.ones(n) if checked_weights is None else np.asarray(checked_weights, dtype=np.float64)
-    used = w > 0
-    losses, w, n = losses[used], w[used], int(used.sum())
+    has_weight = w > 0
+    losses, w, n = losses[has_weight], w[has_weight], int(has_weight.sum())
     infinite = np.unique(losses[np.isinf(losses)])
     if len(infinite) > 1:
         raise ValueError(
@@ -225,8 +225,8 @@ def rejection_curve(
     unit = power_of_two(float(np.abs(losses).max()))  # sums of losses may leave float64
     losses = losses * unit
     sizes = np.unique(np.maximum(1, np.rint(n * np.linspace(1, 0, _POINTS)).astype(np.intp)))[::-1]
-    ordered = {name: _ordered(each[used]) for name, each in scores.items()}
-    curves = {name: _curve(*each, losses, w) for name, each in ordered.items()}
+    ordered = {name: _ordered(values[has_weight]) for name, values in scores.items()}
+    curves = {name: _curve(*values, losses, w) for name, values in ordered.items()}
     best = _curve(*_ordered(losses), losses, w)
     rng = generator(random_state, Purpose.NULL)
     random = np.empty((simulations, len(sizes)))
@@ -242,10 +242,10 @@ def rejection_curve(
     tail = (1 - level) / 2
     band = np.quantile(random, [tail, 1 - tail], axis=0, method="inverted_cdf").T
     mean = float(w @ losses / w.sum()) / unit
-    area = {name: float(each.mean()) for name, each in curves.items()}
+    area = {name: float(values.mean()) for name, values in curves.items()}
     p = {
-        name: float((1 + np.count_nonzero(areas[name] <= each)) / (1 + simulations))
-        for name, each in area.items()
+        name: float((1 + np.count_nonzero(areas[name] <= values)) / (1 + simulations))
+        for name, values in area.items()
     }
     return RejectionCurve(
         rejected=1 - sizes / n,

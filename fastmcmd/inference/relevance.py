@@ -88,9 +88,9 @@ def excess_of(
     for rows in blocks:
         g, e = basis.coordinates(x[rows]), residuals[rows]
         diagonal, leverage = np.square(g) @ energy, np.square(g) @ shrinkage
-        others = (g * energy) @ total - diagonal[:, None] * e
+        other_rows = (g * energy) @ total - diagonal[:, None] * e
         loo_residuals = (e - (g * shrinkage) @ total) / np.maximum(1 - leverage, 1e-6)[:, None]
-        terms += float(np.square(np.einsum("ir,ir->i", loo_residuals, others)).sum())
+        terms += float(np.square(np.einsum("ir,ir->i", loo_residuals, other_rows)).sum())
     # The products of residuals in 4 terms^2 contain the variance of the quadratic part twice.
     first = 4 * terms - 2 * float(np.mean(np.square(quadratic)))
     value = float(energy @ np.square(total).sum(axis=1)) - noise

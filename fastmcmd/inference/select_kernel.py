@@ -22,7 +22,7 @@ from fastmcmd._base.checks import (
     check_count,
     check_lams,
     check_same_length,
-    shown,
+    quote,
 )
 from fastmcmd._base.names import numbers_of_labels
 from fastmcmd._base.seeds import Purpose, generator
@@ -297,7 +297,7 @@ def select_kernel(
     features = _principal(smoother.transform(outcomes))
     factors = _factors(scales, inputs, features, weight, rng)
     scaled = inputs if factors is None else inputs * factors
-    kernels = _default_candidates(scaled) if candidates is None else _named(candidates)
+    kernels = _default_candidates(scaled) if candidates is None else _by_name(candidates)
     fitted = [
         _Candidate.of(name, kernel.resolve(scaled), scaled, features, weight, lams, landmarks, rng)
         for name, kernel in kernels.items()
@@ -425,26 +425,26 @@ def _checked_lams(lams: ArrayLike | None) -> tuple[float, ...]:
     return tuple(check_lams(lams, "lams"))
 
 
-def _named(candidates: object) -> dict[str, Kernel]:
+def _by_name(candidates: object) -> dict[str, Kernel]:
     """Return the checked candidates by name."""
     if isinstance(candidates, Kernel):
         candidates = [candidates]
     if isinstance(candidates, Mapping):
-        named = {str(name): kernel for name, kernel in candidates.items()}
+        kernels = {str(name): kernel for name, kernel in candidates.items()}
     elif isinstance(candidates, Iterable) and not isinstance(candidates, (str, np.ndarray)):
-        named = {repr(kernel): kernel for kernel in candidates}
+        kernels = {repr(kernel): kernel for kernel in candidates}
     else:
         raise TypeError(
-            f"candidates is {shown(candidates)}; kernels, in a sequence or by name in a dict, are needed"
+            f"candidates is {quote(candidates)}; kernels, in a sequence or by name in a dict, are needed"
         )
-    for name, kernel in named.items():
+    for name, kernel in kernels.items():
         if not isinstance(kernel, Kernel):
             raise TypeError(
-                f"candidates holds {name}, which is {shown(kernel)}; a kernel is needed"
+                f"candidates holds {name}, which is {quote(kernel)}; a kernel is needed"
             )
-    if not named:
+    if not kernels:
         raise ValueError("candidates is empty; at least one kernel is needed")
-    return named
+    return kernels
 
 
 def _default_candidates(x: Array) -> dict[str, Kernel]:
@@ -458,22 +458,22 @@ def _default_candidates(x: Array) -> dict[str, Kernel]:
             "scales are needed, such as 'standard'"
         )
     parts = (2.0, 1.0, 0.5, 0.25, 0.125)
-    named: dict[str, Kernel] = {}
+    kernels: dict[str, Kernel] = {}
 
     def rbf(part: float) -> Kernel:
         return RBF(0.5 / (part * length) ** 2)
 
-    named["three RBFs (default)"] = (rbf(1.0) + rbf(0.5) + rbf(0.25)) * (1 / 3)
+    kernels["three RBFs (default)"] = (rbf(1.0) + rbf(0.5) + rbf(0.25)) * (1 / 3)
     for part in parts:
-        named[f"RBF, length {part:g} l"] = rbf(part)
+        kernels[f"RBF, length {part:g} l"] = rbf(part)
     for part in parts:
-        named[f"Matern 3/2, length {part:g} l"] = Matern(1.5, part * length)
+        kernels[f"Matern 3/2, length {part:g} l"] = Matern(1.5, part * length)
     l1 = length * np.sqrt(x.shape[1])
-    named["Laplacian"] = Laplacian(1 / l1)
+    kernels["Laplacian"] = Laplacian(1 / l1)
     mean2 = float(np.mean(np.square(x).sum(axis=1)))
-    named["linear"] = Linear() * (1 / mean2) + 1.0
-    named["polynomial, degree 3"] = Polynomial(3, 1 / mean2, 1.0)
-    return named
+    kernels["linear"] = Linear() * (1 / mean2) + 1.0
+    kernels["polynomial, degree 3"] = Polynomial(3, 1 / mean2, 1.0)
+    return kernels
 
 
 def _factors(
@@ -525,15 +525,15 @@ def _search(x: Array, features: Array, weight: Array) -> Array:
 
     factors = (x.std(axis=0) > 0).astype(np.float64)
     least = error(factors)
-    used = np.flatnonzero(factors)
+    active_columns = np.flatnonzero(factors)
     alone = np.full(len(factors), np.inf)
-    for column in used:  # scaled to the distances of all columns together
-        alone[column] = error(np.sqrt(len(used)) * (np.arange(len(factors)) == column))
-    order = np.argsort(alone, kind="stable")[: len(used)]
-    count = len(used)
+    for column in active_columns:  # scaled to the distances of all columns together
+        alone[column] = error(np.sqrt(len(active_columns)) * (np.arange(len(factors)) == column))
+    order = np.argsort(alone, kind="stable")[: len(active_columns)]
+    count = len(active_columns)
     while (count := count // 2) >= 1:
         trial = np.zeros(len(factors))
-        trial[order[:count]] = np.sqrt(len(used) / count)
+        trial[order[:count]] = np.sqrt(len(active_columns) / count)
         if (now := error(trial)) < (1 - _GAIN) * least:
             factors, least = trial, now
     trials = 0

@@ -98,9 +98,9 @@ def batch_p_values(
     rng : numpy.random.Generator
         Source of the permutations.
     """
-    whole = [np.arange(len(batch))]
+    all_rows = [np.arange(len(batch))]
     parts = [view.features(rows) for view, rows in (x, y)]
-    sums = _permuted_sums(batch, whole, simulations, rng)
+    sums = _permuted_sums(batch, all_rows, simulations, rng)
     p = [
         _p_value(sums, [features, view.columns(rows)])
         for features, (view, rows) in zip(parts, (x, y), strict=True)

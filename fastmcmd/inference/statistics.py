@@ -145,8 +145,11 @@ def project(
             _core.centre_rows(features, np.empty(features.shape[2], np.float32), norms)
         far = np.log1p(np.minimum(np.abs(block.standardised).max(axis=(0, 2)), _FARTHEST))
         coordinates = product(basis.smoother.transform(x[rows]), vectors)
-        own = np.einsum("ip,p->i", np.square(coordinates), energy)  # S_ii
-        flipped, some = np.zeros((len(kinds), data_sets)), np.einsum("i,ib->b", own, squares[0])
+        self_weight = np.einsum("ip,p->i", np.square(coordinates), energy)  # S_ii
+        flipped, some = (
+            np.zeros((len(kinds), data_sets)),
+            np.einsum("i,ib->b", self_weight, squares[0]),
+        )
         if residuals is not None:
             residuals[rows] = by_kind[0][:, 0]
         if signs is not None:
@@ -170,7 +173,7 @@ def project(
         signed += sums[1]
         noise += some
         np.maximum(extreme, far, out=extreme)
-        sweep.done(rows.stop)
+        sweep.advance(rows.stop)
     correction = outcomes.correction
     root = np.float32(np.sqrt(correction))
     if residuals is not None:

@@ -133,12 +133,12 @@ class AtomicFolder:
 
     def __init__(self, path: FilePath, name: str) -> None:
         self._failed = f"{name} ({path}) cannot be written"
-        given = Path(os.path.abspath(path))
-        if os.path.lexists(given):
+        absolute_path = Path(os.path.abspath(path))
+        if os.path.lexists(absolute_path):
             raise FileExistsError(
                 errno.EEXIST, f"{name} is {str(path)!r}, which exists; remove it first"
             )
-        self.path = destination(given, name)
+        self.path = destination(absolute_path, name)
         tag = tag_of(self.path.name)
         remove_stale(self.path.parent, tag, _SUFFIX)
         with _naming_errors(self._failed):

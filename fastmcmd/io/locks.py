@@ -58,12 +58,12 @@ def alone_with(path: Path, name: str) -> Iterator[None]:
     []
     """
     lock = lock_path(path)
-    handle = None if fcntl is None else _taken(lock, f"{name} {path}")
+    handle = None if fcntl is None else _lock_handle(lock, f"{name} {path}")
     try:
         yield
     finally:
         if handle is not None:
-            lock.unlink(missing_ok=True)  # before it is given back: see `_taken`
+            lock.unlink(missing_ok=True)  # before it is released: see `_lock_handle`
             fcntl.flock(handle, fcntl.LOCK_UN)  # for copies of the file in forked processes, too
             os.close(handle)
 
@@ -74,29 +74,29 @@ def lock_path(path: Path) -> Path:
     return target.with_name(f".fastmcmd-{tag_of(target.name)}.lock")
 
 
-def _taken(lock: Path, what: str) -> int | None:
+def _lock_handle(lock: Path, label: str) -> int | None:
     """Return the handle of the locked file, or None if there are no locks."""
     while True:
         try:
             handle = os.open(lock, _FLAGS, 0o600)
         except OSError as error:
-            raise OSError(error.errno, f"{what} cannot be locked: {error.strerror}") from error
+            raise OSError(error.errno, f"{label} cannot be locked: {error.strerror}") from error
         try:
             holder = _holder(handle)
             if holder is None:
                 raise OSError(
                     errno.EEXIST,
-                    f"{what} cannot be locked: {lock} is not a lock of fastmcmd; move it elsewhere",
+                    f"{label} cannot be locked: {lock} is not a lock of fastmcmd; move it elsewhere",
                 )
-            held = lock_held(handle)
-            if held is False:
+            is_held = lock_held(handle)
+            if is_held is False:
                 raise BlockingIOError(
                     errno.EWOULDBLOCK,
-                    f"{what} is in use by another run ({holder}); wait for its end, or name another file",
+                    f"{label} is in use by another run ({holder}); wait for its end, or name another file",
                 )
             # One that was removed meanwhile, by the run that had it, refuses nobody else.
             if _is(handle, lock):
-                if held is None:
+                if is_held is None:
                     lock.unlink(missing_ok=True)
                     os.close(handle)
                     return None

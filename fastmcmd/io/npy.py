@@ -22,7 +22,7 @@ __all__ = ["Header", "check_memory", "damaged", "read_data", "read_header", "rea
 
 _LONGEST = 10_000  # bytes of a header, as in NumPy: longer ones may exhaust the parser's stack
 _LARGEST = 2**63 - 1  # bytes of an array
-_READ = 1 << 24  # bytes at a time
+_CHUNK_BYTES = 1 << 24  # bytes at a time
 _SMALL = 1 << 16  # bytes of an array that is written at once
 
 
@@ -53,15 +53,15 @@ class Header:
 
 
 @contextlib.contextmanager
-def damaged(what: str) -> Iterator[None]:
-    """Convert any error of a parser on a damaged file into a ValueError that begins with ``what``."""
+def damaged(subject: str) -> Iterator[None]:
+    """Convert any error of a parser on a damaged file into a ValueError about ``subject``."""
     try:
         yield
     except MemoryError as error:  # of a parser that was given nonsense: sizes were checked before
-        raise ValueError(f"{what}: {error or 'too deeply nested'}") from None
+        raise ValueError(f"{subject}: {error or 'too deeply nested'}") from None
     except Exception as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ValueError(f"{what}: {reason or type(error).__name__}") from None
+        raise ValueError(f"{subject}: {reason or type(error).__name__}") from None
 
 
 def read_header(stream: BinaryIO) -> Header:
@@ -101,12 +101,12 @@ def read_header(stream: BinaryIO) -> Header:
 def read_data(stream: BinaryIO, header: Header) -> HostArray:
     """Return the data after a header; raise ValueError if data are missing."""
     data = np.empty(header.nbytes, np.uint8)
-    view, done = memoryview(data), 0  # type: ignore[arg-type]
-    while done < header.nbytes:
-        count = stream.readinto(view[done : done + _READ])  # type: ignore[attr-defined]
+    view, position = memoryview(data), 0  # type: ignore[arg-type]
+    while position < header.nbytes:
+        count = stream.readinto(view[position : position + _CHUNK_BYTES])  # type: ignore[attr-defined]
         if not count:
-            raise ValueError(f"it ends after {done:,} of {header.nbytes:,} bytes of data")
-        done += count
+            raise ValueError(f"it ends after {position:,} of {header.nbytes:,} bytes of data")
+        position += count
     array = data.view(header.dtype)
     if header.fortran:
         return array.reshape(header.shape[::-1]).T

@@ -86,31 +86,27 @@ def destination(value: Any, name: str) -> Path:
     ValueError, TypeError
         The path is a device, a FIFO or a socket; or the argument is not a path.
     """
-    path, shown = as_path(value, name), os.fsdecode(value)
-    names_folder = shown.endswith(tuple(filter(None, (os.sep, os.altsep))))
+    path, text = as_path(value, name), os.fsdecode(value)
+    names_folder = text.endswith(tuple(filter(None, (os.sep, os.altsep))))
     try:
         path = Path(os.path.realpath(path))
         mode = os.stat(path).st_mode if os.path.lexists(path) else None
     except OSError as error:
-        raise OSError(
-            error.errno, f"{name} ({shown}) cannot be written: {error.strerror}"
-        ) from None
+        raise OSError(error.errno, f"{name} ({text}) cannot be written: {error.strerror}") from None
     if names_folder or (mode is not None and stat.S_ISDIR(mode)):
         raise IsADirectoryError(
-            errno.EISDIR, f"{name} is {shown!r}, which is a folder; the path of a file is needed"
+            errno.EISDIR, f"{name} is {text!r}, which is a folder; the path of a file is needed"
         )
     if mode is not None and not stat.S_ISREG(mode):
-        raise ValueError(
-            f"{name} is {shown!r}, {_kind(mode)}; the path of a regular file is needed"
-        )
+        raise ValueError(f"{name} is {text!r}, {_kind(mode)}; the path of a regular file is needed")
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"{name}: there is no folder {str(path.parent)!r}")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise PermissionError(
-            errno.EACCES, f"{name} is {shown!r}; the folder {str(path.parent)!r} is not writable"
+            errno.EACCES, f"{name} is {text!r}; the folder {str(path.parent)!r} is not writable"
         )
     if mode is not None and not os.access(path, os.W_OK):
-        raise PermissionError(errno.EACCES, f"{name} is {shown!r}, a read-only file")
+        raise PermissionError(errno.EACCES, f"{name} is {text!r}, a read-only file")
     return path
 
 

@@ -111,8 +111,8 @@ def _decoded(kind: object, path: str, arrays: Mapping[str, HostArray], value: ob
             kinds = arguments[:1] * len(value)
         if len(kinds) == len(value):
             return origin(
-                _decoded(each, _join(path, place), arrays, item)
-                for place, (each, item) in enumerate(zip(kinds, value, strict=True))
+                _decoded(item_kind, _join(path, place), arrays, item)
+                for place, (item_kind, item) in enumerate(zip(kinds, value, strict=True))
             )
     if origin is dict and isinstance(value, dict):
         return {
@@ -123,21 +123,23 @@ def _decoded(kind: object, path: str, arrays: Mapping[str, HostArray], value: ob
         return float(value)
     if (origin is Literal and value in arguments) or type(value) is kind:
         return value
-    raise ValueError(f"{path} is {_shown(value)}; {_named(kind)} is needed")
+    raise ValueError(f"{path} is {_text(value)}; {_name(kind)} is needed")
 
 
 def _decoded_state(kind: Any, path: str, arrays: Mapping[str, HostArray], value: Any) -> Any:
     hints = get_type_hints(kind)
-    needed = {_stored(field): field.default is MISSING for field in fields(kind)}
-    own = {_stored(field): field.name for field in fields(kind)}
+    members = {_stored(field): field.default is MISSING for field in fields(kind)}
+    field_names = {_stored(field): field.name for field in fields(kind)}
     names = value.keys() - {_KIND} if isinstance(value, dict) else ()
-    if not {name for name, must in needed.items() if must} <= set(names) <= set(needed):
+    if not {name for name, must in members.items() if must} <= set(names) <= set(members):
         raise ValueError(
-            f"{path or 'the state'} is {_shown(value)}; {_named(kind)} with {', '.join(needed)} is needed"
+            f"{path or 'the state'} is {_text(value)}; {_name(kind)} with {', '.join(members)} is needed"
         )
     return kind(
         **{
-            own[name]: _decoded(hints[own[name]], _join(path, name), arrays, value[name])
+            field_names[name]: _decoded(
+                hints[field_names[name]], _join(path, name), arrays, value[name]
+            )
             for name in names
         }
     )
@@ -153,14 +155,14 @@ def _member(
 ) -> Any:
     """Return the member of a union to which a value belongs."""
     if value is None:
-        wanted: Any = np.ndarray if path in arrays else NoneType
+        value_kind: Any = np.ndarray if path in arrays else NoneType
     else:
-        wanted = type(value)
+        value_kind = type(value)
     for kind in kinds:
         if is_dataclass(kind):
-            if isinstance(value, dict) and value.get(_KIND) == _named(kind):
+            if isinstance(value, dict) and value.get(_KIND) == _name(kind):
                 return kind
-        elif (get_origin(kind) or kind) is wanted:
+        elif (get_origin(kind) or kind) is value_kind:
             return kind
     return kinds[0]  # whose decoding fails, and says what is needed
 
@@ -169,11 +171,11 @@ def _join(path: str, name: object) -> str:
     return f"{path}.{name}" if path else str(name)
 
 
-def _named(kind: object) -> str:
+def _name(kind: object) -> str:
     return getattr(kind, "__name__", None) or str(kind)
 
 
-def _shown(value: object) -> str:
+def _text(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

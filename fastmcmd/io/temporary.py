@@ -143,8 +143,8 @@ def open_ours(path: Path, flags: int) -> int | None:
 
 
 def _is_own_file(status: os.stat_result, is_kind: object = stat.S_ISREG) -> bool:
-    own = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
-    return own and is_kind(status.st_mode)  # type: ignore[operator]
+    is_ours = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+    return is_ours and is_kind(status.st_mode)  # type: ignore[operator]
 
 
 def remove_stale(folder: Path, tag: str, suffix: str, keep: Collection[str] = ()) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fastmcmd._base.annotations import Json
-from fastmcmd._base.checks import shown
+from fastmcmd._base.checks import quote
 from fastmcmd.kernels.base import Kernel
 from fastmcmd.kernels.combined import Constant, Product, Sum
 from fastmcmd.kernels.custom import CustomKernel
@@ -54,12 +54,12 @@ _SAVED: dict[str, type[Kernel]] = {
 def kernel_from_dict(described: Json) -> Kernel:
     """Return the kernel described by a dict of ``Kernel.to_dict``."""
     if not isinstance(described, Mapping):
-        raise TypeError(f"described is {shown(described)}; a dict as of Kernel.to_dict() is needed")
+        raise TypeError(f"described is {quote(described)}; a dict as of Kernel.to_dict() is needed")
     parameters = dict(described)
     name = parameters.pop("kernel", None)
     if name not in _SAVED:
         raise ValueError(
-            f"described: the kernel is {shown(name)}; one of {', '.join(_SAVED)} is needed"
+            f"described: the kernel is {quote(name)}; one of {', '.join(_SAVED)} is needed"
         )
     values = {
         key: kernel_from_dict(value) if isinstance(value, dict) else value

@@ -104,8 +104,8 @@ def check_number(value: object, name: str, *, least: float = 0.0, strict: bool =
     number = as_float(value, name)
     if not np.isfinite(number) or number < least or (strict and number == least):
         sign = ">" if strict else ">="
-        given, bound = distinct_digits(number, least)
-        raise ValueError(f"{name} is {given}; a finite number {sign} {bound} is needed")
+        value_text, bound = distinct_digits(number, least)
+        raise ValueError(f"{name} is {value_text}; a finite number {sign} {bound} is needed")
     return number
 
 

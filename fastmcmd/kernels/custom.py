@@ -83,13 +83,13 @@ class CustomKernel(Kernel):
         if isinstance(returned, np.ndarray) and returned.ndim == 0:
             returned = returned[()]
         if not isinstance(returned, (numbers.Real, np.bool_)):
-            what = (
+            note = (
                 repr(returned)
                 if not isinstance(returned, np.ndarray)
                 else f"shape {returned.shape}"
             )
             raise TypeError(
-                f"the function of {self!r} returned {type(returned).__name__} ({what[:60]}); a real number "
+                f"the function of {self!r} returned {type(returned).__name__} ({note[:60]}); a real number "
                 "is needed"
             )
         value = float(returned)

@@ -81,8 +81,8 @@ def _square_error(unit: float, dim: int, max_norm2: float) -> float:
     underflow, and so may the coordinates themselves.
     """
     tiny = underflow(unit)
-    lost = 4 * dim * tiny + 8 * tiny * math.sqrt(dim * max_norm2)
-    return relative_error(4 * dim + 16, unit) * max_norm2 + lost
+    underflow_error = 4 * dim * tiny + 8 * tiny * math.sqrt(dim * max_norm2)
+    return relative_error(4 * dim + 16, unit) * max_norm2 + underflow_error
 
 
 def _row_error(unit: float, max_norm2: float) -> float:
@@ -218,8 +218,8 @@ class RBF(Exponential):
         if not (in_range(unit, gamma, _UNDERFLOW / gamma) and fits(unit, 4 * max_norm2)):
             return math.inf
         if direct:
-            moved = math.sqrt(2 * gamma / math.e) * _row_error(unit, max_norm2)
-            return min(relative_error(dim + 5, unit) / math.e + moved, 1.0) + 4 * unit
+            row_rounding = math.sqrt(2 * gamma / math.e) * _row_error(unit, max_norm2)
+            return min(relative_error(dim + 5, unit) / math.e + row_rounding, 1.0) + 4 * unit
         return min(gamma * _square_error(unit, dim, max_norm2), 1.0) + 5 * unit
 
 
@@ -247,8 +247,8 @@ class Laplacian(Exponential):
         gamma = number(self.gamma)
         if not (in_range(unit, gamma, _UNDERFLOW / gamma) and fits(unit, 4 * dim * max_norm2)):
             return math.inf
-        moved = gamma * 2 * unit * math.sqrt(dim * max_norm2)
-        return min(relative_error(dim + 5, unit) / math.e + moved, 1.0) + 4 * unit
+        row_rounding = gamma * 2 * unit * math.sqrt(dim * max_norm2)
+        return min(relative_error(dim + 5, unit) / math.e + row_rounding, 1.0) + 4 * unit
 
 
 @dataclass(frozen=True)
@@ -311,9 +311,9 @@ class Matern(Stationary):
         if not (in_range(unit, length, 1 / length) and fits(unit, 4 * max_norm2)):
             return math.inf
         if direct:
-            moved = _row_error(unit, max_norm2) / length
-            moved += 2 * math.sqrt(dim * underflow(unit)) / length
-            return min(0.61 * relative_error(dim / 2 + 4, unit) + moved, 1.0) + 12 * unit
+            row_rounding = _row_error(unit, max_norm2) / length
+            row_rounding += 2 * math.sqrt(dim * underflow(unit)) / length
+            return min(0.61 * relative_error(dim / 2 + 4, unit) + row_rounding, 1.0) + 12 * unit
         square = _square_error(unit, dim, max_norm2)
         if self.nu == 0.5:
             return min(math.sqrt(square) / length, 1.0) + 14 * unit
@@ -364,13 +364,13 @@ def variation_length(kernel: Kernel, at: float) -> float:
     such as polynomials.
     """
     gap = 2.0 ** np.arange(-60, 61, 0.5) * max(1.0, 1e-8 * abs(at))
-    here, there = np.full((1, 1), at), (at + gap)[:, None]
+    origin, points = np.full((1, 1), at), (at + gap)[:, None]
     with np.errstate(all="ignore"):
-        own, other = kernel.diagonal(here)[0], kernel.diagonal(there)
-        if not other[-1] <= _GROWTH * max(float(own), float(other[0])):
+        diagonal, other = kernel.diagonal(origin)[0], kernel.diagonal(points)
+        if not other[-1] <= _GROWTH * max(float(diagonal), float(other[0])):
             return np.inf  # a polynomial
-        distance2 = own + other - 2 * kernel(here, there)[0]
-        changed = np.flatnonzero(distance2 > _CHANGE * max(float(own), 1e-300))
+        distance2 = diagonal + other - 2 * kernel(origin, points)[0]
+        changed = np.flatnonzero(distance2 > _CHANGE * max(float(diagonal), 1e-300))
     return float(40 * gap[changed[0]]) if len(changed) else np.inf
 
 

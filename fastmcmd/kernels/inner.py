@@ -96,11 +96,15 @@ class Polynomial(Kernel):
         if not (in_range(unit, gamma) and fits(unit, max_norm2, _power(base, self.degree))):
             return math.inf
         tiny = underflow(unit)
-        off = relative_error(dim + 6, unit) * base + gamma * _lost(unit, dim, max_norm2) + 2 * tiny
+        off = (
+            relative_error(dim + 6, unit) * base
+            + gamma * _underflow_error(unit, dim, max_norm2)
+            + 2 * tiny
+        )
         slope = self.degree * _power(base + off, self.degree - 1)
         power = _power(base + off, self.degree)
-        lost = self.degree * tiny * max(1.0, power)
-        return slope * off + (self.degree + 4) * unit * power + lost
+        underflow_error = self.degree * tiny * max(1.0, power)
+        return slope * off + (self.degree + 4) * unit * power + underflow_error
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ class Linear(Kernel):
         del direct
         if not fits(unit, max_norm2):
             return math.inf
-        return relative_error(dim + 3, unit) * max_norm2 + _lost(unit, dim, max_norm2)
+        return relative_error(dim + 3, unit) * max_norm2 + _underflow_error(unit, dim, max_norm2)
 
 
 @dataclass(frozen=True)
@@ -196,7 +200,7 @@ def _moderate(x: Array) -> Array:
     return np.asarray(np.ldexp(x, -exponent), dtype=x.dtype)
 
 
-def _lost(unit: float, dim: int, max_norm2: float) -> float:
+def _underflow_error(unit: float, dim: int, max_norm2: float) -> float:
     """Return a bound on the error of an inner product from underflow of its products or coordinates."""
     tiny = underflow(unit)
     return dim * tiny + 2 * tiny * math.sqrt(dim * max_norm2)

@@ -45,11 +45,11 @@ class Scaled(Kernel):
     def __post_init__(self) -> None:
         if not isinstance(self.inner, Kernel):
             raise TypeError(f"inner is {self.inner!r}; a kernel is needed")
-        given: Any = self.scales
-        if not isinstance(given, (list, tuple)):
-            array = np.atleast_1d(as_array(given, "scales"))
-            given = array.tolist() if array.ndim == 1 else []
-        scales = tuple(as_float(one, "an entry of scales") for one in given)
+        values: Any = self.scales
+        if not isinstance(values, (list, tuple)):
+            array = np.atleast_1d(as_array(values, "scales"))
+            values = array.tolist() if array.ndim == 1 else []
+        scales = tuple(as_float(one, "an entry of scales") for one in values)
         if not scales or not all(0 <= one < np.inf for one in scales):
             raise ValueError(
                 f"scales is {self.scales!r}; finite numbers >= 0 are needed, one per column"
@@ -148,9 +148,9 @@ class Scaled(Kernel):
         return float(np.square(np.sqrt(max_norm2) * max(self.scales)))
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{one:.4g}" for one in self.scales[:6])
+        first_scales = ", ".join(f"{one:.4g}" for one in self.scales[:6])
         more = f", ... {len(self.scales)} in all" if len(self.scales) > 6 else ""
-        return f"Scaled({self.inner!r}, ({shown}{more}))"
+        return f"Scaled({self.inner!r}, ({first_scales}{more}))"
 
 
 def split_scales(kernel: Kernel) -> tuple[tuple[float, ...] | None, Kernel]:

@@ -52,7 +52,7 @@ def _point_metric(function: Callable[P, R]) -> Callable[P, R]:
     return with_shared_parameters(_PARAMETERS)(on_array_device(function))
 
 
-def _read(
+def _read_points(
     y: ArrayLike,
     prediction: PredictionLike,
     point: str,
@@ -81,7 +81,7 @@ def _gathered(
         if sums is not None:
             return sums
     return gather(
-        _read(y, prediction, point, sample_weight, multioutput, nan_policy, on_device=True)
+        _read_points(y, prediction, point, sample_weight, multioutput, nan_policy, on_device=True)
     )
 
 
@@ -285,7 +285,7 @@ def median_absolute_error(
     >>> fm.metrics.median_absolute_error([0.0, 0.0, 0.0], [1.0, 2.0, 9.0])
     2.0
     """
-    points = _read(y, prediction, point, sample_weight, multioutput, nan_policy)
+    points = _read_points(y, prediction, point, sample_weight, multioutput, nan_policy)
     errors = np.abs(points.errors())
     medians = [weighted_median(column, points.weights) for column in errors.T]
     return over_outputs(np.asarray(medians) * (np.nan if points.nan_result else 1.0), multioutput)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
-from fastmcmd._base.checks import as_array, check_flag, shown
+from fastmcmd._base.checks import as_array, check_flag, quote
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.interval_scores import HUB, interval_terms
 from fastmcmd.metrics.metric import metric
@@ -174,7 +174,7 @@ def thresholds_of(value: ArrayLike, name: str = "thresholds") -> Array:
     """Return checked thresholds: a number, or (j,)."""
     each = as_array(value, name).astype(np.float64)
     if each.ndim > 1 or not each.size or np.isnan(each).any():
-        raise ValueError(f"{name} is {shown(value)}; a number or numbers (j,) are needed")
+        raise ValueError(f"{name} is {quote(value)}; a number or numbers (j,) are needed")
     return each
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd import _core
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.blocks import over_rows
-from fastmcmd._base.checks import as_array, check_choice, check_count, check_flag, shown
+from fastmcmd._base.checks import as_array, check_choice, check_count, check_flag, quote
 from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned
@@ -79,8 +79,8 @@ class GroupCalibration(Plotted):
         return aligned(rows)
 
     def __repr__(self) -> str:
-        what = "mean absolute" if self.norm == "mean_absolute" else "root mean square"
-        return f"GroupCalibration, {what} calibration error of the worst group\n{self.table()}"
+        norm_name = "mean absolute" if self.norm == "mean_absolute" else "root mean square"
+        return f"GroupCalibration, {norm_name} calibration error of the worst group\n{self.table()}"
 
 
 @dataclass(frozen=True)
@@ -241,13 +241,13 @@ def _of_random(
 ) -> Array:
     """Return the error of the worst group (s, trials). Each trial uses a separate random stream."""
     seeds = rng.integers(2**63, size=trials)
-    everything = places.all()
+    all_counts = places.all()
     worst = np.empty((len(sizes), trials))
     if not len(places.weights) and len(places.place) < _MOST_DRAWN:
         for trial, seed in enumerate(seeds):
             stream = np.random.default_rng(seed)
             for i, size in enumerate(sizes):
-                counts = _drawn_counts(everything, int(size), draws, replace, stream)
+                counts = _drawn_counts(all_counts, int(size), draws, replace, stream)
                 worst[i, trial] = places.errors(counts).max()
         return worst
 
@@ -257,7 +257,7 @@ def _of_random(
             order = np.arange(len(places.place), dtype=np.int32)
             for i, size in enumerate(sizes):
                 errors = [
-                    _counts(places, int(size), order, stream, replace, everything)
+                    _counts(places, int(size), order, stream, replace, all_counts)
                     for _ in range(draws)
                 ]
                 worst[i, trial] = places.errors(np.stack(errors)).max()
@@ -267,7 +267,7 @@ def _of_random(
 
 
 def _drawn_counts(
-    everything: Array, size: int, draws: int, replace: bool, rng: np.random.Generator
+    all_counts: Array, size: int, draws: int, replace: bool, rng: np.random.Generator
 ) -> Array:
     """Return the counts by place (draws, j + 1) of random groups, without drawing their rows.
 
@@ -275,9 +275,9 @@ def _drawn_counts(
     multinomial with replacement.
     """
     if replace:
-        sampled = rng.multinomial(size, everything / everything.sum(), size=draws)
+        sampled = rng.multinomial(size, all_counts / all_counts.sum(), size=draws)
     else:
-        counts = everything.astype(np.int64)
+        counts = all_counts.astype(np.int64)
         sampled = rng.multivariate_hypergeometric(counts, size, size=draws, method="marginals")
     return sampled.astype(np.float64)
 
@@ -288,7 +288,7 @@ def _counts(
     order: NDArray[np.int32],
     rng: np.random.Generator,
     replace: bool,
-    everything: Array,
+    all_counts: Array,
 ) -> Array:
     """Return the weight of one random group by place.
 
@@ -301,13 +301,13 @@ def _counts(
     outside = 2 * size > len(order)
     draws = len(order) - size if outside else size
     _core.count_undrawn(rng.random(draws), order, places.place, places.weights, counts)
-    return everything - counts if outside else counts
+    return all_counts - counts if outside else counts
 
 
 def _of_groups(places: _Places, groups: Iterable[ArrayLike], n: int) -> GroupCalibration:
     if not isinstance(groups, Iterable) or (isinstance(groups, np.ndarray) and not groups.ndim):
         raise TypeError(
-            f"groups is {shown(groups)}; an iterable of arrays (trials, draws, rows) is needed"
+            f"groups is {quote(groups)}; an iterable of arrays (trials, draws, rows) is needed"
         )
     worst, sizes = [], []
     for part in groups:

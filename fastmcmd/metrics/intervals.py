@@ -289,8 +289,8 @@ def conclude_variation(sums: SpreadSums, ddof: float = 1) -> float:
     if not 0 <= ddof < np.inf:
         raise ValueError(f"ddof is {ddof:g}; a finite number >= 0 is needed")
     if sums.weight <= ddof:
-        given, total = distinct_digits(ddof, sums.weight)
-        raise ValueError(f"ddof is {given}; it must be below the sum of weights, {total}")
+        ddof_text, total = distinct_digits(ddof, sums.weight)
+        raise ValueError(f"ddof is {ddof_text}; it must be below the sum of weights, {total}")
     if sums.mean == 0:
         raise ValueError("prediction has standard deviations of 0 only; c_v is their ratio to it")
     return float(np.sqrt(sums.squares / (sums.weight - ddof)))

@@ -99,9 +99,11 @@ def losses_together(
     if isinstance(prediction, Gaussian):
         each_loss = [check_losses(y, prediction, *term) for term in terms]
         return each_loss, [prediction.quantile(level) for level in extra_levels]
-    each = [*(levels for levels, _ in terms), extra_levels]
-    levels, place = np.unique(np.round(np.concatenate(each), _DIGITS), return_inverse=True)
-    *places, ends = np.split(place, np.cumsum([len(term_levels) for term_levels in each])[:-1])
+    level_arrays = [*(levels for levels, _ in terms), extra_levels]
+    levels, place = np.unique(np.round(np.concatenate(level_arrays), _DIGITS), return_inverse=True)
+    *places, ends = np.split(
+        place, np.cumsum([len(term_levels) for term_levels in level_arrays])[:-1]
+    )
     factors = np.zeros((len(terms), len(levels)))
     for own, term_levels, (_, factor) in zip(factors, places, terms, strict=True):
         np.add.at(own, term_levels, factor)

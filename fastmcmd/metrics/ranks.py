@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.blocks import over_rows
-from fastmcmd._base.checks import check_choice, check_count, shown
+from fastmcmd._base.checks import check_choice, check_count, quote
 from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import ColumnTable
@@ -140,7 +140,7 @@ def rank_histogram(
     drawn = rows.prediction
     if not isinstance(drawn, Draws):
         raise TypeError(
-            f"prediction is {shown(drawn)}; draws (n, m) are needed (of distributions see pit_histogram)"
+            f"prediction is {quote(drawn)}; draws (n, m) are needed (of distributions see pit_histogram)"
         )
     values = drawn.array
     cells = values.shape[1] + 1

@@ -32,7 +32,7 @@ __all__ = [
 KINDS = ("quantile", "interval")
 ECE_LEVELS = np.arange(1, 100) / 100  # every percent
 TOOLBOX_LEVELS = np.linspace(0.0, 1.0, 100)  # default levels of Uncertainty Toolbox
-_SHOWN = 11  # rows of a printed curve
+_TABLE_ROWS = 11  # rows of a printed curve
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ class ReliabilityCurve(Plotted):
         """Return expected and observed shares as text; long curves are thinned."""
         rows = [["expected", "observed", "difference", "scatter"]]
         count = len(self.expected)
-        shown = np.unique(np.linspace(0, count - 1, min(count, _SHOWN)).round().astype(int))
-        for j in shown:
+        indices = np.unique(np.linspace(0, count - 1, min(count, _TABLE_ROWS)).round().astype(int))
+        for j in indices:
             rows.append(
                 [
                     f"{self.expected[j]:.4f}",
@@ -159,9 +159,9 @@ class ReliabilityCurve(Plotted):
         return aligned(rows)
 
     def __repr__(self) -> str:
-        what = "quantiles" if self.kind == "quantile" else "central intervals"
+        kind_name = "quantiles" if self.kind == "quantile" else "central intervals"
         return (
-            f"ReliabilityCurve of {what}, {self.n:,} rows, {len(self.expected)} levels: mean absolute "
+            f"ReliabilityCurve of {kind_name}, {self.n:,} rows, {len(self.expected)} levels: mean absolute "
             f"calibration error {self.mean_absolute_calibration_error:.4g}\n{self.table()}"
         )
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd import _core
 from fastmcmd._base.annotations import NanPolicy, RandomState
-from fastmcmd._base.checks import as_array, check_choice, check_count, check_positive, shown
+from fastmcmd._base.checks import as_array, check_choice, check_count, check_positive, quote
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.metrics.inputs import (
     ERRORS_OUT_OF_RANGE,
@@ -211,7 +211,7 @@ def _curve(
 
 def check_bins(bins: int, n: int) -> int:
     """Return the checked number of bins, at most n."""
-    return check_count(bins, "bins", most=n, what=f"y has {n} rows")
+    return check_count(bins, "bins", most=n, explanation=f"y has {n} rows")
 
 
 def check_kurtosis(kurtosis: float) -> float:
@@ -230,7 +230,7 @@ def check_limits(limits: ArrayLike | None, binning: str) -> tuple[float, float] 
         raise ValueError("limits are for binning='width'; bins of equal mass follow from the data")
     pair = as_array(limits, "limits")
     if pair.shape != (2,) or not np.isfinite(pair).all() or not pair[0] < pair[1]:
-        raise ValueError(f"limits is {shown(limits)}; two finite numbers, low < high, are needed")
+        raise ValueError(f"limits is {quote(limits)}; two finite numbers, low < high, are needed")
     return float(pair[0]), float(pair[1])
 
 
@@ -413,8 +413,10 @@ def null_ence(
     bins = check_bins(bins, len(rows.y))
     expectations = []
     for _ in range(repetitions):
-        drawn = rows.prediction.sample(1, rng)[:, 0]
-        again = Outcomes(drawn, rows.prediction, rows.weights, rows.valid, rows.n, rows.propagate)
+        outcomes = rows.prediction.sample(1, rng)[:, 0]
+        again = Outcomes(
+            outcomes, rows.prediction, rows.weights, rows.valid, rows.n, rows.propagate
+        )
         binned = _binned(again, bins, binning, by, limits)
-        expectations.append(conclude_variance(binned, len(drawn), binning, by).ence)
+        expectations.append(conclude_variance(binned, len(outcomes), binning, by).ence)
     return float(np.mean(expectations))

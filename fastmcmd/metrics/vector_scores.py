@@ -126,7 +126,9 @@ def _energy(
         outcomes,
         draws,
         random_state,
-        lambda drawn, y, out: _core.energy_rows(drawn, y, beta, pairs, np.empty(count), out),
+        lambda draws_of_rows, y, out: _core.energy_rows(
+            draws_of_rows, y, beta, pairs, np.empty(count), out
+        ),
     )
 
 
@@ -223,8 +225,8 @@ def _variogram(
         outcomes,
         draws,
         random_state,
-        lambda drawn, y, out: _core.variogram_rows(
-            drawn, y, p, pairs, unbiased, np.empty(scratch), out
+        lambda draws_of_rows, y, out: _core.variogram_rows(
+            draws_of_rows, y, p, pairs, unbiased, np.empty(scratch), out
         ),
     )
 
@@ -282,10 +284,10 @@ def _over_draws(
     return out
 
 
-def _scores(drawn: Array, y: Array, loop: Loop, out: Array) -> None:
-    drawn = drawn if drawn.ndim == 3 else drawn[:, :, None]
+def _scores(draws: Array, y: Array, loop: Loop, out: Array) -> None:
+    draws = draws if draws.ndim == 3 else draws[:, :, None]
 
     def work(rows: slice) -> None:
-        loop(np.ascontiguousarray(drawn[rows].swapaxes(1, 2)), y[rows], out[rows])
+        loop(np.ascontiguousarray(draws[rows].swapaxes(1, 2)), y[rows], out[rows])
 
-    over_rows(work, len(drawn), max(1, _BLOCK // drawn[0].size))
+    over_rows(work, len(draws), max(1, _BLOCK // draws[0].size))

@@ -29,17 +29,17 @@ ROWS = 4000  # rows that decisions are based on
 
 def subsample_of(x: HostArray | Rows, backend: str) -> Subsample:
     """Return randomly drawn rows that represent ``x``, for work on a backend."""
-    some = _drawn(x, DEVICE_ROWS if backend == "cupy" else ROWS)
+    some = _sample_rows(x, DEVICE_ROWS if backend == "cupy" else ROWS)
     if isinstance(x, Rows):  # not collapsed
         on_device = backend == "cupy" and x.on_device is not None
         return Subsample(len(x), some, 0 if on_device else int(x.nbytes), on_device)
     if distinct_rows(some)[1] is None:
         return Subsample(len(x), some)
     rows = x[distinct_rows(x)[0]]
-    return Subsample(len(x), some, distinct=Subsample(len(rows), _drawn(rows, len(some))))
+    return Subsample(len(x), some, distinct=Subsample(len(rows), _sample_rows(rows, len(some))))
 
 
-def _drawn(x: HostArray | Rows, count: int) -> HostArray:
+def _sample_rows(x: HostArray | Rows, count: int) -> HostArray:
     """Return rows in random order."""
     rng = generator(len(x), Purpose.PLAN)
     index = np.sort(rng.choice(len(x), min(len(x), count), replace=False))

@@ -108,8 +108,8 @@ def choose(
     columns : int
         Features of the output kernel.
     """
-    there = "cupy" in sys.modules or importlib.util.find_spec("cupy") is not None
-    if not there or not cuda.cuda_device_count()[0]:
+    has_cupy = "cupy" in sys.modules or importlib.util.find_spec("cupy") is not None
+    if not has_cupy or not cuda.cuda_device_count()[0]:
         return options
     settings = options.tol, options.solver, options.certificate, options.dtype, options.rank
     place = (kernel, *x.shape, lam, columns, get_num_threads(), *settings)
@@ -120,8 +120,8 @@ def choose(
             return options
     on_device, why = _DECIDED[place]
     if on_device:
-        return replace(options, backend="cupy", devices=_FIRST, chosen=why)
-    return replace(options, chosen=why)
+        return replace(options, backend="cupy", devices=_FIRST, backend_reason=why)
+    return replace(options, backend_reason=why)
 
 
 def _decided(
@@ -132,7 +132,7 @@ def _decided(
     columns: int,
 ) -> tuple[bool, str]:
     """Return whether to use the first device, and the reason."""
-    there = replace(options, backend="cupy", devices=_FIRST)
+    gpu_options = replace(options, backend="cupy", devices=_FIRST)
     try:
         device = cuda.cuda_device(_FIRST[0], None)
         if device.budget < _LEAST_FREE:
@@ -140,21 +140,21 @@ def _decided(
                 f"backend='auto' stays on the CPU: {device.label} has {format_bytes(device.budget)} "
                 "to spare"
             )
-        backend = backend_of(there, kernel)
+        backend = backend_of(gpu_options, kernel)
     except Exception as error:  # the driver's own errors, of several kinds
         return False, f"backend='auto' stays on the CPU: the device cannot be used ({error})"
-    here = _plan(options, backend_of(options, kernel).name, kernel, x, lam, columns)
-    if CLEARLY * here.seconds <= STARTUP:
+    cpu = _plan(options, backend_of(options, kernel).name, kernel, x, lam, columns)
+    if CLEARLY * cpu.seconds <= STARTUP:
         return (
             False,
-            f"backend='auto' stays on the CPU: it is expected to take {here.seconds:.2g} s",
+            f"backend='auto' stays on the CPU: it is expected to take {cpu.seconds:.2g} s",
         )
-    gpu = _plan(there, backend.name, kernel, x, lam, columns)
+    gpu = _plan(gpu_options, backend.name, kernel, x, lam, columns)
     comparison = (
-        f"expected seconds: {here.seconds:.2g} on the CPU, {gpu.seconds:.2g} on {device.label} and "
+        f"expected seconds: {cpu.seconds:.2g} on the CPU, {gpu.seconds:.2g} on {device.label} and "
         f"at most {STARTUP:.0f} to start it"
     )
-    if gpu.seconds + STARTUP <= CLEARLY * here.seconds:
+    if gpu.seconds + STARTUP <= CLEARLY * cpu.seconds:
         return True, f"backend='auto' took the device; {comparison}"
     return False, f"backend='auto' stays on the CPU; {comparison}"
 

@@ -42,12 +42,12 @@ _MOST_COLUMNS = 64  # right-hand sides of the small problem
 _UNLIMITED = 1 << 62
 
 
-class _Counted(Progress):
+class _ProductCounter(Progress):
     """Counts products up to a limit, and extrapolates the total."""
 
     def __init__(self, target: float, most: int) -> None:
         super().__init__(False, target)
-        self._most = self._left = most
+        self._most = self._remaining = most
         self._first: float | None = None
         self._last = 1.0
 
@@ -56,11 +56,11 @@ class _Counted(Progress):
         super().product(certificate, work)
         self._first = certificate if self._first is None else self._first
         self._last = certificate
-        self._left -= 1
+        self._remaining -= 1
 
     def exhausted(self) -> bool:
         """Tell whether the limit of products is reached."""
-        return self._left <= 0
+        return self._remaining <= 0
 
     @property
     def beyond(self) -> float:
@@ -68,8 +68,8 @@ class _Counted(Progress):
         most = MOST_PRODUCTS / self._most
         if self._first is None or not 0.0 < self._last < self._first:
             return most
-        whole = math.log(max(self._first / self.target, 2.0))
-        return min(most, max(1.0, whole / math.log(self._first / self._last)))
+        decades = math.log(max(self._first / self.target, 2.0))
+        return min(most, max(1.0, decades / math.log(self._first / self._last)))
 
 
 def exact_plan(
@@ -105,11 +105,13 @@ def exact_plan(
         threads=get_num_threads(),
     )  # fmt: skip
     direct = options.solver == "cholesky"
-    whole = WholeOperator(rows, rows, backend, kernel, options.dtype or EXACT, options.memory_limit)
-    available = budget.available(*(least_bytes(whole, options.cache_dir) if direct else ()))
+    full_operator = WholeOperator(
+        rows, rows, backend, kernel, options.dtype or EXACT, options.memory_limit
+    )
+    available = budget.available(*(least_bytes(full_operator, options.cache_dir) if direct else ()))
     reasons: list[str] = []
     # If the factor does not fit, `least_bytes` has checked that there is a folder.
-    filed = direct and not factor_fits(whole, available)
+    filed = direct and not factor_fits(full_operator, available)
     ask = replace(options, cache_dir=None, checkpoint=None, progress=False)
     columns_of = min(columns, _MOST_COLUMNS)
     run = _Run(rows, backend, kernel, lam, goal, _UNLIMITED if filed else available, columns_of)
@@ -121,8 +123,8 @@ def exact_plan(
         reasons.append("cg would not reach tol")
         solver, filed, passes = "cholesky", True, passes + 1
     if filed:
-        needed = format_bytes(cholesky_bytes(whole))
-        reasons.append(f"the factor needs {needed}: it goes to cache_dir, in panels")
+        factor_bytes = format_bytes(cholesky_bytes(full_operator))
+        reasons.append(f"the factor needs {factor_bytes}: it goes to cache_dir, in panels")
         cache, memory = "disk", budget.working + available
     reasons += run.findings()
     if cache == "streamed" and not run.operator.holds_rows:
@@ -149,7 +151,7 @@ class _Run:
         """Run on few rows, and on more if the problem is hard."""
         for count, most in ((_FEW, _EASY), (_MORE, _HARD)):
             some = self._rows.some(count)
-            self._progress = _Counted(options.tol, most)
+            self._progress = _ProductCounter(options.tol, most)
             self._problem = self._problem_of(some, self._progress.exhausted)
             try:
                 solved = solve(self._problem, options, self._progress)
@@ -174,7 +176,7 @@ class _Run:
     @property
     def operator(self) -> SubsampleOperator:
         """The last operator."""
-        return self._problem.made[-1]
+        return self._problem.operators[-1]
 
     @property
     def failed(self) -> bool:
@@ -217,13 +219,13 @@ class _Run:
 
     def seconds(self, columns: int, *, direct: bool) -> float:
         """Return the wall time in seconds of a run for all rows."""
-        problem, operators = self._problem, self._problem.made
+        problem, operators = self._problem, self._problem.operators
         per_second = rate(self._backend, self._kernel, self._rows, columns, operators[0].dtype)
         host_kernel = RBF(1.0)  # work on the host between two products depends on no kernel
         host = rate(get_backend("auto", host_kernel), host_kernel, self._rows, columns, EXACT)
         operator = operators[-1]
         size = replace(problem.size(operator), columns=(columns,))
-        tiles = sum(each.work for each in operators) * self._beyond
+        tiles = sum(run_operator.work for run_operator in operators) * self._beyond
         plain = BlockCG().estimate(size, operator.passes * self._beyond)
         between = plain.products * (plain.per_product - operator.product_cost(columns))
         if self.solved is not None and self.solved.preconditioned:
@@ -240,9 +242,9 @@ class _Run:
     def _setup(self) -> float:
         """Return the seconds of the setup: distinct inputs, features of outputs, norms of rows."""
         rows = self._rows
-        begun = time.perf_counter()
+        start = time.perf_counter()
         features, _ = rows.features()
-        once = time.perf_counter() - begun
+        once = time.perf_counter() - start
         outputs = np.resize(rows.outputs()[0], (2 * len(rows), 1))
 
         def work() -> None:

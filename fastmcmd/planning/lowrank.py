@@ -110,14 +110,14 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
     if hasty and not trace_may_suffice(
         rows.x, backend, kernel, lam, setting.goal, setting.scale, setting.most
     ):
-        taken = time.perf_counter() - start
-        return Search(0, seconds=taken, reason="a glance at the rows rules it out")
-    looked = _Look(rows, backend, kernel, setting, lam)
-    landmarks = looked.result()
+        seconds = time.perf_counter() - start
+        return Search(0, seconds=seconds, reason="a glance at the rows rules it out")
+    look = _Look(rows, backend, kernel, setting, lam)
+    landmarks = look.result()
     # The fit searches more candidates than these rows, and perhaps up to more landmarks. Its time grows
     # with the number of candidates, and with the square of the number of landmarks.
-    more = looked.searching * (min(rows.n, CANDIDATES) / len(rows) - 1.0)
-    further = max(1.0, landmarks.landmarks / looked.rank) ** 2
+    more = look.searching * (min(rows.n, CANDIDATES) / len(rows) - 1.0)
+    further = max(1.0, landmarks.landmarks / look.rank) ** 2
     return replace(landmarks, seconds=(time.perf_counter() - start + more) * further)
 
 
@@ -129,9 +129,9 @@ class _Look:
     ) -> None:
         self._rows, self._setting = rows, setting
         streams = [RowStream(list(rows.samples(lam)), rows.features()[0], True)]
-        whole = _Stream(streams, rows.n)
-        terms = [Term(slice(0, whole.columns), lam, 1.0)]
-        self._problem = PartProblem(whole, terms, backend, kernel, setting)
+        stream = _Stream(streams, rows.n)
+        terms = [Term(slice(0, stream.columns), lam, 1.0)]
+        self._problem = PartProblem(stream, terms, backend, kernel, setting)
         most, count = setting.most, len(rows)
         self._end = most if count == rows.n else min(most, max(LADDER[0], count // _SHARE))
         self._search = LandmarkSearch(
@@ -153,13 +153,17 @@ class _Look:
             return self._of_rank(setting.rank)
         kinds = _KINDS[setting.certificate]
         for kind in kinds:
-            needed = self._climb(kind)
-            if needed is None or needed > setting.most:
+            landmark_count = self._climb(kind)
+            if landmark_count is None or landmark_count > setting.most:
                 continue
             if setting.give_up and self._rounding(kind):
-                explanation = f"rounding at {needed:,} landmarks would leave more than tol"
+                explanation = f"rounding at {landmark_count:,} landmarks would leave more than tol"
                 return Search(0, reason=explanation)
-            return Search(needed, kind, reason=f"{needed:,} landmarks seem enough ({kind} bound)")
+            return Search(
+                landmark_count,
+                kind,
+                reason=f"{landmark_count:,} landmarks seem enough ({kind} bound)",
+            )
         explanation = f"{setting.most:,} landmarks seem not enough for tol"
         return Search(0 if setting.give_up else setting.most, kinds[-1], reason=explanation)
 
@@ -177,9 +181,9 @@ class _Look:
     def _extend(self, rank: int) -> None:
         start, search = time.perf_counter(), self._search
         if self._setting.landmarks == "uniform":  # the rows are in random order
-            while search.rank < rank and search.tried < len(self._rows):
-                stop = min(search.tried + rank - search.rank, len(self._rows))
-                search.take(np.arange(search.tried, stop), independent=True)
+            while search.rank < rank and search.trial_count < len(self._rows):
+                stop = min(search.trial_count + rank - search.rank, len(self._rows))
+                search.take(np.arange(search.trial_count, stop), independent=True)
         else:
             search.grow(rank)
         self.searching += time.perf_counter() - start
@@ -224,8 +228,8 @@ class _Look:
             replace(problem, stream=stream, setting=setting), Progress(False, setting.goal)
         )[0]
         assert part is not None, "landmarks that are given are taken"
-        assert part.known is not None
-        residual_diagonal, sizes = part.known
+        assert part.row_terms is not None
+        residual_diagonal, sizes = part.row_terms
         sizes = np.zeros(len(residual_diagonal)) if sizes is None else sizes
         (solution,) = part.solutions
         scale = np.full(len(residual_diagonal), setting.scale)
@@ -251,15 +255,15 @@ def plan_of(
     per_row = 8 * (4 * landmarks + 8 * columns + 3 * rows.dim)
     peak = low_rank_peak(
         rows=n, points=n, dim=rows.dim, models=1, columns=columns, rank=landmarks,
-        outputs=2 * min(n, POOL), searched=candidates, whole=0,
+        outputs=2 * min(n, POOL), searched=candidates, residual_bytes=0,
         block=min(max(256, options.memory_limit // 6 // per_row), 12256),
     )  # fmt: skip
-    held = min(options.memory_limit, peak)
+    memory = min(options.memory_limit, peak)
     passes = "one pass for the normal equations"
     passes += ", one over residuals for the certificate" if sampled else ""
     seconds = search.seconds + n * (a_row[0] + a_row[1] * (2 if sampled else 1))
     return Plan(
-        n, rows.dim, backend.name, "lowrank", landmarks, "streamed", held, 2 if sampled else 1, seconds,
+        n, rows.dim, backend.name, "lowrank", landmarks, "streamed", memory, 2 if sampled else 1, seconds,
         (search.reason, passes),
     )  # fmt: skip
 

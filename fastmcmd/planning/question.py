@@ -113,9 +113,9 @@ def plan(
     features, origin = _features(
         features, None if shape is not None else rows, x_kernel, y, y_kernel
     )
-    chosen = chosen_input_kernel(rows, x_kernel)
-    chosen, options, (rows,) = scaled_inputs(chosen, options, x=rows)
-    kernels = resolved_kernels(chosen, RBF("variance"), rows, np.array([[0.0], [1.0]]))
+    input_kernel = chosen_input_kernel(rows, x_kernel)
+    input_kernel, options, (rows,) = scaled_inputs(input_kernel, options, x=rows)
+    kernels = resolved_kernels(input_kernel, RBF("variance"), rows, np.array([[0.0], [1.0]]))
     like = rows if shape is None or not isinstance(rows, np.ndarray) else Subsample(shape[0], rows)
     options = settled(options, kernels, like, lam, features)
     kernel = kernels[0]
@@ -123,7 +123,7 @@ def plan(
     result = answer(
         some, backend_of(options, kernel), kernel, options, lam, features, low_rank=shape is None
     )
-    assumptions = [one for one in (options.chosen, origin) if one]
+    assumptions = [one for one in (options.backend_reason, origin) if one]
     if shape is not None:
         assumptions.append("from the shape alone: standard normal rows of no low rank are assumed")
     return replace(result, reasons=(*assumptions, *result.reasons))

@@ -21,7 +21,7 @@ DEVICE_ROWS = (
 )
 _RUNS = 3
 
-_KNOWN: dict[tuple[Backend, Kernel, int, int, str], float] = {}
+_RATES: dict[tuple[Backend, Kernel, int, int, str], float] = {}
 
 
 def rate(
@@ -29,9 +29,9 @@ def rate(
 ) -> float:
     """Return float32 operations per second of a streamed product, counted as in `gram.cost`."""
     place = (backend, kernel, rows.dim, columns, np.dtype(dtype).name)
-    if place not in _KNOWN:
-        _KNOWN[place] = _measured(backend, kernel, rows, columns, dtype)
-    return _KNOWN[place]
+    if place not in _RATES:
+        _RATES[place] = _measured(backend, kernel, rows, columns, dtype)
+    return _RATES[place]
 
 
 def _measured(
@@ -42,15 +42,15 @@ def _measured(
     operator = GramOperator(backend, kernel, x, dtype, 1 << 62)
     points = operator.points()
     v = generator(0, Purpose.PLAN).standard_normal((len(x), columns))
-    taken = seconds_of(lambda: backend.symmetric_matmul(kernel, points, v))
-    return operator.streamed_cost(columns) / taken
+    seconds = seconds_of(lambda: backend.symmetric_matmul(kernel, points, v))
+    return operator.streamed_cost(columns) / seconds
 
 
 def seconds_of(work: Callable[[], object]) -> float:
     """Return the shortest wall time of several runs, in seconds."""
-    taken = []
+    times = []
     for _ in range(_RUNS):
         start = time.perf_counter()
         work()
-        taken.append(time.perf_counter() - start)
-    return min(taken)
+        times.append(time.perf_counter() - start)
+    return min(times)

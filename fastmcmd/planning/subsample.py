@@ -84,20 +84,20 @@ class Subsample:
         along = np.asarray(self.x @ rng.standard_normal(self.dim), dtype=np.float64)
         spread = float(along.std())
         mean = np.sin((along - along.mean()) / (spread if spread > 0 else 1.0))
-        y, drawn = (_SCATTER * rng.standard_normal(len(self)) for _ in range(2))
-        return mean + y, _WRONG * mean + drawn
+        y, draws = (_SCATTER * rng.standard_normal(len(self)) for _ in range(2))
+        return mean + y, _WRONG * mean + draws
 
     def samples(self, lam: float) -> tuple[Sample, Sample]:
         """Return nature and a model at these rows."""
-        y, drawn = (DrawnOutputs(values[:, None, None]) for values in self.outputs())
+        y, draws = (DrawnOutputs(values[:, None, None]) for values in self.outputs())
         nature = Sample(self.x, y, None, lam)
-        return nature, Sample(self.x, drawn, None, lam, nature)
+        return nature, Sample(self.x, draws, None, lam, nature)
 
     def features(self) -> tuple[KernelFeatures, Array]:
         """Return features of the outputs, and the right-hand sides (m, r) from them."""
-        y, drawn = self.outputs()
+        y, draws = self.outputs()
         factored = output_features(
-            Y_KERNEL, get_backend("auto", Y_KERNEL), np.concatenate([y, drawn])[:, None], EPS,
+            Y_KERNEL, get_backend("auto", Y_KERNEL), np.concatenate([y, draws])[:, None], EPS,
             _MOST_FEATURES, None,
         )  # fmt: skip
         assert factored is not None, "an RBF kernel on scalars has low rank"
@@ -127,7 +127,9 @@ class SubsampleOperator(GramOperator):
         """Number of rows that costs are counted for."""
         return self._rows.n
 
-    def drawn(self, count: int, rng: np.random.Generator) -> tuple[HostArray, NDArray[np.intp]]:
+    def random_rows(
+        self, count: int, rng: np.random.Generator
+    ) -> tuple[HostArray, NDArray[np.intp]]:
         """Return rows from a larger subsample than the operator's: landmarks are few among all rows."""
         some = self._reserve.x[:count]
         return some, np.zeros(len(some), dtype=np.intp)  # all have the same diagonal
@@ -165,8 +167,8 @@ class SubsampleOperator(GramOperator):
     def cross_matmul(self, grid: Any, v: Array, dtype: DType) -> Array:
         """Return K(grid, x) v, and count its cost if ``grid`` holds a certificate's rows."""
         if grid is not self.x:
-            whole = self.streamed_cost(v.shape[1], exact=dtype == EXACT)
-            self.work += 2 * whole * len(grid) / self.size
+            full_cost = self.streamed_cost(v.shape[1], exact=dtype == EXACT)
+            self.work += 2 * full_cost * len(grid) / self.size
         return super().cross_matmul(grid, v, dtype)
 
 
@@ -185,18 +187,18 @@ class SubsampleProblem(LinearProblem):
     ----------
     rows, reserve : Subsample
         Rows of the problem, and rows from which landmarks are drawn.
-    made : list of SubsampleOperator
+    operators : list of SubsampleOperator
         Operators of the problem so far.
     """
 
     rows: Subsample
     reserve: Subsample
-    made: list[SubsampleOperator] = field(default_factory=list)
+    operators: list[SubsampleOperator] = field(default_factory=list)
 
     def operator(self, dtype: DType, reserved: int = 0) -> GramOperator:
         """Return K over the subsample, with the costs of all rows."""
         operator = SubsampleOperator(
             self.rows, self.reserve, self.backend, self.kernel, dtype, self.budget - reserved
         )
-        self.made.append(operator)
+        self.operators.append(operator)
         return operator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastmcmd._base.checks import as_rows, check_instance, check_same_length, shown
+from fastmcmd._base.checks import as_rows, check_instance, check_same_length, quote
 from fastmcmd.plots.projection import line
 from fastmcmd.plots.style import COLOURS, check_axes, matplotlib, tidy
 
@@ -67,7 +67,7 @@ def diagnosis(diagnosed: Any, x: Any = None, axes: Any = None) -> Any:
     elif not (isinstance(axes, (list, tuple)) and len(axes) == 2) and not (
         isinstance(axes, np.ndarray) and axes.shape == (2,)
     ):
-        raise ValueError(f"axes is {shown(axes)}; a pair of matplotlib axes is needed")
+        raise ValueError(f"axes is {quote(axes)}; a pair of matplotlib axes is needed")
     for ax in axes:
         check_axes(ax, "axes")
     counts = diagnosed.scale == "log mean"
@@ -81,14 +81,16 @@ def diagnosis(diagnosed: Any, x: Any = None, axes: Any = None) -> Any:
     for ax, (values, band), neutral, label in zip(axes, panels, right, names, strict=True):
         ax.axhline(neutral, color="0.6", linewidth=0.8, zorder=0)
         wrong = (band[:, 0] > neutral) | (band[:, 1] < neutral)
-        known = diagnosed.supported & np.isfinite(values)
+        has_value = diagnosed.supported & np.isfinite(values)
         if one_input:
-            _draw_line(ax, place, values, band, known)
+            _draw_line(ax, place, values, band, has_value)
         else:
-            _draw_points(ax, place, values, band, known, wrong)
-        if (~known).any():
+            _draw_points(ax, place, values, band, has_value, wrong)
+        if (~has_value).any():
             low = ax.get_ylim()[0]
-            ax.plot(place[~known], np.full((~known).sum(), low), "|", color="0.7", markersize=4)
+            ax.plot(
+                place[~has_value], np.full((~has_value).sum(), low), "|", color="0.7", markersize=4
+            )
         ax.set_ylabel(label)
         tidy(ax)
     axes[1].set_xlabel(name)
@@ -96,22 +98,22 @@ def diagnosis(diagnosed: Any, x: Any = None, axes: Any = None) -> Any:
     return axes
 
 
-def _draw_line(ax: Axes, place: Any, values: Any, band: Any, known: Any) -> None:
+def _draw_line(ax: Axes, place: Any, values: Any, band: Any, has_value: Any) -> None:
     """Draw a line with a band, interrupted where there is no support."""
     order = np.argsort(place, kind="stable")
     place, values, band = place[order], values[order].copy(), band[order].copy()
-    values[~known[order]] = np.nan
-    band[~known[order]] = np.nan
+    values[~has_value[order]] = np.nan
+    band[~has_value[order]] = np.nan
     ax.fill_between(place, band[:, 0], band[:, 1], color=COLOURS[0], alpha=0.25, linewidth=0)
     ax.plot(place, values, color=COLOURS[0], linewidth=1.6)
 
 
-def _draw_points(ax: Axes, place: Any, values: Any, band: Any, known: Any, wrong: Any) -> None:
+def _draw_points(ax: Axes, place: Any, values: Any, band: Any, has_value: Any, wrong: Any) -> None:
     """Draw points with bars; if there are many, of evenly spaced rows."""
-    some = np.flatnonzero(known)
+    some = np.flatnonzero(has_value)
     some = some[np.unique(np.linspace(0, len(some) - 1, min(len(some), _BANDS)).astype(np.intp))]
-    for which, colour, width in ((~wrong, "0.75", 0.6), (wrong, COLOURS[0], 0.9)):
-        rows = some[which[some]]
+    for mask, colour, width in ((~wrong, "0.75", 0.6), (wrong, COLOURS[0], 0.9)):
+        rows = some[mask[some]]
         if len(rows):
             ax.vlines(place[rows], band[rows, 0], band[rows, 1], color=colour, linewidth=width)
             ax.plot(place[rows], values[rows], ".", color=colour, markersize=4)

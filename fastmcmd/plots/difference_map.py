@@ -55,30 +55,34 @@ def difference_map(difference: DifferenceMap, x: Any = None, ax: Any = None) -> 
     place, name = line(rows)
     ax = axes(ax)
     ax.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
-    known = difference.supported
+    has_support = difference.supported
     low, high = difference.band.T
     groups = ((0, "0.7"), (-1, COLOURS[0]), (1, COLOURS[1]))
     first, second = plain(difference.first), plain(difference.second)
     labels = {-1: f"{first} is better", 1: f"{second} is better", 0: None}
     if rows.shape[1] == 1:
         order = np.argsort(place, kind="stable")
-        middle = np.where(known, difference.difference, np.nan)[order]
+        middle = np.where(has_support, difference.difference, np.nan)[order]
         for sign, colour in groups:
-            where = (known & (difference.better == sign))[order]
+            where = (has_support & (difference.better == sign))[order]
             if where.any():
                 ax.fill_between(place[order], low[order], high[order], where=where, color=colour,
                                 alpha=0.35, linewidth=0, label=labels[sign])  # fmt: skip
         ax.plot(place[order], middle, color="0.2", linewidth=1.5)
     else:
         for sign, colour in groups:
-            where = known & (difference.better == sign)
+            where = has_support & (difference.better == sign)
             if where.any():
                 ax.vlines(place[where], low[where], high[where], color=colour, linewidth=0.6)
                 ax.plot(place[where], difference.difference[where], ".", color=colour, markersize=4,
                         label=labels[sign])  # fmt: skip
-    if (~known).any():
+    if (~has_support).any():
         ax.plot(
-            place[~known], np.full((~known).sum(), ax.get_ylim()[0]), "|", color="0.7", markersize=4
+            place[~has_support],
+            np.full((~has_support).sum(), ax.get_ylim()[0]),
+            "|",
+            color="0.7",
+            markersize=4,
         )
     ax.set(
         xlabel=name,

@@ -109,15 +109,15 @@ def missing_mass(
     )
     if curve.bandwidth:
         ax.plot(curve.values, curve.gap, color=colour, linewidth=1.8, label=label)
-        what = "density"
+        quantity = "density"
         xlabel = "y, densities smoothed"
     else:
         ax.vlines(curve.values, 0, curve.gap, color=colour, linewidth=1.2)
         ax.plot(curve.values, curve.gap, "o", color=colour, markersize=4, label=label)
-        what = "probability"
+        quantity = "probability"
         xlabel = "y"
         ax.locator_params(axis="x", integer=True)
-    ax.set(xlabel=xlabel, ylabel=f"observed - predicted {what}")
+    ax.set(xlabel=xlabel, ylabel=f"observed - predicted {quantity}")
     ax.margins(y=0.16)  # room for what the signs mean
     if not ax.texts:
         style: dict[str, Any] = {"ha": "right", "fontsize": "small", "color": "0.4"}

@@ -99,8 +99,8 @@ class Inputs:
         part = None if self.encoder is None else self.raw(rows)
         if part is not None:
             return self._encode(part, len(rows))
-        everything = isinstance(self._rows, np.ndarray) and len(rows) == self._n
-        if everything and np.array_equal(rows, np.arange(self._n)):
+        takes_all = isinstance(self._rows, np.ndarray) and len(rows) == self._n
+        if takes_all and np.array_equal(rows, np.arange(self._n)):
             return self._rows[:]  # no copy
         return self._rows[rows]
 

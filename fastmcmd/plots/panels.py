@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.checks import as_array, shown
+from fastmcmd._base.checks import as_array, quote
 from fastmcmd.metrics import PITHistogram
 from fastmcmd.plots.calibration import pit_histogram, reliability, variance
 from fastmcmd.plots.inputs import Inputs
@@ -46,14 +46,14 @@ class Panel:
         Draws the plot.
     model : str
         The model shown, if there are several; "" if the plot shows all models.
-    drawn, n : int
+    point_count, n : int
         Number of rows used for the plot, and of all rows.
     """
 
     title: str
     draw: Callable[[Axes], object]
     model: str = ""
-    drawn: int = 0
+    point_count: int = 0
     n: int = 0
 
 
@@ -97,30 +97,30 @@ def panels(
     inputs = inputs_of(evaluations) if inputs is None else inputs
     several = len(evaluations) > 1
     points //= len(evaluations)
-    drawn = [*_together(
+    plots = [*_models_together(
         "Reliability", evaluations, lambda one: "reliability" in one.curves,
         lambda ax, one, **how: reliability(one.curves["reliability"], ax, **how),
     )]  # fmt: skip
-    drawn += _together(
+    plots += _models_together(
         "Frequency and probability", evaluations, lambda one: "reliability_of_classes" in one.curves,
         lambda ax, one, **how: reliability(one.curves["reliability_of_classes"], ax, **how),
     )  # fmt: skip
-    drawn += _together(
+    plots += _models_together(
         "Errors and predicted spread", evaluations, lambda one: "variance" in one.curves,
         lambda ax, one, **how: variance(one.curves["variance"], ax, **how),
     )  # fmt: skip
-    drawn += _pit(evaluations)
+    plots += _pit(evaluations)
     distribution = cumulative if several else histogram
-    drawn += _together(
+    plots += _models_together(
         "Sharpness", evaluations, _has_spread,
         lambda ax, one, **how: distribution(one.prediction.std, ax, name=_STD, **how),
     )  # fmt: skip
-    drawn += _together(
+    plots += _models_together(
         "CCE of all points", evaluations, lambda one: one.cce is not None,
         lambda ax, one, **how: distribution(one.cce, ax, name="CCE", **how),
     )  # fmt: skip
     known_inputs = {id(one): inputs[name] for name, one in evaluations.items() if name in inputs}
-    drawn += _together(
+    plots += _models_together(
         "CCE over inputs", evaluations, lambda one: id(one) in known_inputs,
         lambda ax, one, **how: over_inputs(
             known_inputs[id(one)], one.cce, ax, points=points, name="CCE", supported=one.supported, **how
@@ -128,15 +128,15 @@ def panels(
         known_inputs,
     )  # fmt: skip
     for score, name in _SCORES.items():
-        drawn += _score_over_inputs(score, name, evaluations, known_inputs)
-    return drawn
+        plots += _score_over_inputs(score, name, evaluations, known_inputs)
+    return plots
 
 
 def _score_over_inputs(
     score: str, name: str, evaluations: Evaluations, label: Mapping[int, Inputs]
 ) -> Iterable[Panel]:
     """Return the plot of a score over inputs of one column, for the models with this score."""
-    return _together(
+    return _models_together(
         f"{_title(name)} over inputs", evaluations,
         lambda one: id(one) in label and _on_a_line(one) and _score(one) == score,
         lambda ax, one, **how: over_inputs(
@@ -172,32 +172,32 @@ def panels_over_plane(
         raise ValueError(
             "projection needs the inputs: fastmcmd.evaluate(y, prediction, x), x not an iterator"
         )
-    shown = {
+    in_plane = {
         name: evaluations[name]
         for name in inputs
         if not (default and _on_a_line(evaluations[name]))
     }
     planes: dict[int, Plane] = {}
-    for name, one in shown.items():
+    for name, one in in_plane.items():
         if id(inputs[name]) not in planes:
             planes[id(inputs[name])] = project(inputs[name], _of_used(projection, one))
-    where = {name: planes[id(inputs[name])] for name in shown}
+    where = {name: planes[id(inputs[name])] for name in in_plane}
     several = len(evaluations) > 1
-    values = {name: _values(one) for name, one in shown.items()}
+    values = {name: _values(one) for name, one in in_plane.items()}
     limits = {
         title: colour_limits([(where[name], v[title]) for name, v in values.items() if title in v])
         for title in dict.fromkeys(title for v in values.values() for title in v)
     }
     pictures = []
     outcomes: set[int] = set()
-    for name, one in shown.items():
+    for name, one in in_plane.items():
         plane = where[name]
         parts = dict(values[name])
-        drawn = [(title, part, name if several else "") for title, part in parts.items()]
+        layers = [(title, part, name if several else "") for title, part in parts.items()]
         if one.y.ndim == 1 and one.classes is None and id(plane) not in outcomes:
             outcomes.add(id(plane))
-            drawn.append(("outcome y", one.y, ""))
-        for title, part, model in drawn:
+            layers.append(("outcome y", one.y, ""))
+        for title, part, model in layers:
             supported = one.supported if title == "CCE" else None
             pictures.append(
                 Panel(
@@ -257,7 +257,7 @@ def _has_spread(evaluation: Evaluation) -> bool:
     return numbers and bool(np.isfinite(evaluation.prediction.std).all())
 
 
-def _together(
+def _models_together(
     title: str,
     evaluations: Evaluations,
     applies: Callable[[Any], bool],
@@ -279,11 +279,11 @@ def _together(
             continue
         over = [] if inputs is None else [inputs[id(one)] for one, _ in part.values()]
         n = max(map(len, over), default=0)
-        drawn = min((min(len(one), one.most) for one in over), default=0)
-        yield Panel(title, _each(part, draw, len(names) > 1), drawn=drawn, n=n)
+        point_count = min((min(len(one), one.most) for one in over), default=0)
+        yield Panel(title, _draw_models(part, draw, len(names) > 1), point_count=point_count, n=n)
 
 
-def _each(
+def _draw_models(
     part: Mapping[str, tuple[Evaluation, str]], draw: Callable[..., object], several: bool
 ) -> Callable[[Axes], object]:
     def every(ax: Axes) -> Axes:
@@ -354,7 +354,7 @@ def evaluation(
     models = list(evaluations.values()) if isinstance(evaluations, Mapping) else [evaluations]
     if not models or not all(isinstance(one, (Comparison, Evaluation)) for one in models):
         raise TypeError(
-            f"evaluations is {shown(evaluations)}; an Evaluation, a dict of at least one Evaluation by "
+            f"evaluations is {quote(evaluations)}; an Evaluation, a dict of at least one Evaluation by "
             "the name of its model, or a Comparison is needed"
         )
     if isinstance(evaluations, Evaluation):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.checks import as_array, check_choice, check_count, shown
+from fastmcmd._base.checks import as_array, check_choice, check_count, quote
 from fastmcmd.metrics.count_bands import check_level
 from fastmcmd.metrics.inputs import read
 from fastmcmd.plots.inputs import some
@@ -154,7 +154,7 @@ def _rows(prediction: Any, place: NDArray[Any] | None) -> int:
         return len(prediction)
     except TypeError:
         raise TypeError(
-            f"y and x are None and prediction is {shown(prediction)}, which has no length; x is needed"
+            f"y and x are None and prediction is {quote(prediction)}, which has no length; x is needed"
         ) from None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastmcmd._base.checks import check_flag, shown
+from fastmcmd._base.checks import check_flag, quote
 from fastmcmd.plots.style import COLOURS, GREY, axes, finish, plain
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def isotonic_reliability(
 
     if not isinstance(curve, IsotonicReliability):
         raise TypeError(
-            f"curve is {shown(curve)}; what classification.isotonic_reliability or "
+            f"curve is {quote(curve)}; what classification.isotonic_reliability or "
             "metrics.exceedance_reliability returns is needed"
         )
     terms = check_flag(terms, "terms")
@@ -133,11 +133,11 @@ def murphy(
 
     if isinstance(curve, MurphyDifference):
         if isinstance(names, str) or len(names) != 2:
-            raise ValueError(f"names is {shown(names)}; the names of two models are needed")
+            raise ValueError(f"names is {quote(names)}; the names of two models are needed")
         return _difference(curve, axes(ax), label, *map(plain, names))
     if not isinstance(curve, MurphyCurve):
         raise TypeError(
-            f"curve is {shown(curve)}; what murphy_curve or murphy_difference returns is needed"
+            f"curve is {quote(curve)}; what murphy_curve or murphy_difference returns is needed"
         )
     ax = axes(ax)
     ax.plot(curve.theta, curve.score, color=colour, linewidth=1.8, label=label)

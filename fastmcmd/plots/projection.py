@@ -49,7 +49,7 @@ class Plane:
 
 
 @dataclass(frozen=True)
-class _Named:
+class _Projector:
     """A projection of rows (m, d), with the names of its coordinates and its largest number of rows."""
 
     make: Callable[[HostArray], ArrayLike]
@@ -122,9 +122,9 @@ def _umap(rows: HostArray) -> Array:
 
 
 PROJECTIONS = {
-    "pca": _Named(_pca, ("first principal component", "second"), None),
-    "tsne": _Named(_tsne, ("t-SNE, first coordinate", "second")),
-    "umap": _Named(_umap, ("UMAP, first coordinate", "second")),
+    "pca": _Projector(_pca, ("first principal component", "second"), None),
+    "tsne": _Projector(_tsne, ("t-SNE, first coordinate", "second")),
+    "umap": _Projector(_umap, ("UMAP, first coordinate", "second")),
 }
 
 
@@ -175,10 +175,10 @@ def project(x: InputsLike | Inputs, projection: Projection = "pca") -> Plane:
                 f"projection is {projection!r}; {', '.join(map(repr, PROJECTIONS))}, an (n, 2) array or "
                 "a callable is needed"
             )
-        named = PROJECTIONS[projection]
+        projector = PROJECTIONS[projection]
     elif callable(projection):
         check_callable(projection, "projection", 1, "a callable that maps rows of x to (n, 2)")
-        named = _Named(projection, ("first coordinate", "second"))
+        projector = _Projector(projection, ("first coordinate", "second"))
     else:
         places = as_rows(projection, "projection", columns=2)
         check_same_length(x=inputs, projection=places)
@@ -186,10 +186,10 @@ def project(x: InputsLike | Inputs, projection: Projection = "pca") -> Plane:
         return Plane(
             places[rows].astype(np.float64), rows, len(inputs), ("first coordinate", "second")
         )
-    make, names = named.make, named.names
+    make, names = projector.make, projector.names
     rows, part = inputs.sample
-    if named.most is not None and len(rows) > named.most:
-        rows = some(len(inputs), named.most)
+    if projector.most is not None and len(rows) > projector.most:
+        rows = some(len(inputs), projector.most)
         part = inputs.take(rows)
     if not callable(projection) and part.shape[1] == 1:
         raise ValueError(

@@ -56,5 +56,5 @@ def finish(
 
 def plain(name: str) -> str:
     """Return a name escaped for matplotlib: without mathematics, and not hidden from the legend."""
-    shown = name.replace("$", r"\$")
-    return f" {shown}" if shown.startswith("_") else shown
+    escaped = name.replace("$", r"\$")
+    return f" {escaped}" if escaped.startswith("_") else escaped

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import InputsLike
-from fastmcmd._base.checks import as_array, check_count, check_same_length, shown
+from fastmcmd._base.checks import as_array, check_count, check_same_length, quote
 from fastmcmd.plots.inputs import Inputs, some
 from fastmcmd.plots.projection import Plane, Projection, line, project
 from fastmcmd.plots.style import COLOURS, axes, finish
@@ -69,7 +69,7 @@ def histogram(
     >>> plots.histogram([1.0, 2.0, 2.5], name="predicted std").get_xlabel()
     'predicted std'
     """
-    numbers = _read(values)
+    numbers = _as_numbers(values)
     finite = numbers[np.isfinite(numbers)]
     if not finite.size:
         raise ValueError("values has no finite value; there is nothing to draw")
@@ -118,11 +118,11 @@ def cumulative(
     >>> ax.lines[0].get_xdata().tolist(), ax.lines[0].get_ydata().tolist()
     ([1.0, 1.0, 2.0, 4.0, 8.0], [0.0, 0.25, 0.5, 0.75, 1.0])
     """
-    numbers = np.sort(_read(values))
+    numbers = np.sort(_as_numbers(values))
     ax = axes(ax)
     share = np.arange(1, len(numbers) + 1) / len(numbers)
-    shown = np.unique(np.linspace(0, len(numbers) - 1, _STEPS).astype(int))
-    height, share = numbers[shown], share[shown]
+    steps = np.unique(np.linspace(0, len(numbers) - 1, _STEPS).astype(int))
+    height, share = numbers[steps], share[steps]
     finite = np.isfinite(height)
     height, share = height[finite], share[finite]
     if height.size:
@@ -179,7 +179,7 @@ def over_inputs(
     >>> plots.over_inputs([0.0, 1.0, 2.0], [0.3, 0.1, 0.4], name="CRPS").get_ylabel()
     'CRPS'
     """
-    numbers, points = _read(values), check_count(points, "points", least=0)
+    numbers, points = _as_numbers(values), check_count(points, "points", least=0)
     inputs = Inputs.of(x)
     check_same_length(x=inputs, values=numbers)
     has_support = _support(supported, len(numbers))
@@ -187,16 +187,16 @@ def over_inputs(
     rows, part = inputs.sample
     numbers, has_support = numbers[rows], has_support[rows]
     position, axis = line(part)
-    shown = some(len(numbers), points)
+    sample = some(len(numbers), points)
     if points:
-        for drawn, tint in (
-            (shown[~has_support[shown]], _GREY),
-            (shown[has_support[shown]], colour),
+        for subset, tint in (
+            (sample[~has_support[sample]], _GREY),
+            (sample[has_support[sample]], colour),
         ):
-            if drawn.size:
+            if subset.size:
                 ax.plot(
-                    position[drawn],
-                    numbers[drawn],
+                    position[subset],
+                    numbers[subset],
                     ".",
                     color=tint,
                     alpha=0.15,
@@ -282,7 +282,7 @@ def over_plane(
     if isinstance(x, Plane) and not (isinstance(projection, str) and projection == "pca"):
         raise ValueError("x is a Plane, which has its projection; give inputs, or no projection")
     plane = x if isinstance(x, Plane) else project(x, projection)
-    numbers = _read(values)
+    numbers = _as_numbers(values)
     if len(numbers) != plane.n:
         raise ValueError(f"rows must match: x has {plane.n}, values has {len(numbers)}")
     has_support = _support(supported, plane.n)
@@ -307,14 +307,14 @@ def _support(supported: ArrayLike | None, n: int) -> NDArray[np.bool_]:
     if supported is None:
         return np.ones(n, dtype=np.bool_)
     try:
-        given = np.asarray(supported)
+        mask = np.asarray(supported)
     except Exception as error:  # ragged lists; __array__ of other libraries can raise anything
         raise ValueError(f"supported cannot be made an array: {error}") from None
-    if given.dtype != np.bool_ or given.shape != (n,):
+    if mask.dtype != np.bool_ or mask.shape != (n,):
         raise ValueError(
-            f"supported has shape {given.shape} and dtype {given.dtype}; booleans ({n},) are needed"
+            f"supported has shape {mask.shape} and dtype {mask.dtype}; booleans ({n},) are needed"
         )
-    return given
+    return mask
 
 
 def _grey_map() -> Colormap:
@@ -328,25 +328,25 @@ def check_limits(limits: ArrayLike) -> tuple[float, float]:
     """Return the checked ends of a colour bar."""
     ends = as_array(limits, "limits")
     if ends.shape != (2,) or not np.isfinite(ends).all() or ends[0] > ends[1]:
-        raise ValueError(f"limits is {shown(limits)}; two finite numbers, low <= high, are needed")
+        raise ValueError(f"limits is {quote(limits)}; two finite numbers, low <= high, are needed")
     return float(ends[0]), float(ends[1])
 
 
-def colour_limits(drawn: Sequence[tuple[Plane, ArrayLike]]) -> tuple[float, float]:
+def colour_limits(plots: Sequence[tuple[Plane, ArrayLike]]) -> tuple[float, float]:
     """Return the ends of a colour bar for several plots: planes with values (n,)."""
     from matplotlib.figure import Figure
 
     ax = Figure().subplots()
-    cells = (_hexagons(ax, plane, _read(values)) for plane, values in drawn)
-    return _limits(np.concatenate([np.asarray(each.get_array()) for each in cells]))
+    cells = (_hexagons(ax, plane, _as_numbers(values)) for plane, values in plots)
+    return _limits(np.concatenate([np.asarray(hexagons.get_array()) for hexagons in cells]))
 
 
 def _hexagons(ax: Axes, plane: Plane, values: NDArray[np.float64]) -> PolyCollection:
     """Draw means in hexagons; a hexagon with an infinite value gets a huge mean."""
     # hexbin would leave out rows with infinite values and draw the mean of the others.
-    shown = np.clip(values[plane.rows], -_HUGE, _HUGE)
+    clipped = np.clip(values[plane.rows], -_HUGE, _HUGE)
     x, y = plane.places.T
-    return ax.hexbin(x, y, C=shown, gridsize=_CELLS, cmap="cividis", mincnt=1, linewidths=0.1)
+    return ax.hexbin(x, y, C=clipped, gridsize=_CELLS, cmap="cividis", mincnt=1, linewidths=0.1)
 
 
 def _limits(means: NDArray[np.float64]) -> tuple[float, float]:
@@ -362,7 +362,7 @@ def _limits(means: NDArray[np.float64]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _read(values: ArrayLike) -> NDArray[np.float64]:
+def _as_numbers(values: ArrayLike) -> NDArray[np.float64]:
     """Return checked values; they may be infinite but not NaN."""
     numbers = as_array(values, "values").astype(np.float64, copy=False)
     if numbers.ndim == 2 and numbers.shape[1] == 1:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blockwise import Deferred, is_blockwise
-from fastmcmd._base.checks import as_array, check_count, distinct_digits, shown
+from fastmcmd._base.checks import as_array, check_count, distinct_digits, quote
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.expectation import expected_kernel
@@ -127,8 +127,8 @@ class Predictive(ABC):
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles: the smallest outputs with ``cdf >= level``. Levels (j,) add a last axis."""
         levels = check_levels(level)
-        each = np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size))
-        quantiles = self.quantiles_at(each)
+        row_levels = np.broadcast_to(np.atleast_1d(levels), (len(self), levels.size))
+        quantiles = self.quantiles_at(row_levels)
         return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
@@ -260,8 +260,8 @@ class Predictive(ABC):
                 f"points have shape {points.shape}; (r, {self.columns}) is needed: one row per point"
             )
         if not np.isfinite(points).all():
-            what = "NaN" if np.isnan(points).any() else "infinity"
-            raise ValueError(f"points hold {what}; finite numbers are needed")
+            problem = "NaN" if np.isnan(points).any() else "infinity"
+            raise ValueError(f"points hold {problem}; finite numbers are needed")
         return expected_kernel(self, kernel, points)
 
     def crps(self, y: ArrayLike) -> Array:
@@ -342,8 +342,8 @@ def parameter(
     """Return a parameter as finite float64; check that it is at least (if ``strict``, above) ``least``."""
     array = as_array(value, name).astype(np.float64)
     if not np.isfinite(array).all():
-        what = "NaN" if np.isnan(array).any() else "infinity"
-        raise ValueError(f"{name} holds {what}; finite numbers are needed")
+        problem = "NaN" if np.isnan(array).any() else "infinity"
+        raise ValueError(f"{name} holds {problem}; finite numbers are needed")
     if least is not None:
         bad = array <= least if strict else array < least
         if bad.any():
@@ -375,5 +375,5 @@ def check_levels(level: ArrayLike) -> Array:
     """Return levels of quantiles as float64, a scalar or (j,), in [0, 1]."""
     levels = _numbers(level, "level")
     if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
-        raise ValueError(f"level is {shown(level)}; a number or numbers (j,) in [0, 1] are needed")
+        raise ValueError(f"level is {quote(level)}; a number or numbers (j,) in [0, 1] are needed")
     return levels

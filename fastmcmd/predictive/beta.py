@@ -24,7 +24,7 @@ from fastmcmd.predictive.pearson import PearsonFamily
 __all__ = ["Beta"]
 
 _SAFE = 1e-3  # level p from which 1 - p is accurate
-_LOST = 0.01  # y below which 1 - y has lost two of its digits
+_CANCELS = 0.01  # y below which 1 - y has lost two of its digits
 _FEW_DIGITS = (
     6.0  # of shapes: terms of a log density below it are so small that their sum loses no digits
 )
@@ -101,13 +101,13 @@ class Beta(PearsonFamily):
         out = np.empty((len(a), levels.shape[1]))
         straight, flipped = np.flatnonzero(~flip), np.flatnonzero(flip)
         if len(straight):
-            own = levels[straight] if len(levels) > 1 else levels
-            out[straight] = _UPPER.inwards(own, a[straight], b[straight])
+            row_levels = levels[straight] if len(levels) > 1 else levels
+            out[straight] = _UPPER.inwards(row_levels, a[straight], b[straight])
         if len(flipped):
-            own = levels[flipped] if len(levels) > 1 else levels
-            out[flipped] = 1 - _LOWER.inwards(own, b[flipped], a[flipped])
+            row_levels = levels[flipped] if len(levels) > 1 else levels
+            out[flipped] = 1 - _LOWER.inwards(row_levels, b[flipped], a[flipped])
         # Shapes near 0 have quantiles near both ends.
-        row, column = np.nonzero(flip[:, None] & (out < _LOST))
+        row, column = np.nonzero(flip[:, None] & (out < _CANCELS))
         if len(row):
             level = levels[row if len(levels) > 1 else 0, column]
             out[row, column] = _inverse(1 - level, a[row], b[row])
@@ -144,17 +144,17 @@ class Beta(PearsonFamily):
 
     def _crps(self, y: Array, a: Array, b: Array) -> Array:
         total = a + b
-        cut = np.clip(y, 0.0, 1.0)
-        inside = (cut > 0) & (cut < 1)
-        power = np.where(inside, np.exp(_log_power(np.where(inside, cut, 0.5), a, b)), 0.0)
+        clipped = np.clip(y, 0.0, 1.0)
+        inside = (clipped > 0) & (clipped < 1)
+        power = np.where(inside, np.exp(_log_power(np.where(inside, clipped, 0.5), a, b)), 0.0)
         gini = half_ratio(a) * (half_ratio(b) / half_ratio(total)) / (2 * np.sqrt(np.pi))
-        centred = (y - a / total) * (2 * _incomplete(a, b, cut) - 1)
+        centred = (y - a / total) * (2 * _incomplete(a, b, clipped) - 1)
         out = centred + 2 / total * (power - gini)
         small = (np.minimum(a, b) < _SMALL) & np.isfinite(y)
         if small.any():
             flip = (b < a)[small]
-            own = a[small], b[small]
-            first, second = np.where(flip, own[::-1], own)
+            shapes = a[small], b[small]
+            first, second = np.where(flip, shapes[::-1], shapes)
             out[small] = _small_crps(np.where(flip, 1 - y[small], y[small]), first, second)
         return out
 
@@ -188,10 +188,10 @@ def _upper(a: Array, b: Array, y: Array) -> Array:
     out[upper] = _incomplete(b[upper], a[upper], 1 - y[upper])
     low = ~upper
     value = 1 - _incomplete(a[low], b[low], y[low])
-    lost = value < _LOST  # inaccurate as a difference from 1, and 1 - y has lost digits of y
-    if lost.any():
-        own = a[low][lost], b[low][lost], y[low][lost]
-        value[lost] = scipy.special.betaincc(*own)  # slow
+    is_inaccurate = value < _CANCELS  # as a difference from 1, and 1 - y has lost digits of y
+    if is_inaccurate.any():
+        arguments = a[low][is_inaccurate], b[low][is_inaccurate], y[low][is_inaccurate]
+        value[is_inaccurate] = scipy.special.betaincc(*arguments)  # slow
     out[low] = value
     return out
 
@@ -199,13 +199,13 @@ def _upper(a: Array, b: Array, y: Array) -> Array:
 def _incomplete(a: Array, b: Array, y: Array) -> Array:
     """Return I_y(a, b). Far out, where SciPy underflows from 1e-270 on, uses a continued fraction."""
     result = np.asarray(scipy.special.betainc(a, b, y))
-    lost = (result < _FAR_TAIL) & (np.asarray(y) > 0)
-    if not lost.any():
+    is_far = (result < _FAR_TAIL) & (np.asarray(y) > 0)
+    if not is_far.any():
         return result
     result = np.array(result)
-    a, b, y = (np.broadcast_to(value, result.shape)[lost] for value in (a, b, y))
+    a, b, y = (np.broadcast_to(value, result.shape)[is_far] for value in (a, b, y))
     with np.errstate(under="ignore"):
-        result[lost] = np.exp(_log_power(y, a, b) - np.log(_fraction(y, a, b)))
+        result[is_far] = np.exp(_log_power(y, a, b) - np.log(_fraction(y, a, b)))
     return result
 
 
@@ -233,28 +233,28 @@ def _fraction(y: Array, a: Array, b: Array) -> Array:
 def _inverse(level: Array, a: Array, b: Array) -> Array:
     """Return the points with cdf ``level``; bisects where SciPy returns NaN, an end or a wrong point."""
     quantile = scipy.special.betaincinv(a, b, level)
-    lost = ~((quantile > _UNDERFLOWS) & (quantile < 1)) & (level > 0) & (level < 1)
+    is_wrong = ~((quantile > _UNDERFLOWS) & (quantile < 1)) & (level > 0) & (level < 1)
     if np.min(level) < _FAR:  # SciPy stops there before its search has converged
         reached_level = _incomplete(a, b, quantile)
-        lost |= (level > 0) & (level < _FAR) & ~(np.abs(reached_level - level) <= 1e-9 * level)
+        is_wrong |= (level > 0) & (level < _FAR) & ~(np.abs(reached_level - level) <= 1e-9 * level)
     large = np.maximum(a, b) > _POLISHED
     if np.any(large):  # SciPy's error of 1e-12 is large relative to the width of the distribution
-        quantile = np.where(large & ~lost, _polished(quantile, level, a, b), quantile)
-    if not np.any(lost):
+        quantile = np.where(large & ~is_wrong, _polished(quantile, level, a, b), quantile)
+    if not np.any(is_wrong):
         return quantile
     quantile = np.array(quantile)
-    level, a, b = (np.broadcast_to(value, quantile.shape)[lost] for value in (level, a, b))
+    level, a, b = (np.broadcast_to(value, quantile.shape)[is_wrong] for value in (level, a, b))
     far = level < _FAR
 
     def reached(y: Array) -> NDArray[np.bool_]:
-        cut = np.clip(y, 0.0, 1.0)
-        above = _upper(a, b, cut) <= 1 - level
-        below = np.array(scipy.special.betainc(a, b, cut))
+        clipped = np.clip(y, 0.0, 1.0)
+        above = _upper(a, b, clipped) <= 1 - level
+        below = np.array(scipy.special.betainc(a, b, clipped))
         if far.any():  # SciPy underflows; at other levels so small a cdf is below the level anyway
-            below[far] = _incomplete(a[far], b[far], cut[far])
+            below[far] = _incomplete(a[far], b[far], clipped[far])
         return np.where(level > 0.5, above, below >= level) & (y > 0)
 
-    quantile[lost] = np.minimum(least(reached, len(level)), 1.0)
+    quantile[is_wrong] = np.minimum(least(reached, len(level)), 1.0)
     return quantile
 
 
@@ -271,15 +271,15 @@ def _small_crps(y: Array, a: Array, b: Array) -> Array:
 
     ``y (2 F(y) - 1) - m (2 F_(a+1)(y) + h(a) h(b) / (sqrt(pi) a h(a + b)) - 1)``.
     """
-    cut = np.clip(y, 0.0, 1.0)
+    clipped = np.clip(y, 0.0, 1.0)
     # log(h(b) / h(a + b)), an integral of digamma functions if the ratio is near 1.
     z, weights = gauss_legendre(_LEGENDRE)
     at = b[:, None] + a[:, None] * (1 + z) / 2
     gap = a / 2 * ((scipy.special.psi(at + 0.5) - scipy.special.psi(at)) @ weights)
     direct = np.log(half_ratio(a + b) / half_ratio(b))
     excess = half_excess(a) - np.where(a < 0.1 * b, gap, direct)
-    rest = 2 * _incomplete(a + 1, b, cut) + np.expm1(excess)
-    return y * (2 * _incomplete(a, b, cut) - 1) - a / (a + b) * rest
+    bracket = 2 * _incomplete(a + 1, b, clipped) + np.expm1(excess)
+    return y * (2 * _incomplete(a, b, clipped) - 1) - a / (a + b) * bracket
 
 
 def _density(y: Array, a: Array, b: Array) -> Array:
@@ -306,8 +306,10 @@ _UPPER = Tail(_beyond, lambda y, a, b: _upper(a, b, y), _density, _slope, -1.0)
 def _log_power(y: Array, a: Array, b: Array) -> Array:
     """Return ``log(y^a (1 - y)^b / B(a, b))`` for y in (0, 1), from terms that do not cancel."""
     total = a + b
-    mean, rest = a / total, b / total
-    deviance = a * (scaled_deviance(y, mean) / mean) + b * (scaled_deviance(1 - y, rest) / rest)
+    mean, complement = a / total, b / total
+    deviance = a * (scaled_deviance(y, mean) / mean) + b * (
+        scaled_deviance(1 - y, complement) / complement
+    )
     scale = (np.log(a) + np.log(b) - np.log(total) - np.log(2 * np.pi)) / 2
     error = stirling_error(total) - stirling_error(a) - stirling_error(b)
     return scale + error - deviance

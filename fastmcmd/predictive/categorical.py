@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import AnyArray, Array, HostArray, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
-from fastmcmd._base.checks import check_count, shown
+from fastmcmd._base.checks import check_count, quote
 from fastmcmd._base.names import as_names, is_number, listed, places_of_names
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.frames import column_names
@@ -104,18 +104,18 @@ class Categorical(Predictive):
         if bad.any():
             row = int(bad.argmax())
             negative = (probs[row] < 0).any()
-            what = f"has {probs[row].min():g}" if negative else f"sums to {total[row]:.8g}"
+            fault = f"has {probs[row].min():g}" if negative else f"sums to {total[row]:.8g}"
             hint = "" if negative else " (if they are rounded, divide each row by its sum)"
             raise ValueError(
-                f"row {row} of probs {what} ({int(bad.sum())} such rows); probabilities must be >= 0 and "
+                f"row {row} of probs {fault} ({int(bad.sum())} such rows); probabilities must be >= 0 and "
                 f"sum to 1 within {SUM_TOLERANCE:g}{hint}"
             )
         self.probs = probs / total[:, None]
         self.values = values
 
     def __repr__(self) -> str:
-        named = "" if self.classes is None else f" of {listed(self.classes)}"
-        return f"Categorical{self.probs.shape}{named}"
+        class_text = "" if self.classes is None else f" of {listed(self.classes)}"
+        return f"Categorical{self.probs.shape}{class_text}"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -164,8 +164,8 @@ class Categorical(Predictive):
 
         def one_block(rows: slice) -> Array:
             cumulative = self._cumulative(rows)
-            own = np.maximum(count[rows] - 1, 0)[:, None]
-            below = np.take_along_axis(cumulative, own, axis=1)[:, 0]
+            place = np.maximum(count[rows] - 1, 0)[:, None]
+            below = np.take_along_axis(cumulative, place, axis=1)[:, 0]
             return np.where(count[rows] == 0, 0.0, below)
 
         return np.where(np.isnan(y), np.nan, self._by_rows(one_block))
@@ -206,8 +206,8 @@ class Categorical(Predictive):
             below = self._cumulative(rows)[:, :-1]
             above = np.cumsum(self.probs[rows, :0:-1], axis=1)[:, ::-1]
             at = y[rows, None]
-            cut = np.clip(at, left, right)
-            inside = below**2 * (cut - left) + above**2 * (right - cut)
+            clipped = np.clip(at, left, right)
+            inside = below**2 * (clipped - left) + above**2 * (right - clipped)
             outside = np.maximum(self.values[0] - at, 0) + np.maximum(at - self.values[-1], 0)
             return np.asarray(inside.sum(axis=1) + outside[:, 0])
 
@@ -330,15 +330,15 @@ def _class_names(classes: Sequence[str], count: int, values: ArrayLike | None) -
         raise ValueError(
             "Categorical was given values and classes; classes have no order: one of them"
         )
-    given: object = classes
-    scalar = isinstance(given, np.ndarray) and given.ndim == 0
-    if isinstance(given, str) or scalar or not isinstance(given, Iterable):
-        raise TypeError(f"classes is {shown(classes)}; a sequence of {count} names is needed")
+    argument: object = classes
+    scalar = isinstance(argument, np.ndarray) and argument.ndim == 0
+    if isinstance(argument, str) or scalar or not isinstance(argument, Iterable):
+        raise TypeError(f"classes is {quote(classes)}; a sequence of {count} names is needed")
     names = tuple(str(one) for one in classes)
-    counted: list[Any] = [one for one in classes if isinstance(one, (numbers.Number, np.bool_))]
-    if counted and counted != list(range(count)):
+    numeric: list[Any] = [one for one in classes if isinstance(one, (numbers.Number, np.bool_))]
+    if numeric and numeric != list(range(count)):
         raise ValueError(
-            f"classes holds numbers, such as {counted[0]}, and outcomes that are numbers stand for the "
+            f"classes holds numbers, such as {numeric[0]}, and outcomes that are numbers stand for the "
             f"columns 0 to {count - 1}; name classes by text, and outcomes likewise: y.astype(str)"
         )
     if len(names) != count:

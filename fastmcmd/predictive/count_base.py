@@ -115,15 +115,15 @@ class Counts(ScipyPredictive):
         or rounding decides, the cdf is evaluated at nearby counts instead.
         """
         out = np.empty((len(self), levels.shape[1]))
-        shared = len(levels) < len(self)
+        has_common_levels = len(levels) < len(self)
 
         def work(rows: slice) -> None:
-            own = np.ascontiguousarray(levels if shared else levels[rows])
-            order = np.argsort(own, axis=1)
-            _core.count_quantiles(own, order, self._mean[rows], self._alpha[rows], out[rows])
+            row_levels = np.ascontiguousarray(levels if has_common_levels else levels[rows])
+            order = np.argsort(row_levels, axis=1)
+            _core.count_quantiles(row_levels, order, self._mean[rows], self._alpha[rows], out[rows])
             row, column = np.nonzero(np.isnan(out[rows]))
             if len(row):
-                of = own[0 if shared else row, column]
+                of = row_levels[0 if has_common_levels else row, column]
                 out[rows.start + row, column] = self._settled(rows.start + row, of)
 
         over_rows(work, len(self), _QUANTILES // max(1, levels.shape[1]))

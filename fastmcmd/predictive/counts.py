@@ -75,17 +75,21 @@ def _binomial_tail(k: Array, mean: Array, alpha: Array, upper: bool) -> Array:
     out = scipy.special.betainc(
         np.where(low, size, count), np.where(low, count, size), np.where(low, p, q)
     )
-    turned = low == upper
-    out[turned] = 1 - out[turned]
-    lost = turned & (out < _TINY)
+    is_complement = low == upper
+    out[is_complement] = 1 - out[is_complement]
+    is_inaccurate = is_complement & (out < _TINY)
     ends = (size, count, p) if upper else (count, size, q)
-    out[lost] = scipy.special.betaincc(*(values[lost] for values in ends))
-    lost = (mean >= _MOST_BINOMIAL) | (np.isnan(out) & ~np.isnan(k))
-    if lost.any():  # SciPy is wrong there without a warning; fourth moments differ by 1 / mean
-        mean = mean[lost]
-        shape, scale = shifted_gamma(mean, alpha[lost])
+    out[is_inaccurate] = scipy.special.betaincc(*(values[is_inaccurate] for values in ends))
+    is_inaccurate = (mean >= _MOST_BINOMIAL) | (np.isnan(out) & ~np.isnan(k))
+    if (
+        is_inaccurate.any()
+    ):  # SciPy is wrong there without a warning; fourth moments differ by 1 / mean
+        mean = mean[is_inaccurate]
+        shape, scale = shifted_gamma(mean, alpha[is_inaccurate])
         tail = gamma_functions.upper if upper else gamma_functions.lower
-        out[lost] = tail(shape, np.maximum(shape + (k[lost] - mean + 0.5) / scale, 0.0))
+        out[is_inaccurate] = tail(
+            shape, np.maximum(shape + (k[is_inaccurate] - mean + 0.5) / scale, 0.0)
+        )
     return np.asarray(out)
 
 

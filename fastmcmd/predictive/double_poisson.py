@@ -149,14 +149,17 @@ class DoublePoisson(Predictive):
         def tails(y: Array, mu: Array, phi: Array, logs: Array, heads: Array, *rest: Array) -> None:
             _core.double_poisson_tails(y, mu, phi, logs, heads, upper, *rest)
 
-        self._by_rows(tails, self._sums[0], out, first=self._own(count))
+        self._by_rows(tails, self._sums[0], out, first=self._per_row(count))
         return out
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log probability (n,); -inf where y is not a count."""
         out = np.empty(len(self))
         self._by_rows(
-            _core.double_poisson_log_masses, self._sums[0], out, first=self._own(self.outcomes(y))
+            _core.double_poisson_log_masses,
+            self._sums[0],
+            out,
+            first=self._per_row(self.outcomes(y)),
         )
         return out
 
@@ -170,7 +173,7 @@ class DoublePoisson(Predictive):
         not counts have a score, too.
         """
         out = np.empty(len(self))
-        self._by_rows(_core.double_poisson_crps, out, first=self._own(self.outcomes(y)))
+        self._by_rows(_core.double_poisson_crps, out, first=self._per_row(self.outcomes(y)))
         return out
 
     def quantile(self, level: ArrayLike) -> Array:
@@ -227,7 +230,7 @@ class DoublePoisson(Predictive):
         self._by_rows(_core.double_poisson_masses, out, first=first)
         return out
 
-    def _own(self, y: Array) -> Array:
+    def _per_row(self, y: Array) -> Array:
         return np.ascontiguousarray(np.broadcast_to(y, self.shape))
 
     def _by_rows(

@@ -58,18 +58,18 @@ class Draws(Predictive):
     has_density = False
 
     def __init__(self, array: ArrayLike) -> None:
-        given = as_array(array, "array")
-        if given.ndim not in (1, 2, 3) or given.size == 0:
+        draws = as_array(array, "array")
+        if draws.ndim not in (1, 2, 3) or draws.size == 0:
             raise ValueError(
-                f"array of draws has shape {given.shape}; (n,), (n, m) or (n, m, k) is needed, none of "
+                f"array of draws has shape {draws.shape}; (n,), (n, m) or (n, m, k) is needed, none of "
                 "them 0"
             )
-        if given.ndim == 1:
-            given = given[:, None]
-        elif given.ndim == 3 and given.shape[2] == 1:
-            given = given[:, :, 0]
-        over_rows(lambda rows: _check_finite(given[rows], rows.start), len(given), _step(given))
-        self._set(given)
+        if draws.ndim == 1:
+            draws = draws[:, None]
+        elif draws.ndim == 3 and draws.shape[2] == 1:
+            draws = draws[:, :, 0]
+        over_rows(lambda rows: _check_finite(draws[rows], rows.start), len(draws), _step(draws))
+        self._set(draws)
 
     @classmethod
     def of_finite(cls, array: HostArray) -> Draws:
@@ -79,30 +79,30 @@ class Draws(Predictive):
         draws._set(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)
         return draws
 
-    def _set(self, given: HostArray, ordered: HostArray | None = None) -> None:
-        self._given = given  # float32 or float64
-        self._float64: Array | None = given if given.dtype == np.float64 else None
+    def _set(self, draws: HostArray, ordered: HostArray | None = None) -> None:
+        self._array = draws  # float32 or float64
+        self._float64: Array | None = draws if draws.dtype == np.float64 else None
         self._ordered = ordered  # (n, m), or (n k, m): the components of a row are adjacent
 
     def __repr__(self) -> str:
-        return f"Draws{self._given.shape}"
+        return f"Draws{self._array.shape}"
 
     @property
     def array(self) -> Array:
         """Draws (n, m) or (n, m, k) in float64."""
         if self._float64 is None:
-            self._float64 = self._given.astype(np.float64)
+            self._float64 = self._array.astype(np.float64)
         return self._float64
 
     @property
     def shape(self) -> tuple[int, ...]:
         """``(n,)`` or ``(n, k)``."""
-        return (self._given.shape[0], *self._given.shape[2:])
+        return (self._array.shape[0], *self._array.shape[2:])
 
     @property
     def mean(self) -> Array:
         """Means over draws."""
-        return np.asarray(self._given.mean(axis=1, dtype=np.float64))
+        return np.asarray(self._array.mean(axis=1, dtype=np.float64))
 
     @property
     def variance(self) -> Array:
@@ -112,12 +112,12 @@ class Draws(Predictive):
         def work(rows: slice) -> None:
             with np.errstate(over="ignore", invalid="ignore"):
                 # Subtract the first draw: equal draws then have variance 0, whatever their mean rounds to.
-                given = self._given[rows]
-                gaps = np.subtract(given, given[:, :1], dtype=np.float64)
+                draws = self._array[rows]
+                gaps = np.subtract(draws, draws[:, :1], dtype=np.float64)
                 gaps -= gaps.mean(axis=1, keepdims=True)
                 out[rows] = np.einsum("nm...,nm...->n...", gaps, gaps) / gaps.shape[1]
 
-        over_rows(work, len(self), _step(self._given))
+        over_rows(work, len(self), _step(self._array))
         return out
 
     @property
@@ -125,7 +125,7 @@ class Draws(Predictive):
         """Standard deviations over draws."""
 
         def exact(rows: NDArray[np.intp]) -> Array:
-            draws = self._given[rows].astype(np.float64)
+            draws = self._array[rows].astype(np.float64)
             draws -= draws[:, :1]
             gaps = draws - draws.mean(axis=1, keepdims=True)
             return root_of_squares(np.asarray(1 / draws.shape[1]), gaps, 1)
@@ -146,7 +146,7 @@ class Draws(Predictive):
 
     def _share(self, y: ArrayLike, below: bool, above: bool = False) -> Array:
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
-        ordered = self._ordered if self._given.shape[1] >= _SEARCH_FROM else None
+        ordered = self._ordered if self._array.shape[1] >= _SEARCH_FROM else None
         counts = np.empty(self.shape, dtype=np.int64)
 
         def work(rows: slice) -> None:
@@ -156,15 +156,15 @@ class Draws(Predictive):
                     ordered[lines], y[rows].reshape(-1), below, counts[rows].reshape(-1)
                 )
             elif y.ndim == 1:
-                _core.count_draws(self._given[rows], y[rows], below, counts[rows])
+                _core.count_draws(self._array[rows], y[rows], below, counts[rows])
             else:
                 for k in range(self.columns):
                     own = np.empty(rows.stop - rows.start, dtype=np.int64)
-                    _core.count_draws(self._given[rows, :, k], y[rows, k], below, own)
+                    _core.count_draws(self._array[rows, :, k], y[rows, k], below, own)
                     counts[rows, k] = own
 
-        over_rows(work, len(self), 8 * _step(self._given))
-        count = self._given.shape[1]
+        over_rows(work, len(self), 8 * _step(self._array))
+        count = self._array.shape[1]
         share = (count - counts if above else counts) / count
         share[np.isnan(y)] = np.nan
         return np.asarray(share)
@@ -192,16 +192,16 @@ class Draws(Predictive):
     def _sort(self) -> HostArray:
         """Return the sorted draws, (n, m) or (n k, m); the first call sorts them."""
         if self._ordered is None:
-            n, columns, count = len(self), self.columns, self._given.shape[1]
-            step = _step(self._given)
-            if columns == 1 and all(over_rows(lambda r: _is_sorted(self._given[r]), n, step)):
-                self._ordered = self._given
+            n, columns, count = len(self), self.columns, self._array.shape[1]
+            step = _step(self._array)
+            if columns == 1 and all(over_rows(lambda r: _is_sorted(self._array[r]), n, step)):
+                self._ordered = self._array
             else:
-                out = np.empty((n * columns, count), dtype=self._given.dtype)
+                out = np.empty((n * columns, count), dtype=self._array.dtype)
 
                 def work(rows: slice) -> None:
                     part = out[_lines(rows, columns)]
-                    part[...] = _as_lines(self._given[rows])
+                    part[...] = _as_lines(self._array[rows])
                     part.sort(axis=1)
 
                 over_rows(work, n, step)
@@ -211,8 +211,8 @@ class Draws(Predictive):
     def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return ``size`` draws with replacement."""
         rng = generator(random_state, Purpose.SAMPLE)
-        which = rng.integers(0, self._given.shape[1], (len(self), check_count(size, "size")))
-        return self._given[np.arange(len(which))[:, None], which].astype(np.float64)
+        columns = rng.integers(0, self._array.shape[1], (len(self), check_count(size, "size")))
+        return self._array[np.arange(len(columns))[:, None], columns].astype(np.float64)
 
     def take(self, rows: NDArray[np.intp]) -> Draws:
         """Return the draws of some rows."""
@@ -221,7 +221,7 @@ class Draws(Predictive):
         if ordered is not None:
             shape = (len(self), self.columns, ordered.shape[1])
             ordered = ordered.reshape(shape)[rows].reshape(-1, ordered.shape[1])
-        part._set(self._given[rows], ordered)
+        part._set(self._array[rows], ordered)
         return part
 
     @property
@@ -232,13 +232,13 @@ class Draws(Predictive):
     def nodes(self, splits: int = 1) -> Nodes:
         """Return the draws, with equal weights."""
         del splits
-        n, count = self._given.shape[:2]
+        n, count = self._array.shape[:2]
         return self.array, np.full((n, count), 1.0 / count)
 
     @property
     def node_count(self) -> int:
         """Number of draws per row."""
-        return int(self._given.shape[1])
+        return int(self._array.shape[1])
 
     def crps(self, y: ArrayLike, estimator: str = "qd") -> Array:
         """Return the continuous ranked probability score (n,), or (n, k) per component.
@@ -274,7 +274,7 @@ class Draws(Predictive):
         >>> [round(float(draws.crps([0.5], e)[0]), 4) for e in ("qd", "nrg", "pwm", "fair")]
         [0.3889, 0.3889, 0.1667, 0.1667]
         """
-        factor = crps_factors(estimator, self._given.shape[1])
+        factor = crps_factors(estimator, self._array.shape[1])
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
         out = np.empty(self.shape)
 
@@ -282,18 +282,20 @@ class Draws(Predictive):
             if self._ordered is not None:
                 ordered = self._ordered[_lines(rows, self.columns)]
             else:
-                ordered = np.array(_as_lines(self._given[rows]), order="C")
+                ordered = np.array(_as_lines(self._array[rows]), order="C")
                 ordered.sort(axis=1)
-            own, score = y[rows].reshape(-1), out[rows].reshape(-1)
-            _core.crps_of_sorted(ordered, own, factor, score)
-            lost = np.flatnonzero(~np.isfinite(score) & np.isfinite(own))
-            if len(lost):  # the sum overflows although the mean may not
-                part = np.empty(len(lost))
-                _core.crps_of_sorted(ordered[lost] / _COARSE, own[lost] / _COARSE, factor, part)
+            outcomes, score = y[rows].reshape(-1), out[rows].reshape(-1)
+            _core.crps_of_sorted(ordered, outcomes, factor, score)
+            overflowed = np.flatnonzero(~np.isfinite(score) & np.isfinite(outcomes))
+            if len(overflowed):  # the sum overflows although the mean may not
+                part = np.empty(len(overflowed))
+                _core.crps_of_sorted(
+                    ordered[overflowed] / _COARSE, outcomes[overflowed] / _COARSE, factor, part
+                )
                 with np.errstate(over="ignore"):
-                    score[lost] = part * _COARSE
+                    score[overflowed] = part * _COARSE
 
-        over_rows(work, len(self), _step(self._given))
+        over_rows(work, len(self), _step(self._array))
         return out
 
 
@@ -346,10 +348,10 @@ def _check_finite(draws: HostArray, first: int) -> None:
             return
     finite = np.isfinite(draws)
     if not finite.all():
-        what = "NaN" if np.isnan(draws).any() else "infinity"
+        problem = "NaN" if np.isnan(draws).any() else "infinity"
         row = first + int(np.argwhere(~finite)[0][0])
         raise ValueError(
-            f"array of draws holds {what} (first in row {row}); finite numbers are needed"
+            f"array of draws holds {problem} (first in row {row}); finite numbers are needed"
         )
 
 

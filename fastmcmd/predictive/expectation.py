@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastmcmd._base.annotations import Array
-from fastmcmd._base.checks import shown
+from fastmcmd._base.checks import quote
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.errors import TOO_HEAVY, NumericalError
 from fastmcmd.kernels import RBF, Constant, Kernel, Laplacian, Product, Sum
@@ -29,7 +29,7 @@ __all__ = [
 
 _BLOCK = 1 << 20  # kernel values held in memory at once
 TAIL_MASS = 1e-16  # mass that quadrature leaves out at either end
-_LOST = 1e-7  # share of an expectation in those tails above which an error is raised
+_TAIL_SHARE = 1e-7  # share of an expectation in those tails above which an error is raised
 
 
 def closed_form(prediction: Predictive, kernel: Kernel, points: Array) -> Array | None:
@@ -42,28 +42,28 @@ def closed_form_pairs(one: Predictive, kernel: Kernel, other: Predictive) -> Arr
     """Return ``E k(Y_i, Y'_j)`` (n, m) of independent Y and Y' in closed form, or None without one."""
     shape = len(one), len(other)
 
-    def known(leaf: Kernel) -> Array | None:
+    def of_leaf(leaf: Kernel) -> Array | None:
         values = one.closed_form_pairs(leaf, other)
         if values is None:  # a mixture handles its components; a component handles no mixture
             values = other.closed_form_pairs(leaf, one)
             values = None if values is None else values.T
         return values
 
-    return by_parts(kernel, shape, known)
+    return by_parts(kernel, shape, of_leaf)
 
 
 def closed_form_rows(one: Predictive, kernel: Kernel, other: Predictive) -> Array | None:
     """Return ``E k(Y_i, Y'_i)`` (n,) of independent Y and Y' in closed form, or None without one."""
 
-    def known(leaf: Kernel) -> Array | None:
+    def of_leaf(leaf: Kernel) -> Array | None:
         values = one.closed_form_rows(leaf, other)
         return other.closed_form_rows(leaf, one) if values is None else values
 
-    return by_parts(kernel, (len(one),), known)
+    return by_parts(kernel, (len(one),), of_leaf)
 
 
 def by_parts(
-    kernel: Kernel, shape: tuple[int, ...], known: Callable[[Kernel], Array | None]
+    kernel: Kernel, shape: tuple[int, ...], of_leaf: Callable[[Kernel], Array | None]
 ) -> Array | None:
     """Return the expectation of a composite kernel from those of its parts, or None without a closed form.
 
@@ -73,25 +73,25 @@ def by_parts(
         case Constant(value=value):
             return np.full(shape, value)
         case Sum(left=left, right=right):
-            one = by_parts(left, shape, known)
-            other = None if one is None else by_parts(right, shape, known)
+            one = by_parts(left, shape, of_leaf)
+            other = None if one is None else by_parts(right, shape, of_leaf)
             return None if one is None or other is None else one + other
         case (
             Product(left=part, right=Constant(value=value))
             | Product(left=Constant(value=value), right=part)
         ):
-            one = by_parts(part, shape, known)
+            one = by_parts(part, shape, of_leaf)
             return None if one is None else one * value
         case (
             Product(left=Sum(left=first, right=second), right=part)
             | Product(left=part, right=Sum(left=first, right=second))
         ):
-            return by_parts(Sum(first * part, second * part), shape, known)
+            return by_parts(Sum(first * part, second * part), shape, of_leaf)
         case Product(left=RBF(gamma=float() as a), right=RBF(gamma=float() as b)):
-            return known(RBF(a + b))
+            return of_leaf(RBF(a + b))
         case Product(left=Laplacian(gamma=float() as a), right=Laplacian(gamma=float() as b)):
-            return known(Laplacian(a + b))
-    return known(kernel)
+            return of_leaf(Laplacian(a + b))
+    return of_leaf(kernel)
 
 
 def expected_kernel(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
@@ -100,10 +100,10 @@ def expected_kernel(prediction: Predictive, kernel: Kernel, points: Array) -> Ar
     Uses a closed form, sums over draws and counts, or adaptive quadrature.
     """
     if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel is {shown(kernel)}; a kernel such as fastmcmd.RBF(0.5) is needed")
-    known = closed_form(prediction, kernel, points)
-    if known is not None:
-        return known
+        raise TypeError(f"kernel is {quote(kernel)}; a kernel such as fastmcmd.RBF(0.5) is needed")
+    exact = closed_form(prediction, kernel, points)
+    if exact is not None:
+        return exact
     if prediction.exact_nodes:
         return _over_nodes(prediction, kernel, points)
     shape = len(prediction), len(points)
@@ -118,8 +118,8 @@ def expected_kernel(prediction: Predictive, kernel: Kernel, points: Array) -> Ar
         return out
 
     def of_part(leaf: Kernel) -> Array:
-        known = prediction.closed_form(leaf, points)
-        return over_levels(prediction, leaf, points) if known is None else known
+        exact = prediction.closed_form(leaf, points)
+        return over_levels(prediction, leaf, points) if exact is None else exact
 
     out = np.asarray(by_parts(kernel, shape, of_part))
     _check_tails(prediction, kernel, points, out)
@@ -138,10 +138,12 @@ def _check_tails(prediction: Predictive, kernel: Kernel, points: Array, out: Arr
         np.asarray(prediction.quantile([level, 1 - level])) for level in (TAIL_MASS, 0.25)
     )
     sizes = np.abs(kernel(ends.reshape(-1, 1), points)).reshape(len(ends), -1)
-    lost = TAIL_MASS * sizes.max(axis=1, initial=0.0)
+    tail_part = TAIL_MASS * sizes.max(axis=1, initial=0.0)
     bulk = kernel.diagonal(quartiles.reshape(-1, 1)).reshape(quartiles.shape).max(axis=1)
     bulk = np.sqrt(bulk * np.max(kernel.diagonal(points), initial=0.0))
-    if not (lost <= _LOST * np.maximum(bulk, np.abs(out).max(axis=1, initial=0.0))).all():
+    if not (
+        tail_part <= _TAIL_SHARE * np.maximum(bulk, np.abs(out).max(axis=1, initial=0.0))
+    ).all():
         raise NumericalError(TOO_HEAVY)
 
 
@@ -149,9 +151,9 @@ def _over_nodes(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
     """Return the sums over nodes, computed in blocks of rows."""
     out = np.empty((len(prediction), len(points)))
     for rows, part in _blocks(prediction, prediction.node_count * max(1, len(points))):
-        shared = part.support()
-        if shared is not None:
-            values, weights = shared
+        support = part.support()
+        if support is not None:
+            values, weights = support
             out[rows] = weights @ kernel(values, points)
             continue
         values, weights = part.nodes()
@@ -227,7 +229,7 @@ def _is_local(kernel: Kernel, point: float, reach: float) -> bool:
     """Return whether the kernel is negligible beyond ``reach`` of a point."""
     gaps = reach * 2.0 ** np.arange(0.0, 40.0)
     far = np.concatenate([point - gaps, point + gaps])[:, None]
-    here = np.full((1, 1), point)
+    centre = np.full((1, 1), point)
     with np.errstate(all="ignore"):
-        values = np.abs(kernel(here, far)[0])
-    return bool((values <= _NEGLIGIBLE * abs(float(kernel.diagonal(here)[0]))).all())
+        values = np.abs(kernel(centre, far)[0])
+    return bool((values <= _NEGLIGIBLE * abs(float(kernel.diagonal(centre)[0]))).all())

@@ -24,7 +24,7 @@ _SHAPES = 1e-100, 1e100  # sums and reciprocals of shapes stay in range
 
 
 def parameters(
-    positive: tuple[str, ...], *, shapes: tuple[str, ...] = (), **given: Any
+    positive: tuple[str, ...], *, shapes: tuple[str, ...] = (), **values: Any
 ) -> dict[str, Array]:
     """Return parameters as finite float64 (n,), with scalars repeated; at least one must have length n.
 
@@ -38,7 +38,7 @@ def parameters(
         Scalars, (n,) or (n, 1).
     """
     arrays = {}
-    for name, value in given.items():
+    for name, value in values.items():
         array = parameter(value, name, least=0.0 if name in positive else None, strict=True)
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
@@ -148,19 +148,19 @@ class Family(ScipyPredictive):
     # Formulas for a block of rows. Arguments: outcomes or levels, then the parameters in order.
 
     @abstractmethod
-    def _cdf(self, *values: Any, **named: Any) -> Any: ...
+    def _cdf(self, *values: Any, **options: Any) -> Any: ...
 
     @abstractmethod
-    def _sf(self, *values: Any, **named: Any) -> Any: ...
+    def _sf(self, *values: Any, **options: Any) -> Any: ...
 
     @abstractmethod
-    def _log_prob(self, *values: Any, **named: Any) -> Any: ...
+    def _log_prob(self, *values: Any, **options: Any) -> Any: ...
 
     @abstractmethod
-    def _crps(self, *values: Any, **named: Any) -> Any: ...
+    def _crps(self, *values: Any, **options: Any) -> Any: ...
 
     @abstractmethod
-    def _quantile(self, *values: Any, **named: Any) -> Any: ...
+    def _quantile(self, *values: Any, **options: Any) -> Any: ...
 
     @abstractmethod
-    def _sample(self, *values: Any, **named: Any) -> Any: ...
+    def _sample(self, *values: Any, **options: Any) -> Any: ...

@@ -318,8 +318,8 @@ def _log_density(y: Array, mean: Array, std: Array) -> Array:
 def _crps(y: Array, mean: Array, std: Array) -> Array:
     gap = y - mean
     z = gap / std  # if this overflows to infinity, the score is the distance
-    rest = np.sqrt(2 / np.pi) * np.exp(-z * z / 2) - 1 / np.sqrt(np.pi)
-    return np.asarray(gap * scipy.special.erf(z / np.sqrt(2)) + std * rest)
+    density_part = np.sqrt(2 / np.pi) * np.exp(-z * z / 2) - 1 / np.sqrt(np.pi)
+    return np.asarray(gap * scipy.special.erf(z / np.sqrt(2)) + std * density_part)
 
 
 def _density(z: Array) -> Array:

@@ -147,9 +147,11 @@ class StudentT(PearsonFamily):
         weighted = df * np.exp(_log_density(growth, df) + growth)  # density times df + z^2
         # With B(1/2, x) = sqrt(pi) / half_ratio(x).
         gini = np.sqrt(df / np.pi) * half_ratio(df / 2) ** 2 / half_ratio(np.maximum(df - 0.5, 0))
-        rest = 2 * (weighted - gini) / (df - 1)
+        standard_part = 2 * (weighted - gini) / (df - 1)
         cauchy = (2 * np.log(2) - _log_growth(gap, scale, 1.0)) / np.pi
-        out = gap * (1 - 2 * _cdf(-gap, scale, df)) + scale * np.where(df == 1, cauchy, rest)
+        out = gap * (1 - 2 * _cdf(-gap, scale, df)) + scale * np.where(
+            df == 1, cauchy, standard_part
+        )
         return np.where(np.isinf(gap) | (df <= 0.5), np.where(np.isnan(gap), gap, np.inf), out)
 
     def _quantile(self, level: Array, df: Array, loc: Array, scale: Array) -> Array:
@@ -177,11 +179,11 @@ def _cdf(gap: Array, scale: Array, df: Array) -> Array:
     value = _standard_cdf(z, df)
     if np.isfinite(z).all():
         return value
-    lost = np.isinf(z) & np.isfinite(gap)
-    if lost.any():
-        log_z = np.log(np.where(lost, np.abs(gap), 1.0)) - np.log(scale)
+    overflows = np.isinf(z) & np.isfinite(gap)
+    if overflows.any():
+        log_z = np.log(np.where(overflows, np.abs(gap), 1.0)) - np.log(scale)
         tail = np.exp(_log_tail(df) - df * log_z)
-        value = np.where(lost, np.where(gap > 0, 1 - tail, tail), value)
+        value = np.where(overflows, np.where(gap > 0, 1 - tail, tail), value)
     return value
 
 
@@ -422,8 +424,8 @@ class Uniform(Family):
 
     def _crps(self, y: Array, low: Array, high: Array) -> Array:
         inside = np.clip(y, low, high)
-        cut = (inside - low) / (high - low)
-        return np.abs(y - inside) + (high - low) * (cut * cut - cut + 1 / 3)
+        share = (inside - low) / (high - low)
+        return np.abs(y - inside) + (high - low) * (share * share - share + 1 / 3)
 
     def _quantile(self, level: Array, low: Array, high: Array) -> Array:
         return low + level * (high - low)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
-from fastmcmd._base.checks import as_array, check_count, shown
+from fastmcmd._base.checks import as_array, check_count, quote
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.base import Predictive, check_levels
@@ -78,7 +78,7 @@ class Mixture(Predictive):
 
     def __init__(self, components: Sequence[Predictive], weights: ArrayLike | None = None) -> None:
         if not isinstance(components, Iterable) or getattr(components, "ndim", 1) == 0:
-            raise TypeError(f"components is {shown(components)}; a list of distributions is needed")
+            raise TypeError(f"components is {quote(components)}; a list of distributions is needed")
         components = tuple(components)
         if not components:
             raise ValueError("components are empty; at least one distribution is needed")
@@ -144,8 +144,8 @@ class Mixture(Predictive):
         if np.isfinite(variance).all():
             return variance
         variance = np.where(np.isinf(mean), np.inf, variance)
-        lost = np.isinf(variance).reshape(len(variance), -1).any(axis=1)
-        rows = np.flatnonzero(lost)
+        overflows = np.isinf(variance).reshape(len(variance), -1).any(axis=1)
+        rows = np.flatnonzero(overflows)
         if len(rows):  # a square overflows before it is weighted
             with np.errstate(over="ignore"):
                 variance[rows] = self._spread(rows) ** 2
@@ -210,19 +210,21 @@ class Mixture(Predictive):
         between them.
         """
         levels = check_levels(level)
-        each = np.atleast_1d(levels)
-        out = np.empty((*self.shape, len(each)))
+        level_array = np.atleast_1d(levels)
+        out = np.empty((*self.shape, len(level_array)))
 
         def work(rows: slice) -> None:
-            whole = len(self) == rows.stop - rows.start
-            part = self if whole else self.take(np.arange(rows.start, rows.stop))
-            out[rows] = quantiles(part, each)
+            is_all = len(self) == rows.stop - rows.start
+            part = self if is_all else self.take(np.arange(rows.start, rows.stop))
+            out[rows] = quantiles(part, level_array)
 
         # Rows are repeated for each level, together with their draws or quantiles: at most 16 MB of them.
-        held = sum(part.node_count for part in self.components if not part.has_density)
-        step = min(_QUANTILES // self.columns, 8 * _BLOCK // (1 + held)) // max(1, len(each))
+        atom_count = sum(part.node_count for part in self.components if not part.has_density)
+        step = min(_QUANTILES // self.columns, 8 * _BLOCK // (1 + atom_count)) // max(
+            1, len(level_array)
+        )
         if self.all_gaussian:
-            step = _BLOCK // (self.columns * max(1, len(each)))
+            step = _BLOCK // (self.columns * max(1, len(level_array)))
         over_rows(work, len(self), max(1, step))
         return out if levels.ndim else np.asarray(out[..., 0])
 
@@ -234,11 +236,11 @@ class Mixture(Predictive):
 
         def work(rows: slice) -> None:
             part = self.take(np.arange(rows.start, rows.stop))
-            own = levels[rows]
-            quantiles = gaussian_quantiles(part, own)
+            row_levels = levels[rows]
+            quantiles = gaussian_quantiles(part, row_levels)
             row, column = np.nonzero(np.isnan(quantiles))
             if len(row):
-                flat = by_halving(part.take(row), own[row, column][:, None], reached)
+                flat = by_halving(part.take(row), row_levels[row, column][:, None], reached)
                 quantiles[row, column] = flat[:, 0]
             out[rows] = quantiles
 
@@ -270,8 +272,8 @@ class Mixture(Predictive):
         upper /= upper[:, -1:]
         lower = np.zeros((len(self), 1))
         for i, component in enumerate(self.components):
-            chosen = (u >= lower) & (u < upper[:, i, None])
-            out[chosen] = component.sample(size, rng)[chosen]
+            from_component = (u >= lower) & (u < upper[:, i, None])
+            out[from_component] = component.sample(size, rng)[from_component]
             lower = upper[:, i, None]
         return out
 
@@ -308,14 +310,14 @@ class Mixture(Predictive):
         """Return the outputs (L,) that all rows and components share and their probabilities (n, L)."""
         parts = []
         for component in self.components:
-            shared = component.support()
-            if shared is None or shared[0].ndim != 1:
+            nodes = component.support()
+            if nodes is None or nodes[0].ndim != 1:
                 return None
-            parts.append(shared)
+            parts.append(nodes)
         values = np.unique(np.concatenate([values for values, _ in parts]))
         masses = np.zeros((len(self), len(values)))
-        for weight, (own, mass) in zip(self.weights.T, parts, strict=True):
-            masses[:, np.searchsorted(values, own)] += weight[:, None] * mass
+        for weight, (outputs, mass) in zip(self.weights.T, parts, strict=True):
+            masses[:, np.searchsorted(values, outputs)] += weight[:, None] * mass
         return values, masses
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
@@ -330,11 +332,11 @@ class Mixture(Predictive):
 
     def closed_form_pairs(self, kernel: Kernel, other: Predictive) -> Array | None:
         """Return ``E k(Y_i, Y'_j)`` (n, m) if every pair of components has a closed form."""
-        others: Any = other.parts() if isinstance(other, Mixture) else [(np.ones(1), other)]
-        others = list(others)
+        other_parts: Any = other.parts() if isinstance(other, Mixture) else [(np.ones(1), other)]
+        other_parts = list(other_parts)
         total = np.zeros((len(self), len(other)))
         for weight, component in self.parts():
-            for share, against in others:
+            for share, against in other_parts:
                 values = component.closed_form_pairs(kernel, against)
                 if values is None:
                     return None
@@ -343,11 +345,11 @@ class Mixture(Predictive):
 
     def closed_form_rows(self, kernel: Kernel, other: Predictive) -> Array | None:
         """Return ``E k(Y_i, Y'_i)`` (n,) if every pair of components has a closed form."""
-        others: Any = other.parts() if isinstance(other, Mixture) else [(np.ones(1), other)]
-        others = list(others)
+        other_parts: Any = other.parts() if isinstance(other, Mixture) else [(np.ones(1), other)]
+        other_parts = list(other_parts)
         total = np.zeros(len(self))
         for weight, component in self.parts():
-            for share, against in others:
+            for share, against in other_parts:
                 values = component.closed_form_rows(kernel, against)
                 if values is None:
                     return None
@@ -445,7 +447,7 @@ def _atoms_crps(mixture: Mixture, y: Array) -> Array:
     order = np.argsort(values, axis=1)
     values = np.take_along_axis(values, order, axis=1)
     below = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)[:, :-1]
-    cut = np.clip(y[:, None], values[:, :-1], values[:, 1:])
-    inside = below**2 * (cut - values[:, :-1]) + (1 - below) ** 2 * (values[:, 1:] - cut)
+    clipped = np.clip(y[:, None], values[:, :-1], values[:, 1:])
+    inside = below**2 * (clipped - values[:, :-1]) + (1 - below) ** 2 * (values[:, 1:] - clipped)
     outside = np.maximum(values[:, 0] - y, 0) + np.maximum(y - values[:, -1], 0)
     return np.asarray(inside.sum(axis=1) + outside)

@@ -193,8 +193,10 @@ class DeviceDraws(DevicePrediction):
         """Return the share of draws < y."""
         return self._share(lambda draws, at: draws < at, y)
 
-    def _share(self, held: AnyArray, y: AnyArray) -> AnyArray:
-        counts = [self.namespace.count(held(x, y[rows, None, ...])) for rows, x in self.blocks()]
+    def _share(self, condition: AnyArray, y: AnyArray) -> AnyArray:
+        counts = [
+            self.namespace.count(condition(x, y[rows, None, ...])) for rows, x in self.blocks()
+        ]
         return self._float64(self.namespace.concat(counts)) / self.node_count
 
     def log_prob(self, y: AnyArray) -> Array:

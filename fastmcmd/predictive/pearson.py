@@ -89,10 +89,10 @@ class PearsonFamily(Family):
         if not (size.max(initial=_LEAST) < _MOST and size.min(initial=_MOST) >= least):
             row, column = np.nonzero(~(size < _MOST) | (size < least))
             level = levels[row if len(levels) > 1 else 0, column]
-            own = self.take(row)
+            row_part = self.take(row)
             values = np.array(values)
             single = Family.upper_quantiles_at if upper else Family.quantiles_at
-            values[row, column] = single(own, level[:, None])[:, 0]
+            values[row, column] = single(row_part, level[:, None])[:, 0]
         return values
 
 

@@ -319,10 +319,10 @@ class Gamma(PearsonFamily):
         out = centred + (2 * density - half_ratio(a) / np.sqrt(np.pi)) / rate
         small = (a < _SMALL) & np.isfinite(y)
         if small.any():  # the terms above cancel; use x (2 F(x) - 1) and terms of the order of a^2
-            rest = 2 * gamma_functions.lower(a + 1, x) + np.expm1(
+            bracket = 2 * gamma_functions.lower(a + 1, x) + np.expm1(
                 half_excess(np.minimum(a, _SMALL))
             )
-            out = np.where(small, y * (2 * cdf - 1) - a * rest / rate, out)
+            out = np.where(small, y * (2 * cdf - 1) - a * bracket / rate, out)
         return np.where(np.isposinf(y), np.inf, out)
 
     def _quantile(self, level: Array, a: Array, rate: Array) -> Array:

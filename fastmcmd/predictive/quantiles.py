@@ -340,8 +340,8 @@ class Quantiles(Predictive):
         p, v = self.levels, self.values
         z, w = gauss_legendre(order)
         z, w = (z + 1) / 2, w / 2
-        cut = np.arange(splits)[:, None]
-        z, w = ((cut + z) / splits).ravel(), np.tile(w, splits) / splits
+        part = np.arange(splits)[:, None]
+        z, w = ((part + z) / splits).ravel(), np.tile(w, splits) / splits
         inner = v[:, :-1, None] + np.diff(v, axis=1)[:, :, None] * z
         mass = np.diff(p)[:, None] * w
         if self.tails == "flat":

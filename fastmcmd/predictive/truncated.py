@@ -29,7 +29,7 @@ from fastmcmd.predictive.zero_inflated import ZeroInflated
 
 __all__ = ["Truncated"]
 
-_LOST = 1e-9  # share of the mass that the base's nodes may miss before new nodes are computed
+_MISSING_SHARE = 1e-9  # share of the mass that the base's nodes may miss; new nodes beyond it
 _BLOCK = 1 << 18  # nodes per block
 _CANCELS = (
     1e-3  # mass, of the smaller tail that begins with it, below which their difference is not used
@@ -254,22 +254,22 @@ class Truncated(ByQuadrature):
         mass = self._mass[:, None]
         lower = self._below[:, None] + level * mass
         upper = self._above[:, None] + complement * mass
-        left = lower <= upper
-        if left.all():
+        is_lower = lower <= upper
+        if is_lower.all():
             quantiles = self.base.quantiles_at(lower)
-        elif not left.any():
+        elif not is_lower.any():
             quantiles = self.base.upper_quantiles_at(upper)
         else:
             # If a row has levels in both tails, level 0.5 replaces those of the other tail: levels stay in
             # order, and no quantile function is slow or infinite at 0.5.
-            quantiles = np.empty(left.shape)
-            rows = np.flatnonzero(left.any(axis=1))
-            below = np.where(left[rows], lower[rows], 0.5)
+            quantiles = np.empty(is_lower.shape)
+            rows = np.flatnonzero(is_lower.any(axis=1))
+            below = np.where(is_lower[rows], lower[rows], 0.5)
             quantiles[rows] = self.base.take(rows).quantiles_at(below)
-            rows = np.flatnonzero(~left.all(axis=1))
-            above = np.where(left[rows], 0.5, upper[rows])
+            rows = np.flatnonzero(~is_lower.all(axis=1))
+            above = np.where(is_lower[rows], 0.5, upper[rows])
             high = self.base.take(rows).upper_quantiles_at(above)
-            quantiles[rows] = np.where(left[rows], quantiles[rows], high)
+            quantiles[rows] = np.where(is_lower[rows], quantiles[rows], high)
         return np.asarray(np.clip(quantiles, self.low[:, None], self.high[:, None]))
 
     def _inverse_with_narrow(self, level: Array, complement: Array) -> Array:
@@ -280,13 +280,13 @@ class Truncated(ByQuadrature):
         rows = self._cancelled
         assert isinstance(self._narrow, Narrow)  # counts have no inverse
         out[rows] = self._narrow.quantiles(level[rows], _by_halving)
-        others = np.setdiff1d(np.arange(len(self)), rows)
-        if len(others):
-            rest = self.take(others)
-            out[others] = (
-                rest._inverse(level[others], complement[others])
-                if rest._inverts
-                else rest.quantiles_at(level[others])
+        other_rows = np.setdiff1d(np.arange(len(self)), rows)
+        if len(other_rows):
+            other_part = self.take(other_rows)
+            out[other_rows] = (
+                other_part._inverse(level[other_rows], complement[other_rows])
+                if other_part._inverts
+                else other_part.quantiles_at(level[other_rows])
             )
         return out
 
@@ -301,10 +301,10 @@ class Truncated(ByQuadrature):
             values, weights = part.nodes()
             cumulative = np.cumsum(weights, axis=1)
             cumulative /= cumulative[:, -1:]
-            for row, own, share, u in zip(
+            for row, outputs, share, u in zip(
                 range(rows.start, rows.stop), values, cumulative, uniform[rows], strict=True
             ):
-                out[row] = own[np.searchsorted(share, u)]
+                out[row] = outputs[np.searchsorted(share, u)]
         return out
 
     def take(self, rows: NDArray[np.intp]) -> Truncated:
@@ -331,24 +331,27 @@ class Truncated(ByQuadrature):
     def _moments(self) -> tuple[Array, Array]:
         """Means and standard deviations (n,)."""
         mean, std = np.empty(len(self)), np.empty(len(self))
-        lost = np.ones(len(self), dtype=bool)
+        is_inexact = np.ones(len(self), dtype=bool)
         if isinstance(self.base, Gaussian):
             with np.errstate(invalid="ignore", divide="ignore"):
                 mean, std, shrink = _gaussian_moments(self)
-            lost = ~(shrink > _NARROW)
+            is_inexact = ~(shrink > _NARROW)
         rows = self._cancelled
         if len(rows):
             mean[rows], std[rows] = self._narrow.moments()
-            lost[rows] = False
+            is_inexact[rows] = False
         heavy = np.zeros(len(self), dtype=bool)
-        if lost.any() and not self.discrete:
-            heavy = lost & ~np.isfinite(self.base.std)
+        if is_inexact.any() and not self.discrete:
+            heavy = is_inexact & ~np.isfinite(self.base.std)
             mean[heavy], std[heavy] = (value[heavy] for value in self._heavy_moments())
             heavy &= ~np.isfinite(std)
-        rest = np.flatnonzero(lost & ~(heavy & ~np.isfinite(mean)))
-        if len(rest):
-            sums = self.take(rest)._sums()
-            mean[rest], std[rest] = sums[0], np.where(heavy[rest], std[rest], sums[1])
+        inexact_rows = np.flatnonzero(is_inexact & ~(heavy & ~np.isfinite(mean)))
+        if len(inexact_rows):
+            sums = self.take(inexact_rows)._sums()
+            mean[inexact_rows], std[inexact_rows] = (
+                sums[0],
+                np.where(heavy[inexact_rows], std[inexact_rows], sums[1]),
+            )
         return mean, std
 
     def _heavy_moments(self) -> tuple[Array, Array]:
@@ -402,15 +405,15 @@ class Truncated(ByQuadrature):
             return super().crps(y)
         rows = np.flatnonzero(closed)
         if rows.size:
-            whole = rows.size == len(self)
-            out[rows] = _gaussian_crps(self if whole else self.take(rows), y[rows])
+            is_all = rows.size == len(self)
+            out[rows] = _gaussian_crps(self if is_all else self.take(rows), y[rows])
         narrow = np.zeros(len(self), dtype=bool)
         if len(self._cancelled):
-            own = y[self._cancelled]
+            outcomes = y[self._cancelled]
             out[self._cancelled] = np.where(
-                np.isfinite(own),
-                self._narrow.crps(np.where(np.isfinite(own), own, 0.0)),
-                np.abs(own),
+                np.isfinite(outcomes),
+                self._narrow.crps(np.where(np.isfinite(outcomes), outcomes, 0.0)),
+                np.abs(outcomes),
             )
             narrow[self._cancelled] = True
         rows = np.flatnonzero(~closed & ~narrow)
@@ -433,18 +436,18 @@ class Truncated(ByQuadrature):
 
     def support(self) -> Nodes | None:
         """Return the outputs (L,) that all rows share and their probabilities (n, L), as the base does."""
-        shared = self.base.support() if self.discrete and self._few_counts is None else None
-        if shared is None:
+        nodes = self.base.support() if self.discrete and self._few_counts is None else None
+        if nodes is None:
             return None
-        masses = self._inside(*shared)
-        return None if masses is None else (shared[0], masses)
+        masses = self._inside(*nodes)
+        return None if masses is None else (nodes[0], masses)
 
     def _inside(self, values: Array, weights: Array) -> Array | None:
         """Return the weights of the base's nodes in the interval, or None if the nodes miss mass."""
         inside = (values >= self.low[:, None]) & (values <= self.high[:, None])
         masses = np.where(inside, weights, 0.0)
         total = masses.sum(axis=1)
-        if (np.abs(total - self._mass) > _LOST * self._mass).any():
+        if (np.abs(total - self._mass) > _MISSING_SHARE * self._mass).any():
             return None
         return np.asarray(masses / total[:, None])
 

@@ -141,19 +141,19 @@ class ZeroInflated(Predictive):
         y = self.outcomes(y)
         return self._mix(y < 0, self.base.sf(y))
 
-    def _mix(self, zero: NDArray[np.bool_], rest: Array) -> Array:
+    def _mix(self, zero: NDArray[np.bool_], base_part: Array) -> Array:
         p = self.probability
-        return np.asarray(p * zero + (1 - p) * rest)
+        return np.asarray(p * zero + (1 - p) * base_part)
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log probability (n,); for a continuous base, see the notes of the class."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         p = self.probability
         with np.errstate(divide="ignore", invalid="ignore"):
-            rest, extra = np.log1p(-p) + self.base.log_prob(y), np.log(p)
+            base_part, extra = np.log1p(-p) + self.base.log_prob(y), np.log(p)
         if self.base.discrete:
-            extra = np.logaddexp(extra, rest, where=y == 0, out=np.zeros(len(self)))
-        return np.where(y == 0, extra, rest)
+            extra = np.logaddexp(extra, base_part, where=y == 0, out=np.zeros(len(self)))
+        return np.where(y == 0, extra, base_part)
 
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,)."""
@@ -162,9 +162,10 @@ class ZeroInflated(Predictive):
         at_zero = self.base.crps(0.0)
         # Rearranged to avoid subtracting p D(0) from D(y) when p is nearly 1.
         with np.errstate(invalid="ignore"):
-            rest = np.where(y == 0, 0.0, self.base.crps(y) - at_zero) + (1 - p) * at_zero
-            rest = np.where(np.isinf(at_zero), at_zero, rest)  # the base has no finite score
-            score = np.where(p < 1, p * np.abs(y) + (1 - p) * rest, np.abs(y))
+            base_part = np.where(y == 0, 0.0, self.base.crps(y) - at_zero) + (1 - p) * at_zero
+            # Infinite where the base has no finite score.
+            base_part = np.where(np.isinf(at_zero), at_zero, base_part)
+            score = np.where(p < 1, p * np.abs(y) + (1 - p) * base_part, np.abs(y))
         return np.where(np.isfinite(y), score, np.abs(y))
 
     def quantiles_at(self, levels: Array) -> Array:
@@ -172,8 +173,8 @@ class ZeroInflated(Predictive):
         out = np.empty(levels.shape)
 
         def work(rows: slice) -> None:
-            whole = rows.stop - rows.start == len(self)
-            part = self if whole else self.take(np.arange(rows.start, rows.stop))
+            is_all = rows.stop - rows.start == len(self)
+            part = self if is_all else self.take(np.arange(rows.start, rows.stop))
             out[rows] = part._quantiles_at(levels[rows])
 
         over_rows(work, len(self), _QUANTILES // max(1, levels.shape[1]))
@@ -182,10 +183,10 @@ class ZeroInflated(Predictive):
     def _quantiles_at(self, levels: Array) -> Array:
         p = self.probability[:, None]
         below, at = self.cdf_below(0.0)[:, None], self.cdf(0.0)[:, None]
-        left = levels <= below
+        is_negative = levels <= below
         with np.errstate(divide="ignore", invalid="ignore"):  # p = 1: all mass is at zero
-            inner = np.where(left, levels, levels - p) / (1 - p)
-        at_zero = ~left & (levels <= at)
+            inner = np.where(is_negative, levels, levels - p) / (1 - p)
+        at_zero = ~is_negative & (levels <= at)
         # Entries at zero get the level of a neighbour: rising levels stay in order, which is faster.
         clipped = np.where(at_zero | ~(p < 1), 0.0, np.clip(inner, LEAST_LEVEL, MOST_LEVEL))
         before = np.maximum.accumulate(clipped, axis=1)
@@ -241,11 +242,11 @@ class ZeroInflated(Predictive):
 
     def support(self) -> Nodes | None:
         """Return the outputs (L,) that all rows share and their probabilities (n, L), as the base does."""
-        shared = self.base.support()
-        if shared is None:
+        nodes = self.base.support()
+        if nodes is None:
             return None
         p = self.probability[:, None]
-        values, weights = shared[0], (1 - p) * shared[1]
+        values, weights = nodes[0], (1 - p) * nodes[1]
         place = int(np.searchsorted(values, 0.0))
         if place == len(values) or values[place] != 0:
             values, weights = np.insert(values, place, 0.0), np.insert(weights, place, 0.0, axis=1)
@@ -254,12 +255,12 @@ class ZeroInflated(Predictive):
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return ``p k(0, z) + (1 - p) E k(base, z)``; None for a discrete base without a closed form."""
-        rest = self.base.closed_form(kernel, points)
-        if rest is None:
+        base_part = self.base.closed_form(kernel, points)
+        if base_part is None:
             if self.base.discrete:
                 return None
-            rest = self.base.expected_kernel(
+            base_part = self.base.expected_kernel(
                 kernel, points
             )  # its own quadrature, to its own tolerance
         p = self.probability[:, None]
-        return np.asarray(p * kernel(np.zeros((1, 1)), points) + (1 - p) * rest)
+        return np.asarray(p * kernel(np.zeros((1, 1)), points) + (1 - p) * base_part)

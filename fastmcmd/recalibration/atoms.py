@@ -96,10 +96,10 @@ class RecalibratedAtoms(RecalibratedCDF):
 
     def support(self) -> Nodes | None:
         """Return the outcomes (L,) that all rows share and their probabilities (n, L), or None."""
-        shared = self.inner.support()
-        if shared is None or (np.diff(shared[0]) < 0).any():
+        nodes = self.inner.support()
+        if nodes is None or (np.diff(nodes[0]) < 0).any():
             return None
-        return shared[0], self._masses(shared[1])
+        return nodes[0], self._masses(nodes[1])
 
     def closed_form(self, kernel: object, points: Array) -> None:
         """Return None: sums over outcomes are exact."""
@@ -123,9 +123,9 @@ class RecalibratedAtoms(RecalibratedCDF):
             row = np.arange(len(values))[:, None]
             uniform = rng.random((len(values), size))
             cell = np.searchsorted((upto + row).ravel(), (uniform + row).ravel(), side="right")
-            which = cell.reshape(uniform.shape) - row * values.shape[1]
-            which = np.clip(which, 0, values.shape[1] - 1)
-            out[rows] = np.take_along_axis(values, which, axis=1)
+            columns = cell.reshape(uniform.shape) - row * values.shape[1]
+            columns = np.clip(columns, 0, values.shape[1] - 1)
+            out[rows] = np.take_along_axis(values, columns, axis=1)
         return out
 
     def crps(self, y: ArrayLike) -> Array:
@@ -134,8 +134,8 @@ class RecalibratedAtoms(RecalibratedCDF):
         out = np.empty(len(self))
         for rows, values, masses in self._blocks():
             level = np.cumsum(masses, axis=1)[:, :-1]
-            seen = y[rows][:, None]
-            below = np.clip(seen, values[:, :-1], values[:, 1:]) - values[:, :-1]
+            outcomes = y[rows][:, None]
+            below = np.clip(outcomes, values[:, :-1], values[:, 1:]) - values[:, :-1]
             above = np.diff(values, axis=1) - below
             inside = (below * level**2 + above * (1 - level) ** 2).sum(axis=1)
             outside = np.maximum(values[:, 0] - y[rows], 0) + np.maximum(y[rows] - values[:, -1], 0)

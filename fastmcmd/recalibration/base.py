@@ -53,9 +53,11 @@ class Fitted:
     def check_state(self) -> None:
         """Raise ValueError unless the fitted attributes, read from a file, are valid results of ``fit``."""
         annotated = (inspect.get_annotations(kind) for kind in type(self).__mro__)
-        needed = {name for names in annotated for name in names if name.endswith("_")}
-        if set(self.fitted) != needed:
-            raise ValueError(f"it holds {sorted(self.fitted)}; {sorted(needed)} are needed")
+        attribute_names = {name for names in annotated for name in names if name.endswith("_")}
+        if set(self.fitted) != attribute_names:
+            raise ValueError(
+                f"it holds {sorted(self.fitted)}; {sorted(attribute_names)} are needed"
+            )
 
     def save(self, path: FilePath) -> None:
         """Write the fitted object to an ``.npz`` file (never pickle), atomically; `load` reads it."""
@@ -128,19 +130,19 @@ class Recalibrator(Fitted, ABC):
             Invalid values, numbers of rows that differ, missing inputs, or predictions that this method
             cannot correct.
         """
-        given = self._inputs(x, "fit", nan_policy)
-        if given is not None:
-            y = _with_missing(y, given)
+        array = self._inputs(x, "fit", nan_policy)
+        if array is not None:
+            y = _with_missing(y, array)
         rows = read_rows(prediction, y, sample_weight, nan_policy)
-        if given is None:
+        if array is None:
             self.learn(rows)
             return self
-        if len(given) != rows.n:
+        if len(array) != rows.n:
             raise ValueError(
-                f"x has {len(given)} rows and y has {rows.n}; one input per row is needed"
+                f"x has {len(array)} rows and y has {rows.n}; one input per row is needed"
             )
         if self.needs_inputs:
-            self.learn_at(rows, given if rows.valid is None else given[rows.valid])
+            self.learn_at(rows, array if rows.valid is None else array[rows.valid])
         else:
             self.learn(rows)
         return self
@@ -162,14 +164,14 @@ class Recalibrator(Fitted, ABC):
             predictions.
         """
         self.check_fitted()
-        given = self._inputs(x, "transform", "raise")
+        array = self._inputs(x, "transform", "raise")
         predictive = to_predictive(prediction)
-        if given is not None and len(given) != len(predictive):
+        if array is not None and len(array) != len(predictive):
             raise ValueError(
-                f"x has {len(given)} rows and prediction has {len(predictive)}; one input per row is needed"
+                f"x has {len(array)} rows and prediction has {len(predictive)}; one input per row is needed"
             )
-        if self.needs_inputs and given is not None:
-            return self.apply_at(predictive, given)
+        if self.needs_inputs and array is not None:
+            return self.apply_at(predictive, array)
         return self.apply(predictive)
 
     def fit_transform(

@@ -45,12 +45,12 @@ def equal_mass(
     bins : int or None
         Number of bins of nearly equal mass, fewer if values repeat; None for one bin per distinct value.
     """
-    distinct, which = np.unique(values, return_inverse=True)
+    distinct, group = np.unique(values, return_inverse=True)
     if bins is None:
-        return which, len(distinct)
-    mass = np.bincount(which, weights, len(distinct))
+        return group, len(distinct)
+    mass = np.bincount(group, weights, len(distinct))
     upto = np.cumsum(mass)
     place = (upto - mass / 2) / upto[-1] * bins
     label = np.minimum(place + _ROUNDING, bins - 1).astype(np.intp)
     label = np.cumsum(np.diff(label, prepend=label[0]) > 0)  # skips empty bins
-    return label[which], int(label[-1]) + 1
+    return label[group], int(label[-1]) + 1

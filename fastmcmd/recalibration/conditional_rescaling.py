@@ -109,11 +109,11 @@ class ConditionalRescaling(LocalRecalibrator):
         reason = reason_against(rows.prediction)
         if reason is not None:
             raise ValueError(f"prediction cannot be rescaled: {reason}")
-        seen = input_map(x, self.x_kernel, rows.weights)
-        x, y = seen(x), rows.y
+        mapping = input_map(x, self.x_kernel, rows.weights)
+        x, y = mapping(x), rows.y
         weights = np.ones(len(y)) if rows.weights is None else rows.weights
         fold = folds_of(rows, self.folds, self.random_state)
-        smoother = Smoother.of(seen.kernel, x, self.landmarks, 0)
+        smoother = Smoother.of(mapping.kernel, x, self.landmarks, 0)
         lams = self._lams(_LAMS)
         candidates = [(False, 0.0, lams[0]), (True, 0.0, lams[0])]
         candidates += [
@@ -130,24 +130,24 @@ class ConditionalRescaling(LocalRecalibrator):
             part = rows.prediction.take(train)
             base = _global(part, y[train], weights[train])
             blocks = RowBlocks(smoother, x[train], weights[train])
-            held = blocks.basis.coordinates(x[test])
+            test_features = blocks.basis.coordinates(x[test])
             corrected = Corrector(rows.prediction.take(test))
-            model = _started(part, base)
+            model = _starting_model(part, base)
             fits = {lam: _fit(blocks, lam, model, y[train], base) for lam in lams}
             for place, (use_base, damping, lam) in enumerate(candidates):
                 start = base if use_base else np.zeros(2)
-                shift, log_factor = _local(fits[lam], held, start, damping)
+                shift, log_factor = _local(fits[lam], test_features, start, damping)
                 scores[place, test] = _score(corrected(shift, log_factor), y[test])
-        chosen = _choice(scores, weights)
-        use_base, self.damping_, self.lam_ = candidates[chosen]
+        best = _choice(scores, weights)
+        use_base, self.damping_, self.lam_ = candidates[best]
         share = weights / weights.sum()
-        self.gain_ = 0.0 if chosen == 0 else _mean_gain(scores[chosen], scores[0], share)
+        self.gain_ = 0.0 if best == 0 else _mean_gain(scores[best], scores[0], share)
         base = _global(rows.prediction, y, weights)
         blocks = RowBlocks(smoother, x, weights)
         basis = blocks.basis
-        fit = _fit(blocks, self.lam_, _started(rows.prediction, base), y, base)
+        fit = _fit(blocks, self.lam_, _starting_model(rows.prediction, base), y, base)
         self.base_ = base if use_base else np.zeros(2)
-        self._keep_inputs(seen, smoother)
+        self._keep_inputs(mapping, smoother)
         vectors = basis.vectors[:, basis.significant]
         self.coefficients_, self.support_ = vectors @ fit.coefficients, vectors @ fit.support
 
@@ -224,7 +224,7 @@ def _global(prediction: Predictive, y: Array, weights: Array) -> Array:
     return correction if np.isfinite(correction).all() else np.zeros(2)
 
 
-def _started(prediction: Predictive, base: Array) -> LocationScale | CountCorrection:
+def _starting_model(prediction: Predictive, base: Array) -> LocationScale | CountCorrection:
     """Return the model of local corrections, standardised by the global correction."""
     start = (0.0, 1.0) if prediction.discrete else (float(base[0]), float(np.exp(base[1])))
     return correctable(prediction, *start)

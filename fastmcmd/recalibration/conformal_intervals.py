@@ -142,8 +142,8 @@ class ConformalIntervals(Fitted):
 
     def _threshold(self, weights: Array) -> Array:
         """Return the largest allowed score (n,), infinite if there are too few calibration rows."""
-        wanted = self.level * (self.upto_[-1] + weights) * (1 - _ROUNDING)
-        place = np.searchsorted(self.upto_, wanted, side="left")
+        target = self.level * (self.upto_[-1] + weights) * (1 - _ROUNDING)
+        place = np.searchsorted(self.upto_, target, side="left")
         return np.append(self.scores_, np.inf)[place]
 
     def _base(self, prediction: Predictive) -> tuple[Array, Array, Array]:

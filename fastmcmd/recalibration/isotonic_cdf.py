@@ -84,8 +84,8 @@ class IsotonicCDF(Recalibrator):
 
     def learn(self, rows: Outcomes) -> None:
         """Set the knots."""
-        seen = pit_values(rows.y, rows.prediction, pit=self.pit, random_state=self.random_state)
-        mapping, effective = empirical(seen, rows.weights)
+        pits = pit_values(rows.y, rows.prediction, pit=self.pit, random_state=self.random_state)
+        mapping, effective = empirical(pits, rows.weights)
         if self.knots is not None:
             auto = self.knots == "auto"
             mapping = mapping.thinned(cube_root_rule(effective) if auto else self.knots)

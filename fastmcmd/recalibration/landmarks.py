@@ -78,13 +78,13 @@ class LocalRecalibrator(Recalibrator):
             return list(default)
         return [self.lam] if isinstance(self.lam, (int, float)) else list(self.lam)
 
-    def _keep_inputs(self, seen: InputMap, smoother: Smoother) -> None:
-        self.offset_, self.scales_ = seen.offset, seen.scales
+    def _keep_inputs(self, mapping: InputMap, smoother: Smoother) -> None:
+        self.offset_, self.scales_ = mapping.offset, mapping.scales
         self.kernel_ = json.dumps(smoother.features.kernel.to_dict())
         self.landmarks_ = np.asarray(smoother.features.pivots, dtype=np.float64)
         origin = smoother.features.offset
         self.origin_ = (
-            np.zeros(len(seen.scales)) if origin is None else np.array(origin, dtype=np.float64)
+            np.zeros(len(mapping.scales)) if origin is None else np.array(origin, dtype=np.float64)
         )
         self.factor_ = smoother.features.factor
 

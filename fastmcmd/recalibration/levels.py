@@ -123,8 +123,8 @@ def _half(
     ends = np.unique(np.concatenate([tail, _ENDS, p[p > start]]))
     cell = np.searchsorted(p, ends[:-1], side="right") - 1
     if splits > 1:
-        cut = (ends[1:] / ends[:-1])[:, None] ** (np.arange(splits) / splits)
-        ends = np.append((ends[:-1, None] * cut).ravel(), ends[-1])
+        factors = (ends[1:] / ends[:-1])[:, None] ** (np.arange(splits) / splits)
+        ends = np.append((ends[:-1, None] * factors).ravel(), ends[-1])
         cell = np.repeat(cell, splits)
     # Bernstein ellipse through the nearest singularity, at level 1, and growth of exp within a panel.
     logs = np.log(ends)
@@ -147,11 +147,11 @@ def _nodes(ends: Array, order: NDArray[np.intp]) -> tuple[Array, Array]:
     at = np.concatenate([[0], np.cumsum(order)])
     levels, shares = np.empty(at[-1]), np.empty(at[-1])
     for count in np.unique(order):
-        which = np.flatnonzero(order == count)
+        panels = np.flatnonzero(order == count)
         z, w = gauss_legendre(int(count))
-        place = np.exp(low[which, None] + width[which, None] * (z + 1) / 2)
+        place = np.exp(low[panels, None] + width[panels, None] * (z + 1) / 2)
         part = place * w
-        part *= (mass[which] / part.sum(axis=1))[:, None]
-        where = at[which, None] + np.arange(count)
+        part *= (mass[panels] / part.sum(axis=1))[:, None]
+        where = at[panels, None] + np.arange(count)
         levels[where], shares[where] = place, part
     return levels, shares

@@ -175,7 +175,7 @@ class RecalibratedCDF(Derived):
             mean, variance = _moments(self.inner, self.mapping)
             return mean, np.sqrt(variance)
         mean, variance = _moments(standard.shapes, self.mapping)
-        mean, std = mean[standard.which], np.sqrt(variance[standard.which])
+        mean, std = mean[standard.shape_index], np.sqrt(variance[standard.shape_index])
         return standard.location + standard.scale * mean, standard.scale * std
 
     def nodes(self, splits: int = 1) -> Nodes:
@@ -277,8 +277,8 @@ def _once(inner: Predictive, mapping: MonotoneMap, nodes: Rule) -> tuple[Array, 
         low = beyond**power @ share
         high = total - bulk @ nodes.shares - low
         # Short tails vanish in the rounding of that difference: place their mass at the last node.
-        lost = np.abs(high) <= _ROUNDING * (np.abs(bulk) @ nodes.shares)
-        high = np.where(lost, nodes.outside[1] * bulk[:, -1], high)
+        is_rounding = np.abs(high) <= _ROUNDING * (np.abs(bulk) @ nodes.shares)
+        high = np.where(is_rounding, nodes.outside[1] * bulk[:, -1], high)
         return np.asarray(bulk @ nodes.weights + nodes.slopes[0] * low + nodes.slopes[1] * high)
 
     with np.errstate(invalid="ignore", over="ignore"):
@@ -290,8 +290,8 @@ def _once(inner: Predictive, mapping: MonotoneMap, nodes: Rule) -> tuple[Array, 
 
 def _parts(inner: Predictive, per_row: int) -> Iterator[tuple[slice, Predictive]]:
     for rows in row_blocks(len(inner), _BLOCK // per_row):
-        whole = rows.stop - rows.start == len(inner)
-        yield rows, inner if whole else inner.take(np.arange(rows.start, rows.stop))
+        is_all = rows.stop - rows.start == len(inner)
+        yield rows, inner if is_all else inner.take(np.arange(rows.start, rows.stop))
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,20 +302,22 @@ class _Standard:
     ----------
     shapes : Predictive of u rows
         The distributions of Z.
-    which : ndarray (n,)
+    shape_index : ndarray (n,)
         The row of ``shapes`` for each row.
     location, scale : ndarray (n,)
         Parameters of each row.
     """
 
     shapes: Predictive
-    which: NDArray[np.intp]
+    shape_index: NDArray[np.intp]
     location: Array
     scale: Array
 
-    def values(self, shared: Array) -> Array:
+    def values(self, shape_values: Array) -> Array:
         """Return values (n, L) from those of Z (u, L)."""
-        return np.asarray(self.location[:, None] + self.scale[:, None] * shared[self.which])
+        return np.asarray(
+            self.location[:, None] + self.scale[:, None] * shape_values[self.shape_index]
+        )
 
 
 def _standardised(prediction: Predictive) -> _Standard | None:
@@ -323,15 +325,15 @@ def _standardised(prediction: Predictive) -> _Standard | None:
     match prediction:
         case Gaussian():
             one = Gaussian(np.zeros(1), np.ones(1))
-            which = np.zeros(len(prediction), dtype=np.intp)
-            return _Standard(one, which, prediction.mean, prediction.std)
+            shape_index = np.zeros(len(prediction), dtype=np.intp)
+            return _Standard(one, shape_index, prediction.mean, prediction.std)
         case Rescaled():
             inner = _standardised(prediction.inner)
             if inner is None:
                 return None
             mean, scale = prediction.mean, prediction.scale
             location = mean + scale * (inner.location - prediction.inner.mean)
-            return _Standard(inner.shapes, inner.which, location, inner.scale * scale)
+            return _Standard(inner.shapes, inner.shape_index, location, inner.scale * scale)
         case ScipyPredictive() if not prediction.discrete:
             return _of_scipy(prediction)
     return None
@@ -343,27 +345,27 @@ def _of_scipy(prediction: ScipyPredictive) -> _Standard | None:
     if not hasattr(frozen.dist, "numargs"):
         return None
     count, n = frozen.dist.numargs, len(prediction)
-    given = dict(frozen.kwds)
+    arguments = dict(frozen.kwds)
     names = [*(frozen.dist.shapes.split(", ") if frozen.dist.shapes else []), "loc", "scale"]
-    given.update(zip(names, frozen.args, strict=False))
-    if set(names[:count]) - set(given):
+    arguments.update(zip(names, frozen.args, strict=False))
+    if set(names[:count]) - set(arguments):
         return None
 
-    def whole(name: str, default: float) -> Array:
+    def per_row(name: str, default: float) -> Array:
         return np.array(
-            np.broadcast_to(np.asarray(given.get(name, default), np.float64).ravel(), (n,))
+            np.broadcast_to(np.asarray(arguments.get(name, default), np.float64).ravel(), (n,))
         )
 
-    location, scale = whole("loc", 0.0), whole("scale", 1.0)
+    location, scale = per_row("loc", 0.0), per_row("scale", 1.0)
     if not count:
         shapes = ScipyPredictive(frozen.dist(), 1)
         return _Standard(shapes, np.zeros(n, dtype=np.intp), location, scale)
-    distinct, which = np.unique(
-        np.stack([whole(name, np.nan) for name in names[:count]], axis=1),
+    distinct, shape_index = np.unique(
+        np.stack([per_row(name, np.nan) for name in names[:count]], axis=1),
         axis=0,
         return_inverse=True,
     )
     if len(distinct) > n // 2:  # too few rows share their shapes
         return None
     shapes = ScipyPredictive(frozen.dist(*distinct.T), len(distinct))
-    return _Standard(shapes, which.reshape(-1).astype(np.intp), location, scale)
+    return _Standard(shapes, shape_index.reshape(-1).astype(np.intp), location, scale)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.checks import as_array, check_choice, check_count, check_positive, shown
+from fastmcmd._base.checks import as_array, check_choice, check_count, check_positive, quote
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.base import Array
@@ -73,10 +73,10 @@ class StdRatio(Recalibrator):
         self.criterion = check_choice(criterion, "criterion", _CRITERIA)
         pair = as_array(bounds, "bounds")
         if pair.shape != (2,):
-            raise ValueError(f"bounds are {shown(bounds)}; a pair (smallest, largest) is needed")
+            raise ValueError(f"bounds are {quote(bounds)}; a pair (smallest, largest) is needed")
         low, high = (check_positive(float(bound), "bounds") for bound in pair)
         if not low < high:
-            raise ValueError(f"bounds are {shown(bounds)}; the first must be the smaller one")
+            raise ValueError(f"bounds are {quote(bounds)}; the first must be the smaller one")
         self.bounds = (low, high)
         self.levels: int = check_count(levels, "levels", 2)
 
@@ -90,12 +90,12 @@ class StdRatio(Recalibrator):
         rescale(rows.prediction.take(np.arange(1)), 1.0)
         coverage = _coverage(rows, np.linspace(0, 1, self.levels))
         grid = np.linspace(np.log(self.bounds[0]), np.log(self.bounds[1]), _COARSE)
-        seen: dict[float, float] = {}
+        errors_at: dict[float, float] = {}
         while True:
             for place in grid.tolist():
-                if place not in seen:
-                    seen[place] = self._error(coverage(float(np.exp(place))))
-            errors = np.array([seen[place] for place in grid.tolist()])
+                if place not in errors_at:
+                    errors_at[place] = self._error(coverage(float(np.exp(place))))
+            errors = np.array([errors_at[place] for place in grid.tolist()])
             # Choose the middle of equally good factors.
             ties = np.flatnonzero(errors == errors.min())
             best = int(ties[len(ties) // 2])

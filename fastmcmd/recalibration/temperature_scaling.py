@@ -173,25 +173,25 @@ class _Likelihood:
         return 1.0 if self.weights is None else self.weights[rows]
 
     def _ends(self, rows: slice) -> Array:
-        gaps, own = self._gaps(rows)
+        gaps, label_gaps = self._gaps(rows)
         mean = (gaps / self.unit).mean(axis=1)
-        own, weights = own / self.unit, self._weights(rows)
-        return np.array([np.sum(weights * (mean - own)), np.sum(weights * -own)])
+        label_gaps, weights = label_gaps / self.unit, self._weights(rows)
+        return np.array([np.sum(weights * (mean - label_gaps)), np.sum(weights * -label_gaps)])
 
     def slope(self, inverse: float) -> tuple[float, float]:
         """Return the first and second derivatives at b, as means over rows."""
 
         def sums(rows: slice) -> Array:
-            gaps, own = self._gaps(rows)
+            gaps, label_gaps = self._gaps(rows)
             gaps /= self.unit
-            own /= self.unit
+            label_gaps /= self.unit
             share = np.exp(gaps * inverse)
             total = share.sum(axis=1)
             share *= gaps
             first = share.sum(axis=1) / total
             second = np.einsum("nc,nc->n", share, gaps) / total - first**2
             weights = self._weights(rows)
-            return np.array([np.sum(weights * (first - own)), np.sum(weights * second)])
+            return np.array([np.sum(weights * (first - label_gaps)), np.sum(weights * second)])
 
         slopes = np.sum(over_rows(sums, len(self.labels), self.step), axis=0)
         return float(slopes[0]) / self.total, float(slopes[1]) / self.total

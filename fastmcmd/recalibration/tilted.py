@@ -116,11 +116,11 @@ class TiltedCDF(Derived):
         row = np.arange(len(self))[:, None]
         width = self.levels[cell + 1] - self.levels[cell]
         left, right = self.weights[row, cell], self.weights[row, cell + 1]
-        rest = np.maximum(p - self._below[row, cell], 0.0) / width
+        cell_mass = np.maximum(p - self._below[row, cell], 0.0) / width
         # left t + (right - left) t^2 / 2 = rest, without cancellation.
-        root = np.sqrt(np.maximum(left**2 + 2 * (right - left) * rest, 0.0))
+        root = np.sqrt(np.maximum(left**2 + 2 * (right - left) * cell_mass, 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(rest > 0, 2 * rest / (left + root), 0.0)
+            t = np.where(cell_mass > 0, 2 * cell_mass / (left + root), 0.0)
         return np.asarray(self.levels[cell] + width * np.clip(t, 0.0, 1.0))
 
     def cdf(self, y: ArrayLike) -> Array:
@@ -208,9 +208,9 @@ class TiltedCDF(Derived):
         for start in range(0, len(self), step):
             part = self.take(np.arange(start, min(start + step, len(self))))
             values, weights = part.nodes()
-            seen = y[start : start + step, None]
+            outcomes = y[start : start + step, None]
             level = part._map(np.broadcast_to(levels, values.shape))
-            distance = np.abs(values - seen) - (values - part.mean[:, None]) * (2 * level - 1)
+            distance = np.abs(values - outcomes) - (values - part.mean[:, None]) * (2 * level - 1)
             out[start : start + step] = np.einsum("nl,nl->n", weights, distance)
         return out
 
@@ -287,9 +287,9 @@ class TiltedCounts(Derived):
         above = np.cumsum(masses[:, ::-1], axis=1)[:, ::-1] - masses
         return upto, np.maximum(above, 0.0)
 
-    def _summed(self, count: Array, which: int, below: float, beyond: float) -> Array:
+    def _summed(self, count: Array, kind: int, below: float, beyond: float) -> Array:
         place = count - self.first
-        level = self._sums[which][np.arange(len(self)), self._place(count)]
+        level = self._sums[kind][np.arange(len(self)), self._place(count)]
         level = np.where(
             place < 0, below, np.where(place >= self.log_weights.shape[1], beyond, level)
         )

@@ -119,14 +119,14 @@ class WitnessTilting(LocalRecalibrator):
         y = rows.y
         weights = np.ones(len(y)) if rows.weights is None else rows.weights
         offset, factor = starting_point(rows.prediction, y, weights)
-        seen = input_map(x, self.x_kernel, rows.weights)
-        smoother = Smoother.of(seen.kernel, seen(x), self.landmarks, 0)
+        mapping = input_map(x, self.x_kernel, rows.weights)
+        smoother = Smoother.of(mapping.kernel, mapping(x), self.landmarks, 0)
         nodes = nodes_of(rows.prediction, offset, factor, LEARNING_NODES)
         task = _Task(
             nodes,
             nodes.features(y),
             smoother,
-            smoother.transform(seen(x)),
+            smoother.transform(mapping(x)),
             weights,
             folds_of(rows, self.folds, self.random_state),
         )
@@ -135,7 +135,7 @@ class WitnessTilting(LocalRecalibrator):
         self.start_ = np.array([offset, factor])
         self.lam_, self.gain_, self.steps_ = best.lam, best.gain, np.array(best.steps)
         self.coefficients_ = best.coefficients
-        self._keep_inputs(seen, smoother)
+        self._keep_inputs(mapping, smoother)
 
     def apply_at(self, prediction: Predictive, x: Array) -> Predictive:
         """Return tilted predictions."""
@@ -230,24 +230,27 @@ def _boosted(task: _Task, lam: float, folds: int, rounds: int) -> _Boosted:
     """Return the rounds that improve held-out folds, learned from all rows."""
     n = len(task.fold)
     parts = [_Part(task, lam, task.fold != k) for k in range(folds)]
-    whole = _Part(task, lam, task.fold >= 0)
+    full_part = _Part(task, lam, task.fold >= 0)
     before, reached = np.zeros(task.nodes.values.shape), np.zeros(n)
     score, steps = np.zeros(n), []
     share = task.weights / task.weights.sum()
     for turn in range(rounds):
         directions = [part.direction() for part in parts]
-        own = np.empty_like(task.outcomes)  # coefficients learned without the fold of the row
+        coefficients = np.empty_like(task.outcomes)  # learned without the fold of the row
         for k, direction in enumerate(directions):
-            own[task.fold == k] = task.inputs[task.fold == k] @ direction
-        heights, gain = task.nodes.heights(own), np.einsum("nr,nr->n", task.outcomes, own)
+            coefficients[task.fold == k] = task.inputs[task.fold == k] @ direction
+        heights, gain = (
+            task.nodes.heights(coefficients),
+            np.einsum("nr,nr->n", task.outcomes, coefficients),
+        )
         step = best_step(task.nodes, before, heights, gain, task.weights)
         after = score_tilts(task.nodes, before + step * heights, reached + step * gain)
-        needed = (_FURTHER if turn else _FIRST) * standard_error(after - score, task.weights)
-        if not (step > 0 and share @ (after - score) > needed):
+        threshold = (_FURTHER if turn else _FIRST) * standard_error(after - score, task.weights)
+        if not (step > 0 and share @ (after - score) > threshold):
             break
         score, before, reached = after, before + step * heights, reached + step * gain
-        whole.total = whole.total + step * whole.direction()
+        full_part.total = full_part.total + step * full_part.direction()
         for part, direction in zip(parts, directions, strict=True):
             part.total = part.total + step * direction
         steps.append(step)
-    return _Boosted(lam, float(share @ score), steps, whole.total)
+    return _Boosted(lam, float(share @ score), steps, full_part.total)

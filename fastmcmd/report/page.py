@@ -69,8 +69,8 @@ def table(
 
     def head_cell(name: str, kind: str) -> str:
         inner = f'<button type="button">{_escape(name)}</button>' if sortable else _escape(name)
-        left = f' class="{kind}"' if kind in ("word", "text") else ""
-        return f'<th scope="col"{left}>{inner}</th>'
+        class_attribute = f' class="{kind}"' if kind in ("word", "text") else ""
+        return f'<th scope="col"{class_attribute}>{inner}</th>'
 
     heads = [head_cell(name, kind) for name, kind in zip(head, kinds, strict=True)]
     lines = ['<div class="scroll"><table><thead><tr>', *heads, "</tr></thead><tbody>"]

@@ -17,7 +17,7 @@ from fastmcmd.report.page import Section, figure, paragraph, pictures
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["drawn", "over_plane", "svg"]
+__all__ = ["over_plane", "picture_section", "svg"]
 
 # Colours as matplotlib writes them, and the page's own.
 _COLOURS = {colour.lower(): f"var(--c{i})" for i, colour in enumerate(COLOURS)}
@@ -134,7 +134,7 @@ _SEVERAL = {
 }
 
 
-def drawn(material: Material) -> Section | None:
+def picture_section(material: Material) -> Section | None:
     """Return the plots of calibration, sharpness and CCE."""
     available = panels(material.evaluations, _POINTS, material.inputs)
     figures = [_figure(panel, material) for panel in available]
@@ -160,7 +160,7 @@ def _figure(panel: Panel, material: Material, size: tuple[float, float] | None =
     caption = _CAPTIONS[panel.title]
     if not panel.model:
         caption += (_SEVERAL if material.several else _ONE).get(panel.title, "")
-    if panel.drawn < panel.n:
-        caption += f" Drawn from {panel.drawn:,} of {panel.n:,} rows, taken at random."
+    if panel.point_count < panel.n:
+        caption += f" Drawn from {panel.point_count:,} of {panel.n:,} rows, taken at random."
     title = f"{panel.title}: {panel.model}" if panel.model else panel.title
     return figure(svg(panel.draw, title, size), title, caption)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["points"]
 
-_SHOWN = 15  # best and worst points
+_MOST_POINTS = 15  # best and worst points
 _COLUMNS = 4  # most input columns shown with a point: more do not fit
 _LETTERS = 60  # most characters shown of an input or a label that is text
 _GRID = 200  # outputs at which a witness is drawn
@@ -44,8 +44,8 @@ def points(material: Material) -> Section | None:
             body += note("x was an iterator, which is used up: inputs and witness are not shown.")
         else:
             body += _witness_of_worst(evaluation, inputs, COLOURS[place % len(COLOURS)])
-        for what, rows in _extremes(evaluation.rows["cce"]):
-            body += paragraph(f"Points of {what} CCE (a click on a heading sorts).")
+        for extreme, rows in _extremes(evaluation.rows["cce"]):
+            body += paragraph(f"Points of {extreme} CCE (a click on a heading sorts).")
             body += table(*_rows_of_table(evaluation, inputs, rows), sortable=True)
     return Section("points", "Best and worst points", body) if body else None
 
@@ -53,7 +53,7 @@ def points(material: Material) -> Section | None:
 def _extremes(cce: NDArray[np.float64]) -> list[tuple[str, NDArray[np.intp]]]:
     order = np.argsort(cce)  # NaN, of rows left out, last
     order = order[: int(np.isfinite(cce).sum())]
-    return [("largest", order[::-1][:_SHOWN]), ("smallest", order[:_SHOWN])]
+    return [("largest", order[::-1][:_MOST_POINTS]), ("smallest", order[:_MOST_POINTS])]
 
 
 def _rows_of_table(
@@ -146,11 +146,11 @@ def _witness_of_worst(evaluation: Evaluation, inputs: Inputs, colour: str) -> st
     grid = inputs.take(np.array([at]))
     h = evaluation.congruence.witness_of_encoded(grid, outputs)[0]
     title = "Witness of the worst point"
-    drawn = svg(
+    picture = svg(
         lambda ax: witness(outputs, h, ax, colour=colour, outcome=float(evaluation.y[at])), title
     )
     caption = (
         f"At row {worst:,}, the point of largest CCE: for which outcomes the model puts too little mass "
         "(above 0) or too much (below 0) there. The mark is the outcome."
     )
-    return pictures([figure(drawn, title, caption)])
+    return pictures([figure(picture, title, caption)])

@@ -16,7 +16,7 @@ from fastmcmd.plots.projection import Projection
 from fastmcmd.report.material import Material
 from fastmcmd.report.numbers import all_numbers, groups, headline, reading
 from fastmcmd.report.page import Cell, Section, page, paragraph, table
-from fastmcmd.report.pictures import drawn, over_plane
+from fastmcmd.report.pictures import over_plane, picture_section
 from fastmcmd.report.points import points
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _settings(material: Material) -> Section:
 
 SECTIONS: tuple[Callable[[Material], Section | None], ...] = (
     headline,
-    drawn,
+    picture_section,
     over_plane,
     points,
     groups,

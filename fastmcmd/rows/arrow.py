@@ -35,11 +35,11 @@ def to_array(column: Any) -> HostArray:
 class _Columns(Source):
     """Numeric columns of a pyarrow schema."""
 
-    def _use(self, schema: Any, wanted: str, rows: int) -> None:
+    def _use(self, schema: Any, selection: str, rows: int) -> None:
         types = importlib.import_module("pyarrow").types
         # The index of a pandas frame is stored as a column but does not belong to the data.
         index = (schema.pandas_metadata or {}).get("index_columns", [])
-        names = [part.strip() for part in wanted.split(",")] if wanted else []
+        names = [part.strip() for part in selection.split(",")] if selection else []
         names = names or [name for name in schema.names if name not in index]
         for name in names:
             if schema.names.count(name) != 1:

@@ -34,8 +34,8 @@ class Hdf5(Source):
             names: list[str] = []
             file.visititems(lambda n, item: names.append(n) if hasattr(item, "chunks") else None)
             file.close()
-            what = f"there is no dataset {inside!r}" if inside else "no dataset is named"
-            raise ValueError(f"{what}; write {path}::name, with one of: {', '.join(names)}")
+            problem = f"there is no dataset {inside!r}" if inside else "no dataset is named"
+            raise ValueError(f"{problem}; write {path}::name, with one of: {', '.join(names)}")
         source = cls(dataset, where)
         source.path = path  # by a link the dataset may lie in another file
         return source

@@ -93,8 +93,8 @@ def _split(text: str) -> tuple[Format, Path, str]:
     path = Path(before).absolute()  # the working folder may change while rows are read
     kind = next((kind for kind in FORMATS if path.suffix.lower() in kind.suffixes), None)
     if kind is None:
-        known = ", ".join(suffix for kind in FORMATS for suffix in kind.suffixes)
-        raise ValueError(f"the path ends in none of {known}")
+        suffixes = ", ".join(suffix for kind in FORMATS for suffix in kind.suffixes)
+        raise ValueError(f"the path ends in none of {suffixes}")
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, f"there is no file {before!r}")
     if not (path.is_file() or path.is_dir()):  # reading a FIFO could wait for ever

@@ -95,13 +95,13 @@ def _block(rows: slice, values: Any, shape: tuple[int, ...]) -> tuple[int, Any]:
     """Return the start of a block of values, and the values as an array of the required shape."""
     start, stop, _ = rows.indices(shape[0])
     values = np.asarray(values)
-    needed = (stop - start, *shape[1:])
-    if values.shape != needed:
-        raise ValueError(f"values have shape {values.shape}; {needed} is needed")
+    expected_shape = (stop - start, *shape[1:])
+    if values.shape != expected_shape:
+        raise ValueError(f"values have shape {values.shape}; {expected_shape} is needed")
     return start, values
 
 
-def check_apart(out: Any, name: str, others: Mapping[str, Any]) -> None:
+def check_apart(out: Any, name: str, other_files: Mapping[str, Any]) -> None:
     """Raise an error if a target is one of the inputs, or shares memory with one.
 
     Parameters
@@ -110,7 +110,7 @@ def check_apart(out: Any, name: str, others: Mapping[str, Any]) -> None:
         The target of results.
     name : str
         Name of the argument, for messages.
-    others : dict
+    other_files : dict
         Inputs that must not change, by argument name: arrays, rows on disk, paths of any kind.
 
     Raises
@@ -119,7 +119,7 @@ def check_apart(out: Any, name: str, others: Mapping[str, Any]) -> None:
         The target is the same file (also through links), the same array of a file, or the same memory.
     """
     mine = _place_of(out)
-    for other, value in others.items():
+    for other, value in other_files.items():
         theirs = _place_of(value)
         same = mine is not None and theirs is not None and same_file(mine[0], theirs[0])
         # A file of HDF5 may hold both, as different datasets.

@@ -28,11 +28,11 @@ class DeviceBlock(np.ndarray):
     Results computed from them, and parts of them, are ordinary arrays.
     """
 
-    there: Any = None
+    device_rows: Any = None
 
     def __array_finalize__(self, of: object) -> None:
         """Drop the reference to the device, which is valid for a single block only."""
-        self.there = None
+        self.device_rows = None
 
 
 class Source(ABC):
@@ -69,9 +69,9 @@ class Source(ABC):
         """Set ``near`` for rows that begin ``bytes_apart`` (by default, a row) after each other."""
         self.near = max(1, _GAP_BYTES // (bytes_apart or self._row_bytes()))
 
-    def _chunked(self, chunks: Sequence[int], together: int) -> None:
+    def _chunked(self, chunks: Sequence[int], chunk_count: int) -> None:
         self.chunk_rows = self.near = max(1, int(chunks[0])) if len(chunks) else 1
-        self.overhead = together * int(np.prod(chunks, dtype=np.int64)) * self.dtype.itemsize
+        self.overhead = chunk_count * int(np.prod(chunks, dtype=np.int64)) * self.dtype.itemsize
 
 
 class ScaledSource(Source):
@@ -115,17 +115,17 @@ def package_of(value: object) -> str:
 
 
 @contextlib.contextmanager
-def prefix_errors(what: str) -> Iterator[None]:
-    """Prefix errors of a package with ``what``; unexpected kinds become a ValueError."""
+def prefix_errors(prefix: str) -> Iterator[None]:
+    """Begin messages of a package's errors with ``prefix``; unexpected kinds become a ValueError."""
     try:
         yield
     except (MissingDependencyError, MemoryError):
         raise
     except OSError as error:
         if error.errno is None:  # packages raise these for damaged files too
-            raise ValueError(f"{what}: {error}") from error
-        raise OSError(error.errno, f"{what}: {error.strerror}") from error
+            raise ValueError(f"{prefix}: {error}") from error
+        raise OSError(error.errno, f"{prefix}: {error.strerror}") from error
     except TypeError as error:
-        raise TypeError(f"{what}: {error}") from error
+        raise TypeError(f"{prefix}: {error}") from error
     except Exception as error:
-        raise ValueError(f"{what}: {error}") from error
+        raise ValueError(f"{prefix}: {error}") from error

@@ -187,13 +187,13 @@ class Rows:
             return np.empty((0, self.shape[1]), self.dtype)
         if self._source.splits and self._source.dtype == self.dtype:
             return self._in_pieces(start, stop)
-        block = self._read(start, stop)
+        block = self._read_checked(start, stop)
         _check_finite(block, self._label, first_row=start)
         if self.on_device is None:
             return block
-        known = block.view(DeviceBlock)
-        known.there = self.on_device[start:stop]
-        return known
+        device_block = block.view(DeviceBlock)
+        device_block.device_rows = self.on_device[start:stop]
+        return device_block
 
     def _in_pieces(self, start: int, stop: int) -> Array:
         """Return rows read by several threads, which check each piece while it is in the cache."""
@@ -218,7 +218,7 @@ class Rows:
             self.check_unchanged()  # the better explanation, where it is one
             raise
 
-    def _read(self, start: int, stop: int) -> Array:
+    def _read_checked(self, start: int, stop: int) -> Array:
         with self._telling(start, stop), self._lock:
             block = self._source.read(start, stop)
         return np.ascontiguousarray(block.reshape(stop - start, self.shape[1]), self.dtype)
@@ -233,12 +233,12 @@ class Rows:
         begin = 0
         for end in ends if len(rows) else []:
             first, last = int(ascending[begin]), int(ascending[end - 1])
-            block = self._read(first, last + 1)
-            taken = block[ascending[begin:end] - first]  # what lies between may hold anything
-            for bad in np.flatnonzero(~np.isfinite(taken).all(axis=1))[:1]:
+            block = self._read_checked(first, last + 1)
+            block_rows = block[ascending[begin:end] - first]  # what lies between may hold anything
+            for bad in np.flatnonzero(~np.isfinite(block_rows).all(axis=1))[:1]:
                 row = int(ascending[begin + bad])
-                _check_finite(taken[bad : bad + 1], self._label, first_row=row)
-            out[order[begin:end]] = taken
+                _check_finite(block_rows[bad : bad + 1], self._label, first_row=row)
+            out[order[begin:end]] = block_rows
             begin = end
         return out
 

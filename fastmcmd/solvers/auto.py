@@ -46,7 +46,7 @@ class Auto:
 
     def estimate(self, size: ProblemSize) -> Cost:
         """Return the cost of the solver that is expected to be the cheapest."""
-        return min((each.estimate(size) for each in self._members), key=lambda cost: cost.total)
+        return min((member.estimate(size) for member in self._members), key=lambda cost: cost.total)
 
     def solve(
         self, problem: LinearProblem, progress: Progress, state: Checkpoint | None = None

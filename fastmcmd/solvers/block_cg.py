@@ -64,11 +64,11 @@ def preconditioned_directions(
     rounding would destroy the directions along the leading eigenvectors. Returns None if the preconditioner
     is not positive definite.
     """
-    wanted = _directions(block, least)
-    if precondition is None or wanted.shape[1] == 0:
-        return wanted
-    applied = precondition(wanted)
-    square = inner(wanted, applied)
+    directions = _directions(block, least)
+    if precondition is None or directions.shape[1] == 0:
+        return directions
+    applied = precondition(directions)
+    square = inner(directions, applied)
     values, vectors = eigh((square + square.T) / 2)
     if not values[-1] > 0:
         return None
@@ -160,13 +160,13 @@ class _SystemRun:
         return self.directions.shape[1]
 
     @property
-    def wanted(self) -> Array:
+    def next_directions(self) -> Array:
         """Block (n, k) that the caller multiplies by K."""
         assert self.directions is not None
         return scaled(self.scale, self.directions)
 
     def take(self, product: Array) -> None:
-        """Update solution and residual with ``product``, K times the block `wanted`."""
+        """Update solution and residual with ``product``, K times `next_directions`."""
         assert self.directions is not None
         directions, self.directions = self.directions, None  # freed as soon as possible
         image = scaled(self.scale, product, base=directions)
@@ -305,13 +305,13 @@ class BlockCGRun:
         self._running: dict[int, _SystemRun] = {}
         self._results: dict[int, CGResult] = {}
         for index, system in enumerate(systems):
-            begun = None if state is None else state.systems[index]
-            if isinstance(begun, CGResult):
-                self._results[index] = _row_major(begun)
+            saved = None if state is None else state.systems[index]
+            if isinstance(saved, CGResult):
+                self._results[index] = _row_major(saved)
                 continue
             apply = None if precondition is None else precondition[index]
             self._running[index] = _SystemRun(
-                system, target, max_iterations, apply, begun, unit, largest
+                system, target, max_iterations, apply, saved, unit, largest
             )
         if state is not None:
             operator.passes = state.passes
@@ -328,7 +328,7 @@ class BlockCGRun:
         running = self._running
         while running:
             product = self._operator.matmul(
-                beside([system.wanted for system in running.values()])
+                beside([system.next_directions for system in running.values()])
             )  # fmt: skip
             with _uninterrupted():
                 self._passes = self._operator.passes

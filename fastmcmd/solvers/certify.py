@@ -97,8 +97,8 @@ def refined(
     for system, start, residual, correction, recurred_residual in zip(
         systems, base, residuals, corrections, recurred, strict=True
     ):
-        believed = scaled_norm(residual, system.shift)
-        noise = start.certificate.residual - believed  # of the exact residual itself
+        recurred_norm = scaled_norm(residual, system.shift)
+        noise = start.certificate.residual - recurred_norm  # of the exact residual itself
         row = rounding(operator, correction, dtype=operator.dtype)
         bound = (
             scaled_norm(recurred_residual, system.shift)
@@ -148,17 +148,21 @@ def sampled(
     images = _split(operator.cross_matmul(operator.x[rows], beside(values), EXACT), values)
     scale = np.sqrt(np.maximum(operator.diagonal, 0.0))
     solutions = []
-    for system, value, image, believed in zip(systems, values, images, recurred, strict=True):
+    for system, value, image, recurred_residual in zip(
+        systems, values, images, recurred, strict=True
+    ):
         residual = system.rhs[rows] - system.shift[rows, None] * value[rows] - image
-        residual -= believed[rows]
+        residual -= recurred_residual[rows]
         off = np.einsum("ij,ij->i", residual, residual)
         total = float(np.sqrt(max(0.0, sample.upper(off / system.shift[rows]))))
         fine = rounding(operator, value)
-        total += scaled_norm(believed, system.shift) + fine * np.sqrt((1.0 / system.shift).sum())
+        total += scaled_norm(recurred_residual, system.shift) + fine * np.sqrt(
+            (1.0 / system.shift).sum()
+        )
         # Rounding of a row grows with its kernel values, hence with sqrt(k(x, x)).
         relative = float((np.sqrt(off) / np.maximum(scale[rows], 1e-300)).max())
         row = _SPREAD * relative * float(scale.max()) + fine
-        image_all = _residual(system, value, believed)
+        image_all = _residual(system, value, recurred_residual)
         solutions.append(Solution(value, image_all, Certificate(total, row, "sampled")))
     return solutions
 

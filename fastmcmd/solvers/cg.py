@@ -185,11 +185,11 @@ class CertifiedCG:
         self._progress, self._precondition = progress, precondition
         self._round: Round | None = None
         self._block: BlockCGRun | None = None
-        self._begun: BlockState | None = None
+        self._saved_block: BlockState | None = None
         self.outcome: Iterated | None = None
         if state is not None:
             operator.passes = state.passes
-            self._round, self._begun, self.outcome = state.round, state.block, state.outcome
+            self._round, self._saved_block, self.outcome = state.round, state.block, state.outcome
 
     def rounds(self) -> Iterator[BlockCGRun]:
         """Yield the iteration of each round, for the caller to make its products; then certify its result.
@@ -201,21 +201,21 @@ class CertifiedCG:
         unit = float(np.finfo(operator.dtype).eps) / 2
         while self.outcome is None:
             systems = self._systems if this is None else this.systems(self._systems)
-            begun, self._begun = self._begun, None
+            block_state, self._saved_block = self._saved_block, None
             block = BlockCGRun(
                 operator, systems, self._goal.residual, self._max_iterations, self._precondition,
-                unit, 0.0 if this is None else this.largest, begun,
+                unit, 0.0 if this is None else this.largest, block_state,
             )  # fmt: skip
-            del begun, systems  # frees their arrays
+            del block_state, systems  # frees their arrays
             self._block = block
             yield block
-            ended = self._certified(this, block.results())
+            round_result = self._certified(this, block.results())
             self._block = None
             del block
-            if isinstance(ended, Iterated):
-                self.outcome = ended
+            if isinstance(round_result, Iterated):
+                self.outcome = round_result
             else:
-                self._round = this = ended
+                self._round = this = round_result
 
     def report(self, norm: float | None) -> None:
         """Report a product and ``norm``, the largest residual norm after it."""
@@ -232,7 +232,7 @@ class CertifiedCG:
         if self.outcome is not None:
             return CGState(self._operator.passes, outcome=self.outcome)
         if self._block is None:
-            return CGState(self._operator.passes, self._round, self._begun)
+            return CGState(self._operator.passes, self._round, self._saved_block)
         block = self._block.state()
         return CGState(block.passes, self._round, block)
 
@@ -323,16 +323,16 @@ def _first(
     columns = sum(system.rhs.shape[1] for system in systems)
     # As if tiles were cached: the kind of the certificate must not depend on the memory limit.
     later = min(operator.cached_cost(columns), operator.streamed_cost(columns))
-    spent = operator.streamed_cost(columns) + max(0, iterations - 1) * later
+    cost = operator.streamed_cost(columns) + max(0, iterations - 1) * later
     short = any(result.short for result in results)
-    if not short and not _exactly(operator, columns, certificate, spent):
-        believed = [result.residual for result in results]
+    if not short and not _exactly(operator, columns, certificate, cost):
+        recurred = [result.residual for result in results]
         if later <= certify.sampled_cost(operator, columns):
             # With few rows a recomputed residual is cheap, and free of the rounding that the iterations
             # left in the recurrence. Without it the sampled bound would often miss the goal, and the exact
             # pass would follow anyway.
-            believed = certify.replaced(operator, systems, values)
-        iterates = certify.sampled(operator, systems, values, believed)
+            recurred = certify.replaced(operator, systems, values)
+        iterates = certify.sampled(operator, systems, values, recurred)
         if _worst(iterates, goal) <= 1.0:
             return Iterated(iterates, iterations, True)
     iterates, residuals = certify.exact(operator, systems, values)
@@ -371,11 +371,11 @@ def _next(this: Round, goal: Goal, results: list[CGResult]) -> Iterated | Round:
     return this
 
 
-def _exactly(operator: GramOperator, columns: int, certificate: str, spent: float) -> bool:
+def _exactly(operator: GramOperator, columns: int, certificate: str, cost: float) -> bool:
     """Tell whether a float64 pass over all rows gives the first certificate."""
     if operator.dtype == EXACT or certificate == "rigorous" or len(operator) <= 2 * certify.SAMPLE:
         return True
-    cheap = operator.streamed_cost(columns, exact=True) <= _AFFORDABLE * spent
+    cheap = operator.streamed_cost(columns, exact=True) <= _AFFORDABLE * cost
     return certificate == "auto" and cheap
 
 

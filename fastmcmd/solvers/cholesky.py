@@ -95,8 +95,8 @@ class Cholesky:
         stages = stages_of(state, f"{problem.name} cholesky")
         direct = DirectSolver(operator, self.cache_dir, stages)
         systems = problem.systems
-        shared = len(systems) > 1 and len(by_diagonal(systems)) == 1  # one factor serves all
-        solutions = direct.solve(systems, problem.goal, progress, keep=shared)
+        has_one_factor = len(systems) > 1 and len(by_diagonal(systems)) == 1
+        solutions = direct.solve(systems, problem.goal, progress, keep=has_one_factor)
         direct.close()
         return Solved(solutions, operator, self.name, 0, passes=operator.passes)
 
@@ -314,7 +314,7 @@ class DirectSolver:
             return None
         arrays = saved.solution.value, saved.solution.image
         shape = system.rhs.shape
-        stage.check(all(each.shape == shape and np.isfinite(each).all() for each in arrays))
+        stage.check(all(array.shape == shape and np.isfinite(array).all() for array in arrays))
         factor = self._factor_stage(system.shift)
         assert factor is not None
         factor.remove()  # the earlier run may have ended before it removed the file

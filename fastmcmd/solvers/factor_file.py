@@ -24,7 +24,7 @@ from fastmcmd._base.annotations import DType, HostArray
 from fastmcmd.backends.base import Array
 from fastmcmd.checkpoint import Stage
 from fastmcmd.io.temporary import is_ours, open_ours, remove_stale, tag_of
-from fastmcmd.solvers.scratch import Named, ScratchFile
+from fastmcmd.solvers.scratch import FileName, ScratchFile
 
 __all__ = ["FactorFile", "FactorStage", "leaving_at_interrupt"]
 
@@ -115,7 +115,7 @@ class FactorFile:
 
     Attributes
     ----------
-    done : int
+    finished_pieces : int
         Number of finished pieces.
 
     Raises
@@ -130,18 +130,18 @@ class FactorFile:
         self._stage, self._of, self._saved = stage, of, 0
         if stage is None:
             self._file = ScratchFile(directory, size, dtype)
-            self.done = 0
+            self.finished_pieces = 0
             return
         saved = stage.listed()
         if saved is not None and saved.of != of:
             saved = None
         name = None if saved is None else saved.file
         remove_stale(stage.folder, stage.tag, _SUFFIX, keep=() if name is None else (name,))
-        named = Named(stage.tag, _SUFFIX, name)
-        self._file = ScratchFile(stage.folder, size + _MARK, dtype, named, stage.argument)
+        file_name = FileName(stage.tag, _SUFFIX, name)
+        self._file = ScratchFile(stage.folder, size + _MARK, dtype, file_name, stage.argument)
         try:
-            self.done, self._mark = self._progress_of(size, dtype, saved)
-            self._saved = self.done
+            self.finished_pieces, self._mark = self._progress_of(size, dtype, saved)
+            self._saved = self.finished_pieces
             if not self._file.reopened and name is not None:  # damaged, or in use by another run
                 stage.remove()
         except BaseException:
@@ -166,7 +166,7 @@ class FactorFile:
 
     def finished(self, pieces: int, *, force: bool = False) -> None:
         """Record the number of finished pieces; save it in the checkpoint when due, or with ``force``."""
-        self.done = pieces
+        self.finished_pieces = pieces
         if self._stage is None:
             return
 
@@ -192,8 +192,8 @@ class FactorFile:
     def leave(self) -> None:
         """Save the progress and close the file; a file that a later run can resume stays."""
         try:
-            if self.done > self._saved:
-                self.finished(self.done, force=True)
+            if self.finished_pieces > self._saved:
+                self.finished(self.finished_pieces, force=True)
         finally:
             self._file.close(leave=True)
 

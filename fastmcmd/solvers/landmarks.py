@@ -71,7 +71,7 @@ class LandmarkSearch:
         Residual diagonal: ``k(x, x) - |p(x)|^2``.
     diagonal : ndarray (m,)
         ``k(x, x)``.
-    tried : int
+    trial_count : int
         Number of rows passed to `take`.
     importance : ndarray (m,)
         Factor of a row's probability, beside its residual diagonal; initially ``weight``.
@@ -94,7 +94,7 @@ class LandmarkSearch:
         self._points = backend.points(rows, EXACT, offset)
         self._columns = np.empty((min(most, len(rows)), len(rows)))  # features, transposed
         self._pivots: list[int] = []
-        self.tried = 0
+        self.trial_count = 0
         self.diagonal = np.asarray(kernel.diagonal(rows), dtype=np.float64)
         self.residual_diagonal = self.diagonal.copy()
         self._dull = 0
@@ -131,9 +131,9 @@ class LandmarkSearch:
                 self._dull = _DULL
                 break
             size = int(np.clip(self.rank // 2, _LEAST_BLOCK, _MOST_BLOCK))
-            drawn = self._rng.choice(len(chance), size, p=chance / total)
+            draws = self._rng.choice(len(chance), size, p=chance / total)
             before = self.rank
-            self._accept(drawn, rank)
+            self._accept(draws, rank)
             self._dull = 0 if self.rank > before else self._dull + 1
         self._never_empty()
 
@@ -144,7 +144,7 @@ class LandmarkSearch:
         such a candidate before one that no landmark explains, and then it multiplies rounding in
         that one's features.
         """
-        self.tried += len(index)
+        self.trial_count += len(index)
         least = _DEPENDENT if independent else 0.0
         for start in range(0, len(index), _MOST_BLOCK):
             self._accept(index[start : start + _MOST_BLOCK], len(self._columns), least)
@@ -175,10 +175,10 @@ class LandmarkSearch:
         """
         eligible = np.ones(len(self.rows), dtype=bool)
         while self.rank < min(most, len(self._columns)):
-            left = eligible & (self.residual_diagonal > share * self.diagonal)
-            if not left.any():
+            candidates = eligible & (self.residual_diagonal > share * self.diagonal)
+            if not candidates.any():
                 break
-            index = int(np.where(left, self.residual_diagonal, -1.0).argmax())
+            index = int(np.where(candidates, self.residual_diagonal, -1.0).argmax())
             eligible[index] = False  # refused where what is left of it is rounding
             self.take(np.array([index]))
 
@@ -188,7 +188,7 @@ class LandmarkSearch:
             self._columns[0] = 0.0
             self._pivots.append(0)
 
-    def _accept(self, drawn: NDArray[np.intp], most: int, least: float | None = None) -> None:
+    def _accept(self, draws: NDArray[np.intp], most: int, least: float | None = None) -> None:
         """Eliminate the proposals in turn; accept each with the probability of its remaining share.
 
         That share is the residual left by earlier proposals, relative to the residual before the block.
@@ -196,7 +196,7 @@ class LandmarkSearch:
         """
         smallest = (least or 0.0) * float(self.residual_diagonal.max())
         # A row that is rejected and drawn again in the same block gets a second chance.
-        distinct, proposals = np.unique(drawn, return_inverse=True)
+        distinct, proposals = np.unique(draws, return_inverse=True)
         explained = self._columns[: self.rank, distinct]
         points = self._backend.points(self.rows[distinct], EXACT, self.offset)
         residual = np.asarray(self._backend.gram(self._kernel, points), dtype=np.float64)
@@ -218,25 +218,25 @@ class LandmarkSearch:
             accepted.append(index)
         if not accepted:
             return
-        chosen = distinct[accepted]
+        accepted_rows = distinct[accepted]
         factor = np.tril(local[accepted][:, : len(accepted)])
         new = np.asarray(
             self._backend.gram(
-                self._kernel, self._backend.points(self.rows[chosen], EXACT, self.offset),
+                self._kernel, self._backend.points(self.rows[accepted_rows], EXACT, self.offset),
                 self._points,
             ),
             dtype=np.float64,
         )  # fmt: skip
         leading = self._columns[: self.rank]
-        new = eliminated(np.ascontiguousarray(new), leading, leading[:, chosen], factor)
+        new = eliminated(np.ascontiguousarray(new), leading, leading[:, accepted_rows], factor)
         # At the pivots themselves substitution reproduces the factor up to errors, which it multiplies if
         # the pivots are nearly dependent: L L' would then be off by 1e-10 instead of by rounding.
-        new[:, chosen] = factor.T
+        new[:, accepted_rows] = factor.T
         self._columns[self.rank : self.rank + len(accepted)] = new
         self.residual_diagonal -= np.einsum("ij,ij->j", new, new)
         np.maximum(self.residual_diagonal, 0.0, out=self.residual_diagonal)
-        self._pivots.extend(int(index) for index in chosen)
-        self.residual_diagonal[chosen] = 0.0
+        self._pivots.extend(int(index) for index in accepted_rows)
+        self.residual_diagonal[accepted_rows] = 0.0
 
     def kernel_features(self) -> KernelFeatures:
         """Return the features at the landmarks so far."""

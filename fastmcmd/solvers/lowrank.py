@@ -276,13 +276,13 @@ def solve_sums(
     off = features.inverse_norm * (equation_residual + rounding.upper * (c * b + image))
     image = min(c * b, image + off)
 
-    def moved(c_x: float, g_x: float) -> float:
+    def feature_rounding(c_x: float, g_x: float) -> float:
         """Bound the rounding of ``f(x)'F'B`` that features add if ``|c| = c_x``, ``|g| = g_x``."""
         return float(
             c_x * g * b + g_x * image + c_x * (rounding.upper**2 * c * b + rounding.pivots * image)
         )
 
-    hidden = float(np.sqrt(trace) * equation_residual + moved(c, g))
+    hidden = float(np.sqrt(trace) * equation_residual + feature_rounding(c, g))
     slope = (hidden + t * b) / 2 + equation_residual
     at = float(features.kernel.diagonal(features.pivots).max())
     return LowRankSolution(
@@ -292,10 +292,10 @@ def solve_sums(
         # coefficients L'^-1 W are backward stable, too.
         constant=2 * rounding.row * float(np.linalg.norm(spread))
         + rounding.product * float(spread.sum())
-        + moved(0.0, rounding.row),
+        + feature_rounding(0.0, rounding.row),
         miss=float(np.sqrt(t)) * b,
         floor=float(rounding.diagonal * at),
-        through=moved(1.0, 0.0),
+        through=feature_rounding(1.0, 0.0),
         row=rounding.row,
         kind="rigorous",
         pivots=float(pivots),

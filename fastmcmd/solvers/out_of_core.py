@@ -117,7 +117,7 @@ class OutOfCoreCholesky:
         (self._potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), dtype=self._dtype)
         panels = self._layout.panels(budget)
         self.in_memory = in_memory and len(panels) == 1
-        self._held: list[Array] = []  # the finished block columns if they stay in memory
+        self._finished_blocks: list[Array] = []  # the finished block columns if they stay in memory
         size = sum(column.size for column in self._columns)
         starts = [panel[0].start for panel in panels]
         of = fingerprint_of(shift, str(self._dtype), self._layout.width, "strips", str(starts))
@@ -129,27 +129,30 @@ class OutOfCoreCholesky:
         self, shift: NDArray[np.float64], panels: list[list[BlockColumn]], report: _Report
     ) -> None:
         file = self._open_file()
-        if file.done:
-            report.resumed(self._columns[file.done - 1].stop)
+        if file.finished_pieces:
+            report.resumed(self._columns[file.finished_pieces - 1].stop)
         buffer = np.empty(max(sum(c.size for c in panel) for panel in panels), self._dtype)
         for index, panel in enumerate(panels):
             first = panel[0].start // self._layout.width
-            done = min(max(file.done - first, 0), len(panel))  # by an earlier run
-            if done == len(panel) and not self.in_memory:
+            # Columns that an earlier run has finished.
+            finished_count = min(max(file.finished_pieces - first, 0), len(panel))
+            if finished_count == len(panel) and not self.in_memory:
                 continue
             report.panel(index + 1, len(panels), panel[0].start)
             blocks, at = [], 0
             for column in panel:
                 blocks.append(buffer[at : at + column.size].reshape(column.rows, column.width))
                 at += column.size
-            for column, block in zip(panel[:done], blocks, strict=False):
+            for column, block in zip(panel[:finished_count], blocks, strict=False):
                 for rows in self._layout.blocks(0, column.rows):
-                    self._read(column, rows, block[rows])
+                    self._read_block(column, rows, block[rows])
             if first:
-                for column, block in zip(panel[done:], blocks[done:], strict=True):
+                for column, block in zip(
+                    panel[finished_count:], blocks[finished_count:], strict=True
+                ):
                     self._fill(column, block, shift)
-                self._apply_file(panel, blocks, done)
-            for place in range(done, len(panel)):
+                self._apply_file(panel, blocks, finished_count)
+            for place in range(finished_count, len(panel)):
                 column, block = panel[place], blocks[place]
                 if not first:  # only now: slow kernel values are then saved with the factor
                     self._fill(column, block, shift)
@@ -159,7 +162,7 @@ class OutOfCoreCholesky:
                 file.finished(first + place + 1)
                 report.column(column.stop)
             if self.in_memory:
-                self._held = blocks
+                self._finished_blocks = blocks
         report.end(len(panels))
 
     def _fill(self, column: BlockColumn, block: Array, shift: NDArray[np.float64]) -> None:
@@ -177,8 +180,8 @@ class OutOfCoreCholesky:
         """Subtract ``left right'`` from ``target``, all row-major, in place."""
         self._gemm(-1.0, right.T, left.T, 1.0, target.T, trans_a=1, overwrite_c=1)
 
-    def _apply_file(self, panel: list[BlockColumn], blocks: list[Array], done: int) -> None:
-        """Subtract the contribution of earlier panels, from the file, to the columns from ``done`` on."""
+    def _apply_file(self, panel: list[BlockColumn], blocks: list[Array], begin: int) -> None:
+        """Subtract the contribution of earlier panels, from the file, to the columns from ``begin`` on."""
         start, stop = panel[0].start, panel[-1].stop
         width, n = self._layout.width, self._layout.n
         square = np.empty((stop - start) * width, self._dtype)
@@ -186,15 +189,15 @@ class OutOfCoreCholesky:
         for column in self._columns[: start // width]:
             head = square.reshape(-1, column.width)  # the rows that match the panel's columns
             skip = column.start
-            self._read(column, slice(start - skip, stop - skip), head)
+            self._read_block(column, slice(start - skip, stop - skip), head)
             for rows in self._layout.blocks(start, n):
                 if rows.stop <= stop:
                     block = head[rows.start - start : rows.stop - start]
                 else:
                     block = staged[: (rows.stop - rows.start) * column.width]
                     block = block.reshape(-1, column.width)
-                    self._read(column, slice(rows.start - skip, rows.stop - skip), block)
-                for panel_column, target in zip(panel[done:], blocks[done:], strict=True):
+                    self._read_block(column, slice(rows.start - skip, rows.stop - skip), block)
+                for panel_column, target in zip(panel[begin:], blocks[begin:], strict=True):
                     first = max(rows.start, panel_column.start)
                     if first < rows.stop:
                         self._subtract(
@@ -203,7 +206,7 @@ class OutOfCoreCholesky:
                             head[panel_column.start - start : panel_column.stop - start],
                         )
 
-    def _read(self, column: BlockColumn, rows: slice, out: Array) -> None:
+    def _read_block(self, column: BlockColumn, rows: slice, out: Array) -> None:
         """Read rows of a block column, indexed from its own start; ask the system to read ahead."""
         start = column.offset + rows.start * column.width
         self._open_file().read(start, out)
@@ -214,8 +217,8 @@ class OutOfCoreCholesky:
         """Factor the last of neighbouring block columns in memory; the others are already finished."""
         column, block = panel[-1], blocks[-1]
         for rows in self._layout.blocks(0, column.rows):
-            for left, finished in zip(panel[:-1], blocks[:-1], strict=True):
-                skip = column.start - left.start
+            for left_column, finished in zip(panel[:-1], blocks[:-1], strict=True):
+                skip = column.start - left_column.start
                 self._subtract(
                     block[rows],
                     finished[skip + rows.start : skip + rows.stop],
@@ -285,15 +288,15 @@ class OutOfCoreCholesky:
         column = self._columns[number]
         local = slice(rows.start - column.start, rows.stop - column.start)
         if self.in_memory:
-            return self._held[number][local]
+            return self._finished_blocks[number][local]
         out = staged[: (rows.stop - rows.start) * column.width].reshape(-1, column.width)
-        self._read(column, local, out)
+        self._read_block(column, local, out)
         return out
 
     @property
     def nbytes(self) -> int:
         """Bytes that the factor takes in memory."""
-        return sum(block.nbytes for block in self._held)
+        return sum(block.nbytes for block in self._finished_blocks)
 
     def _open_file(self) -> FactorFile:
         if self._file is None:
@@ -303,14 +306,14 @@ class OutOfCoreCholesky:
     def leave(self) -> None:
         """Close the file; a file that a later run can resume stays."""
         file, self._file = self._file, None
-        self._held = []
+        self._finished_blocks = []
         if file is not None:
             file.leave()
 
     def close(self) -> None:
         """Remove the file; repeated calls do nothing."""
         file, self._file = self._file, None
-        self._held = []
+        self._finished_blocks = []
         if file is not None:
             file.close()
 
@@ -329,15 +332,15 @@ class _Report:
 
     def __init__(self, progress: Progress, n: int) -> None:
         self._progress, self._n = progress, n
-        self._begun, self._before = time.perf_counter(), 0.0
+        self._start_time, self._before = time.perf_counter(), 0.0
         self._name = _NAME
 
     def _work(self, columns: int) -> float:
         return columns**2 * (self._n - 2 / 3 * columns)  # left-looking: 2 c (n - c) for column c
 
     def _rate(self, columns: int) -> str:
-        done = self._work(columns) - self._before
-        return f"{done / max(time.perf_counter() - self._begun, 1e-9) / 1e9:.1f} GFLOP/s"
+        operations = self._work(columns) - self._before
+        return f"{operations / max(time.perf_counter() - self._start_time, 1e-9) / 1e9:.1f} GFLOP/s"
 
     def resumed(self, columns: int) -> None:
         """Report that an earlier run finished so many columns."""

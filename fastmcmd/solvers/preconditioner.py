@@ -25,7 +25,7 @@ from fastmcmd.solvers.landmarks import LandmarkSearch
 __all__ = ["RANKS", "Landmarks", "Preconditioner"]
 
 RANKS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
-_SEEN = 400  # rows whose part of E gives the estimate of its largest eigenvalue
+_EIGENVALUE_ROWS = 400  # rows whose part of E gives the estimate of its largest eigenvalue
 _POWERS = 12  # steps of the power method: the eigenvalue is needed to one digit
 _BLOCK_BYTES = 16_000_000
 
@@ -56,17 +56,19 @@ class Landmarks:
         most = next((p for p in reversed(RANKS) if 64 * p * p <= budget), RANKS[0])
         size = int(min(n, np.clip(budget // (16 * most), 2 * most, CANDIDATES)))
         rng = generator(n, Purpose.PROBE)  # the same rows each time
-        rows, index = operator.drawn(size, rng)
+        rows, index = operator.random_rows(size, rng)
         self._share = 1.0 / shift[index]
         self._scale = len(operator) / len(rows)
         self._search = LandmarkSearch(
             operator.backend, operator.kernel, rows, self._share, most, rng,
             operator.offset,
         )  # fmt: skip
-        self._seen = np.sort(rng.choice(len(rows), min(len(rows), _SEEN), replace=False))
-        points = operator.prepare(self._search.rows[self._seen], EXACT)
+        self._sampled_rows = np.sort(
+            rng.choice(len(rows), min(len(rows), _EIGENVALUE_ROWS), replace=False)
+        )
+        points = operator.prepare(self._search.rows[self._sampled_rows], EXACT)
         self._gram = np.asarray(operator.backend.gram(operator.kernel, points), dtype=np.float64)
-        self._left: float | None = None
+        self._residual_eigenvalue: float | None = None
         self.step = 0
 
     @property
@@ -83,22 +85,22 @@ class Landmarks:
         """Add landmarks up to the next number in `RANKS`."""
         self._search.grow(RANKS[self.step])
         self.step += 1
-        self._left = None
+        self._residual_eigenvalue = None
 
     def grow_to(self, step: int) -> None:
         """Grow until ``step`` steps are done: other steps would lead to other landmarks."""
         while self.step < step:
             self.grow()
 
-    def left(self) -> float:
+    def residual_eigenvalue(self) -> float:
         """Return an estimate of the largest eigenvalue of ``E~``, the scaled residual of K."""
-        if self._left is None:
-            self._left = self._largest_left()
-        return self._left
+        if self._residual_eigenvalue is None:
+            self._residual_eigenvalue = self._largest_left()
+        return self._residual_eigenvalue
 
     def _largest_left(self) -> float:
-        root = np.sqrt(self._share[self._seen])
-        low = self._search.columns[:, self._seen] * root
+        root = np.sqrt(self._share[self._sampled_rows])
+        low = self._search.columns[:, self._sampled_rows] * root
         residual_gram = root[:, None] * self._gram * root - low.T @ low
         vector = generator(0, Purpose.PROBE).normal(size=len(residual_gram))
         for _ in range(_POWERS):

@@ -28,10 +28,16 @@ from fastmcmd.solvers.certify import rounding
 from fastmcmd.solvers.lowrank import LowRankSolution, RowErrors
 from fastmcmd.solvers.row_sample import RowSample
 
-__all__ = ["DRAWN", "ResidualSample", "SampleState", "certified_by_all", "full_residual_bytes"]
+__all__ = [
+    "LEAST_DRAWS",
+    "ResidualSample",
+    "SampleState",
+    "certified_by_all",
+    "full_residual_bytes",
+]
 
 
-DRAWN = 256  # rows drawn; as many as 1,024 if there are many landmarks
+LEAST_DRAWS = 256  # rows drawn; as many as 1,024 if there are many landmarks
 _CERTAIN = 24  # rows always in the sample: the largest by each guess
 _SPREAD = 2.0  # assumed bound on any row's residual, relative to the largest in the sample
 _LEAST_RESIDUAL = 1e-6  # relative to the mean of e: rows below it are landmarks, or rounding
@@ -67,7 +73,7 @@ class ResidualSample:
         Columns of each system.
     seed : int
         Seed of the draw: the same call draws the same rows.
-    drawn : int
+    draws : int
         Number of rows to draw.
     """
 
@@ -79,7 +85,7 @@ class ResidualSample:
         norms: HostArray,
         terms: Sequence[slice],
         seed: int,
-        drawn: int = DRAWN,
+        draws: int = LEAST_DRAWS,
     ) -> None:
         self._features, self._residual_diagonal, self._weight = features, residual_diagonal, weight
         self._terms = list(terms)
@@ -89,14 +95,14 @@ class ResidualSample:
             else np.average(residual_diagonal, weights=weight)
         )
         rng = generator(seed, Purpose.CERTIFICATE)
-        self._sample = RowSample(len(residual_diagonal), self._sizes(norms), _CERTAIN, drawn, rng)
+        self._sample = RowSample(len(residual_diagonal), self._sizes(norms), _CERTAIN, draws, rng)
         self.rows = self._sample.rows
         self._own_total = np.zeros(len(self._terms))  # sum w (e |B|)^2 of each term
         self._own_most = np.zeros(len(self._terms))  # largest sqrt(e) |B|
-        self._own = np.zeros((len(self._terms), len(self.rows)))  # e |B| of the sampled rows
+        self._own_terms = np.zeros((len(self._terms), len(self.rows)))  # e |B| of the sampled rows
         self._points: Any = None
         self._image: Array | None = None
-        self._seen: Array | None = None
+        self._fitted: Array | None = None
 
     def _sizes(self, norms: HostArray) -> Iterator[Array]:
         """Yield guesses, each (n,), of the rows' terms in the sum."""
@@ -119,17 +125,17 @@ class ResidualSample:
         features = self._features
         self._points = features.backend.points(x, EXACT, features.offset)
         self._image = np.zeros((len(x), columns))
-        self._seen = np.zeros((len(x), columns))
+        self._fitted = np.zeros((len(x), columns))
 
     def add(self, rows: slice, x: HostArray, coefficients: Array, image: Array) -> None:
         """Add a block of rows: coefficients B, and the image ``F W``."""
         assert self._image is not None
-        assert self._seen is not None
+        assert self._fitted is not None
         features = self._features
         points = features.backend.points(x, EXACT, features.offset)
         self._image += features.backend.matmul(features.kernel, self._points, points, coefficients)
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
-        self._seen[first:last] = image[self.rows[first:last] - rows.start]
+        self._fitted[first:last] = image[self.rows[first:last] - rows.start]
         self.account(rows, coefficients)
 
     def account(self, rows: slice, coefficients: Array) -> None:
@@ -145,24 +151,26 @@ class ResidualSample:
             self._own_total[index] += float((weight * own_terms**2).sum())
             most = float((np.sqrt(residual_diagonal) * norm).max(initial=0.0))
             self._own_most[index] = max(self._own_most[index], most)
-            self._own[index, first:last] = own_terms[inside]
+            self._own_terms[index, first:last] = own_terms[inside]
 
     def state(self) -> SampleState:
         """Return the sums so far."""
         assert self._image is not None
-        assert self._seen is not None
-        return SampleState(self._image, self._seen, self._own, self._own_total, self._own_most)
+        assert self._fitted is not None
+        return SampleState(
+            self._image, self._fitted, self._own_terms, self._own_total, self._own_most
+        )
 
     def restore(self, state: SampleState) -> None:
         """Resume from saved sums."""
-        self._image, self._seen, self._own = state.image, state.seen, state.own
+        self._image, self._fitted, self._own_terms = state.image, state.seen, state.own
         self._own_total, self._own_most = state.own_total, state.own_most
 
     def residual(self) -> Array:
         """Return ``P - (K + D) B`` (s, c) of the sampled rows: ``F W - K B``, because P - D B = F W."""
         assert self._image is not None
-        assert self._seen is not None
-        return self._seen - self._image
+        assert self._fitted is not None
+        return self._fitted - self._image
 
     def mean(self, squares: Array) -> float:
         """Return an estimate of ``sum w v`` over all rows from the values v (s,) of the sampled rows."""
@@ -172,16 +180,16 @@ class ResidualSample:
     def _weights(self) -> Array:
         return np.ones(len(self.rows)) if self._weight is None else self._weight[self.rows]
 
-    def foresaw(self, guessed: HostArray, measured: HostArray) -> bool:
+    def foresaw(self, guesses: HostArray, measured: HostArray) -> bool:
         """Tell whether the guesses that the sample was drawn from were close enough.
 
         Parameters
         ----------
-        guessed, measured : ndarray (m, n)
+        guesses, measured : ndarray (m, n)
             Guessed and true ``|D_i B_i|``.
         """
         weight = 1.0 if self._weight is None else self._weight
-        for guess, norm in zip(guessed, measured, strict=True):
+        for guess, norm in zip(guesses, measured, strict=True):
             size = weight * ((self._residual_diagonal + self.floor) * weight * norm) ** 2
             before = weight * ((self._residual_diagonal + self.floor) * weight * guess) ** 2
             total, total_before = float(size.sum()), float(before.sum())
@@ -202,7 +210,7 @@ class ResidualSample:
         """
         squares = np.einsum("ij,ij->i", residual, residual)
         scale = 1.0 / (weight * lam)
-        remainder = self._weights * (squares - self._own[index] ** 2)
+        remainder = self._weights * (squares - self._own_terms[index] ** 2)
         total = self._own_total[index] + self._sample.upper(remainder)
         # Not below the sum over the rows in the sample.
         total = max(total, float((self._weights * squares).sum())) * scale

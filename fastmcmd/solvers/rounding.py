@@ -120,17 +120,17 @@ def bounded_residuals(
     squares = np.einsum("ij,ij->j", *2 * (features.interpolation(p),))
     diagonal = features.diagonal(rows)
     of_pivots = float(features.diagonal(pivots).max(initial=0.0))
-    own = np.empty(len(rows))
+    rounding_change = np.empty(len(rows))
     for norm2, group in _by_size(rows, pivots, features.offset):
         largest = max(of_pivots, float(diagonal[group].max(initial=0.0)))
         entry = kernel.rounding(UNIT, dim, norm2, direct, largest)
         entry = min(entry, 2 * largest) if entry >= 0 else 2 * largest  # NaN where squares overflow
         rounding = Rounding.of(features, entry, largest, 1.0, measured)
         with np.errstate(over="ignore", invalid="ignore"):
-            own[group] = rounding.row * (_TYPICAL + squares[group] / _TYPICAL)
-            own[group] += (rounding.pivots + rounding.upper**2) * squares[group]
+            rounding_change[group] = rounding.row * (_TYPICAL + squares[group] / _TYPICAL)
+            rounding_change[group] += (rounding.pivots + rounding.upper**2) * squares[group]
     with np.errstate(over="ignore", invalid="ignore"):  # of kernels whose values overflow
-        total = features.residuals(rows, p) + 2 * own
+        total = features.residuals(rows, p) + 2 * rounding_change
     return np.where(np.isnan(total), np.inf, total)
 
 
@@ -148,8 +148,11 @@ def _by_size(
             np.isnan(ratio), np.inf, np.maximum(ratio, 1.0)
         )  # pivots beyond float64, too
         step = np.ceil(np.log2(ratio) / 2)
-        for each in np.unique(step):
-            yield float(least * np.exp2(2 * each) * (1 + 1e-5)), np.flatnonzero(step == each)
+        for exponent in np.unique(step):
+            yield (
+                float(least * np.exp2(2 * exponent) * (1 + 1e-5)),
+                np.flatnonzero(step == exponent),
+            )
 
 
 def factor_error(features: KernelFeatures, entry: float) -> float:

@@ -35,7 +35,7 @@ class RowSample:
         Non-negative guesses of the terms of the sum, each up to a common factor.
     certain : int
         Number of the largest rows by each guess that are always in the sample.
-    drawn : int
+    draws : int
         Number of draws among the others, with replacement.
     rng : numpy.random.Generator
         Source of the draws.
@@ -49,7 +49,7 @@ class RowSample:
     """
 
     def __init__(
-        self, n: int, sizes: Iterable[Array], certain: int, drawn: int, rng: np.random.Generator
+        self, n: int, sizes: Iterable[Array], certain: int, draws: int, rng: np.random.Generator
     ) -> None:
         chance, always, guesses = np.zeros(n), np.zeros(n, dtype=bool), 0
         for size in sizes:
@@ -65,26 +65,26 @@ class RowSample:
         if guesses == 0:
             chance[:] = 1.0
         chance[always] = 0.0
-        others = int(n - always.sum())
+        uncertain_count = int(n - always.sum())
         self._total = float(chance.sum())
-        if others <= drawn or not self._total > 0.0:
-            if others <= drawn:  # all rows: the sum is exact
+        if uncertain_count <= draws or not self._total > 0.0:
+            if uncertain_count <= draws:  # all rows: the sum is exact
                 always[:] = True
             picked = np.empty(0, dtype=np.intp)
         else:
-            # Stratified: one uniform level in each of `drawn` equal strata of the cumulative probability.
+            # Stratified: one uniform level in each of `draws` equal strata of the cumulative probability.
             # The variance is at most that of independent draws, whose standard error `estimate` returns.
-            levels = (np.arange(drawn) + rng.random(drawn)) / drawn * self._total
+            levels = (np.arange(draws) + rng.random(draws)) / draws * self._total
             picked = np.minimum(np.searchsorted(np.cumsum(chance), levels), n - 1)
             # A level that rounding assigns to a row of probability zero is dropped.
             picked = picked[chance[picked] > 0.0]
-        taken, where = np.unique(picked, return_inverse=True)
-        self.rows = np.union1d(np.flatnonzero(always), taken)
+        sampled_rows, where = np.unique(picked, return_inverse=True)
+        self.rows = np.union1d(np.flatnonzero(always), sampled_rows)
         self.certain = always[self.rows]
-        self._place = np.searchsorted(self.rows, taken)
-        self._count = np.bincount(where, minlength=len(taken)).astype(np.float64)
+        self._place = np.searchsorted(self.rows, sampled_rows)
+        self._count = np.bincount(where, minlength=len(sampled_rows)).astype(np.float64)
         self._draws = max(1, len(picked))
-        self._chance = chance[taken] / self._total if len(taken) else np.empty(0)
+        self._chance = chance[sampled_rows] / self._total if len(sampled_rows) else np.empty(0)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -21,27 +21,27 @@ from fastmcmd._base.memory import format_bytes
 from fastmcmd.backends.base import Array
 from fastmcmd.io.temporary import create_file, open_ours
 
-__all__ = ["Named", "ScratchFile"]
+__all__ = ["FileName", "ScratchFile"]
 
 _RESERVED_AT_ONCE = 1 << 30
 
 
 @dataclass(frozen=True)
-class Named:
+class FileName:
     """A file that a later run can find.
 
     Attributes
     ----------
     tag, suffix : str
         Parts of the name of a new file; see `fastmcmd.io.temporary`.
-    known : str or None
+    resumed_name : str or None
         Name of the file to resume. If it is missing, has another size, or is in use by another run, a new
         file is created.
     """
 
     tag: str
     suffix: str
-    known: str | None = None
+    resumed_name: str | None = None
 
 
 class ScratchFile:
@@ -55,7 +55,7 @@ class ScratchFile:
         Count of numbers in the file; their space is reserved at once if the file system supports that.
     dtype : numpy.dtype
         Type of the numbers.
-    named : Named, optional
+    file_name : FileName, optional
         Gives the file a name in the folder. Default: a file without a name.
     argument : str, optional
         The argument that requested the file, with its value, for messages; default ``cache_dir``.
@@ -79,7 +79,7 @@ class ScratchFile:
         directory: str | os.PathLike[str],
         count: int,
         dtype: DType,
-        named: Named | None = None,
+        file_name: FileName | None = None,
         argument: str | None = None,
     ) -> None:
         self.nbytes = count * dtype.itemsize
@@ -89,7 +89,7 @@ class ScratchFile:
         self._raw: Any = None
         self._path: str | None = None
         self.name: str | None = None
-        handle = None if named is None else self._known(named)
+        handle = None if file_name is None else self._reopen(file_name)
         self.reopened = handle is not None
         if handle is not None:
             self._raw = os.fdopen(handle, "r+b", 0)
@@ -103,12 +103,12 @@ class ScratchFile:
                 f"{format_bytes(free)} are free; name a folder on a larger disk",
             )
         try:
-            if named is None:
+            if file_name is None:
                 self._raw = tempfile.TemporaryFile(  # noqa: SIM115 (open until `close`)
                     prefix="fastmcmd-", dir=directory, buffering=0
                 )
             elif not self.reopened:
-                handle, path = create_file(Path(self._directory), named.tag, named.suffix)
+                handle, path = create_file(Path(self._directory), file_name.tag, file_name.suffix)
                 self._raw, self._path = os.fdopen(handle, "r+b", 0), str(path)
                 self.name = path.name
             if not self.reopened:
@@ -120,17 +120,17 @@ class ScratchFile:
             self.close()
             raise
 
-    def _known(self, named: Named) -> int | None:
+    def _reopen(self, file_name: FileName) -> int | None:
         """Open the file to resume; return None if no file of this size is free to use."""
-        if named.known is None:
+        if file_name.resumed_name is None:
             return None
-        path = Path(self._directory) / named.known
+        path = Path(self._directory) / file_name.resumed_name
         handle = open_ours(path, os.O_RDWR)
         if handle is not None and os.fstat(handle).st_size != self.nbytes:
             os.close(handle)
             handle = None
         if handle is not None:
-            self._path, self.name = str(path), named.known
+            self._path, self.name = str(path), file_name.resumed_name
         return handle
 
     def _reserve(self) -> None:
@@ -147,12 +147,12 @@ class ScratchFile:
                     return
                 raise
 
-    def _explained(self, what: str, error: OSError) -> OSError:
+    def _explained(self, action: str, error: OSError) -> OSError:
         self.close()
         reason = error.strerror or str(error)
         return OSError(
             error.errno or errno.EIO,
-            f"{self._argument}; {what} the file of the Cholesky factor "
+            f"{self._argument}; {action} the file of the Cholesky factor "
             f"({format_bytes(self.nbytes)}) failed: {reason}",
         )
 
@@ -172,10 +172,10 @@ class ScratchFile:
         try:
             self._raw.seek(offset * self._itemsize)
             while view.nbytes:
-                got = self._raw.readinto(view)
-                if not got:
+                byte_count = self._raw.readinto(view)
+                if not byte_count:
                     raise OSError(errno.EIO, "the file is shorter than what was written")
-                view = view[got:]
+                view = view[byte_count:]
         except OSError as error:
             raise self._explained("reading", error) from error
 

@@ -19,7 +19,7 @@ __all__ = ["Preconditioners", "SwitchPolicy", "preconditioners_of"]
 
 _FIRST = 4  # products before the first decision; each later one comes after half as many more
 _WORTH = 0.6  # largest cost of a preconditioned run, relative to the expected cost of plain CG
-_NEEDED = 3.0  # products of preconditioned CG: this number, and
+_LEAST_PRODUCTS = 3.0  # products of preconditioned CG: this number, and
 _PER_ROOT = 0.4  # this many per decade of residual and root of the remaining eigenvalue (measured)
 _FALL = 2.0  # assumed power of the rank with which that eigenvalue falls, until it is measured
 
@@ -100,34 +100,34 @@ class SwitchPolicy:
         self._target, self._limit, self._budget = target, limit, budget
         self._product = cg_cost(size).per_product
         self._landmarks: Landmarks | None = None
-        self._begun = 0
+        self._first_step = 0
 
     @property
     def step(self) -> int:
         """Steps of landmarks examined so far: where the next search begins."""
-        return self._begun if self._landmarks is None else self._landmarks.step
+        return self._first_step if self._landmarks is None else self._landmarks.step
 
     def resume(self, step: int) -> None:
         """Begin with the landmarks that an interrupted run had reached."""
-        self._begun, self._landmarks = step, None
+        self._first_step, self._landmarks = step, None
 
     def decide(self, history: list[float]) -> Preconditioners | None:
         """Return preconditioners to continue with after the residual norms ``history``, or None to stay."""
         if not _looked_at(len(history)) or not math.isfinite(history[-1]):
             return None
         plain = self._more(history) * self._product
-        if plain * _WORTH <= self._total(RANKS[0], _NEEDED):
+        if plain * _WORTH <= self._total(RANKS[0], _LEAST_PRODUCTS):
             return None
         decades = math.log10(max(history[-1] / self._target, 10.0))
         if self._landmarks is None:
             self._landmarks = Landmarks(self._operator, _least_shift(self._systems), self._budget)
-            self._landmarks.grow_to(self._begun)
+            self._landmarks.grow_to(self._first_step)
         landmarks, before = self._landmarks, None
         most = min(_WORTH * plain, (self._limit - len(history)) * self._product)
         if landmarks.step == 0:
             landmarks.grow()
         while True:
-            now = landmarks.rank, max(landmarks.left(), 1e-300)
+            now = landmarks.rank, max(landmarks.residual_eigenvalue(), 1e-300)
             total = self._expected(*now, decades)
             if landmarks.exhausted:
                 break
@@ -148,9 +148,9 @@ class SwitchPolicy:
     def _total(self, rank: int, products: float) -> float:
         return preconditioned_cost(self._size, rank, products).total
 
-    def _expected(self, rank: int, left: float, decades: float) -> float:
-        """Return the cost of a run with ``rank`` landmarks that leave the eigenvalue ``left``."""
-        return self._total(rank, _NEEDED + _PER_ROOT * decades * math.sqrt(left))
+    def _expected(self, rank: int, eigenvalue: float, decades: float) -> float:
+        """Return the cost of a run with ``rank`` landmarks that leave ``eigenvalue``."""
+        return self._total(rank, _LEAST_PRODUCTS + _PER_ROOT * decades * math.sqrt(eigenvalue))
 
     def _ahead(
         self, before: tuple[int, float] | None, now: tuple[int, float], decades: float

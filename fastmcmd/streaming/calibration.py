@@ -89,24 +89,26 @@ class Reliability(OfRows[ReliabilitySums]):
         **settings: Any,
     ) -> None:
         self._read_levels = read_levels(levels, self._levels, inner=self._inner)
-        self._chosen = check_choice(self._kind if kind is None else kind, "kind", KINDS)
+        self._curve_kind = check_choice(self._kind if kind is None else kind, "kind", KINDS)
         self._pit = check_choice(pit, "pit", PITS)
         super().__init__(
             nan_policy,
             random_state,
             levels=self._read_levels.tolist(),
-            kind=self._chosen,
+            kind=self._curve_kind,
             pit=pit,
             **settings,
         )
 
     def gather_rows(self, rows: Outcomes) -> ReliabilitySums:
         """Return counts at the levels."""
-        return gather_reliability(rows, self._read_levels, self._chosen, self._pit, self._stream)
+        return gather_reliability(
+            rows, self._read_levels, self._curve_kind, self._pit, self._stream
+        )
 
     def curve(self, state: ReliabilitySums) -> ReliabilityCurve:
         """Return the curve."""
-        return conclude_reliability(state, self._chosen)
+        return conclude_reliability(state, self._curve_kind)
 
     def conclude(self, state: ReliabilitySums) -> ReliabilityCurve | float:
         """Return the curve."""

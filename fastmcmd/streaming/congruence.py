@@ -340,19 +340,22 @@ class CCE(Accumulator[CongruenceSums]):
     def conclude(self, state: CongruenceSums) -> CongruenceEstimate | dict[str, CongruenceEstimate]:
         """Return the estimate; a dict of estimates for several models."""
         simulations = self.settings["simulations"]
-        return self._each(state, lambda ridge: estimate_of(ridge, simulations))
+        return self._by_model(state, lambda ridge: estimate_of(ridge, simulations))
 
     def score_samples(self, x: ArrayLike) -> Array | dict[str, Array]:
         """Return CCE(x) (q,) at inputs (q, d); a dict of arrays for several models."""
         f, _, _ = self._at(x)
-        return self._each(
-            self._seen, lambda ridge: np.asarray(np.linalg.norm(f @ ridge.coefficients, axis=1))
+        return self._by_model(
+            self._required_sums,
+            lambda ridge: np.asarray(np.linalg.norm(f @ ridge.coefficients, axis=1)),
         )
 
     def error_bounds(self, x: ArrayLike) -> Array | dict[str, Array]:
         """Return bounds (q,) on the error of `score_samples` at inputs (q, d)."""
         _, diagonal, residual = self._at(x)
-        return self._each(self._seen, lambda ridge: ridge.error_bounds(diagonal, residual))
+        return self._by_model(
+            self._required_sums, lambda ridge: ridge.error_bounds(diagonal, residual)
+        )
 
     def witness(self, x: ArrayLike, y: ArrayLike) -> Array | dict[str, Array]:
         """Return the witness h(x, y) (q, g) at inputs (q, d) and outputs (g, k).
@@ -361,8 +364,10 @@ class CCE(Accumulator[CongruenceSums]):
         """
         f, _, _ = self._at(x)
         grid = as_rows(y, "y", columns=self._outputs.dimension).astype(np.float64)
-        p = self._outputs.transform(grid, self._seen.columns)
-        return self._each(self._seen, lambda ridge: np.asarray(f @ ridge.coefficients @ p.T))
+        p = self._outputs.transform(grid, self._required_sums.columns)
+        return self._by_model(
+            self._required_sums, lambda ridge: np.asarray(f @ ridge.coefficients @ p.T)
+        )
 
     def save(self, path: FilePath) -> None:
         """Save the accumulator to a ``.npz`` file, never as a pickle; `fastmcmd.load` reads it.
@@ -380,7 +385,7 @@ class CCE(Accumulator[CongruenceSums]):
         storage.save(path, _KIND, state)
 
     @property
-    def _seen(self) -> CongruenceSums:
+    def _required_sums(self) -> CongruenceSums:
         if self._state is None:
             raise ValueError("CCE has seen no rows; call update first")
         return self._state
@@ -390,7 +395,7 @@ class CCE(Accumulator[CongruenceSums]):
         """Number of columns of the inputs, if known."""
         return None if self._smoother is None else int(self._smoother.features.pivots.shape[1])
 
-    def _each(self, state: CongruenceSums, value: Callable[[Ridge], T]) -> T | dict[str, T]:
+    def _by_model(self, state: CongruenceSums, value: Callable[[Ridge], T]) -> T | dict[str, T]:
         if not state.weight > 0:
             raise ValueError("all rows so far have weight 0; at least one must have more")
         lam = self.settings["lam"]
@@ -399,33 +404,33 @@ class CCE(Accumulator[CongruenceSums]):
 
     def _at(self, x: ArrayLike) -> tuple[Array, Array, Array]:
         """Return the features, k(x, x) and its residual under the landmarks, at inputs."""
-        smoother = self._seen.smoother
+        smoother = self._required_sums.smoother
         rows = as_rows(x, "x", columns=self._width).astype(np.float64)
         f, residual = features_of(smoother, rows)
         return f, smoother.features.diagonal(scaled_rows(smoother, rows)), residual
 
     def _models(self, prediction: ModelsLike, y: Array) -> dict[str, Predictive]:
         """Return the predictions by name."""
-        named: Mapping[str, PredictionLike] = (
+        items: Mapping[str, PredictionLike] = (
             prediction if isinstance(prediction, Mapping) else {_ONE: prediction}
         )
         names = [
             name
-            for name in named
-            if not isinstance(name, str) or (name == _ONE) is (named is prediction)
+            for name in items
+            if not isinstance(name, str) or (name == _ONE) is (items is prediction)
         ]
-        if names or not named:
-            raise ValueError(f"prediction has the names {list(named)}; nonempty texts are needed")
-        if self._state is not None and named.keys() != self._state.models.keys():
+        if names or not items:
+            raise ValueError(f"prediction has the names {list(items)}; nonempty texts are needed")
+        if self._state is not None and items.keys() != self._state.models.keys():
             raise ValueError(
-                f"prediction has the models {list(named)}; {list(self._state.models)} are needed, as before"
+                f"prediction has the models {list(items)}; {list(self._state.models)} are needed, as before"
             )
         columns = y.shape[1]
         return {
             name: as_predictive(
                 one, len(y), columns, f"prediction[{name!r}]" if name else "prediction", y=y
             )
-            for name, one in named.items()
+            for name, one in items.items()
         }
 
     def _grown(self, smoother: Smoother, x: Array) -> Smoother:
@@ -517,9 +522,9 @@ class CCE(Accumulator[CongruenceSums]):
         spread = np.zeros(simulations)
         for number in range(-(-len(p) // ROWS)):
             rows = slice(number * ROWS, min((number + 1) * ROWS, len(p)))
-            drawn = outcomes.block(number)[:, 1:]
-            count = len(drawn)
-            features = self._outputs.transform(drawn.reshape(-1, drawn.shape[2]), columns)
+            data_sets = outcomes.block(number)[:, 1:]
+            count = len(data_sets)
+            features = self._outputs.transform(data_sets.reshape(-1, data_sets.shape[2]), columns)
             e = features.reshape(count, simulations, -1)
             if isinstance(outcomes, ExchangedOutcomes):  # relative to the mean of the other values
                 draws = outcomes.draws.shape[1]

@@ -139,9 +139,9 @@ def joined_landmarks(one: Smoother, other: Smoother) -> Smoother:
 
 def change_of_landmarks(old: Smoother, new: Smoother) -> tuple[Array, int]:
     """Return the matrix (q, p) from old to new features, and the number of leading landmarks in common."""
-    pivots, others = old.features.pivots, new.features.pivots
-    size = min(len(pivots), len(others))
-    equal = (pivots[:size] == others[:size]).all(axis=1)
+    pivots, new_pivots = old.features.pivots, new.features.pivots
+    size = min(len(pivots), len(new_pivots))
+    equal = (pivots[:size] == new_pivots[:size]).all(axis=1)
     common = size if equal.all() else int(equal.argmin())
     turn = np.zeros((new.rank, old.rank))
     turn[np.arange(common), np.arange(common)] = 1.0

@@ -120,7 +120,10 @@ def sums_of(saved: SavedSums, smoother: Smoother | None, data_sets: int) -> Cong
             raise ValueError(f"sums of a model have shape {one.cross.shape}; {shape} is needed")
         if one.noise.shape != (rank, rank) or one.spread.shape != (data_sets,):
             raise ValueError(f"sums of a model have shape {one.noise.shape}, of {rank} landmarks")
-    if any(len(lost) != 3 or not min(lost) >= 0 for lost in (saved.lost, *lost_of_models)):
+    if any(
+        len(rounding_bounds) != 3 or not min(rounding_bounds) >= 0
+        for rounding_bounds in (saved.lost, *lost_of_models)
+    ):
         raise ValueError("bounds on rounding are missing or negative")
     if saved.gram.shape != (rank, rank) or saved.ranks.shape != saved.residual.shape:
         raise ValueError(f"sums of inputs have shape {saved.gram.shape}, of {rank} landmarks")

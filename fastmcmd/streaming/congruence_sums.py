@@ -30,7 +30,7 @@ _ERRORS = 4.0  # standard errors, as those of other sampled certificates
 _EPS = float(np.finfo(np.float64).eps)
 
 Array = NDArray[np.float64]
-Lost: TypeAlias = tuple[float, ...]  # bounds on rounding of three sums
+RoundingBounds: TypeAlias = tuple[float, ...]  # bounds on rounding of three sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class ModelSums:
     spread: Array
     residual: float
     proven: bool = True
-    lost: Lost = (0.0, 0.0, 0.0)
+    lost: RoundingBounds = (0.0, 0.0, 0.0)
     residual_cross: Array | None = (
         None  # (m, r), sum of w_i k~(z, x_i) e_i at the rows z of `Probes`
     )
@@ -77,7 +77,7 @@ class ModelSums:
         cross, squares = self.cross + sign * other.cross, self.squares + sign * other.squares
         sizes = [float(np.linalg.norm(part)) for part in (cross[:, 0], squares)]
         sizes.append(self.residual + other.residual)
-        lost = _summed(self.lost, other.lost, sizes)
+        rounding_bounds = _summed(self.lost, other.lost, sizes)
         return ModelSums(
             cross,
             squares,
@@ -86,25 +86,25 @@ class ModelSums:
             np.maximum(self.spread + sign * other.spread, 0.0),
             max(self.residual + sign * other.residual, 0.0),
             self.proven and other.proven,
-            lost,
+            rounding_bounds,
             None
             if self.residual_cross is None or other.residual_cross is None
             else self.residual_cross + sign * other.residual_cross,
         )
 
-    def spanning(self, here: NDArray[np.intp], count: int) -> ModelSums:
-        """Return the sums with their columns at positions ``here`` of ``count``, and zeros elsewhere."""
+    def spanning(self, places: NDArray[np.intp], count: int) -> ModelSums:
+        """Return the sums with their columns at ``places`` of ``count``, and zeros elsewhere."""
         cross = np.zeros((*self.cross.shape[:2], count))
-        cross[:, :, here] = self.cross
+        cross[:, :, places] = self.cross
         squares = np.zeros((count, count))
-        squares[np.ix_(here, here)] = self.squares
+        squares[np.ix_(places, places)] = self.squares
         residual_cross = None
         if self.residual_cross is not None:
             residual_cross = np.zeros((len(self.residual_cross), count))
-            residual_cross[:, here] = self.residual_cross
+            residual_cross[:, places] = self.residual_cross
         return replace(self, cross=cross, squares=squares, residual_cross=residual_cross)
 
-    def turned(self, turn: Array) -> ModelSums:
+    def at_landmarks(self, turn: Array) -> ModelSums:
         """Return the sums at other landmarks, whose features are ``turn`` (q, p) times the present ones."""
         return replace(
             self,
@@ -182,7 +182,7 @@ class CongruenceSums:
     columns: Columns
     models: dict[str, ModelSums]
     streams: tuple[str, ...] = ()
-    lost: Lost = (0.0, 0.0, 0.0)
+    lost: RoundingBounds = (0.0, 0.0, 0.0)
     probes: Probes | None = None
 
     def __add__(self, other: CongruenceSums) -> CongruenceSums:
@@ -203,7 +203,9 @@ class CongruenceSums:
         residual[np.searchsorted(ranks, two.ranks)] += sign * two.residual
         gram, weight = one.gram + sign * two.gram, one.weight + sign * two.weight
         residual_trace = float(one.residual.sum() + two.residual.sum())
-        lost = _summed(one.lost, two.lost, [float(np.linalg.norm(gram)), weight, residual_trace])
+        rounding_bounds = _summed(
+            one.lost, two.lost, [float(np.linalg.norm(gram)), weight, residual_trace]
+        )
         streams = set(one.streams) | set(two.streams)
         if sign < 0:
             streams = set(one.streams) - set(two.streams)
@@ -218,7 +220,7 @@ class CongruenceSums:
             columns,
             {name: sums.plus(two.models[name], sign) for name, sums in one.models.items()},
             tuple(sorted(streams)),
-            lost,
+            rounding_bounds,
             None if one.probes is None else one.probes.plus(two.probes, sign),
         )
 
@@ -240,7 +242,7 @@ class CongruenceSums:
             ranks=ranks,
             residual=residual,
             probes=None,
-            models={name: sums.turned(turn) for name, sums in self.models.items()},
+            models={name: sums.at_landmarks(turn) for name, sums in self.models.items()},
         ).merged_ranks()
 
     def merged_ranks(self) -> CongruenceSums:
@@ -254,8 +256,10 @@ class CongruenceSums:
         if len(columns) == len(self.columns):
             return self
         place = {tuple(one): index for index, one in enumerate(columns.tolist())}
-        here = np.array([place[tuple(one)] for one in self.columns.tolist()], dtype=np.intp)
-        models = {name: sums.spanning(here, len(columns)) for name, sums in self.models.items()}
+        positions = np.array([place[tuple(one)] for one in self.columns.tolist()], dtype=np.intp)
+        models = {
+            name: sums.spanning(positions, len(columns)) for name, sums in self.models.items()
+        }
         return replace(self, columns=columns, models=models)
 
     @property
@@ -303,8 +307,8 @@ class Ridge:
 
     def mean_squares(self, lam: float) -> Array:
         """Return the mean over the rows of CCE(x)^2 (B + 1,) of each data set."""
-        turned = np.tensordot(self._eigen[1].T, self.model.cross, axes=1)
-        return np.asarray(self.energy(lam) @ np.einsum("pbr,pbr->pb", turned, turned))
+        rotated = np.tensordot(self._eigen[1].T, self.model.cross, axes=1)
+        return np.asarray(self.energy(lam) @ np.einsum("pbr,pbr->pb", rotated, rotated))
 
     def mean_form(self, moments: Array) -> float:
         """Return the mean over the rows of ``f(x)'S M S f(x)``."""
@@ -332,8 +336,10 @@ class Ridge:
     def _gram_error(self) -> float:
         """Bound on what rounding changed in ``F'WF + N lam``, and on that of its eigenvalues."""
         gram, weight, _ = self.sums.lost
-        own = relative_error(8 * len(self.sums.gram), UNIT) * float(np.trace(self.sums.gram))
-        return gram + self.lam * weight + abs(own)
+        eigenvalue_error = relative_error(8 * len(self.sums.gram), UNIT) * float(
+            np.trace(self.sums.gram)
+        )
+        return gram + self.lam * weight + abs(eigenvalue_error)
 
     @property
     def _solution_error(self) -> float:
@@ -361,9 +367,13 @@ class Ridge:
         size = float(np.sqrt(values @ ((vectors.T @ self.coefficients) ** 2).sum(axis=1)))
         square = self._gram_error * self._size**2
         # |sqrt(a) - sqrt(b)| is at most sqrt(|a - b|), and |a - b| / sqrt(a).
-        own = min(np.sqrt(square), square / size) if size > 0 else np.sqrt(square)
+        rounding_error = min(np.sqrt(square), square / size) if size > 0 else np.sqrt(square)
         share = self.sums.lost[1] / self.sums.weight
-        return float(own + self._root_error + (size + own) * share / max(1 - share, 1e-300))
+        return float(
+            rounding_error
+            + self._root_error
+            + (size + rounding_error) * share / max(1 - share, 1e-300)
+        )
 
     @property
     def dual_norm(self) -> float:
@@ -398,7 +408,7 @@ class Ridge:
         return spectral, frobenius
 
     @cached_property
-    def _moved(self) -> float:
+    def _new_directions(self) -> float:
         """Bound on the solution's part in directions that older landmarks did not give their rows."""
         total = 0.0
         for rank, residual in zip(self.sums.ranks, self.sums.residual, strict=True):
@@ -429,7 +439,7 @@ class Ridge:
         factor = np.sqrt(self.shift) / 2
         if self._nested:
             factor = min(factor, np.sqrt(tau))
-        inputs = factor * np.sqrt(tau) * self.dual_norm + 2 * self._moved
+        inputs = factor * np.sqrt(tau) * self.dual_norm + 2 * self._new_directions
         total = inputs + self._output_residual + self._value_error
         return float(total / np.sqrt(self.sums.weight))
 
@@ -451,7 +461,11 @@ class Ridge:
     def sampled_bound(self) -> float:
         """Return the bound of `error_bound` with a measured residual in place of a bound on it."""
         others = self._output_residual + self._value_error
-        return self.sampled_residual + 2 * self._moved + others / float(np.sqrt(self.sums.weight))
+        return (
+            self.sampled_residual
+            + 2 * self._new_directions
+            + others / float(np.sqrt(self.sums.weight))
+        )
 
     def sampled_bounds(self, diagonal: Array, residual: Array) -> Array:
         """Return the bounds (q,) of `error_bounds` with a measured residual.
@@ -462,7 +476,9 @@ class Ridge:
         size = np.sqrt(diagonal)
         own = self._dual_norms[1] * self.sampled_residual * float(np.sqrt(self.sums.weight))
         others = np.sqrt(residual) * np.sqrt(own)
-        others = others + size * (self._moved + self._output_residual) / (2 * np.sqrt(self.shift))
+        others = others + size * (self._new_directions + self._output_residual) / (
+            2 * np.sqrt(self.shift)
+        )
         inner = size * self.sampled_residual / (2 * np.sqrt(self.lam))
         return np.asarray(inner + others + size * self._solution_error / self._least_shift)
 
@@ -475,10 +491,10 @@ class Ridge:
                 size, np.sqrt(residual) + np.sqrt(min(1.0, tau / self.shift)) * size
             )
         inputs = factor * np.sqrt(tau) * self.dual_norm
-        others = size * (self._moved + self._output_residual) / (2 * np.sqrt(self.shift))
-        return np.asarray(inputs + others + size * self._solution_error / self._least_shift)
+        outputs = size * (self._new_directions + self._output_residual) / (2 * np.sqrt(self.shift))
+        return np.asarray(inputs + outputs + size * self._solution_error / self._least_shift)
 
 
-def _summed(one: Lost, two: Lost, sizes: list[float]) -> Lost:
+def _summed(one: RoundingBounds, two: RoundingBounds, sizes: list[float]) -> RoundingBounds:
     """Return what rounding changed in sums of these sizes, added or subtracted."""
     return tuple(a + b + _EPS * size for a, b, size in zip(one, two, sizes, strict=True))

@@ -37,10 +37,10 @@ _FINEST = 1e-6
 
 def check_accuracy(accuracy: float) -> float:
     """Return the relative error of a sketch as a float in [1e-6, 0.5]."""
-    needed = f"a number in [{_FINEST:g}, 0.5]"
-    value = as_float(accuracy, "accuracy", needed)
+    requirement = f"a number in [{_FINEST:g}, 0.5]"
+    value = as_float(accuracy, "accuracy", requirement)
     if not _FINEST <= value <= 0.5:
-        raise ValueError(f"accuracy is {value:g}; {needed} is needed")
+        raise ValueError(f"accuracy is {value:g}; {requirement} is needed")
     return value
 
 
@@ -114,10 +114,10 @@ class LogSketch:
             raise ValueError(
                 f"sketches of accuracy {self.accuracy:g} and {other.accuracy:g} cannot be added"
             )
-        keys, places, others = union(self.keys, other.keys)
+        keys, places, other_places = union(self.keys, other.keys)
         sums = np.zeros((len(keys), self.sums.shape[1]))
         sums[places] = self.sums
-        sums[others] += other.sums
+        sums[other_places] += other.sums
         return LogSketch(self.accuracy, keys, sums)
 
     @property
@@ -171,14 +171,14 @@ class FineSums:
         return len(self.keys)
 
     def __add__(self, other: FineSums) -> FineSums:
-        keys, places, others = union(self.keys, other.keys)
+        keys, places, other_places = union(self.keys, other.keys)
         sums = np.zeros((len(keys), 4))
         sums[places] = self.sums
-        sums[others] += other.sums
+        sums[other_places] += other.sums
         low, high = np.full(len(keys), np.inf), np.full(len(keys), -np.inf)
         low[places], high[places] = self.low, self.high
-        low[others] = np.minimum(low[others], other.low)
-        high[others] = np.maximum(high[others], other.high)
+        low[other_places] = np.minimum(low[other_places], other.low)
+        high[other_places] = np.maximum(high[other_places], other.high)
         return FineSums(keys, sums, low, high)
 
     def part(self, first: int, last: int) -> FineSums:
@@ -269,10 +269,10 @@ def _bins(fine: FineSums, binning: Binning) -> tuple[Array, Array, Array]:
     sums = _between(fine.sums, at + 1 if binning.right else at)
     weight, hit = fine.sums[at, 1], fine.sums[at, 3]
     # Some of its rows may belong across the edge: at worst all events, or all others.
-    moved = np.maximum(hit * (1 - fine.low[at]), (weight - hit) * fine.high[at])
+    event_error = np.maximum(hit * (1 - fine.low[at]), (weight - hit) * fine.high[at])
     mixed = fine.low[at] < fine.high[at]
     by_edge = np.zeros((bins + 1, 2))
-    by_edge[1:-1] = np.where(mixed[:, None], np.stack([weight, moved], axis=1), 0.0)
+    by_edge[1:-1] = np.where(mixed[:, None], np.stack([weight, event_error], axis=1), 0.0)
     return edges, sums, by_edge[1:] + by_edge[:-1]
 
 
@@ -356,7 +356,7 @@ def _fine_sums(
     if not len(first):
         return FineSums(keys, np.empty((0, 4)), values, values)
     after = np.append(first[1:], len(keys))
-    happened = hits[order].astype(np.float64)
+    events = hits[order].astype(np.float64)
     sums = np.empty((len(first), 4))
     sums[:, 0] = after - first
     if weights is None:
@@ -364,8 +364,8 @@ def _fine_sums(
     else:
         weights = weights[order]
         sums[:, 1] = np.add.reduceat(weights, first)
-        weighted, happened = weights * values, weights * happened
+        weighted, events = weights * values, weights * events
     sums[:, 2] = np.add.reduceat(weighted, first)
-    sums[:, 3] = np.add.reduceat(happened, first)
+    sums[:, 3] = np.add.reduceat(events, first)
     span = 2 * OCTAVES * resolution
     return FineSums(keys[first] + label * span, sums, values[first], values[after - 1])

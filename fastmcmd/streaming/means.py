@@ -169,8 +169,8 @@ class WeightedIntervalScore(MeanOf):
     """Mean weighted interval score; see `fastmcmd.metrics.weighted_interval_score`."""
 
     def __init__(self, *, levels: ArrayLike | None = None, nan_policy: NanPolicy = "raise") -> None:
-        chosen: dict[str, Any] = {} if levels is None else {"levels": levels}
-        super().__init__(weighted_interval_score, nan_policy=nan_policy, **chosen)
+        options: dict[str, Any] = {} if levels is None else {"levels": levels}
+        super().__init__(weighted_interval_score, nan_policy=nan_policy, **options)
 
 
 class DawidSebastiani(MeanOf):

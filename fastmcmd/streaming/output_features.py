@@ -34,7 +34,7 @@ _STEP = 0.274  # step of the lattice, in units of 1 / sqrt(g)
 _LATTICE_ERROR = 3e-14  # largest error of a kernel value on the lattice, relative to k(y, y)
 _REACH = 17  # bumps on either side of an output; all others are below 1e-18 of the largest
 _MOST_BUMPS = 2_048
-_TOGETHER = 64  # bumps of a call: their factor is treated as a full triangle
+_BUMPS_PER_CALL = 64  # bumps of a call: their factor is treated as a full triangle
 _GOAL = 1e-6  # target error of an embedding by quadrature
 _TAILS = (1e-13, 1e-7, 1e-4)  # probability beyond the bumps, on either side of a prediction
 
@@ -139,11 +139,11 @@ class Lattice(OutputMap):
             if exact:
                 out[:, some] = scale * expected_kernel(prediction, kernel, points)
                 continue
-            for start in range(0, len(some), _TOGETHER):
-                here = slice(start, start + _TOGETHER)
-                factor = np.eye(len(points[here])) / scale
-                bumps = KernelFeatures(kernel, points[here], factor, get_backend("auto", kernel))
-                out[:, some[here]], _, error = mean_features_by_nodes(bumps, prediction, _GOAL)
+            for start in range(0, len(some), _BUMPS_PER_CALL):
+                block = slice(start, start + _BUMPS_PER_CALL)
+                factor = np.eye(len(points[block])) / scale
+                bumps = KernelFeatures(kernel, points[block], factor, get_backend("auto", kernel))
+                out[:, some[block]], _, error = mean_features_by_nodes(bumps, prediction, _GOAL)
                 residual += error
         if not finite:
             residual += 2 * self._tail_beyond(prediction, columns) * size
@@ -159,13 +159,13 @@ class Lattice(OutputMap):
         """Return the smallest tail probability whose quantiles lie within the columns."""
         for tail in _TAILS:
             low, high = _range_of(prediction, tail)
-            held = True
+            fits = True
             for part, (gamma, _) in enumerate(self.parts):
                 first, last = _intervals(low, high, self._step(gamma))
                 places = columns[columns[:, 0] == part, 1]
                 count = np.searchsorted(places, last, "right") - np.searchsorted(places, first)
-                held = held and bool(np.all(count == last - first + 1))
-            if held:
+                fits = fits and bool(np.all(count == last - first + 1))
+            if fits:
                 return tail
         return 1.0
 

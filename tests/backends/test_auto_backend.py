@@ -48,7 +48,7 @@ def gpu(monkeypatch):
     monkeypatch.setattr(cuda, "cuda_device_count", lambda: (told.gpus, "" if told.gpus else "none"))
     monkeypatch.setattr(cuda, "cuda_device", device)
     monkeypatch.setattr(choice, "_DECIDED", {})
-    monkeypatch.setattr(rates, "_KNOWN", {})
+    monkeypatch.setattr(rates, "_RATES", {})
     return told
 
 
@@ -119,7 +119,7 @@ def test_clearly_faster_is_asked_for(gpu, speeds, any_size, monkeypatch):
     x = problem()[0]
     assert settled(asked(), (KERNEL, Y_KERNEL), x, 0.1).backend == "auto"
     speeds.update(cupy=1e12)
-    rates._KNOWN.clear()
+    rates._RATES.clear()
     whole, there = (fm.plan(x, KERNEL, backend=name, lam=0.1).seconds for name in ("cpu", "cupy"))
     # The nominal speed knows nothing of so slow a processor.
     monkeypatch.setattr(choice, "nominal_seconds", lambda *_: whole)
@@ -144,7 +144,7 @@ def test_a_name_is_never_overruled(gpu, speeds, any_size, backend):
     x, y, drawn = problem(120)
     assert fm.cce(x, y, drawn, x_kernel=KERNEL, backend=backend).info.backend == backend
     assert fm.plan(x, KERNEL, backend=backend).backend == backend
-    assert not speeds["count"] or all(place[0].name != "cupy" for place in rates._KNOWN)
+    assert not speeds["count"] or all(place[0].name != "cupy" for place in rates._RATES)
 
 
 def test_a_checkpoint_stays_on_the_cpu(gpu, speeds, any_size, tmp_path):
@@ -172,7 +172,7 @@ def test_a_device_without_memory(gpu, speeds, any_size):
     gpu.budget = 10_000_000
     found = settled(asked(), (KERNEL, Y_KERNEL), problem()[0], 0.1)
     assert found.backend == "auto"
-    assert "10 MB to spare" in found.chosen
+    assert "10 MB to spare" in found.backend_reason
 
 
 def test_a_device_that_cannot_be_used(gpu, speeds, any_size):
@@ -186,7 +186,7 @@ def test_a_device_that_cannot_be_used(gpu, speeds, any_size):
 def test_no_device(gpu, speeds, any_size):
     gpu.gpus = 0
     found = settled(asked(), (KERNEL, Y_KERNEL), problem()[0], 0.1)
-    assert (found.backend, found.chosen, speeds["count"]) == ("auto", "", 0)
+    assert (found.backend, found.backend_reason, speeds["count"]) == ("auto", "", 0)
 
 
 def test_no_cupy(speeds, any_size, monkeypatch):

@@ -241,7 +241,7 @@ def test_features_in_blocks_and_on_the_host(rng):
         backend = backend_of(budget)
         landmarks, points = backend.points(z, np.float64), backend.points(x, np.float64)
         found = backend.features(kernel, landmarks, points, factor, keep=True, sizes=True)
-        there = {piece.there for piece in found.values.pieces}
+        there = {piece.is_resident for piece in found.values.pieces}
         assert there == ({True} if budget == 10**8 else {True, False}) or there == {False}
         np.testing.assert_allclose(backend.to_host(found.values), expected, atol=1e-9)
         np.testing.assert_allclose(found.squares, (expected**2).sum(0), atol=1e-9)

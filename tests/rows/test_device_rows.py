@@ -241,10 +241,10 @@ def test_what_is_made_of_a_block_has_no_place(put):
     """Else the device would work on other numbers than the host."""
     rows = open_rows(put(np.arange(12.0).reshape(6, 2)), "x", stays=True)
     (_, block), *_ = rows.blocks()
-    assert block.there.shape == (6, 2)
+    assert block.device_rows.shape == (6, 2)
     for made in (block[1:], block + 1.0, block.astype(np.float32), block.copy(), block[[0, 2]]):
-        assert getattr(made, "there", None) is None
-    assert not hasattr(np.ascontiguousarray(block), "there")
+        assert getattr(made, "device_rows", None) is None
+    assert not hasattr(np.ascontiguousarray(block), "device_rows")
 
 
 # --------------------------------------------------------------------------------------- results

@@ -267,7 +267,7 @@ def test_given_landmarks_in_order_without_repeats(rng):
     search = search_of(fm.Laplacian(0.8), rows)
     search.take(np.arange(300))
     np.testing.assert_array_equal(search.pivots, np.arange(200))
-    assert search.tried == 300
+    assert search.trial_count == 300
     check(search, fm.Laplacian(0.8))
 
 
@@ -316,7 +316,7 @@ def test_take_in_steps_then_grow(rng):
     search.take(np.array([5, 170, 3]))
     search.take(np.array([3, 9, 5]))
     np.testing.assert_array_equal(search.pivots, [5, 170, 3, 9])
-    assert search.tried == 6
+    assert search.trial_count == 6
     search.grow(50)
     assert search.rank == 50
     check(search, fm.Matern(0.5, 1.0))

@@ -78,7 +78,7 @@ def test_what_is_left(rng, n, monkeypatch):
         p = landmarks.features().transform(operator.x)
         rest, share = operator.kernel(operator.x) - p @ p.T, 1.0
     exact = np.linalg.eigvalsh(rest)[-1] * share / shift[0]
-    assert exact / 2 <= landmarks.left() <= 2 * exact
+    assert exact / 2 <= landmarks.residual_eigenvalue() <= 2 * exact
 
 
 def test_landmarks_are_the_same_each_time(rng):
@@ -97,7 +97,7 @@ def test_a_kernel_of_low_rank_has_no_more_landmarks(rng):
     landmarks.grow()
     assert landmarks.exhausted
     assert landmarks.rank == 6
-    assert landmarks.left() < 1e-8
+    assert landmarks.residual_eigenvalue() < 1e-8
 
 
 @pytest.mark.parametrize("budget", [0, 10**6, 10**8])

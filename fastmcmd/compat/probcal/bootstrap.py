@@ -24,7 +24,7 @@ from fastmcmd._base.checks import (
     check_lam,
     check_positive,
     check_same_length,
-    shown,
+    quote,
 )
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.compat.probcal.kernels import laplacian_kernel, polynomial_kernel, rbf_kernel
@@ -166,7 +166,7 @@ def bootstrap_cce(
     """
     settings = CCESettings() if settings is None else settings
     if not isinstance(settings, CCESettings):
-        raise TypeError(f"settings is {shown(settings)}; a CCESettings or None is needed")
+        raise TypeError(f"settings is {quote(settings)}; a CCESettings or None is needed")
     inputs, outcomes = as_rows(x, "x"), as_rows(y, "y").astype(np.float64)
     check_same_length(x=inputs, y=outcomes)
     grid = inputs if at is None else as_rows(at, "at", columns=inputs.shape[1])
@@ -176,8 +176,8 @@ def bootstrap_cce(
     repeats = check_count(settings.num_mc_samples, "num_mc_samples")
 
     def draw(rows: NDArray[np.intp]) -> Array:
-        drawn = np.asarray(predictive.take(rows).sample(repeats, rng), dtype=np.float64)
-        return drawn.reshape(len(rows), repeats, -1)
+        outcomes = np.asarray(predictive.take(rows).sample(repeats, rng), dtype=np.float64)
+        return outcomes.reshape(len(rows), repeats, -1)
 
     n = len(inputs)
     rows = [rng.integers(0, n, n) for _ in range(samples)]
@@ -227,18 +227,20 @@ def cce_values(
     x_kernel = as_kernel(inputs, "input_kernel", x, converters).resolve(x)
 
     def y_kernel(outcomes: Array) -> Kernel:
-        chosen = settings.output_kernel
-        if isinstance(chosen, str):
-            check_choice(chosen, "output_kernel", ("rbf", "laplacian"))
+        output_kernel = settings.output_kernel
+        if isinstance(output_kernel, str):
+            check_choice(output_kernel, "output_kernel", ("rbf", "laplacian"))
             spread = float(np.var(outcomes, ddof=1))
             gamma = 0.5 / spread if spread > 0 else 1.0
-            chosen = partial(rbf_kernel if chosen == "rbf" else laplacian_kernel, gamma=gamma)
-        if is_indefinite(chosen) and outcomes.shape[1] > 1:
+            output_kernel = partial(
+                rbf_kernel if output_kernel == "rbf" else laplacian_kernel, gamma=gamma
+            )
+        if is_indefinite(output_kernel) and outcomes.shape[1] > 1:
             raise ValueError(
                 f"output_kernel: exp(-gamma |y - z|_1^2) of {outcomes.shape[1]} columns is not positive "
                 "semi-definite; use partial(laplacian_kernel, squared=False)"
             )
-        return as_kernel(chosen, "output_kernel", outcomes, converters).resolve(outcomes)
+        return as_kernel(output_kernel, "output_kernel", outcomes, converters).resolve(outcomes)
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         result = bootstrap_mcmd(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import AnyArray, HostArray
-from fastmcmd._base.checks import as_array, as_rows, check_count, check_flag, shown
+from fastmcmd._base.checks import as_array, as_rows, check_count, check_flag, quote
 from fastmcmd.compat.probcal.bootstrap import (
     LEVELS,
     CCEResults,
@@ -83,8 +83,8 @@ class CalibrationResults:
         arrays = {"targets": self.targets, "input_grid_2d": self.input_grid_2d}
         for part in ("cce", "ece"):
             for name, value in asdict(getattr(self, part)).items():
-                named = value.items() if isinstance(value, dict) else [("", value)]
-                arrays.update({f"{part}/{name}/{key}": np.asarray(one) for key, one in named})
+                items = value.items() if isinstance(value, dict) else [("", value)]
+                arrays.update({f"{part}/{name}/{key}": np.asarray(one) for key, one in items})
         write_atomically(filepath, lambda stream: np.savez(stream, **arrays))  # type: ignore[arg-type]
 
     @staticmethod
@@ -93,12 +93,12 @@ class CalibrationResults:
         parts: dict[str, dict[str, Any]] = {"cce": {}, "ece": {}}
         with np.load(filepath, allow_pickle=False) as data:
             for path in data.files:
-                part, _, rest = path.partition("/")
-                name, _, key = rest.partition("/")
+                part, _, member_path = path.partition("/")
+                name, _, key = member_path.partition("/")
                 value = data[path] if data[path].ndim else data[path].item()
                 if key:
                     parts[part].setdefault(name, {})[key] = value
-                elif rest:
+                elif member_path:
                     parts[part][name] = value
             targets, plane = data["targets"], data["input_grid_2d"]
         return CalibrationResults(
@@ -195,15 +195,15 @@ class CalibrationEvaluator:
         if hasattr(data_module, "clear_bootstrap_indices"):
             for name in ("val", "test") if split else ("test",):
                 data_module.clear_bootstrap_indices(name)
-        test = self._read(model, data_module.test_dataloader())
-        sample = self._read(model, data_module.val_dataloader()) if split else test
+        test = self._read_split(model, data_module.test_dataloader())
+        sample = self._read_split(model, data_module.val_dataloader()) if split else test
         repeats = check_count(settings.cce_settings.num_mc_samples, "num_mc_samples")
 
         def draw(rows: NDArray[np.intp]) -> Array:
             outputs = sample.outputs[torch.as_tensor(rows, device=sample.outputs.device)]
-            drawn = model.sample(outputs, num_samples=repeats)
-            drawn = as_array(drawn, "what model.sample returned")
-            return drawn.astype(np.float64).reshape(len(rows), repeats, -1)
+            outcomes = model.sample(outputs, num_samples=repeats)
+            outcomes = as_array(outcomes, "what model.sample returned")
+            return outcomes.astype(np.float64).reshape(len(rows), repeats, -1)
 
         rows = [_resampled(len(sample.targets)) for _ in range(samples)]
         targets = sample.targets.reshape(len(sample.targets), -1)
@@ -233,7 +233,7 @@ class CalibrationEvaluator:
             ),
         )
 
-    def _read(self, model: Any, loader: Any) -> _Split:
+    def _read_split(self, model: Any, loader: Any) -> _Split:
         """Return inputs as vectors, targets and the outputs of the model for all batches of a loader."""
         import torch
 
@@ -253,7 +253,7 @@ class CalibrationEvaluator:
         if self._encoder is None:
             kind = self.settings.dataset_type
             if not isinstance(kind, Enum):
-                raise TypeError(f"dataset_type is {shown(kind)}; a DatasetType is needed")
+                raise TypeError(f"dataset_type is {quote(kind)}; a DatasetType is needed")
             self._encoder = _clip(kind.value, self.device) if kind.value != "tabular" else _as_it_is
         return self._encoder(inputs)
 

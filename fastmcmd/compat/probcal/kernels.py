@@ -14,7 +14,7 @@ from fastmcmd._base.checks import (
     check_positive,
     dense_tensor,
     is_tensor,
-    shown,
+    quote,
 )
 from fastmcmd.backends import get_backend
 from fastmcmd.gram import offset_of
@@ -171,7 +171,7 @@ def _width(gamma: float | None, columns: int) -> AnyArray:
     if is_tensor(gamma):
         width = _real_tensor(gamma, "gamma")
         if width.numel() != 1 or not width > 0:
-            raise ValueError(f"gamma is {shown(gamma)}; a positive number is needed")
+            raise ValueError(f"gamma is {quote(gamma)}; a positive number is needed")
         return width
     return 1.0 / columns if as_float(gamma, "gamma") == 0 else check_positive(gamma, "gamma")
 

@@ -86,8 +86,8 @@ class CallableKernel(Kernel):
         if matrix.dtype.kind not in "fiub":
             raise TypeError(f"{self.label} returned dtype {matrix.dtype}; real numbers are needed")
         if not np.isfinite(matrix).all():
-            what = "NaN" if np.isnan(matrix).any() else "infinity"
-            raise ValueError(f"{self.label} returned {what}; finite numbers are needed")
+            problem = "NaN" if np.isnan(matrix).any() else "infinity"
+            raise ValueError(f"{self.label} returned {problem}; finite numbers are needed")
         return matrix.astype(np.result_type(x, z), copy=False)
 
     def diagonal(self, x: AnyArray) -> Array:
@@ -103,15 +103,15 @@ class CallableKernel(Kernel):
         """Call the function on a few rows, and raise where its matrix is not symmetric."""
         first, last = x[: _PROBED[0]], x[-_PROBED[1] :]
         try:
-            there, back = self.evaluate(first, last), self.evaluate(last, first)
+            forward, back = self.evaluate(first, last), self.evaluate(last, first)
         except TypeError as error:  # another number of arguments, or one of its own
             raise TypeError(
                 f"{self.label} cannot be called on two arrays of rows: {error}"
             ) from error
-        if np.abs(there - back.T).max() > _ASYMMETRY * np.abs(there).max():
+        if np.abs(forward - back.T).max() > _ASYMMETRY * np.abs(forward).max():
             raise ValueError(
                 f"{self.label} is not symmetric: k(x, z) and k(z, x) differ by "
-                f"{np.abs(there - back.T).max():.2g}; a kernel is needed"
+                f"{np.abs(forward - back.T).max():.2g}; a kernel is needed"
             )
 
     def instructions(self) -> Iterator[Instruction]:
@@ -144,7 +144,7 @@ class CallableKernel(Kernel):
         return f"CallableKernel({getattr(self.function, '__name__', self.function)})"
 
 
-_TRIED = 12  # rows that test an unknown function
+_TEST_ROWS = 12  # rows that test an unknown function
 
 
 class _UnknownError(Exception):
@@ -191,7 +191,7 @@ def as_kernel(
             UserWarning,
             stacklevel=4,
         )
-    some = rows[:_TRIED].astype(np.float64)
+    some = rows[:_TEST_ROWS].astype(np.float64)
     for convert, unit in converters[:-1]:
         kernel = CallableKernel(function, label, convert, unit)
         try:

@@ -180,8 +180,8 @@ def _counts(y: _Values, size: int, cdf: Callable[[AnyArray], AnyArray]) -> _Valu
 def _table_cdf(prediction: Any, y: _Values) -> _Values:
     """Return P(Y <= y) of a published random variable, which holds a table of 0 to max_value - 1."""
     last = int(prediction.max_value) - 1
-    whole = np.floor(y)
-    index: AnyArray = np.clip(whole, 0, last).astype(np.int64)
+    floor = np.floor(y)
+    index: AnyArray = np.clip(floor, 0, last).astype(np.int64)
     if getattr(prediction, "use_torch", False):
         import torch
 
@@ -190,4 +190,4 @@ def _table_cdf(prediction: Any, y: _Values) -> _Values:
     values = as_array(probabilities, _RETURNED).astype(np.float64).reshape(-1)
     if values.shape != y.shape:
         return values
-    return np.where(whole < 0, 0.0, np.where(whole > last, 1.0, values))
+    return np.where(floor < 0, 0.0, np.where(floor > last, 1.0, values))

@@ -111,12 +111,14 @@ def bootstrap_mcmd(
     out = np.empty((len(samples), trials, len(grid)))
     worst = 0.0
     for some in _groups(counts, trials, limit):
-        drawn = [[_drawn(draw, samples[number]) for _ in range(trials)] for number in some]
+        draws_of_samples = [
+            [_draw_outcomes(draw, samples[number]) for _ in range(trials)] for number in some
+        ]
         least = _EXPECTED * scale
         for _ in range(_ATTEMPTS):
             allowed = _allowed(least, tol)
             systems, truncation = [], 0.0
-            for number, draws in zip(some, drawn, strict=True):
+            for number, draws in zip(some, draws_of_samples, strict=True):
                 rows = samples[number]
                 system, error = _system(
                     y, rows, counts[number], draws, y_kernel(y[rows]), lam, scale, allowed
@@ -187,7 +189,7 @@ def _groups(counts: list[Array], trials: int, limit: int) -> list[list[int]]:
     ]
 
 
-def _drawn(draw: Draw, rows: NDArray[np.intp]) -> Array:
+def _draw_outcomes(draw: Draw, rows: NDArray[np.intp]) -> Array:
     return np.asarray(draw(rows), dtype=np.float64)
 
 
@@ -201,7 +203,7 @@ def _system(
     y: Array,
     rows: NDArray[np.intp],
     counts: Array,
-    drawn: list[Array],
+    draws: list[Array],
     kernel: Kernel,
     lam: float,
     scale: float,
@@ -209,18 +211,18 @@ def _system(
 ) -> tuple[System, float]:
     """Return the system of a sample, and a bound on what its output features miss, in quadrature."""
     backend = get_backend("auto", kernel).directly()
-    trials = len(drawn)
-    flat = [values.reshape(-1, y.shape[1]) for values in drawn]
+    trials = len(draws)
+    flat = [values.reshape(-1, y.shape[1]) for values in draws]
     amplitude = scale / np.sqrt(lam)
     residual = float(np.clip((allowed / amplitude) ** 2 / 2, _LEAST_RESIDUAL, _MOST_RESIDUAL))
     values, where = pooled(y, *flat)
-    made = output_features(kernel, backend, values, residual, _MOST_RANK)
-    if made is None:
+    embedding = output_features(kernel, backend, values, residual, _MOST_RANK)
+    if embedding is None:
         raise ValueError(
             f"output_kernel is {kernel!r}, which needs more than {_MOST_RANK} features of these "
             "outcomes; a smoother kernel on outputs is needed"
         )
-    features, p, residual_diagonal = made
+    features, p, residual_diagonal = embedding
     present = counts > 0
     out = np.zeros((len(y), trials, features.rank))
     out[present] = p[where[0][present], None]
@@ -247,9 +249,9 @@ def _leading(out: Array, shift: Array, scale: float, allowed: float) -> tuple[Ar
     weights = np.repeat(1 / shift, out.shape[1])[:, None]
     squares, axes = np.linalg.eigh(flat.T @ (weights * flat))
     tails = scale / 2 * np.sqrt(np.cumsum(np.maximum(squares, 0.0)))  # of the least ones together
-    left = min(int(np.searchsorted(tails, allowed)), out.shape[2] - 1)
-    leading = (flat @ axes[:, left:]).reshape(*out.shape[:2], -1)
-    return leading, float(tails[left - 1]) if left else 0.0
+    dropped_count = min(int(np.searchsorted(tails, allowed)), out.shape[2] - 1)
+    leading = (flat @ axes[:, dropped_count:]).reshape(*out.shape[:2], -1)
+    return leading, float(tails[dropped_count - 1]) if dropped_count else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,11 +280,11 @@ def _solved_on_split(
     Each trial has a certificate of its own. The residual of rows that a sample holds is that of the
     recurrence.
     """
-    unit = float(np.finfo(gram.rest.dtype).eps) / 2
-    held = [np.flatnonzero(count) for count in counts]
-    storage = np.empty(max(map(len, held)) ** 2, dtype=gram.rest.dtype)
+    unit = float(np.finfo(gram.remainder.dtype).eps) / 2
+    sample_rows = [np.flatnonzero(count) for count in counts]
+    storage = np.empty(max(map(len, sample_rows)) ** 2, dtype=gram.remainder.dtype)
     split, values, residuals = [], [], []
-    for system, rows, count in zip(systems, held, counts, strict=True):
+    for system, rows, count in zip(systems, sample_rows, counts, strict=True):
         part = System(system.rhs[rows], system.shift[rows])
         subset: Any = Subset(gram, rows, storage)
         run = BlockCGRun(subset, [part], _SOLVED * goal.residual, _MOST_PRODUCTS, None, unit)
@@ -301,9 +303,9 @@ def _solved_on_split(
     certified = _Solved.of(certify.sampled(operator, split, values, residuals), goal.scale)
     if not certified.error <= goal.error:
         return None
-    each = range(0, len(split), trials)
+    starts = range(0, len(split), trials)
     return _Solved(
-        [np.concatenate(certified.values[k : k + trials], axis=1) for k in each],
-        [np.concatenate(certified.images[k : k + trials], axis=1) for k in each],
+        [np.concatenate(certified.values[k : k + trials], axis=1) for k in starts],
+        [np.concatenate(certified.images[k : k + trials], axis=1) for k in starts],
         certified.error,
     )

@@ -21,15 +21,15 @@ __all__ = ["SplitGram", "Subset"]
 _TILE = 256  # rows of kernel values computed together
 _GATHERED = 64  # rows copied together
 _LANDMARKS = 64
-_CUT = 1e-9  # eigenvalues of the landmarks' kernel below that share of the largest are left out
+_LEAST_EIGENVALUE = 1e-9  # of the landmarks' kernel, relative to the largest; others are dropped
 
 
 @dataclass(frozen=True, eq=False)
 class SplitGram:
-    """``K = F F' + E``: ``factor`` (n, p) in float64, ``rest`` (n, n) in float32."""
+    """``K = F F' + E``: ``factor`` (n, p) in float64, ``remainder`` (n, n) in float32."""
 
     factor: Array
-    rest: HostArray
+    remainder: HostArray
 
     @classmethod
     def of(cls, operator: GramOperator) -> SplitGram:
@@ -37,24 +37,24 @@ class SplitGram:
         factor = _factor(operator)
         n, dtype = len(operator), np.dtype(np.float32)
         small = factor.astype(dtype)
-        rest = np.empty((n, n), dtype=dtype)
+        remainder = np.empty((n, n), dtype=dtype)
         blocks = [slice(start, min(start + _TILE, n)) for start in range(0, n, _TILE)]
         prepared = [operator.prepare(operator.x[rows], dtype) for rows in blocks]
         for place, rows in enumerate(blocks):
             for other, columns in enumerate(blocks[: place + 1]):
                 tile = operator.backend.gram(operator.kernel, prepared[place], prepared[other])
-                np.subtract(tile, small[rows] @ small[columns].T, out=rest[rows, columns])
+                np.subtract(tile, small[rows] @ small[columns].T, out=remainder[rows, columns])
                 if other < place:
-                    rest[columns, rows] = rest[rows, columns].T
-        return cls(factor, rest)
+                    remainder[columns, rows] = remainder[rows, columns].T
+        return cls(factor, remainder)
 
-    def times(self, rows: NDArray[np.intp], held: NDArray[np.intp], v: Array) -> Array:
+    def times(self, rows: NDArray[np.intp], columns: NDArray[np.intp], v: Array) -> Array:
         """Return ``K[rows, held] v`` (len(rows), k)."""
-        out = self.factor[rows] @ (self.factor[held].T @ v)
-        single = v.astype(self.rest.dtype)
+        out = self.factor[rows] @ (self.factor[columns].T @ v)
+        single = v.astype(self.remainder.dtype)
         for start in range(0, len(rows), _TILE):
             some = slice(start, start + _TILE)
-            out[some] += np.take(self.rest[rows[some]], held, axis=1) @ single
+            out[some] += np.take(self.remainder[rows[some]], columns, axis=1) @ single
         return out
 
 
@@ -64,7 +64,7 @@ def _factor(operator: GramOperator) -> Array:
     rows = np.sort(rng.choice(n, min(n, _LANDMARKS), replace=False))
     across = operator.columns(operator.x[rows])
     values, vectors = np.linalg.eigh((across[rows] + across[rows].T) / 2)
-    good = values > _CUT * max(float(values[-1]), 0.0)
+    good = values > _LEAST_EIGENVALUE * max(float(values[-1]), 0.0)
     return np.asarray(across @ (vectors[:, good] / np.sqrt(values[good])), dtype=EXACT)
 
 
@@ -82,14 +82,16 @@ class Subset:
     def __init__(self, gram: SplitGram, rows: NDArray[np.intp], storage: HostArray) -> None:
         self.passes = 0
         self._factor = gram.factor[rows]
-        self._rest = storage[: len(rows) ** 2].reshape(len(rows), len(rows))
+        self._remainder = storage[: len(rows) ** 2].reshape(len(rows), len(rows))
         for start in range(0, len(rows), _GATHERED):
             some = slice(start, start + _GATHERED)
-            np.take(gram.rest[rows[some]], rows, axis=1, out=self._rest[some], mode="clip")
+            np.take(
+                gram.remainder[rows[some]], rows, axis=1, out=self._remainder[some], mode="clip"
+            )
 
     def matmul(self, v: Array) -> Array:
         """Return K v (m, k)."""
         self.passes += 1
         out = self._factor @ (self._factor.T @ v)
-        out += self._rest @ v.astype(self._rest.dtype)
+        out += self._remainder @ v.astype(self._remainder.dtype)
         return out

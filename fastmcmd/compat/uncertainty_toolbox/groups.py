@@ -115,6 +115,6 @@ def _drawn_groups(
                     rows[0, draw] = np.random.choice(n, size, replace=replace)  # noqa: NPY002
                 yield rows
                 count += draws
-                sweep.done(count)
+                sweep.advance(count)
     finally:
         progress.close()

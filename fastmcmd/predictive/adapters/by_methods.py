@@ -29,7 +29,7 @@ _QUANTILE = ("icdf", "quantile", "ppf")
 _MEAN, _VARIANCE = ("mean",), ("variance", "var")
 
 _MOST_VALUES = 1 << 20  # most values of one discrete distribution
-_LOST = 1e-7  # share of a moment that may lie in the tails left out; beyond it the moment is NaN
+_TAIL_SHARE = 1e-7  # share of a moment in the omitted tails; the moment is NaN beyond it
 _WRONG = 1e-4  # error allowed in a discrete distribution's mass: long float32 sums lose as much
 # A cdf jumps at a quantile if it falls by `_JUMP` within `_ULPS` units of rounding below it.
 _ULPS = 4
@@ -92,8 +92,8 @@ class MethodsPredictive(ByQuadrature):
         self._divisible = False
         self._low, self._high = bounds(value)
         self.discrete = False
-        said = says_discrete(value) if discrete is None else discrete
-        self.discrete = self._jumps() if said is None else said
+        answer = says_discrete(value) if discrete is None else discrete
+        self.discrete = self._jumps() if answer is None else answer
         self.log_prob(self.quantile(0.5))  # raises now if log_prob is not implemented
         self._divisible = self._batch > 1 and self._same_in_parts()
 
@@ -197,7 +197,7 @@ class MethodsPredictive(ByQuadrature):
         return np.clip(self._inside(_CDF, y, 0.0, 1.0), 0.0, 1.0)
 
     def _quantile(self, level: Array) -> Array:
-        low, high = (self._own(np.asarray(end)) for end in (self._low, self._high))
+        low, high = (self._per_row(np.asarray(end)) for end in (self._low, self._high))
         inner = (level > 0) & (level < 1)
         out = np.where(level <= 0, low, high)
         if self._call.has(_QUANTILE) and not self.discrete:
@@ -213,7 +213,7 @@ class MethodsPredictive(ByQuadrature):
 
     def _moment(self, names: tuple[str, ...], order: int) -> Array:
         if self._call.has(names):
-            return self._own(np.array(self._call.moment(names)))
+            return self._per_row(np.array(self._call.moment(names)))
         out = np.empty(len(self))
         for rows in row_blocks(len(self), _BLOCK // 8):
             part = self.take(np.arange(rows.start, rows.stop))
@@ -222,12 +222,12 @@ class MethodsPredictive(ByQuadrature):
             spread = (weights * (values - mean[:, None]) ** order).sum(axis=1)
             size = (weights * np.abs(values - mean[:, None]) ** order).sum(axis=1)
             ends = part.quantile([TAIL_MASS, 1 - TAIL_MASS]) - mean[:, None]
-            lost = TAIL_MASS * (np.abs(ends) ** order).max(axis=1)
+            tail_part = TAIL_MASS * (np.abs(ends) ** order).max(axis=1)
             moments = mean if order == 1 else spread
-            out[rows] = np.where(self.discrete | (lost <= _LOST * size), moments, np.nan)
+            out[rows] = np.where(self.discrete | (tail_part <= _TAIL_SHARE * size), moments, np.nan)
         return out
 
-    def _own(self, values: Array) -> Array:
+    def _per_row(self, values: Array) -> Array:
         """Return values of the object, of shape (), (1,) or (batch,), as one value per row."""
         values = np.broadcast_to(values, (self._batch,))
         if self._batch == 1:
@@ -236,7 +236,7 @@ class MethodsPredictive(ByQuadrature):
 
     def _inside(self, names: tuple[str, ...], y: Array, below: float, above: float) -> Array:
         """Return a method's values at y (n,); outside the support, where it may fail, its limits."""
-        low, high = (self._own(np.asarray(end)) for end in (self._low, self._high))
+        low, high = (self._per_row(np.asarray(end)) for end in (self._low, self._high))
         inside = (y >= low) & (y <= high) & np.isfinite(y)
         safe = np.where(
             inside, y, np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0))

@@ -202,19 +202,21 @@ def _mixture(value: object, n: int, name: str) -> Predictive:
     if type(component).__name__ == "Independent":
         base = getattr(component, "base_dist", None)
         component = component.distribution if base is None else base
-    whole = tuple(component.batch_shape)
+    component_shape = tuple(component.batch_shape)
 
     def reader(k: int) -> Parameter:
         def one(*names: str) -> Array:
-            array = np.take(np.broadcast_to(_array(component, *names), whole), k, len(batch) - 1)
+            array = np.take(
+                np.broadcast_to(_array(component, *names), component_shape), k, len(batch) - 1
+            )
             return np.array(array) if len(batch) == 2 else np.broadcast_to(array, (n, *array.shape))
 
         return one
 
     components = [_family(component, reader(k)) for k in range(batch[-1])]
-    if any(each is None for each in components):
+    if any(member is None for member in components):
         raise TypeError(
             f"{name} is a mixture of {library(value)} {type(component).__name__}, which has no family "
             "here; give draws of it, an array (n, l)"
         )
-    return Mixture([each for each in components if each is not None], weights)
+    return Mixture([member for member in components if member is not None], weights)

@@ -135,8 +135,8 @@ def _from_draws(value: object, columns: int, name: str, y: ArrayLike | None) -> 
     with np.errstate(over="ignore", invalid="ignore"):
         usual = bool(np.isfinite(array.sum()))  # faster; finite draws may overflow, too
     if not usual and not np.isfinite(array).all():
-        what = "NaN" if np.isnan(array).any() else "infinity"
-        raise ValueError(f"{name} holds {what}; remove such rows first")
+        problem = "NaN" if np.isnan(array).any() else "infinity"
+        raise ValueError(f"{name} holds {problem}; remove such rows first")
     if array.ndim not in (1, 2, 3) or 0 in array.shape:
         raise ValueError(
             f"{name} has shape {array.shape}; draws (n,), (n, m) or (n, m, k), none of them 0, are needed"
@@ -157,9 +157,9 @@ _RANDOM_VARIABLES: dict[str, tuple[Any, str, str]] = {
 
 def _from_methods(value: object, n: int) -> Predictive:
     """Return an adapter by methods; SciPy's new random variables with a class here become that class."""
-    own = _RANDOM_VARIABLES.get(type(value).__name__)
-    if library(value) == "scipy" and own is not None:
-        family, *names = own
+    parameter_names = _RANDOM_VARIABLES.get(type(value).__name__)
+    if library(value) == "scipy" and parameter_names is not None:
+        family, *names = parameter_names
         first, second = (np.asarray(getattr(value, part), np.float64) for part in names)
         shape = np.broadcast_shapes(first.shape, second.shape) or (n,)
         return family(np.broadcast_to(first, shape), np.broadcast_to(second, shape))
@@ -243,14 +243,18 @@ def _is_simplex(rows: HostArray) -> bool:
     )
 
 
-def check_order(y: ArrayLike, what: str = "(y, prediction)") -> None:
+def check_order(y: ArrayLike, order: str = "(y, prediction)") -> None:
     """Raise an error if a prediction was passed in place of the outcomes."""
     from fastmcmd.predictive.base import Predictive
 
     pair = isinstance(y, tuple) and len(y) == 2 and any(np.ndim(part) for part in y)
     if pair or isinstance(y, Predictive):
-        given = "a pair of arrays" if pair else f"a predicted distribution, {type(y).__name__}"
-        raise TypeError(f"y is {given}; outcomes are needed: the order of arguments is {what}")
+        description = (
+            "a pair of arrays" if pair else f"a predicted distribution, {type(y).__name__}"
+        )
+        raise TypeError(
+            f"y is {description}; outcomes are needed: the order of arguments is {order}"
+        )
 
 
 def _swap_hint(x: object, columns: int) -> str:
@@ -285,20 +289,22 @@ def from_frozen(frozen: Any, n: int) -> Predictive:
     if len(sizes) == 1:  # its own number of rows; as_predictive reports a mismatch
         n = sizes.pop()
     wrapped = ScipyPredictive(frozen, n)
-    known = _known(wrapped)
-    return wrapped if known is None else known
+    equivalent = _our_class(wrapped)
+    return wrapped if equivalent is None else equivalent
 
 
-def _known(wrapped: ScipyPredictive) -> Predictive | None:
+def _our_class(wrapped: ScipyPredictive) -> Predictive | None:
     family = wrapped.frozen.dist
     if not _of_scipy(family):
         return None
     names = [] if not family.shapes else [name.strip() for name in family.shapes.split(",")]
-    given = dict(zip([*names, "loc", "scale"], wrapped.frozen.args, strict=False))
-    given = {"loc": 0.0, "scale": 1.0} | given | wrapped.frozen.kwds
+    arguments = dict(zip([*names, "loc", "scale"], wrapped.frozen.args, strict=False))
+    arguments = {"loc": 0.0, "scale": 1.0} | arguments | wrapped.frozen.kwds
 
     def one(name: str) -> Any:
-        return np.array(np.broadcast_to(np.asarray(given[name], np.float64).ravel(), wrapped.shape))
+        return np.array(
+            np.broadcast_to(np.asarray(arguments[name], np.float64).ravel(), wrapped.shape)
+        )
 
     loc, scale = one("loc"), one("scale")
     unmoved = not loc.any()

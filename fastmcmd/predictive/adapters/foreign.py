@@ -40,7 +40,7 @@ class Caller:
     def __init__(self, value: object) -> None:
         self._value = _lenient(value)
         self._name = f"{library(value)} {type(value).__name__}"
-        self._known: dict[tuple[str, ...], bool] = {}
+        self._available: dict[tuple[str, ...], bool] = {}
         self.size = 8
 
     def __call__(self, names: tuple[str, ...], y: Array) -> Array:
@@ -67,9 +67,9 @@ class Caller:
 
     def has(self, names: tuple[str, ...]) -> bool:
         """Return whether at least one of several methods is implemented."""
-        if names not in self._known:
-            self._known[names] = self._try(names)
-        return self._known[names]
+        if names not in self._available:
+            self._available[names] = self._try(names)
+        return self._available[names]
 
     def moment(self, names: tuple[str, ...]) -> Array:
         """Return the first moment that exists among ``names``, as method or attribute."""
@@ -143,8 +143,8 @@ def says_discrete(value: object) -> bool | None:
         return True
     if any(kind.__name__ == "ContinuousDistribution" for kind in type(value).__mro__):
         return False
-    said = _attribute(_attribute(value, "support"), "is_discrete")
-    return None if said is None else bool(said)
+    answer = _attribute(_attribute(value, "support"), "is_discrete")
+    return None if answer is None else bool(answer)
 
 
 def rows_of(value: Any, rows: NDArray[np.intp]) -> Any:
@@ -155,15 +155,15 @@ def rows_of(value: Any, rows: NDArray[np.intp]) -> Any:
     names = getattr(value, "arg_constraints", None)
     if not isinstance(names, dict) or not names:
         return None
-    given = {}
+    parameters = {}
     for name in names:
         part = getattr(value, name, None)
         if part is not None and tuple(np.shape(part)) == tuple(value.batch_shape):
             index = _torch_rows(rows, part) if library(value) == "torch" else rows
             part = part[index]
-        given[name] = part
+        parameters[name] = part
     try:
-        return type(value)(**given)
+        return type(value)(**parameters)
     except (TypeError, ValueError):
         return None
 

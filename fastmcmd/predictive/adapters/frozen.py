@@ -155,7 +155,7 @@ class ScipyPredictive(ByQuadrature):
         """Return the values (L,) that all rows share and their probabilities (n, L)."""
         if not self.discrete:
             return None
-        return shared_support(*self._range, lambda first, count: self._own(first, count)[1])
+        return shared_support(*self._range, lambda first, count: self._consecutive(first, count)[1])
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z) of continuous distributions: polynomials to degree 4, Linear, Delta, Cosine."""
@@ -230,9 +230,9 @@ class ScipyPredictive(ByQuadrature):
                 raise _too_many()
 
     def _own_support(self) -> Nodes:
-        return self._own(*self._range)
+        return self._consecutive(*self._range)
 
-    def _own(self, first: Array, count: int) -> Nodes:
+    def _consecutive(self, first: Array, count: int) -> Nodes:
         """Return ``count`` values (n, count) from ``first`` on, and their probabilities."""
         values = first[:, None] + np.arange(count, dtype=np.float64)
         return values, self._masses(values)

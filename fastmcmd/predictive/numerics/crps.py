@@ -74,8 +74,8 @@ def _sum(prediction: Predictive, y: Array) -> Array:
     below = np.cumsum(weights, axis=1)[:, :-1]
     above = np.cumsum(weights[:, ::-1], axis=1)[:, -2::-1]
     left, right, at = values[:, :-1], values[:, 1:], y[:, None]
-    cut = np.clip(at, left, right)
-    inside = below**2 * (cut - left) + above**2 * (right - cut)
+    clipped = np.clip(at, left, right)
+    inside = below**2 * (clipped - left) + above**2 * (right - clipped)
     outside = np.maximum(values[:, 0] - y, 0) + np.maximum(y - values[:, -1], 0)
     return np.asarray(inside.sum(axis=1) + outside)
 
@@ -126,18 +126,18 @@ def _add_tail(
     has index 1/2 or less.
     """
     rows = np.flatnonzero(distance > 0)
-    near, gained, shrinks = distance[rows], np.full(len(rows), np.inf), np.ones(len(rows), bool)
+    near, last_gain, shrinks = distance[rows], np.full(len(rows), np.inf), np.ones(len(rows), bool)
     while rows.size:
         with np.errstate(over="ignore"):
             far = near * _FACTOR
             ends = np.sort(middle[rows] + sign * np.stack([near, far]), axis=0)
         inside = np.isfinite(ends).all(axis=0)
         total[rows[~inside & ~shrinks]] = np.inf
-        rows, far, gained, left, right = (v[inside] for v in (rows, far, gained, *ends))
+        rows, far, last_gain, left, right = (v[inside] for v in (rows, far, last_gain, *ends))
         before = total[rows]
         add_panels(total, integrand, rows, left, right, _ENOUGH)
         with np.errstate(invalid="ignore"):  # infinite scores
             gain = total[rows] - before
         goes_on = gain > _ENOUGH * before
-        shrinks = (gain < _SHRINKS * gained)[goes_on]
-        rows, near, gained = rows[goes_on], far[goes_on], gain[goes_on]
+        shrinks = (gain < _SHRINKS * last_gain)[goes_on]
+        rows, near, last_gain = rows[goes_on], far[goes_on], gain[goes_on]

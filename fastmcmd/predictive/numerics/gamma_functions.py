@@ -167,11 +167,11 @@ def _inverse(quantile: object, a: Array, p: Array, sign: float) -> Array:
     x = shape * (1 - 1 / (9 * shape) + z / (3 * np.sqrt(shape))) ** 3
     other = level > 0.5
     side = np.where(other, -sign, sign)  # the tail that is the smaller one
-    wanted = np.where(other, 1 - level, level)
+    target = np.where(other, 1 - level, level)
     for _ in range(_STEPS):
         mass = np.where(side > 0, lower(shape, x), upper(shape, x))
         density = np.exp(log_x_density(x, shape)) / x
-        step = side * np.log(mass / wanted) * mass / density
+        step = side * np.log(mass / target) * mass / density
         x = x - np.where(np.isfinite(step), step, 0.0)  # masses below 1e-308 have lost their digits
     quantile[np.broadcast_to(large, quantile.shape)] = x
     return quantile

@@ -45,9 +45,11 @@ def crps(y: Array, mean: Array, std: Array, weights: Array) -> Array:
     for i in range(mean.shape[1]):
         gaps = _absolute(mean[:, i, None] - mean, np.hypot(std[:, i, None], std))
         total = total - weights[:, i] * (weights * gaps).sum(axis=1) / 2
-    lost = np.flatnonzero(total < _CANCELS * first)
-    if len(lost):
-        total[lost] = _by_pairs(y[lost], mean[lost], std[lost], weights[lost])
+    cancelled = np.flatnonzero(total < _CANCELS * first)
+    if len(cancelled):
+        total[cancelled] = _by_pairs(
+            y[cancelled], mean[cancelled], std[cancelled], weights[cancelled]
+        )
     return np.asarray(total)
 
 
@@ -92,11 +94,11 @@ def _both_sides(y: Array, mean: Array, std: Array, other: Array, less: Array) ->
         path = (v[:, None] + (u - v)[:, None] * share) / std[:, None]
         slope = -2 * np.sign(path) * scipy.special.ndtr(-np.abs(path)) @ (weights / 2)
         close = same & (np.abs(u - v) < _CLOSE * std)
-        moved = np.where(close, (y - other) * slope, _excess(u, std) - _excess(v, std))
+        shift_part = np.where(close, (y - other) * slope, _excess(u, std) - _excess(v, std))
         gain = less * (less / (both + std))
         path = v[:, None] / (std[:, None] + gain[:, None] * share)
         slope = np.exp(-path * path / 2) @ (weights / 2) * np.sqrt(2 / np.pi)
-    return np.asarray(linear + (_excess(y - other, less) + moved - gain * slope) / 2)
+    return np.asarray(linear + (_excess(y - other, less) + shift_part - gain * slope) / 2)
 
 
 def _excess(mean: Array, std: Array) -> Array:

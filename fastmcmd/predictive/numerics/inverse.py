@@ -35,13 +35,13 @@ def by_halving(
     n, count = levels.shape
     out = np.empty((n, count))
     for columns in row_blocks(count, _BLOCK // max(1, n)):
-        own = levels[:, columns]
+        block = levels[:, columns]
         wide: Any = prediction
-        if own.shape[1] > 1:
-            wide = prediction.take(np.repeat(np.arange(n), own.shape[1]))
-        flat = np.ascontiguousarray(own).ravel()
+        if block.shape[1] > 1:
+            wide = prediction.take(np.repeat(np.arange(n), block.shape[1]))
+        flat = np.ascontiguousarray(block).ravel()
         result = least(lambda x, wide=wide, flat=flat: reached(wide, x, flat), len(flat))  # type: ignore[misc]
-        out[:, columns] = result.reshape(own.shape)
+        out[:, columns] = result.reshape(block.shape)
     return out
 
 

@@ -127,7 +127,7 @@ def add_panels(
     Panels are halved until the error that `panel_sums` estimates is small, or until halving no longer
     helps because of rounding in the integrand.
     """
-    known = total if size is None else size
+    reference = total if size is None else size
     past: list[tuple[HostArray, HostArray]] = []
     for turn in range(_MOST_HALVES + 1):
         half, centre = (right - left) / 2, left + (right - left) / 2
@@ -135,7 +135,7 @@ def add_panels(
         values = np.stack([function(centre + half * z) for z, _, _ in _RULE])
         sums = panel_sums(values, function(left), function(right), half)
         n = len(total)
-        scale = known + np.bincount(rows, sums.size, n)
+        scale = reference + np.bincount(rows, sums.size, n)
         error = sums.error(scale[rows])
         open_ = error > enough * scale[rows]
         if turn == _MOST_HALVES:

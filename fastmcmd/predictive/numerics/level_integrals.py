@@ -31,7 +31,9 @@ _LEVELS = np.array(
 )
 _ENOUGH = 1e-13  # error allowed in a panel, relative to E|k|
 _NEGLIGIBLE = 1e-14  # E|k| that needs no accuracy, relative to sqrt(k(m, m) k(z, z)), m the median
-_SEEN = 0.3  # relative change of the kernel from z to the nearest node at which nodes may miss it
+_RESOLVED_CHANGE = (
+    0.3  # relative change of the kernel from z to the nearest node; nodes may miss more
+)
 _BLOCK = 1 << 20  # kernel values held in memory at once
 _COLUMNS = 256  # points per block
 
@@ -56,10 +58,12 @@ def over_levels(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
         ]
         median = np.asarray(part.quantile(0.5))[:, None]
         for columns in row_blocks(r, _COLUMNS):
-            own = points[columns]
+            block_points = points[columns]
             with np.errstate(invalid="ignore", over="ignore"):
-                floor = np.sqrt(kernel.diagonal(median)[:, None] * kernel.diagonal(own)[None, :])
-            out[rows, columns] = _of_block(part, halves, kernel, own, _NEGLIGIBLE * floor)
+                floor = np.sqrt(
+                    kernel.diagonal(median)[:, None] * kernel.diagonal(block_points)[None, :]
+                )
+            out[rows, columns] = _of_block(part, halves, kernel, block_points, _NEGLIGIBLE * floor)
     return out
 
 
@@ -118,7 +122,7 @@ def _of_block(
     n, r = floor.shape
     total, size = np.zeros((n, r)), np.array(floor)
     sums_of_halves = []
-    own = kernel.diagonal(points)
+    diagonal = kernel.diagonal(points)
     for half in halves:
         p = len(half.edges) - 1
         ends = kernel(half.ends.reshape(-1, 1), points).reshape(n, p + 1, r)
@@ -127,25 +131,25 @@ def _of_block(
         width = np.diff(half.edges)[None, :, None]
         sums = panel_sums(values, ends[:, :-1], ends[:, 1:], width / 2)
         holds = half.holds(points[:, 0])
-        nearest = np.abs(values - own).min(axis=0)
-        unseen = holds & (nearest > _SEEN * np.abs(own))
+        nearest = np.abs(values - diagonal).min(axis=0)
+        unseen = holds & (nearest > _RESOLVED_CHANGE * np.abs(diagonal))
         size += sums.size.sum(axis=1)
         sums_of_halves.append((half, sums, holds, unseen))
-    known = np.array(floor)
+    magnitude = np.array(floor)
     is_open = []
     for _, sums, _, unseen in sums_of_halves:
         scale = size[:, None, :]
         open_ = unseen | (sums.error(scale) > _ENOUGH * scale)
         is_open.append(open_)
         total += np.where(open_, 0.0, sums.fine).sum(axis=1)
-        known += np.where(open_, 0.0, sums.size).sum(axis=1)
+        magnitude += np.where(open_, 0.0, sums.size).sum(axis=1)
     for (half, _, holds, _), open_ in zip(sums_of_halves, is_open, strict=True):
         row, panel, column = np.nonzero(open_)
         if len(row):
             pairs = row * r + column
             refined = _Panels(half, pairs, row, panel, column)
             refined.add(
-                prediction, kernel, points, holds[open_], total.reshape(-1), known.reshape(-1)
+                prediction, kernel, points, holds[open_], total.reshape(-1), magnitude.reshape(-1)
             )
     return total
 
@@ -172,15 +176,15 @@ class _Panels:
         """Add adaptive integrals to the totals of the pairs; cut panels at a point that they hold."""
         half, pair = self.half, self.pair
         left, right = half.edges[self.panel], half.edges[self.panel + 1]
-        cut = np.array(right)
+        split = np.array(right)
         inner = self.row[holds]
         if len(inner):
             places = points[self.column[holds], 0]
-            cut[holds] = half.level_of(prediction.take(inner), places)
-        cut = np.clip(cut, left, right)
-        two = cut < right
+            split[holds] = half.level_of(prediction.take(inner), places)
+        split = np.clip(split, left, right)
+        two = split < right
         pair = np.concatenate([pair, pair[two]])
-        left, right = np.concatenate([left, cut[two]]), np.concatenate([cut, right[two]])
+        left, right = np.concatenate([left, split[two]]), np.concatenate([split, right[two]])
         some = left < right
 
         def integrand(pairs: NDArray[np.intp], _: Array) -> Callable[[Array], Array]:

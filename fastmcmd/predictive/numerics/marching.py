@@ -63,10 +63,10 @@ class Tail:
             _core.march(x, f, self.sign * (levels - levels[:, :1]), self.slope(*shapes), out)
             gap = np.abs(self.mass(x, *shapes) - levels[:, -1])
             good = gap <= _OFF * levels[:, -1] + _ROUNDING * np.abs(x) * f
-            lost = np.flatnonzero(~(good & np.isfinite(out).all(axis=1)))
-            if len(lost):
-                own = levels[lost] if len(levels) > 1 else levels
-                out[lost] = self.quantile(own, *(column[lost] for column in columns))
+            failed = np.flatnonzero(~(good & np.isfinite(out).all(axis=1)))
+            if len(failed):
+                row_levels = levels[failed] if len(levels) > 1 else levels
+                out[failed] = self.quantile(row_levels, *(column[failed] for column in columns))
         ordered = np.empty_like(out)
         ordered[order] = out
         return ordered
@@ -96,15 +96,15 @@ def between_tails(
     last = int(low.all(axis=0).sum())  # first column in which some row is in its upper tail
 
     def work(rows: slice) -> None:
-        own = levels[rows] if len(levels) > 1 else levels
+        row_levels = levels[rows] if len(levels) > 1 else levels
         part = [shape[rows] for shape in shapes]
         quantiles = out[rows]
         if first:
-            quantiles[:, :first] = lower(np.minimum(own[:, :first], 0.5), *part)
-        if last < own.shape[1]:
-            mirrored = np.minimum(1 - own[:, last:], 0.5)[:, ::-1]
+            quantiles[:, :first] = lower(np.minimum(row_levels[:, :first], 0.5), *part)
+        if last < row_levels.shape[1]:
+            mirrored = np.minimum(1 - row_levels[:, last:], 0.5)[:, ::-1]
             above = upper(mirrored, *part)[:, ::-1]
-            quantiles[:, last:] = np.where(own[:, last:] <= 0.5, quantiles[:, last:], above)
+            quantiles[:, last:] = np.where(row_levels[:, last:] <= 0.5, quantiles[:, last:], above)
 
     over_rows(work, n, max(1, _BLOCK // max(1, levels.shape[1])))
     return out

@@ -37,14 +37,14 @@ class _Active:
         self.prediction, self.out = prediction, out
         self.rows = np.arange(len(out))
 
-    def settle(self, done: NDArray[np.bool_], values: Array, *state: Any) -> list[Any]:
+    def settle(self, is_settled: NDArray[np.bool_], values: Array, *state: Any) -> list[Any]:
         """Write the values and return the state of the rows that still have an open component.
 
         Settled rows are dropped only when they are half of all rows in the search, so that selecting rows
         costs little.
         """
         self.out[self.rows] = values
-        open_rows = ~done if done.ndim == 1 else ~done.all(axis=1)
+        open_rows = ~is_settled if is_settled.ndim == 1 else ~is_settled.all(axis=1)
         count = np.count_nonzero(open_rows)
         if 2 * count > len(self.rows):
             return list(state)
@@ -88,14 +88,14 @@ def invert_steps(
         if not len(active.rows):
             break
         middle = low + (high - low) / 2
-        whole = np.floor(np.where(high - low > 1, middle, high))
-        middle = np.where((whole > low) & (whole < high), whole, middle)
+        integer = np.floor(np.where(high - low > 1, middle, high))
+        middle = np.where((integer > low) & (integer < high), integer, middle)
         over = _gap(active.prediction, middle, level, upper) >= 0
         high, low = np.where(over, middle, high), np.where(over, low, middle)
         # At an atom the cdf just below is under the level. Near 1 rounding may exceed that gap.
         atom = active.prediction.cdf_below(high) < level - (4 * _EPS if upper else 0.0)
-        done = ~(np.nextafter(low, np.inf) < high) | atom
-        low, high, level = active.settle(done, high, low, high, level)
+        is_settled = ~(np.nextafter(low, np.inf) < high) | atom
+        low, high, level = active.settle(is_settled, high, low, high, level)
     return out
 
 
@@ -117,9 +117,9 @@ def invert_continuous(
     out = np.where(reached, low, high)
     start = low.copy()
     active = _Active(prediction, out)
-    done = reached | (f_high < 0)  # by rounding, the upper end is below the level: return it
-    state = high, low, f_high, f_low, np.full(low.shape, 0.5), out, done, u
-    a, b, fa, fb, t, best, done, u = active.settle(done, out, *state)
+    is_settled = reached | (f_high < 0)  # by rounding, the upper end is below the level: return it
+    state = high, low, f_high, f_low, np.full(low.shape, 0.5), out, is_settled, u
+    a, b, fa, fb, t, best, is_settled, u = active.settle(is_settled, out, *state)
     for _ in range(_MOST_STEPS):
         if not len(active.rows):
             break
@@ -130,19 +130,19 @@ def invert_continuous(
         b, fb = np.where(same, b, a), np.where(same, fb, fa)
         a, fa = at, ft
         nearer = np.abs(fa) <= np.abs(fb)
-        best = np.where(done, best, np.where(nearer, a, b))
+        best = np.where(is_settled, best, np.where(nearer, a, b))
         width = np.abs(b - a)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             least = 2 * _EPS * np.abs(best) / width
-            done = done | ~(least < 0.5) | (np.where(nearer, fa, fb) == 0)
+            is_settled = is_settled | ~(least < 0.5) | (np.where(nearer, fa, fb) == 0)
             xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
             safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
             t = fa / (fb - fa) * fc / (fb - fc)
             t += (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
             t = np.where(safe & np.isfinite(t), t, 0.5)
-            t = np.where(done, 0.5, np.clip(t, least, 1 - least))
-        state = a, b, fa, fb, t, best, done, u
-        a, b, fa, fb, t, best, done, u = active.settle(done, best, *state)
+            t = np.where(is_settled, 0.5, np.clip(t, least, 1 - least))
+        state = a, b, fa, fb, t, best, is_settled, u
+        a, b, fa, fb, t, best, is_settled, u = active.settle(is_settled, best, *state)
     _leave_flat(prediction, level, start, out, upper)
     return out
 
@@ -185,11 +185,11 @@ def quantiles(mixture: Mixture, levels: Array) -> Array:
 def gaussian_quantiles(mixture: Mixture, levels: Array) -> Array:
     """Return quantiles (n, j) or (n, k, j) at levels (n, j) or (1, j); NaN where a cdf is flat."""
     mean, std = mixture.moments()
-    each = (
-        gaussian_mixture.quantiles(levels, *own, mixture.weights)
-        for own in zip(mean, std, strict=True)
+    by_component = (
+        gaussian_mixture.quantiles(levels, *moments, mixture.weights)
+        for moments in zip(mean, std, strict=True)
     )
-    return np.stack(list(each), axis=1).reshape(*mixture.shape, levels.shape[1])
+    return np.stack(list(by_component), axis=1).reshape(*mixture.shape, levels.shape[1])
 
 
 def reached(mixture: Mixture, y: Array, level: Array) -> NDArray[np.bool_]:
@@ -204,10 +204,10 @@ def between_components(mixture: Mixture, levels: Array) -> Array:
     shape = (*mixture.shape, len(levels))
     low, high = np.full(shape, np.inf), np.full(shape, -np.inf)
     for weight, component in mixture.parts():
-        used = np.broadcast_to((weight > 0).reshape(-1, *[1] * (low.ndim - 1)), shape)
+        has_weight = np.broadcast_to((weight > 0).reshape(-1, *[1] * (low.ndim - 1)), shape)
         bottom, top = _ends(component, levels)
-        low = np.where(used, np.minimum(low, bottom), low)
-        high = np.where(used, np.maximum(high, top), high)
+        low = np.where(has_weight, np.minimum(low, bottom), low)
+        high = np.where(has_weight, np.maximum(high, top), high)
     out = np.where(levels == 0, low, high)
     upper = levels > _UPPER
     for inner in ((levels > 0) & ~upper, upper & (levels < 1)):

@@ -123,11 +123,13 @@ class Narrow:
         result = np.where(level <= 0, part.low, np.where(level >= 1, part.high, result))
         # Quantiles that Newton's method has not solved to the nearest double.
         resolved = np.spacing(np.abs(result)) * slope / part.width
-        lost = np.flatnonzero(~(np.abs(gap) <= 1e-9 * np.minimum(level, 1 - level) + 4 * resolved))
-        lost = lost[(level[lost] > 0) & (level[lost] < 1)]
-        if len(lost):
-            ends = part.low[lost], part.high[lost]
-            result[lost] = inverse(part.base.take(lost), *ends, level[lost])
+        failed = np.flatnonzero(
+            ~(np.abs(gap) <= 1e-9 * np.minimum(level, 1 - level) + 4 * resolved)
+        )
+        failed = failed[(level[failed] > 0) & (level[failed] < 1)]
+        if len(failed):
+            ends = part.low[failed], part.high[failed]
+            result[failed] = inverse(part.base.take(failed), *ends, level[failed])
         return result.reshape(n, count)
 
     def _integral(
@@ -140,15 +142,15 @@ class Narrow:
         """Return integrals (p,) of the scaled density of rows (p,), times a factor, from left to right."""
         total = np.zeros(len(rows))
 
-        def integrand(which: NDArray[np.intp], places: Array) -> Callable[[Array], Array]:
+        def integrand(panels: NDArray[np.intp], places: Array) -> Callable[[Array], Array]:
             del places
-            own = rows[which]
-            part, height = self.base.take(own), self._height[own]
-            low, width, high = self.low[own], self.width[own], self.high[own]
+            panel_rows = rows[panels]
+            part, height = self.base.take(panel_rows), self._height[panel_rows]
+            low, width, high = self.low[panel_rows], self.width[panel_rows], self.high[panel_rows]
 
             def values(u: Array) -> Array:
                 density = np.exp(part.log_prob(np.minimum(low + width * u, high)) - height)
-                return density if factor is None else density * factor(own, u)
+                return density if factor is None else density * factor(panel_rows, u)
 
             return values
 

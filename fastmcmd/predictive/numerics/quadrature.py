@@ -77,16 +77,16 @@ def composite(
         panel, place, share = _rule(order, splits * _cuts(widths, levels, length))
         start = np.flatnonzero(np.diff(panel, prepend=-1))
         values = ends[:, panel] + np.diff(ends, axis=1)[:, panel] * place
-        known = np.diff(levels)
+        masses = np.diff(levels)
         height = density(values)
         weights = np.where(np.isfinite(height), height, 0.0) * share * widths[:, panel]
         sums = np.add.reduceat(weights, start, axis=1)
-        wrong = (np.abs(sums - known) > _MISMATCH).any(axis=1)
-        weights *= (known / np.where(sums > 0, sums, 1.0))[:, panel]
+        wrong = (np.abs(sums - masses) > _MISMATCH).any(axis=1)
+        weights *= (masses / np.where(sums > 0, sums, 1.0))[:, panel]
         if wrong.any():
-            exact = quantile((levels[:-1][panel] + known[panel] * place)[None, :])
+            exact = quantile((levels[:-1][panel] + masses[panel] * place)[None, :])
             values = np.where(wrong[:, None], exact, values)
-            weights = np.where(wrong[:, None], known[panel] * share, weights)
+            weights = np.where(wrong[:, None], masses[panel] * share, weights)
         halves.append((values, weights))
     values = np.concatenate([values for values, _ in halves], axis=1)
     weights = np.concatenate([weights for _, weights in halves], axis=1)
@@ -106,7 +106,7 @@ def _rule(order: int, cuts: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array, 
     """Return the panel of each node, its position in the panel in (0, 1), and its share of the panel."""
     z, w = gauss_legendre(order)
     z, w = (z + 1) / 2, w / 2
-    place = [((np.arange(cut)[:, None] + z) / cut).ravel() for cut in cuts]
-    share = [np.tile(w, cut) / cut for cut in cuts]
+    place = [((np.arange(count)[:, None] + z) / count).ravel() for count in cuts]
+    share = [np.tile(w, count) / count for count in cuts]
     panel = np.repeat(np.arange(len(cuts)), cuts * order)
     return panel, np.concatenate(place), np.concatenate(share)

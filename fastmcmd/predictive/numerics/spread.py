@@ -24,15 +24,15 @@ def root_of_squares(weights: Array, gaps: Array, axis: int = -1) -> Array:
 def root(variance: Array, exact: Callable[[np.ndarray], Array]) -> Array:
     """Return square roots of variances (n, ...), from ``exact(rows)`` where a square lost its digits."""
     std = np.sqrt(variance)
-    lost = ~((variance > _LEAST) & (variance < _MOST))
-    rows = np.flatnonzero(lost.reshape(len(lost), -1).any(axis=1))
+    is_inexact = ~((variance > _LEAST) & (variance < _MOST))
+    rows = np.flatnonzero(is_inexact.reshape(len(is_inexact), -1).any(axis=1))
     if len(rows):
         std[rows] = exact(rows)
     return std
 
 
 MOST_VALUES = 1 << 20  # most values of one row
-_SHARED = 4  # rows share a support if it is at most this many times as long as that of one row
+_MOST_STRETCH = 4  # largest ratio of the length of a shared support to that of one row
 
 
 def shared_support(first: Array, count: int, masses: Callable[[Array, int], Array]) -> Nodes | None:
@@ -55,13 +55,13 @@ def shared_support(first: Array, count: int, masses: Callable[[Array, int], Arra
     start = first.min()
     offset = first - start
     total = float(offset.max()) + count
-    if total > _SHARED * count or (offset % 1).any():
+    if total > _MOST_STRETCH * count or (offset % 1).any():
         return None
     values = start + np.arange(int(total), dtype=np.float64)
-    own = masses(first, count)
+    row_masses = masses(first, count)
     if not offset.any():
-        return values, own
-    shared = np.zeros((len(first), len(values)))
+        return values, row_masses
+    common_masses = np.zeros((len(first), len(values)))
     where = offset.astype(np.intp)[:, None] + np.arange(count)
-    np.put_along_axis(shared, where, own, axis=1)
-    return values, shared
+    np.put_along_axis(common_masses, where, row_masses, axis=1)
+    return values, common_masses
