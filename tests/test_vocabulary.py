@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tokenize
 from pathlib import Path
@@ -35,6 +36,28 @@ OLD = {
 ALLOWED = {"FileNotFoundError", "ModuleNotFoundError"}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
+# A bare participle or pronoun does not say what a name holds: `row_count`, `draws`, `is_settled` do.
+BARE = {
+    "begun", "believed", "chosen", "counted", "cut", "done", "drawn", "ended", "gained", "given",
+    "gone", "got", "guessed", "happened", "held", "judged", "known", "looked", "lost", "made",
+    "met", "moved", "named", "needed", "own", "read", "said", "seen", "shared", "shown", "spent",
+    "started", "taken", "tried", "turned", "used", "wanted", "written", "each", "everything",
+    "here", "others", "rest", "there", "together", "what", "which", "whole",
+}  # fmt: skip
+# Names in saved files or in the public interface, and those of a device.
+ALLOWED_BARE = {
+    ("device/base.py", "held"): "property of `Device`",
+    ("device/base.py", "wanted"): "attribute of `DeviceMemoryError`",
+    ("device/cuda.py", "held"): "property of `Device`",
+    ("device/memory.py", "held"): "property of `Device`",
+    ("estimate/states.py", "given"): "saved by name",
+    ("inference/monitor.py", "moved"): "public property of `MonitorUpdate`",
+    ("solvers/residual_sample.py", "own"): "saved by name",
+    ("solvers/residual_sample.py", "seen"): "saved by name",
+    ("streaming/congruence_saved.py", "lost"): "saved by name",
+    ("streaming/congruence_sums.py", "lost"): "saved by name",
+}
+
 
 def words(name: str) -> set[str]:
     """Return the words of a name in snake_case or CamelCase, in lower case."""
@@ -56,6 +79,49 @@ def test_old_names_do_not_occur(path):
         for word in words(name) & set(OLD)
     ]
     assert not old
+
+
+def bindings(source: str) -> set[tuple[str, int]]:
+    """Return names with their lines: variables, parameters, classes, attributes and functions.
+
+    ``read`` is a verb as the name of a function, and ``left`` is a side beside ``right``.
+    """
+    nodes = list(ast.walk(ast.parse(source)))
+    names = set()
+    for node in nodes:
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                names.add((name, node.lineno))
+            case ast.arg(arg=name) | ast.ClassDef(name=name) | ast.MatchAs(name=str() as name):
+                names.add((name, node.lineno))
+            case ast.FunctionDef(name=name) if name != "read":
+                names.add((name, node.lineno))
+    if not re.search(r"\bright", source):
+        return names
+    return {(name, line) for name, line in names if name.strip("_") != "left"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_names_say_what_they_hold(path):
+    file = path.relative_to(PACKAGE).as_posix()
+    bare = sorted(
+        f"line {line}: {name}"
+        for name, line in bindings(path.read_text(encoding="utf-8"))
+        if name.strip("_").lower() in BARE | {"left"} and (file, name) not in ALLOWED_BARE
+    )
+    assert not bare
+
+
+def test_allowed_names_occur():
+    for file, name in ALLOWED_BARE:
+        source = (PACKAGE / file).read_text(encoding="utf-8")
+        assert name in {bound for bound, _ in bindings(source)}, (file, name)
+
+
+def test_bindings():
+    source = "known = 1\ndef read(own, *, left=0): self.taken: int = own\nclass _Lost: pass\n"
+    assert {name for name, _ in bindings(source)} == {"known", "own", "left", "taken", "_Lost"}
+    assert "left" not in {name for name, _ in bindings(source + "right = 2\n")}
 
 
 def test_words_of_a_name():
