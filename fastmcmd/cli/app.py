@@ -39,7 +39,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser with one-line errors that suggest the most similar known word."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse; options that a command does not have are its own error, which can propose one."""
+        """Parse; a command reports options that it does not have, with a suggestion."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             options = [one for action in self._actions for one in action.option_strings]
@@ -62,7 +62,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = _Parser(
         prog="fastmcmd",
-        description="Judge probabilistic predictions: conditional congruence error, certified.",
+        description="Evaluate probabilistic predictions: conditional congruence error, certified.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

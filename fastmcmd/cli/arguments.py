@@ -55,8 +55,8 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--x",
         metavar="COLUMNS",
-        help="inputs, for the CCE: names or patterns with commas between, such as 'age,income' or 'x*' "
-        "(default: x, or x0, x1, ..., where there are such columns)",
+        help="inputs, for the CCE: comma-separated names or patterns, such as 'age,income' or 'x*' "
+        "(default: x, or x0, x1, ..., if such columns exist)",
     )
     parser.add_argument("--weights", metavar="COLUMN", help="weights of rows")
 
@@ -66,7 +66,7 @@ def add_prediction(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prediction",
         metavar="SPEC",
-        help="see below (default: draws:samples, or gaussian:mean=mean,std=std, by the columns there are)",
+        help="see below (default: draws:samples or gaussian:mean=mean,std=std, if such columns exist)",
     )
 
 
@@ -81,13 +81,13 @@ def add_nan_policy(parser: argparse.ArgumentParser) -> None:
         "--nan-policy",
         choices=("raise", "omit", "propagate"),
         default="raise",
-        help="rows in which a number is missing: refuse the file, leave them out, or let results be NaN",
+        help="rows with missing numbers: refuse the file, leave them out, or return NaN",
     )
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
     """Add the seed of all random numbers."""
-    parser.add_argument("--seed", type=_seed, default=0, help="of all that is random")
+    parser.add_argument("--seed", type=_seed, default=0, help="seed of all random numbers")
 
 
 def _seed(text: str) -> int:
@@ -107,13 +107,17 @@ def add_kernels(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{side}-gamma",
             metavar="G",
-            help="a number, 'variance', 'median' or '1/d', of the kernel named, else of the published one",
+            help="a number, 'variance', 'median' or '1/d', for the named kernel, or the published one",
         )
-    parser.add_argument("--degree", type=int, default=3, help="of polynomial kernels")
-    parser.add_argument("--nu", type=float, default=1.5, help="of Matern kernels: 0.5, 1.5 or 2.5")
-    parser.add_argument("--length-scale", type=float, default=1.0, help="of Matern kernels")
+    parser.add_argument("--degree", type=int, default=3, help="degree of polynomial kernels")
     parser.add_argument(
-        "--lam", type=_regulariser, help="regulariser (default: 0.01, with --x-kernel paper 0.1)"
+        "--nu", type=float, default=1.5, help="order of Matern kernels: 0.5, 1.5 or 2.5"
+    )
+    parser.add_argument(
+        "--length-scale", type=float, default=1.0, help="length scale of Matern kernels"
+    )
+    parser.add_argument(
+        "--lam", type=_regulariser, help="regulariser (default: 0.01; 0.1 with --x-kernel paper)"
     )
 
 
@@ -125,20 +129,22 @@ def _regulariser(text: str) -> float | str:
 def add_computation(parser: argparse.ArgumentParser) -> None:
     """Add the options of the CCE."""
     parser.add_argument(
-        "--tol", type=float, default=DEFAULTS["tol"], help="largest error of a value"
+        "--tol", type=float, default=DEFAULTS["tol"], help="largest allowed error of a value"
     )
     parser.add_argument("--solver", choices=("auto", "cholesky", "cg", "lowrank"), default="auto")
     parser.add_argument("--backend", choices=_BACKENDS, default="auto")
     parser.add_argument("--dtype", choices=("float32", "float64"))
     parser.add_argument("--certificate", choices=get_args(CertificateName), default="auto")
-    parser.add_argument("--memory-limit", metavar="SIZE", help="such as 2GB; beyond the data")
+    parser.add_argument(
+        "--memory-limit", metavar="SIZE", help="such as 2GB, in addition to the data"
+    )
     parser.add_argument(
         "--devices", metavar="N,N", type=_devices, help="devices of --backend cupy (default: 0)"
     )
     parser.add_argument(
         "--device-memory-limit",
         metavar="SIZE",
-        help="such as 8GB, on each device of --backend cupy",
+        help="such as 8GB, for each device of --backend cupy",
     )
 
 
@@ -146,17 +152,19 @@ def _devices(text: str) -> list[int]:
     try:
         return [int(device) for device in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}; numbers of devices such as 0,1") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r}; device numbers such as 0,1 are needed"
+        ) from None
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Add the options of the report."""
-    parser.add_argument("--report", metavar="FILE", help="write a page .html with all pictures")
+    parser.add_argument("--report", metavar="FILE", help="write an .html page with all plots")
     parser.add_argument(
         "--projection",
         choices=("pca", "tsne", "umap"),
         default="pca",
-        help="how --report lays inputs on a plane",
+        help="projection of inputs onto a plane for --report",
     )
 
 
@@ -246,7 +254,7 @@ def _leave_out(
     )
     if arguments.nan_policy == "raise":
         count_note = f" ({count:,} such rows)" if count > 1 else ""
-        raise UsageError(f"{where}{count_note}; remove them, or take --nan-policy omit")
+        raise UsageError(f"{where}{count_note}; remove them, or pass --nan-policy omit")
     if rows.all():
         raise UsageError(f"{where}, and no other row is complete")
     columns.stand_in(rows)

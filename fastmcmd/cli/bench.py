@@ -16,7 +16,7 @@ from fastmcmd._base.annotations import Json
 from fastmcmd._base.progress import Progress
 from fastmcmd.cli.output import of_records, show
 
-HELP = "seconds of this machine at a few sizes"
+HELP = "time this machine at a few sizes"
 EPILOG = """examples:
   fastmcmd bench
   fastmcmd bench --json > machine.json

@@ -23,7 +23,7 @@ from fastmcmd.cli.arguments import (
 from fastmcmd.cli.output import check_target, of_comparison, show
 from fastmcmd.cli.prediction import describe, prediction
 
-HELP = "several models beside each other"
+HELP = "compare several models side by side"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
   {describe()}
 
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--block-length",
         type=int,
         metavar="ROWS",
-        help="for rows in order of time: as many consecutive rows depend on each other",
+        help="for rows in order of time: how many consecutive rows depend on each other",
     )
     add_nan_policy(parser)
     add_seed(parser)
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
                 f"--model {name}=...: the JSON output has an entry of that name; choose another"
             )
         if not equals or not name or name in specs:
-            raise UsageError(f"--model {pair!r}; NAME=SPEC with a name of its own is needed")
+            raise UsageError(f"--model {pair!r}; NAME=SPEC with a unique name is needed")
         specs[name] = spec
     with progress_of(arguments) as progress:
         columns, inputs = columns_of(arguments, lambda _: list(specs.values()), progress)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from fastmcmd.cli.prediction import CLASSES, DRAWS, FAMILIES, QUANTILES
 
-HELP = "completion for bash, zsh or fish"
+HELP = "print a completion script for bash, zsh or fish"
 EPILOG = """to have it in every new shell (folders must exist):
   fastmcmd completion bash > ~/.local/share/bash-completion/completions/fastmcmd
   fastmcmd completion zsh > _fastmcmd     (in a folder of $fpath)
@@ -24,7 +24,7 @@ _HELP_LENGTH = 60  # characters of help beside an option
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("shell", choices=tuple(_SHELLS), help="for which shell")
+    parser.add_argument("shell", choices=tuple(_SHELLS), help="shell to complete in")
 
 
 def run(arguments: argparse.Namespace) -> None:

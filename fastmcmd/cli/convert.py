@@ -18,7 +18,7 @@ from fastmcmd.cli.formats import open_columns
 from fastmcmd.cli.output import check_target
 from fastmcmd.io import AtomicFolder, write_atomically, write_npz
 
-HELP = "the columns of a file in another format"
+HELP = "write the columns of a file in another format"
 EPILOG = """examples:
   fastmcmd convert visits.csv visits.npz
   fastmcmd convert visits.csv visits.parquet --columns 'visits,age,mu'
@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("file", metavar="FILE", help=FILES)
     parser.add_argument("target", metavar="TARGET", help=".npz, .csv, .parquet or .zarr")
-    parser.add_argument("--columns", metavar="COLUMNS", default="*", help="which (default: all)")
+    parser.add_argument(
+        "--columns", metavar="COLUMNS", default="*", help="columns to write (default: all)"
+    )
     add_progress(parser)
 
 
@@ -80,7 +82,7 @@ def _narrow(arrays: Arrays) -> Arrays:
             both = sorted(parts.keys() & (arrays.keys() | narrowed.keys()))
             if both:
                 raise UsageError(
-                    f"column {name!r} would be written as {both[0]!r}, which there is, too"
+                    f"column {name!r} would be written as {both[0]!r}, which exists already"
                 )
             narrowed |= parts
     rows = {name: len(array) for name, array in narrowed.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fastmcmd.cli.arguments import add_progress, shows_progress
 
-HELP = "judge two models of real data and draw a picture"
+HELP = "evaluate two models of real data and draw a picture"
 EPILOG = """examples:
   fastmcmd demo
   fastmcmd demo --output visits.png

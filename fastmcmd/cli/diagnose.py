@@ -21,7 +21,7 @@ from fastmcmd.cli.output import check_target, print_target
 from fastmcmd.cli.prediction import describe
 from fastmcmd.cli.rows import read_rows, write_columns
 
-HELP = "in what way predictions are wrong, in units of y"
+HELP = "show how predictions are wrong, in units of y"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
   {describe()}
 
@@ -36,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_columns(parser)
     add_prediction(parser)
     parser.add_argument("--lam", type=float, help="regulariser (default: 0.01)")
-    parser.add_argument("--level", type=float, default=0.9, help="of the bands (default: 0.9)")
+    parser.add_argument(
+        "--level", type=float, default=0.9, help="level of the bands (default: 0.9)"
+    )
     add_nan_policy(parser)
     add_seed(parser)
     parser.add_argument("--output", metavar="FILE", help="write values by row: .csv or .npz")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _REPORT_ROWS = 8192  # rows between two updates of the progress line
 
-HELP = "all measures of the predictions in a file"
+HELP = "compute all measures of the predictions in a file"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
   {describe()}
 
@@ -51,9 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     add_columns(parser)
     add_prediction(parser)
-    parser.add_argument("--by", metavar="COLUMN", help="groups that are evaluated apart, too")
-    parser.add_argument("--level", type=float, default=0.9, help="of the central interval")
-    parser.add_argument("--bins", type=int, default=10, help="of ENCE and PIT")
+    parser.add_argument("--by", metavar="COLUMN", help="groups that are also evaluated separately")
+    parser.add_argument("--level", type=float, default=0.9, help="level of the central interval")
+    parser.add_argument("--bins", type=int, default=10, help="number of bins of ENCE and PIT")
     parser.add_argument("--n-boot", type=int, default=0, help="bootstrap samples for intervals")
     add_nan_policy(parser)
     add_seed(parser)

@@ -18,7 +18,7 @@ from fastmcmd.cli.arguments import (
 from fastmcmd.cli.formats import open_columns
 from fastmcmd.cli.output import of_plan, show
 
-HELP = "what a computation would take"
+HELP = "show what a computation would cost"
 EPILOG = """examples:
   fastmcmd plan predictions.npz
   fastmcmd plan --shape 1000000,512 --memory-limit 8GB

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", metavar="FILE", help="write the corrected predictions: .csv or .npz"
     )
     parser.add_argument(
-        "--levels", default=_LEVELS, help=f"of the quantiles that are written (default: {_LEVELS})"
+        "--levels", default=_LEVELS, help=f"levels of the quantiles to write (default: {_LEVELS})"
     )
     add_nan_policy(parser)
     add_progress(parser)
@@ -127,7 +127,5 @@ def _levels(text: str) -> list[float]:
     except ValueError:
         levels = []
     if not levels or not all(0 < one < 1 for one in levels):
-        raise UsageError(
-            f"--levels {text!r}; numbers between 0 and 1 with commas between are needed"
-        )
+        raise UsageError(f"--levels {text!r}; comma-separated numbers between 0 and 1 are needed")
     return levels

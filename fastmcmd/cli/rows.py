@@ -65,7 +65,7 @@ def read_rows(
     rows = np.flatnonzero(~np.isnan(y).reshape(len(y), -1).any(axis=1))
     if len(rows) < len(y):
         if arguments.nan_policy != "omit":
-            raise UsageError("rows have missing numbers; take --nan-policy omit")
+            raise UsageError("rows have missing numbers; pass --nan-policy omit")
         y = y[rows]
         predictive = None if predictive is None else predictive.take(rows)
         x = None if x is None else np.asarray(x)[rows]

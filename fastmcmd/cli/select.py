@@ -15,12 +15,12 @@ from fastmcmd.cli.arguments import (
 )
 from fastmcmd.cli.rows import read_rows
 
-HELP = "the input kernel and regulariser that suit the data"
+HELP = "choose an input kernel and a regulariser for the data"
 EPILOG = """examples:
   fastmcmd select visits.csv --y visits --x 'age,income'
   fastmcmd select visits.csv --y visits --x 'age,income' --scales select
 
-Choose on other rows than those that an exact test uses afterwards.
+Choose on rows that no exact test uses afterwards.
 """
 
 
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scales",
         choices=("standard", "select"),
         default="standard",
-        help="divide columns by their standard deviations, or search factors of these (default: standard)",
+        help="divide columns by their standard deviations, or search for factors (default: standard)",
     )
     add_nan_policy(parser)
     add_seed(parser)

@@ -24,7 +24,7 @@ from fastmcmd.cli.rows import read_rows
 if TYPE_CHECKING:
     from fastmcmd.predictive import Predictive
 
-HELP = "whether predictions are wrong beyond chance"
+HELP = "test whether predictions are wrong beyond chance"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
   {describe()}
 
@@ -47,16 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--condition-on",
         choices=("x", "forecast"),
         default="x",
-        help="right at each input, or only given the forecast: calibration (default: x)",
+        help="test at each input, or only given the forecast, which is calibration (default: x)",
     )
     parser.add_argument(
         "--delta",
         type=float,
         metavar="CCE",
-        help="test whether CCE is at most this, because large samples reject every model",
+        help="test whether the CCE is at most this; large samples reject every model otherwise",
     )
     parser.add_argument(
-        "--groups", metavar="COLUMN", help="clusters of rows that depend on each other: approximate"
+        "--groups", metavar="COLUMN", help="clusters of dependent rows (an approximate test)"
     )
     parser.add_argument("--lam", type=float, help="regulariser (default: 0.1, 0.01 and 0.001)")
     add_nan_policy(parser)
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
         if rows.x is None and arguments.condition_on == "x":
             raise UsageError("the test needs inputs: --x COLUMNS, or --condition-on forecast")
         if rows.weights is not None:
-            raise UsageError("the test takes no --weights: each row counts alike")
+            raise UsageError("the test takes no --weights: all rows count equally")
         result = fm.congruence_test(
             np.zeros(len(rows.y)) if rows.x is None else rows.x,
             rows.y,

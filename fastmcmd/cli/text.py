@@ -118,7 +118,7 @@ class Text(Columns):
                 if not _is_exact(cell):
                     raise UsageError(
                         f"{self.path}, line {line}, column {name!r}: {cell[:_QUOTED]} is beyond 2**53 and "
-                        "would be rounded; subtract an offset, or number such rows anew"
+                        "would be rounded; subtract an offset, or renumber such rows"
                     )
 
     def _open(self) -> io.TextIOWrapper:
@@ -276,7 +276,7 @@ def _of_words(cell: str) -> str:
     """Return advice for a column of words."""
     if not cell[:1].isalpha():
         return ""
-    return "; words serve --by, and inputs as columns of 0 and 1, such as pandas.get_dummies makes"
+    return "; words serve --by; encode inputs as columns of 0 and 1, such as by pandas.get_dummies"
 
 
 def _check_name(name: str, path: Path) -> None:

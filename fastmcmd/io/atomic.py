@@ -152,7 +152,7 @@ class AtomicFolder:
         try:
             if kind is None:
                 with _naming_errors(self._failed):
-                    # A folder moves to where nothing is, or an empty folder.
+                    # A folder can replace nothing but an empty folder.
                     self.inside.rename(self.path)
                 sync_folder(self.path.parent)
         finally:
@@ -177,7 +177,7 @@ def _naming_errors(failed: str) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:
             raise
-        # With its number, the error is of the same class as the one it stands for.
+        # The number gives the new error the class of the original.
         raise OSError(error.errno, f"{failed}: {error.strerror}") from error
 
 
@@ -207,8 +207,7 @@ def _umask() -> int:
                     return int(line.split()[1], 8)
     except (OSError, ValueError, IndexError):
         pass
-    mask = os.umask(
-        0o077
-    )  # the only other way to ask; files made by other threads now stay private
+    # No other way to ask. Until it is reset, other threads make private files.
+    mask = os.umask(0o077)
     os.umask(mask)
     return mask

@@ -94,7 +94,7 @@ def _lock_handle(lock: Path, label: str) -> int | None:
                     errno.EWOULDBLOCK,
                     f"{label} is in use by another run ({holder}); wait for its end, or name another file",
                 )
-            # One that was removed meanwhile, by the run that had it, refuses nobody else.
+            # A lock file that its owner has removed meanwhile excludes nobody: open it again.
             if _is(handle, lock):
                 if is_held is None:
                     lock.unlink(missing_ok=True)

@@ -57,7 +57,7 @@ def damaged(subject: str) -> Iterator[None]:
     """Convert any error of a parser on a damaged file into a ValueError about ``subject``."""
     try:
         yield
-    except MemoryError as error:  # of a parser that was given nonsense: sizes were checked before
+    except MemoryError as error:  # the parser met nonsense: sizes were checked before
         raise ValueError(f"{subject}: {error or 'too deeply nested'}") from None
     except Exception as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -90,7 +90,7 @@ def read_header(stream: BinaryIO) -> Header:
         raise ValueError("it holds Python objects, which are never loaded")
     if dtype.subdtype is not None:
         raise ValueError(f"its elements are arrays themselves ({dtype})")
-    # Sizes of 0 included: NumPy makes no array whose other dimensions are beyond it either.
+    # Arrays of size 0, too: NumPy refuses them if the other dimensions exceed the limit.
     if not dtype.itemsize or math.prod(max(n, 1) for n in shape) * dtype.itemsize > _LARGEST:
         raise ValueError(f"its header says shape {str(shape)[:60]} of {dtype.itemsize} bytes each")
     if len(shape) > 32:

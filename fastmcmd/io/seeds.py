@@ -17,7 +17,7 @@ _KINDS = {
         np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64,
     )
 }  # fmt: skip
-_MOST = {"pos": 624, "buffer_pos": 4}  # places in the buffers of MT19937 and Philox
+_MOST = {"pos": 624, "buffer_pos": 4}  # largest positions in the buffers of MT19937 and Philox
 
 
 def seed_to_json(seed: object, name: str) -> Any:
@@ -137,7 +137,7 @@ def _plain(state: object) -> Any:
 
 
 def _like(value: Any, example: Any, name: str = "") -> Any:
-    """Return a state of the form of ``example``: the generators' C code trusts what it is given."""
+    """Return a state of the form of ``example``: the generators' C code trusts its input."""
     if isinstance(example, dict):
         return {key: _like(value.get(key, old), old, key) for key, old in example.items()}
     if isinstance(value, np.ndarray | list) and isinstance(example, np.ndarray):

@@ -164,7 +164,7 @@ def _member(
                 return kind
         elif (get_origin(kind) or kind) is value_kind:
             return kind
-    return kinds[0]  # whose decoding fails, and says what is needed
+    return kinds[0]  # its decoder fails with the message
 
 
 def _join(path: str, name: object) -> str:

@@ -98,7 +98,7 @@ def create_file(folder: Path, tag: str, suffix: str) -> tuple[int, Path]:
         path = folder / _new_name(tag, suffix)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _BINARY, 0o600)
         try:
-            # Before it was locked, a run that tidies up could take it for one left behind.
+            # Before the lock, another run may have removed the file as an orphan.
             if lock_held(handle) is not False and _at(handle, path):
                 return handle, path
         except BaseException:

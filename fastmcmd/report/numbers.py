@@ -16,58 +16,58 @@ __all__ = ["READING", "all_numbers", "groups", "headline", "reading"]
 READING = {
     "mae": "Typical size of an error of the predicted mean, in units of y.",
     "rmse": "As the mean absolute error, with large errors counting more; in units of y.",
-    "median_absolute_error": "Half of the errors are smaller; a few large ones do not change it.",
-    "marpd": "Error in per cent of the size of outcome and prediction, from 0 to 200.",
+    "median_absolute_error": "Half of the errors are smaller. A few large errors do not change it.",
+    "marpd": "Error as a percentage of the mean size of outcome and prediction, from 0 to 200.",
     "bias": "Mean of prediction minus outcome: above 0, predictions are too high on average.",
     "r2": "Share of the variance of y that the predicted means explain: 1 is all; below 0 the mean of "
     "y would predict better.",
     "pearson": "1: outcomes rise with predicted means along a line; 0: no linear relation. Blind to "
     "bias and scale.",
-    "nll": "Minus the log of the density or probability predicted for what came. Compares models of "
-    "the same outcomes; of continuous ones it depends on the unit of y. A single surprise can "
-    "dominate it, and an outcome held impossible makes it infinite.",
-    "accuracy": "Share of outcomes that are the likeliest class.",
-    "auroc": "Chance that a row of a class gets a higher probability of it than a row of another class; "
-    "0.5 is guessing. Mean over classes.",
+    "nll": "Minus the log of the density or probability predicted for the outcome. Compares models of "
+    "the same outcomes; for continuous ones it depends on the unit of y. A single surprise can "
+    "dominate it, and an outcome predicted to be impossible makes it infinite.",
+    "accuracy": "Share of rows in which the outcome is the most likely class.",
+    "auroc": "Chance that a row of a class gets a higher probability of that class than a row of "
+    "another; 0.5 is guessing. Averaged over classes.",
     "mean_brier_score": "Squared distance between probabilities and outcome: from 0 to 1 for two classes, "
-    "to 2 for more. Less moved by single surprises than the likelihood.",
-    "ece": "Mean gap between how sure the model is and how often its likeliest class is right, in 15 bins "
-    "of probability. Compare with a right model.",
+    "from 0 to 2 for more. Less sensitive to single surprises than the likelihood.",
+    "ece": "Mean gap between the probability of the most likely class and how often it is right, in "
+    "15 bins of probability. Compare it with that of a right model.",
     "classwise_ece": "The same gap for the probability of each class, averaged over classes.",
-    "confidence": "Mean probability of the likeliest class: compare with the accuracy.",
-    "entropy": "How undecided predictions are: 0 where one class is certain.",
+    "confidence": "Mean probability of the most likely class: compare it with the accuracy.",
+    "entropy": "How uncertain predictions are: 0 if one class is certain.",
     "mean_crps": "Distance between predicted distribution and outcome, in units of y; the mean absolute "
-    "error of a prediction without spread. Less moved by single surprises than the likelihood.",
+    "error of a prediction without spread. Less sensitive to single surprises than the likelihood.",
     "mean_check_score": "Pinball loss of predicted quantiles, averaged over levels: about half "
     "of the CRPS.",
     "mean_interval_score": "Width of the central interval, plus a penalty for outcomes outside it; in "
     "units of y.",
     "mean_weighted_interval_score": "Interval scores of several levels and the error of the median, "
-    "weighted to come near the CRPS.",
+    "weighted to approximate the CRPS.",
     "mean_dawid_sebastiani": "A score of mean and variance only: the log variance plus the squared error "
     "in predicted standard deviations.",
-    "mean_energy_score": "The CRPS of vectors of outputs.",
-    "mean_variogram_score": "Whether the outputs of a row differ from each other as predicted: sees wrong "
-    "correlations.",
+    "mean_energy_score": "The CRPS for vector outputs.",
+    "mean_variogram_score": "Whether the outputs of a row differ from each other as predicted; it detects "
+    "wrong correlations.",
     "regression_ece": "Mean absolute difference between stated shares of quantiles and the shares of "
     "outcomes below them.",
     "rms_calibration_error": "Typical difference between the stated share of a central interval and the "
     "share of outcomes inside.",
     "mean_absolute_calibration_error": "The same as a mean of absolute differences.",
     "miscalibration_area": "Area between the curve of these shares and the diagonal: 0 to 0.5.",
-    "coverage": "Share of outcomes inside the central interval: compare with the level it is stated for. "
-    "Above: too wide. Below: too narrow.",
+    "coverage": "Share of outcomes inside the central interval. Above its stated level: too wide. "
+    "Below: too narrow.",
     "ence": "Relative difference between predicted spread and actual error in bins of predicted "
-    "variance. Compare with what is expected if calibrated.",
+    "variance. Compare it with the value expected of a calibrated model.",
     "null_ence": "What a calibrated model would have on average in a sample of this size.",
     "uce": "Difference between predicted variance and squared error in bins; in squared units of y.",
-    "sharpness": "How wide predictions are, in units of y. Small is good only where calibration is, too.",
-    "mean_interval_width": "How wide central intervals are, in units of y. Small is good only where "
+    "sharpness": "How wide predictions are, in units of y. Small is good only if calibration is, too.",
+    "mean_interval_width": "How wide central intervals are, in units of y. Narrow is good only if "
     "coverage is right.",
-    "variance_variation": "Spread of predicted standard deviations relative to their mean: 0 where all "
-    "predictions are equally wide, and then ENCE says little.",
-    "mean_cce": "Distance between predicted and true distribution, averaged over inputs. Without "
-    "units; compare models of the same data, kernels and lam only.",
+    "variance_variation": "Spread of predicted standard deviations relative to their mean. If it is 0, all "
+    "predictions are equally wide, and ENCE says little.",
+    "mean_cce": "Distance between predicted and true distribution, averaged over inputs. It has no "
+    "unit; compare only models of the same data, kernels and lam.",
     "max_cce": "The same at the input where it is largest.",
 }
 
@@ -82,9 +82,9 @@ _HOW = (
     "Scores (lower is better) say which model is better, not whether one is good. Calibration says "
     "whether stated uncertainty is right on average over all inputs: a model that ignores its inputs "
     "can be calibrated. The conditional congruence error (CCE) says how far the predicted "
-    "distribution is from the true one at each input, and sees both.",
-    "No number is exactly 0 for a finite sample of a perfect model: calibration errors appear beside "
-    "what a right model of the same sharpness would have on average (if right), curves beside a band.",
+    "distribution is from the true one at each input, so it covers both.",
+    "In a finite sample no number of a perfect model is exactly 0. Calibration errors are shown next to "
+    "the average of a right model of the same sharpness (if right), and curves with a band.",
 )
 
 
@@ -223,8 +223,10 @@ def _random_groups(material: Material) -> str:
             [Cell(f"{size:,}"), Cell(f"{share:.3g}"), Cell(f"{mean:.4g}"), Cell(f"{std:.2g}")]
             for size, share, mean, std in zip(*columns, strict=True)
         ]
-        caption = "Calibration error of the worst of random groups, by their size: high for small groups, "
-        body += paragraph(material.of(name, f"{caption}by chance, too."))
+        caption = "Calibration error of the worst random group, by group size. "
+        body += paragraph(
+            material.of(name, f"{caption}In small groups chance alone makes it high.")
+        )
         body += table(["rows", "share of all", "error of the worst", "std over trials"], rows)
     return body
 

@@ -35,9 +35,9 @@ def svg(draw: Callable[[Axes], object], label: str, size: tuple[float, float] | 
     ----------
     draw : callable (matplotlib axes)
     label : str
-        What it shows, for people who do not see it.
+        Description of the plot for readers who cannot see it.
     size : (float, float), optional
-        Inches; only the shape, and how large text is in it, are seen in the page.
+        Inches; they set only the aspect ratio and the relative size of text.
     """
     plt = matplotlib()
     settings = {
@@ -94,36 +94,37 @@ _SMALL = (4.0, 3.4)  # inches: three beside each other
 # What a picture shows and how it is read, by its title.
 _CAPTIONS = {
     "Reliability": "Share of outcomes below each predicted quantile. On the dashed line stated and "
-    "observed shares agree; the grey band is what a calibrated model scatters (95 %).",
-    "Frequency and probability": "How often the likeliest class is right, against its mean probability, in "
-    "bins. Below the dashed line the model is too sure; bars are what a calibrated model scatters (95 %).",
+    "observed shares agree; the grey band is the scatter of a calibrated model (95 %).",
+    "Frequency and probability": "How often the most likely class is right, against its mean probability, "
+    "in bins. Below the dashed line the model is overconfident; bars are the scatter of a calibrated model "
+    "(95 %).",
     "Probability integral transform": "Where outcomes fall in their predicted distributions. Flat: "
-    "calibrated. Hump: too wide. Valley: too narrow. Slope: biased. Grey: what a calibrated model "
-    "scatters (95 %).",
+    "calibrated. Hump: too wide. Valley: too narrow. Slope: biased. Grey: the scatter of a calibrated "
+    "model (95 %).",
     "Errors and predicted spread": "The curve behind ENCE: bins of predicted variance. On the dashed "
-    "line errors are as large as predicted, above it larger; bars are what a calibrated model "
-    "scatters (95 %).",
-    "Sharpness": "Predicted standard deviations, in units of y. Small is good only where calibration is.",
+    "line errors are as large as predicted, above it larger; bars are the scatter of a calibrated "
+    "model (95 %).",
+    "Sharpness": "Predicted standard deviations, in units of y. Small is good only if calibration is, too.",
     "CCE of all points": "Distance between predicted and true distribution at each input. 0 is perfect.",
-    "CCE over inputs": "Points (of many, some); median and middle 80 % in bins of the input.",
-    "Negative log-likelihood over inputs": "Median and middle 80 % in bins of the input. High where y is "
-    "hard to predict, too, and not only where the model is wrong.",
-    "CRPS over inputs": "Median and middle 80 % in bins of the input. High where y is hard to predict, "
-    "too, and not only where the model is wrong.",
+    "CCE over inputs": "Points (a sample if there are many), median and middle 80 % in bins of the input.",
+    "Negative log-likelihood over inputs": "Median and middle 80 % in bins of the input. Also high where "
+    "y is hard to predict, even if the model is right.",
+    "CRPS over inputs": "Median and middle 80 % in bins of the input. Also high where y is hard to "
+    "predict, even if the model is right.",
     "CCE over the plane": "Where predicted and true distribution differ: mean in each hexagon.",
-    "Negative log-likelihood over the plane": "Where outcomes surprise: mean in each hexagon. High where "
-    "y is hard to predict, too.",
-    "CRPS over the plane": "Where predictions are far from outcomes: mean in each hexagon. High where y "
-    "is hard to predict, too.",
+    "Negative log-likelihood over the plane": "Where outcomes are surprising: mean in each hexagon. "
+    "Also high where y is hard to predict.",
+    "CRPS over the plane": "Where predictions are far from outcomes: mean in each hexagon. Also high where "
+    "y is hard to predict.",
     "Outcome y over the plane": "Mean outcome in each hexagon.",
 }
 _PLANES = {
-    "pca": "Inputs by their first two principal components, unscaled; where there are only two columns, "
-    "by these.",
-    "tsne": "Inputs by t-SNE: neighbours in the picture are alike; distances between groups mean little.",
-    "umap": "Inputs by UMAP: neighbours in the picture are alike; distances between groups mean little.",
+    "pca": "Inputs on their first two principal components, unscaled; only two columns are shown as "
+    "they are.",
+    "tsne": "Inputs under t-SNE: neighbours in the plot are similar; distances between groups mean little.",
+    "umap": "Inputs under UMAP: neighbours in the plot are similar; distances between groups mean little.",
 }
-_CUSTOM = "Inputs by the projection that was given."
+_CUSTOM = "Inputs under the projection passed as an argument."
 _ONE = {
     "Sharpness": " The line is their mean.",
     "CCE of all points": " The line is their mean.",
@@ -150,9 +151,9 @@ def over_plane(material: Material) -> Section | None:
     projection = material.projection
     how = _PLANES[projection] if isinstance(projection, str) else _CUSTOM
     if any(one.encoder is not None for one in material.inputs.values()):
-        how += " Inputs are taken as encoded."
+        how += " Inputs are shown after encoding."
     if material.several:
-        how += " Colours are the same for all models."
+        how += " All models share one colour scale."
     return Section("inputs", "Over the inputs", paragraph(how) + pictures(figures, "three"))
 
 
@@ -161,6 +162,6 @@ def _figure(panel: Panel, material: Material, size: tuple[float, float] | None =
     if not panel.model:
         caption += (_SEVERAL if material.several else _ONE).get(panel.title, "")
     if panel.point_count < panel.n:
-        caption += f" Drawn from {panel.point_count:,} of {panel.n:,} rows, taken at random."
+        caption += f" Shows {panel.point_count:,} of {panel.n:,} rows, chosen at random."
     title = f"{panel.title}: {panel.model}" if panel.model else panel.title
     return figure(svg(panel.draw, title, size), title, caption)

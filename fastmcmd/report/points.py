@@ -41,11 +41,11 @@ def points(material: Material) -> Section | None:
             body += heading(name)
         inputs = material.inputs.get(name)
         if inputs is None:
-            body += note("x was an iterator, which is used up: inputs and witness are not shown.")
+            body += note("x was an iterator and is exhausted: inputs and witness are not shown.")
         else:
             body += _witness_of_worst(evaluation, inputs, COLOURS[place % len(COLOURS)])
         for extreme, rows in _extremes(evaluation.rows["cce"]):
-            body += paragraph(f"Points of {extreme} CCE (a click on a heading sorts).")
+            body += paragraph(f"Points of {extreme} CCE (click a heading to sort).")
             body += table(*_rows_of_table(evaluation, inputs, rows), sortable=True)
     return Section("points", "Best and worst points", body) if body else None
 
@@ -150,7 +150,7 @@ def _witness_of_worst(evaluation: Evaluation, inputs: Inputs, colour: str) -> st
         lambda ax: witness(outputs, h, ax, colour=colour, outcome=float(evaluation.y[at])), title
     )
     caption = (
-        f"At row {worst:,}, the point of largest CCE: for which outcomes the model puts too little mass "
-        "(above 0) or too much (below 0) there. The mark is the outcome."
+        f"Row {worst:,}, the point of largest CCE: outcomes to which the model gives too little mass "
+        "(above 0) or too much (below 0). The mark is the outcome."
     )
     return pictures([figure(picture, title, caption)])

@@ -86,7 +86,7 @@ def write_report(
     comparison = evaluations if isinstance(evaluations, Comparison) else Comparison(evaluations)
     rows = next(iter(comparison.evaluations.values())).n
     models = ", ".join(comparison)
-    lead = f"{models}: predicted distributions judged at {rows:,} outcomes"
+    lead = f"{models}: predicted distributions evaluated on {rows:,} outcomes"
     material = Material(comparison, projection)
     parts = [part for make in SECTIONS for part in [make(material)] if part is not None]
     text = page(title or "Evaluation of predictions", lead, parts, f"fastmcmd {__version__}")

@@ -14,7 +14,7 @@ from fastmcmd.rows.source import Array, Source, package
 
 __all__ = ["ArrowTable", "Parquet", "to_array"]
 
-_BATCH_BYTES = 4_000_000  # of a Parquet row group decoded together
+_BATCH_BYTES = 4_000_000  # bytes of a Parquet row group that are decoded at once
 
 
 def to_array(column: Any) -> HostArray:
@@ -101,9 +101,9 @@ class Parquet(_Columns):
         self._batch_rows = self.near = max(1, _BATCH_BYTES // self._row_bytes())
         self.overhead = 3 * self._batch_rows * self._row_bytes()  # decoded, converted, next one
         self._batches: Iterator[Any] = iter(())
-        self._start = self._stop = self._last = 0  # rows of the batch; where its group ends
+        self._start = self._stop = self._last = 0  # rows of the batch, and the end of its group
         self._batch: Any = None
-        self._rows: Array | None = None  # the batch as an array, once it is asked for
+        self._rows: Array | None = None  # the batch as an array, once requested
 
     def read(self, start: int, stop: int) -> Array:
         """Return the rows, from all batches that hold them."""
@@ -117,7 +117,7 @@ class Parquet(_Columns):
         return out
 
     def _rows_with(self, row: int) -> Array:
-        if not self._start <= row < self._last:  # behind us, or in another group
+        if not self._start <= row < self._last:  # before the batch, or in another group
             group = int(np.searchsorted(self._first, row, side="right")) - 1
             self._batches = self._file.iter_batches(
                 self._batch_rows, row_groups=[group], columns=self.names, use_threads=False
@@ -134,6 +134,6 @@ class Parquet(_Columns):
             if self._rows is None:
                 self._rows = self._to_array(self._batch, self._start)
         except BaseException:
-            self._start = self._stop = self._last = 0  # begin again when asked again
+            self._start = self._stop = self._last = 0  # the next call starts again
             raise
         return self._rows

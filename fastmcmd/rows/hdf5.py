@@ -37,7 +37,7 @@ class Hdf5(Source):
             problem = f"there is no dataset {inside!r}" if inside else "no dataset is named"
             raise ValueError(f"{problem}; write {path}::name, with one of: {', '.join(names)}")
         source = cls(dataset, where)
-        source.path = path  # by a link the dataset may lie in another file
+        source.path = path  # an external link may lead to another file
         return source
 
     @classmethod

@@ -18,7 +18,7 @@ _ANYWHERE = hasattr(os, "preadv")  # not on Windows
 
 
 class Npy(Source):
-    """A .npy file, by plain reads: mapped pages would count as memory, and end the process if cut."""
+    """A .npy file, read without a map: mapped pages count as memory, and truncation kills the process."""
 
     def __init__(self, path: Path, inside: str, where: str) -> None:
         _no_inside(inside)
@@ -53,7 +53,7 @@ class Npy(Source):
     def _fill(self, out: Array, position: int) -> None:
         view, place = bytes_of(out), self._offset + position
         while len(view):
-            if _ANYWHERE:  # not from the file's one position, which threads would share
+            if _ANYWHERE:  # reads at an offset: threads share the position of a file
                 count = os.preadv(self._file.fileno(), [view], place)
             else:
                 self._file.seek(place)

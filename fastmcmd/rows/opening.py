@@ -67,7 +67,7 @@ def open_rows(
         text = os.fsdecode(value)
         with prefix_errors(f"{name} ({text}) cannot be opened"):
             kind, path, inside = _split(text)
-            stamp = stamp_of(path)  # before anything is read of it
+            stamp = stamp_of(path)  # before any of it is read
             source = kind.from_path(path, inside, text)
     elif stays and on_device(value) is not None:
         with prefix_errors(f"{name} cannot be read on its device"):

@@ -59,12 +59,12 @@ class FileOutput(AtomicFile):
         np.lib.format.write_array_header_1_0(self.stream, header)
         self._offset = self.stream.tell()
         total = self._offset + 8 * int(np.prod(self.shape, dtype=np.int64))
-        if hasattr(os, "posix_fallocate"):  # a full disk is better met now than after the work
+        if hasattr(os, "posix_fallocate"):  # report a full disk before the work
             try:
                 os.posix_fallocate(self.stream.fileno(), 0, total)
             except OSError as error:
                 if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-                    raise  # those two: a file system that cannot reserve
+                    raise  # with these two, the file system cannot reserve space
         self.stream.truncate(total)
 
     @property

@@ -26,9 +26,9 @@ from fastmcmd.rows.source import (
     stamp_of,
 )
 
-_BLOCK_BYTES = 16_000_000  # of a block: long enough for the disk, small beside any memory limit
-_PIECE_BYTES = 2_000_000  # that a thread reads: they stay in its cache
-_CHUNK_BYTES = 4 * _BLOCK_BYTES  # a chunk above this is read in pieces, and decoded once a piece
+_BLOCK_BYTES = 16_000_000  # bytes of a block: efficient for disks, small next to any memory limit
+_PIECE_BYTES = 2_000_000  # bytes that a thread reads at once, small enough for its cache
+_CHUNK_BYTES = 4 * _BLOCK_BYTES  # larger chunks are read in pieces, and decoded once per piece
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -215,7 +215,7 @@ class Rows:
             with prefix_errors(f"{self._label} cannot be read in rows {start} to {stop - 1}"):
                 yield
         except (OSError, ValueError):
-            self.check_unchanged()  # the better explanation, where it is one
+            self.check_unchanged()  # a change of the file explains the error better
             raise
 
     def _read_checked(self, start: int, stop: int) -> Array:
@@ -234,7 +234,7 @@ class Rows:
         for end in ends if len(rows) else []:
             first, last = int(ascending[begin]), int(ascending[end - 1])
             block = self._read_checked(first, last + 1)
-            block_rows = block[ascending[begin:end] - first]  # what lies between may hold anything
+            block_rows = block[ascending[begin:end] - first]  # rows in between are not checked
             for bad in np.flatnonzero(~np.isfinite(block_rows).all(axis=1))[:1]:
                 row = int(ascending[begin + bad])
                 _check_finite(block_rows[bad : bad + 1], self._label, first_row=row)

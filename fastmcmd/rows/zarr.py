@@ -9,7 +9,7 @@ import numpy as np
 
 from fastmcmd.rows.source import Array, Source, files, package, package_of
 
-_CHUNKS = 20  # held while Zarr reads: ten at a time by default, as stored and as decoded
+_CHUNKS = 20  # in memory while Zarr reads: ten at a time by default, each stored and decoded
 
 
 class Zarr(Source):

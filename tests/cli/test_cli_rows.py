@@ -188,7 +188,7 @@ def test_columns_of_any_name(tmp_path, capsys):
     assert not (tmp_path / "d.zarr").exists()
     np.savez(tmp_path / "w.npz", a=np.ones((3, 2)), a_0=np.zeros(3))
     assert main(["convert", str(tmp_path / "w.npz"), str(tmp_path / "w.csv")]) == 2
-    assert "'a_0', which there is, too" in capsys.readouterr().err
+    assert "'a_0', which exists already" in capsys.readouterr().err
 
 
 def test_data_command_no_terminal(tmp_path, capsys):

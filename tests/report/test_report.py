@@ -368,7 +368,7 @@ def test_large_samples_are_thinned(rng, tmp_path):
     found.report(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     # CCE over inputs; CCE, the score and outcomes over the plane.
-    assert text.count("Drawn from 100,000 of 120,000 rows, taken at random.") == 4
+    assert text.count("Shows 100,000 of 120,000 rows, chosen at random.") == 4
     assert len(text) < 1.5e6
     assert text.count("<use") + text.count("<path") < 10_000
 
