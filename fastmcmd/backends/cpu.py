@@ -58,10 +58,13 @@ def pivoted_columns(
     rank: int,
     stop: int,
 ) -> int:
-    """Add columns to a pivoted Cholesky factor of k(y, y), and return the number of pivots (`_core`)."""
+    """Add columns to a pivoted Cholesky factor of k(y, y), and return the number of pivots (`_core`).
+
+    Distances are computed from differences in any dimension: outputs are not centred.
+    """
     points = core().PointsF64(np.ascontiguousarray(y), None, threads=1)
     count = core().pivoted_columns(
-        *_program(kernel, False), points, diagonal, worth, limit, noise, residual, columns, pivots,
+        *_program(kernel, True), points, diagonal, worth, limit, noise, residual, columns, pivots,
         rank, stop,
     )  # fmt: skip
     return int(count)

@@ -86,8 +86,8 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
     with _client(arguments.dask) as client:
         evaluation = fm.evaluate(
             **given, **computation(arguments), level=arguments.level, bins=arguments.bins,
-            nan_policy=arguments.nan_policy, random_state=arguments.seed, progress=shows_progress(arguments),
-            client=client,
+            nan_policy=arguments.nan_policy, random_state=arguments.seed,
+            progress=shows_progress(arguments), client=client,
         )  # fmt: skip
         if output is not None:
             evaluation.to_parquet(output)  # type: ignore[attr-defined]

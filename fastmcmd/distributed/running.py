@@ -104,7 +104,7 @@ class Run:
                 if self.saved is not None:
                     self.saved.save(job.name, number + 1, total, number == groups[-1])
                 if self.client is None:
-                    sweep.done(min((number + 1) * GROUP, len(blocks)))
+                    sweep.advance(min((number + 1) * GROUP, len(blocks)))
         return total
 
     def _where(self) -> str:
@@ -160,7 +160,7 @@ class Run:
                     partial = sum(
                         one.status == "finished" for f in running.values() for one in f[:-1]
                     )
-                    sweep.done(min(done + partial, len(blocks)))
+                    sweep.advance(min(done + partial, len(blocks)))
                 yield ready.pop(wanted)
         except OSError as error:  # those of the connection, as data raise a BlockError
             raise self.lost() from error

@@ -275,7 +275,7 @@ def test_cce_on_a_device(stand_in, solver, rng):
     y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=600)
     kernels = dict(x_kernel=fm.RBF(0.5), y_kernel="paper", lam=0.1)
     options = dict(**kernels, tol=1e-6, solver=solver)
-    exact = fm.cce(x, y, fm.Gaussian(x[:, 0], 0.4), **kernels, tol=1e-10, dtype="float64")
+    exact = fm.cce(x, y, fm.Gaussian(x[:, 0], 0.4), **kernels, tol=1e-9, dtype="float64")
     found = fm.cce(
         x, y, fm.Gaussian(x[:, 0], 0.4), backend="cupy", device_memory_limit="12MB", **options
     )

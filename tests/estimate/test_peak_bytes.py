@@ -101,7 +101,7 @@ def test_auto_takes_landmarks_below_the_rows_it_usually_looks_at_them():
     x = rng.normal(size=(n, 1))
     y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
     draws = y[:, None] + 0.3 * rng.normal(size=(n, 60))
-    options = {"x_kernel": fm.RBF(0.5), "tol": 1e-4, "memory_limit": "80MB", "backend": "cpu"}
+    options = {"x_kernel": fm.RBF(0.5), "tol": 1e-4, "memory_limit": "41MB", "backend": "cpu"}
     with pytest.raises(fm.MemoryLimitError):
         fm.cce(x, y, draws, solver="cg", **options)
     wanted = fm.cce(x, y, draws, solver="lowrank", **options)

@@ -143,6 +143,7 @@ def test_rows_at_one_input_support_it_as_many_as_they_are():
         X_KERNEL,
         y_kernel="paper",
         lam=0.1,
+        tol=1e-5,
     )
     np.testing.assert_allclose(found.effective_rows, [1, 7, 12, 0], atol=1e-9)
     # A row of large weight is one row.
