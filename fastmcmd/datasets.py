@@ -48,7 +48,7 @@ class Simulated:
         return len(self.x)
 
 
-def _drawn(x: Array, truth: Predictive, rng: np.random.Generator) -> Simulated:
+def _simulated(x: Array, truth: Predictive, rng: np.random.Generator) -> Simulated:
     return Simulated(x, truth.sample(1, rng)[:, 0], truth)
 
 
@@ -83,7 +83,7 @@ def linear(n: int, slope: float = 3.0, random_state: RandomState = None) -> Simu
     """
     rng = generator(random_state, Purpose.DEMO)
     x = rng.normal(size=check_count(n, "n"))
-    return _drawn(x, Gaussian(slope * x, 1.0), rng)
+    return _simulated(x, Gaussian(slope * x, 1.0), rng)
 
 
 def conflated_poissons(n: int, random_state: RandomState = None) -> Simulated:
@@ -117,7 +117,7 @@ def conflated_poissons(n: int, random_state: RandomState = None) -> Simulated:
     mass = np.exp(power - power.max(axis=1, keepdims=True))
     mass /= mass.sum(axis=1, keepdims=True)
     outcomes = (_TOP - count)[::-1].astype(np.float64)
-    return _drawn(x, Categorical(mass[:, ::-1], outcomes), rng)
+    return _simulated(x, Categorical(mass[:, ::-1], outcomes), rng)
 
 
 def cosine(n: int, random_state: RandomState = None) -> Simulated:
@@ -139,7 +139,7 @@ def cosine(n: int, random_state: RandomState = None) -> Simulated:
     [0.5, 0.5]
     """
     x, rng = _inputs(n, random_state, 0.0, 2 * np.pi)
-    return _drawn(x, Gaussian(np.cos(x), 0.5), rng)
+    return _simulated(x, Gaussian(np.cos(x), 0.5), rng)
 
 
 def sine(n: int, random_state: RandomState = None) -> Simulated:
@@ -160,7 +160,7 @@ def sine(n: int, random_state: RandomState = None) -> Simulated:
     0.2
     """
     x, rng = _inputs(n, random_state, -np.pi, np.pi)
-    return _drawn(x, Gaussian(np.sin(x), np.sqrt(np.maximum(x, 0.2))), rng)
+    return _simulated(x, Gaussian(np.sin(x), np.sqrt(np.maximum(x, 0.2))), rng)
 
 
 def equal_moments(kind: str, n: int, random_state: RandomState = None) -> Simulated:
@@ -191,7 +191,7 @@ def equal_moments(kind: str, n: int, random_state: RandomState = None) -> Simula
         truth = Gaussian(x, np.sqrt(x))
     elif kind == "negative binomial":
         truth = NegativeBinomial(x, 0.1 / x**2)
-    return _drawn(x, truth, rng)
+    return _simulated(x, truth, rng)
 
 
 def proportional_noise(n: int, random_state: RandomState = None) -> Simulated:
@@ -215,4 +215,4 @@ def proportional_noise(n: int, random_state: RandomState = None) -> Simulated:
     True
     """
     x, rng = _inputs(n, random_state, 0.1, 1.0)
-    return _drawn(x, Gaussian(x, x), rng)
+    return _simulated(x, Gaussian(x, x), rng)

@@ -63,8 +63,8 @@ def isotonic_reliability(
     rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
     event = check_event(of, rows)
     rows.check()
-    values, happened = event_of(rows, event)
+    values, occurred = event_of(rows, event)
     return isotonic(
-        values, happened, rows.weights, _EVENTS[event],
+        values, occurred, rows.weights, _EVENTS[event],
         level=level, resamples=resamples, random_state=random_state,
     )  # fmt: skip

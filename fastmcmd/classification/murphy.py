@@ -36,8 +36,8 @@ def _event(
     rows = read(y, p, sample_weight, nan_policy, sum_tolerance, name)
     event = check_event(of, rows)
     rows.check()
-    values, happened = event_of(rows, event)
-    return rows, event, values.astype("float64"), happened.astype("float64")
+    values, occurred = event_of(rows, event)
+    return rows, event, values.astype("float64"), occurred.astype("float64")
 
 
 @metric
@@ -76,9 +76,9 @@ def murphy_curve(
     >>> fm.classification.murphy_curve([0, 1], [0.5, 0.5], thetas=[0.25, 0.75]).score.tolist()
     [0.0625, 0.0625]
     """
-    rows, event, values, happened = _event(y, p, sample_weight, nan_policy, sum_tolerance, of)
+    rows, event, values, occurred = _event(y, p, sample_weight, nan_policy, sum_tolerance, of)
     theta = read_thetas(thetas, [], (0.0, 1.0))
-    return curve_of(values, happened, rows.weights, theta, None, _NAMES[event])
+    return curve_of(values, occurred, rows.weights, theta, None, _NAMES[event])
 
 
 @metric
@@ -118,14 +118,14 @@ def murphy_difference(
     >>> bool((fm.classification.murphy_difference(y, p, np.full(500, 0.5)).better == -1).any())
     True
     """
-    rows, _, values, happened = _event(
+    rows, _, values, occurred = _event(
         y, first, sample_weight, "raise", sum_tolerance, "positive", "first"
     )
-    others = _event(y, second, None, "raise", sum_tolerance, "positive", "second")[2]
+    second_values = _event(y, second, None, "raise", sum_tolerance, "positive", "second")[2]
     theta = read_thetas(thetas, [], (0.0, 1.0))
     return difference_of(
-        (values, others),
-        happened,
+        (values, second_values),
+        occurred,
         rows.weights,
         theta,
         None,

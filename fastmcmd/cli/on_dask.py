@@ -20,9 +20,9 @@ from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.prediction import columns_in, prediction
 from fastmcmd.errors import require
 
-__all__ = ["HERE", "run_on_dask"]
+__all__ = ["LOCAL", "run_on_dask"]
 
-HERE = "here"  # value of --dask without an address: processes on this machine
+LOCAL = "here"  # value of --dask without an address: processes on this machine
 
 
 class FrameColumns(Columns):
@@ -67,25 +67,25 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
     except (OSError, ValueError) as error:
         raise UsageError(f"{arguments.file} cannot be read: {error}") from None
     columns = FrameColumns(table._meta, Path(arguments.file))
-    given: dict[str, Any] = {}
+    columns_of_rows: dict[str, Any] = {}
     for name, option in (("y", "y"), ("sample_weight", "weights"), ("by", "by")):
         pattern = getattr(arguments, option)
         if pattern is not None:
             (column,) = columns.find(pattern, f"--{option}")
-            given[name] = table[column]
+            columns_of_rows[name] = table[column]
     inputs = inputs_named(arguments, columns)
     if inputs is not None:
-        given["x"] = table[columns.find(inputs, "--x")]
+        columns_of_rows["x"] = table[columns.find(inputs, "--x")]
     (spec,) = specs_of(arguments, columns)
-    needed = list(dict.fromkeys(columns_in(spec, columns)))
-    if not needed:
+    column_names = list(dict.fromkeys(columns_in(spec, columns)))
+    if not column_names:
         prediction(spec, columns)  # raises the error that says what is missing
-    given["prediction"] = fm.distributed.predicted(
-        partial(_predicted, spec=spec, path=str(arguments.file)), table[needed]
+    columns_of_rows["prediction"] = fm.distributed.predicted(
+        partial(_predicted, spec=spec, path=str(arguments.file)), table[column_names]
     )
     with _client(arguments.dask) as client:
         evaluation = fm.evaluate(
-            **given, **computation(arguments), level=arguments.level, bins=arguments.bins,
+            **columns_of_rows, **computation(arguments), level=arguments.level, bins=arguments.bins,
             nan_policy=arguments.nan_policy, random_state=arguments.seed,
             progress=shows_progress(arguments), client=client,
         )  # fmt: skip
@@ -110,7 +110,7 @@ def _client(where: str) -> Iterator[Any]:
     module = require(
         "distributed", "--dask needs distributed; install with: pip install 'fastmcmd[distributed]'"
     )
-    if where != HERE:
+    if where != LOCAL:
         options = {"scheduler_file": where} if Path(where).exists() else {"address": where}
         with module.Client(**options, timeout=30, set_as_default=False) as client:
             yield client

@@ -88,7 +88,7 @@ class Blocks:
             Collections have other blocks than the first one and cannot be aligned, or there is none.
         """
         chunks, first = _reference(arguments)
-        given = {
+        aligned = {
             name: _in_chunks(value, name, chunks, first) if name in _ROWS else value
             for name, value in arguments.items()
         }
@@ -102,7 +102,7 @@ class Blocks:
             return Place(len(collections) - 1)
 
         template = {}
-        for name, value in given.items():
+        for name, value in aligned.items():
             names.append(name)
             template[name] = replaced(value, placed)
         parts = [_parts(value, name, chunks) for name, value in collections]
@@ -123,7 +123,7 @@ def arguments_of(template: Mapping[str, Any], values: Sequence[Any]) -> Argument
     def filled(value: Any) -> Any:
         return _aligned(values[value.index]) if isinstance(value, Place) else value
 
-    return {name: _made(replaced(value, filled)) for name, value in template.items()}
+    return {name: _make_deferred(replaced(value, filled)) for name, value in template.items()}
 
 
 def row_count(value: Any) -> int:
@@ -165,15 +165,15 @@ def common_rows(values: Sequence[Any]) -> int:
     return counts.pop()
 
 
-def _made(value: Any) -> Any:
+def _make_deferred(value: Any) -> Any:
     """Return nested arguments with deferred objects made, the innermost first."""
     if isinstance(value, Deferred):
-        options = {name: _made(one) for name, one in value.options.items()}
-        return value.make(*map(_made, value.arguments), **options)
+        options = {name: _make_deferred(one) for name, one in value.options.items()}
+        return value.make(*map(_make_deferred, value.arguments), **options)
     if isinstance(value, Mapping):
-        return {name: _made(one) for name, one in value.items()}
+        return {name: _make_deferred(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)) and any(isinstance(one, Deferred) for one in value):
-        return type(value)(map(_made, value))
+        return type(value)(map(_make_deferred, value))
     return value
 
 
@@ -181,12 +181,12 @@ def _leaves(arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
     results: list[tuple[str, Any]] = []
     for name, value in arguments.items():
 
-        def seen(leaf: Any, name: str = name) -> Any:
+        def note_leaf(leaf: Any, name: str = name) -> Any:
             if is_collection(leaf):
                 results.append((name, leaf))
             return leaf
 
-        replaced(value, seen)
+        replaced(value, note_leaf)
     return results
 
 
@@ -209,8 +209,8 @@ def _reference(arguments: Mapping[str, Any]) -> tuple[tuple[int, ...] | None, st
 
 def _array(value: Any) -> Any:
     """Return the Dask array that an xarray object holds; others unchanged."""
-    held = getattr(value, "data", None)
-    return held if type(value).__module__.startswith("xarray") else value
+    data = getattr(value, "data", None)
+    return data if type(value).__module__.startswith("xarray") else value
 
 
 def _in_chunks(value: Any, name: str, chunks: tuple[int, ...] | None, first: str) -> Any:

@@ -39,7 +39,7 @@ from fastmcmd.streaming.congruence_sums import CongruenceSums, Ridge
 __all__ = ["cce", "check_defaults", "congruence_of", "encoded", "mcmd", "result_at", "running"]
 
 # Arguments of the function for data in memory that have a meaning for blocks.
-_SHARED = (
+_COMMON_NAMES = (
     "x_kernel", "y_kernel", "lam", "tol", "solver", "memory_limit", "progress", "rank", "landmarks",
     "checkpoint", "client", "certificate",
 )  # fmt: skip
@@ -50,29 +50,29 @@ def cce(**arguments: Any) -> Result:
     """Return the CCE of predictions at each input, as `fastmcmd.cce`, from arguments in blocks."""
     from fastmcmd.cce import cce as whole
 
-    own = ("x", "y", "prediction", "at", "encoder", "weights", "random_state", *_SHARED)
-    given = check_defaults(whole, arguments, own)
+    supported = ("x", "y", "prediction", "at", "encoder", "weights", "random_state", *_COMMON_NAMES)
+    options = check_defaults(whole, arguments, supported)
     start = time.perf_counter()
-    rows = {name: given[name] for name in ("x", "y", "prediction", "weights")}
-    rows["x"] = encoded(rows["x"], given["encoder"])
+    rows = {name: options[name] for name in ("x", "y", "prediction", "weights")}
+    rows["x"] = encoded(rows["x"], options["encoder"])
     blocks = Blocks.of(**{name: value for name, value in rows.items() if value is not None})
-    seed = seed_sequence(0 if given["random_state"] is None else given["random_state"])
-    with running(given, "cce", blocks) as run:
-        setting = _setting(run, blocks, seed, given)
-        state = congruence_of(run, blocks, setting, given["memory_limit"])
-        if given["solver"] == "cg":
+    seed = seed_sequence(0 if options["random_state"] is None else options["random_state"])
+    with running(options, "cce", blocks) as run:
+        setting = _setting(run, blocks, seed, options)
+        state = congruence_of(run, blocks, setting, options["memory_limit"])
+        if options["solver"] == "cg":
             if state.rows <= MOST_ROWS:
-                return exact(run, blocks, setting, given, start, state)
+                return exact(run, blocks, setting, options, start, state)
             note = f"low rank: solver 'cg' is for at most {MOST_ROWS:,} rows"
             setting = replace(setting, notes=(*setting.notes, note))
         ridge = Ridge(state, state.models[""], setting.lam)
-        grid = encoded(given["at"], given["encoder"])
+        grid = encoded(options["at"], options["encoder"])
         return result_at(
             run,
             (blocks if grid is None else grid),
             (ridge,),
             setting,
-            given["tol"],
+            options["tol"],
             "CCE",
             start,
             state,
@@ -83,39 +83,41 @@ def mcmd(**arguments: Any) -> Result:
     """Return the MCMD of two samples at the points of a grid, as `fastmcmd.mcmd`, from blocks."""
     from fastmcmd.mcmd import mcmd as whole
 
-    own = (
-        "grid", "x", "y", "x_prime", "y_prime", "lam_prime", "weights", "weights_prime", *_SHARED,
+    supported = (
+        "grid", "x", "y", "x_prime", "y_prime", "lam_prime", "weights", "weights_prime", *_COMMON_NAMES,
     )  # fmt: skip
-    given = check_defaults(whole, arguments, own)
+    options = check_defaults(whole, arguments, supported)
     start = time.perf_counter()
     samples = []
     for mark in ("", "_prime"):
-        rows = {name: given[name + mark] for name in ("x", "y", "weights")}
+        rows = {name: options[name + mark] for name in ("x", "y", "weights")}
         samples.append(_in_blocks({k: v for k, v in rows.items() if v is not None}))
     seed = seed_sequence(0)
-    none = "paper" if given["x_kernel"] is None else "auto"
-    with running(given, "mcmd", *samples) as run:
-        setting = _setting(run, samples[0], seed, given, none=none, more=samples[1], kind=Embedded)
-        lams = setting.lam, given["lam_prime"]
+    none = "paper" if options["x_kernel"] is None else "auto"
+    with running(options, "mcmd", *samples) as run:
+        setting = _setting(
+            run, samples[0], seed, options, none=none, more=samples[1], kind=Embedded
+        )
+        lams = setting.lam, options["lam_prime"]
         lams = lams[0], lams[0] if lams[1] is None else check_lam(lams[1], "lam_prime")
         states = [
-            congruence_of(run, one, setting, given["memory_limit"], f"sums of {name}", place)
+            congruence_of(run, one, setting, options["memory_limit"], f"sums of {name}", place)
             for place, (name, one) in enumerate(zip(("x", "x_prime"), samples, strict=True))
         ]
         ridges = [Ridge(one, one.models[""], lam) for one, lam in zip(states, lams, strict=True)]
-        grid = given["grid"]
+        grid = options["grid"]
         at = next(
-            (b for b, x in zip(samples, ("x", "x_prime"), strict=True) if grid is given[x]), grid
+            (b for b, x in zip(samples, ("x", "x_prime"), strict=True) if grid is options[x]), grid
         )
-        return result_at(run, at, tuple(ridges), setting, given["tol"], "MCMD", start, states[0])
+        return result_at(run, at, tuple(ridges), setting, options["tol"], "MCMD", start, states[0])
 
 
 def check_defaults(
-    function: Callable[..., Any], arguments: dict[str, Any], own: Collection[str]
+    function: Callable[..., Any], arguments: dict[str, Any], supported: Collection[str]
 ) -> dict[str, Any]:
     """Return the arguments that have a meaning for blocks; the others must have their defaults."""
     for name, parameter in inspect.signature(function).parameters.items():
-        if name in own or name not in arguments:
+        if name in supported or name not in arguments:
             continue
         value = arguments[name]
         if value is not parameter.default and value != parameter.default:
@@ -126,7 +128,7 @@ def check_defaults(
         raise ValueError(
             f"solver is {arguments['solver']!r}; for Dask collections, {', '.join(_SOLVERS)} are available"
         )
-    return {name: arguments.get(name) for name in own}
+    return {name: arguments.get(name) for name in supported}
 
 
 def encoded(x: Any, encoder: Any) -> Any:
@@ -135,18 +137,18 @@ def encoded(x: Any, encoder: Any) -> Any:
 
 
 @contextlib.contextmanager
-def running(given: dict[str, Any], name: str, *blocks: Blocks) -> Iterator[Run]:
+def running(options: dict[str, Any], name: str, *blocks: Blocks) -> Iterator[Run]:
     """Yield the run of a call: its client, its progress and its checkpoint."""
-    client = given.get("client")
+    client = options.get("client")
     if client is None:
         client = _current_client()
-    path: FilePath | None = given.get("checkpoint")
+    path: FilePath | None = options.get("checkpoint")
     with contextlib.ExitStack() as stack:
-        progress = stack.enter_context(Progress(bool(given.get("progress")), 0.0))
+        progress = stack.enter_context(Progress(bool(options.get("progress")), 0.0))
         saved = None
         if path is not None:
             stack.enter_context(alone_with(Path(path), "checkpoint"))
-            saved = Saved.of(path, name, given, [one.token for one in blocks])
+            saved = Saved.of(path, name, options, [one.token for one in blocks])
         yield Run(client, progress, saved)
         if saved is not None:
             saved.finish()
@@ -225,7 +227,7 @@ def finished(
             in_blocks(blocks, _Column(values, name)) for name in ("value", "error_bound")
         )
     seconds = time.perf_counter() - start
-    info = replace(info, seconds=seconds, passes=run.counted.passes)
+    info = replace(info, seconds=seconds, passes=run.counters.passes)
     Result.of(
         np.array([summary.largest]), np.array([summary.bound]), tol, info, name
     )  # raises and warns
@@ -258,12 +260,12 @@ def _in_blocks(rows: dict[str, Any]) -> Blocks:
 
 
 def _setting(
-    run: Run, blocks: Blocks, seed: np.random.SeedSequence, given: dict[str, Any], **more: Any
+    run: Run, blocks: Blocks, seed: np.random.SeedSequence, options: dict[str, Any], **more: Any
 ) -> Setting:
     names = ("x_kernel", "y_kernel", "lam", "rank", "landmarks", "certificate")
     return setting_of(
-        run, blocks, seed, **{name: given[name] for name in names},
-        uniform=given["solver"] == "nystrom", **more,
+        run, blocks, seed, **{name: options[name] for name in names},
+        uniform=options["solver"] == "nystrom", **more,
     )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ from fastmcmd.streaming.congruence_sums import Ridge
 
 __all__ = ["BlockComparison", "BlockEvaluation", "compare", "evaluate"]
 
-_OWN = (
+_SUPPORTED = (
     "x", "y", "sample_weight", "nan_policy", "level", "bins", "binning", "pit", "random_state",
     "confidence", "by", "test", "x_kernel", "y_kernel", "lam", "encoder", "tol", "memory_limit",
     "progress", "checkpoint", "client",
@@ -66,14 +66,14 @@ class BlockEvaluation(Evaluation):
         The data.
     row_values : RowValues or None
         What computes the values by row.
-    used : int
+    rows_used : int
         Rows that were used.
     """
 
     result: BlockResult | None = None
     blocks: Blocks | None = None
     row_values: RowValues | None = None
-    used: int = 0
+    rows_used: int = 0
 
     @property
     def cce(self) -> BlockResult | None:
@@ -88,7 +88,7 @@ class BlockEvaluation(Evaluation):
     @property
     def title(self) -> str:
         """One line: the prediction, and the number of rows that were used."""
-        rows = f"{self.n:,}" if self.used == self.n else f"{self.used:,} of {self.n:,}"
+        rows = f"{self.n:,}" if self.rows_used == self.n else f"{self.rows_used:,} of {self.n:,}"
         return f"Evaluation of {self.prediction} at {rows} rows"
 
     @property
@@ -187,20 +187,20 @@ class BlockComparison(Comparison):
         """Differences between all pairs of models: t intervals for means of scores, NaN for others."""
         records: list[PairOfModels] = []
         for one in MEASURES:
-            known = {
-                name: _squared(each) if one.name == "mean_cce" else each[one.name]
-                for name, each in self.evaluations.items()
-                if one.best and any(other.name == one.name for other in each.measured)
+            by_model = {
+                name: _squared(evaluation) if one.name == "mean_cce" else evaluation[one.name]
+                for name, evaluation in self.evaluations.items()
+                if one.best and any(other.name == one.name for other in evaluation.measured)
             }
             tested = [
-                _pair(one.name, *pair, known, (self.differences_by_row or {}), self.level)
-                for pair in combinations(known, 2)
+                _pair(one.name, *pair, by_model, (self.differences_by_row or {}), self.level)
+                for pair in combinations(by_model, 2)
             ]
-            p = np.array([each.p_value for each in tested])
+            p = np.array([one_pair.p_value for one_pair in tested])
             adjusted = holm(np.where(np.isnan(p), 1.0, p)) if tested else p
             records += [
-                replace(each, p_adjusted=math.nan if math.isnan(each.p_value) else float(q))
-                for each, q in zip(tested, adjusted, strict=True)
+                replace(one_pair, p_adjusted=math.nan if math.isnan(one_pair.p_value) else float(q))
+                for one_pair, q in zip(tested, adjusted, strict=True)
             ]
         return Pairs(records, self.level)
 
@@ -219,8 +219,8 @@ def evaluate(**arguments: Any) -> BlockEvaluation:
     """Return all measures of predictions, as `fastmcmd.evaluate`, from arguments in blocks."""
     from fastmcmd.evaluation.evaluating import evaluate as whole
 
-    given = check_defaults(whole, arguments, ("prediction", *_OWN))
-    evaluations, _ = _evaluated({"": given.pop("prediction")}, given)
+    options = check_defaults(whole, arguments, ("prediction", *_SUPPORTED))
+    evaluations, _ = _evaluated({"": options.pop("prediction")}, options)
     return evaluations[""]
 
 
@@ -238,26 +238,26 @@ def compare(**arguments: Any) -> BlockComparison:
 
     bound = inspect.signature(whole).bind(prediction=None, **arguments)
     bound.apply_defaults()
-    given = check_defaults(whole, dict(bound.arguments), ("prediction", *_OWN))
-    given.pop("prediction")
-    evaluations, parts = _evaluated({str(name): one for name, one in models.items()}, given)
+    options = check_defaults(whole, dict(bound.arguments), ("prediction", *_SUPPORTED))
+    options.pop("prediction")
+    evaluations, parts = _evaluated({str(name): one for name, one in models.items()}, options)
     return BlockComparison(evaluations, None, parts.pairs)
 
 
 def _evaluated(
-    models: dict[str, Any], given: dict[str, Any]
+    models: dict[str, Any], options: dict[str, Any]
 ) -> tuple[dict[str, BlockEvaluation], Parts]:
     start = time.perf_counter()
-    config = _config(given)
-    rows = {name: given[name] for name in ("x", "y", "sample_weight", "by")}
-    rows["x"] = encoded(rows["x"], given["encoder"])
+    config = _config(options)
+    rows = {name: options[name] for name in ("x", "y", "sample_weight", "by")}
+    rows["x"] = encoded(rows["x"], options["encoder"])
     blocks = Blocks.of(
         **{name: value for name, value in rows.items() if value is not None}, prediction=models
     )
-    seed = seed_sequence(given["random_state"])
-    with running(given, "evaluate", blocks) as run:
-        setting = None if given["x"] is None else _setting(run, blocks, seed, given)
-        limit = None if given["memory_limit"] is None else parse_memory(given["memory_limit"])
+    seed = seed_sequence(options["random_state"])
+    with running(options, "evaluate", blocks) as run:
+        setting = None if options["x"] is None else _setting(run, blocks, seed, options)
+        limit = None if options["memory_limit"] is None else parse_memory(options["memory_limit"])
         rank = 0 if setting is None else setting.accumulator._smoother.rank  # type: ignore[union-attr]
         job = EvaluationJob(
             config.settings, config.nan_policy, seed, None if setting is None else setting.accumulator,
@@ -286,7 +286,7 @@ def _evaluated(
                     setting,
                     values[name],
                     summaries.models[name],
-                    given["tol"],
+                    options["tol"],
                     parts,
                     name,
                 )
@@ -300,39 +300,39 @@ def _evaluated(
                 result,
                 values.get(name),
                 start,
-                given,
+                options,
             )
-    if given["test"]:
+    if options["test"]:
         from fastmcmd.distributed.testing import congruence_test
 
         for name, one in models.items():
             test = congruence_test(
-                x=rows["x"], y=given["y"], prediction=one, random_state=given["random_state"],
-                client=given["client"], progress=given["progress"],
+                x=rows["x"], y=options["y"], prediction=one, random_state=options["random_state"],
+                client=options["client"], progress=options["progress"],
             )  # fmt: skip
             evaluations[name] = replace(evaluations[name], test=test)
     return evaluations, parts
 
 
-def _config(given: dict[str, Any]) -> EvaluationConfig:
+def _config(options: dict[str, Any]) -> EvaluationConfig:
     """Check the arguments as those for rows in memory."""
     names = (
         "sample_weight", "nan_policy", "level", "bins", "binning", "pit", "random_state", "confidence",
         "by", "x_kernel", "y_kernel", "lam", "encoder", "tol", "memory_limit", "progress",
     )  # fmt: skip
     return EvaluationConfig.of(
-        **{name: given[name] for name in names}, adversarial=False, n_boot=0, test=given["test"],
+        **{name: options[name] for name in names}, adversarial=False, n_boot=0, test=options["test"],
         draws=None,
     )  # fmt: skip
 
 
 def _setting(
-    run: Run, blocks: Blocks, seed: np.random.SeedSequence, given: dict[str, Any]
+    run: Run, blocks: Blocks, seed: np.random.SeedSequence, options: dict[str, Any]
 ) -> Setting:
     names = ("x_kernel", "y_kernel", "lam")
     return setting_of(
-        run, blocks, seed, **{name: given[name] for name in names}, rank=None, landmarks=None,
-        policy=given["nan_policy"],
+        run, blocks, seed, **{name: options[name] for name in names}, rank=None, landmarks=None,
+        policy=options["nan_policy"],
     )  # fmt: skip
 
 
@@ -348,7 +348,7 @@ def _result(
     estimate = computed[name] if isinstance(computed, dict) else computed
     info = Info(
         "lowrank", "feature", "cpu", "float64", "streamed", "rigorous" if estimate.proven else "sampled",
-        sums.rows, sums.rows, len(sums.columns), 0, run.counted.passes, 0.0, 0, setting.notes,
+        sums.rows, sums.rows, len(sums.columns), 0, run.counters.passes, 0.0, 0, setting.notes,
         values.smoother.rank,
     )  # fmt: skip
     return BlockResult(
@@ -360,10 +360,10 @@ def _result(
 def _evaluation(
     name: str, prediction: Any, blocks: Blocks, parts: Parts, config: EvaluationConfig,
     seed: np.random.SeedSequence, result: BlockResult | None, values: PointValues | None, start: float,
-    given: dict[str, Any],
+    options: dict[str, Any],
 ) -> BlockEvaluation:  # fmt: skip
     one, settings = parts.models[name], config.settings
-    propagated = config.nan_policy == "propagate" and parts.left > 0
+    propagated = config.nan_policy == "propagate" and parts.nan_rows > 0
     measured, skipped = concluded(one.sums, one.skipped, settings)
     if result is not None and result.vague:
         skipped |= dict.fromkeys(CONGRUENCE, result.vague)
@@ -372,28 +372,28 @@ def _evaluation(
     else:
         skipped |= dict.fromkeys(CONGRUENCE, "no inputs x were given")
     if propagated:
-        measured = [each.without_value() for each in measured]
+        measured = [number.without_value() for number in measured]
     by = None
-    if given["by"] is not None:
+    if options["by"] is not None:
         by = {label: _group(one.groups[label], settings) for label in sorted(one.groups, key=str)}
     names = tuple(short for short, sums in _BY_ROW.items() if sums in one.sums)
     names += () if values is None else ("cce", "cce_error_bound")
     rows = RowValues(name, settings, config.nan_policy, seed, names, values)
-    columns = {each: in_blocks(blocks, _RowsNamed(rows, each)) for each in names}
+    columns = {column: in_blocks(blocks, _RowsNamed(rows, column)) for column in names}
     if result is not None:
         result = replace(result, values=columns["cce"], error_bounds=columns["cce_error_bound"])
     infinite = one.sums["nll"].infinite if "nll" in one.sums else 0
     notes = []
-    if parts.left:
-        what = "every number is NaN" if propagated else "they are left out"
-        notes.append(f"{parts.left:,} of {parts.rows:,} rows hold NaN: {what}")
+    if parts.nan_rows:
+        consequence = "every number is NaN" if propagated else "they are left out"
+        notes.append(f"{parts.nan_rows:,} of {parts.rows:,} rows hold NaN: {consequence}")
     if infinite:
-        what = "outcome has" if infinite == 1 else "outcomes have"
-        notes.append(f"{infinite:,} {what} no probability under the prediction")
+        subject = "outcome has" if infinite == 1 else "outcomes have"
+        notes.append(f"{infinite:,} {subject} no probability under the prediction")
     return BlockEvaluation(
         tuple(measured), curves_of(one.sums, settings), columns, None, skipped, tuple(notes), parts.rows,
-        np.empty(0), None if given["x"] is None else given["x"], prediction, by, config.summary(),
-        time.perf_counter() - start, result=result, blocks=blocks, row_values=rows, used=one.rows,
+        np.empty(0), None if options["x"] is None else options["x"], prediction, by, config.summary(),
+        time.perf_counter() - start, result=result, blocks=blocks, row_values=rows, rows_used=one.rows,
     )  # fmt: skip
 
 
@@ -421,12 +421,12 @@ def _of_congruence(result: BlockResult) -> list[Measured]:
 
 
 def _pair(
-    measure: str, first: str, second: str, known: Mapping[str, float],
+    measure: str, first: str, second: str, by_model: Mapping[str, float],
     sums: Mapping[str, Differences], level: float,
 ) -> PairOfModels:  # fmt: skip
     """Return the difference of two models in a measure, with a t test if it is a mean over rows."""
     nan = math.nan
-    difference = known[first] - known[second]
+    difference = by_model[first] - by_model[second]
     record = PairOfModels(measure, first, second, difference, nan, nan, nan, nan)
     one = sums.get(f"{measure}\t{first}\t{second}")
     if one is None:

@@ -44,7 +44,7 @@ from fastmcmd.streaming.output_features import Columns
 __all__ = ["MOST_ROWS", "exact"]
 
 MOST_ROWS = 1 << 20  # above, products of all pairs of rows take too long: low rank
-_TOGETHER = 8  # blocks of columns that a task multiplies
+_COLUMN_BLOCKS = 8  # blocks of columns that a task multiplies
 _MOST_ITERATIONS = 300
 _POINTS = 8_192  # points in memory that a task evaluates
 
@@ -97,28 +97,28 @@ class _Pool:
 
 
 def exact(
-    run: Run, blocks: Blocks, setting: Setting, given: dict[str, Any], start: float, state: Any
+    run: Run, blocks: Blocks, setting: Setting, options: dict[str, Any], start: float, state: Any
 ) -> Result:
-    """Return the exact CCE at each row, or at ``given["at"]``, with a proven bound.
+    """Return the exact CCE at each row, or at ``options["at"]``, with a proven bound.
 
     Parameters
     ----------
     run, blocks, setting
         Where to compute, the rows, and kernels with landmarks.
-    given : dict
+    options : dict
         Arguments of `fastmcmd.cce`.
     start : float
         Time at which the call began.
     state : CongruenceSums
         Sums at the landmarks.
     """
-    tol = check_positive(given["tol"], "tol")
+    tol = check_positive(options["tol"], "tol")
     try:
-        return _solved(run, blocks, setting, given, start, state, tol)
+        return _solved(run, blocks, setting, options, start, state, tol)
     except OSError as error:
         if run.client is None:
             raise
-        raise run.lost() from error
+        raise run.scheduler_error() from error
     except Exception as error:
         if type(error).__name__ not in ("KilledWorker", "FutureCancelledError"):
             raise
@@ -128,7 +128,7 @@ def exact(
 
 
 def _solved(
-    run: Run, blocks: Blocks, setting: Setting, given: dict[str, Any], start: float, state: Any,
+    run: Run, blocks: Blocks, setting: Setting, options: dict[str, Any], start: float, state: Any,
     tol: float,
 ) -> Result:  # fmt: skip
     pool = _Pool(run.client)
@@ -139,14 +139,16 @@ def _solved(
     kernel = smoother  # carries kernel, backend and offset to the workers
     if run.client is not None:
         kernel = run.client.scatter(_bare(smoother), broadcast=True)
-    vectors = [pool.submit(_first, each, ridge.coefficients, mu) for each in prepared]
+    vectors = [
+        pool.submit(_first, parts_of_block, ridge.coefficients, mu) for parts_of_block in prepared
+    ]
     inner = np.linalg.inv(state.gram + mu * np.eye(len(state.gram)))
 
     def product(left: list[Any], right: list[Any]) -> list[Any]:
         """Return ``K(left, X) right`` for blocks of points, with right (n, r) by block."""
         sums = [None] * len(left)
-        for at in range(0, len(right), _TOGETHER):
-            columns = list(zip(prepared, right, strict=True))[at : at + _TOGETHER]
+        for at in range(0, len(right), _COLUMN_BLOCKS):
+            columns = list(zip(prepared, right, strict=True))[at : at + _COLUMN_BLOCKS]
             flat = [one for pair in columns for one in pair]
             sums = [
                 pool.submit(_added_product, kernel, x, total, *flat)
@@ -157,11 +159,14 @@ def _solved(
     def residual_of(vectors: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return the vectors with their true residuals, and the embeddings at the rows."""
         scaled = [
-            pool.submit(_weighted, *each, "z") for each in zip(prepared, vectors, strict=True)
+            pool.submit(_weighted, *parts_of_block, "z")
+            for parts_of_block in zip(prepared, vectors, strict=True)
         ]
         images = product(prepared, scaled)
         trios = zip(prepared, vectors, images, strict=True)
-        return [pool.submit(_with_residual, *each, mu) for each in trios], images
+        return [
+            pool.submit(_with_residual, *parts_of_block, mu) for parts_of_block in trios
+        ], images
 
     vectors, images = residual_of(vectors)
     size = float(
@@ -174,7 +179,9 @@ def _solved(
         rho_before = None
         while iterations < _MOST_ITERATIONS:
             pairs = zip(prepared, vectors, strict=True)
-            results = pool.gather([pool.submit(_sums_of_residual, *each) for each in pairs])
+            results = pool.gather(
+                [pool.submit(_sums_of_residual, *parts_of_block) for parts_of_block in pairs]
+            )
             cross, squares = (sum(part) for part in zip(*results, strict=True))
             norm = float(np.sqrt(squares.sum()))
             run.progress.product(size * norm / (2 * np.sqrt(mu)))
@@ -185,30 +192,41 @@ def _solved(
             ratio = np.zeros_like(rho) if rho_before is None else _quotient(rho, rho_before)
             rho_before = rho
             trios = zip(prepared, vectors, strict=True)
-            vectors = [pool.submit(_directed, *each, solved, ratio, mu) for each in trios]
+            vectors = [
+                pool.submit(_directed, *parts_of_block, solved, ratio, mu)
+                for parts_of_block in trios
+            ]
             pairs = zip(prepared, vectors, strict=True)
-            moved = product(prepared, [pool.submit(_weighted, *each, "p") for each in pairs])
-            moves = list(zip(prepared, vectors, moved, strict=True))
-            curvature = sum(pool.gather([pool.submit(_curvature, *each, mu) for each in moves]))
+            image = product(
+                prepared, [pool.submit(_weighted, *parts_of_block, "p") for parts_of_block in pairs]
+            )
+            moves = list(zip(prepared, vectors, image, strict=True))
+            curvature = sum(
+                pool.gather(
+                    [pool.submit(_curvature, *parts_of_block, mu) for parts_of_block in moves]
+                )
+            )
             step = _quotient(rho, np.asarray(curvature))
-            vectors = [pool.submit(_stepped, *each, step, mu) for each in moves]
+            vectors = [pool.submit(_stepped, *parts_of_block, step, mu) for parts_of_block in moves]
             iterations, products = iterations + 1, products + 1
         vectors, images = residual_of(vectors)
         products += 1
         pairs = zip(prepared, vectors, strict=True)
-        results = pool.gather([pool.submit(_sums_of_residual, *each) for each in pairs])
+        results = pool.gather(
+            [pool.submit(_sums_of_residual, *parts_of_block) for parts_of_block in pairs]
+        )
         norm = float(np.sqrt(sum(one[1].sum() for one in results)))
         if norm <= goal or norm > best / 2:
             break
         best = norm
-    norms = pool.gather([pool.submit(_solution_norm, each) for each in vectors])
+    norms = pool.gather([pool.submit(_solution_norm, parts_of_block) for parts_of_block in vectors])
     rounding = _rounding(smoother, setting, state, float(np.sqrt(sum(norms))), size)
     output_residual = float(np.sqrt(state.models[""].residual + state.models[""].lost[2]))
-    lost = norm + rounding + output_residual
+    total_residual = norm + rounding + output_residual
     values, diagonal = _values(
-        pool, given["at"], prepared, vectors, images, product, smoother, kernel, state
+        pool, options["at"], prepared, vectors, images, product, smoother, kernel, state
     )
-    bounds = np.sqrt(diagonal) * lost / (2 * np.sqrt(mu))
+    bounds = np.sqrt(diagonal) * total_residual / (2 * np.sqrt(mu))
     count, width = state.rows, setting.sample.x.shape[1] + len(state.columns)
     workers = 1 if run.client is None else len(run.client.nthreads())
     moved_bytes = 8.0 * count * width * max(workers - 1, 0)
@@ -235,7 +253,10 @@ def _values(
     """Return values and k(x, x) at the points; those of the rows are known from the last product."""
     if at is None:
         results = pool.gather(
-            [pool.submit(_norms, kernel, *each) for each in zip(prepared, images, strict=True)]
+            [
+                pool.submit(_norms, kernel, *parts_of_block)
+                for parts_of_block in zip(prepared, images, strict=True)
+            ]
         )
     else:
         x = at.compute() if is_blockwise(at) else at
@@ -244,9 +265,14 @@ def _values(
         if pool.client is not None:
             parts = pool.client.scatter(parts)
         pairs = zip(prepared, vectors, strict=True)
-        images = product(parts, [pool.submit(_weighted, *each, "z") for each in pairs])
+        images = product(
+            parts, [pool.submit(_weighted, *parts_of_block, "z") for parts_of_block in pairs]
+        )
         results = pool.gather(
-            [pool.submit(_norms, kernel, *each) for each in zip(parts, images, strict=True)]
+            [
+                pool.submit(_norms, kernel, *parts_of_block)
+                for parts_of_block in zip(parts, images, strict=True)
+            ]
         )
     values, diagonal = (np.concatenate(part) for part in zip(*results, strict=True))
     return values, diagonal
@@ -256,9 +282,9 @@ def _prepared(run: Run, blocks: Blocks, prepare: _Prepare) -> list[Any]:
     """Return what each block with rows keeps: futures, or the arrays themselves."""
     import dask
 
-    shared = shipped(prepare, blocks.template)
+    shipment = shipped(prepare, blocks.template)
     make = dask.delayed(_prepare_block, pure=False)
-    tasks = [make(shared, number, *blocks.block(number)) for number in range(len(blocks))]
+    tasks = [make(shipment, number, *blocks.block(number)) for number in range(len(blocks))]
     if run.client is None:
         return [one for one in dask.compute(*tasks, scheduler="synchronous") if one is not None]
     futures = run.client.compute(tasks)
@@ -266,8 +292,8 @@ def _prepared(run: Run, blocks: Blocks, prepare: _Prepare) -> list[Any]:
     return [one for one, size in zip(futures, sizes, strict=True) if size]
 
 
-def _prepare_block(shared: bytes, number: int, *values: Any) -> Any:
-    prepare, template = received(shared)
+def _prepare_block(shipment: bytes, number: int, *values: Any) -> Any:
+    prepare, template = received(shipment)
     return prepare(arguments_of(template, values)) if common_rows(values) else None
 
 
@@ -322,16 +348,16 @@ def _directed(block: Any, vectors: _Vectors, solved: Array, ratio: Array, mu: fl
     return _Vectors(vectors.z, vectors.r, p)
 
 
-def _image(block: Any, vectors: _Vectors, moved: Array, mu: float) -> Array:
-    return np.asarray(block[1][:, None] * moved + mu * vectors.p)
+def _image(block: Any, vectors: _Vectors, image: Array, mu: float) -> Array:
+    return np.asarray(block[1][:, None] * image + mu * vectors.p)
 
 
-def _curvature(block: Any, vectors: _Vectors, moved: Array, mu: float) -> Array:
-    return np.einsum("ij,ij->j", vectors.p, _image(block, vectors, moved, mu))
+def _curvature(block: Any, vectors: _Vectors, image: Array, mu: float) -> Array:
+    return np.einsum("ij,ij->j", vectors.p, _image(block, vectors, image, mu))
 
 
-def _stepped(block: Any, vectors: _Vectors, moved: Array, step: Array, mu: float) -> _Vectors:
-    q = _image(block, vectors, moved, mu)
+def _stepped(block: Any, vectors: _Vectors, image: Array, step: Array, mu: float) -> _Vectors:
+    q = _image(block, vectors, image, mu)
     return _Vectors(vectors.z + step * vectors.p, vectors.r - step * q, vectors.p)
 
 

@@ -120,7 +120,7 @@ class Parts:
         `Differences` by measure and pair of names, joined by a tab.
     congruence : CongruenceSums or None
         Sums of the CCE of all models.
-    rows, left, infinite : int
+    rows, nan_rows, infinite : int
         Rows in all, rows with NaN, and outcomes without a probability (of the first model).
     """
 
@@ -128,14 +128,14 @@ class Parts:
     pairs: dict[str, Differences]
     congruence: CongruenceSums | None
     rows: int
-    left: int
+    nan_rows: int
 
     def __add__(self, other: Parts) -> Parts:
         sums = [one for one in (self.congruence, other.congruence) if one is not None]
         return Parts(
             _added(self.models, other.models), _added(self.pairs, other.pairs),
             sums[0] + sums[1] if len(sums) == 2 else (sums[0] if sums else None),
-            self.rows + other.rows, self.left + other.left,
+            self.rows + other.rows, self.nan_rows + other.nan_rows,
         )  # fmt: skip
 
 
@@ -196,9 +196,9 @@ class EvaluationJob:
         for one, other in combinations(contexts, 2):
             for measure, score in MEAN_SCORES.items():
                 if all(measure in models[name].sums for name in (one, other)):
-                    rows, others = (SCORES[score](contexts[name]) for name in (one, other))
+                    rows, other_rows = (SCORES[score](contexts[name]) for name in (one, other))
                     pairs[f"{measure}\t{one}\t{other}"] = Differences.of(
-                        rows, others, first.weights
+                        rows, other_rows, first.weights
                     )
         congruence = None
         if self.accumulator is not None:

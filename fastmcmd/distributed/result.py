@@ -177,20 +177,20 @@ def in_blocks(blocks: Blocks, function: Any) -> Any:
     import dask.array as da
     from dask import delayed
 
-    shared = shipped(function, blocks.template)
+    shipment = shipped(function, blocks.template)
     computed = delayed(_rows_of, pure=False)
     sizes = blocks.rows or (float("nan"),) * len(blocks)
     parts = [
         da.from_delayed(
-            computed(shared, number, *blocks.block(number)), shape=(size,), dtype=np.float64
+            computed(shipment, number, *blocks.block(number)), shape=(size,), dtype=np.float64
         )
         for number, size in enumerate(sizes)
     ]
     return da.concatenate(parts, allow_unknown_chunksizes=True)
 
 
-def _rows_of(shared: bytes, number: int, *values: Any) -> NDArray[np.float64]:
-    function, template = received(shared)
+def _rows_of(shipment: bytes, number: int, *values: Any) -> NDArray[np.float64]:
+    function, template = received(shipment)
     if not common_rows(values):
         return np.empty(0)
     return np.asarray(function(arguments_of(template, values), number))
@@ -206,22 +206,22 @@ def write_blocks(path: FilePath, blocks: Blocks, function: Any) -> list[str]:
     check_path(path, "path")
     folder = os.path.abspath(os.fspath(path))
     os.makedirs(folder, exist_ok=True)
-    shared = shipped(function, blocks.template)
+    shipment = shipped(function, blocks.template)
     write = dask.delayed(_write_block, pure=False)
     files = [f"{folder}/part-{number:06d}.parquet" for number in range(len(blocks))]
     missing = [number for number, file in enumerate(files) if not os.path.exists(file)]
     return list(
-        dask.compute(*(write(files[one], shared, one, *blocks.block(one)) for one in missing))
+        dask.compute(*(write(files[one], shipment, one, *blocks.block(one)) for one in missing))
     )
 
 
-def _write_block(file: str, shared: bytes, number: int, *values: Any) -> str:
+def _write_block(file: str, shipment: bytes, number: int, *values: Any) -> str:
     from fastmcmd.errors import require
     from fastmcmd.io import write_atomically
 
     arrow = require("pyarrow", "Parquet needs pyarrow; install with: pip install 'fastmcmd[disk]'")
     parquet = require("pyarrow.parquet", "Parquet needs pyarrow")
-    function, template = received(shared)
+    function, template = received(shipment)
     if not common_rows(values):
         return ""
     table = arrow.table(function(arguments_of(template, values), number))

@@ -27,9 +27,9 @@ def block_seed(seed: np.random.SeedSequence, number: int) -> np.random.SeedSeque
 def checked_rows(arguments: Arguments) -> tuple[Array, Array, Any, NDArray[Any] | None]:
     """Return inputs (n, d), outcomes (n, k), predictions and weights of a block."""
     x, prediction = arguments["x"], arguments.get("prediction")
-    named = prediction if isinstance(prediction, dict) else {"": prediction}
+    by_name = prediction if isinstance(prediction, dict) else {"": prediction}
     y = arguments["y"]
-    for one in named.values():
+    for one in by_name.values():
         y = numbered(y, one)
     inputs, outcomes = as_rows(x, "x").astype(np.float64), as_rows(y, "y").astype(np.float64)
     check_same_length(x=inputs, y=outcomes)
@@ -39,11 +39,16 @@ def checked_rows(arguments: Arguments) -> tuple[Array, Array, Any, NDArray[Any] 
         weights = np.asarray(weights, dtype=np.float64)
         if weights.shape != (n,) or np.any(weights > 0):
             weights = as_weights(weights, "weights", n)
-    made = {
+    outcomes_by_name = {
         name: one if one is None else as_predictive(one, *outcomes.shape, y=y)
-        for name, one in named.items()
+        for name, one in by_name.items()
     }
-    return inputs, outcomes, made if isinstance(prediction, dict) else made[""], weights
+    return (
+        inputs,
+        outcomes,
+        outcomes_by_name if isinstance(prediction, dict) else outcomes_by_name[""],
+        weights,
+    )
 
 
 def valid_rows(

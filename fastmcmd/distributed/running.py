@@ -49,7 +49,7 @@ class Job(Protocol):
 
 
 @dataclass
-class Counted:
+class Counters:
     """What a run has sent: tasks, and bytes of the sums that came here."""
 
     passes: int = 0
@@ -69,14 +69,14 @@ class Run:
         Shows finished blocks.
     saved : Saved or None
         The checkpoint.
-    counted : Counted
+    counters : Counters
         What was sent so far.
     """
 
     client: Any
     progress: Progress
     saved: Saved | None = None
-    counted: Counted = field(default_factory=Counted)
+    counters: Counters = field(default_factory=Counters)
 
     def reduce(self, job: Job, blocks: Blocks) -> Any:
         """Return the sums of all blocks; None if they have no rows.
@@ -88,7 +88,7 @@ class Run:
         SchedulerLostError
             The scheduler died.
         """
-        self.counted.passes += 1
+        self.counters.passes += 1
         first, total = (0, None) if self.saved is None else self.saved.load(job.name)
         sweep = self.progress.sweep(f"{job.name}{self._where()}", len(blocks), unit="blocks")
         groups = range(first, -(-len(blocks) // GROUP))
@@ -100,7 +100,7 @@ class Run:
         with contextlib.closing(sums):
             for number, one in zip(groups, sums, strict=True):
                 total = added([total, one])
-                self.counted.groups += 1
+                self.counters.groups += 1
                 if self.saved is not None:
                     self.saved.save(job.name, number + 1, total, number == groups[-1])
                 if self.client is None:
@@ -134,9 +134,9 @@ class Run:
             try:
                 values = dask.compute(*blocks.block(number), scheduler="synchronous")
             except Exception as error:
-                raise _named(number, len(blocks), error) from error
+                raise _error_of_block(number, len(blocks), error) from error
             total = added([total, block_sums(job, blocks.template, number, len(blocks), *values)])
-            self.counted.tasks += 1
+            self.counters.tasks += 1
         return total
 
     def _remote(
@@ -146,24 +146,24 @@ class Run:
         waiting = list(groups)
         running: dict[int, list[Any]] = {}  # futures of a group: those of its blocks, then the sum
         ready: dict[int, Any] = {}
-        done = groups.start * GROUP
+        finished_blocks = groups.start * GROUP
         try:
-            for wanted in groups:
-                while wanted not in ready:
+            for next_group in groups:
+                while next_group not in ready:
                     while waiting and len(running) < self._most_groups(len(running)):
                         group = waiting.pop(0)
                         running[group] = self._submitted(job, blocks, group)
                     for group in self._finished(running, blocks):
                         futures = running.pop(group)
                         ready[group] = self._result(futures, group, blocks)
-                        done += len(futures) - 1
+                        finished_blocks += len(futures) - 1
                     partial = sum(
                         one.status == "finished" for f in running.values() for one in f[:-1]
                     )
-                    sweep.advance(min(done + partial, len(blocks)))
-                yield ready.pop(wanted)
+                    sweep.advance(min(finished_blocks + partial, len(blocks)))
+                yield ready.pop(next_group)
         except OSError as error:  # those of the connection, as data raise a BlockError
-            raise self.lost() from error
+            raise self.scheduler_error() from error
         finally:
             futures = [one for group in running.values() for one in group]
             if futures and self.client.status == "running":
@@ -187,16 +187,16 @@ class Run:
         """Return the sums of the blocks of a group, and that of the group, not computed."""
         from dask import delayed
 
-        shared = shipped(job, blocks.template)
+        shipment = shipped(job, blocks.template)
         summed = delayed(_of_shared, pure=False)
         numbers = _numbers(group, len(blocks))
-        sums = [summed(shared, number, len(blocks), *blocks.block(number)) for number in numbers]
+        sums = [summed(shipment, number, len(blocks), *blocks.block(number)) for number in numbers]
         level: list[Any] = sums
         adder = delayed(added, pure=False)
         while len(level) > 1 or level is sums:
             level = [adder(level[at : at + FAN]) for at in range(0, len(level), FAN)]
-            self.counted.tasks += len(level)
-        self.counted.tasks += len(sums)
+            self.counters.tasks += len(level)
+        self.counters.tasks += len(sums)
         return sums, level
 
     def _finished(self, running: dict[int, list[Any]], blocks: Blocks) -> list[int]:
@@ -211,7 +211,7 @@ class Run:
         if self.client.status != "running" or any(
             one[-1].status in ("cancelled", "lost") for one in running.values()
         ):
-            raise self.lost()
+            raise self.scheduler_error()
         failed = [
             (group * GROUP + place, one)
             for group, futures in running.items()
@@ -238,7 +238,7 @@ class Run:
                 raise _failure(failed, len(blocks)) from None
             raise BlockError(f"sums of blocks from {first} on: {error}") from error
 
-    def lost(self) -> SchedulerLostError:
+    def scheduler_error(self) -> SchedulerLostError:
         """Return the error of a lost connection, with how to go on."""
         hint = "" if self.saved is None else "; the same call resumes from checkpoint"
         return SchedulerLostError(
@@ -265,21 +265,21 @@ def block_sums(job: Job, template: Arguments, number: int, count: int, *values: 
     except BlockError:
         raise
     except Exception as error:
-        raise _named(number, count, error) from error
+        raise _error_of_block(number, count, error) from error
 
 
 _CORE = threading.RLock()  # the compiled core has threads of its own
 
 
-def _of_shared(shared: bytes, number: int, count: int, *values: Any) -> Any:
-    return block_sums(*received(shared), number, count, *values)
+def _of_shared(shipment: bytes, number: int, count: int, *values: Any) -> Any:
+    return block_sums(*received(shipment), number, count, *values)
 
 
 def _numbers(group: int, count: int) -> range:
     return range(group * GROUP, min((group + 1) * GROUP, count))
 
 
-def _named(number: int, count: int, error: BaseException | None) -> BlockError:
+def _error_of_block(number: int, count: int, error: BaseException | None) -> BlockError:
     """Return an error that names the block at fault."""
     if isinstance(error, BlockError):
         return error
@@ -292,7 +292,7 @@ def _failure(failed: list[tuple[int, Any]], count: int) -> BlockError:
     errors = [(number, one.exception()) for number, one in failed]
     for number, error in errors:
         if type(error).__name__ != "KilledWorker":
-            return _named(number, count, error)
+            return _error_of_block(number, count, error)
     numbers = ", ".join(str(number) for number, _ in errors)
     return BlockError(
         f"block {numbers} (of {count}, counted from 0): every worker that computed it died, probably for "

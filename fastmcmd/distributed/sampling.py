@@ -22,7 +22,7 @@ from fastmcmd.predictive import Categorical, Predictive
 from fastmcmd.streaming.congruence_landmarks import features_of
 from fastmcmd.streaming.congruence_sums import Probes
 
-__all__ = ["Sample", "SampleJob", "Samples", "drawn", "probe_mass", "probes_of"]
+__all__ = ["Sample", "SampleJob", "Samples", "draw_sample", "probe_mass", "probes_of"]
 
 Array = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ class Sample:
         Number of rows to keep.
     keys : ndarray (m,)
         Keys.
-    x, y, drawn : ndarray (m, d), (m, k), (m, k)
+    x, y, simulated : ndarray (m, d), (m, k), (m, k)
         Inputs, outcomes, and one outcome of a right model; no columns without these.
     places : ndarray (m, 2)
         Block and row of each.
@@ -57,7 +57,7 @@ class Sample:
     keys: Array
     x: Array
     y: Array
-    drawn: Array
+    simulated: Array
     places: NDArray[np.int64]
     rows: int
     weight: float
@@ -77,16 +77,16 @@ class Sample:
         places = np.concatenate([self.places, other.places])
         # Ties, as between rows of no mass, are resolved by place.
         top = np.lexsort((places[:, 1], places[:, 0], -keys))[: self.most]
-        x, y, drawn = (
+        x, y, simulated = (
             np.concatenate([getattr(self, name), getattr(other, name)])[top]
-            for name in ("x", "y", "drawn")
+            for name in ("x", "y", "simulated")
         )
         weights, masses = (
             None if a is None or b is None else np.concatenate([a, b])[top]
             for a, b in ((self.weights, other.weights), (self.masses, other.masses))
         )
         return Sample(
-            self.most, keys[top], x, y, drawn, places[top], self.rows + other.rows,
+            self.most, keys[top], x, y, simulated, places[top], self.rows + other.rows,
             self.weight + other.weight, self.mass + other.mass, max(self.classes, other.classes), weights,
             masses,
         )  # fmt: skip
@@ -160,21 +160,21 @@ class SampleJob:
         seed = block_seed(self.seed, number)
         purpose = Purpose.DEFAULTS if self.smoother is None else Purpose.LANDMARKS
         rng = generator(seed, purpose)
-        first = drawn(x, y, weights, residual, self.most, rng, number)
+        first = draw_sample(x, y, weights, residual, self.most, rng, number)
         if prediction is not None:
             first = replace(first, classes=_classes_of(prediction))
             if self.smoother is None and len(first.keys):
                 top = first.places[:, 1]
                 outcomes_of = exchangeable_outcomes(y, prediction, 1, rng)
-                first = replace(first, drawn=outcomes_of.simulated(top, 1, rng)[:, 0])
+                first = replace(first, simulated=outcomes_of.simulated(top, 1, rng)[:, 0])
         if not self.probes:
             return Samples((first,))
         rng = generator(seed, Purpose.CERTIFICATE)
         mass = probe_mass(residual, self.floor, weights, self.unit)
-        return Samples((first, drawn(x, y, weights, mass, self.probes, rng, number)))
+        return Samples((first, draw_sample(x, y, weights, mass, self.probes, rng, number)))
 
 
-def drawn(
+def draw_sample(
     x: Array, y: Array, weights: Array | None, mass: Array, most: int, rng: np.random.Generator, number: int
 ) -> Sample:  # fmt: skip
     """Return a sample of the rows of a block, by their masses; rows of weight 0 have none."""

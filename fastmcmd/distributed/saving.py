@@ -70,7 +70,7 @@ class SavedParts:
     differences: list[Differences]
     congruence: SavedCongruence | None
     rows: int
-    left: int
+    nan_rows: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +96,12 @@ class Saved:
         self._checkpoint = checkpoint
 
     @classmethod
-    def of(cls, path: FilePath, name: str, given: dict[str, Any], tokens: Sequence[str]) -> Saved:
+    def of(cls, path: FilePath, name: str, options: dict[str, Any], tokens: Sequence[str]) -> Saved:
         """Return the checkpoint of a call: its function, settings, and the tokens of its collections."""
         left_out = ("client", "progress", "checkpoint", "x", "y", "prediction", "at", "grid", "by")
         settings = {
             key: repr(value)
-            for key, value in given.items()
+            for key, value in options.items()
             if key not in left_out and not key.endswith("_prime") and "weight" not in key
         }
         text = repr((name, sorted(settings.items()), list(tokens)))
@@ -141,7 +141,7 @@ def packed(state: Any) -> Any:
     if isinstance(state, Parts):
         return SavedParts(
             list(state.models), [packed(one) for one in state.models.values()], list(state.pairs),
-            list(state.pairs.values()), packed(state.congruence), state.rows, state.left,
+            list(state.pairs.values()), packed(state.congruence), state.rows, state.nan_rows,
         )  # fmt: skip
     return state
 
@@ -162,6 +162,6 @@ def unpacked(saved: Any) -> Any:
         return Parts(
             dict(zip(saved.names, models, strict=True)),
             dict(zip(saved.pairs, saved.differences, strict=True)), unpacked(saved.congruence),
-            saved.rows, saved.left,
+            saved.rows, saved.nan_rows,
         )  # fmt: skip
     return saved

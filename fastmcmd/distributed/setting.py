@@ -15,7 +15,7 @@ from fastmcmd.backends import get_backend
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.distributed.blocks import Blocks
 from fastmcmd.distributed.running import Run
-from fastmcmd.distributed.sampling import Sample, SampleJob, drawn, probe_mass, probes_of
+from fastmcmd.distributed.sampling import Sample, SampleJob, draw_sample, probe_mass, probes_of
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import offset_of
 from fastmcmd.inference.smoother import Smoother
@@ -103,7 +103,7 @@ def setting_of(
     sample = _sample(run, blocks, seed, policy, "x")
     notes: list[str] = []
     order = sample.in_order()
-    x, y = sample.x[order], (sample.drawn if of_prediction else sample.y)[order]
+    x, y = sample.x[order], (sample.simulated if of_prediction else sample.y)[order]
     kernel, outputs, regulariser = chosen_kernels(
         x, y, x_kernel, y_kernel, lam, classes=bool(sample.classes), none=none
     )
@@ -123,8 +123,8 @@ def setting_of(
     most = check_count(LANDMARKS if rank is None else rank, "rank", least=1)
     proposing = False
     if landmarks is not None and not isinstance(landmarks, str):
-        given = as_rows(landmarks, "landmarks", columns=x.shape[1]).astype(np.float64)
-        smoother = smoother_at(kernel, given)
+        points = as_rows(landmarks, "landmarks", columns=x.shape[1]).astype(np.float64)
+        smoother = smoother_at(kernel, points)
     else:
         search = _search(inner, rows, min(most, len(rows)), seed)
         if uniform or landmarks == "uniform":
@@ -206,7 +206,7 @@ def _proposed(
     unit = 1.0 if sample.weights is None else float(sample.weights.mean())
     if sample.complete:
         rng = generator(seed, Purpose.CERTIFICATE)
-        one = drawn(
+        one = draw_sample(
             sample.x,
             sample.y,
             sample.weights,
@@ -267,7 +267,7 @@ def _output_landmarks(
     if first.y.shape[1] == 1 and Lattice.of(kernel) is not None:
         return None
     pools: list[Any] = [] if of_prediction else [one.y for one in samples]
-    pools += [one.drawn for one in samples if one.drawn.shape[1] == first.y.shape[1]]
+    pools += [one.simulated for one in samples if one.simulated.shape[1] == first.y.shape[1]]
     outputs = np.concatenate(pools)
     smoother = Smoother.of(
         kernel, outputs, _OUTPUT_LANDMARKS, generator(seed, Purpose.LANDMARKS), "y_kernel"

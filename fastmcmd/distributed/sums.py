@@ -118,8 +118,8 @@ class PointValues:
         places = {tuple(one): at for at, one in enumerate(columns.tolist())}
         total = np.zeros((len(first.coefficients), len(columns)))
         for sign, one in ((1.0, first), (-1.0, second)):
-            here = [places[tuple(each)] for each in one.sums.columns.tolist()]
-            total[:, here] += sign * one.coefficients
+            positions = [places[tuple(column)] for column in one.sums.columns.tolist()]
+            total[:, positions] += sign * one.coefficients
         return PointValues(first.sums.smoother, total, ridges)
 
     def at(self, x: Array, noise: bool = False) -> dict[str, Array]:

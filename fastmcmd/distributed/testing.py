@@ -18,7 +18,7 @@ from fastmcmd.streaming.congruence_sums import Ridge
 
 __all__ = ["congruence_test"]
 
-_OWN = (
+_SUPPORTED = (
     "x", "y", "prediction", "x_kernel", "y_kernel", "lam", "simulations", "random_state", "progress",
     "client",
 )  # fmt: skip
@@ -33,14 +33,16 @@ def congruence_test(**arguments: Any) -> CongruenceTest:
     """
     from fastmcmd.inference.congruence_test import congruence_test as whole
 
-    given = check_defaults(whole, arguments, _OWN)
-    simulations = check_simulations(199 if given["simulations"] is None else given["simulations"])
-    blocks = Blocks.of(x=given["x"], y=given["y"], prediction=given["prediction"])
-    seed = seed_sequence(given["random_state"])
-    with running(given, "congruence_test", blocks) as run:
+    options = check_defaults(whole, arguments, _SUPPORTED)
+    simulations = check_simulations(
+        199 if options["simulations"] is None else options["simulations"]
+    )
+    blocks = Blocks.of(x=options["x"], y=options["y"], prediction=options["prediction"])
+    seed = seed_sequence(options["random_state"])
+    with running(options, "congruence_test", blocks) as run:
         setting = setting_of(
-            run, blocks, seed, x_kernel=given["x_kernel"], y_kernel=given["y_kernel"], lam=given["lam"],
-            rank=None, landmarks=None, simulations=simulations, certificate="rigorous", of_prediction=True,
+            run, blocks, seed, x_kernel=options["x_kernel"], y_kernel=options["y_kernel"],
+            lam=options["lam"], rank=None, landmarks=None, simulations=simulations, certificate="rigorous", of_prediction=True,
         )  # fmt: skip
         state = congruence_of(run, blocks, setting, None)
     (model,) = state.models.values()

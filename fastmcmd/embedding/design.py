@@ -22,7 +22,7 @@ from fastmcmd.rows import Rows
 
 __all__ = ["Design", "distinct_rows", "match_rows"]
 
-_TRIED = 64  # rows that are matched first: among other points they show the answer
+_FIRST_ROWS = 64  # rows that are matched first: among other points they show the answer
 _HASH_BLOCK = 1 << 20  # elements that are hashed at once
 
 
@@ -178,7 +178,7 @@ def match_rows(x: HostArray | Rows, z: HostArray | Rows) -> NDArray[np.intp] | N
         return np.arange(len(x))
     if x.shape[1] != z.shape[1] or x.dtype != z.dtype:
         return None
-    if len(z) > _TRIED and match_rows(x, z[:_TRIED]) is None:
+    if len(z) > _FIRST_ROWS and match_rows(x, z[:_FIRST_ROWS]) is None:
         return None
     keys, other_keys = _row_hash(x), _row_hash(z)
     order = np.argsort(keys, kind="stable")

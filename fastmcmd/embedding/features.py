@@ -117,12 +117,12 @@ def _pivoted_cholesky(
     for stop in [*(look for look in _LOOKS if look < steps.most < len(y)), steps.most]:
         if steps.until(stop) < stop:
             return steps.factor()
-        rest = steps.rest()
-        if rest is None or (stop == steps.most and stop == len(y)):
+        largest_residual = steps.largest_residual()
+        if largest_residual is None or (stop == steps.most and stop == len(y)):
             return steps.factor()
-        if stop == steps.most or _cannot_converge(looks, stop, rest, limit, steps.most):
+        if stop == steps.most or _cannot_converge(looks, stop, largest_residual, limit, steps.most):
             return None
-        looks.append((stop, rest))
+        looks.append((stop, largest_residual))
     raise AssertionError("unreachable")
 
 
@@ -162,7 +162,7 @@ class _Pivoting:
                 self._residual, self._columns, self._pivots, self._rank, stop,
             )  # fmt: skip
             return self._rank
-        while self._rank < stop and self.rest() is not None:
+        while self._rank < stop and self.largest_residual() is not None:
             rank, n = self._rank, len(self._y)
             pivot = int((self._worth * self._residual).argmax())
             column = self._kernel.evaluate(self._y[pivot : pivot + 1], self._y)[0]
@@ -176,13 +176,13 @@ class _Pivoting:
             self._rank += 1
         return self._rank
 
-    def rest(self) -> float | None:
+    def largest_residual(self) -> float | None:
         """Return the worth times residual of the next pivot, or None if there is none."""
         pivot = int((self._worth * self._residual).argmax())
-        rest = float(self._worth[pivot] * self._residual[pivot])
-        small = self._rank > 0 and rest <= self._limit
+        largest_residual = float(self._worth[pivot] * self._residual[pivot])
+        small = self._rank > 0 and largest_residual <= self._limit
         noise = not self._residual[pivot] > _NOISE * self._diagonal[pivot]
-        return None if small or noise else rest
+        return None if small or noise else largest_residual
 
     def factor(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Return the pivots and the factor of their matrix."""

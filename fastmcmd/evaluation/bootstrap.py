@@ -28,7 +28,7 @@ _ROUNDING = 1e-13  # scatter relative to the mean below which a column is consta
 _STEP = 1e-6  # step of numerical derivatives, relative to the scatter of a column
 _BLOCK = 1 << 13  # rows of a product: some megabytes
 _SAMPLES = 16  # samples of a product
-_HELD = 1 << 25  # row counts that are held at a time, for all threads: 256 MB
+_COUNTS_AT_ONCE = 1 << 25  # row counts that are held at a time, for all threads: 256 MB
 
 
 class Means:
@@ -64,8 +64,8 @@ class Means:
         """Return values and standard errors (samples, measures) from row counts (samples, n)."""
         firsts, squares = self._sums(counts)
         values, errors = np.empty((2, len(counts), len(self.names)))
-        for sample, own in enumerate(counts):
-            weights = own if self._weights is None else own * self._weights
+        for sample, row_counts in enumerate(counts):
+            weights = row_counts if self._weights is None else row_counts * self._weights
             squared = weights if self._weights is None else weights * self._weights
             sums = (one[:, sample] for one in (*firsts, squares))
             values[sample], errors[sample] = self._sample(weights, squared, *sums)
@@ -273,8 +273,8 @@ def resampled(
     of_means, errors = np.empty((2, n_boot, len(means.names)))
     sweep = progress.sweep("bootstrap", n_boot, unit="samples")
     context.presort()
-    together = max(1, min(_HELD // n, _SAMPLES * get_num_threads()))
-    for batch in row_blocks(n_boot, together):
+    batch_size = max(1, min(_COUNTS_AT_ONCE // n, _SAMPLES * get_num_threads()))
+    for batch in row_blocks(n_boot, batch_size):
         # Drawn here and in order, so that samples do not depend on the number of threads.
         counts = np.empty((batch.stop - batch.start, n))
         for sample in counts:
@@ -283,9 +283,9 @@ def resampled(
         def work(some: slice, counts: Array = counts, first: int = batch.start) -> None:
             places = slice(first + some.start, first + some.stop)
             of_means[places], errors[places] = means.samples(counts[some])
-            for sample, own in enumerate(counts[some], places.start):
+            for sample, row_counts in enumerate(counts[some], places.start):
                 again = context.reweighted(
-                    own if context.weights is None else own * context.weights
+                    row_counts if context.weights is None else row_counts * context.weights
                 )
                 for name in other_names:
                     values[name][sample] = computes[name](again)
@@ -332,8 +332,8 @@ def _interval(
     if one.name in replicates.errors:
         error, errors = replicates.errors[one.name]
         scale = _SCALES.get(one.name)
-        made = studentized if scale is None else scale.interval
-        return made(one.value, error, values, errors, confidence)
+        interval_of = studentized if scale is None else scale.interval
+        return interval_of(one.value, error, values, errors, confidence)
     tail = (1 - confidence) / 2
     low, high = _quantiles(values, [tail, 1 - tail])
     return None if np.isnan(low) or np.isnan(high) else (float(low), float(high))

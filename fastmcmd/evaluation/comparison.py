@@ -464,8 +464,8 @@ def _evaluated(
     except TypeError as error:
         raise TypeError(f"compare: {error}; with y it takes the keywords of evaluate") from None
     bound.apply_defaults()
-    own = ("checkpoint", "client")
+    unsaved = ("checkpoint", "client")
     config = EvaluationConfig.of(
-        **{name: value for name, value in bound.kwargs.items() if name not in own}
+        **{name: value for name, value in bound.kwargs.items() if name not in unsaved}
     )
     return evaluate_many(y, {str(name): one for name, one in models.items()}, x, config)

@@ -71,10 +71,16 @@ class Presorted:
 
     def variance_curve(self, weights: Array) -> VarianceCurve:
         """Return the curve of `ence_curve`; its outer edges may be those of rows without weight."""
-        own = weights[self.by_spread]
+        sorted_weights = weights[self.by_spread]
         cells = cast(Cells, self.cells)
-        spread, sums, noise = cells.spread, (cells.sums.T * own).T, cells.noise * (own * own)
+        spread, sums, noise = (
+            cells.spread,
+            (cells.sums.T * sorted_weights).T,
+            cells.noise * (sorted_weights * sorted_weights),
+        )
         if self.first is not None:
             spread, sums = spread[self.first], np.add.reduceat(sums, self.first, axis=0)
             noise = np.add.reduceat(noise, self.first)
-        return conclude_variance(mass_bins(Cells(spread, sums, noise), self.bins), len(own), "mass")
+        return conclude_variance(
+            mass_bins(Cells(spread, sums, noise), self.bins), len(sorted_weights), "mass"
+        )

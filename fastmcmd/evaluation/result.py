@@ -471,12 +471,12 @@ class Evaluation:
             return ""
         mean = next((one for one in self.measured if one.name == "mean_cce"), None)
         value = self.cce.mean if mean is None else mean.value  # with the weights of the rows
-        known = []
+        remarks = []
         if mean is not None and mean.null is not None:
-            known.append(f"a right model here: {mean.null:.3g}")
+            remarks.append(f"a right model here: {mean.null:.3g}")
         if self.detectable is not None:
-            known.append(f"detectable from {self.detectable:.3g}")
-        beside = f" ({'; '.join(known)})" if known else ""
+            remarks.append(f"detectable from {self.detectable:.3g}")
+        beside = f" ({'; '.join(remarks)})" if remarks else ""
         bound, kind = self.cce.error_bound, self.cce.info.certificate
         return f"CCE {value:.3g}{beside}; every value right to {bound:.1e} ({kind})"
 

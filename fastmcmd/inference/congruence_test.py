@@ -182,9 +182,9 @@ def congruence_test(
     if is_blockwise(x, y, prediction, groups, client):
         return on_blocks("congruence_test", locals())
     check_order(y, "(x, y, prediction)")
-    named = "x" if encoder is None else "encoder(x)"
+    input_name = "x" if encoder is None else "encoder(x)"
     x, y = (
-        as_rows(encoded(x, encoder), named).astype(np.float64),
+        as_rows(encoded(x, encoder), input_name).astype(np.float64),
         as_rows(numbered(y, prediction), "y").astype(np.float64),
     )
     check_same_length(x=x, y=y)

@@ -89,9 +89,9 @@ class BlockOutcomes:
         """Share of the row's data sets below each outcome (0 to 1): the probability integral transform."""
         ranks = np.empty(self.raw.shape)
         for column in range(self.raw.shape[2]):
-            own = np.empty(ranks.shape[:2])
-            _core.mid_ranks(self.raw[:, :, column], self._order[:, :, column], own)
-            ranks[:, :, column] = own
+            column_ranks = np.empty(ranks.shape[:2])
+            _core.mid_ranks(self.raw[:, :, column], self._order[:, :, column], column_ranks)
+            ranks[:, :, column] = column_ranks
         return ranks
 
 

@@ -59,8 +59,8 @@ def check_scores_by_level(
     >>> fm.metrics.check_scores_by_level([3.0], ([0.0], 1.0), levels=[0.5, 0.9]).round(4).tolist()
     [[1.5, 1.5466]]
     """
-    each = open_levels(PERCENTS if levels is None else levels, "levels")
-    terms = [(each[j : j + 1], np.ones(1)) for j in range(len(each))]
+    checked_levels = open_levels(PERCENTS if levels is None else levels, "levels")
+    terms = [(checked_levels[j : j + 1], np.ones(1)) for j in range(len(checked_levels))]
     return _by_level(y, prediction, terms, nan_policy)
 
 
@@ -99,8 +99,8 @@ def interval_scores_by_level(
     >>> fm.metrics.interval_scores_by_level([4.0], ([0.0], 1.0), levels=[0.5, 0.9]).round(4).tolist()
     [[14.651, 50.3926]]
     """
-    each = open_levels(levels, "levels")
-    terms = [interval_terms(each[j : j + 1]) for j in range(len(each))]
+    checked_levels = open_levels(levels, "levels")
+    terms = [interval_terms(checked_levels[j : j + 1]) for j in range(len(checked_levels))]
     return _by_level(y, prediction, terms, nan_policy)
 
 
@@ -157,25 +157,25 @@ def threshold_brier_score(
     [[0.0625, 0.25]]
     """
     check_flag(fair, "fair")
-    each = thresholds_of(thresholds)
+    numbers = thresholds_of(thresholds)
     rows = read(y, prediction, None, nan_policy, on_device=True).on_host()
-    chance, happened = exceedances(rows.prediction, rows.y, np.atleast_1d(each))
-    scores = (chance - happened) ** 2
+    chance, exceeded = exceedances(rows.prediction, rows.y, np.atleast_1d(numbers))
+    scores = (chance - exceeded) ** 2
     if fair:
         if not isinstance(rows.prediction, Draws) or rows.prediction.node_count < 2:
             raise ValueError(
                 f"fair is True, which needs at least two draws, and prediction is a {rows.prediction!r}"
             )
         scores -= chance * (1 - chance) / (rows.prediction.node_count - 1)
-    return rows.scatter(scores if each.ndim else scores[:, 0])
+    return rows.scatter(scores if numbers.ndim else scores[:, 0])
 
 
 def thresholds_of(value: ArrayLike, name: str = "thresholds") -> Array:
     """Return checked thresholds: a number, or (j,)."""
-    each = as_array(value, name).astype(np.float64)
-    if each.ndim > 1 or not each.size or np.isnan(each).any():
+    numbers = as_array(value, name).astype(np.float64)
+    if numbers.ndim > 1 or not numbers.size or np.isnan(numbers).any():
         raise ValueError(f"{name} is {quote(value)}; a number or numbers (j,) are needed")
-    return each
+    return numbers
 
 
 def exceedances(prediction: object, y: Array, thresholds: Array) -> tuple[Array, Array]:

@@ -42,13 +42,13 @@ def crps_from_pairs(y: Array, prediction: Draws, estimator: str) -> Array:
     return np.asarray(np.abs(draws - y[:, None]).mean(axis=1) - apart / 2)
 
 
-def _draws_of(rows: Outcomes, least: int, what: str) -> Array:
+def _draws_of(rows: Outcomes, least: int, purpose: str) -> Array:
     """Return the draws (n, m) of a prediction of at least so many; raise an error for others."""
     if not isinstance(rows.prediction, Draws):
-        raise ValueError(f"prediction is a {rows.prediction!r}; {what} needs draws (n, m)")
+        raise ValueError(f"prediction is a {rows.prediction!r}; {purpose} needs draws (n, m)")
     if rows.prediction.node_count < least:
         raise ValueError(
-            f"prediction has {rows.prediction.node_count} draws per input; {what} needs {least}"
+            f"prediction has {rows.prediction.node_count} draws per input; {purpose} needs {least}"
         )
     return rows.prediction.array
 
@@ -214,20 +214,20 @@ def gaussian_kernel_score(
     check_choice(estimator, "estimator", ("nrg", "fair"))
     gamma = 0.5 / check_positive(bandwidth, "bandwidth") ** 2
     rows = read(y, prediction, None, nan_policy, columns=None, on_device=True).on_host()
-    drawn = isinstance(rows.prediction, Draws)
-    if rows.prediction.columns > 1 and not drawn:
+    has_draws = isinstance(rows.prediction, Draws)
+    if rows.prediction.columns > 1 and not has_draws:
         raise ValueError(f"prediction is a {rows.prediction!r}; of vectors, draws are needed")
     if estimator == "fair":
         _draws_of(rows, 2, "estimator='fair'")
     parts = rows.prediction.gaussian_parts() if rows.prediction.columns == 1 else None
     if parts is not None:
         return rows.scatter(_of_gaussians(rows.y, parts, gamma))
-    own, out = rows.y.reshape(len(rows.y), 1, -1), np.empty(len(rows.y))
+    outcomes, out = rows.y.reshape(len(rows.y), 1, -1), np.empty(len(rows.y))
     count = rows.prediction.node_count
 
     def work(block: slice) -> None:
         part = rows.prediction.take(np.arange(block.start, block.stop))
-        exact = part.exact_nodes or drawn
+        exact = part.exact_nodes or has_draws
         values, masses = part.nodes() if exact else part.nodes_within(bandwidth)
         values = values.reshape(*masses.shape, -1)
         pairs = np.zeros(len(masses))
@@ -237,10 +237,10 @@ def gaussian_kernel_score(
             pairs += np.einsum("nl,nlm,nm->n", masses[:, some], np.exp(-gamma * squares), masses)
         if estimator == "fair":
             pairs = (pairs * count - 1) / (count - 1)
-        near = np.exp(-gamma * ((values - own[block]) ** 2).sum(axis=2))
+        near = np.exp(-gamma * ((values - outcomes[block]) ** 2).sum(axis=2))
         out[block] = pairs / 2 - np.einsum("nl,nl->n", masses, near) + 0.5
 
-    over_rows(work, len(own), max(1, _BLOCK // (count * count)))
+    over_rows(work, len(outcomes), max(1, _BLOCK // (count * count)))
     return rows.scatter(out)
 
 

@@ -211,8 +211,8 @@ def adversarial_group_calibration(
         return result
     simulated = []
     for _ in range(null):
-        drawn = smallest_level(rng.uniform(size=n), sorted_levels, kind).astype(small)
-        alike = dataclasses.replace(places, place=drawn)
+        levels_of_rows = smallest_level(rng.uniform(size=n), sorted_levels, kind).astype(small)
+        alike = dataclasses.replace(places, place=levels_of_rows)
         simulated.append(_of_random(alike, sizes, trials, draws, bool(replace), rng).mean(axis=1))
     return dataclasses.replace(result, null=np.stack(simulated, axis=1))
 

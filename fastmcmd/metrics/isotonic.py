@@ -25,7 +25,7 @@ __all__ = ["IsotonicReliability", "band_parameters", "exceedance_reliability", "
 _POINTS = 200  # of the band at most
 _TAIL = 0.005  # of the pointwise quantiles in which deviations are measured
 _ROUNDING = 1e-12  # of frequencies
-_SHOWN = 12  # lines of a table
+_TABLE_LINES = 12  # lines of a table
 
 band_parameters = with_shared_parameters(
     entries("""
@@ -94,7 +94,7 @@ class IsotonicReliability(Plotted):
     def table(self) -> str:
         """Return probabilities, frequencies and the band as text; long curves are thinned."""
         rows = [["probability", "frequency", f"{self.level:.0%} band"]]
-        for j in np.unique(np.linspace(0, len(self.grid) - 1, _SHOWN).round().astype(int)):
+        for j in np.unique(np.linspace(0, len(self.grid) - 1, _TABLE_LINES).round().astype(int)):
             at = self.grid[j]
             frequency = self.frequency[np.searchsorted(self.probability, at)]
             band = f"{self.low[j]:.4f} to {self.high[j]:.4f}"
@@ -108,7 +108,7 @@ class IsotonicReliability(Plotted):
 
 def isotonic(
     probability: Array,
-    happened: NDArray[Any],
+    occurred: NDArray[Any],
     weights: Array | None,
     event: str,
     *,
@@ -126,7 +126,7 @@ def isotonic(
     if not positive.all():
         row = positive[place]
         return isotonic(
-            probability[row], happened[row], None if weights is None else weights[row], event,
+            probability[row], occurred[row], None if weights is None else weights[row], event,
             level=level, resamples=resamples, random_state=random_state,
         )  # fmt: skip
     factors = np.ones(n) if weights is None else weights
@@ -136,7 +136,7 @@ def isotonic(
         fitted = scipy.optimize.isotonic_regression(events / weight, weights=weight)
         return np.clip(fitted.x, 0.0, 1.0)
 
-    observed: Array = np.bincount(place, factors * happened, len(distinct)).astype(np.float64)
+    observed: Array = np.bincount(place, factors * occurred, len(distinct)).astype(np.float64)
     frequency = curve(observed)
     total = weight.sum()
     overall = observed.sum() / total
@@ -147,19 +147,19 @@ def isotonic(
         return float((observed * (1 - values) ** 2 + (weight - observed) * values**2).sum() / total)
 
     brier, recalibrated, unconditional = score(distinct), score(frequency), score(overall)
-    shown = np.unique(np.linspace(0, len(distinct) - 1, _POINTS).round().astype(np.intp))
-    grid, low, high, p_value = distinct[shown], np.empty(0), np.empty(0), float("nan")
+    grid_places = np.unique(np.linspace(0, len(distinct) - 1, _POINTS).round().astype(np.intp))
+    grid, low, high, p_value = distinct[grid_places], np.empty(0), np.empty(0), float("nan")
     if resamples:
         rng = generator(random_state, Purpose.NULL)
-        simulated = np.empty((resamples, len(shown)))
+        simulated = np.empty((resamples, len(grid_places)))
         for draw in range(resamples):
             if weights is None:
                 events: Array = rng.binomial(count, distinct).astype(np.float64)
             else:
-                drawn = factors * (rng.random(n) < probability)
-                events = np.bincount(place, drawn, len(distinct)).astype(np.float64)
-            simulated[draw] = curve(events)[shown]
-        low, high, p_value = _band(simulated, frequency[shown], level)
+                masses_of_events = factors * (rng.random(n) < probability)
+                events = np.bincount(place, masses_of_events, len(distinct)).astype(np.float64)
+            simulated[draw] = curve(events)[grid_places]
+        low, high, p_value = _band(simulated, frequency[grid_places], level)
     return IsotonicReliability(
         distinct, frequency, weight, grid if resamples else np.empty(0), low, high, level, p_value,
         brier, brier - recalibrated, unconditional - recalibrated, unconditional, n, event,
@@ -173,7 +173,7 @@ def _band(simulated: Array, observed: Array, level: float) -> tuple[Array, Array
     these, give their multiple. The observed curve of a calibrated model is exchangeable with that half,
     so that the band holds it with at least the given probability, whatever the quantiles.
     """
-    scales, others = np.array_split(simulated, 2)
+    scales, other_scales = np.array_split(simulated, 2)
     bottom, middle, top = np.quantile(scales, [_TAIL, 0.5, 1 - _TAIL], axis=0)
 
     def largest(curves: Array) -> Array:
@@ -184,7 +184,7 @@ def _band(simulated: Array, observed: Array, level: float) -> tuple[Array, Array
                 np.where(np.abs(gap) < _ROUNDING, 0.0, np.abs(gap) / unit).max(axis=-1)
             )
 
-    deviations = np.sort(largest(others))
+    deviations = np.sort(largest(other_scales))
     rank = int(np.ceil(level * (len(deviations) + 1)))
     reach = deviations[rank - 1] if rank <= len(deviations) else np.inf
     with np.errstate(invalid="ignore"):

@@ -213,8 +213,8 @@ def difference_of(
         correlation = covariance[some] / np.outer(scale, scale)
         values, vectors = np.linalg.eigh(correlation)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        drawn = generator(random_state, Purpose.COMPARISON).normal(size=(_DRAWS, len(values)))
-        reach = float(np.quantile(np.abs(drawn @ root.T).max(axis=1), level))
+        normals = generator(random_state, Purpose.COMPARISON).normal(size=(_DRAWS, len(values)))
+        reach = float(np.quantile(np.abs(normals @ root.T).max(axis=1), level))
     half = np.where(supported, reach * error, np.nan)
     return MurphyDifference(theta, mean, mean - half, mean + half, supported, level, name, len(y))
 
@@ -342,8 +342,8 @@ def _forecasts(
     check_choice(functional, "functional", FUNCTIONALS)
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
     if (at is None) != (functional == "mean"):
-        needed = "None" if functional == "mean" else "a number"
-        raise ValueError(f"at is {at!r} for functional={functional!r}; {needed} is needed")
+        requirement = "None" if functional == "mean" else "a number"
+        raise ValueError(f"at is {at!r} for functional={functional!r}; {requirement} is needed")
     number = 0.0 if at is None else as_float(at, "at")
     if functional == "quantile":
         number = check_level(number, "at")
@@ -357,8 +357,8 @@ def _forecasts(
     else:
         forecasts = [one.prediction.sf(np.full(len(rows.y), number)) for one in read_rows]
         name = f"probability of y > {number:g}"
-        happened = (rows.y > number).astype(np.float64)
-        rows = Outcomes(happened, rows.prediction, rows.weights, rows.valid, rows.n, rows.propagate)
+        exceeded = (rows.y > number).astype(np.float64)
+        rows = Outcomes(exceeded, rows.prediction, rows.weights, rows.valid, rows.n, rows.propagate)
     for forecast in forecasts:
         if not np.isfinite(forecast).all():
             bad = int(np.argmin(np.isfinite(forecast)))
@@ -375,7 +375,7 @@ def read_thetas(
     if thetas is None:
         low, high = inside or np.quantile(np.concatenate(values), [_TAIL, 1 - _TAIL]).tolist()
         return np.linspace(low, high, _POINTS)
-    given = as_array(thetas, "thetas").astype(np.float64)
-    if given.ndim != 1 or not len(given) or not np.isfinite(given).all():
-        raise ValueError(f"thetas has shape {given.shape}; finite numbers (t,) are needed")
-    return np.sort(given)
+    points = as_array(thetas, "thetas").astype(np.float64)
+    if points.ndim != 1 or not len(points) or not np.isfinite(points).all():
+        raise ValueError(f"thetas has shape {points.shape}; finite numbers (t,) are needed")
+    return np.sort(points)

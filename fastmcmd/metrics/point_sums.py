@@ -266,11 +266,11 @@ def plain_sums(gather: Callable[..., Sums], y: object, prediction: object) -> Su
     return cast("Sums | None", _PLAIN[gather](y, mean))
 
 
-def _plain_errors(which: int, y: Array, mean: Array) -> AverageSums | None:
+def _plain_errors(power: int, y: Array, mean: Array) -> AverageSums | None:
     sums = np.empty(3)
     _core.error_sums(y, mean, sums)
-    unusual = not np.isfinite(sums).all() or (which == _SQUARES and out_of_range(sums[which:]))
-    return None if unusual else AverageSums(sums[which : which + 1], float(len(y)))
+    unusual = not np.isfinite(sums).all() or (power == _SQUARES and out_of_range(sums[power:]))
+    return None if unusual else AverageSums(sums[power : power + 1], float(len(y)))
 
 
 def _plain_comoments(y: Array, mean: Array) -> Comoments | None:

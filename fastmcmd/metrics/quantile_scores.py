@@ -61,10 +61,10 @@ def check_losses(y: Array, prediction: Predictive, levels: Array, factors: Array
     if isinstance(prediction, Quantiles) and np.array_equal(levels, prediction.levels):
         out, values = np.empty(len(y)), prediction.values
 
-        def given(rows: slice) -> None:
+        def compiled(rows: slice) -> None:
             _core.check_losses(levels, factors, values[rows], y[rows], out[rows])
 
-        over_rows(given, len(y), _BLOCK // len(levels))
+        over_rows(compiled, len(y), _BLOCK // len(levels))
         return out
     if isinstance(prediction, DevicePrediction):
         return _on_device(y, prediction, levels, factors)
@@ -105,8 +105,8 @@ def losses_together(
         place, np.cumsum([len(term_levels) for term_levels in level_arrays])[:-1]
     )
     factors = np.zeros((len(terms), len(levels)))
-    for own, term_levels, (_, factor) in zip(factors, places, terms, strict=True):
-        np.add.at(own, term_levels, factor)
+    for row, term_levels, (_, factor) in zip(factors, places, terms, strict=True):
+        np.add.at(row, term_levels, factor)
     losses: Array = np.empty((len(terms), len(y)))
     quantiles: Array = np.empty((len(extra_levels), len(y)))
 
@@ -114,11 +114,17 @@ def losses_together(
         part = prediction.take(np.arange(rows.start, rows.stop))
         predicted = part.quantile(levels)
         quantiles[:, rows] = predicted[:, ends].T
-        for own, factor in zip(losses, factors, strict=True):
-            needed = np.flatnonzero(factor)
-            own_ends = predicted if len(needed) == len(levels) else predicted[:, needed]
+        for loss, factor in zip(losses, factors, strict=True):
+            weighted_levels = np.flatnonzero(factor)
+            term_quantiles = (
+                predicted if len(weighted_levels) == len(levels) else predicted[:, weighted_levels]
+            )
             _core.check_losses(
-                cast(Array, levels[needed]), factor[needed], own_ends, y[rows], own[rows]
+                cast(Array, levels[weighted_levels]),
+                factor[weighted_levels],
+                term_quantiles,
+                y[rows],
+                loss[rows],
             )
 
     over_rows(work, len(y), _BLOCK // max(len(levels), _width(prediction)))

@@ -137,12 +137,12 @@ def rank_histogram(
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
     level = check_level(level)
     rows = read(y, prediction, None, nan_policy)
-    drawn = rows.prediction
-    if not isinstance(drawn, Draws):
+    sets = rows.prediction
+    if not isinstance(sets, Draws):
         raise TypeError(
-            f"prediction is {quote(drawn)}; draws (n, m) are needed (of distributions see pit_histogram)"
+            f"prediction is {quote(sets)}; draws (n, m) are needed (of distributions see pit_histogram)"
         )
-    values = drawn.array
+    values = sets.array
     cells = values.shape[1] + 1
     bins = _default_bins(cells) if bins is None else check_count(bins, "bins", most=cells)
     edges = np.linspace(0, cells, bins + 1).round().astype(np.int64)

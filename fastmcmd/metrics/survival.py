@@ -189,13 +189,13 @@ def _brier(
     of_events = np.where(events, censoring.before(rows.y), 1.0)
     for j, t in enumerate(times):
         survival = np.broadcast_to(rows.prediction.sf(float(t)), rows.y.shape)
-        happened, later = events & (rows.y <= t), rows.y > t
+        occurred, later = events & (rows.y <= t), rows.y > t
         at_t = float(censoring.after(np.array([t]))[0])
-        if (later.any() and at_t == 0) or (of_events[happened] == 0).any():
+        if (later.any() and at_t == 0) or (of_events[occurred] == 0).any():
             raise ValueError(
                 f"times hold {t:g}, after which the training rows are all censored; give smaller times"
             )
-        parts = np.where(happened, survival**2 / np.where(happened, of_events, 1.0), 0.0)
+        parts = np.where(occurred, survival**2 / np.where(occurred, of_events, 1.0), 0.0)
         parts += np.where(later, (1 - survival) ** 2 / max(at_t, np.finfo(np.float64).tiny), 0.0)
         out[j] = np.nan if rows.nan_result else parts.mean()
     return out

@@ -90,10 +90,10 @@ def discrimination(
     """
     count = check_count(bins, "bins")
     rows = read(y, prediction, sample_weight, nan_policy, on_device=True).on_host()
-    chance, happened, weights = _event(rows, threshold)
+    chance, exceeded, weights = _event(rows, threshold)
     place = np.minimum((chance * count).astype(np.intp), count - 1)
     shares = []
-    for some in (happened, ~happened):
+    for some in (exceeded, ~exceeded):
         mass = np.bincount(place[some], weights[some], minlength=count)
         shares.append(mass / mass.sum() * (np.nan if rows.nan_result else 1.0))
     return Discrimination(np.linspace(0.0, 1.0, count + 1), *shares)
@@ -102,9 +102,9 @@ def discrimination(
 def _event(rows: Outcomes, threshold: float) -> tuple[Array, NDArray[np.bool_], Array]:
     """Return probabilities of exceeding the threshold, where it was exceeded, and weights of rows."""
     at = np.array([as_float(threshold, "threshold")])
-    chance, happened = exceedances(rows.prediction, rows.y, at)
+    chance, exceeded = exceedances(rows.prediction, rows.y, at)
     weights = np.ones(len(chance)) if rows.weights is None else rows.weights
-    event = happened[:, 0] > 0
+    event = exceeded[:, 0] > 0
     if not weights[event].sum() > 0 or not weights[~event].sum() > 0:
         raise ValueError(
             f"threshold is {threshold:g}, which {'no' if not event.any() else 'every'} outcome of "
@@ -176,12 +176,12 @@ def roc_curve(
     1.0
     """
     rows = read(y, prediction, sample_weight, nan_policy, on_device=True).on_host()
-    chance, happened, weights = _event(rows, threshold)
+    chance, exceeded, weights = _event(rows, threshold)
     order = np.argsort(-chance, kind="stable")
     ranked = chance[order]
     last = np.flatnonzero(np.append(np.diff(ranked) != 0, True))
     rates = []
-    for some in (~happened, happened):
+    for some in (~exceeded, exceeded):
         rising = np.cumsum((weights * some)[order])[last]
         rates.append(np.concatenate([[0.0], rising / rising[-1]]))
     false, true = rates

@@ -64,7 +64,7 @@ class Parts:
     """
 
     mass: Array
-    own: Array
+    outcome: Array
     score: Array
     spread: Array
     from_zero: Array
@@ -72,15 +72,15 @@ class Parts:
 
     def combined(self, weighting: str) -> Array:
         """Return the outcome-weighted or the vertically re-scaled score."""
-        some, own = self.mass > 0, self.own
+        some, outcome = self.mass > 0, self.outcome
         score, spread, far = (
             np.where(some, part, 0.0) for part in (self.score, self.spread, self.from_zero)
         )
         if weighting == "outcome":
-            return np.where(own == 0, 0.0, np.where(some, own * score, np.nan))
-        distances = self.mass * own * (score + spread) - self.mass**2 * spread
-        gap = self.mass * far - own * self.own_from_zero
-        return np.asarray(distances + gap * (self.mass - own))
+            return np.where(outcome == 0, 0.0, np.where(some, outcome * score, np.nan))
+        distances = self.mass * outcome * (score + spread) - self.mass**2 * spread
+        gap = self.mass * far - outcome * self.own_from_zero
+        return np.asarray(distances + gap * (self.mass - outcome))
 
 
 @metric
@@ -152,22 +152,22 @@ def weighted_crps(
     """
     draws = check_count(draws, "draws", optional=True)
     rows = read(y, prediction, None, nan_policy, on_device=True).on_host()
-    given = given_weight(rows, weighting, lower, upper, weight, chaining)
-    if given.function is not None:
+    outer_weight = given_weight(rows, weighting, lower, upper, weight, chaining)
+    if outer_weight.function is not None:
         values, masses = members(rows, draws, random_state)
         if weighting == "threshold":
-            scores = WeightedDraws(given.of(values), masses).crps(given.of(rows.y))
+            scores = WeightedDraws(outer_weight.of(values), masses).crps(outer_weight.of(rows.y))
         else:
-            scores = _crps_parts(rows.y, values, masses, given).combined(weighting)
+            scores = _crps_parts(rows.y, values, masses, outer_weight).combined(weighting)
     elif weighting == "threshold":
-        clipped = Clipped(rows.prediction, given.low, given.high)
-        scores = clipped.crps(np.clip(rows.y, given.low, given.high))
+        clipped = Clipped(rows.prediction, outer_weight.low, outer_weight.high)
+        scores = clipped.crps(np.clip(rows.y, outer_weight.low, outer_weight.high))
     elif _hasmembers(rows.prediction):
-        scores = _crps_parts(rows.y, *rows.prediction.nodes(), given).combined(weighting)
-    elif np.isinf(given.low).all() and np.isinf(given.high).all():
+        scores = _crps_parts(rows.y, *rows.prediction.nodes(), outer_weight).combined(weighting)
+    elif np.isinf(outer_weight.low).all() and np.isinf(outer_weight.high).all():
         scores = rows.prediction.crps(rows.y)
     else:
-        scores = _interval_parts(rows, given).combined(weighting)
+        scores = _interval_parts(rows, outer_weight).combined(weighting)
     return rows.scatter(scores)
 
 
@@ -270,18 +270,20 @@ def members(rows: Outcomes, draws: int | None, random_state: RandomState) -> tup
     return values, np.full(values.shape[:2], 1.0 / draws)
 
 
-def _crps_parts(y: Array, values: Array, masses: Array, given: Weight) -> Parts:
+def _crps_parts(y: Array, values: Array, masses: Array, outer_weight: Weight) -> Parts:
     """Return the parts of the CRPS of members."""
-    weights = masses * given.of(values)
+    weights = masses * outer_weight.of(values)
     mass = weights.sum(axis=1)
     some = WeightedDraws(values, np.where(mass[:, None] > 0, weights, masses))
     spread, zero = some.half_gini(), np.zeros(len(y))
-    return Parts(mass, given.of(y), some.crps(y), spread, some.crps(zero) + spread, np.abs(y))
+    return Parts(
+        mass, outer_weight.of(y), some.crps(y), spread, some.crps(zero) + spread, np.abs(y)
+    )
 
 
-def _interval_parts(rows: Outcomes, given: Weight) -> Parts:
+def _interval_parts(rows: Outcomes, outer_weight: Weight) -> Parts:
     """Return the parts of the CRPS of continuous predictions on an interval with an end."""
-    y, low, high = rows.y, given.low, given.high
+    y, low, high = rows.y, outer_weight.low, outer_weight.high
     inner = Truncated(rows.prediction, low, high)
     mean, end = inner.mean, np.where(np.isfinite(low), low, high)
     # E|Y - end| - CRPS(end), where Y lies on one side of the end.
@@ -292,4 +294,4 @@ def _interval_parts(rows: Outcomes, given: Weight) -> Parts:
         rows.prediction.cdf(high) - rows.prediction.cdf(low),
     )
     from_zero = inner.crps(np.zeros(len(y))) + spread
-    return Parts(mass, given.of(y), inner.crps(y), spread, from_zero, np.abs(y))
+    return Parts(mass, outer_weight.of(y), inner.crps(y), spread, from_zero, np.abs(y))

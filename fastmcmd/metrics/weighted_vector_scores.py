@@ -87,13 +87,13 @@ def weighted_energy_score(
 
     def parts(y: Array, values: Array, shares: Array) -> tuple[Array, ...]:
         far = np.linalg.norm(values - y[:, None], axis=2) ** beta
-        zero, own = (np.linalg.norm(v, axis=-1) ** beta for v in (values, y))
+        zero, of_outcome = (np.linalg.norm(v, axis=-1) ** beta for v in (values, y))
         spread = np.empty(len(y))
         for i, (points, share) in enumerate(zip(values, shares, strict=True)):
             apart = np.linalg.norm(points[:, None] - points, axis=2) ** beta
             spread[i] = share @ apart @ share / 2
         score = np.einsum("nm,nm->n", shares, far) - spread
-        return score, spread, np.einsum("nm,nm->n", shares, zero), own
+        return score, spread, np.einsum("nm,nm->n", shares, zero), of_outcome
 
     return _weighted_vectors(
         y, prediction, weighting, weight, chaining, draws, random_state, nan_policy, parts
@@ -183,11 +183,11 @@ def weighted_variogram_score(
         def norms(v: Array) -> Array:
             return np.einsum("...ij,ij->...", v * v, pairs)
 
-        of_members, own = variogram(values), variogram(y)
+        of_members, of_outcome = variogram(values), variogram(y)
         middle = np.einsum("nm,nmij->nij", shares, of_members)
         spread = np.einsum("nm,nm->n", shares, norms(of_members - middle[:, None]))
         zero = np.einsum("nm,nm->n", shares, norms(of_members))
-        return norms(middle - own), spread, zero, norms(own)
+        return norms(middle - of_outcome), spread, zero, norms(of_outcome)
 
     return _weighted_vectors(
         y, prediction, weighting, weight, chaining, draws, random_state, nan_policy, parts
@@ -227,20 +227,21 @@ def _weighted_vectors(
     function = given_weight(rows, weighting, -np.inf, np.inf, weight, chaining).function
     values, masses = members(rows, draws, random_state)
     values = values.reshape(*masses.shape, -1)
-    own = rows.y.reshape(len(values), -1)
+    of_outcome = rows.y.reshape(len(values), -1)
     if weighting == "threshold":
         if function is not None:
-            values, own = (
-                checked_values(function(v), "chaining", v.shape, False) for v in (values, own)
+            values, of_outcome = (
+                checked_values(function(v), "chaining", v.shape, False)
+                for v in (values, of_outcome)
             )
-        return rows.scatter(parts(own, values, masses)[0])
-    weights, of_own = np.ones(masses.shape), np.ones(len(own))
+        return rows.scatter(parts(of_outcome, values, masses)[0])
+    weights, of_own = np.ones(masses.shape), np.ones(len(of_outcome))
     if function is not None:
         weights, of_own = (
-            checked_values(function(v), "weight", v.shape[:-1], True) for v in (values, own)
+            checked_values(function(v), "weight", v.shape[:-1], True) for v in (values, of_outcome)
         )
     weights = weights * masses
     mass = weights.sum(axis=1)
     shares = np.where(mass[:, None] > 0, weights, masses)
-    own_parts = parts(own, values, shares / shares.sum(axis=1, keepdims=True))
+    own_parts = parts(of_outcome, values, shares / shares.sum(axis=1, keepdims=True))
     return rows.scatter(Parts(mass, of_own, *own_parts).combined(weighting))

@@ -75,41 +75,43 @@ def fan(
     ['median', '50%']
     """
     points = check_count(points, "points", least=0)
-    chosen = sorted({check_level(float(one), "levels") for one in np.atleast_1d(levels).ravel()})
-    if not chosen:
+    checked_levels = sorted(
+        {check_level(float(one), "levels") for one in np.atleast_1d(levels).ravel()}
+    )
+    if not checked_levels:
         raise ValueError("levels is empty; at least one number between 0 and 1 is needed")
     place, name = _places(x)
     outcomes = None if y is None else as_array(y, "y").astype(np.float64)
     n = len(outcomes) if outcomes is not None else _rows(prediction, place)
     place = np.arange(n) if place is None else place
     predicted = as_predictive(prediction, n)
-    for what, values in (("x", place), ("y", outcomes)):
+    for axis_name, values in (("x", place), ("y", outcomes)):
         if values is not None and values.shape != (n,):
-            raise ValueError(f"{what} has shape {values.shape}; ({n},) is needed")
+            raise ValueError(f"{axis_name} has shape {values.shape}; ({n},) is needed")
     ax = axes(ax)
     order = np.argsort(place, kind="stable")
     rows = order[np.unique(np.linspace(0, n - 1, min(n, _LINE)).round().astype(np.intp))]
-    sides = np.array([[(1 - one) / 2, (1 + one) / 2] for one in chosen])
-    drawn = predicted.take(rows).quantile(np.concatenate([[0.5], sides.ravel()]))
-    at, drawn = _with_gaps(place[rows], drawn)
-    ax.plot(at, drawn[:, 0], color=colour, linewidth=1.6, label=label or "median", zorder=2)
+    sides = np.array([[(1 - one) / 2, (1 + one) / 2] for one in checked_levels])
+    bands = predicted.take(rows).quantile(np.concatenate([[0.5], sides.ravel()]))
+    at, bands = _with_gaps(place[rows], bands)
+    ax.plot(at, bands[:, 0], color=colour, linewidth=1.6, label=label or "median", zorder=2)
     for alpha, one, pair in zip(
-        np.linspace(*_ALPHA, len(chosen)), chosen, drawn[:, 1:].reshape(len(drawn), -1, 2).swapaxes(0, 1),
-        strict=True,
+        np.linspace(*_ALPHA, len(checked_levels)), checked_levels,
+        bands[:, 1:].reshape(len(bands), -1, 2).swapaxes(0, 1), strict=True,
     ):  # fmt: skip
         ax.fill_between(at, *pair.T, color=colour, alpha=alpha, linewidth=0, zorder=0.9 - one,
                         label=f"{100 * one:g}%")  # fmt: skip
     if outcomes is not None and points:
-        known = np.flatnonzero(np.isfinite(outcomes))
-        shown_rows = known[some(len(known), points)]
+        finite_rows = np.flatnonzero(np.isfinite(outcomes))
+        shown_rows = finite_rows[some(len(finite_rows), points)]
         ends = predicted.take(shown_rows).quantile(sides[-1])
-        seen = outcomes[shown_rows]
-        inside = (ends[:, 0] <= seen) & (seen <= ends[:, 1])
+        points_y = outcomes[shown_rows]
+        inside = (ends[:, 0] <= points_y) & (points_y <= ends[:, 1])
         size = 4.5 if len(shown_rows) <= 300 else 2.5
-        beyond = f"outcomes beyond {100 * chosen[-1]:g}%"
-        for part, tint, what in ((inside, _INK, "outcomes"), (~inside, COLOURS[1], beyond)):
+        beyond = f"outcomes beyond {100 * checked_levels[-1]:g}%"
+        for part, tint, legend_label in ((inside, _INK, "outcomes"), (~inside, COLOURS[1], beyond)):
             if part.any():
-                ax.plot(place[shown_rows][part], seen[part], ".", color=tint, label=what,
+                ax.plot(place[shown_rows][part], points_y[part], ".", color=tint, label=legend_label,
                         markersize=size if tint == _INK else size + 3, zorder=3)  # fmt: skip
     ax.set(xlabel=name, ylabel="y")
     if np.asarray(place).dtype.kind == "M":
@@ -161,10 +163,10 @@ def _rows(prediction: Any, place: NDArray[Any] | None) -> int:
 def _with_gaps(place: NDArray[Any], values: NDArray[np.float64]) -> tuple[Any, NDArray[np.float64]]:
     """Return positions (m,) and values (m, j) with a row of NaN inside each wide gap."""
     steps = np.diff(place)
-    moved = np.sort(steps[steps > 0 * steps])
-    if not len(moved):
+    gaps = np.sort(steps[steps > 0 * steps])
+    if not len(gaps):
         return place, values
-    usual = moved[len(moved) // 2]
+    usual = gaps[len(gaps) // 2]
     wide = np.flatnonzero((steps > _WIDE * usual) & (steps > _SHARE * (place[-1] - place[0])))
     middles = place[wide] + steps[wide] / 2
     return np.insert(place, wide + 1, middles), np.insert(values, wide + 1, np.nan, axis=0)
@@ -219,18 +221,18 @@ def ordered_intervals(
     low, middle, high = rows.prediction.quantile([(1 - level) / 2, 0.5, (1 + level) / 2]).T
     inside = (low <= rows.y) & (rows.y <= high)
     key = {"outcome": rows.y, "median": middle, "width": high - low}[order]
-    chosen = some(len(key), points)
-    chosen = chosen[np.argsort(key[chosen], kind="stable")]
+    plotted_rows = some(len(key), points)
+    plotted_rows = plotted_rows[np.argsort(key[plotted_rows], kind="stable")]
     ax = axes(ax)
-    place = np.arange(len(chosen))
-    for part, tint, what, alpha in (
-        (inside[chosen], colour, label or "interval holds the outcome", 0.4),
-        (~inside[chosen], COLOURS[1], "interval misses it", 0.9),
+    place = np.arange(len(plotted_rows))
+    for part, tint, legend_label, alpha in (
+        (inside[plotted_rows], colour, label or "interval holds the outcome", 0.4),
+        (~inside[plotted_rows], COLOURS[1], "interval misses it", 0.9),
     ):
         if part.any():
-            ax.vlines(place[part], low[chosen][part], high[chosen][part], color=tint, alpha=alpha,
-                      linewidth=1.6, label=what)  # fmt: skip
-    ax.plot(place, rows.y[chosen], ".", color=_INK, markersize=4, label="outcome", zorder=3)
+            ax.vlines(place[part], low[plotted_rows][part], high[plotted_rows][part], color=tint,
+                      alpha=alpha, linewidth=1.6, label=legend_label)  # fmt: skip
+    ax.plot(place, rows.y[plotted_rows], ".", color=_INK, markersize=4, label="outcome", zorder=3)
     key_name = {"outcome": "outcome", "median": "predicted median", "width": "width"}[order]
     ax.set(xlabel=f"rows in order of {key_name}", ylabel="y", xticks=[])
     ax.set_title(f"{inside.mean():.1%} of {len(inside):,} outcomes in the central {100 * level:g}%",

@@ -181,7 +181,7 @@ def _stretches(
     place = np.sort(np.concatenate([theta, np.repeat(middles, 2)]), kind="stable")
     cell = np.sort(np.concatenate([np.arange(len(theta)), np.arange(len(theta) - 1),
                                    np.arange(1, len(theta))]))  # fmt: skip
-    known = np.isfinite(low)
-    bottom = np.interp(place, theta[known], low[known])
-    top = np.interp(place, theta[known], high[known])
+    has_band = np.isfinite(low)
+    bottom = np.interp(place, theta[has_band], low[has_band])
+    top = np.interp(place, theta[has_band], high[has_band])
     return place, np.where(where[cell], bottom, np.nan), np.where(where[cell], top, np.nan)

@@ -112,12 +112,12 @@ def residuals(
     error, std = np.abs(rows.y - rows.prediction.mean), rows.prediction.std
     curve = ence_curve(rows.y, rows.prediction, bins=_BINS)
     ax = axes(ax)
-    shown = some(len(error), points) if points else np.empty(0, dtype=np.intp)
+    plotted = some(len(error), points) if points else np.empty(0, dtype=np.intp)
     if not ax.lines:
         ends = std.min(), std.max()
         ax.plot(ends, ends, "--", color="0.2", linewidth=1.2, zorder=2, label="calibrated")
-    alpha = 0.25 if len(shown) > 500 else 0.5
-    ax.plot(std[shown], error[shown], ".", color=colour, alpha=alpha, markersize=3, zorder=1,
+    alpha = 0.25 if len(plotted) > 500 else 0.5
+    ax.plot(std[plotted], error[plotted], ".", color=colour, alpha=alpha, markersize=3, zorder=1,
             rasterized=True)  # fmt: skip
     ax.plot(curve.rmv, curve.rmse, "o-", color=colour, markersize=4, linewidth=1.6, zorder=3,
             markeredgecolor="white", markeredgewidth=0.6, label=label or "root mean square")  # fmt: skip
@@ -169,8 +169,8 @@ def group_calibration(
     """
     from fastmcmd.metrics import GroupCalibration
 
-    needed = "what metrics.adversarial_group_calibration returns"
-    check_instance(groups, "groups", GroupCalibration, needed)
+    requirement = "what metrics.adversarial_group_calibration returns"
+    check_instance(groups, "groups", GroupCalibration, requirement)
     ax = axes(ax)
     sizes, mean = groups.sizes, groups.mean
     spread = np.nan_to_num(groups.std)
@@ -183,7 +183,7 @@ def group_calibration(
                     linewidth=0)  # fmt: skip
     ax.plot(sizes, mean, "o-", color=colour, linewidth=1.6, markersize=4, label=label)
     ax.set_xscale("log")
-    what = "mean absolute" if groups.norm == "mean_absolute" else "root mean square"
-    ax.set(xlabel="rows in a group", ylabel=f"{what} calibration error\nof the worst group")
+    norm_label = "mean absolute" if groups.norm == "mean_absolute" else "root mean square"
+    ax.set(xlabel="rows in a group", ylabel=f"{norm_label} calibration error\nof the worst group")
     ax.set_ylim(bottom=0, auto=None)
     return finish(ax, label)

@@ -51,9 +51,9 @@ class Binomial(ScipyPredictive):
     def __init__(self, n: ArrayLike, p: ArrayLike) -> None:
         values = parameters((), n=n, p=p)
         trials, probability = values["n"], values["p"]
-        whole = (trials >= 0) & (trials == np.floor(trials)) & (trials <= _MOST_TRIALS)
-        if not whole.all():
-            row = int(np.argmin(whole))
+        valid_trials = (trials >= 0) & (trials == np.floor(trials)) & (trials <= _MOST_TRIALS)
+        if not valid_trials.all():
+            row = int(np.argmin(valid_trials))
             raise ValueError(
                 f"n is {trials[row]:g} in row {row}; whole numbers of trials, 0 or more, are needed"
             )
@@ -97,11 +97,13 @@ class Binomial(ScipyPredictive):
     def _tail(self, k: Array, upper: bool) -> Array:
         """Return P(Y > k) or P(Y <= k) of whole k; by another routine where SciPy's underflows."""
         tail = self._all(self.frozen.sf(k) if upper else self.frozen.cdf(k))
-        lost = (tail == 0) & (k < self.trials if upper else k >= 0)
-        if lost.any():
+        underflowed = (tail == 0) & (k < self.trials if upper else k >= 0)
+        if underflowed.any():
             other = scipy.special.bdtrc if upper else scipy.special.bdtr
             k = np.clip(k, 0, np.maximum(self.trials - 1, 0))
-            tail = np.where(lost, other(k, self.trials.astype(np.int64), self.probability), tail)
+            tail = np.where(
+                underflowed, other(k, self.trials.astype(np.int64), self.probability), tail
+            )
         return tail
 
     def log_prob(self, y: ArrayLike) -> Array:
@@ -125,9 +127,9 @@ class Binomial(ScipyPredictive):
             )  # of SciPy, at levels that it underflows at
             quantiles = super().quantiles_at(levels)
         counts = np.maximum(quantiles, 0.0)  # SciPy's quantile at level 0 is -1
-        each = np.broadcast_to(levels, counts.shape)
+        row_levels = np.broadcast_to(levels, counts.shape)
         for column in range(counts.shape[1]):
-            level, count = each[:, column], counts[:, column]
+            level, count = row_levels[:, column], counts[:, column]
             low = self._tail(count, upper=False) < level
             high = (count > 0) & (self._tail(count - 1, upper=False) >= level)
             rows = np.flatnonzero((low | high) & (level > 0) & (level < 1))

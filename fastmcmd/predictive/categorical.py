@@ -285,9 +285,9 @@ class Categorical(Predictive):
                 f"y[{row}] is {labels[row]:g}; names of classes ({listed(self.classes)}) or integers "
                 f"from 0 to {count - 1} are needed"
             )
-        read = copy.copy(self)
-        read._numbered = True
-        return read
+        twin = copy.copy(self)
+        twin._numbered = True
+        return twin
 
     def _check_places(self) -> None:
         """Raise an error if the name of a class is the text of another number than its place."""

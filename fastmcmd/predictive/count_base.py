@@ -132,10 +132,10 @@ class Counts(ScipyPredictive):
     def upper_quantiles_at(self, levels: Array) -> Array:
         """Return the smallest counts (n, j) at which `sf` is at most levels (n, j)."""
         n, count = len(self), levels.shape[1]
-        own = np.broadcast_to(levels, (n, count)).ravel()
+        flat_levels = np.broadcast_to(levels, (n, count)).ravel()
         rows = np.repeat(np.arange(n), count)
-        out = self._settled(rows, own, upper=True)
-        return np.where((own <= 0) & (self._mean[rows] > 0), np.inf, out).reshape(n, count)
+        out = self._settled(rows, flat_levels, upper=True)
+        return np.where((flat_levels <= 0) & (self._mean[rows] > 0), np.inf, out).reshape(n, count)
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size)."""

@@ -146,8 +146,10 @@ class DoublePoisson(Predictive):
     def _tail(self, count: Array, upper: bool) -> Array:
         out = np.empty(len(self))
 
-        def tails(y: Array, mu: Array, phi: Array, logs: Array, heads: Array, *rest: Array) -> None:
-            _core.double_poisson_tails(y, mu, phi, logs, heads, upper, *rest)
+        def tails(
+            y: Array, mu: Array, phi: Array, logs: Array, heads: Array, *outputs: Array
+        ) -> None:
+            _core.double_poisson_tails(y, mu, phi, logs, heads, upper, *outputs)
 
         self._by_rows(tails, self._sums[0], out, first=self._per_row(count))
         return out
@@ -187,14 +189,14 @@ class DoublePoisson(Predictive):
         out = np.empty((len(self), levels.shape[1]))
         if not out.size:
             return out
-        own, longest = len(levels) == len(self), self._window[1]
+        one_row_each, longest = len(levels) == len(self), self._window[1]
 
         def quantiles(*arrays: Array) -> None:
-            first, mu, phi, logs, heads, total, part = arrays if own else (levels, *arrays)
+            first, mu, phi, logs, heads, total, part = arrays if one_row_each else (levels, *arrays)
             scratch = np.empty(longest)
             _core.double_poisson_quantiles(first, mu, phi, logs, heads, total, scratch, part)
 
-        self._by_rows(quantiles, self._sums[0], out, first=levels if own else None)
+        self._by_rows(quantiles, self._sums[0], out, first=levels if one_row_each else None)
         return out
 
     def take(self, rows: NDArray[np.intp]) -> DoublePoisson:

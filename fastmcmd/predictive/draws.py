@@ -159,9 +159,9 @@ class Draws(Predictive):
                 _core.count_draws(self._array[rows], y[rows], below, counts[rows])
             else:
                 for k in range(self.columns):
-                    own = np.empty(rows.stop - rows.start, dtype=np.int64)
-                    _core.count_draws(self._array[rows, :, k], y[rows, k], below, own)
-                    counts[rows, k] = own
+                    row_counts = np.empty(rows.stop - rows.start, dtype=np.int64)
+                    _core.count_draws(self._array[rows, :, k], y[rows, k], below, row_counts)
+                    counts[rows, k] = row_counts
 
         over_rows(work, len(self), 8 * _step(self._array))
         count = self._array.shape[1]

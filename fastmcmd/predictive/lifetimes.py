@@ -219,15 +219,15 @@ class Weibull(_Lifetime):
         a = 1 + 1 / shape
         centred = y * (1 - 2 * np.exp(-x))
         share = scipy.special.gammainc(a, x)
-        rest = scale * scipy.special.gamma(a) * (np.exp(-np.log(2) / shape) - 2 * share)
+        difference = scale * scipy.special.gamma(a) * (np.exp(-np.log(2) / shape) - 2 * share)
         heavy = shape < _HEAVY
         if heavy.any():
             log_mean = scipy.special.gammaln(a) + np.log(scale)
             series = y * x * np.exp(-x) / a * scipy.special.hyp1f1(1.0, a + 1, np.minimum(x, a))
             below = np.where(share > _UNDERFLOWS, np.exp(log_mean + np.log(share)), series)
             apart = np.exp(log_mean - np.log(2) / shape) - 2 * np.where(x > 0, below, 0.0)
-            rest = np.where(heavy, apart, rest)
-        return np.where(np.isposinf(y), np.inf, centred + rest)
+            difference = np.where(heavy, apart, difference)
+        return np.where(np.isposinf(y), np.inf, centred + difference)
 
     def _quantile(self, level: Array, shape: Array, scale: Array) -> Array:
         return _from_log(np.log(-np.log1p(-level)) / shape, scale)
@@ -362,9 +362,11 @@ class GeneralizedPareto(_Lifetime):
     def _crps(self, y: Array, xi: Array, scale: Array, loc: Array) -> Array:
         gap = y - loc
         hazard = _hazard(np.maximum(gap, 0.0), xi, scale)
-        rest = 1 - xi
+        one_less_shape = 1 - xi
         share = np.where(
-            rest == 0, hazard, -np.expm1(-rest * hazard) / np.where(rest == 0, 1, rest)
+            one_less_shape == 0,
+            hazard,
+            -np.expm1(-one_less_shape * hazard) / np.where(one_less_shape == 0, 1, one_less_shape),
         )
         out = np.abs(gap) + scale * (1 / np.maximum(2 - xi, 0.0) - 2 * share)
         return np.where((xi >= 2) | np.isinf(gap), np.where(np.isnan(gap), gap, np.inf), out)
@@ -387,11 +389,11 @@ def _hazard(gap: Array, xi: Array, scale: Array) -> Array:
     product = xi * z
     slight = (np.abs(product) < _ROUNDED) | (xi == 0)  # also where the product underflows
     growth = np.log1p(np.maximum(product, -1.0))
-    lost = ~np.isfinite(product) & np.isfinite(gap) & (xi > 0)
-    if lost.any():
+    overflowed = ~np.isfinite(product) & np.isfinite(gap) & (xi > 0)
+    if overflowed.any():
         with np.errstate(divide="ignore"):
             far = np.log(np.abs(xi)) + np.log(gap) - np.log(scale)
-        growth = np.where(lost, far, growth)
+        growth = np.where(overflowed, far, growth)
     return np.where(slight, z, growth / np.where(slight, 1.0, xi))
 
 
@@ -401,7 +403,7 @@ def _excess(hazard: Array, xi: Array, scale: Array) -> Array:
     slight = (np.abs(power) < _ROUNDED) | (xi == 0)
     divisor = np.where(slight, 1.0, xi)
     out = scale * np.where(slight, hazard, np.expm1(power) / divisor)
-    lost = np.isinf(out) & (power > 0) & np.isfinite(power)
-    if lost.any():
-        out = np.where(lost, np.exp(power - np.log(np.abs(divisor)) + np.log(scale)), out)
+    overflowed = np.isinf(out) & (power > 0) & np.isfinite(power)
+    if overflowed.any():
+        out = np.where(overflowed, np.exp(power - np.log(np.abs(divisor)) + np.log(scale)), out)
     return np.asarray(out)

@@ -221,9 +221,9 @@ class Gamma(PearsonFamily):
             values = parameters(("shape", "rate"), shapes=("shape",), shape=shape, rate=rate)
             rate = values["rate"]
         with np.errstate(over="ignore"):
-            lost = np.isinf(values["shape"] / rate)
-        if lost.any():
-            row = int(lost.argmax())
+            overflowed = np.isinf(values["shape"] / rate)
+        if overflowed.any():
+            row = int(overflowed.argmax())
             raise ValueError(
                 f"shape {values['shape'][row]:g} over rate {rate[row]:g} (row {row}), the mean, leaves the "
                 "range of float64; a smaller scale or a larger rate is needed"

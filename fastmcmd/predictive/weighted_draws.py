@@ -62,27 +62,29 @@ class WeightedDraws(Predictive):
             row = int(np.isinf(values).any(axis=1).argmax())
             raise ValueError(f"array of draws holds infinity (first in row {row})")
         missing = np.isnan(values)
-        own = np.ones(values.shape) if weights is None else as_array(weights, "weights")
-        if own.shape not in (values.shape, values.shape[1:]):
+        masses = np.ones(values.shape) if weights is None else as_array(weights, "weights")
+        if masses.shape not in (values.shape, values.shape[1:]):
             raise ValueError(
-                f"weights have shape {own.shape}; {values.shape} or {values.shape[1:]} is needed: one "
+                f"weights have shape {masses.shape}; {values.shape} or {values.shape[1:]} is needed: one "
                 "weight per member"
             )
-        own = np.where(missing, 0.0, own)
-        if not (np.isfinite(own).all() and (own >= 0).all()):
+        masses = np.where(missing, 0.0, masses)
+        if not (np.isfinite(masses).all() and (masses >= 0).all()):
             raise ValueError("weights hold negative, infinite or missing values; all must be >= 0")
-        largest = own.max(axis=1, keepdims=True)
+        largest = masses.max(axis=1, keepdims=True)
         if (largest == 0).any():
             raise ValueError(
                 f"row {int((largest[:, 0] == 0).argmax())} of array has no member with a positive "
                 "weight; leave such rows out"
             )
-        own = own / largest  # sums cannot overflow
-        own /= own.sum(axis=1, keepdims=True)
+        masses = masses / largest  # sums cannot overflow
+        masses /= masses.sum(axis=1, keepdims=True)
         order = np.argsort(np.where(missing, np.inf, values), axis=1, kind="stable")
         values = np.take_along_axis(values, order, axis=1)
         last = np.nanmax(values, axis=1, keepdims=True)
-        self._set(np.where(np.isnan(values), last, values), np.take_along_axis(own, order, axis=1))
+        self._set(
+            np.where(np.isnan(values), last, values), np.take_along_axis(masses, order, axis=1)
+        )
 
     def _set(self, values: Array, weights: Array) -> None:
         self.values, self.weights = values, weights

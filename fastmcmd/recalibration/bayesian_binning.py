@@ -86,8 +86,8 @@ class BayesianBinning(Fitted):
         ValueError
             Invalid values.
         """
-        given, labels, _ = read_labelled(p, y, None, nan_policy, "p")
-        values = binary_probabilities(given, type(self).__name__)
+        probabilities, labels, _ = read_labelled(p, y, None, nan_policy, "p")
+        values = binary_probabilities(probabilities, type(self).__name__)
         order = np.argsort(values, kind="stable")
         ranked, root = values[order], len(values) ** (1 / 3)
         least, most = max(1, int(root / _RANGE)), min(len(values), int(np.ceil(_RANGE * root)))
@@ -105,10 +105,10 @@ class BayesianBinning(Fitted):
     def transform(self, p: ArrayLike) -> Array:
         """Return probabilities (n, 2) of (n, 2), or of class 1 (n,) of (n,)."""
         self.check_fitted()
-        given = scores_of(p, "p")
-        values = binary_probabilities(given, type(self).__name__)
+        probabilities = scores_of(p, "p")
+        values = binary_probabilities(probabilities, type(self).__name__)
         mapped = self.shares_[np.searchsorted(self.edges_, values, side="left")]
-        return in_given_shape(mapped, given)
+        return in_given_shape(mapped, probabilities)
 
 
 def _model(p: Array, labels: NDArray[np.intp], bins: int) -> tuple[Array, Array, float]:

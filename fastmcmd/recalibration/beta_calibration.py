@@ -111,33 +111,33 @@ class BetaCalibration(Fitted):
         ValueError
             Invalid values, or probabilities that separate the classes.
         """
-        given, labels, weights = read_labelled(p, y, sample_weight, nan_policy, "p")
-        features = _features(binary_probabilities(given, type(self).__name__))
+        probabilities, labels, weights = read_labelled(p, y, sample_weight, nan_policy, "p")
+        features = _features(binary_probabilities(probabilities, type(self).__name__))
         targets = labels.astype(np.float64)
-        slopes, used = np.zeros(2), [0, 1]
+        slopes, active = np.zeros(2), [0, 1]
         while True:
-            columns = np.concatenate([features[:, used], np.ones((len(features), 1))], axis=1)
+            columns = np.concatenate([features[:, active], np.ones((len(features), 1))], axis=1)
             coefficients = fit_logistic(columns, targets, weights)
             if coefficients is None:
                 raise ValueError(
                     "p separates the labels in y, so no finite slopes are best; rows that the model was "
                     "not trained on, and more of them, are needed"
                 )
-            own = coefficients[:-1]
-            if not (own < 0).any():
+            active_slopes = coefficients[:-1]
+            if not (active_slopes < 0).any():
                 break
-            used.pop(int(np.argmin(own)))
-        slopes[used] = own
+            active.pop(int(np.argmin(active_slopes)))
+        slopes[active] = active_slopes
         self.slopes_, self.intercept_ = slopes, float(coefficients[-1])
         return self
 
     def transform(self, p: ArrayLike) -> Array:
         """Return probabilities (n, 2) of (n, 2), or of class 1 (n,) of (n,)."""
         self.check_fitted()
-        given = scores_of(p, "p")
-        features = _features(binary_probabilities(given, type(self).__name__))
+        probabilities = scores_of(p, "p")
+        features = _features(binary_probabilities(probabilities, type(self).__name__))
         mapped = scipy.special.expit(features @ self.slopes_ + self.intercept_)
-        return in_given_shape(mapped, given)
+        return in_given_shape(mapped, probabilities)
 
 
 def _features(p: Array) -> Array:

@@ -41,8 +41,8 @@ def check_finite(logits: HostArray, name: str = "logits") -> None:
         return not np.isfinite(logits[rows]).all()
 
     if any(over_rows(bad, len(logits), _BLOCK // max(1, logits[:1].size))):
-        what = "NaN" if np.isnan(logits).any() else "infinity"
-        raise ValueError(f"{name} {_verb(name, 'hold')} {what}; finite numbers are needed")
+        bad_value = "NaN" if np.isnan(logits).any() else "infinity"
+        raise ValueError(f"{name} {_verb(name, 'hold')} {bad_value}; finite numbers are needed")
 
 
 def read_labelled(

@@ -113,9 +113,9 @@ class MondrianIntervals(Fitted):
             Invalid values, or predictions without the mean or std that the score needs.
         """
         rows = read_rows(prediction, y, sample_weight, nan_policy)
-        own = _groups(groups, rows.n)
-        own = own if rows.valid is None else own[rows.valid]
-        self.groups_, place = np.unique(own, return_inverse=True)
+        row_groups = _groups(groups, rows.n)
+        row_groups = row_groups if rows.valid is None else row_groups[rows.valid]
+        self.groups_, place = np.unique(row_groups, return_inverse=True)
         parts = []
         for group in range(len(self.groups_)):
             some = np.flatnonzero(place == group)
@@ -139,11 +139,11 @@ class MondrianIntervals(Fitted):
         """
         self.check_fitted()
         predictive = to_predictive(prediction)
-        own = _groups(groups, len(predictive))
-        out = np.empty((len(own), 2))
+        row_groups = _groups(groups, len(predictive))
+        out = np.empty((len(row_groups), 2))
         out[:] = -np.inf, np.inf
         for place, group in enumerate(self.groups_):
-            some = np.flatnonzero(own == group)
+            some = np.flatnonzero(row_groups == group)
             if len(some):
                 out[some] = self._of_group(place).interval(predictive.take(some))
         return out

@@ -83,9 +83,9 @@ class VennAbers(Fitted):
         ValueError
             Invalid values.
         """
-        given, labels, _ = read_labelled(scores, y, None, nan_policy, "scores")
+        values, labels, _ = read_labelled(scores, y, None, nan_policy, "scores")
         self.scores_, place, count = np.unique(
-            _margin(given), return_inverse=True, return_counts=True
+            _margin(values), return_inverse=True, return_counts=True
         )
         ones = np.bincount(place, labels, minlength=len(count)).astype(np.float64)
         weights = count.astype(np.float64)
@@ -96,9 +96,9 @@ class VennAbers(Fitted):
     def interval(self, scores: ArrayLike) -> Array:
         """Return the pairs of probabilities of class 1 (n, 2), if the label were 0, and if it were 1."""
         self.check_fitted()
-        given = scores_of(scores, "scores")
-        check_finite(given, "scores")
-        at = _margin(given)
+        values = scores_of(scores, "scores")
+        check_finite(values, "scores")
+        at = _margin(values)
         low = np.concatenate([[0.0], self.low_])[np.searchsorted(self.scores_, at, side="right")]
         high = np.append(self.high_, 1.0)[np.searchsorted(self.scores_, at, side="left")]
         return np.stack([low, high], axis=1)
@@ -145,15 +145,15 @@ def _with_one_added(weights: Array, ones: Array) -> Array:
     for i in range(len(weights)):
         first, second = corners[-1], corners[-2]
         out[i] = (second[1] - first[1]) / (second[0] - first[0])
-        before, own, after = points[i], points[i + 1], points[i + 2]
-        moved = (before[0] + after[0] - own[0], before[1] + after[1] - own[1])
-        points[i + 1] = moved
-        if (second[0] - first[0]) * (moved[1] - first[1]) >= (second[1] - first[1]) * (
-            moved[0] - first[0]
+        before, middle, after = points[i], points[i + 1], points[i + 2]
+        reflected = (before[0] + after[0] - middle[0], before[1] + after[1] - middle[1])
+        points[i + 1] = reflected
+        if (second[0] - first[0]) * (reflected[1] - first[1]) >= (second[1] - first[1]) * (
+            reflected[0] - first[0]
         ):
             continue  # at or above the first edge
         corners.pop()
-        while len(corners) > 1 and turns_right(moved, corners[-1], corners[-2]):
+        while len(corners) > 1 and turns_right(reflected, corners[-1], corners[-2]):
             corners.pop()
-        corners.append(moved)
+        corners.append(reflected)
     return out

@@ -95,29 +95,29 @@ def extended(smoother: Smoother, rows: Array, most: int, share: float) -> Smooth
     # factor of its own, which nearly dependent landmarks set apart, so the rest is factored anew.
     f = features.transform(pivots)
     points = features.backend.points(pivots, np.float64, features.offset)
-    left = np.array(features.backend.gram(features.kernel, points), dtype=np.float64) - f @ f.T
-    chosen, own = independent_rows(left, FLOOR * features.diagonal(pivots))
-    if not len(chosen):
+    remainder = np.array(features.backend.gram(features.kernel, points), dtype=np.float64) - f @ f.T
+    independent, new_factor = independent_rows(remainder, FLOOR * features.diagonal(pivots))
+    if not len(independent):
         return smoother
-    factor = np.zeros((old + len(chosen), old + len(chosen)))
+    factor = np.zeros((old + len(independent), old + len(independent)))
     factor[:old, :old] = features.factor
-    factor[old:, :old], factor[old:, old:] = f[chosen], own
+    factor[old:, :old], factor[old:, old:] = f[independent], new_factor
     grown = replace(
-        features, pivots=np.concatenate([features.pivots, pivots[chosen]]), factor=factor
+        features, pivots=np.concatenate([features.pivots, pivots[independent]]), factor=factor
     )
     return Smoother(grown, smoother.scales)
 
 
 def independent_rows(matrix: Array, floor: Array) -> tuple[NDArray[np.intp], Array]:
     """Return the rows of a matrix whose pivots, in their order, exceed ``floor`` (n,), and their factor."""
-    rest, chosen, columns = matrix.copy(), [], []
+    remainder, independent, columns = matrix.copy(), [], []
     for row in range(len(matrix)):
-        if rest[row, row] > floor[row]:
-            chosen.append(row)
-            columns.append(rest[:, row] / np.sqrt(rest[row, row]))
-            rest -= np.outer(columns[-1], columns[-1])
-    factor = np.tril(np.array(columns).T[chosen]) if chosen else np.zeros((0, 0))
-    return np.array(chosen, dtype=np.intp), factor
+        if remainder[row, row] > floor[row]:
+            independent.append(row)
+            columns.append(remainder[:, row] / np.sqrt(remainder[row, row]))
+            remainder -= np.outer(columns[-1], columns[-1])
+    factor = np.tril(np.array(columns).T[independent]) if independent else np.zeros((0, 0))
+    return np.array(independent, dtype=np.intp), factor
 
 
 def joined_landmarks(one: Smoother, other: Smoother) -> Smoother:
@@ -163,22 +163,22 @@ def lost_by_change(old: Smoother, new: Smoother, turn: Array, common: int, gram:
     where ``|E f|`` is at most the rounding of triangular solves: that of the new factor times ``|a|``, and
     that of the old one times ``|f|``. ``|f|^2 - |T f|^2`` is a difference of kernel values times a.
     """
-    own = gram[common:, common:]
-    if not own.size:
+    new_gram = gram[common:, common:]
+    if not new_gram.size:
         return 0.0
     part = turn[:, common:]
     inverses = [one.features.coefficients(np.eye(one.rank)) for one in (old, new)]
     norms = [float(np.linalg.norm(one, 2)) for one in inverses]
     largest = float(new.features.diagonal(new.features.pivots).max())
-    size = max(float(np.trace(own)), 0.0)
-    values, vectors = np.linalg.eigh(own)
+    size = max(float(np.trace(new_gram)), 0.0)
+    values, vectors = np.linalg.eigh(new_gram)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    turned = part @ root
-    gone = float(np.abs(np.linalg.eigvalsh(root.T @ root - turned.T @ turned)).sum())
+    turned_root = part @ root
+    norm_lost = float(np.abs(np.linalg.eigvalsh(root.T @ root - turned_root.T @ turned_root)).sum())
     spread = float(np.linalg.norm(inverses[0][:, common:] @ root) ** 2)
     unit = relative_error(old.rank + new.rank + 8, UNIT)
     rounding = (unit * norms[1]) ** 2 * largest * spread
     rounding += (unit * norms[0] * float(np.linalg.norm(old.features.factor, 2))) ** 2 * size
     entries = old.factor_error + new.factor_error + unit * largest
-    total = gone + 2 * np.sqrt(size * rounding) + 2 * rounding + entries * spread + unit * size
+    total = norm_lost + 2 * np.sqrt(size * rounding) + 2 * rounding + entries * spread + unit * size
     return float(min(total, 4 * size))  # |T f| is at most about |f|

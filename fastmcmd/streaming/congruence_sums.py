@@ -460,11 +460,11 @@ class Ridge:
 
     def sampled_bound(self) -> float:
         """Return the bound of `error_bound` with a measured residual in place of a bound on it."""
-        others = self._output_residual + self._value_error
+        other_errors = self._output_residual + self._value_error
         return (
             self.sampled_residual
             + 2 * self._new_directions
-            + others / float(np.sqrt(self.sums.weight))
+            + other_errors / float(np.sqrt(self.sums.weight))
         )
 
     def sampled_bounds(self, diagonal: Array, residual: Array) -> Array:
@@ -474,13 +474,13 @@ class Ridge:
         ``sqrt(k~(x, x) tr B'R)`` and ``sqrt(k(x, x) / mu) |R| / 2``.
         """
         size = np.sqrt(diagonal)
-        own = self._dual_norms[1] * self.sampled_residual * float(np.sqrt(self.sums.weight))
-        others = np.sqrt(residual) * np.sqrt(own)
-        others = others + size * (self._new_directions + self._output_residual) / (
+        dual_error = self._dual_norms[1] * self.sampled_residual * float(np.sqrt(self.sums.weight))
+        other_errors = np.sqrt(residual) * np.sqrt(dual_error)
+        other_errors = other_errors + size * (self._new_directions + self._output_residual) / (
             2 * np.sqrt(self.shift)
         )
         inner = size * self.sampled_residual / (2 * np.sqrt(self.lam))
-        return np.asarray(inner + others + size * self._solution_error / self._least_shift)
+        return np.asarray(inner + other_errors + size * self._solution_error / self._least_shift)
 
     def error_bounds(self, diagonal: Array, residual: Array) -> Array:
         """Return bounds (q,) on the error at points, given k(x, x) and ``k(x, x) - |f(x)|^2`` (q,)."""

@@ -26,8 +26,12 @@ def assert_is_flat_same_shape(*args: Any) -> bool:
         raise AssertionError("no arguments; at least one array is needed")
     for place, array in enumerate(args):
         if not isinstance(array, np.ndarray) or array.ndim != 1:
-            what = f"shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-            raise AssertionError(f"argument {place} is of {what}; a NumPy vector (n,) is needed")
+            got_text = (
+                f"shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+            )
+            raise AssertionError(
+                f"argument {place} is of {got_text}; a NumPy vector (n,) is needed"
+            )
         if array.shape != args[0].shape:
             raise AssertionError(
                 f"argument {place} has {len(array)} values and argument 0 {len(args[0])}; they must match"
