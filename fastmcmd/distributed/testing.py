@@ -42,7 +42,8 @@ def congruence_test(**arguments: Any) -> CongruenceTest:
     with running(options, "congruence_test", blocks) as run:
         setting = setting_of(
             run, blocks, seed, x_kernel=options["x_kernel"], y_kernel=options["y_kernel"],
-            lam=options["lam"], rank=None, landmarks=None, simulations=simulations, certificate="rigorous", of_prediction=True,
+            lam=options["lam"], rank=None, landmarks=None, simulations=simulations,
+            certificate="rigorous", of_prediction=True,
         )  # fmt: skip
         state = congruence_of(run, blocks, setting, None)
     (model,) = state.models.values()
