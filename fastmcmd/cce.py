@@ -57,7 +57,7 @@ def cce(
     checkpoint: FilePath | None = None,
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
-    client: Any = None,
+    client: object = None,
 ) -> Result:
     """Return the conditional congruence error of predictions at each input, with certified error bounds.
 

@@ -23,7 +23,7 @@ class Plotted(Notebook):
 
     picture: ClassVar[str]
 
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+    def plot(self, ax: Axes | None = None, **options: object) -> Axes:
         """Plot this with the function of `fastmcmd.plots` of that name, which describes the options."""
         from fastmcmd import plots
 

@@ -65,7 +65,7 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
     """
 
     def __init__(
-        self, enabled: bool, target: float, stream: Any = None, *, leave: bool = True
+        self, enabled: bool, target: float, stream: object = None, *, leave: bool = True
     ) -> None:
         self.target = target
         self._products = 0

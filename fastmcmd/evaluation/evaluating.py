@@ -68,7 +68,7 @@ def evaluate(
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
     checkpoint: FilePath | None = None,
-    client: Any = None,
+    client: object = None,
 ) -> Evaluation:
     """Return all measures of predicted distributions: accuracy, scores, calibration, sharpness, congruence.
 

@@ -16,7 +16,7 @@ __all__ = ["inputs_of", "points_of"]
 Array = NDArray[np.float64]
 
 
-def inputs_of(condition_on: Any, x: Array, prediction: Predictive) -> tuple[Array, str]:
+def inputs_of(condition_on: object, x: Array, prediction: Predictive) -> tuple[Array, str]:
     """Return the variables that the test conditions on, and their name."""
     if isinstance(condition_on, str):
         check_choice(condition_on, "condition_on", ("x", "forecast"))

@@ -36,7 +36,7 @@ def by_halving(
     out = np.empty((n, count))
     for columns in row_blocks(count, _BLOCK // max(1, n)):
         block = levels[:, columns]
-        wide: Any = prediction
+        wide: object = prediction
         if block.shape[1] > 1:
             wide = prediction.take(np.repeat(np.arange(n), block.shape[1]))
         flat = np.ascontiguousarray(block).ravel()
