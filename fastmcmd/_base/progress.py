@@ -7,7 +7,6 @@ import math
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 from fastmcmd._base.progress_line import open_line
 

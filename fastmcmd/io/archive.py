@@ -10,7 +10,7 @@ import io
 import zipfile
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import numpy as np
 
