@@ -79,7 +79,7 @@ class Blocks:
         return [parts[number] for parts in self.parts]
 
     @staticmethod
-    def of(**arguments: Any) -> Blocks:
+    def of(**arguments: object) -> Blocks:
         """Return arguments in blocks.
 
         Raises
@@ -92,7 +92,7 @@ class Blocks:
             name: _in_chunks(value, name, chunks, first) if name in _ROWS else value
             for name, value in arguments.items()
         }
-        collections: list[tuple[str, Any]] = []
+        collections: list[tuple[str, object]] = []
         names: list[str] = []
 
         def placed(value: object) -> Any:
