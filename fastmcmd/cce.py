@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from numpy.typing import ArrayLike, DTypeLike
 
@@ -57,7 +56,7 @@ def cce(
     checkpoint: FilePath | None = None,
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
-    client: Any = None,
+    client: object = None,
 ) -> Result:
     """Return the conditional congruence error of predictions at each input, with certified error bounds.
 

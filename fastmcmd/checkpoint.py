@@ -141,7 +141,7 @@ class Checkpoint:
         except _BROKEN as error:
             raise self.damaged(error) from None
 
-    def save(self, stage: str, state: Callable[[], Any], *, force: bool = False) -> None:
+    def save(self, stage: str, state: Callable[[], object], *, force: bool = False) -> None:
         """Write the state that ``state()`` returns, if the last save is old enough or ``force`` is set.
 
         The states of other stages are preserved. Arrays are written without a copy in memory.
@@ -273,7 +273,7 @@ class Stage:
         if not fits:
             raise self.checkpoint.damaged(f"the arrays of {self.name} do not fit the data")
 
-    def save(self, state: Callable[[], Any], *, force: bool = False) -> None:
+    def save(self, state: Callable[[], object], *, force: bool = False) -> None:
         """Save ``state()`` if the last save is long enough ago or ``force`` is set."""
         self.checkpoint.save(self.name, state, force=force)
 

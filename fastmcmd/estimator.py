@@ -368,7 +368,7 @@ class ConditionalCongruence(Parameters):
         return f"ConditionalCongruence({fitted}), fitted\n{self.result_!r}"
 
 
-def _restored(arrays: dict[str, HostArray], document: dict[str, Any], version: int) -> Any:
+def _restored(arrays: dict[str, HostArray], document: dict[str, object], version: int) -> Any:
     """Return the fitted estimator of a saved file."""
     from fastmcmd.estimate.saved import fit_of, parameters_of, read_state
 

@@ -254,7 +254,7 @@ class Result(PointValues):
         """Return the state for pickling: all computed results, without the data."""
         return {**self.__dict__, "source": None}
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Result:
+    def __deepcopy__(self, memo: dict[int, object]) -> Result:
         """Return a copy that shares the data."""
         copied = object.__new__(type(self))
         memo[id(self)] = copied

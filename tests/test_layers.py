@@ -40,7 +40,8 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
                 base = (child.module or "").removeprefix("fastmcmd").removeprefix(".")
                 for alias in child.names:
                     name = f"{base}.{alias.name}".removeprefix(".")
-                    yield (name if name in MODULES else base), lazy
+                    if name != "_core":  # the compiled core imports nothing of the package
+                        yield (name if name in MODULES else base), lazy
             inside = isinstance(child, ast.FunctionDef | ast.Lambda)
             yield from visit(child, lazy or inside)
 

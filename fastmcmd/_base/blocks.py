@@ -20,7 +20,7 @@ def row_blocks(n: int, step: int, start: int = 0) -> list[slice]:
     return [slice(first, min(n, first + step)) for first in range(start, n, step)]
 
 
-def over_rows(work: Callable[[slice], Any], n: int, step: int) -> list[Any]:
+def over_rows(work: Callable[[slice], object], n: int, step: int) -> list[Any]:
     """Return the results of ``work`` for each block of rows, in order of the rows.
 
     Blocks run on threads, so ``work`` may write only to the rows of its block. The division into blocks
@@ -31,7 +31,7 @@ def over_rows(work: Callable[[slice], Any], n: int, step: int) -> list[Any]:
     threads = 1 if len(blocks) <= 1 else min(get_num_threads(), len(blocks))
     if threads == 1:
         return [work(rows) for rows in blocks]
-    results: list[Any] = [None] * len(blocks)
+    results: list[object] = [None] * len(blocks)
     waiting = deque(enumerate(blocks))
 
     errors: dict[int, BaseException] = {}

@@ -62,7 +62,7 @@ def is_blockwise(*values: object) -> bool:
     return False
 
 
-def replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
+def replaced(value: object, replace: Callable[[object], object]) -> Any:
     """Return nested arguments with ``replace`` applied to each leaf: whatever is no container."""
     if isinstance(value, Deferred):
         options = {name: replaced(one, replace) for name, one in value.options.items()}

@@ -48,7 +48,7 @@ def with_shared_parameters(descriptions: Mapping[str, str]) -> Callable[[Functio
 
 
 def describe_as_mean(
-    mean: Callable[..., Any], score: Callable[..., Any], name: str, summary: str, example: str
+    mean: Callable[..., object], score: Callable[..., object], name: str, summary: str, example: str
 ) -> None:
     """Give the mean of a score its name, signature and docstring.
 

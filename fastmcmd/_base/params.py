@@ -35,7 +35,7 @@ class Parameters:
         del deep
         return {name: getattr(self, name) for name in self._parameter_names()}
 
-    def set_params(self: Self, **params: Any) -> Self:
+    def set_params(self: Self, **params: object) -> Self:
         """Set constructor arguments by name, and return the object. Fitted attributes do not change.
 
         Raises

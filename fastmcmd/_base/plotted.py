@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from fastmcmd._base.tables import Notebook
 
@@ -23,7 +23,7 @@ class Plotted(Notebook):
 
     picture: ClassVar[str]
 
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+    def plot(self, ax: Axes | None = None, **options: object) -> Axes:
         """Plot this with the function of `fastmcmd.plots` of that name, which describes the options."""
         from fastmcmd import plots
 

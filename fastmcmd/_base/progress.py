@@ -7,7 +7,6 @@ import math
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 from fastmcmd._base.progress_line import open_line
 
@@ -65,7 +64,7 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
     """
 
     def __init__(
-        self, enabled: bool, target: float, stream: Any = None, *, leave: bool = True
+        self, enabled: bool, target: float, stream: object = None, *, leave: bool = True
     ) -> None:
         self.target = target
         self._products = 0

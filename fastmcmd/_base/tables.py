@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastmcmd.errors import require
 
@@ -115,7 +115,7 @@ class Notebook:
         return f"<p>{escape(sentence)}</p>{below}"
 
 
-def columns_as_text(columns: Mapping[str, Sequence[Any]]) -> str:
+def columns_as_text(columns: Mapping[str, Sequence[object]]) -> str:
     """Return named columns as text: words left-aligned, numbers with four digits right-aligned."""
     rows = [list(columns)]
     for row in zip(*columns.values(), strict=True):
@@ -124,7 +124,7 @@ def columns_as_text(columns: Mapping[str, Sequence[Any]]) -> str:
     return aligned(rows, words)
 
 
-def data_frame(data: object, **options: Any) -> pd.DataFrame:
+def data_frame(data: object, **options: object) -> pd.DataFrame:
     """Return ``pandas.DataFrame(data, **options)``; raise MissingDependencyError without pandas."""
     advice = "pip install 'fastmcmd[frame]'; to_dict() and table() do without"
     return require("pandas", f"to_frame needs pandas: {advice}").DataFrame(data, **options)

@@ -119,7 +119,7 @@ class MeanClassScore(Protocol):
         sample_weight: ArrayLike | None = None,
         nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
-        **options: Any,
+        **options: object,
     ) -> float:
         """Return the weighted mean."""
 

@@ -82,7 +82,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _show_warning(message: object, *_: Any, **__: Any) -> None:
+def _show_warning(message: object, *_: object, **__: object) -> None:
     clear_line()
     print(f"fastmcmd: warning: {printable(str(message), lines=True)}", file=sys.stderr)
 

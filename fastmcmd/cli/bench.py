@@ -55,7 +55,7 @@ def _measured(progress: Progress) -> list[Json]:
     rng = np.random.default_rng(0)
     rows: list[Json] = []
 
-    def measure(name: str, call: Callable[[], Any]) -> Any:
+    def measure(name: str, call: Callable[[], object]) -> Any:
         progress.stage(name)
         call()  # loads libraries and touches memory
         start = time.perf_counter()

@@ -99,7 +99,7 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
         print(f"written: {printable(str(output))}")
 
 
-def _predicted(frame: Any, spec: str, path: str) -> Any:
+def _predicted(frame: object, spec: str, path: str) -> Any:
     """Return the predictions of a block."""
     return prediction(spec, FrameColumns(frame, Path(path)))
 

@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> None:
     print_target(output)
 
 
-def _inputs(arguments: argparse.Namespace, x: Any) -> tuple[Any, ...]:
+def _inputs(arguments: argparse.Namespace, x: object) -> tuple[Any, ...]:
     """Return the inputs as arguments of a recalibrator; an empty tuple if it takes none."""
     if arguments.method not in _WITH_INPUTS:
         return ()

@@ -50,7 +50,7 @@ class Scorer:
         sign: int,
         classes: bool,
         predict: str | Callable[[Estimator, InputsLike], PredictionLike],
-        options: Mapping[str, Any],
+        options: Mapping[str, object],
     ) -> None:
         self.metric, self.sign, self.classes = metric, sign, classes
         self.predict, self.options = predict, dict(options)
@@ -136,7 +136,7 @@ def scorer(
     predict: str | Callable[[Estimator, InputsLike], PredictionLike] | None = None,
     greater_is_better: bool | None = None,
     classes: bool | None = None,
-    **options: Any,
+    **options: object,
 ) -> Scorer:
     """Return a metric of predicted distributions as a scikit-learn scorer; greater is better.
 

@@ -243,7 +243,7 @@ def _metric() -> type:
         def __init__(
             self,
             metric: Callable[..., float] = metrics.mean_crps,
-            options: dict[str, Any] | None = None,
+            options: dict[str, object] | None = None,
             multioutput: str | ArrayLike = "uniform_average",
             multivariate: bool = False,
             lower_is_better: bool | None = None,
@@ -260,7 +260,7 @@ def _metric() -> type:
             super().__init__(multioutput=multioutput)
             self.set_tags(lower_is_better=_lower_is_better(metric, lower_is_better))
 
-        def evaluate(self, y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
+        def evaluate(self, y_true: object, y_pred: object, **kwargs: object) -> Any:
             """Return the metric: a float, or with "raw_values" a frame (1, k)."""
             y = _frame(y_true, y_pred, kwargs.get("C_true"))
             values = np.array([self._value(*column) for column in _columns(y, y_pred)])
@@ -269,7 +269,7 @@ def _metric() -> type:
                 return pd.DataFrame([values], columns=y.columns)
             return float(np.average(values, weights=self._weights(len(values))))
 
-        def evaluate_by_index(self, y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
+        def evaluate_by_index(self, y_true: object, y_pred: object, **kwargs: object) -> Any:
             """Return a frame (n, k) of the score of each row and column.
 
             For metrics that are not means of scores, such as `ence`, these are jackknife pseudo-values, as

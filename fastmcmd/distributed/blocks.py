@@ -79,7 +79,7 @@ class Blocks:
         return [parts[number] for parts in self.parts]
 
     @staticmethod
-    def of(**arguments: Any) -> Blocks:
+    def of(**arguments: object) -> Blocks:
         """Return arguments in blocks.
 
         Raises
@@ -92,10 +92,10 @@ class Blocks:
             name: _in_chunks(value, name, chunks, first) if name in _ROWS else value
             for name, value in arguments.items()
         }
-        collections: list[tuple[str, Any]] = []
+        collections: list[tuple[str, object]] = []
         names: list[str] = []
 
-        def placed(value: Any) -> Any:
+        def placed(value: object) -> Any:
             if not is_collection(value):
                 return value
             collections.append((names[-1], value))
@@ -117,10 +117,10 @@ class Blocks:
         return Blocks(template, parts, chunks, tokenize(*(value for _, value in collections)))
 
 
-def arguments_of(template: Mapping[str, Any], values: Sequence[Any]) -> Arguments:
+def arguments_of(template: Mapping[str, object], values: Sequence[object]) -> Arguments:
     """Return the arguments of a block from the values of its parts."""
 
-    def filled(value: Any) -> Any:
+    def filled(value: object) -> Any:
         return _aligned(values[value.index]) if isinstance(value, Place) else value
 
     return {name: _make_deferred(replaced(value, filled)) for name, value in template.items()}
@@ -131,7 +131,7 @@ def row_count(value: Any) -> int:
     return int(np.shape(value)[0]) if not hasattr(value, "__len__") else len(value)
 
 
-def shipped(work: Any, template: Mapping[str, Any]) -> Any:
+def shipped(work: object, template: Mapping[str, object]) -> Any:
     """Return what workers do and the arguments' template as a delayed value, for `received`.
 
     They travel as bytes: arrays that Dask receives apart from their object need not be aligned in memory,
@@ -146,7 +146,7 @@ def shipped(work: Any, template: Mapping[str, Any]) -> Any:
 @lru_cache(maxsize=8)
 def received(content: bytes) -> tuple[Any, Arguments]:
     """Return what `shipped` was given; a worker keeps the last few."""
-    work: tuple[Any, Arguments] = pickle.loads(content)
+    work: tuple[object, Arguments] = pickle.loads(content)
     return work
 
 
@@ -157,7 +157,7 @@ def _aligned(value: Any) -> Any:
     return value.copy() if type(value).__module__.startswith("pandas") else value
 
 
-def common_rows(values: Sequence[Any]) -> int:
+def common_rows(values: Sequence[object]) -> int:
     """Return the number of rows of a block, on which its parts must agree."""
     counts = set(map(row_count, values))
     if len(counts) > 1:
@@ -165,7 +165,7 @@ def common_rows(values: Sequence[Any]) -> int:
     return counts.pop()
 
 
-def _make_deferred(value: Any) -> Any:
+def _make_deferred(value: object) -> Any:
     """Return nested arguments with deferred objects made, the innermost first."""
     if isinstance(value, Deferred):
         options = {name: _make_deferred(one) for name, one in value.options.items()}
@@ -177,11 +177,11 @@ def _make_deferred(value: Any) -> Any:
     return value
 
 
-def _leaves(arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    results: list[tuple[str, Any]] = []
+def _leaves(arguments: Mapping[str, object]) -> list[tuple[str, Any]]:
+    results: list[tuple[str, object]] = []
     for name, value in arguments.items():
 
-        def note_leaf(leaf: Any, name: str = name) -> Any:
+        def note_leaf(leaf: object, name: str = name) -> Any:
             if is_collection(leaf):
                 results.append((name, leaf))
             return leaf
@@ -190,7 +190,7 @@ def _leaves(arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return results
 
 
-def _reference(arguments: Mapping[str, Any]) -> tuple[tuple[int, ...] | None, str]:
+def _reference(arguments: Mapping[str, object]) -> tuple[tuple[int, ...] | None, str]:
     """Return the row chunks of the first array whose blocks have known sizes, and its name."""
     results = [(name, _array(value)) for name, value in _leaves(arguments)]
     if not results:
@@ -207,13 +207,13 @@ def _reference(arguments: Mapping[str, Any]) -> tuple[tuple[int, ...] | None, st
     return None, results[0][0]
 
 
-def _array(value: Any) -> Any:
+def _array(value: object) -> Any:
     """Return the Dask array that an xarray object holds; others unchanged."""
     data = getattr(value, "data", None)
     return data if type(value).__module__.startswith("xarray") else value
 
 
-def _in_chunks(value: Any, name: str, chunks: tuple[int, ...] | None, first: str) -> Any:
+def _in_chunks(value: object, name: str, chunks: tuple[int, ...] | None, first: str) -> Any:
     """Return an argument with a value for each row as a collection in these chunks."""
     if value is None or isinstance(value, Deferred) or is_collection(value):
         return value

@@ -106,14 +106,18 @@ class BlockEvaluation(Evaluation):
         assert self.row_values is not None
         return write_blocks(path, self.blocks, self.row_values)
 
-    def plot(self, figure: Any = None, projection: Any = "pca") -> Any:
+    def plot(self, figure: object = None, projection: object = "pca") -> Any:
         """Raise an error: pictures need rows in memory."""
         raise ValueError(
             "pictures need rows in memory: use .curves, or evaluate a sample of the rows"
         )
 
     def report(
-        self, path: FilePath, title: str | None = None, name: str = "model", projection: Any = "pca"
+        self,
+        path: FilePath,
+        title: str | None = None,
+        name: str = "model",
+        projection: object = "pca",
     ) -> Any:
         """Raise an error: the page needs rows in memory."""
         raise ValueError("a report needs rows in memory: evaluate a sample of the rows")
@@ -204,18 +208,18 @@ class BlockComparison(Comparison):
             ]
         return Pairs(records, self.level)
 
-    def confidence_set(self, *_: Any, **__: Any) -> dict[str, float]:
+    def confidence_set(self, *_: object, **__: object) -> dict[str, float]:
         """Raise an error: it needs rows in memory."""
         raise ValueError(
             "a model confidence set needs rows in memory: compare a sample of the rows"
         )
 
-    def map(self, *_: Any, **__: Any) -> Any:
+    def map(self, *_: object, **__: object) -> Any:
         """Raise an error: it needs rows in memory."""
         raise ValueError("a map of differences needs rows in memory: compare a sample of the rows")
 
 
-def evaluate(**arguments: Any) -> BlockEvaluation:
+def evaluate(**arguments: object) -> BlockEvaluation:
     """Return all measures of predictions, as `fastmcmd.evaluate`, from arguments in blocks."""
     from fastmcmd.evaluation.evaluating import evaluate as whole
 
@@ -224,7 +228,7 @@ def evaluate(**arguments: Any) -> BlockEvaluation:
     return evaluations[""]
 
 
-def compare(**arguments: Any) -> BlockComparison:
+def compare(**arguments: object) -> BlockComparison:
     """Return a comparison of models, as `fastmcmd.compare`, from arguments in blocks."""
     from fastmcmd.evaluation.evaluating import evaluate as whole
 

@@ -147,7 +147,7 @@ NUMBERS: Mapping[str, Number] = {
 
 def gathered(context: Context) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the sums of a block by name, and why measures do not apply to it."""
-    sums: dict[str, Any] = {}
+    sums: dict[str, object] = {}
     skipped: dict[str, str] = {}
     for name, number in NUMBERS.items():
         reason = _BY_NAME[number.applies].missing(context)
@@ -162,7 +162,7 @@ def gathered(context: Context) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def concluded(
-    sums: Mapping[str, Any], skipped: Mapping[str, str], settings: Settings
+    sums: Mapping[str, object], skipped: Mapping[str, str], settings: Settings
 ) -> tuple[list[Measured], dict[str, str]]:
     """Return all numbers in the order of `fastmcmd.evaluate`, and why others do not apply."""
     measured, missing = [], {}
@@ -198,7 +198,7 @@ def curves_of(sums: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     return curves
 
 
-def _number(number: Number, sums: Any, settings: Settings) -> float:
+def _number(number: Number, sums: object, settings: Settings) -> float:
     try:
         with np.errstate(all="ignore"):
             return float(np.mean(number.conclude(sums, settings)))

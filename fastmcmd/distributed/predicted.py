@@ -11,7 +11,7 @@ from fastmcmd._base.checks import check_callable
 __all__ = ["predicted"]
 
 
-def predicted(function: Callable[..., Any], *columns: Any, **options: Any) -> Any:
+def predicted(function: Callable[..., object], *columns: object, **options: object) -> Any:
     """Return a prediction that ``function`` makes of each block of some collections.
 
     Parameters

@@ -172,7 +172,7 @@ class _NoiseOf:
         return np.asarray(self.values.at(x, noise=True)[self.name])
 
 
-def in_blocks(blocks: Blocks, function: Any) -> Any:
+def in_blocks(blocks: Blocks, function: object) -> Any:
     """Return the Dask array of ``function(arguments, number)`` of each block, one number per row."""
     import dask.array as da
     from dask import delayed
@@ -189,14 +189,14 @@ def in_blocks(blocks: Blocks, function: Any) -> Any:
     return da.concatenate(parts, allow_unknown_chunksizes=True)
 
 
-def _rows_of(shipment: bytes, number: int, *values: Any) -> NDArray[np.float64]:
+def _rows_of(shipment: bytes, number: int, *values: object) -> NDArray[np.float64]:
     function, template = received(shipment)
     if not common_rows(values):
         return np.empty(0)
     return np.asarray(function(arguments_of(template, values), number))
 
 
-def write_blocks(path: FilePath, blocks: Blocks, function: Any) -> list[str]:
+def write_blocks(path: FilePath, blocks: Blocks, function: object) -> list[str]:
     """Write columns of blocks as a folder of Parquet files, one for each block, by the workers.
 
     ``function(arguments, number)`` returns the columns of a block by name.
@@ -215,7 +215,7 @@ def write_blocks(path: FilePath, blocks: Blocks, function: Any) -> list[str]:
     )
 
 
-def _write_block(file: str, shipment: bytes, number: int, *values: Any) -> str:
+def _write_block(file: str, shipment: bytes, number: int, *values: object) -> str:
     from fastmcmd.errors import require
     from fastmcmd.io import write_atomically
 

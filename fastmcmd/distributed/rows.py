@@ -77,7 +77,7 @@ def valid_rows(
     return outcomes, first.valid, n
 
 
-def rows_of(x: Any, valid: NDArray[np.intp] | None) -> Array:
+def rows_of(x: object, valid: NDArray[np.intp] | None) -> Array:
     """Return checked inputs of the valid rows."""
     if valid is not None:
         x = np.asarray(x)[valid]

@@ -92,7 +92,7 @@ class Run:
         first, total = (0, None) if self.saved is None else self.saved.load(job.name)
         sweep = self.progress.sweep(f"{job.name}{self._where()}", len(blocks), unit="blocks")
         groups = range(first, -(-len(blocks) // GROUP))
-        sums: Generator[Any, None, None] = (
+        sums: Generator[object, None, None] = (
             (self._local(job, blocks, one) for one in groups)
             if self.client is None
             else self._remote(job, blocks, groups, sweep)
@@ -180,7 +180,7 @@ class Run:
     def _submitted(self, job: Job, blocks: Blocks, group: int) -> list[Any]:
         """Return the futures of a group."""
         sums, root = self._graph(job, blocks, group)
-        futures: list[Any] = self.client.compute([*sums, *root])
+        futures: list[object] = self.client.compute([*sums, *root])
         return futures
 
     def _graph(self, job: Job, blocks: Blocks, group: int) -> tuple[list[Any], list[Any]]:
@@ -191,7 +191,7 @@ class Run:
         summed = delayed(_of_shared, pure=False)
         numbers = _numbers(group, len(blocks))
         sums = [summed(shipment, number, len(blocks), *blocks.block(number)) for number in numbers]
-        level: list[Any] = sums
+        level: list[object] = sums
         adder = delayed(added, pure=False)
         while len(level) > 1 or level is sums:
             level = [adder(level[at : at + FAN]) for at in range(0, len(level), FAN)]
@@ -255,7 +255,7 @@ def added(sums: list[Any]) -> Any:
     return total
 
 
-def block_sums(job: Job, template: Arguments, number: int, count: int, *values: Any) -> Any:
+def block_sums(job: Job, template: Arguments, number: int, count: int, *values: object) -> Any:
     """Return the sums of a block, or None if it has no rows; errors name it."""
     try:
         if not common_rows(values):
@@ -271,7 +271,7 @@ def block_sums(job: Job, template: Arguments, number: int, count: int, *values: 
 _CORE = threading.RLock()  # the compiled core has threads of its own
 
 
-def _of_shared(shipment: bytes, number: int, count: int, *values: Any) -> Any:
+def _of_shared(shipment: bytes, number: int, count: int, *values: object) -> Any:
     return block_sums(*received(shipment), number, count, *values)
 
 

@@ -96,7 +96,7 @@ class Saved:
         self._checkpoint = checkpoint
 
     @classmethod
-    def of(cls, path: FilePath, name: str, options: dict[str, Any], tokens: Sequence[str]) -> Saved:
+    def of(cls, path: FilePath, name: str, options: dict[str, object], tokens: Sequence[str]) -> Saved:
         """Return the checkpoint of a call: its function, settings, and the tokens of its collections."""
         left_out = ("client", "progress", "checkpoint", "x", "y", "prediction", "at", "grid", "by")
         settings = {
@@ -113,7 +113,7 @@ class Saved:
         saved = self._checkpoint.load(_stage(name), SavedState)
         return (0, None) if saved is None else (saved.finished, unpacked(saved.state))
 
-    def save(self, name: str, finished: int, state: Any, last: bool) -> None:
+    def save(self, name: str, finished: int, state: object, last: bool) -> None:
         """Save the sum of the first groups of a pass, if it is time or the pass is finished."""
         self._checkpoint.save(_stage(name), lambda: SavedState(finished, packed(state)), force=last)
 
@@ -126,7 +126,7 @@ def _stage(name: str) -> str:
     return name.replace(" ", "_")
 
 
-def packed(state: Any) -> Any:
+def packed(state: object) -> Any:
     """Return sums as a state that `fastmcmd.io.state` writes."""
     if isinstance(state, CongruenceSums):
         features, sums = saved_landmarks(state.smoother), saved_sums(state)
@@ -146,7 +146,7 @@ def packed(state: Any) -> Any:
     return state
 
 
-def unpacked(saved: Any) -> Any:
+def unpacked(saved: object) -> Any:
     """Return the sums of a saved state."""
     if isinstance(saved, SavedCongruence):
         data_sets = saved.sums.models[0].cross.shape[1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fastmcmd._base.seeds import seed_sequence
@@ -24,7 +22,7 @@ _SUPPORTED = (
 )  # fmt: skip
 
 
-def congruence_test(**arguments: Any) -> CongruenceTest:
+def congruence_test(**arguments: object) -> CongruenceTest:
     """Return the exact test, as `fastmcmd.congruence_test`, from arguments in blocks.
 
     It ranks the observed rows by four statistics: the misfit of y, smoothed at 10 lam, lam and lam / 10,

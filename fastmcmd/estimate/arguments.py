@@ -31,7 +31,7 @@ _LARGEST_ROUNDING = 1e-3
 _TINY = 1 << 22  # bytes: device inputs up to this are copied to the host, where duplicates collapse
 
 
-def check_files(out: object, checkpoint: object, **inputs: Any) -> None:
+def check_files(out: object, checkpoint: object, **inputs: object) -> None:
     """Raise if ``out`` and ``checkpoint`` name the same file, or the file of an input."""
     if out is not None:
         check_apart(out, "out", inputs)

@@ -112,8 +112,8 @@ class Comparison:
         second: str | None = None,
         measure: str | None = None,
         *,
-        at: Any = None,
-        x_kernel: Any = None,
+        at: object = None,
+        x_kernel: object = None,
         lam: float | None = None,
         simulations: int = 999,
         random_state: RandomState = 0,
@@ -195,7 +195,7 @@ class Comparison:
             If pandas is not installed.
         """
         lines = self.lines()
-        columns: dict[str, list[Any]] = {
+        columns: dict[str, list[object]] = {
             "metric": [one.name for one, _ in lines],
             "section": [one.section for one, _ in lines],
             "label": [one.label for one, _ in lines],
@@ -340,7 +340,7 @@ def compare(
     *,
     groups: ArrayLike | None = None,
     block_length: int | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> Comparison:
     """Compare several models of the same outcomes: all measures, and paired tests of the differences.
 
@@ -433,7 +433,7 @@ def compare(
 
 
 def _clusters(
-    evaluations: Mapping[str, Evaluation], groups: object, block_length: Any
+    evaluations: Mapping[str, Evaluation], groups: object, block_length: object
 ) -> NDArray[np.intp] | None:
     """Return the cluster of each row that was used, or None if rows are independent."""
     if groups is None and block_length is None:

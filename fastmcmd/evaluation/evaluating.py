@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -68,7 +67,7 @@ def evaluate(
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
     checkpoint: FilePath | None = None,
-    client: Any = None,
+    client: object = None,
 ) -> Evaluation:
     """Return all measures of predicted distributions: accuracy, scores, calibration, sharpness, congruence.
 

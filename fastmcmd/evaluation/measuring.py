@@ -303,7 +303,7 @@ def _curves(context: Context) -> dict[str, Any]:
         return {"reliability_of_classes": reliability_curve(cast(Any, labelled), labelled.p)}
     if not context.numbers:
         return {}
-    curves: dict[str, Any] = {
+    curves: dict[str, object] = {
         "reliability": context.reliability("quantile"),
         "reliability_interval": context.reliability("interval"),
         "pit": context.histogram,

@@ -154,7 +154,7 @@ def _values(record: PairOfModels) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
-def _json(value: Any) -> Any:
+def _json(value: object) -> Any:
     if not isinstance(value, float) or math.isfinite(value):
         return value
     return None if math.isnan(value) else str(value)

@@ -282,7 +282,7 @@ class Evaluation:
         MissingDependencyError
             If pandas is not installed.
         """
-        columns: dict[str, list[Any]] = {
+        columns: dict[str, list[object]] = {
             "metric": [one.name for one in self.measured],
             "section": [one.section for one in self.measured],
             "label": [one.label for one in self.measured],
@@ -506,7 +506,7 @@ def text(value: float) -> str:
     return f"{value:.6g}"
 
 
-def _holds_rows(x: Any) -> bool:
+def _holds_rows(x: object) -> bool:
     """Return whether the inputs are rows of numbers; inputs of an encoder need not be."""
     try:
         as_rows(x, "x")

@@ -344,7 +344,7 @@ def verdict(
     return Verdict(test, regions, diagnosis, remedy, where, skipped, level, overall)
 
 
-def _inputs_by_name(x: Any) -> Any:
+def _inputs_by_name(x: object) -> Any:
     """Return the inputs as named columns, or None if they are too many to describe regions."""
     rows, labels = as_rows(x, "x"), column_names(x)
     if labels and len(set(labels)) == rows.shape[1]:
@@ -452,5 +452,5 @@ def _cell(value: float, form: str) -> str:
     return format(value, form) if np.isfinite(value) else ""
 
 
-def _json(value: Any) -> Any:
+def _json(value: object) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value

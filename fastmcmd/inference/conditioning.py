@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -16,7 +14,7 @@ __all__ = ["inputs_of", "points_of"]
 Array = NDArray[np.float64]
 
 
-def inputs_of(condition_on: Any, x: Array, prediction: Predictive) -> tuple[Array, str]:
+def inputs_of(condition_on: object, x: Array, prediction: Predictive) -> tuple[Array, str]:
     """Return the variables that the test conditions on, and their name."""
     if isinstance(condition_on, str):
         check_choice(condition_on, "condition_on", ("x", "forecast"))

@@ -342,7 +342,7 @@ def _clusters(groups: ArrayLike, n: int) -> NDArray[np.intp]:
 
 
 def _limit(
-    null: str, delta: float | None, n: int, statistic: str, groups: Any, alpha: float | None
+    null: str, delta: float | None, n: int, statistic: str, groups: object, alpha: float | None
 ) -> float | None:
     """Return the largest negligible CCE; None if the null hypothesis is right predictions."""
     check_choice(null, "null", ("right", "relevant"))

@@ -188,7 +188,7 @@ class Diagnosis(Notebook):
         """Return the values at the inputs as a pandas frame, with the row labels of ``x`` or ``at``."""
         return to_frame(self.columns(), self.labels)
 
-    def plot(self, x: object = None, **options: Any) -> Any:
+    def plot(self, x: object = None, **options: object) -> Any:
         """Plot shift and factor with their bands, over an input or a projection of the inputs.
 
         Parameters

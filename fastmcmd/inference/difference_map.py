@@ -123,7 +123,7 @@ class DifferenceMap(ColumnTable):
                          names[int(self.better[place])]])  # fmt: skip
         return aligned(rows)
 
-    def plot(self, x: Any = None, ax: Any = None) -> Any:
+    def plot(self, x: object = None, ax: object = None) -> Any:
         """Plot the difference with its band over the inputs; see `fastmcmd.plots.difference_map`."""
         from fastmcmd import plots
 

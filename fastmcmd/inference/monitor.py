@@ -377,7 +377,7 @@ class Monitor(ColumnTable):
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return one column for each quantity, with one entry for each batch."""
-        columns: dict[str, list[Any]] = {
+        columns: dict[str, list[object]] = {
             "batch": [one.batch for one in self.history],
             "rows": [one.rows for one in self.history],
         }
@@ -393,7 +393,7 @@ class Monitor(ColumnTable):
         """Return one line for each batch as text."""
         return super().table() if self.history else "no batches yet"
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: object = None) -> Any:
         """Plot the evidence over the batches; see `fastmcmd.plots.evidence`."""
         from fastmcmd import plots
 
@@ -431,7 +431,7 @@ def _stream(entropy: list[int], number: int) -> np.random.Generator:
 
 
 def _checked(
-    x: Any, y: Any, prediction: Any, columns: int | None = None, outputs: int | None = None
+    x: object, y: object, prediction: object, columns: int | None = None, outputs: int | None = None
 ) -> tuple[Array, Array, Array | None]:
     """Return inputs, outcomes, and normal scores of the outcomes under the predictions."""
     inputs = as_rows(x, "x", columns=columns).astype(np.float64)

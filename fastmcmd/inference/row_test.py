@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +63,7 @@ class RowTest:
         """Mask (q,) of points of which an estimated tenth at most is flagged by chance."""
         return self.false_discovery <= _FALSE_SHARE
 
-    def to_frame(self, index: Any = None) -> pd.DataFrame:
+    def to_frame(self, index: object = None) -> pd.DataFrame:
         """Return all values as a pandas frame with one row for each point."""
         from fastmcmd.frames import to_frame
 

@@ -477,7 +477,7 @@ def _default_candidates(x: Array) -> dict[str, Kernel]:
 
 
 def _factors(
-    scales: Any, x: Array, features: Array, weight: Array, rng: np.random.Generator
+    scales: object, x: Array, features: Array, weight: Array, rng: np.random.Generator
 ) -> Array | None:
     """Return the factors of the columns (d,), or None without scaling."""
     if scales is None:

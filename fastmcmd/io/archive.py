@@ -10,7 +10,7 @@ import io
 import zipfile
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import numpy as np
 
@@ -135,7 +135,7 @@ def write_member(file: zipfile.ZipFile, member: str, array: object) -> None:
         write_npy(target, array)
 
 
-def write_npz(stream: BinaryIO, arrays: Mapping[str, Any]) -> None:
+def write_npz(stream: BinaryIO, arrays: Mapping[str, object]) -> None:
     """Write arrays under arbitrary names, readable by `numpy.load`."""
     # A member's header is written again once its size is known. In a file that takes four system calls for
     # each; a table of 300,000 short columns is put together in memory instead.

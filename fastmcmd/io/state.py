@@ -145,17 +145,17 @@ def _decoded_state(kind: Any, path: str, arrays: Mapping[str, HostArray], value:
     )
 
 
-def _stored(field: Field[Any]) -> str:
+def _stored(field: Field[object]) -> str:
     """Return the name of a field in files: ``metadata={"stored": ...}`` keeps that of earlier versions."""
     return str(field.metadata.get("stored", field.name))
 
 
 def _member(
-    kinds: tuple[Any, ...], path: str, arrays: Mapping[str, HostArray], value: object
+    kinds: tuple[object, ...], path: str, arrays: Mapping[str, HostArray], value: object
 ) -> Any:
     """Return the member of a union to which a value belongs."""
     if value is None:
-        value_kind: Any = np.ndarray if path in arrays else NoneType
+        value_kind: object = np.ndarray if path in arrays else NoneType
     else:
         value_kind = type(value)
     for kind in kinds:

@@ -79,7 +79,7 @@ class CustomKernel(Kernel):
 
     def _value(self, row: Array, other: Array) -> float:
         """Return f of two rows, checked to be a finite number."""
-        returned: Any = self.function(row, other)
+        returned: object = self.function(row, other)
         if isinstance(returned, np.ndarray) and returned.ndim == 0:
             returned = returned[()]
         if not isinstance(returned, (numbers.Real, np.bool_)):

@@ -79,13 +79,13 @@ class MeanScore(Protocol):
         *,
         sample_weight: ArrayLike | None = None,
         nan_policy: NanPolicy = "raise",
-        **options: Any,
+        **options: object,
     ) -> float:
         """Return the weighted mean."""
 
 
 def mean_of(
-    score: Callable[..., Any],
+    score: Callable[..., object],
     summary: str,
     example: str,
     *,

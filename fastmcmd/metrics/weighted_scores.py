@@ -199,7 +199,7 @@ class Weight:
         return checked_values(self.function(values), self.name, values.shape, self.name == "weight")
 
 
-def checked_values(values: Any, name: str, shape: tuple[int, ...], weights: bool) -> Array:
+def checked_values(values: object, name: str, shape: tuple[int, ...], weights: bool) -> Array:
     """Return what a function of the caller returned, as float64 of the shape it must have."""
     array = as_array(values, f"{name}(...)").astype(np.float64)
     if array.shape != shape:

@@ -126,7 +126,7 @@ def fan(
     return finish(ax)
 
 
-def _places(x: Any) -> tuple[NDArray[Any] | None, str]:
+def _places(x: object) -> tuple[NDArray[Any] | None, str]:
     """Return checked positions (n,), numbers or times, and the name of the axis."""
     if x is None:
         return None, "row"

@@ -68,7 +68,7 @@ class Predictive(ABC):
     has_density: bool = True
     has_inverse: bool = False
 
-    def __new__(cls, *arguments: Any, **options: Any) -> Any:
+    def __new__(cls, *arguments: object, **options: object) -> Any:
         """Return an instance, or a `Deferred` prediction if a parameter is a collection of blocks."""
         if (arguments or options) and is_blockwise(arguments, options):
             return Deferred(cls, arguments, options)

@@ -335,7 +335,7 @@ def _class_names(classes: Sequence[str], count: int, values: ArrayLike | None) -
     if isinstance(argument, str) or scalar or not isinstance(argument, Iterable):
         raise TypeError(f"classes is {quote(classes)}; a sequence of {count} names is needed")
     names = tuple(str(one) for one in classes)
-    numeric: list[Any] = [one for one in classes if isinstance(one, (numbers.Number, np.bool_))]
+    numeric: list[object] = [one for one in classes if isinstance(one, (numbers.Number, np.bool_))]
     if numeric and numeric != list(range(count)):
         raise ValueError(
             f"classes holds numbers, such as {numeric[0]}, and outcomes that are numbers stand for the "

@@ -24,7 +24,7 @@ _SHAPES = 1e-100, 1e100  # sums and reciprocals of shapes stay in range
 
 
 def parameters(
-    positive: tuple[str, ...], *, shapes: tuple[str, ...] = (), **values: Any
+    positive: tuple[str, ...], *, shapes: tuple[str, ...] = (), **values: object
 ) -> dict[str, Array]:
     """Return parameters as finite float64 (n,), with scalars repeated; at least one must have length n.
 

@@ -117,7 +117,7 @@ class Mixture(Predictive):
 
     def _sum(self, of: Callable[[Predictive], Array]) -> Array:
         """Return the weighted sum of the values of ``of`` over the components; rows are the first axis."""
-        total: Any = 0.0
+        total: object = 0.0
         for weight, component in self.parts():
             value = of(component)
             weight = weight.reshape(-1, *[1] * (value.ndim - 1))

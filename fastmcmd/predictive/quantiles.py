@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -86,7 +84,7 @@ class Quantiles(Predictive):
     has_density = False
 
     def __init__(
-        self, levels: Any, values: Any, *, tails: str = "exponential", sort: bool = False
+        self, levels: object, values: object, *, tails: str = "exponential", sort: bool = False
     ) -> None:
         self.tails = check_choice(tails, "tails", TAILS)
         self.levels = _levels(levels)

@@ -99,7 +99,7 @@ def _forwarding(name: str, member: object) -> Any:
     if not callable(member):
         return property(lambda self: getattr(self.base, name), doc=getattr(member, "__doc__", None))
 
-    def method(self: Wrapped, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Wrapped, *args: object, **kwargs: object) -> Any:
         ask: Callable[..., Array] = getattr(self.base, name)
         return ask(*args, **kwargs)
 

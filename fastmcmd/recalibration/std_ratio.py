@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +67,7 @@ class StdRatio(Recalibrator):
     error_: float
 
     def __init__(
-        self, criterion: str = "ma_cal", bounds: Any = (1e-2, 1e2), levels: int = 100
+        self, criterion: str = "ma_cal", bounds: object = (1e-2, 1e2), levels: int = 100
     ) -> None:
         self.criterion = check_choice(criterion, "criterion", _CRITERIA)
         pair = as_array(bounds, "bounds")

@@ -111,7 +111,7 @@ class Rows:
     def __repr__(self) -> str:
         return f"Rows({self._label}, {self.shape[0]} x {self.shape[1]}, {self.dtype})"
 
-    def __array__(self, *_: Any, **__: Any) -> Array:
+    def __array__(self, *_: object, **__: object) -> Array:
         raise TypeError(f"{self._label} is read in blocks; {self.name}[:] would load it whole")
 
     def __getitem__(self, rows: object) -> Array:

@@ -202,6 +202,8 @@ def _metrics(fm: Any) -> list[Entry]:
             "thresholds": [0.0, 0.5],
             "threshold": 0.0,
             "draws": SETS,
+            "first": fm.Gaussian(MEAN, STD),
+            "second": fm.Gaussian(-MEAN, STD),
         }
         if any(word in name for word in ("ensemble", "error_spread", "rank_histogram")):
             found.append(
@@ -221,7 +223,10 @@ def _metrics(fm: Any) -> list[Entry]:
 
 def _classification(fm: Any) -> list[Entry]:
     base = {"y": LABELS, "p": PROBS, "p_in": PROBS, "p_out": PROBS[::2].copy()}
-    binary = {"y": (LABELS > 0) + 0.0, "p": SHARES, "p_in": SHARES, "p_out": SHARES}
+    base |= {"first": PROBS, "second": PROBS[::-1].copy()}
+    binary = {"y": (LABELS > 0) + 0.0} | dict.fromkeys(
+        ("p", "p_in", "p_out", "first", "second"), SHARES
+    )
     found = []
     for name in fm.classification.__all__:
         function = getattr(fm.classification, name)
@@ -379,9 +384,16 @@ def _plots(fm: Any) -> list[Entry]:
         "diagnosed": fm.diagnose(X, Y, right, random_state=0),
         "choice": fm.select_kernel(X, Y), "report": fm.kernel_report(X, Y, right),
         "monitor": _watched(fm), "conclusion": None, "difference": None, "regions": None,
+        "prediction": right, "groups": fm.metrics.adversarial_group_calibration(
+            Y, right, draws=3, random_state=0
+        ),
     }  # fmt: skip
     own = {
         "cce_over_inputs": {"x": X[:, 0].copy()},
+        "isotonic_reliability": {"curve": fm.metrics.exceedance_reliability(Y, right, 0.0, resamples=19)},
+        "murphy": {"curve": fm.metrics.murphy_curve(Y, right)},
+        "pit_ecdf": {"curve": fm.metrics.pit_ecdf(Y, right)},
+        "rank_histogram": {"histogram": fm.metrics.rank_histogram(Y, SETS)},
         "missing_mass": {"curve": missing_mass(X, Y, right, X[0], np.linspace(-2, 2, 9))},
         "over_inputs": {"x": X[:, 0].copy()},
         "rejection": {"curve": fm.rejection_curve(STD, Y**2)},

@@ -42,7 +42,7 @@ def _toolbox() -> list[Entry]:
     known = {
         "y_pred": MEAN, "y_mean": MEAN, "y_std": STD, "y_true": Y, "num_bins": 10, "resolution": 9,
         "scaled": True, "quantile": 0.9, "exp_props": SHARES, "obs_props": SHARES,
-        "cali_type": "mean_abs",
+        "cali_type": "mean_abs", "x": X[:, 0].copy(),
     }  # fmt: skip
     module = importlib.import_module("fastmcmd.compat.uncertainty_toolbox")
     found = []

@@ -15,6 +15,14 @@ NAN = np.full(N, np.nan)
 Y = np.linspace(-1, 1, N)
 P = np.full((N, 3), 1 / 3)
 OPTION = {"nan_policy": "propagate"}
+# Arguments that have no defaults.
+NEEDED = {"event": np.arange(N) % 3 > 0, "times": [0.0, 0.5], "threshold": 0.0, "thresholds": [0.0, 0.5]}
+# Curves with bands or thresholds of the data: by their documentation, NaN is an error or left out.
+NO_PROPAGATION = {
+    "metrics": {"exceedance_reliability", "murphy_curve", "pit_ecdf", "rank_histogram"},
+    "classification": {"isotonic_reliability", "murphy_curve"},
+}
+OF_DRAWS = {"ensemble_log_score", "error_spread_score", "rank_histogram"}
 
 
 def taking_nan(module):
@@ -24,10 +32,16 @@ def taking_nan(module):
             yield name
 
 
+def without_default(takes):
+    return {name for name, one in takes.items() if one.default is inspect.Parameter.empty}
+
+
 def check_nan(found):
     values = found if isinstance(found, (float, np.ndarray)) else None
     if values is None and hasattr(found, "to_dict"):
         values = np.array([v for v in found.to_dict().values() if isinstance(v, float)])
+    for name in ("area", "event"):  # of a ROC curve, and of a discrimination
+        values = getattr(found, name, values)
     if values is not None:
         assert np.isnan(values).all(), found
 
@@ -43,21 +57,27 @@ def test_metrics(name, where):
     vectors = "energy" in name or "variogram" in name
     y = NAN if where == "y" else Y
     mean = NAN if where == "mean" else Y / 2
-    option = dict(OPTION)
+    option = OPTION | {key: NEEDED[key] for key in NEEDED.keys() & without_default(takes)}
     if where == "weight":
         if "sample_weight" not in takes:
             pytest.skip("takes no weights")
         option["sample_weight"] = NAN
-    if "lower" in takes:
+    if "lower" in takes and "prediction" not in takes:
         call, base = (lambda **o: function(y, mean - 1, mean + 1, **o)), {}
     elif vectors:
         pair = np.stack([mean, mean], axis=1)[:, None, :] + np.arange(4.0)[:, None]
         call, base = (lambda **o: function(np.stack([y, y], axis=1), pair, **o)), {}
+    elif name.removeprefix("mean_") in OF_DRAWS:
+        call, base = (lambda **o: function(y, mean[:, None] + np.arange(5.0), **o)), {}
     else:
         call, base = (lambda **o: function(y, (mean, 1.0 + np.abs(Y)), **o)), {}
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        check_nan(call(**option, **base))
+        if name in NO_PROPAGATION["metrics"]:
+            with pytest.raises(ValueError, match="one of 'raise', 'omit' is needed"):
+                call(**option, **base)
+        else:
+            check_nan(call(**option, **base))
     with pytest.raises(ValueError, match="all 24 rows hold NaN"):
         call(**{**option, "nan_policy": "omit"})
 
@@ -77,6 +97,12 @@ def test_classification(name, where):
         given = (p,)
     if where == "y" and "y" not in takes:
         pytest.skip("takes no labels")
+    with pytest.raises(ValueError, match="all 24 rows hold NaN"):
+        function(*given, **{**option, "nan_policy": "omit"})
+    if name in NO_PROPAGATION["classification"]:
+        with pytest.raises(ValueError, match="one of 'raise', 'omit' is needed"):
+            function(*given, **option)
+        return
     found = function(*given, **option)
     if not isinstance(found, (float, np.ndarray)):
         return

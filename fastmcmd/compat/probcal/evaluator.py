@@ -161,13 +161,13 @@ class CalibrationEvaluator:
     def __init__(
         self,
         settings: CalibrationEvaluatorSettings | None = None,
-        encoder: Callable[[Any], AnyArray] | None = None,
+        encoder: Callable[[object], AnyArray] | None = None,
     ) -> None:
         self.settings = CalibrationEvaluatorSettings() if settings is None else settings
         self.device = self.settings.device
         self._encoder = encoder
 
-    def __call__(self, model: Any, data_module: Any) -> CalibrationResults:
+    def __call__(self, model: object, data_module: object) -> CalibrationResults:
         """Return the results of a model.
 
         Parameters
@@ -249,7 +249,7 @@ class CalibrationEvaluator:
             torch.cat(outputs, dim=0),
         )
 
-    def _encoded(self, inputs: Any) -> AnyArray:
+    def _encoded(self, inputs: object) -> AnyArray:
         if self._encoder is None:
             kind = self.settings.dataset_type
             if not isinstance(kind, Enum):
@@ -331,11 +331,11 @@ def _resampled(n: int) -> NDArray[np.intp]:
     return torch.randint(n, (n,)).numpy().astype(np.intp)
 
 
-def _as_it_is(inputs: Any) -> AnyArray:
+def _as_it_is(inputs: object) -> AnyArray:
     return inputs
 
 
-def _clip(kind: str, device: Any) -> Callable[[Any], AnyArray]:
+def _clip(kind: str, device: object) -> Callable[[Any], AnyArray]:
     """Return the published encoder of images or of tokens of text."""
     from fastmcmd.encoders.model import imported
 

@@ -158,7 +158,7 @@ def _torch_cdf(prediction: Any, y: _Values) -> _Values:
     return values.reshape(-1) if values.size == len(y) else values
 
 
-def _parameter(prediction: Any) -> AnyArray:
+def _parameter(prediction: object) -> AnyArray:
     """Return a tensor of the dtype and on the device of a torch distribution: one of its parameters."""
     import torch
 

@@ -19,7 +19,7 @@ _STYLE = {
 }  # fmt: skip
 
 
-def filter_subset(input_list: Sequence[Any], n_subset: int) -> list[Any]:
+def filter_subset(input_list: Sequence[object], n_subset: int) -> list[Any]:
     """Return the same random rows (``numpy.random``) of all arrays, in ascending order.
 
     Parameters
@@ -75,7 +75,7 @@ def save_figure(
         print(f"Saved figure {path}")
 
 
-def update_rc(key_str: str, value: Any) -> None:
+def update_rc(key_str: str, value: object) -> None:
     """Set one of matplotlib's parameters.
 
     Parameters

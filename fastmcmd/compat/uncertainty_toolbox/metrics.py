@@ -203,7 +203,7 @@ def get_all_metrics(
     >>> found["sharpness"]
     {'sharp': 1.0}
     """
-    results: dict[str, Any] = {
+    results: dict[str, object] = {
         "accuracy": get_all_accuracy_metrics(y_pred, y_true, verbose),
         "avg_calibration": get_all_average_calibration(y_pred, y_std, y_true, num_bins, verbose),
         "adv_group_calibration": get_all_adversarial_group_calibration(

@@ -39,7 +39,7 @@ def assert_is_flat_same_shape(*args: Any) -> bool:
     return True
 
 
-def assert_is_positive(*args: Any) -> bool:
+def assert_is_positive(*args: object) -> bool:
     """Return True if all NumPy arrays hold only positive values, else raise an AssertionError.
 
     Examples

@@ -16,7 +16,7 @@ from fastmcmd.predictive.gaussian import Gaussian
 __all__ = ["unwrap"]
 
 
-def unwrap(value: Any, name: str) -> Any:
+def unwrap(value: object, name: str) -> Any:
     """Return the distributions inside a modelling package's prediction; any other object as it is.
 
     Parameters
@@ -90,7 +90,7 @@ def _statsmodels(value: Any, name: str) -> Any:
     )
 
 
-def _numbers(column: Any) -> Array:
+def _numbers(column: object) -> Array:
     """Return a series or a column (n, 1) as numbers (n,)."""
     array = np.asarray(column, np.float64)
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ def by_halving(
     out = np.empty((n, count))
     for columns in row_blocks(count, _BLOCK // max(1, n)):
         block = levels[:, columns]
-        wide: Any = prediction
+        wide: object = prediction
         if block.shape[1] > 1:
             wide = prediction.take(np.repeat(np.arange(n), block.shape[1]))
         flat = np.ascontiguousarray(block).ravel()
