@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from fastmcmd._base.annotations import Json
+from fastmcmd._base.annotations import HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_array, check_choice, check_count, is_cupy, quote
 from fastmcmd._base.tables import Notebook
@@ -134,7 +134,7 @@ class PointValues(Notebook):
         values = self.quantile(np.divide(levels, 100))
         return {f"q{level:02d}": float(v) for level, v in zip(levels, values, strict=True)}
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> HostArray:
         """Return the values, for ``np.asarray(result)``."""
         if copy is False and dtype not in (None, self.values.dtype):
             raise ValueError("a copy is needed to change the dtype")
@@ -335,7 +335,7 @@ class Result(PointValues):
         from fastmcmd.frames import to_frame
 
         values, errors = on_host(self.values), on_host(self.error_bounds)
-        columns: dict[str, NDArray[Any]] = {
+        columns: dict[str, HostArray] = {
             self.name.lower(): values,
             "error_bound": errors,
             **self._computed(),

@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import FilePath, Json
+from fastmcmd._base.annotations import FilePath, HostArray, Json
 from fastmcmd._version import __version__
 from fastmcmd.errors import MissingDependencyError
 from fastmcmd.io import Archive, write_atomically, write_npz
@@ -22,7 +21,7 @@ from fastmcmd.io.state import encode
 
 __all__ = ["load", "load_kind", "read_file", "register", "save", "write_file"]
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, HostArray]
 Reader = Callable[[Arrays, Json, int], Any]
 
 # 1: no checksum, resolved kernels only. 2: array names separate from fields. 3: states by field name.

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import DType
+from fastmcmd._base.annotations import DType, HostArray
 from fastmcmd.kernels import Kernel
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
     "packed_shape",
 ]
 
-Array = NDArray[Any]
+Array = HostArray
 
 TILE = 256
 

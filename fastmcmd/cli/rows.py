@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import columns_of, specs_of
@@ -75,7 +76,7 @@ def read_rows(
     return CompleteRows(y, x, predictive, weights, rows, groups)
 
 
-def write_columns(path: Path, columns: dict[str, NDArray[Any]]) -> None:
+def write_columns(path: Path, columns: dict[str, HostArray]) -> None:
     """Write columns of equal length to a ``.csv`` or ``.npz`` file, atomically."""
     import io
 

@@ -18,7 +18,7 @@ from fastmcmd._base.checks import as_rows, check_lam, check_positive
 from fastmcmd._base.memory import parse_memory
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import seed_sequence
-from fastmcmd.distributed.blocks import Blocks
+from fastmcmd.distributed.blocks import Arguments, Blocks
 from fastmcmd.distributed.pairs import MOST_ROWS, exact
 from fastmcmd.distributed.result import BlockResult, in_blocks
 from fastmcmd.distributed.running import Run
@@ -113,8 +113,8 @@ def mcmd(**arguments: Any) -> Result:
 
 
 def check_defaults(
-    function: Callable[..., Any], arguments: dict[str, Any], supported: Collection[str]
-) -> dict[str, Any]:
+    function: Callable[..., Any], arguments: Arguments, supported: Collection[str]
+) -> Arguments:
     """Return the arguments that have a meaning for blocks; the others must have their defaults."""
     for name, parameter in inspect.signature(function).parameters.items():
         if name in supported or name not in arguments:
@@ -137,7 +137,7 @@ def encoded(x: Any, encoder: Any) -> Any:
 
 
 @contextlib.contextmanager
-def running(options: dict[str, Any], name: str, *blocks: Blocks) -> Iterator[Run]:
+def running(options: Arguments, name: str, *blocks: Blocks) -> Iterator[Run]:
     """Yield the run of a call: its client, its progress and its checkpoint."""
     client = options.get("client")
     if client is None:
@@ -243,12 +243,12 @@ class _Column:
     def __init__(self, values: Any, name: str) -> None:
         self.values, self.name = values, name
 
-    def __call__(self, arguments: dict[str, Any], number: int) -> Any:
+    def __call__(self, arguments: Arguments, number: int) -> Any:
         """Return the column of a block."""
         return self.values.at(as_rows(arguments["x"], "x").astype(np.float64))[self.name]
 
 
-def _in_blocks(rows: dict[str, Any]) -> Blocks:
+def _in_blocks(rows: Arguments) -> Blocks:
     """Return a sample in blocks; one that is in memory is one block."""
     if is_blockwise(*rows.values()):
         return Blocks.of(**rows)
@@ -260,7 +260,7 @@ def _in_blocks(rows: dict[str, Any]) -> Blocks:
 
 
 def _setting(
-    run: Run, blocks: Blocks, seed: np.random.SeedSequence, options: dict[str, Any], **more: Any
+    run: Run, blocks: Blocks, seed: np.random.SeedSequence, options: Arguments, **more: Any
 ) -> Setting:
     names = ("x_kernel", "y_kernel", "lam", "rank", "landmarks", "certificate")
     return setting_of(

@@ -146,14 +146,14 @@ class RowValues:
     names: tuple[str, ...]
     values: PointValues | None
 
-    def __call__(self, arguments: Arguments, number: int) -> dict[str, Any]:
+    def __call__(self, arguments: Arguments, number: int) -> Arguments:
         """Return the values of a block, NaN in rows left out."""
         outcomes, valid, n = valid_rows(arguments, self.policy)
         if not outcomes:
             return {name: np.full(n, np.nan) for name in self.names}
         one = outcomes[self.model]
         context = Context(one, replace(self.settings, random_state=block_seed(self.seed, number)))
-        results: dict[str, Any] = {}
+        results: Arguments = {}
         for name in self.names:
             if name == "pit":
                 results[name] = context.pit
@@ -248,9 +248,7 @@ def compare(**arguments: object) -> BlockComparison:
     return BlockComparison(evaluations, None, parts.pairs)
 
 
-def _evaluated(
-    models: dict[str, Any], options: dict[str, Any]
-) -> tuple[dict[str, BlockEvaluation], Parts]:
+def _evaluated(models: Arguments, options: Arguments) -> tuple[dict[str, BlockEvaluation], Parts]:
     start = time.perf_counter()
     config = _config(options)
     rows = {name: options[name] for name in ("x", "y", "sample_weight", "by")}
@@ -318,7 +316,7 @@ def _evaluated(
     return evaluations, parts
 
 
-def _config(options: dict[str, Any]) -> EvaluationConfig:
+def _config(options: Arguments) -> EvaluationConfig:
     """Check the arguments as those for rows in memory."""
     names = (
         "sample_weight", "nan_policy", "level", "bins", "binning", "pit", "random_state", "confidence",
@@ -330,9 +328,7 @@ def _config(options: dict[str, Any]) -> EvaluationConfig:
     )  # fmt: skip
 
 
-def _setting(
-    run: Run, blocks: Blocks, seed: np.random.SeedSequence, options: dict[str, Any]
-) -> Setting:
+def _setting(run: Run, blocks: Blocks, seed: np.random.SeedSequence, options: Arguments) -> Setting:
     names = ("x_kernel", "y_kernel", "lam")
     return setting_of(
         run, blocks, seed, **{name: options[name] for name in names}, rank=None, landmarks=None,
@@ -364,7 +360,7 @@ def _result(
 def _evaluation(
     name: str, prediction: Any, blocks: Blocks, parts: Parts, config: EvaluationConfig,
     seed: np.random.SeedSequence, result: BlockResult | None, values: PointValues | None, start: float,
-    options: dict[str, Any],
+    options: Arguments,
 ) -> BlockEvaluation:  # fmt: skip
     one, settings = parts.models[name], config.settings
     propagated = config.nan_policy == "propagate" and parts.nan_rows > 0

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd import streaming
+from fastmcmd.distributed.blocks import Arguments
 from fastmcmd.evaluation.context import Context, Settings
 from fastmcmd.evaluation.measures import CONGRUENCE, MEAN_SCORES, MEASURES, SCORES
 from fastmcmd.evaluation.result import NO_CLASSES, Measured
@@ -145,7 +146,7 @@ NUMBERS: Mapping[str, Number] = {
 }  # fmt: skip
 
 
-def gathered(context: Context) -> tuple[dict[str, Any], dict[str, str]]:
+def gathered(context: Context) -> tuple[Arguments, dict[str, str]]:
     """Return the sums of a block by name, and why measures do not apply to it."""
     sums: dict[str, object] = {}
     skipped: dict[str, str] = {}
@@ -186,9 +187,9 @@ def concluded(
     return measured, missing
 
 
-def curves_of(sums: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+def curves_of(sums: Mapping[str, Any], settings: Settings) -> Arguments:
     """Return the curves that `fastmcmd.evaluate` has."""
-    curves: dict[str, Any] = {}
+    curves: Arguments = {}
     if "curve" in sums:
         curves["reliability"] = conclude_reliability(sums["curve"], "quantile")
         curves["reliability_interval"] = conclude_reliability(sums["interval"], "interval")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from fastmcmd.distributed.blocks import (
     shipped,
 )
 from fastmcmd.distributed.rows import checked_rows
-from fastmcmd.distributed.running import Run
+from fastmcmd.distributed.running import Handle, Run
 from fastmcmd.distributed.setting import Setting
 from fastmcmd.errors import FEATURES_MISS
 from fastmcmd.gram import EXACT
@@ -38,7 +38,7 @@ from fastmcmd.kernels.base import UNIT, relative_error
 from fastmcmd.result import Info, Result
 from fastmcmd.streaming import CCE
 from fastmcmd.streaming.congruence_landmarks import features_of, scaled_rows
-from fastmcmd.streaming.congruence_sums import Ridge
+from fastmcmd.streaming.congruence_sums import CongruenceSums, Ridge
 from fastmcmd.streaming.output_features import Columns
 
 __all__ = ["MOST_ROWS", "exact"]
@@ -77,6 +77,11 @@ class _Vectors:
     p: Array
 
 
+_Block: TypeAlias = tuple[
+    Array, Array, Array, Array
+]  # rows; roots of weights, and errors and features times these
+
+
 class _Pool:
     """Submits functions to workers, or calls them here."""
 
@@ -84,20 +89,25 @@ class _Pool:
         self.client = client
         self.tasks = 0
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def submit(self, function: Callable[..., Any], *arguments: object) -> Handle:
         """Return a handle of the result; arguments may be handles."""
         self.tasks += 1
         if self.client is None:
             return function(*arguments)
         return self.client.submit(function, *arguments, pure=False)
 
-    def gather(self, handles: list[Any]) -> list[Any]:
+    def gather(self, handles: list[Handle]) -> list[Handle]:
         """Return results."""
         return handles if self.client is None else list(self.client.gather(handles))
 
 
 def exact(
-    run: Run, blocks: Blocks, setting: Setting, options: dict[str, Any], start: float, state: Any
+    run: Run,
+    blocks: Blocks,
+    setting: Setting,
+    options: Arguments,
+    start: float,
+    state: CongruenceSums,
 ) -> Result:
     """Return the exact CCE at each row, or at ``options["at"]``, with a proven bound.
 
@@ -128,7 +138,7 @@ def exact(
 
 
 def _solved(
-    run: Run, blocks: Blocks, setting: Setting, options: dict[str, Any], start: float, state: Any,
+    run: Run, blocks: Blocks, setting: Setting, options: Arguments, start: float, state: CongruenceSums,
     tol: float,
 ) -> Result:  # fmt: skip
     pool = _Pool(run.client)
@@ -144,7 +154,7 @@ def _solved(
     ]
     inner = np.linalg.inv(state.gram + mu * np.eye(len(state.gram)))
 
-    def product(left: list[Any], right: list[Any]) -> list[Any]:
+    def product(left: list[Handle], right: list[Handle]) -> list[Handle]:
         """Return ``K(left, X) right`` for blocks of points, with right (n, r) by block."""
         sums = [None] * len(left)
         for at in range(0, len(right), _COLUMN_BLOCKS):
@@ -156,7 +166,7 @@ def _solved(
             ]
         return sums
 
-    def residual_of(vectors: list[Any]) -> tuple[list[Any], list[Any]]:
+    def residual_of(vectors: list[Handle]) -> tuple[list[Handle], list[Handle]]:
         """Return the vectors with their true residuals, and the embeddings at the rows."""
         scaled = [
             pool.submit(_weighted, *parts_of_block, "z")
@@ -247,8 +257,8 @@ def _solved(
 
 
 def _values(
-    pool: _Pool, at: Any, prepared: list[Any], vectors: list[Any], images: list[Any],
-    product: Callable[..., list[Any]], smoother: Smoother, kernel: Any, state: Any,
+    pool: _Pool, at: Any, prepared: list[Handle], vectors: list[Handle], images: list[Handle],
+    product: Callable[..., list[Handle]], smoother: Smoother, kernel: Any, state: CongruenceSums,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return values and k(x, x) at the points; those of the rows are known from the last product."""
     if at is None:
@@ -278,7 +288,7 @@ def _values(
     return values, diagonal
 
 
-def _prepared(run: Run, blocks: Blocks, prepare: _Prepare) -> list[Any]:
+def _prepared(run: Run, blocks: Blocks, prepare: _Prepare) -> list[Handle]:
     """Return what each block with rows keeps: futures, or the arrays themselves."""
     import dask
 
@@ -321,42 +331,42 @@ def _added_product(smoother: Smoother, left: Any, total: Array | None, *flat: An
     return total
 
 
-def _first(block: Any, coefficients: Array, mu: float) -> _Vectors:
+def _first(block: _Block, coefficients: Array, mu: float) -> _Vectors:
     """Return the low-rank solution as a start."""
     _, _, e, f = block
     z = (e - f @ coefficients) / mu
     return _Vectors(z, np.zeros_like(z), np.zeros_like(z))
 
 
-def _weighted(block: Any, vectors: _Vectors, name: str) -> Array:
+def _weighted(block: _Block, vectors: _Vectors, name: str) -> Array:
     return np.asarray(block[1][:, None] * getattr(vectors, name))
 
 
-def _with_residual(block: Any, vectors: _Vectors, image: Array, mu: float) -> _Vectors:
+def _with_residual(block: _Block, vectors: _Vectors, image: Array, mu: float) -> _Vectors:
     _, root, e, _ = block
     r = e - root[:, None] * image - mu * vectors.z
     return _Vectors(vectors.z, r, np.zeros_like(r))
 
 
-def _sums_of_residual(block: Any, vectors: _Vectors) -> tuple[Array, Array]:
+def _sums_of_residual(block: _Block, vectors: _Vectors) -> tuple[Array, Array]:
     return block[3].T @ vectors.r, np.einsum("ij,ij->j", vectors.r, vectors.r)
 
 
-def _directed(block: Any, vectors: _Vectors, solved: Array, ratio: Array, mu: float) -> _Vectors:
+def _directed(block: _Block, vectors: _Vectors, solved: Array, ratio: Array, mu: float) -> _Vectors:
     """Return the next direction: the preconditioned residual plus a multiple of the last one."""
     p = (vectors.r - block[3] @ solved) / mu + ratio * vectors.p
     return _Vectors(vectors.z, vectors.r, p)
 
 
-def _image(block: Any, vectors: _Vectors, image: Array, mu: float) -> Array:
+def _image(block: _Block, vectors: _Vectors, image: Array, mu: float) -> Array:
     return np.asarray(block[1][:, None] * image + mu * vectors.p)
 
 
-def _curvature(block: Any, vectors: _Vectors, image: Array, mu: float) -> Array:
+def _curvature(block: _Block, vectors: _Vectors, image: Array, mu: float) -> Array:
     return np.einsum("ij,ij->j", vectors.p, _image(block, vectors, image, mu))
 
 
-def _stepped(block: Any, vectors: _Vectors, image: Array, step: Array, mu: float) -> _Vectors:
+def _stepped(block: _Block, vectors: _Vectors, image: Array, step: Array, mu: float) -> _Vectors:
     q = _image(block, vectors, image, mu)
     return _Vectors(vectors.z + step * vectors.p, vectors.r - step * q, vectors.p)
 
@@ -365,7 +375,7 @@ def _solution_norm(vectors: _Vectors) -> float:
     return float(np.einsum("ij,ij->", vectors.z, vectors.z))
 
 
-def _norms(smoother: Smoother, block: Any, image: Array) -> tuple[Array, Array]:
+def _norms(smoother: Smoother, block: _Block, image: Array) -> tuple[Array, Array]:
     rows = np.require(block[0], requirements="A")
     return np.linalg.norm(image, axis=1), np.asarray(smoother.features.diagonal(rows))
 
@@ -374,7 +384,9 @@ def _quotient(one: Array, other: Array) -> Array:
     return np.divide(one, other, out=np.zeros_like(one), where=other > 0)
 
 
-def _rounding(smoother: Smoother, setting: Setting, state: Any, norm: float, size: float) -> float:
+def _rounding(
+    smoother: Smoother, setting: Setting, state: CongruenceSums, norm: float, size: float
+) -> float:
     """Bound what rounding changed in ``W^1/2 K W^1/2 Z``, whose matrix has a norm of at most N k(x, x)."""
     features = smoother.features
     rows = scaled_rows(smoother, setting.sample.x)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.checks import check_same_length
 from fastmcmd.distributed.blocks import Arguments
 from fastmcmd.distributed.measures import gathered
@@ -41,7 +42,7 @@ class ModelParts:
         Number of rows.
     """
 
-    sums: dict[str, Any]
+    sums: Arguments
     skipped: dict[str, str]
     groups: dict[Any, ModelParts]
     rows: int
@@ -56,7 +57,7 @@ class ModelParts:
         return ModelParts(sums, {**other.skipped, **self.skipped}, groups, self.rows + other.rows)
 
     @staticmethod
-    def of(context: Context, labels: NDArray[Any] | None) -> ModelParts:
+    def of(context: Context, labels: HostArray | None) -> ModelParts:
         """Return the sums of a block, with those of each label."""
         groups = {}
         for label in () if labels is None else np.unique(labels):
@@ -139,7 +140,7 @@ class Parts:
         )  # fmt: skip
 
 
-def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> Arguments:
     """Return sums by name; all blocks with rows have the same names."""
     names = [*one, *(name for name in other if name not in one)]
     return {

@@ -153,7 +153,7 @@ class _Values:
     values: Any
     name: str
 
-    def __call__(self, arguments: Arguments, number: int) -> dict[str, Any]:
+    def __call__(self, arguments: Arguments, number: int) -> Arguments:
         """Return both columns of a block."""
         results = self.values.at(as_rows(arguments["x"], "x").astype(np.float64))
         return {self.name: results["value"], "error_bound": results["error_bound"]}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.checks import as_rows, as_weights, check_same_length
 from fastmcmd.distributed.blocks import Arguments
 from fastmcmd.metrics.inputs import Outcomes, read
@@ -24,7 +25,7 @@ def block_seed(seed: np.random.SeedSequence, number: int) -> np.random.SeedSeque
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
 
 
-def checked_rows(arguments: Arguments) -> tuple[Array, Array, Any, NDArray[Any] | None]:
+def checked_rows(arguments: Arguments) -> tuple[Array, Array, Any, HostArray | None]:
     """Return inputs (n, d), outcomes (n, k), predictions and weights of a block."""
     x, prediction = arguments["x"], arguments.get("prediction")
     by_name = prediction if isinstance(prediction, dict) else {"": prediction}

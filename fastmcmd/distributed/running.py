@@ -12,9 +12,9 @@ import contextlib
 import threading
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-from fastmcmd._base.progress import Progress
+from fastmcmd._base.progress import Progress, Sweep
 from fastmcmd.distributed.blocks import (
     Arguments,
     BlockError,
@@ -35,6 +35,9 @@ _SUBMITTED_AHEAD = 2  # blocks of later groups per thread, so that no worker wai
 
 class SchedulerLostError(ConnectionError):
     """The connection to the scheduler was lost during a computation."""
+
+
+Handle: TypeAlias = Any  # a future of a client; without one, the value itself
 
 
 class Job(Protocol):
@@ -140,11 +143,13 @@ class Run:
         return total
 
     def _remote(
-        self, job: Job, blocks: Blocks, groups: range, sweep: Any
+        self, job: Job, blocks: Blocks, groups: range, sweep: Sweep
     ) -> Generator[Any, None, None]:
         """Yield the sums of groups in order; several groups are computed at a time."""
         waiting = list(groups)
-        running: dict[int, list[Any]] = {}  # futures of a group: those of its blocks, then the sum
+        running: dict[
+            int, list[Handle]
+        ] = {}  # futures of a group: those of its blocks, then the sum
         ready: dict[int, Any] = {}
         finished_blocks = groups.start * GROUP
         try:
@@ -177,13 +182,13 @@ class Run:
         threads = sum(self.client.nthreads().values()) or 1
         return max(2, -(-_SUBMITTED_AHEAD * threads // GROUP) + 1)
 
-    def _submitted(self, job: Job, blocks: Blocks, group: int) -> list[Any]:
+    def _submitted(self, job: Job, blocks: Blocks, group: int) -> list[Handle]:
         """Return the futures of a group."""
         sums, root = self._graph(job, blocks, group)
         futures: list[object] = self.client.compute([*sums, *root])
         return futures
 
-    def _graph(self, job: Job, blocks: Blocks, group: int) -> tuple[list[Any], list[Any]]:
+    def _graph(self, job: Job, blocks: Blocks, group: int) -> tuple[list[Handle], list[Handle]]:
         """Return the sums of the blocks of a group, and that of the group, not computed."""
         from dask import delayed
 
@@ -199,7 +204,7 @@ class Run:
         self.counters.tasks += len(sums)
         return sums, level
 
-    def _finished(self, running: dict[int, list[Any]], blocks: Blocks) -> list[int]:
+    def _finished(self, running: dict[int, list[Handle]], blocks: Blocks) -> list[int]:
         """Wait a moment, and return the groups that are finished or have failed."""
         from distributed import wait
 
@@ -222,7 +227,7 @@ class Run:
             raise _failure(failed, len(blocks))
         return [group for group, futures in running.items() if futures[-1].done()]
 
-    def _result(self, futures: list[Any], group: int, blocks: Blocks) -> Any:
+    def _result(self, futures: list[Handle], group: int, blocks: Blocks) -> Any:
         try:
             return futures[-1].result()
         except OSError:
@@ -246,7 +251,7 @@ class Run:
         )
 
 
-def added(sums: list[Any]) -> Any:
+def added(sums: list[Handle]) -> Any:
     """Return the sum of some sums, from left to right; None stands for no rows."""
     total = None
     for one in sums:
@@ -287,7 +292,7 @@ def _error_of_block(number: int, count: int, error: BaseException | None) -> Blo
     return BlockError(f"{place}: {type(error).__name__}: {error}")
 
 
-def _failure(failed: list[tuple[int, Any]], count: int) -> BlockError:
+def _failure(failed: list[tuple[int, Handle]], count: int) -> BlockError:
     """Return an error that names the block that failed, or those on workers that died."""
     errors = [(number, one.exception()) for number, one in failed]
     for number, error in errors:

@@ -96,7 +96,9 @@ class Saved:
         self._checkpoint = checkpoint
 
     @classmethod
-    def of(cls, path: FilePath, name: str, options: dict[str, object], tokens: Sequence[str]) -> Saved:
+    def of(
+        cls, path: FilePath, name: str, options: dict[str, object], tokens: Sequence[str]
+    ) -> Saved:
         """Return the checkpoint of a call: its function, settings, and the tokens of its collections."""
         left_out = ("client", "progress", "checkpoint", "x", "y", "prediction", "at", "grid", "by")
         settings = {

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import DType, Json
+from fastmcmd._base.annotations import DType, HostArray, Json
 from fastmcmd.backends import Backend
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.line import LineFeatures
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fit_of", "parameters_of", "read_state", "state_of"]
 
-Array = NDArray[Any]
+Array = HostArray
 
 # The arguments that files store in this table: plain values. Arrays are stored elsewhere; paths and devices
 # depend on the machine and are not stored.

@@ -10,9 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from numpy.typing import NDArray
-
-from fastmcmd._base.annotations import Json
+from fastmcmd._base.annotations import HostArray, Json
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.result import Info
 from fastmcmd.solvers import Certificate
@@ -33,7 +31,7 @@ __all__ = [
     "upgraded",
 ]
 
-Array = NDArray[Any]
+Array = HostArray
 
 
 @dataclass(frozen=True)
@@ -183,7 +181,7 @@ class EstimatorState:
     chosen_lam: float | None = None
 
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, HostArray]
 
 _SOLUTION = ("slope", "constant", "miss", "floor", "through", "row", "kind", "pivots")
 _RENAMED = {

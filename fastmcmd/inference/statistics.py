@@ -8,12 +8,12 @@ squared CCE, for any regulariser. All data sets take part in the same single-pre
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd import _core
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.blocks import ahead, row_blocks
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.threads import get_num_threads
@@ -128,7 +128,7 @@ def project(
     threads = get_num_threads()
     vectors = np.ascontiguousarray(basis.vectors[:, basis.significant])
 
-    def product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    def product(a: HostArray, b: HostArray) -> HostArray:
         """Return ``a b``; with several threads not by BLAS, which would start more threads in each."""
         if threads == 1:
             return np.asarray(a @ b)
@@ -136,7 +136,7 @@ def project(
         core().dense_matmul(np.ascontiguousarray(a), b, out, 1)
         return out
 
-    def sums_of(rows: slice) -> tuple[slice, list[NDArray[Any]], Array, Array, Array]:
+    def sums_of(rows: slice) -> tuple[slice, list[HostArray], Array, Array, Array]:
         """Return the sums of a block: projections, spread and dispersion, noise, extremes."""
         block = BlockOutcomes(outcomes.block(rows.start // ROWS))
         by_kind = [kind.transform(block) for kind in kinds]

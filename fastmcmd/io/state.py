@@ -15,14 +15,13 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray
 
 __all__ = ["decode", "encode", "same_layout"]
 
 T = TypeVar("T")
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, HostArray]
 
 _KIND = "class"  # of a state, for unions; no field can have this name
 _SCALARS = (bool, int, float, str)

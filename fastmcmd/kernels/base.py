@@ -7,12 +7,12 @@ import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import Json
+from fastmcmd._base.annotations import HostArray, Json
 from fastmcmd._base.checks import as_array, as_float, distinct_digits
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
     "underflow",
 ]
 
-Array = NDArray[Any]
+Array = HostArray
 Class = TypeVar("Class", bound="Kernel")
 Instruction = tuple[str, tuple[float, float, float, float]]
 

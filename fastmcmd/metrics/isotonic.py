@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.annotations import HostArray, NanPolicy, RandomState
 from fastmcmd._base.checks import as_float, check_choice, check_count
 from fastmcmd._base.docstrings import entries, with_shared_parameters
 from fastmcmd._base.plotted import Plotted
@@ -108,7 +108,7 @@ class IsotonicReliability(Plotted):
 
 def isotonic(
     probability: Array,
-    occurred: NDArray[Any],
+    occurred: HostArray,
     weights: Array | None,
     event: str,
     *,

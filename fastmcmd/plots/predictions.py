@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.checks import as_array, check_choice, check_count, quote
 from fastmcmd.metrics.count_bands import check_level
 from fastmcmd.metrics.inputs import read
@@ -126,7 +127,7 @@ def fan(
     return finish(ax)
 
 
-def _places(x: object) -> tuple[NDArray[Any] | None, str]:
+def _places(x: object) -> tuple[HostArray | None, str]:
     """Return checked positions (n,), numbers or times, and the name of the axis."""
     if x is None:
         return None, "row"
@@ -144,7 +145,7 @@ def _places(x: object) -> tuple[NDArray[Any] | None, str]:
     return place, "x"
 
 
-def _rows(prediction: Any, place: NDArray[Any] | None) -> int:
+def _rows(prediction: Any, place: HostArray | None) -> int:
     """Return the number of rows of a prediction without outcomes."""
     if place is not None:
         return len(place)
@@ -160,7 +161,7 @@ def _rows(prediction: Any, place: NDArray[Any] | None) -> int:
         ) from None
 
 
-def _with_gaps(place: NDArray[Any], values: NDArray[np.float64]) -> tuple[Any, NDArray[np.float64]]:
+def _with_gaps(place: HostArray, values: NDArray[np.float64]) -> tuple[Any, NDArray[np.float64]]:
     """Return positions (m,) and values (m, j) with a row of NaN inside each wide gap."""
     steps = np.diff(place)
     gaps = np.sort(steps[steps > 0 * steps])

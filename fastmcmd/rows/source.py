@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import DType
+from fastmcmd._base.annotations import DType, HostArray
 from fastmcmd.errors import MissingDependencyError, require
 
 __all__ = []
 
-Array = NDArray[Any]
+Array = HostArray
 
 _GAP_BYTES = 16_000  # reading through a gap this long costs about as much as another read
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.checks import check_count
 
 __all__ = ["synthetic_arange_random", "synthetic_sine_heteroscedastic"]
 
-Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
+Arrays = tuple[HostArray, HostArray, HostArray, HostArray]
 
 
 def synthetic_arange_random(num_points: int = 10) -> Arrays:
