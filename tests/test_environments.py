@@ -194,19 +194,13 @@ def test_no_place_for_a_cache_of_compiled_loops(tmp_path):
 @pytest.mark.slow
 def test_an_unknown_instruction_set_is_named():
     code = """
-        import fastmcmd as fm
-        for backend in ("auto", "cpu"):
-            try:
-                fm.cce([0.0, 1, 2], [0.0, 1, 2], [0.0, 1, 2], backend=backend)
-            except ImportError as error:
-                print(error)
+        try:
+            import fastmcmd
+        except ImportError as error:
+            print(error)
     """
     done = run(code, env={**os.environ, "FASTMCMD_ISA": "nonsense"})
-    told = done.stdout.splitlines()
-    assert len(told) == 2, done.stderr
-    for line in told:
-        assert line.startswith("FASTMCMD_ISA is 'nonsense', must be one of")
-    assert "stands in" not in done.stderr
+    assert done.stdout.startswith("FASTMCMD_ISA is 'nonsense', must be one of"), done.stderr
 
 
 class Slow:

@@ -95,13 +95,14 @@ def test_auto_takes_landmarks_where_cg_has_no_room():
         fm.cce(x, y, y + 0.1, solver="cg", **options)
 
 
-def test_auto_takes_landmarks_below_the_rows_it_usually_looks_at_them():
+def test_auto_takes_landmarks_below_the_rows_it_usually_looks_at_them(monkeypatch):
     """3,000 rows with many draws: no room for the features of all outputs, room for blocks of them."""
     rng, n = np.random.default_rng(1), 3000
     x = rng.normal(size=(n, 1))
     y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
     draws = y[:, None] + 0.3 * rng.normal(size=(n, 60))
     options = {"x_kernel": fm.RBF(0.5), "tol": 1e-4, "memory_limit": "41MB", "backend": "cpu"}
+    monkeypatch.setattr("fastmcmd._base.threads._thread_count", 2)  # each has tiles of its own
     with pytest.raises(fm.MemoryLimitError):
         fm.cce(x, y, draws, solver="cg", **options)
     wanted = fm.cce(x, y, draws, solver="lowrank", **options)

@@ -542,6 +542,14 @@ def _computed_there():
     return {name for line in table for name in re.findall(r"`([\w.]+)`", line.split("|")[1])}
 
 
+# Arguments that some metrics need besides outcomes and predictions.
+_REQUIRED = {"k": 1, "event": np.ones(N), "times": [0.5], "threshold": 0.0, "thresholds": [0.0]}
+
+
+def _of_draws(name: str) -> bool:
+    return any(one in name for one in ("ensemble_log", "error_spread", "rank_histogram"))
+
+
 @pytest.mark.slow
 def test_the_documented_list_is_true(monkeypatch, rng):
     """Each public metric computes on the device if the page says so, else copies its rows to the host."""
@@ -564,7 +572,13 @@ def test_the_documented_list_is_true(monkeypatch, rng):
             if name in ("variogram_score", "mean_variogram_score"):  # of vectors
                 function(gpu.put(np.ones((N, 2))), gpu.put(np.ones((N, 3, 2))))
             else:
-                function(*first, **({"k": 1} if name == "top_k_accuracy" else {}))
+                required = {
+                    one: _REQUIRED[one]
+                    for one, parameter in inspect.signature(function).parameters.items()
+                    if one in _REQUIRED and parameter.default is parameter.empty
+                }
+                rows = first if not _of_draws(name) else (y_there, gpu.put(predictions["draws"]))
+                function(*rows, **required)
             there = max(gpu.moved, default=0) < N
             full = name if module is metrics else f"classification.{name}"
             seen.add(full)

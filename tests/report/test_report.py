@@ -205,7 +205,7 @@ def test_encoded_inputs(rng, tmp_path):
     worst = int(np.argmax(found.rows["cce"]))
     assert cells_after(page.cells, f"{worst:,}", 3)[2] == texts[worst]
     assert "<i>" not in text
-    assert "Inputs are taken as encoded." in text
+    assert "Inputs are shown after encoding." in text
     assert pictures_of(text) == pictures_of(plain)
 
 
@@ -279,8 +279,8 @@ def test_projections(rng, tmp_path):
     y = rng.normal(size=N)
     found = fm.evaluate(y, (np.zeros(N), 1.0), x)
     for name, projection, told in (
-        ("own", x[:, 1:], "by the projection that was given"),
-        ("callable", lambda rows: rows[:, :2] ** 3, "by the projection that was given"),
+        ("own", x[:, 1:], "the projection passed as an argument"),
+        ("callable", lambda rows: rows[:, :2] ** 3, "the projection passed as an argument"),
         ("pca", "pca", "first two principal components"),
     ):
         found.report(tmp_path / f"{name}.html", projection=projection)

@@ -123,7 +123,9 @@ def invert_continuous(
     for _ in range(_MOST_STEPS):
         if not len(active.rows):
             break
-        at = a + t * (b - a)
+        with np.errstate(over="ignore", invalid="ignore"):
+            at = a + t * (b - a)
+        at = np.where(np.isfinite(at), at, (1 - t) * a + t * b)  # b - a overflows
         ft = _gap(active.prediction, at, u, upper)
         same = (ft >= 0) == (fa >= 0)
         c, fc = np.where(same, a, b), np.where(same, fa, fb)
