@@ -543,7 +543,7 @@ def _computed_there():
 
 
 # Arguments that some metrics need besides outcomes and predictions.
-_REQUIRED = {"k": 1, "event": np.ones(N), "times": [0.5], "threshold": 0.0, "thresholds": [0.0]}
+_REQUIRED = {"k": 1, "event": np.ones(N), "times": [0.5, 1.0], "threshold": 0.0, "thresholds": [0.0]}
 
 
 def _of_draws(name: str) -> bool:
@@ -569,13 +569,13 @@ def test_the_documented_list_is_true(monkeypatch, rng):
             if parameters[:2] not in (["y", "prediction"], ["y", "p"]):
                 continue
             gpu.moved.clear()
-            if name in ("variogram_score", "mean_variogram_score"):  # of vectors
+            if "variogram_score" in name or "weighted_energy_score" in name:  # of vectors
                 function(gpu.put(np.ones((N, 2))), gpu.put(np.ones((N, 3, 2))))
             else:
                 required = {
                     one: _REQUIRED[one]
                     for one, parameter in inspect.signature(function).parameters.items()
-                    if one in _REQUIRED and parameter.default is parameter.empty
+                    if one == "k" or (one in _REQUIRED and parameter.default is parameter.empty)
                 }
                 rows = first if not _of_draws(name) else (y_there, gpu.put(predictions["draws"]))
                 function(*rows, **required)
