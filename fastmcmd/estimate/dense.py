@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fastmcmd._base.annotations import Array, HostArray
+from fastmcmd._base.annotations import Array, HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
@@ -130,7 +130,7 @@ class DenseFit:
     _direct: list[DirectSolver] = field(default_factory=list)
     _checkpoint: Checkpoint | None = None  # of the current evaluation
 
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """Return the fields of `Info` that this form determines, and the bytes it holds."""
         return {
             "solver": self.solver,

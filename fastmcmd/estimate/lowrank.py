@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd._base.annotations import Array, DType, HostArray
+from fastmcmd._base.annotations import Array, DType, HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.estimate.primal import Truncation
@@ -162,7 +162,7 @@ class LowRankFit:
         kinds = {s.kind for part in self.parts for s in part.solutions}
         return "sampled" if "sampled" in kinds or not self.truncation.rigorous else "rigorous"
 
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """Return the fields of `Info` that this form determines, and the bytes it holds."""
         ranks = [part.features.rank for part in self.parts]
         return {

@@ -8,12 +8,11 @@ regulariser, one solve with the difference of the features serves both.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.annotations import HostArray, Json
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import row_squares
@@ -126,7 +125,7 @@ class PrimalFit:
     certificate: str
     tol: float = np.inf
 
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """Return the fields of `Info` that this form determines, and the bytes it holds."""
         solved = [part.solved for part in self.parts]
         operators = [one.operator for one in solved]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.checks import as_rows
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import Notebook, aligned, data_frame
@@ -127,7 +128,7 @@ class Pairs(Sequence[PairOfModels], Notebook):
             return "CCE squared, mean"
         return next((one.label for one in MEASURES if one.name == measure), measure)
 
-    def to_dict(self) -> list[dict[str, Any]]:
+    def to_dict(self) -> list[Json]:
         """Return JSON-safe records, with None for missing intervals and tests."""
         return [
             {name: _json(value) for name, value in _values(one).items()} for one in self._records
@@ -150,7 +151,7 @@ class Pairs(Sequence[PairOfModels], Notebook):
         return self.table()
 
 
-def _values(record: PairOfModels) -> dict[str, Any]:
+def _values(record: PairOfModels) -> Json:
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.tables import Notebook, aligned
 from fastmcmd.inference.row_test import RowTest
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["CongruenceTest", "KernelEvidence"]
 
@@ -155,7 +157,7 @@ class CongruenceTest(Notebook):
             lines.append([one.outcomes, one.statistic, f"{one.score:.2f}", f"{one.p_value:.3g}"])
         return aligned(lines)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return a JSON-safe summary."""
         return {
             "p_value": self.p_value,
@@ -193,7 +195,7 @@ class CongruenceTest(Notebook):
             {name: np.array([getattr(one, name) for one in self.evidence]) for name in names}, None
         )
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Plot the statistic among those of right models, with matplotlib."""
         from fastmcmd import plots
 

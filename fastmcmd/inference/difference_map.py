@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.tables import ColumnTable, aligned
 from fastmcmd.frames import RowLabels, to_frame
 from fastmcmd.inference.inputs import InputMap
 from fastmcmd.inference.local_corrections import quadratic
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.kernels.base import power_of_two
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["DifferenceMap", "difference_map"]
 
@@ -123,13 +127,13 @@ class DifferenceMap(ColumnTable):
                          names[int(self.better[place])]])  # fmt: skip
         return aligned(rows)
 
-    def plot(self, x: object = None, ax: object = None) -> Any:
+    def plot(self, x: object = None, ax: Axes | None = None) -> Axes:
         """Plot the difference with its band over the inputs; see `fastmcmd.plots.difference_map`."""
         from fastmcmd import plots
 
         return plots.difference_map(self, x, ax)
 
-    def _columns(self) -> dict[str, Any]:
+    def _columns(self) -> Json:
         return {
             "difference": self.difference, "low": self.band[:, 0], "high": self.band[:, 1],
             "better": self.better, "supported": self.supported,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import RandomState
+from fastmcmd._base.annotations import Json, RandomState
 from fastmcmd._base.checks import as_rows, check_same_length
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
@@ -40,6 +40,7 @@ from fastmcmd.rows import open_rows
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["KernelPower", "KernelReport", "kernel_report"]
 
@@ -147,7 +148,7 @@ class KernelReport(Notebook):
             rows.append([one.model, _share(one.power), _share(one.standardised)])
         return aligned(rows)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return everything as a JSON-safe dictionary; unknown powers are None."""
         return {
             "x_kernel": described(self.x_kernel),
@@ -179,7 +180,7 @@ class KernelReport(Notebook):
         """
         return data_frame([vars(one) for one in self.powers])
 
-    def plot(self, ax: Any = None, **options: Any) -> Any:
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Plot the powers; see `fastmcmd.plots.kernel_power`."""
         from fastmcmd.plots import kernel_power
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fastmcmd import storage
-from fastmcmd._base.annotations import FilePath, RandomState
+from fastmcmd._base.annotations import FilePath, Json, RandomState
 from fastmcmd._base.checks import (
     as_float,
     as_rows,
@@ -28,6 +28,9 @@ from fastmcmd.predictive import Categorical, Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.predictive.categorical import numbered
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["QUESTIONS", "Monitor", "MonitorUpdate", "evidence_of"]
 
@@ -393,7 +396,7 @@ class Monitor(ColumnTable):
         """Return one line for each batch as text."""
         return super().table() if self.history else "no batches yet"
 
-    def plot(self, ax: object = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Plot the evidence over the batches; see `fastmcmd.plots.evidence`."""
         from fastmcmd import plots
 
@@ -413,7 +416,7 @@ class Monitor(ColumnTable):
         return f"Monitor of {len(self._state.x_reference):,} reference rows, no batches yet"
 
 
-def _restored(arrays: dict[str, Any], document: dict[str, Any], version: int) -> Monitor:
+def _restored(arrays: dict[str, Any], document: Json, version: int) -> Monitor:
     del version
     monitor = Monitor.__new__(Monitor)
     monitor._x_kernel = None

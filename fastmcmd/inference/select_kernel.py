@@ -45,6 +45,7 @@ from fastmcmd.rows import open_rows
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["KernelChoice", "KernelScore", "described", "leave_one_out", "select_kernel"]
 
@@ -199,7 +200,7 @@ class KernelChoice(Notebook):
         """
         return data_frame([dataclasses.asdict(one) for one in self.scores])
 
-    def plot(self, ax: Any = None, **options: Any) -> Any:
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Plot the error of each kernel against the regulariser; see `fastmcmd.plots.kernel_choice`."""
         from fastmcmd.plots import kernel_choice
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import numpy as np
 
-from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.annotations import HostArray, Json
 
 __all__ = ["decode", "encode", "same_layout"]
 
@@ -28,7 +28,7 @@ _SCALARS = (bool, int, float, str)
 _LARGEST = int(np.finfo(np.float64).max)
 
 
-def encode(state: object) -> tuple[Arrays, dict[str, Any]]:
+def encode(state: object) -> tuple[Arrays, Json]:
     """Return the arrays of a state by the paths of their fields, not copied, and a document of the rest.
 
     Parameters

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.memory import format_bytes
 from fastmcmd._base.tables import Notebook
 
@@ -49,7 +49,7 @@ class Plan(Notebook):
     seconds: float
     reasons: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the plan as a JSON-safe dictionary."""
         return {**asdict(self), "reasons": list(self.reasons)}
 

@@ -11,12 +11,14 @@ from fastmcmd.plots.projection import line
 from fastmcmd.plots.style import COLOURS, axes, plain, tidy
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from fastmcmd.inference.difference_map import DifferenceMap
 
 __all__ = ["difference_map"]
 
 
-def difference_map(difference: DifferenceMap, x: Any = None, ax: Any = None) -> Any:
+def difference_map(difference: DifferenceMap, x: Any = None, ax: Axes | None = None) -> Axes:
     """Plot the difference of two models' losses with its band, to show where each model is better.
 
     For one input it is a line; for several inputs, points along the first principal component. Colours mark

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from fastmcmd._base.checks import check_instance
 from fastmcmd.plots.style import COLOURS, axes, finish
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.ticker import MaxNLocator
+
     from fastmcmd.inference.monitor import Monitor
 
 __all__ = ["evidence"]
 
 
-def evidence(monitor: Monitor, ax: Any = None) -> Any:
+def evidence(monitor: Monitor, ax: Axes | None = None) -> Axes:
     """Plot the evidence over the batches that P(x), P(y) and P(y | x) have changed.
 
     Parameters
@@ -61,5 +64,5 @@ def evidence(monitor: Monitor, ax: Any = None) -> Any:
         color="0.35", fontsize="small",
     )  # fmt: skip
     ax.set(xlabel="batch", ylabel="evidence that it moved", yscale="log")
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    cast("MaxNLocator", ax.xaxis.get_major_locator()).set_params(integer=True)
     return finish(ax, "evidence")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import AnyArray, Array, Nodes, RandomState
 from fastmcmd._base.arrays import Namespace, shape_only
@@ -109,7 +109,7 @@ class DeviceGaussian(DevicePrediction):
         score = score + math.sqrt(2 / math.pi) * xp.exp(-z * z / 2)
         return self.std * (score - 1 / math.sqrt(math.pi))
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles; levels (j,) add a last axis."""
         z = scipy.special.ndtri(check_levels(level))
         if z.ndim == 0:
@@ -204,13 +204,13 @@ class DeviceDraws(DevicePrediction):
         del y
         refuse_density()
 
-    def quantile(self, level: Any) -> Array:
+    def quantile(self, level: ArrayLike) -> Array:
         """Return empirical quantiles; see `Draws.quantile`."""
         levels = check_levels(level)
         quantiles = [self._quantile(one) for one in np.atleast_1d(levels)]
         return quantiles[0] if levels.ndim == 0 else self.namespace.xp.stack(quantiles, axis=-1)
 
-    def _quantile(self, level: Any) -> AnyArray:
+    def _quantile(self, level: Array) -> AnyArray:
         low, high, part = places_of(level, self.node_count)
         share = float(part)
         ordered = self._sort()

@@ -358,7 +358,7 @@ def _at(value: Any, y: Array, a: Array, rate: Array, upper: bool) -> Array:
     return np.where(tiny, -np.expm1(power) if upper else np.exp(power), value)
 
 
-def _scaled(x: Any, log_level: Any, a: Array, rate: Array) -> Array:
+def _scaled(x: Array, log_level: Array, a: Array, rate: Array) -> Array:
     """Return ``x / rate`` of a quantile x; uses the first term of the cdf where x underflows."""
     tiny = (x < _UNDERFLOWS) & (log_level > -np.inf)
     if not np.any(tiny):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import FilePath, NanPolicy
+from fastmcmd._base.annotations import FilePath, Json, NanPolicy
 from fastmcmd._base.checks import as_array, as_rows, check_choice, check_path
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive, as_predictive
@@ -27,13 +27,13 @@ class Fitted:
     """An object with settings and, after ``fit``, fitted attributes that end in an underscore."""
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Json:
         """Arguments of the constructor."""
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
         return {name: getattr(self, name) for name in names}
 
     @property
-    def fitted(self) -> dict[str, Any]:
+    def fitted(self) -> Json:
         """Fitted attributes by name; empty before ``fit``."""
         return {name: value for name, value in vars(self).items() if name.endswith("_")}
 

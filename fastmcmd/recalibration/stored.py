@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastmcmd import storage
-from fastmcmd._base.annotations import FilePath
+from fastmcmd._base.annotations import FilePath, Json
 from fastmcmd.io.state import decode
 from fastmcmd.kernels import Kernel, kernel_from_dict
 
@@ -25,7 +25,7 @@ _KINDS: list[str] = []
 class RecalibratorState:
     """Constructor arguments and fitted attributes, both by name."""
 
-    settings: dict[str, Any]
+    settings: Json
     fitted: dict[str, Any]
 
 
@@ -75,9 +75,7 @@ def load(path: FilePath) -> Any:
     return storage.load_kind(path, _KINDS, "recalibrator")
 
 
-def _restored(
-    kind: type[Fitted], arrays: dict[str, Any], document: dict[str, Any], version: int
-) -> Fitted:
+def _restored(kind: type[Fitted], arrays: dict[str, Any], document: Json, version: int) -> Fitted:
     if version < 3:
         state = RecalibratorState(document["settings"], {**document["numbers"], **arrays})
     else:

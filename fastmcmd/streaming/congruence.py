@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd import storage
-from fastmcmd._base.annotations import FilePath, RandomState
+from fastmcmd._base.annotations import FilePath, Json, RandomState
 from fastmcmd._base.checks import (
     as_rows,
     as_weights,
@@ -536,7 +536,7 @@ class CCE(Accumulator[CongruenceSums]):
         return total.reshape(weighted.shape[1], simulations, -1), spread
 
 
-def _restored(arrays: dict[str, Any], document: dict[str, Any], version: int) -> CCE:
+def _restored(arrays: dict[str, Any], document: Json, version: int) -> CCE:
     del version
     saved = decode(SavedCCE, arrays, document)
     restored = CCE(

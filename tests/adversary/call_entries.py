@@ -390,7 +390,9 @@ def _plots(fm: Any) -> list[Entry]:
     }  # fmt: skip
     own = {
         "cce_over_inputs": {"x": X[:, 0].copy()},
-        "isotonic_reliability": {"curve": fm.metrics.exceedance_reliability(Y, right, 0.0, resamples=19)},
+        "isotonic_reliability": {
+            "curve": fm.metrics.exceedance_reliability(Y, right, 0.0, resamples=19)
+        },
         "murphy": {"curve": fm.metrics.murphy_curve(Y, right)},
         "pit_ecdf": {"curve": fm.metrics.pit_ecdf(Y, right)},
         "rank_histogram": {"histogram": fm.metrics.rank_histogram(Y, SETS)},
@@ -443,12 +445,14 @@ def unlisted(names: set[str]) -> list[str]:
         "Recalibrator", "Rescaled", "GroupCalibration", "PITHistogram", "ReliabilityCurve",
         "VarianceCurve", "AccuracyAboveConfidence", "AreaEstimate", "BrierDecomposition",
         "ClassificationEvaluation", "UncertaintyHistogram", "get_num_threads", "Cosine", "Delta",
-        "Linear", "StdScaling", "TemperatureScaling", "compute_mcmd_torch",
+        "Linear", "Normal", "StdScaling", "TemperatureScaling", "VectorScaling", "BayesianBinning",
+        "BetaCalibration", "VennAbers", "compute_mcmd_torch",
         "CongruenceTest", "Diagnosis", "WeakRegion", "WeakRegions", "RejectionCurve", "KernelChoice",
         "CCEResults", "CCESettings", "CalibrationEvaluator", "CalibrationEvaluatorSettings",
         "CalibrationResults", "DatasetType", "ECEResults", "ECESettings",
         "KernelReport", "MonitorUpdate", "DifferenceMap", "TiltedCDF", "TiltedCounts",
-        "RegionVerdict", "Remedy", "Verdict", "CongruenceEstimate",
+        "RegionVerdict", "Remedy", "Verdict", "CongruenceEstimate", "Discrimination",
+        "IsotonicReliability", "MurphyCurve", "MurphyDifference", "PITEcdf", "ROCCurve", "RankHistogram",
     }  # fmt: skip
     known = {name.split(" ")[0] for name in names}
     missing = []

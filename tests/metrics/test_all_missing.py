@@ -16,7 +16,12 @@ Y = np.linspace(-1, 1, N)
 P = np.full((N, 3), 1 / 3)
 OPTION = {"nan_policy": "propagate"}
 # Arguments that have no defaults.
-NEEDED = {"event": np.arange(N) % 3 > 0, "times": [0.0, 0.5], "threshold": 0.0, "thresholds": [0.0, 0.5]}
+NEEDED = {
+    "event": np.arange(N) % 3 > 0,
+    "times": [0.0, 0.5],
+    "threshold": 0.0,
+    "thresholds": [0.0, 0.5],
+}
 # Curves with bands or thresholds of the data: by their documentation, NaN is an error or left out.
 NO_PROPAGATION = {
     "metrics": {"exceedance_reliability", "murphy_curve", "pit_ecdf", "rank_histogram"},

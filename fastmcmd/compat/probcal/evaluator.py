@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import AnyArray, HostArray
+from fastmcmd._base.annotations import AnyArray, HostArray, Json
 from fastmcmd._base.checks import as_array, as_rows, check_count, check_flag, quote
 from fastmcmd.compat.probcal.bootstrap import (
     LEVELS,
@@ -90,7 +90,7 @@ class CalibrationResults:
     @staticmethod
     def load(filepath: str | Path) -> CalibrationResults:
         """Return results that `save` wrote, with NumPy arrays."""
-        parts: dict[str, dict[str, Any]] = {"cce": {}, "ece": {}}
+        parts: dict[str, Json] = {"cce": {}, "ece": {}}
         with np.load(filepath, allow_pickle=False) as data:
             for path in data.files:
                 part, _, member_path = path.partition("/")

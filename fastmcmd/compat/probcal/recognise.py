@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fastmcmd._base.annotations import AnyArray
+from fastmcmd._base.annotations import AnyArray, Json
 from fastmcmd._base.checks import tensor_on_host
 from fastmcmd.kernels import RBF, Constant, Cosine, Kernel, Laplacian, Linear, Polynomial
 from fastmcmd.kernels.base import Array, Instruction, as_rows
@@ -136,7 +136,7 @@ class CallableKernel(Kernel):
         """Return the assumption of `Kernel.rounding` at the precision of the function's calls."""
         return super().rounding(max(unit, self.unit), dim, max_norm2, direct, largest)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Refuse: a function cannot be saved without pickle."""
         raise TypeError(f"{self!r} holds a Python function, which cannot be saved without pickle")
 

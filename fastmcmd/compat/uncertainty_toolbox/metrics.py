@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from fastmcmd._base.annotations import Json
 from fastmcmd._base.tables import aligned
 from fastmcmd.compat.uncertainty_toolbox.inputs import documented
 from fastmcmd.compat.uncertainty_toolbox.metrics_accuracy import prediction_error_metrics
@@ -224,7 +225,7 @@ def _tell(verbose: bool, family: str) -> None:
         print(f"computing {family}")
 
 
-def _show(results: dict[str, Any]) -> None:
+def _show(results: Json) -> None:
     """Print all numbers; for group calibration, only some sizes, without the smallest."""
     rows = [["metric", "value"]]
     for family in results.values():
