@@ -50,6 +50,8 @@ def test_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys, request):
         if page.stem != "gallery":
             request.getfixturevalue("unpainted")
     monkeypatch.chdir(tmp_path)
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.setenv(variable, os.environ.get(variable, ""))  # which Dask sets to 1 for good
     names = given() if page.stem == "downsampling" else {}
     for number, block in enumerate(blocks(page, "python"), start=1):
         block = block.replace("20_000", "2_000")

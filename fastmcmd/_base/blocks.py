@@ -36,9 +36,8 @@ def over_rows(work: Callable[[slice], object], n: int, step: int) -> list[Any]:
 
     errors: dict[int, BaseException] = {}
 
-    def take_turns() -> (
-        None
-    ):  # one future for each thread: one for each block would cost as much as it
+    def take_turns() -> None:
+        # One future for each thread: one for each block would cost as much as the block.
         while True:
             try:
                 place, rows = waiting.popleft()
@@ -52,12 +51,14 @@ def over_rows(work: Callable[[slice], object], n: int, step: int) -> list[Any]:
 
     with ThreadPoolExecutor(threads, "fastmcmd-block", initializer=one_of_many) as pool:
         turns = [pool.submit(take_turns) for _ in range(threads)]
-    for turn in turns:
-        turn.result()
-    if errors:
-        raise errors[
-            min(errors)
-        ]  # all earlier blocks have run: the same error with any number of threads
+        try:
+            for turn in turns:
+                turn.result()
+        except BaseException:  # Ctrl-C: blocks that have not begun are skipped
+            waiting.clear()
+            raise
+    if errors:  # all earlier blocks have run: the same error with any number of threads
+        raise errors[min(errors)]
     return results
 
 

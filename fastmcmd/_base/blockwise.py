@@ -6,14 +6,15 @@ Nothing here imports Dask: its collections are recognised by their type. `fastmc
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fastmcmd.errors import require
 
-__all__ = ["Deferred", "is_blockwise", "is_collection", "on_blocks", "replaced"]
+__all__ = ["Deferred", "check_no_client", "is_blockwise", "is_collection", "on_blocks", "replaced"]
 
+_DEPTH = 5  # of nested lists that are searched
 _MISSING = "arguments in blocks need Dask; install with: pip install 'fastmcmd[distributed]'"
 
 
@@ -50,6 +51,10 @@ def is_collection(value: object) -> bool:
 
 def is_blockwise(*values: object) -> bool:
     """Tell whether any value is a collection, a Dask client, deferred, or contains such a value."""
+    return _contains_blocks(values, _DEPTH)
+
+
+def _contains_blocks(values: Iterable[object], depth: int) -> bool:
     for value in values:
         if isinstance(value, Deferred) or is_collection(value):
             return True
@@ -57,9 +62,18 @@ def is_blockwise(*values: object) -> bool:
             return True
         if isinstance(value, Mapping):
             value = tuple(value.values())
-        if isinstance(value, (list, tuple)) and len(value) < 1_000 and is_blockwise(*value):
+        items = value if isinstance(value, (list, tuple)) and len(value) < 1_000 else ()
+        if depth and _contains_blocks(items, depth - 1):
             return True
     return False
+
+
+def check_no_client(client: object) -> None:
+    """Raise an error for a ``client`` that is no Dask client; of one, `is_blockwise` is true."""
+    if client is not None:
+        raise TypeError(
+            f"client is a {type(client).__name__}; a distributed.Client or None is needed"
+        )
 
 
 def replaced(value: object, replace: Callable[[object], object]) -> Any:

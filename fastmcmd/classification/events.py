@@ -34,7 +34,7 @@ def check_event(of: str | None, rows: LabelledRows) -> str:
     check_choice(of, "of", EVENTS)
     if of == "positive" and rows.classes != 2:
         raise ValueError(
-            f"of is 'positive', and p has {rows.classes} classes; it is meant for two "
+            f"of is 'positive', and {rows.name} has {rows.classes} classes; it is meant for two "
             "(of class c: y == c and p[:, c])"
         )
     return str(of)

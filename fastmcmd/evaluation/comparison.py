@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import FilePath, InputsLike, Json, RandomState
-from fastmcmd._base.blockwise import is_blockwise, on_blocks
+from fastmcmd._base.blockwise import check_no_client, is_blockwise, on_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_choice, check_count, check_labels
 from fastmcmd._base.tables import aligned, as_html, data_frame, did_you_mean, printable
@@ -459,6 +459,7 @@ def _evaluated(
             raise TypeError(
                 f"models[{name!r}] is an Evaluation already; with y predictions are needed"
             )
+    check_no_client(settings.get("client"))
     try:
         bound = inspect.signature(evaluate).bind(y, None, x, **settings)
     except TypeError as error:

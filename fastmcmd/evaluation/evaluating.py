@@ -19,7 +19,7 @@ from fastmcmd._base.annotations import (
     RandomState,
     SolverName,
 )
-from fastmcmd._base.blockwise import is_blockwise, on_blocks
+from fastmcmd._base.blockwise import check_no_client, is_blockwise, on_blocks
 from fastmcmd._base.names import listed
 from fastmcmd._base.progress import Progress
 from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
@@ -149,6 +149,7 @@ def evaluate(
     """
     if is_blockwise(y, prediction, x, sample_weight, by, client):
         return on_blocks("evaluate", locals())
+    check_no_client(client)
     if checkpoint is not None:
         raise ValueError(
             "checkpoint is given, and no argument is a Dask collection, which needs one"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Encoder, RandomState
-from fastmcmd._base.blockwise import is_blockwise, on_blocks
+from fastmcmd._base.blockwise import check_no_client, is_blockwise, on_blocks
 from fastmcmd._base.checks import (
     as_rows,
     check_choice,
@@ -181,6 +181,7 @@ def congruence_test(
     """
     if is_blockwise(x, y, prediction, groups, client):
         return on_blocks("congruence_test", locals())
+    check_no_client(client)
     check_order(y, "(x, y, prediction)")
     input_name = "x" if encoder is None else "encoder(x)"
     x, y = (

@@ -47,7 +47,7 @@ def encode(state: object) -> tuple[Arrays, Json]:
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Mean:
-    ...     total: NDArray[np.float64]
+    ...     total: HostArray
     ...     rows: int
     >>> arrays, document = encode(Mean(np.array([3.0, 4.0]), 2))
     >>> arrays, document

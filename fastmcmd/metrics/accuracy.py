@@ -75,7 +75,8 @@ def _gathered(
     nan_policy: NanPolicy,
 ) -> Sums:
     """Return sums over checked rows, computed on the device of the prediction."""
-    usual = multioutput in MULTIOUTPUTS and nan_policy in NAN_POLICIES
+    are_text = type(point) is str and type(multioutput) is str and type(nan_policy) is str
+    usual = are_text and multioutput in MULTIOUTPUTS and nan_policy in NAN_POLICIES
     if usual and point == "mean" and sample_weight is None:
         sums = plain_sums(gather, y, prediction)
         if sums is not None:

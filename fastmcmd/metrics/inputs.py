@@ -165,8 +165,9 @@ def read(
     nan_policy: str = "raise",
     columns: int | None = 1,
     on_device: bool = False,
+    name: str = "prediction",
 ) -> Outcomes:
-    """Return checked outcomes, predictions and weights.
+    """Return checked outcomes, predictions and weights; ``name`` is that of the prediction.
 
     Parameters
     ----------
@@ -229,7 +230,7 @@ def read(
             check_same_length(y=range(rows.shape[0]), sample_weight=range(weights.shape[0]))
         weights = checked_weights(arrays, weights, rows.shape[0])
     if arrays.on_host:
-        predictive = as_predictive(prediction, len(rows), rows.shape[1], y=rows)
+        predictive = as_predictive(prediction, len(rows), rows.shape[1], name, y=rows)
     else:
         predictive = on_device_predictive(arrays, prediction, rows)
     values = arrays.cast(rows[:, 0] if rows.shape[1] == 1 else rows, "float64")

@@ -347,7 +347,11 @@ def _forecasts(
     number = 0.0 if at is None else as_float(at, "at")
     if functional == "quantile":
         number = check_level(number, "at")
-    read_rows = [read(y, one, sample_weight, nan_policy) for one in predictions]
+    names = ["prediction"] if len(predictions) == 1 else ["first", "second"]
+    read_rows = [
+        read(y, one, sample_weight, nan_policy, name=name)
+        for one, name in zip(predictions, names, strict=True)
+    ]
     rows = read_rows[0]
     if functional == "mean":
         forecasts, name = [one.prediction.mean for one in read_rows], "mean"
@@ -359,10 +363,10 @@ def _forecasts(
         name = f"probability of y > {number:g}"
         exceeded = (rows.y > number).astype(np.float64)
         rows = Outcomes(exceeded, rows.prediction, rows.weights, rows.valid, rows.n, rows.propagate)
-    for forecast in forecasts:
+    for forecast, argument in zip(forecasts, names, strict=True):
         if not np.isfinite(forecast).all():
             bad = int(np.argmin(np.isfinite(forecast)))
-            raise ValueError(f"prediction has no finite {name} (first in row {bad})")
+            raise ValueError(f"{argument} has no finite {name} (first in row {bad})")
     level = number if functional == "quantile" else None
     inside = (0.0, 1.0) if functional == "exceedance" else None
     return rows, forecasts, read_thetas(thetas, [rows.y, *forecasts], inside), level, name

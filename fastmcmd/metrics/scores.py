@@ -133,7 +133,7 @@ def crps(
     [0.0]
     """
     outcomes = read(y, prediction, None, nan_policy, on_device=True)
-    if estimator in PAIRED:  # computed on the host
+    if isinstance(estimator, str) and estimator in PAIRED:  # computed on the host
         outcomes = outcomes.on_host()
     return outcomes.scatter(_crps(outcomes.y, outcomes.prediction, estimator))
 

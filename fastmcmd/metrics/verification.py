@@ -107,7 +107,7 @@ def _event(rows: Outcomes, threshold: float) -> tuple[Array, NDArray[np.bool_], 
     event = exceeded[:, 0] > 0
     if not weights[event].sum() > 0 or not weights[~event].sum() > 0:
         raise ValueError(
-            f"threshold is {threshold:g}, which {'no' if not event.any() else 'every'} outcome of "
+            f"threshold is {threshold:g}, which {'no' if not event.any() else 'every'} outcome in y of "
             "positive weight exceeds; both kinds of rows are needed"
         )
     return chance[:, 0], event, weights

@@ -65,8 +65,8 @@ class WeightedDraws(Predictive):
         masses = np.ones(values.shape) if weights is None else as_array(weights, "weights")
         if masses.shape not in (values.shape, values.shape[1:]):
             raise ValueError(
-                f"weights have shape {masses.shape}; {values.shape} or {values.shape[1:]} is needed: one "
-                "weight per member"
+                f"weights have shape {masses.shape} and array has {values.shape}; weights of shape "
+                f"{values.shape} or {values.shape[1:]} are needed: one per member"
             )
         masses = np.where(missing, 0.0, masses)
         if not (np.isfinite(masses).all() and (masses >= 0).all()):

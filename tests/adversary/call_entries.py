@@ -233,6 +233,8 @@ def _classification(fm: Any) -> list[Entry]:
         if inspect.isclass(function):
             continue
         for label, known in (("", base), (" binary", binary)):
+            if name == "murphy_difference" and not label:
+                continue  # of two classes only
             given = required(function, known)
             if "k" in parameters_of(function):
                 given["k"] = 2

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import inspect
+import sys
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,12 @@ def _toolbox() -> list[Entry]:
         if inspect.isfunction(function):
 
             def quiet(*, _function: Any = function, **options: Any) -> Any:
-                with contextlib.redirect_stdout(None):
-                    return _function(**options)
+                try:
+                    with contextlib.redirect_stdout(None):
+                        return _function(**options)
+                finally:  # pictures
+                    if "matplotlib.pyplot" in sys.modules:
+                        sys.modules["matplotlib.pyplot"].close("all")
 
             found.append(
                 Entry(

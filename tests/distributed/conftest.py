@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 
 import pytest
@@ -10,6 +11,15 @@ from in_blocks import Data, made
 import fastmcmd as fm
 
 pytest.importorskip("dask", reason="Dask is not installed: pip install 'fastmcmd[distributed]'")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _environment():
+    """Workers that Dask starts leave ``OMP_NUM_THREADS=1`` behind in this process."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.fixture(autouse=True)

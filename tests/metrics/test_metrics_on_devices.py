@@ -543,7 +543,13 @@ def _computed_there():
 
 
 # Arguments that some metrics need besides outcomes and predictions.
-_REQUIRED = {"k": 1, "event": np.ones(N), "times": [0.5, 1.0], "threshold": 0.0, "thresholds": [0.0]}
+_REQUIRED = {
+    "k": 1,
+    "event": np.ones(N),
+    "times": [0.5, 1.0],
+    "threshold": 0.0,
+    "thresholds": [0.0],
+}
 
 
 def _of_draws(name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.checks import as_array
+from fastmcmd._base.checks import as_array, check_positive, quote
 from fastmcmd.compat.uncertainty_toolbox.figures import (
     filter_subset,
     save_figure,
@@ -83,13 +83,16 @@ def plot_xy(
     mean, std, y, place = _subset(n_subset, y_pred=y_pred, y_std=y_std, y_true=y_true, x=x)
     order = np.argsort(place, kind="stable")
     mean, std, y, place = mean[order], std[order], y[order], place[order]
-    half = num_stds_confidence_bound * std
+    half = _half(num_stds_confidence_bound) * std
+    ylims, xlims = _limits(ylims, "ylims"), _limits(xlims, "xlims")
+    if not isinstance(leg_loc, (str, int)) or isinstance(leg_loc, bool):
+        raise TypeError(f"leg_loc is {quote(leg_loc)}; the name or number of a place is needed")
     ax = _axes(ax)
     ax.plot(place, y, ".", color="0.3", label="Observations")
     ax.plot(place, mean, "-", color=_BLUE, linewidth=2, label="Predictions")
     ax.fill_between(place, mean - half, mean + half, color=_BLUE, alpha=0.2, linewidth=0,
                     label=f"± {num_stds_confidence_bound:g} std")  # fmt: skip
-    ax.legend(frameon=False, loc=leg_loc)
+    ax.legend(frameon=False, loc=leg_loc)  # type: ignore[arg-type]
     ax.set(xlabel="x", ylabel="y", title="Confidence Band", xlim=xlims, ylim=ylims)
     return _square(ax)
 
@@ -118,7 +121,7 @@ def plot_intervals(
     matplotlib axes
     """
     mean, std, y = _subset(n_subset, y_pred=y_pred, y_std=y_std, y_true=y_true)
-    half = num_stds_confidence_bound * std
+    half = _half(num_stds_confidence_bound) * std
     ends = _ends(ylims, mean - half, mean + half, y)
     ax = _axes(ax)
     _bars(ax, y, mean, half, "Predictions")
@@ -156,7 +159,7 @@ def plot_intervals_ordered(
     """
     mean, std, y = _subset(n_subset, y_pred=y_pred, y_std=y_std, y_true=y_true)
     order = np.argsort(y, kind="stable")
-    mean, y, half = mean[order], y[order], num_stds_confidence_bound * std[order]
+    mean, y, half = mean[order], y[order], _half(num_stds_confidence_bound) * std[order]
     ax, place = _axes(ax), np.arange(len(y))
     _bars(ax, place, mean, half, "Predicted Values")
     ax.plot(place, y, "--", linewidth=2.0, color=_ORANGE, label="Observed Values")
@@ -199,6 +202,8 @@ def plot_calibration(
     matplotlib axes
     """
     mean, std, y = _subset(n_subset, y_pred=y_pred, y_std=y_std, y_true=y_true)
+    curve_label = _label(curve_label)
+    _check_given(exp_props=exp_props, obs_props=obs_props)
     if exp_props is None or obs_props is None:
         expected, observed = get_proportion_lists_vectorized(mean, std, y, prop_type=prop_type)
     else:
@@ -252,6 +257,8 @@ def plot_adversarial_group_calibration(
     matplotlib axes
     """
     mean, std, y = _subset(n_subset, y_pred=y_pred, y_std=y_std, y_true=y_true)
+    curve_label = _label(curve_label)
+    _check_given(group_size=group_size, score_mean=score_mean, score_stderr=score_stderr)
     if group_size is None or score_mean is None:
         groups = adversarial_group_calibration(mean, std, y, cali_type=cali_type)
         size, error, spread = groups.group_size, groups.score_mean, groups.score_stderr
@@ -367,10 +374,38 @@ def _flat(**values: ArrayLike) -> tuple[Vector, ...]:
     return tuple(vectors_.values())
 
 
+def _check_given(**values: ArrayLike | None) -> None:
+    """Check arrays one by one, also those that others make superfluous."""
+    for name, one in values.items():
+        if one is not None:
+            _flat(**{name: one})
+
+
+def _half(value: float) -> float:
+    return check_positive(value, "num_stds_confidence_bound")
+
+
+def _label(value: str | None) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"curve_label is {quote(value)}; text is needed")
+    return value
+
+
+def _limits(value: tuple[float, float] | None, name: str) -> tuple[float, float] | None:
+    """Return two checked numbers, or None."""
+    if value is None:
+        return None
+    (ends,) = _flat(**{name: value})
+    if len(ends) != 2 or not ends[0] != ends[1]:
+        raise ValueError(f"{name} are {quote(value)}; two different numbers are needed")
+    return float(ends[0]), float(ends[1])
+
+
 def _ends(limits: tuple[float, float] | None, *values: Vector) -> tuple[float, float]:
     """Return the given limits, or those of the values with a margin."""
-    if limits is not None:
-        return limits
+    checked = _limits(limits, "ylims")
+    if checked is not None:
+        return checked
     low, high = min(map(np.min, values)), max(map(np.max, values))
     margin = 0.04 * (high - low) or 0.5
     return float(low - margin), float(high + margin)
