@@ -61,9 +61,12 @@ def kaplan_meier(y: ArrayLike, event: ArrayLike) -> tuple[Array, Array]:
     flags = as_array(event, "event")
     if times.ndim != 1 or not len(times) or not np.isfinite(times).all():
         raise ValueError(f"y has shape {times.shape}; finite times (n,) are needed")
+    if flags.shape != times.shape:
+        raise ValueError(
+            f"event has shape {flags.shape} and y has {times.shape}; one flag per row is needed"
+        )
     if not np.isin(flags, (0.0, 1.0)).all():
         raise ValueError("event holds values other than 0 and 1, or False and True")
-    check_same_length(y=times, event=flags)
     return _kaplan_meier(times, flags == 1.0)
 
 

@@ -264,7 +264,8 @@ def members(rows: Outcomes, draws: int | None, random_state: RandomState) -> tup
         return rows.prediction.nodes()
     if draws is None:
         raise ValueError(
-            f"prediction is a {rows.prediction!r}, which this score needs draws of; give draws=m"
+            f"prediction is a {rows.prediction!r}; this score, like any with weight= or chaining=, needs "
+            "draws of it: give draws=m"
         )
     values = rows.prediction.sample(draws, generator(random_state, Purpose.SCORE))
     return values, np.full(values.shape[:2], 1.0 / draws)

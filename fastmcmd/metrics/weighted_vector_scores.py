@@ -22,6 +22,8 @@ __all__ = [
     "weighted_variogram_score",
 ]
 
+_MOST_POWER = 64  # of differences
+
 
 @metric
 def weighted_energy_score(
@@ -171,6 +173,8 @@ def weighted_variogram_score(
     [2.0]
     """
     p = check_positive(p, "p")
+    if p > _MOST_POWER:
+        raise ValueError(f"p is {p:g}; at most {_MOST_POWER} is needed: powers would leave float64")
 
     def parts(y: Array, values: Array, shares: Array) -> tuple[Array, ...]:
         if y.shape[1] < 2:

@@ -74,8 +74,8 @@ class WeightedDraws(Predictive):
         largest = masses.max(axis=1, keepdims=True)
         if (largest == 0).any():
             raise ValueError(
-                f"row {int((largest[:, 0] == 0).argmax())} of array has no member with a positive "
-                "weight; leave such rows out"
+                f"row {int((largest[:, 0] == 0).argmax())} of array has no member with positive weights; "
+                "leave such rows out"
             )
         masses = masses / largest  # sums cannot overflow
         masses /= masses.sum(axis=1, keepdims=True)

@@ -10,6 +10,7 @@ from fastmcmd.predictive.base import Array
 __all__ = ["fit_logistic"]
 
 _MOST_STEPS = 200
+_LEAST = 1e-280
 _FLAT = 1e-12  # decrease of the loss per unit of weight at which the search ends
 
 
@@ -32,7 +33,7 @@ def fit_logistic(features: Array, targets: Array, weights: Array | None) -> Arra
     w = np.ones(len(targets)) if weights is None else weights
     w = w / w.sum()
     unit = np.abs(features).max(axis=0)
-    unit = np.where(unit > 0, unit, 1.0)
+    unit = np.where(unit > _LEAST, unit, 1.0)  # below, coefficients would leave float64
     scaled, beta = features / unit, np.zeros(features.shape[1])
 
     def loss(at: Array) -> float:

@@ -159,7 +159,9 @@ def _groups(value: ArrayLike, n: int) -> Array:
     """Return checked numbers of groups (n,)."""
     groups = as_array(value, "groups").astype(np.float64)
     if groups.shape != (n,):
-        raise ValueError(f"groups has shape {groups.shape}; ({n},) is needed: one number per row")
+        raise ValueError(
+            f"groups has shape {groups.shape} and prediction has {n} rows; one number per row is needed"
+        )
     if not np.isfinite(groups).all():
         raise ValueError("groups holds NaN or infinity; numbers of groups are needed")
     return groups

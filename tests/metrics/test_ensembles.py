@@ -76,7 +76,7 @@ def test_weighted_draws_in_the_rest_of_the_package(rng):
     )
     assert both.quantile([0.0, 1.0]).shape == (40, 2)
     assert fm.evaluate(y, both)["mean_crps"] == pytest.approx(both.crps(y).mean())
-    with pytest.raises(ValueError, match="no member with a positive weight"):
+    with pytest.raises(ValueError, match="no member with positive weights"):
         fm.WeightedDraws([[np.nan, np.nan]])
     with pytest.raises(ValueError, match="weights have shape"):
         fm.WeightedDraws([[0.0, 1.0]], [1.0])

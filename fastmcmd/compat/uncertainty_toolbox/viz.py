@@ -407,6 +407,8 @@ def _ends(limits: tuple[float, float] | None, *values: Vector) -> tuple[float, f
     if checked is not None:
         return checked
     low, high = min(map(np.min, values)), max(map(np.max, values))
+    if not np.isfinite(high - low):
+        raise ValueError("y_pred, y_std and y_true reach too far for a picture; scale them")
     margin = 0.04 * (high - low) or 0.5
     return float(low - margin), float(high + margin)
 
