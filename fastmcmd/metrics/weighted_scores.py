@@ -134,7 +134,7 @@ def weighted_crps(
     Ranjan, *Comparing Density Forecasts Using Threshold- and Quantile-Weighted Scoring Rules*, JBES 2011).
     "outcome": ``w(y) CRPS(F_w, y)``, F_w the distribution with density proportional to w f (Holzmann &
     Klar, *Focusing on regions of interest in forecast evaluation*, Annals of Applied Statistics, 2017).
-    "vertical", with the reference point 0 (Allen, Ginsbourger & Ziegel 2023):
+    "vertical", with the reference point 0 (Allen, Ginsbourger & Ziegel 2023)::
 
         E|Y - y| w(Y) w(y) - E|Y - Y'| w(Y) w(Y') / 2 + (E|Y| w(Y) - |y| w(y)) (E w(Y) - w(y))
 

@@ -291,7 +291,7 @@ class GeneralizedPareto(_Lifetime):
 
     Notes
     -----
-    With ``z = (y - loc) / scale``, survival function S and shape xi < 2, the CRPS is
+    With ``z = (y - loc) / scale``, survival function S and shape xi < 2, the CRPS is ::
 
         scale (|z| - 2 (1 - S(y)^(1 - xi)) / (1 - xi) + 1 / (2 - xi))
 
