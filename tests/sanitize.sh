@@ -37,7 +37,8 @@ PYTHONPATH="$work" PYTHONDONTWRITEBYTECODE=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
 # Its shadow memory has no place beside addresses that are randomised widely.
 fixed=""
 setarch -R true 2>/dev/null && fixed="setarch -R"
-${CXX:-c++} -std=c++17 -O1 -g -fsanitize=thread -DFASTMCMD_DEBUG -I"$root/fastmcmd/device" "$root/tests/core_threads.cpp" \
+${CXX:-c++} -std=c++17 -O1 -g -fsanitize=thread -DFASTMCMD_DEBUG -DFASTMCMD_ISA_NAMESPACE=isa_here \
+    -I"$root/fastmcmd/device" "$root/tests/core_threads.cpp" "$root/csrc/loops.cpp" \
     -o "$work/core_threads" -pthread
 TSAN_OPTIONS=halt_on_error=1 $fixed "$work/core_threads"
 echo "thread sanitizer: nothing found"
