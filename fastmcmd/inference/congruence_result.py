@@ -21,6 +21,7 @@ __all__ = ["CongruenceTest", "KernelEvidence"]
 Array = NDArray[np.float64]
 
 _CONDITIONS = {"x": "", "forecast": " given the forecast", "columns": " given the columns"}
+_QUANTILES = (5, 25, 50, 75, 95)  # of the null distribution that are reported, in percent
 _KINDS = {
     "too wide": "; outcomes lie closer to them than they say",
     "too narrow": "; outcomes lie further from them than they say",
@@ -92,11 +93,6 @@ class CongruenceTest(Notebook):
     """
 
     p_value: float
-    statistic: float
-    null_mean: float
-    null_std: float
-    critical_value: float
-    null_quantiles: dict[str, float]
     excess: float
     evidence: list[KernelEvidence]
     dispersion: str
@@ -113,6 +109,32 @@ class CongruenceTest(Notebook):
     skce: float | None = None
     ckce: float | None = None
     null_ckce: float | None = None
+
+    @property
+    def statistic(self) -> float:
+        """Mean over the rows of the squared CCE of the observed outcomes."""
+        return float(self.simulated[0])
+
+    @property
+    def null_mean(self) -> float:
+        """Mean of ``statistic`` under right predictions."""
+        return float(self.simulated[1:].mean())
+
+    @property
+    def null_std(self) -> float:
+        """Standard deviation of ``statistic`` under right predictions."""
+        return float(self.simulated[1:].std(ddof=1))
+
+    @property
+    def critical_value(self) -> float:
+        """95 % quantile of ``statistic`` under right predictions."""
+        return float(np.quantile(self.simulated[1:], 0.95, method="higher"))
+
+    @property
+    def null_quantiles(self) -> dict[str, float]:
+        """The quantiles q05, q25, q50, q75 and q95 of ``statistic`` under right predictions."""
+        null = self.simulated[1:]
+        return {f"q{one:02d}": float(np.quantile(null, one / 100)) for one in _QUANTILES}
 
     @property
     def cce(self) -> float:
@@ -139,11 +161,7 @@ class CongruenceTest(Notebook):
 
     def with_figures_of(self, other: CongruenceTest) -> CongruenceTest:
         """Return this test with the CCE and its null distribution by the kernels of another."""
-        names = (
-            "statistic", "null_mean", "null_std", "critical_value", "null_quantiles", "excess", "lam",
-            "simulated",
-        )  # fmt: skip
-        return replace(self, **{name: getattr(other, name) for name in names})
+        return replace(self, excess=other.excess, lam=other.lam, simulated=other.simulated)
 
     @property
     def exact(self) -> bool:
