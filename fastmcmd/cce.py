@@ -17,7 +17,7 @@ from fastmcmd._base.annotations import (
     RandomState,
     SolverName,
 )
-from fastmcmd._base.blockwise import check_no_client, is_blockwise, on_blocks
+from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd.estimate.arguments import check_files, common_dtype
 from fastmcmd.estimate.samples import encoded_inputs, problem_of
 from fastmcmd.inference.chance import Chance
@@ -130,9 +130,8 @@ def cce(
     >>> bool(good.mean < bad.mean)
     True
     """
-    if is_blockwise(x, y, prediction, at, weights, client):
+    if is_blockwise(x, y, prediction, at, weights, client=client):
         return on_blocks("cce", locals())
-    check_no_client(client)
     backend, devices = where_data_are(backend, devices, x)
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,

@@ -18,7 +18,7 @@ from fastmcmd._base.annotations import (
     MemoryLimit,
     SolverName,
 )
-from fastmcmd._base.blockwise import check_no_client, is_blockwise, on_blocks
+from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.checks import as_rows, as_weights, check_lam, check_same_length
 from fastmcmd._base.progress import Progress
 from fastmcmd.default_kernels import chosen_kernels
@@ -190,9 +190,8 @@ def mcmd(
     >>> bool(same.mean < other.mean)
     True
     """
-    if is_blockwise(grid, x, y, x_prime, y_prime, weights, weights_prime, client):
+    if is_blockwise(grid, x, y, x_prime, y_prime, weights, weights_prime, client=client):
         return on_blocks("mcmd", locals())
-    check_no_client(client)
     backend, devices = where_data_are(backend, devices, x)
     options = Options.of(
         tol=tol, solver=solver, backend=backend, dtype=dtype, memory_limit=memory_limit,

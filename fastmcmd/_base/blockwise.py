@@ -12,7 +12,7 @@ from typing import Any
 
 from fastmcmd.errors import require
 
-__all__ = ["Deferred", "check_no_client", "is_blockwise", "is_collection", "on_blocks", "replaced"]
+__all__ = ["Deferred", "is_blockwise", "is_collection", "on_blocks", "replaced"]
 
 _DEPTH = 5  # of nested lists that are searched
 _MISSING = "arguments in blocks need Dask; install with: pip install 'fastmcmd[distributed]'"
@@ -49,16 +49,26 @@ def is_collection(value: object) -> bool:
     return graph is not None and graph(value) is not None
 
 
-def is_blockwise(*values: object) -> bool:
-    """Tell whether any value is a collection, a Dask client, deferred, or contains such a value."""
-    return _contains_blocks(values, _DEPTH)
+def is_blockwise(*values: object, client: object = None) -> bool:
+    """Tell whether any value is a collection, deferred or contains such a value, or there is a client.
+
+    Raises
+    ------
+    TypeError
+        A ``client`` that is no Dask client.
+    """
+    if client is None:
+        return _contains_blocks(values, _DEPTH)
+    if type(client).__module__ != "distributed.client":
+        raise TypeError(
+            f"client is a {type(client).__name__}; a distributed.Client or None is needed"
+        )
+    return True
 
 
 def _contains_blocks(values: Iterable[object], depth: int) -> bool:
     for value in values:
         if isinstance(value, Deferred) or is_collection(value):
-            return True
-        if type(value).__module__ == "distributed.client":
             return True
         if isinstance(value, Mapping):
             value = tuple(value.values())
@@ -66,14 +76,6 @@ def _contains_blocks(values: Iterable[object], depth: int) -> bool:
         if depth and _contains_blocks(items, depth - 1):
             return True
     return False
-
-
-def check_no_client(client: object) -> None:
-    """Raise an error for a ``client`` that is no Dask client; of one, `is_blockwise` is true."""
-    if client is not None:
-        raise TypeError(
-            f"client is a {type(client).__name__}; a distributed.Client or None is needed"
-        )
 
 
 def replaced(value: object, replace: Callable[[object], object]) -> Any:

@@ -51,15 +51,8 @@ def congruence_test(**arguments: object) -> CongruenceTest:
     scores = scores_of(np.array([*misfits.values(), np.abs(gaps)]))
     names = [("y", f"smoothed misfit at lam={factor * setting.lam:g}") for factor in LADDER]
     p_value, misfit = rank_p_value(scores.max(axis=0)), misfits[1.0]
-    null = misfit[1:]
-    levels = (5, 25, 50, 75, 95)
     return CongruenceTest(
         p_value=p_value,
-        statistic=float(misfit[0]),
-        null_mean=float(null.mean()),
-        null_std=float(null.std(ddof=1)),
-        critical_value=float(np.quantile(null, 0.95, method="higher")),
-        null_quantiles={f"q{one:02d}": float(np.quantile(null, one / 100)) for one in levels},
         excess=float(misfit[0]) - ridge.mean_form(model.noise),
         evidence=evidence_of([*names, ("y", "dispersion")], scores),
         dispersion=direction_of(gaps[None]) if p_value <= 0.05 else "",

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import FilePath, InputsLike, Json, RandomState
-from fastmcmd._base.blockwise import check_no_client, is_blockwise, on_blocks
+from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_choice, check_count, check_labels
 from fastmcmd._base.tables import aligned, as_html, data_frame, did_you_mean, printable
@@ -398,7 +398,7 @@ def compare(
     >>> fm.compare(apart).table() == comparison.table()
     True
     """
-    if is_blockwise(models, y, x, groups, settings):
+    if is_blockwise(models, y, x, groups, settings, client=settings.get("client")):
         return on_blocks("compare", locals())
     if not isinstance(models, Mapping) or not models:
         swapped = isinstance(y, Mapping) or isinstance(x, Mapping)
@@ -459,7 +459,6 @@ def _evaluated(
             raise TypeError(
                 f"models[{name!r}] is an Evaluation already; with y predictions are needed"
             )
-    check_no_client(settings.get("client"))
     try:
         bound = inspect.signature(evaluate).bind(y, None, x, **settings)
     except TypeError as error:

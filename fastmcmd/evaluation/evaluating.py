@@ -19,7 +19,7 @@ from fastmcmd._base.annotations import (
     RandomState,
     SolverName,
 )
-from fastmcmd._base.blockwise import check_no_client, is_blockwise, on_blocks
+from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.names import listed
 from fastmcmd._base.progress import Progress
 from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
@@ -147,9 +147,8 @@ def evaluate(
     >>> good["mean_crps"] < fm.evaluate(y, fm.Gaussian(x, 1.0))["mean_crps"]
     True
     """
-    if is_blockwise(y, prediction, x, sample_weight, by, client):
+    if is_blockwise(y, prediction, x, sample_weight, by, client=client):
         return on_blocks("evaluate", locals())
-    check_no_client(client)
     if checkpoint is not None:
         raise ValueError(
             "checkpoint is given, and no argument is a Dask collection, which needs one"
