@@ -150,9 +150,7 @@ class _Pivoting:
         self._residual = self._diagonal.copy()
         self._columns = np.empty((most, -(-len(y) // _PANEL) * _PANEL))
         self._pivots = np.empty(most, dtype=np.int64)
-        # Differences keep all digits of distances, as `Kernel.evaluate` does.
         self._compiled = kernel.compiled and backend.name == "cpu"
-        self._compiled &= backend.direct_distances(y.shape[1], kernel)
 
     def until(self, stop: int) -> int:
         """Add pivots up to ``stop`` of them, and return how many there are: fewer at the limit."""

@@ -52,19 +52,6 @@ def _point_metric(function: Callable[P, R]) -> Callable[P, R]:
     return with_shared_parameters(_PARAMETERS)(on_array_device(function))
 
 
-def _read_points(
-    y: ArrayLike,
-    prediction: PredictionLike,
-    point: str,
-    sample_weight: ArrayLike | None,
-    multioutput: str,
-    nan_policy: NanPolicy,
-    on_device: bool = False,
-) -> PointPredictions:
-    check_choice(multioutput, "multioutput", MULTIOUTPUTS)
-    return read_points(y, prediction, point, sample_weight, nan_policy, on_device)
-
-
 def _gathered(
     gather: Callable[[PointPredictions], Sums],
     y: ArrayLike,
@@ -75,15 +62,13 @@ def _gathered(
     nan_policy: NanPolicy,
 ) -> Sums:
     """Return sums over checked rows, computed on the device of the prediction."""
-    are_text = type(point) is str and type(multioutput) is str and type(nan_policy) is str
-    usual = are_text and multioutput in MULTIOUTPUTS and nan_policy in NAN_POLICIES
-    if usual and point == "mean" and sample_weight is None:
+    check_choice(multioutput, "multioutput", MULTIOUTPUTS)
+    check_choice(nan_policy, "nan_policy", NAN_POLICIES)
+    if isinstance(point, str) and point == "mean" and sample_weight is None:
         sums = plain_sums(gather, y, prediction)
         if sums is not None:
             return sums
-    return gather(
-        _read_points(y, prediction, point, sample_weight, multioutput, nan_policy, on_device=True)
-    )
+    return gather(read_points(y, prediction, point, sample_weight, nan_policy, on_device=True))
 
 
 @_point_metric
@@ -286,7 +271,8 @@ def median_absolute_error(
     >>> fm.metrics.median_absolute_error([0.0, 0.0, 0.0], [1.0, 2.0, 9.0])
     2.0
     """
-    points = _read_points(y, prediction, point, sample_weight, multioutput, nan_policy)
+    check_choice(multioutput, "multioutput", MULTIOUTPUTS)
+    points = read_points(y, prediction, point, sample_weight, nan_policy)
     errors = np.abs(points.errors())
     medians = [weighted_median(column, points.weights) for column in errors.T]
     return over_outputs(np.asarray(medians) * (np.nan if points.nan_result else 1.0), multioutput)

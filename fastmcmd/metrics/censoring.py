@@ -6,21 +6,31 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import NanPolicy
-from fastmcmd._base.checks import as_array, check_same_length
+from fastmcmd._base.checks import as_array
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive.base import Array, PredictionLike
 
 __all__ = ["Censoring", "censoring_of", "kaplan_meier", "read_times"]
 
 
-def _events(event: ArrayLike, rows: Outcomes) -> NDArray[np.bool_]:
-    """Return which of the valid rows had an event."""
-    array = as_array(event, "event")
-    if array.shape != (rows.n,):
-        raise ValueError(f"event has shape {array.shape}; ({rows.n},) is needed: one flag per row")
+def _events(event: ArrayLike, name: str, n: int) -> NDArray[np.bool_]:
+    """Return which of n rows had an event."""
+    array = as_array(event, name)
+    if array.shape != (n,):
+        raise ValueError(f"{name} has shape {array.shape}; ({n},) is needed: one flag per row")
     if not np.isin(array, (0.0, 1.0)).all():
-        raise ValueError("event holds values other than 0 and 1, or False and True")
-    return np.asarray((array if rows.valid is None else array[rows.valid]) == 1.0)
+        raise ValueError(f"{name} holds values other than 0 and 1, or False and True")
+    return np.asarray(array == 1.0)
+
+
+def _times(y: ArrayLike, name: str) -> Array:
+    """Return checked times (n,)."""
+    times = as_array(y, name).astype(np.float64)
+    if times.ndim != 1 or not len(times):
+        raise ValueError(f"{name} has shape {times.shape}; times (n,) are needed")
+    if not np.isfinite(times).all():
+        raise ValueError(f"{name} has values that are not finite")
+    return times
 
 
 def read_times(
@@ -28,7 +38,8 @@ def read_times(
 ) -> tuple[Outcomes, NDArray[np.bool_]]:
     """Return checked outcomes and predictions on the host, and which rows had an event."""
     rows = read(y, prediction, None, nan_policy, on_device=True).on_host()
-    return rows, _events(event, rows)
+    events = _events(event, "event", rows.n)
+    return rows, events if rows.valid is None else events[rows.valid]
 
 
 def kaplan_meier(y: ArrayLike, event: ArrayLike) -> tuple[Array, Array]:
@@ -57,20 +68,8 @@ def kaplan_meier(y: ArrayLike, event: ArrayLike) -> tuple[Array, Array]:
     >>> times.tolist(), share.round(4).tolist()
     ([1.0, 3.0], [0.6667, 0.0])
     """
-    times = as_array(y, "y").astype(np.float64)
-    flags = as_array(event, "event")
-    if times.ndim != 1 or not len(times) or not np.isfinite(times).all():
-        raise ValueError(f"y has shape {times.shape}; finite times (n,) are needed")
-    if flags.shape != times.shape:
-        raise ValueError(
-            f"event has shape {flags.shape} and y has {times.shape}; one flag per row is needed"
-        )
-    if not np.isin(flags, (0.0, 1.0)).all():
-        raise ValueError("event holds values other than 0 and 1, or False and True")
-    return _kaplan_meier(times, flags == 1.0)
-
-
-def _kaplan_meier(times: Array, events: NDArray[np.bool_]) -> tuple[Array, Array]:
+    times = _times(y, "y")
+    events = _events(event, "event", len(times))
     at, died = np.unique(times[events], return_counts=True)
     at_risk = len(times) - np.searchsorted(np.sort(times), at)
     return at, np.asarray(np.cumprod(1 - died / at_risk), dtype=np.float64)
@@ -106,8 +105,5 @@ def censoring_of(
         return Censoring(y, events)
     if not isinstance(train, tuple) or len(train) != 2:
         raise TypeError("train must be a pair (times, event)")
-    times, flags = as_array(train[0], "train[0]"), as_array(train[1], "train[1]")
-    check_same_length(**{"train[0]": times, "train[1]": flags})
-    if not np.isfinite(times).all() or not np.isin(flags, (0.0, 1.0)).all():
-        raise ValueError("train must hold finite times, and events that are 0 or 1")
-    return Censoring(times.astype(np.float64), flags == 1.0)
+    times = _times(train[0], "train[0]")
+    return Censoring(times, _events(train[1], "train[1]", len(times)))
