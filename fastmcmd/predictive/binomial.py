@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
-from fastmcmd.predictive.base import Predictive, check_levels
+from fastmcmd.predictive.base import Predictive
+from fastmcmd.predictive.count_base import WholeNumbers
 from fastmcmd.predictive.family import parameters
 
 __all__ = ["Binomial"]
@@ -19,7 +20,7 @@ _LEAST_MASS = 1e-290  # probability below which its logarithm is computed as suc
 _MOST_TRIALS = 2**53  # whole numbers beyond are not all doubles
 
 
-class Binomial(ScipyPredictive):
+class Binomial(WholeNumbers, ScipyPredictive):
     """Binomial distributions: successes among n independent trials of probability p.
 
     Parameters
@@ -82,18 +83,6 @@ class Binomial(ScipyPredictive):
         """Variances (n,)."""
         return np.asarray(self.trials * self.probability * (1 - self.probability))
 
-    def cdf(self, y: ArrayLike) -> Array:
-        """Return P(Y <= y) (n,)."""
-        return self._tail(np.floor(self.outcomes(y)), upper=False)
-
-    def cdf_below(self, y: ArrayLike) -> Array:
-        """Return P(Y < y) (n,)."""
-        return self._tail(np.ceil(self.outcomes(y)) - 1, upper=False)
-
-    def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,); small probabilities keep all their digits."""
-        return self._tail(np.floor(self.outcomes(y)), upper=True)
-
     def _tail(self, k: Array, upper: bool) -> Array:
         """Return P(Y > k) or P(Y <= k) of whole k; by another routine where SciPy's underflows."""
         tail = self._all(self.frozen.sf(k) if upper else self.frozen.cdf(k))
@@ -112,12 +101,6 @@ class Binomial(ScipyPredictive):
         with np.errstate(divide="ignore"):
             mass = self._all(self.frozen.pmf(y))
             return np.where(mass < _LEAST_MASS, self._all(self.frozen.logpmf(y)), np.log(mass))
-
-    def quantile(self, level: ArrayLike) -> Array:
-        """Return the smallest counts with ``cdf >= level``, (n,) or (n, j); 0 at level 0."""
-        levels = check_levels(level)
-        quantiles = self.quantiles_at(np.atleast_1d(levels)[None, :])
-        return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +14,10 @@ from fastmcmd._base.annotations import Array, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.cached import cached_property
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
-from fastmcmd.predictive.base import check_levels, parameter, uniform_levels
+from fastmcmd.predictive.base import Predictive, check_levels, parameter, uniform_levels
 from fastmcmd.predictive.numerics.gamma_functions import lower_inverse, upper_inverse
 
-__all__ = ["STEP", "Counts", "beside", "shifted_gamma", "terms", "vector"]
+__all__ = ["STEP", "Counts", "WholeNumbers", "beside", "shifted_gamma", "terms", "vector"]
 
 STEP = 1 << 13  # rows per block: small temporaries, and milliseconds of work for a thread
 _QUANTILES = 1 << 18  # quantiles per block: a few temporaries of 2 MB each
@@ -44,10 +45,37 @@ def beside(value: object, name: str, like: Array, strict: bool = True) -> Array:
         ) from None
 
 
-class Counts(ScipyPredictive):
-    """The base of Poisson (dispersion 0) and negative binomial distributions."""
+class WholeNumbers(Predictive):
+    """The base of distributions on the whole numbers: outcomes between two are rounded."""
 
     discrete = True
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Return P(Y <= y) (n,)."""
+        return self._tail(np.floor(self.outcomes(y)), upper=False)
+
+    def cdf_below(self, y: ArrayLike) -> Array:
+        """Return P(Y < y) (n,)."""
+        return self._tail(np.ceil(self.outcomes(y)) - 1, upper=False)
+
+    def sf(self, y: ArrayLike) -> Array:
+        """Return P(Y > y) (n,); small probabilities keep all their digits."""
+        return self._tail(np.floor(self.outcomes(y)), upper=True)
+
+    def quantile(self, level: ArrayLike) -> Array:
+        """Return the smallest counts with ``cdf >= level``, (n,) or (n, j); 0 at level 0."""
+        levels = check_levels(level)
+        quantiles = self.quantiles_at(np.atleast_1d(levels)[None, :])
+        return quantiles if levels.ndim else quantiles[:, 0]
+
+    @abstractmethod
+    def _tail(self, count: Array, upper: bool) -> Array:
+        """Return P(Y > count) or P(Y <= count) (n,) of whole numbers."""
+
+
+class Counts(WholeNumbers, ScipyPredictive):
+    """The base of Poisson (dispersion 0) and negative binomial distributions."""
+
     _mean: Array
     _alpha: Array  # (n,)
 
@@ -60,18 +88,6 @@ class Counts(ScipyPredictive):
     def mean(self) -> Array:
         """Means (n,)."""
         return self._mean
-
-    def cdf(self, y: ArrayLike) -> Array:
-        """Return P(Y <= y) (n,)."""
-        return self._by_rows(self._cdf, np.floor(self.outcomes(y)))
-
-    def cdf_below(self, y: ArrayLike) -> Array:
-        """Return P(Y < y) (n,)."""
-        return self._by_rows(self._cdf, np.ceil(self.outcomes(y)) - 1)
-
-    def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,); small probabilities keep all their digits."""
-        return self._by_rows(self._sf, np.floor(self.outcomes(y)))
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log probability (n,); -inf where y is not a count."""
@@ -101,12 +117,6 @@ class Counts(ScipyPredictive):
         The error is about 1e-12 of the mean. Outcomes that are not counts have a score, too.
         """
         return self._by_rows(self._crps, self.outcomes(y))
-
-    def quantile(self, level: ArrayLike) -> Array:
-        """Return the smallest counts with ``cdf >= level``, (n,) or (n, j); 0 at level 0."""
-        levels = check_levels(level)
-        quantiles = self.quantiles_at(np.atleast_1d(levels)[None, :])
-        return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (1, j) for all rows, or (n, j).
@@ -197,6 +207,9 @@ class Counts(ScipyPredictive):
         distance += 2 * (mean * mass + alpha * mean * (near * mass))
         out[~summed] = distance - self._half_gini(mean, alpha)
         return out
+
+    def _tail(self, count: Array, upper: bool) -> Array:
+        return self._by_rows(self._sf if upper else self._cdf, count)
 
     def _freeze(self) -> Any:
         raise NotImplementedError

@@ -12,8 +12,7 @@ from fastmcmd import _core
 from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.cached import cached_property
-from fastmcmd.predictive.base import Predictive, check_levels
-from fastmcmd.predictive.count_base import STEP, beside, vector
+from fastmcmd.predictive.count_base import STEP, WholeNumbers, beside, vector
 from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 
 __all__ = ["DoublePoisson"]
@@ -24,7 +23,7 @@ _LEAST_VARIANCE = 1e-290  # smaller variances lose some or all of their digits
 _TABLE = 1 << 14  # counts whose logarithms are tabulated
 
 
-class DoublePoisson(Predictive):
+class DoublePoisson(WholeNumbers):
     """Exactly normalised double Poisson distributions with mean near mu and variance near mu / phi.
 
     Parameters
@@ -73,8 +72,6 @@ class DoublePoisson(Predictive):
     >>> bool(np.allclose(DoublePoisson([3.0], 1.0).log_prob([2.0]), fm.Poisson([3.0]).log_prob([2.0])))
     True
     """
-
-    discrete = True
 
     def __init__(self, mean: ArrayLike, phi: ArrayLike) -> None:
         self.mu = vector(mean, "mean")
@@ -131,18 +128,6 @@ class DoublePoisson(Predictive):
             std[rows] = np.exp(self.take(rows).log_prob(np.ones(len(rows))) / 2)
         return std
 
-    def cdf(self, y: ArrayLike) -> Array:
-        """Return P(Y <= y) (n,)."""
-        return self._tail(np.floor(self.outcomes(y)), upper=False)
-
-    def cdf_below(self, y: ArrayLike) -> Array:
-        """Return P(Y < y) (n,)."""
-        return self._tail(np.ceil(self.outcomes(y)) - 1, upper=False)
-
-    def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,); small probabilities keep all their digits."""
-        return self._tail(np.floor(self.outcomes(y)), upper=True)
-
     def _tail(self, count: Array, upper: bool) -> Array:
         out = np.empty(len(self))
 
@@ -177,12 +162,6 @@ class DoublePoisson(Predictive):
         out = np.empty(len(self))
         self._by_rows(_core.double_poisson_crps, out, first=self._per_row(self.outcomes(y)))
         return out
-
-    def quantile(self, level: ArrayLike) -> Array:
-        """Return the smallest counts with ``cdf >= level``, (n,) or (n, j); 0 at level 0."""
-        levels = check_levels(level)
-        quantiles = self.quantiles_at(np.atleast_1d(levels)[None, :])
-        return quantiles if levels.ndim else quantiles[:, 0]
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (1, j) for all rows, or (n, j)."""
