@@ -95,19 +95,27 @@ class VennAbers(Fitted):
 
     def interval(self, scores: ArrayLike) -> Array:
         """Return the pairs of probabilities of class 1 (n, 2), if the label were 0, and if it were 1."""
+        return self._pairs(self._checked(scores))
+
+    def _checked(self, scores: ArrayLike) -> Array:
+        """Return new scores (n,) or (n, 2)."""
         self.check_fitted()
         values = scores_of(scores, "scores")
         check_finite(values, "scores")
-        at = _margin(values)
+        return values
+
+    def _pairs(self, scores: Array) -> Array:
+        at = _margin(scores)
         low = np.concatenate([[0.0], self.low_])[np.searchsorted(self.scores_, at, side="right")]
         high = np.append(self.high_, 1.0)[np.searchsorted(self.scores_, at, side="left")]
         return np.stack([low, high], axis=1)
 
     def transform(self, scores: ArrayLike) -> Array:
         """Return merged probabilities (n, 2) of scores (n, 2), or of class 1 (n,) of scores (n,)."""
-        pairs = self.interval(scores)
+        values = self._checked(scores)
+        pairs = self._pairs(values)
         merged = pairs[:, 1] / (1 - pairs[:, 0] + pairs[:, 1])
-        return in_given_shape(merged, scores_of(scores, "scores"))
+        return in_given_shape(merged, values)
 
 
 def _margin(scores: Array) -> Array:
