@@ -286,10 +286,8 @@ class _Test:
         p_value = rank_p_value(scores.max(axis=0))
         excess, bound = float((misfit[0] - projections.noise[0]) * (1 + 1 / simulations)), None
         dispersion = direction_of(projections.dispersion) if p_value <= 0.05 else ""
-        if signs is not None:
-            excess = float(
-                misfit[0] - misfit[1:].mean()
-            )  # pairs of rows in one cluster are noise, too
+        if signs is not None:  # pairs of rows in one cluster are noise, too
+            excess = float(misfit[0] - misfit[1:].mean())
         if self.delta is not None:
             assert projections.residuals is not None
             relevance = excess_of(basis, inputs, projections.residuals, self.reported, rng)
