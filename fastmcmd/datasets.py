@@ -8,6 +8,7 @@ import numpy as np
 
 from fastmcmd._base.annotations import Array, RandomState
 from fastmcmd._base.checks import check_choice, check_count
+from fastmcmd._base.docstrings import entries, with_shared_parameters
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive import Categorical, Gaussian, NegativeBinomial, Poisson, Predictive
 
@@ -24,6 +25,15 @@ __all__ = [
 _RATES = 5  # Poisson distributions whose conflation is drawn from
 _TOP = 30  # the outcome is this number less the count
 _MOST = 60  # largest count: the rate is at most 20 and the mass beyond is below 1e-50
+
+_simulator = with_shared_parameters(
+    entries("""
+n : int
+    Number of rows.
+random_state : int, Generator or None
+    Seed.
+""")
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +69,7 @@ def _inputs(
     return rng.uniform(low, high, check_count(n, "n")), rng
 
 
+@_simulator
 def linear(n: int, slope: float = 3.0, random_state: RandomState = None) -> Simulated:
     """Return x ~ N(0, 1) and y ~ N(slope x, 1).
 
@@ -68,12 +79,8 @@ def linear(n: int, slope: float = 3.0, random_state: RandomState = None) -> Simu
 
     Parameters
     ----------
-    n : int
-        Number of rows.
     slope : float, default 3
         Slope of the mean.
-    random_state : int, Generator or None
-        Seed.
 
     Examples
     --------
@@ -86,19 +93,13 @@ def linear(n: int, slope: float = 3.0, random_state: RandomState = None) -> Simu
     return _simulated(x, Gaussian(slope * x, 1.0), rng)
 
 
+@_simulator
 def conflated_poissons(n: int, random_state: RandomState = None) -> Simulated:
     """Return x ~ U(0, 2 pi), and 30 less a count from the conflation of five Poisson distributions.
 
     The conflation of distributions has the normalised product of their mass functions: for five Poisson
     distributions of rate r the mass at k is proportional to ``(r^k / k!)^5``, here with
     ``r = 10 sin(x) + 10``. Figure 2 of Young et al. (arXiv 2405.12412). Counts are underdispersed.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    random_state : int, Generator or None
-        Seed.
 
     Examples
     --------
@@ -120,17 +121,11 @@ def conflated_poissons(n: int, random_state: RandomState = None) -> Simulated:
     return _simulated(x, Categorical(mass[:, ::-1], outcomes), rng)
 
 
+@_simulator
 def cosine(n: int, random_state: RandomState = None) -> Simulated:
     """Return x ~ U(0, 2 pi) and y ~ N(cos x, 1/4): the homoscedastic example of the MCMD.
 
     Figure "homoscedastic behaviour" of the code published with Young et al. (arXiv 2405.12412).
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    random_state : int, Generator or None
-        Seed.
 
     Examples
     --------
@@ -142,15 +137,9 @@ def cosine(n: int, random_state: RandomState = None) -> Simulated:
     return _simulated(x, Gaussian(np.cos(x), 0.5), rng)
 
 
+@_simulator
 def sine(n: int, random_state: RandomState = None) -> Simulated:
     """Return x ~ U(-pi, pi) and y ~ N(sin x, max(x, 1/5)): the heteroscedastic example of the MCMD.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    random_state : int, Generator or None
-        Seed.
 
     Examples
     --------
@@ -163,6 +152,7 @@ def sine(n: int, random_state: RandomState = None) -> Simulated:
     return _simulated(x, Gaussian(np.sin(x), np.sqrt(np.maximum(x, 0.2))), rng)
 
 
+@_simulator
 def equal_moments(kind: str, n: int, random_state: RandomState = None) -> Simulated:
     """Return x ~ U(1, 10) and outcomes whose mean and variance are x, from a given family.
 
@@ -172,10 +162,6 @@ def equal_moments(kind: str, n: int, random_state: RandomState = None) -> Simula
     ----------
     kind : {"gaussian", "poisson", "negative binomial"}
         Family of the outcomes.
-    n : int
-        Number of rows.
-    random_state : int, Generator or None
-        Seed.
 
     Examples
     --------
@@ -194,18 +180,12 @@ def equal_moments(kind: str, n: int, random_state: RandomState = None) -> Simula
     return _simulated(x, truth, rng)
 
 
+@_simulator
 def proportional_noise(n: int, random_state: RandomState = None) -> Simulated:
     """Return x ~ U(0.1, 1) and y ~ N(x, x^2): the noise is proportional to the input.
 
     Section 3 of Levi, Gispan, Giladi & Fetaya, *Evaluating and Calibrating Uncertainty Prediction in
     Regression Tasks* (Sensors 2022; arXiv 1905.11659).
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    random_state : int, Generator or None
-        Seed.
 
     Examples
     --------

@@ -19,6 +19,7 @@ __all__ = [
     "mean_cce",
     "null_cce",
     "over_seeds",
+    "published_cce",
     "spread",
     "table",
     "verdict",
@@ -100,9 +101,20 @@ def verdict(*conditions: object) -> str:
     return "not" if max(shares) < 0.5 else "partly"
 
 
+def published_cce(
+    x: ArrayLike, y: np.ndarray, prediction: fm.Predictive, **options: object
+) -> fm.Result:
+    """Return the CCE with the kernels and the regulariser of the publication's simulations.
+
+    Options are arguments of `fastmcmd.cce` and take precedence.
+    """
+    published = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(1 / (2 * y.var())), "lam": 0.1}
+    return fm.cce(x, y, prediction, **(published | options))
+
+
 def mean_cce(data: fm.datasets.Simulated, prediction: fm.Predictive, **options: object) -> float:
     """Return the mean CCE of a prediction with the published kernels."""
-    return float(np.mean(_result(data.x, data.y, prediction, options)))
+    return float(published_cce(data.x, data.y, prediction, **options).mean)
 
 
 def null_cce(
@@ -110,12 +122,7 @@ def null_cce(
 ) -> float:
     """Return the mean CCE that the prediction has if outcomes are drawn from it: its noise alone."""
     outcomes = prediction.sample(1, seed)[:, 0]
-    return float(np.mean(_result(data.x, outcomes, prediction, options)))
-
-
-def _result(x: ArrayLike, y: np.ndarray, prediction: fm.Predictive, options: dict) -> np.ndarray:
-    published = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(1 / (2 * y.var())), "lam": 0.1}
-    return fm.cce(x, y, prediction, **(published | options)).values
+    return float(published_cce(data.x, outcomes, prediction, **options).mean)
 
 
 def table(claims: Sequence[Claim]) -> str:

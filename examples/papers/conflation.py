@@ -7,7 +7,14 @@ from pathlib import Path
 import numpy as np
 
 import fastmcmd as fm
-from examples.papers.claims import Claim, Experiment, mean_cce, null_cce, verdict
+from examples.papers.claims import (
+    Claim,
+    Experiment,
+    mean_cce,
+    null_cce,
+    published_cce,
+    verdict,
+)
 from examples.papers.pictures import axes_of, save
 
 _STORED = Path(__file__).parent / "predictions" / "conflation.npz"
@@ -45,8 +52,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     low = data.x > np.pi  # where counts are few
     halves = {}
     for name in _WRONG:
-        values = fm.cce(data.x, data.y, models[name], x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(
-            1 / (2 * data.y.var())), lam=0.1).values  # fmt: skip
+        values = published_cce(data.x, data.y, models[name]).values
         halves[name] = (values[~low].mean(), values[low].mean())
     if picture is not None:
         _draw(picture, data, models)
@@ -87,15 +93,7 @@ def _draw(path: Path, data: fm.datasets.Simulated, models: dict[str, fm.Predicti
         )
         top.plot(data.x[order], model.mean[order])
         top.set(title=name, ylim=(0, 45))
-        result = fm.cce(
-            data.x,
-            data.y,
-            model,
-            x_kernel=fm.RBF(0.5),
-            y_kernel=fm.RBF(1 / (2 * data.y.var())),
-            lam=0.1,
-        )
-        bottom.plot(data.x[order], result.values[order])
+        bottom.plot(data.x[order], published_cce(data.x, data.y, model).values[order])
         bottom.set(xlabel="x", ylim=(0, 0.4))
     panels[0].set(ylabel="y and 95 % interval")
     panels[len(_HEADS)].set(ylabel="CCE")

@@ -13,6 +13,7 @@ from examples.papers.claims import (
     mean_cce,
     null_cce,
     over_seeds,
+    published_cce,
     spread,
     verdict,
 )
@@ -75,7 +76,7 @@ def _draw(path: Path) -> None:
         curve = fm.metrics.reliability_curve(data.y, model)
         middle.plot(curve.expected, curve.observed, label=f"{name} model")
         order = np.argsort(data.x)
-        result = fm.cce(data.x, data.y, model, x_kernel=fm.RBF(1.0), lam=0.1)
+        result = published_cce(data.x, data.y, model, x_kernel=fm.RBF(1.0))
         right.plot(data.x[order], result.values[order], label=f"{name} model")
     middle.set(xlabel="predicted probability", ylabel="observed frequency")
     right.set(xlabel="x", ylabel="CCE", ylim=(0, None))
