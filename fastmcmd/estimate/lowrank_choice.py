@@ -51,11 +51,13 @@ def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) 
         return 0
     if solver != "auto" or last_resort:
         return min(n, _MOST_LANDMARKS)
+    if n < _LEAST_ROWS:
+        return 0
     matrix = MatrixSize(kernel, n, dim, backend)
     size = ProblemSize(matrix, (_COLUMNS,), 1, task.scale**2 / lam, task.options.tol)
     least = _LEAST_ON_LINE if dim == 1 else _LEAST_WORK
     least *= _OF_DEVICE if task.backend.on_device else 1.0
-    if n < _LEAST_ROWS or BlockCG().estimate(size).total < least:
+    if BlockCG().estimate(size).total < least:
         return 0
     # Landmarks must pay even if CG needs few products: the cost of a failed search comes on top.
     easy = BlockCG().estimate(size, products=FEWEST_PRODUCTS)

@@ -96,29 +96,32 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
     sides = (nature, model)
     if better_dense(sides, task):
         return None
-    if _on_line(sides, task):
+    in_closed_form = pairs_in_closed_form(sides, task)
+    if not in_closed_form and _on_line(sides, task):
         # Few pivots are enough for a wide kernel; if tails are wide relative to it, panels are needed.
-        result = _by_pivots(sides, task, _MOST_PIVOTS)
+        result = _by_pivots(sides, task, in_closed_form, _MOST_PIVOTS)
         if result is not None and result.truncation.linear_at(task.scale) <= task.options.tol:
             return result
         by_panels = _by_panels(sides, task)
         if by_panels is not None:
             return by_panels
-    return _by_pivots(sides, task)
+    return _by_pivots(sides, task, in_closed_form)
 
 
 def _by_pivots(
-    sides: tuple[Sample, Sample], task: Task, limit: int | None = None
+    sides: tuple[Sample, Sample], task: Task, in_closed_form: bool, limit: int | None = None
 ) -> MeanFeatures | None:
-    """Return mean features at pivots, at most ``limit`` of them if that is given."""
+    """Return mean features at pivots, at most ``limit`` of them if that is given.
+
+    ``in_closed_form`` is the result of `pairs_in_closed_form`.
+    """
     nature, model = sides
     n = max(len(side.design) for side in sides)
     pool = Pool(task.y_kernel, task.y_backend, [_pivot_pool(side) for side in sides])
-    most = _affordable_rank(n, task, len(pool), sides)
+    most = _affordable_rank(n, task, len(pool), sides, in_closed_form)
     if limit is not None:
         most = min(most, limit)
     eps = task.feature_residual(nature.lam, model.lam)
-    in_closed_form = pairs_in_closed_form(sides, task)
     best: _EmbeddedSides | None = None
     for attempt in range(_ROUNDS):
         factored = pool.features(eps, most)
@@ -139,13 +142,12 @@ def _by_pivots(
 
 
 def _on_line(sides: tuple[Sample, Sample], task: Task) -> bool:
-    """Tell whether features on panels of the line apply: drawn numbers against predicted densities."""
+    """Tell whether panels of the line apply without closed forms: drawn numbers, predicted densities."""
     nature, model = sides
     return (
         isinstance(nature.outputs, DrawnOutputs)
         and isinstance(model.outputs, PredictedOutputs)
         and serves_on_line(task.y_kernel, model.outputs.prediction)
-        and not pairs_in_closed_form(sides, task)
     )
 
 
@@ -390,12 +392,14 @@ def _pivot_pool(side: Sample) -> tuple[Array, Array]:
     return candidates(side.outputs.prediction)
 
 
-def _affordable_rank(n: int, task: Task, outputs: int, sides: tuple[Sample, Sample]) -> int:
+def _affordable_rank(
+    n: int, task: Task, outputs: int, sides: tuple[Sample, Sample], in_closed_form: bool
+) -> int:
     """Return the rank beyond which the dense form is cheaper.
 
     If predicted distributions have no inner products in closed form, the dense form sums over all pairs of
     their nodes, and is never cheaper.
     """
-    if _any_predicted(sides) and not pairs_in_closed_form(sides, task):
+    if _any_predicted(sides) and not in_closed_form:
         return min(outputs, _MOST_PREDICTED)
     return min(outputs, max(_LEAST_RANK, min(n // 4, 2 * len(task.grid), MOST_RANK)))
