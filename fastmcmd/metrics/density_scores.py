@@ -56,8 +56,15 @@ def quadratic_score(
     [-0.51579]
     """
     rows = read(y, prediction, None, nan_policy, on_device=True).on_host()
-    density = np.exp(rows.prediction.log_prob(rows.y))
-    return rows.scatter(_square_norm(rows.prediction) - 2 * density)
+    with np.errstate(over="ignore", invalid="ignore"):
+        density = np.exp(rows.prediction.log_prob(rows.y))
+        score = _square_norm(rows.prediction) - 2 * density
+    if np.isnan(score).any():
+        raise ValueError(
+            f"prediction has a density beyond float64 in row {int(np.isnan(score).argmax())}; scale y and "
+            "prediction"
+        )
+    return rows.scatter(score)
 
 
 mean_quadratic_score = mean_of(

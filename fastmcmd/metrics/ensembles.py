@@ -14,6 +14,7 @@ from fastmcmd.predictive.base import Array, PredictionLike, Predictive
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
+from fastmcmd.predictive.numerics.spread import row_scale
 
 __all__ = [
     "PAIRED",
@@ -91,10 +92,12 @@ def kernel_density(draws: ArrayLike, bandwidth: ArrayLike | None = None) -> Mixt
         raise ValueError(f"draws have shape {array.shape}; (n, m) is needed: draws of numbers")
     count = array.shape[1]
     if bandwidth is None:
-        low, high = np.quantile(array, [0.25, 0.75], axis=1)
-        deviation = array.std(axis=1, ddof=1) if count > 1 else np.zeros(len(array))
+        scale = row_scale(array)
+        scaled = array / scale[:, None]
+        low, high = np.quantile(scaled, [0.25, 0.75], axis=1)
+        deviation = scaled.std(axis=1, ddof=1) if count > 1 else np.zeros(len(array))
         spread = np.minimum(deviation, (high - low) / _IQR_OF_NORMAL)
-        width = _SILVERMAN * spread * count ** (-1 / 5)
+        width = _SILVERMAN * spread * count ** (-1 / 5) * scale
         if not (width > 0).all():
             raise ValueError(
                 f"draws of row {int((width <= 0).argmax())} agree, so Silverman's bandwidth is 0; give "
@@ -212,7 +215,7 @@ def gaussian_kernel_score(
     [0.098367]
     """
     check_choice(estimator, "estimator", ("nrg", "fair"))
-    gamma = 0.5 / check_positive(bandwidth, "bandwidth") ** 2
+    bandwidth = check_positive(bandwidth, "bandwidth")
     rows = read(y, prediction, None, nan_policy, columns=None, on_device=True).on_host()
     has_draws = isinstance(rows.prediction, Draws)
     if rows.prediction.columns > 1 and not has_draws:
@@ -221,7 +224,7 @@ def gaussian_kernel_score(
         _draws_of(rows, 2, "estimator='fair'")
     parts = rows.prediction.gaussian_parts() if rows.prediction.columns == 1 else None
     if parts is not None:
-        return rows.scatter(_of_gaussians(rows.y, parts, gamma))
+        return rows.scatter(_of_gaussians(rows.y, parts, bandwidth))
     outcomes, out = rows.y.reshape(len(rows.y), 1, -1), np.empty(len(rows.y))
     count = rows.prediction.node_count
 
@@ -233,29 +236,37 @@ def gaussian_kernel_score(
         pairs = np.zeros(len(masses))
         size = masses.shape[1]
         for some in row_blocks(size, max(1, _BLOCK // (len(masses) * size * values.shape[2]))):
-            squares = ((values[:, some, None] - values[:, None]) ** 2).sum(axis=3)
-            pairs += np.einsum("nl,nlm,nm->n", masses[:, some], np.exp(-gamma * squares), masses)
+            kernel = _gaussian_kernel(values[:, some, None] - values[:, None], bandwidth)
+            pairs += np.einsum("nl,nlm,nm->n", masses[:, some], kernel, masses)
         if estimator == "fair":
             pairs = (pairs * count - 1) / (count - 1)
-        near = np.exp(-gamma * ((values - outcomes[block]) ** 2).sum(axis=2))
+        near = _gaussian_kernel(values - outcomes[block], bandwidth)
         out[block] = pairs / 2 - np.einsum("nl,nl->n", masses, near) + 0.5
 
     over_rows(work, len(outcomes), max(1, _BLOCK // (count * count)))
     return rows.scatter(out)
 
 
-def _of_gaussians(y: Array, parts: list[tuple[Array, Predictive]], gamma: float) -> Array:
+def _gaussian_kernel(gaps: Array, bandwidth: float) -> Array:
+    """Return the kernel of differences (..., k)."""
+    with np.errstate(over="ignore"):  # the kernel of infinite distances is 0
+        return np.asarray(np.exp(-((gaps / bandwidth) ** 2).sum(axis=-1) / 2))
+
+
+def _of_gaussians(y: Array, parts: list[tuple[Array, Predictive]], bandwidth: float) -> Array:
     """Return Gaussian kernel scores of mixtures: ``E k`` is a Gaussian whose variances add up."""
 
-    def expected(gap: Array, variance: Array) -> Array:
-        wide = 1 + 2 * gamma * variance
-        return np.asarray(np.exp(-gamma * gap * gap / wide) / np.sqrt(wide))
+    def expected(gap: Array, *stds: Array) -> Array:
+        width = np.hypot(bandwidth, stds[0])
+        for std in stds[1:]:
+            width = np.hypot(width, std)
+        return np.asarray(_gaussian_kernel((gap / width)[..., None], 1.0) * (bandwidth / width))
 
     out = np.full(len(y), 0.5)
     for weight, one in parts:
-        out -= weight * expected(y - one.mean, one.variance)
+        out -= weight * expected(y - one.mean, one.std)
         for other_weight, other in parts:
-            both = expected(one.mean - other.mean, one.variance + other.variance)
+            both = expected(one.mean - other.mean, one.std, other.std)
             out += weight * other_weight * both / 2
     return out
 
@@ -308,7 +319,9 @@ def error_spread_score(
     """
     rows = read(y, prediction, None, nan_policy, on_device=True).on_host()
     draws = _draws_of(rows, 3, "the error-spread score")
-    count, mean = draws.shape[1], draws.mean(axis=1)
+    count, scale = draws.shape[1], row_scale(draws, rows.y)
+    draws = draws / scale[:, None]
+    mean = draws.mean(axis=1)
     gaps = draws - mean[:, None]
     variance = np.einsum("nm,nm->n", gaps, gaps) / (count - 1)
     if not (variance > 0).all():
@@ -317,8 +330,10 @@ def error_spread_score(
         )
     z = gaps / np.sqrt(variance)[:, None]
     skewness = (z**3).sum(axis=1) * count / ((count - 1) * (count - 2))
-    error = mean - rows.y
-    return rows.scatter((variance - error**2 - error * np.sqrt(variance) * skewness) ** 2)
+    error = mean - rows.y / scale
+    root = variance - error**2 - error * np.sqrt(variance) * skewness
+    with np.errstate(over="ignore"):  # a score beyond float64 is infinite
+        return rows.scatter((root * scale * scale) ** 2)
 
 
 mean_error_spread_score = mean_of(

@@ -14,6 +14,7 @@ from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.metrics.vector_scores import pair_weights
 from fastmcmd.metrics.weighted_scores import Function, Parts, checked_values, given_weight, members
 from fastmcmd.predictive.base import Array, PredictionLike
+from fastmcmd.predictive.numerics.spread import row_scale
 
 __all__ = [
     "mean_weighted_energy_score",
@@ -98,7 +99,7 @@ def weighted_energy_score(
         return score, spread, np.einsum("nm,nm->n", shares, zero), of_outcome
 
     return _weighted_vectors(
-        y, prediction, weighting, weight, chaining, draws, random_state, nan_policy, parts
+        y, prediction, weighting, weight, chaining, draws, random_state, nan_policy, parts, beta
     )
 
 
@@ -194,7 +195,7 @@ def weighted_variogram_score(
         return norms(middle - of_outcome), spread, zero, norms(of_outcome)
 
     return _weighted_vectors(
-        y, prediction, weighting, weight, chaining, draws, random_state, nan_policy, parts
+        y, prediction, weighting, weight, chaining, draws, random_state, nan_policy, parts, 2 * p
     )
 
 
@@ -220,11 +221,13 @@ def _weighted_vectors(
     random_state: RandomState,
     nan_policy: NanPolicy,
     parts: Callable[[Array, Array, Array], tuple[Array, ...]],
+    degree: float,
 ) -> Array:
     """Return weighted kernel scores of vectors.
 
     ``parts`` returns the score, half the mean distance of two members, and the distances from 0 of members
-    and outcomes, for outcomes (n, k), members (n, m, k) and their shares (n, m).
+    and outcomes, for outcomes (n, k), members (n, m, k) and their shares (n, m). They are homogeneous of
+    ``degree`` in outcomes and members, so that values are scaled before and scores after.
     """
     rows = read(y, prediction, None, nan_policy, columns=None, on_device=True).on_host()
     draws = check_count(draws, "draws", optional=True)
@@ -232,20 +235,25 @@ def _weighted_vectors(
     values, masses = members(rows, draws, random_state)
     values = values.reshape(*masses.shape, -1)
     of_outcome = rows.y.reshape(len(values), -1)
+    if weighting == "threshold" and function is not None:
+        values, of_outcome = (
+            checked_values(function(v), "chaining", v.shape, False) for v in (values, of_outcome)
+        )
+    scale = row_scale(of_outcome, values)
+    scaled = of_outcome / scale[:, None], values / scale[:, None, None]
     if weighting == "threshold":
+        score = parts(*scaled, masses)[0]
+    else:
+        weights, of_own = np.ones(masses.shape), np.ones(len(of_outcome))
         if function is not None:
-            values, of_outcome = (
-                checked_values(function(v), "chaining", v.shape, False)
+            weights, of_own = (
+                checked_values(function(v), "weight", v.shape[:-1], True)
                 for v in (values, of_outcome)
             )
-        return rows.scatter(parts(of_outcome, values, masses)[0])
-    weights, of_own = np.ones(masses.shape), np.ones(len(of_outcome))
-    if function is not None:
-        weights, of_own = (
-            checked_values(function(v), "weight", v.shape[:-1], True) for v in (values, of_outcome)
-        )
-    weights = weights * masses
-    mass = weights.sum(axis=1)
-    shares = np.where(mass[:, None] > 0, weights, masses)
-    own_parts = parts(of_outcome, values, shares / shares.sum(axis=1, keepdims=True))
-    return rows.scatter(Parts(mass, of_own, *own_parts).combined(weighting))
+        weights = weights * masses
+        mass = weights.sum(axis=1)
+        shares = np.where(mass[:, None] > 0, weights, masses)
+        own_parts = parts(*scaled, shares / shares.sum(axis=1, keepdims=True))
+        score = Parts(mass, of_own, *own_parts).combined(weighting)
+    with np.errstate(over="ignore", invalid="ignore"):  # a score beyond float64 is infinite
+        return rows.scatter(np.where(score == 0, 0.0, score * scale**degree))

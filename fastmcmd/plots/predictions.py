@@ -11,6 +11,7 @@ from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.checks import as_array, check_choice, check_count, quote
 from fastmcmd.metrics.count_bands import check_level
 from fastmcmd.metrics.inputs import read
+from fastmcmd.metrics.quantile_scores import open_levels
 from fastmcmd.plots.inputs import some
 from fastmcmd.plots.style import COLOURS, axes, finish
 from fastmcmd.predictive import Predictive, as_predictive
@@ -76,13 +77,11 @@ def fan(
     ['median', '50%']
     """
     points = check_count(points, "points", least=0)
-    checked_levels = sorted(
-        {check_level(float(one), "levels") for one in np.atleast_1d(levels).ravel()}
-    )
-    if not checked_levels:
-        raise ValueError("levels is empty; at least one number between 0 and 1 is needed")
+    checked_levels = sorted(set(open_levels(levels, "levels").tolist()))
     place, name = _places(x)
     outcomes = None if y is None else as_array(y, "y").astype(np.float64)
+    if outcomes is not None and outcomes.ndim != 1:
+        raise ValueError(f"y has shape {outcomes.shape}; (n,) is needed")
     n = len(outcomes) if outcomes is not None else _rows(prediction, place)
     place = np.arange(n) if place is None else place
     predicted = as_predictive(prediction, n)

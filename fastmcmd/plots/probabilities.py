@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,9 +131,10 @@ def murphy(
     """
     from fastmcmd.metrics import MurphyCurve, MurphyDifference
 
+    pair: list[object] = list(names) if isinstance(names, Collection) else []
+    if isinstance(names, str) or len(pair) != 2 or not all(isinstance(one, str) for one in pair):
+        raise ValueError(f"names is {quote(names)}; the names of two models are needed")
     if isinstance(curve, MurphyDifference):
-        if isinstance(names, str) or len(names) != 2:
-            raise ValueError(f"names is {quote(names)}; the names of two models are needed")
         return _difference(curve, axes(ax), label, *map(plain, names))
     if not isinstance(curve, MurphyCurve):
         raise TypeError(

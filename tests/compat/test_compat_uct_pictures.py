@@ -97,6 +97,11 @@ def test_given_proportions_and_groups():
     np.testing.assert_array_equal(numbers(ax)[1], np.transpose(given))
     with pytest.raises(ValueError, match="exp_props has 3, obs_props has 2"):
         ours.plot_calibration([0.0], [1.0], [0.0], exp_props=given[0], obs_props=[0.0, 1.0])
+    with pytest.raises(ValueError, match=r"exp_props has shape \(3, 1, 1\)"):
+        ours.plot_calibration([0.0], [1.0], [0.0], exp_props=np.zeros((3, 1, 1)))
+    column = np.transpose([given[0]])
+    ax = ours.plot_calibration([0.0], [1.0], [0.0], exp_props=column, obs_props=given[1])
+    np.testing.assert_array_equal(numbers(ax)[1], np.transpose(given))
     ax = ours.plot_adversarial_group_calibration(
         [0.0, 1.0], [1.0, 1.0], [0.0, 1.0], group_size=[0.5, 1], score_mean=[0.3, 0.2]
     )

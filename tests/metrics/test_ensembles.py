@@ -115,6 +115,42 @@ def test_gaussian_kernel_score_of_densities():
         metrics.gaussian_kernel_score(y, (mean, std), estimator="fair")
 
 
+SCALES = [1e-300, 1e-160, 1e160, 1e300]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_kernel_scores_do_not_depend_on_the_unit(rng, ensemble, scale):
+    y, draws = ensemble
+    vectors = rng.normal(size=(N, 2)), rng.normal(size=(N, M, 2))
+    for outcomes, members in (ensemble, vectors):
+        found = metrics.gaussian_kernel_score(outcomes * scale, members * scale, bandwidth=scale)
+        expected = metrics.gaussian_kernel_score(outcomes, members)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    mean, std = draws[:, 0], np.abs(draws[:, 1])
+    found = metrics.gaussian_kernel_score(y * scale, (mean * scale, std * scale), bandwidth=scale)
+    expected = metrics.gaussian_kernel_score(y, (mean, std))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    apart = metrics.gaussian_kernel_score(y, draws, bandwidth=5e-324)
+    np.testing.assert_allclose(apart, 0.5 + 0.5 / M, rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_scores_of_ensembles_at_any_scale(ensemble, scale):
+    y, draws = ensemble
+    found = metrics.ensemble_log_score(y * scale, draws * scale)
+    expected = metrics.ensemble_log_score(y, draws) + np.log(scale)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    fourth = metrics.error_spread_score(y * scale, draws * scale)
+    assert (fourth == (0.0 if scale < 1 else np.inf)).all()
+    small = metrics.error_spread_score(y * 1e-60, draws * 1e-60)
+    np.testing.assert_allclose(small, metrics.error_spread_score(y, draws) * 1e-240, rtol=1e-9)
+
+
+def test_a_density_beyond_float64_is_refused():
+    with pytest.raises(ValueError, match="prediction has a density beyond float64 in row 1"):
+        metrics.quadratic_score([0.0, 0.0], ([0.0, 0.0], [1.0, 1e-310]))
+
+
 def test_log_score_of_ensembles(ensemble):
     sr = peers.imported("scoringrules")
     y, draws = ensemble

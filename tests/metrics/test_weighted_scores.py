@@ -154,6 +154,23 @@ def test_without_a_weight_they_are_the_score_itself(rng):
             np.testing.assert_allclose(found, fm.crps(y[:, 0], prediction), rtol=1e-12)
 
 
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@pytest.mark.parametrize("scale", [1e-200, 1e-100, 1e100, 1e200])
+def test_scores_of_vectors_at_any_scale(rng, weighting, scale):
+    """Energy scores are homogeneous of degree beta, variogram scores of 2 p."""
+    y, draws = rng.normal(size=(N, 3)), rng.normal(size=(N, 6, 3))
+    scaled = y * scale, draws * scale
+    for degree, options in ((1.0, {}), (1.4, {"beta": 1.4})):
+        found = weighted_energy_score(*scaled, weighting=weighting, **options)
+        expected = weighted_energy_score(y, draws, weighting=weighting, **options)
+        np.testing.assert_allclose(found, expected * scale**degree, rtol=1e-9)
+    found = weighted_variogram_score(*scaled, weighting=weighting, p=0.7)
+    expected = weighted_variogram_score(y, draws, weighting=weighting, p=0.7)
+    np.testing.assert_allclose(found, expected * scale**1.4, rtol=1e-9)
+    beyond = weighted_variogram_score(y * 1e250, draws * 1e250, weighting=weighting, p=1.0)
+    assert (np.abs(beyond) == np.inf).all()
+
+
 def test_thresholds_add_up(rng):
     y, prediction = rng.normal(size=N), (np.zeros(N), 1.0)
     cuts = [-np.inf, -1.0, 0.3, np.inf]

@@ -68,8 +68,12 @@ def test_fan_names_what_it_needs():
         plots.fan(np.zeros(3), model, [0.0, 1.0])
     with pytest.raises(ValueError, match="levels is 95"):
         plots.fan(np.zeros(3), model, levels=95)
-    with pytest.raises(ValueError, match="levels is empty"):
-        plots.fan(np.zeros(3), model, levels=())
+    for levels in ((), [[0.5]], [[0.5], [0.1, 0.9]], ["a"]):
+        with pytest.raises((TypeError, ValueError), match="levels"):
+            plots.fan(np.zeros(3), model, levels=levels)
+    for y in (np.nan, np.zeros((3, 1))):
+        with pytest.raises(ValueError, match=r"y has shape .* \(n,\) is needed"):
+            plots.fan(y, model)
 
 
 @pytest.mark.parametrize("order", ["outcome", "median", "width"])
@@ -159,8 +163,10 @@ def test_murphy(rng):
     heights = band(ax.collections[-1])[:, 1]
     where = found.better == -1
     assert heights.min() >= found.low[where].min() - 1e-12
-    with pytest.raises(ValueError, match="names is"):
-        found.plot(names="both")
+    for names in ("ab", ["a"], [1, 2], np.nan, [["a"], ["b"]]):
+        for result in (found, curve):
+            with pytest.raises(ValueError, match="names is"):
+                plots.murphy(result, names=names)
 
 
 def test_other_results_are_refused(rng):

@@ -17,7 +17,7 @@ from fastmcmd.compat.uncertainty_toolbox.figures import (
     set_style,
     update_rc,
 )
-from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, documented, vector, vectors
+from fastmcmd.compat.uncertainty_toolbox.inputs import Vector, documented, vectors
 from fastmcmd.compat.uncertainty_toolbox.metrics_calibration import (
     adversarial_group_calibration,
     get_proportion_lists_vectorized,
@@ -366,12 +366,14 @@ def _subset(n_subset: int | None, **values: ArrayLike) -> tuple[Vector, ...]:
 
 
 def _flat(**values: ArrayLike) -> tuple[Vector, ...]:
-    """Return arrays as vectors of equal length."""
-    vectors_ = {name: vector(as_array(one, name).ravel(), name) for name, one in values.items()}
-    if len({len(one) for one in vectors_.values()}) > 1:
-        lengths = ", ".join(f"{name} has {len(one)}" for name, one in vectors_.items())
-        raise ValueError(f"lengths must match: {lengths}")
-    return tuple(vectors_.values())
+    """Return vectors of equal length; arrays (1, n) or (n, 1) are read as vectors too."""
+    arrays = {name: as_array(one, name) for name, one in values.items()}
+    return vectors(
+        **{
+            name: one.ravel() if one.ndim == 2 and 1 in one.shape else one
+            for name, one in arrays.items()
+        }
+    )
 
 
 def _check_given(**values: ArrayLike | None) -> None:

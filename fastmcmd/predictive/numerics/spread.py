@@ -8,7 +8,7 @@ import numpy as np
 
 from fastmcmd._base.annotations import Array, Nodes
 
-__all__ = ["MOST_VALUES", "root", "root_of_squares", "shared_support"]
+__all__ = ["MOST_VALUES", "root", "root_of_squares", "row_scale", "shared_support"]
 
 _LEAST, _MOST = 1e-280, 1e290  # range in which variances have all their digits
 
@@ -19,6 +19,15 @@ def root_of_squares(weights: Array, gaps: Array, axis: int = -1) -> Array:
     unit = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
     total = (weights * (gaps / unit) ** 2).sum(axis=axis)
     return np.asarray(np.squeeze(unit, axis) * np.sqrt(total))
+
+
+def row_scale(*values: Array) -> Array:
+    """Return powers of two (n,) next to the largest value of each row of arrays (n, ...); 1 for rows of 0.
+
+    Values divided by them keep all their digits, and their squares neither overflow nor vanish.
+    """
+    largest = np.max([np.abs(one).reshape(len(one), -1).max(axis=1) for one in values], axis=0)
+    return np.where(largest > 0, np.ldexp(1.0, np.frexp(largest)[1] - 1), 1.0)
 
 
 def root(variance: Array, exact: Callable[[np.ndarray], Array]) -> Array:
