@@ -319,21 +319,19 @@ def error_spread_score(
     """
     rows = read(y, prediction, None, nan_policy, on_device=True).on_host()
     draws = _draws_of(rows, 3, "the error-spread score")
-    count, scale = draws.shape[1], row_scale(draws, rows.y)
-    draws = draws / scale[:, None]
-    mean = draws.mean(axis=1)
-    gaps = draws - mean[:, None]
-    variance = np.einsum("nm,nm->n", gaps, gaps) / (count - 1)
-    if not (variance > 0).all():
+    if (equal := draws.min(axis=1) == draws.max(axis=1)).any():
         raise ValueError(
-            f"prediction has equal draws in row {int((variance <= 0).argmax())}, which have no skewness"
+            f"prediction has equal draws in row {int(equal.argmax())}, which have no skewness"
         )
-    z = gaps / np.sqrt(variance)[:, None]
+    count, scale, unit = draws.shape[1], row_scale(draws), row_scale(draws, rows.y)
+    draws = draws / scale[:, None]
+    mean, std = draws.mean(axis=1), draws.std(axis=1, ddof=1)
+    z = (draws - mean[:, None]) / std[:, None]
     skewness = (z**3).sum(axis=1) * count / ((count - 1) * (count - 2))
-    error = mean - rows.y / scale
-    root = variance - error**2 - error * np.sqrt(variance) * skewness
+    error, std = mean * (scale / unit) - rows.y / unit, std * (scale / unit)
+    root = std**2 - error**2 - error * std * skewness
     with np.errstate(over="ignore"):  # a score beyond float64 is infinite
-        return rows.scatter((root * scale * scale) ** 2)
+        return rows.scatter((root * unit * unit) ** 2)
 
 
 mean_error_spread_score = mean_of(

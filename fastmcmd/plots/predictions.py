@@ -132,6 +132,10 @@ def _places(x: object) -> tuple[HostArray | None, str]:
         return None, "row"
     times = np.asarray(getattr(x, "values", x))
     if times.dtype.kind == "M":
+        if times.ndim != 1 or np.isnat(times).any():
+            raise ValueError(
+                f"x has times of shape {times.shape}; times (n,) without NaT are needed"
+            )
         return times, ""
     place = as_array(x, "x").astype(np.float64)
     if place.ndim == 2 and place.shape[1] == 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,11 +131,14 @@ def murphy(
     """
     from fastmcmd.metrics import MurphyCurve, MurphyDifference
 
-    pair: list[object] = list(names) if isinstance(names, Collection) else []
-    if isinstance(names, str) or len(pair) != 2 or not all(isinstance(one, str) for one in pair):
-        raise ValueError(f"names is {quote(names)}; the names of two models are needed")
+    try:
+        first, second = names
+        if isinstance(names, str) or not isinstance(first, str) or not isinstance(second, str):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ValueError(f"names is {quote(names)}; the names of two models are needed") from None
     if isinstance(curve, MurphyDifference):
-        return _difference(curve, axes(ax), label, *map(plain, names))
+        return _difference(curve, axes(ax), label, plain(first), plain(second))
     if not isinstance(curve, MurphyCurve):
         raise TypeError(
             f"curve is {quote(curve)}; what murphy_curve or murphy_difference returns is needed"

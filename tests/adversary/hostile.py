@@ -258,7 +258,7 @@ BAD = {
         pandas(lambda pd, a: pd.Series(pd.Categorical(["a", "b"] * 12))), "texts",
     ),
     "pandas texts": (pandas(lambda pd, a: pd.Series(["x"] * 24)), "texts"),
-    "pandas dates": (pandas(lambda pd, a: pd.Series(pd.date_range("2020", periods=24))), "never"),
+    "pandas dates": (pandas(lambda pd, a: pd.Series(pd.date_range("2020", periods=24))), "never dates"),
     "pandas interval": (pandas(lambda pd, a: pd.interval_range(0, 24)), "never"),
     "pandas mixed frame": (
         pandas(lambda pd, a: pd.DataFrame({"a": [1.0] * 24, "b": ["x"] * 24})), "never",

@@ -115,6 +115,17 @@ def test_bad_arguments_are_named():
         ours.plot_xy([0.0], [1.0], [0.0], [0.0, 1.0])
     with pytest.raises(TypeError, match="ax is"):
         ours.plot_sharpness([1.0], ax="no")
+    for place in ("", "middle", 11, True, (0.0, 0.5, 1.0)):
+        with pytest.raises(ValueError, match="leg_loc"):
+            ours.plot_xy([0.0], [1.0], [0.0], [0.0], leg_loc=place)
+    for place in ("upper right", 4, (0.1, 0.2)):
+        ours.plot_xy([0.0], [1.0], [0.0], [0.0], leg_loc=place)
+
+
+@pytest.mark.parametrize("std", [[1.0, 1.0], [1e300, 1e300], [1.0, 1.0 + 1e-12], [1e308], [1e-300]])
+def test_deviations_that_agree(std):
+    bars = ours.plot_sharpness(std).patches
+    assert sum(bar.get_height() > 0 for bar in bars) == 1
 
 
 def test_their_quick_start_runs(tmp_path, monkeypatch, capsys):

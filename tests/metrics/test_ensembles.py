@@ -142,8 +142,15 @@ def test_scores_of_ensembles_at_any_scale(ensemble, scale):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     fourth = metrics.error_spread_score(y * scale, draws * scale)
     assert (fourth == (0.0 if scale < 1 else np.inf)).all()
+    far = metrics.error_spread_score([1e70], draws[:1] * scale if scale < 1 else draws[:1] * 1e60)
+    np.testing.assert_allclose(far, 1e280, rtol=1e-8)  # the fourth power of the error
     small = metrics.error_spread_score(y * 1e-60, draws * 1e-60)
     np.testing.assert_allclose(small, metrics.error_spread_score(y, draws) * 1e-240, rtol=1e-9)
+
+
+def test_equal_draws_have_no_error_spread_score():
+    with pytest.raises(ValueError, match="prediction has equal draws in row 1"):
+        metrics.error_spread_score([0.0, 0.0], [[0.0, 1.0, 2.0], [0.1, 0.1, 0.1]])
 
 
 def test_a_density_beyond_float64_is_refused():

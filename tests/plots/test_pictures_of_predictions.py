@@ -66,6 +66,10 @@ def test_fan_names_what_it_needs():
         plots.fan(np.zeros(3), model, np.zeros((3, 2)))
     with pytest.raises(ValueError, match=r"x has shape \(2,\); \(3,\)"):
         plots.fan(np.zeros(3), model, [0.0, 1.0])
+    with pytest.raises(ValueError, match="without NaT"):
+        plots.fan(
+            np.zeros(3), model, np.array(["2026-01-01", "NaT", "2026-01-02"], "datetime64[D]")
+        )
     with pytest.raises(ValueError, match="levels is 95"):
         plots.fan(np.zeros(3), model, levels=95)
     for levels in ((), [[0.5]], [[0.5], [0.1, 0.9]], ["a"]):
@@ -163,7 +167,7 @@ def test_murphy(rng):
     heights = band(ax.collections[-1])[:, 1]
     where = found.better == -1
     assert heights.min() >= found.low[where].min() - 1e-12
-    for names in ("ab", ["a"], [1, 2], np.nan, [["a"], ["b"]]):
+    for names in ("ab", ["a"], [1, 2], np.nan, np.array(np.nan), [["a"], ["b"]]):
         for result in (found, curve):
             with pytest.raises(ValueError, match="names is"):
                 plots.murphy(result, names=names)

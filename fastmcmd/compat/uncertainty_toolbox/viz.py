@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 _BLUE, _ORANGE = COLOURS[:2]
+_NARROW = 1e-6  # a range of so small a share has no bins in float64
 
 
 @documented
@@ -71,8 +72,8 @@ def plot_xy(
         Limits of the axes.
     num_stds_confidence_bound : float
         Half the width of the band in standard deviations.
-    leg_loc : int or str
-        Place of the legend.
+    leg_loc : int, str or (float, float)
+        Place of the legend: its number, its name, or its lower left corner in shares of the axes.
     ax : matplotlib axes, optional
         Axes to draw in. Default: new axes.
 
@@ -85,14 +86,13 @@ def plot_xy(
     mean, std, y, place = mean[order], std[order], y[order], place[order]
     half = _half(num_stds_confidence_bound) * std
     ylims, xlims = _limits(ylims, "ylims"), _limits(xlims, "xlims")
-    if not isinstance(leg_loc, (str, int)) or isinstance(leg_loc, bool):
-        raise TypeError(f"leg_loc is {quote(leg_loc)}; the name or number of a place is needed")
     ax = _axes(ax)
+    _check_place(leg_loc)
     ax.plot(place, y, ".", color="0.3", label="Observations")
     ax.plot(place, mean, "-", color=_BLUE, linewidth=2, label="Predictions")
     ax.fill_between(place, mean - half, mean + half, color=_BLUE, alpha=0.2, linewidth=0,
                     label=f"± {num_stds_confidence_bound:g} std")  # fmt: skip
-    ax.legend(frameon=False, loc=leg_loc)  # type: ignore[arg-type]
+    ax.legend(frameon=False, loc=leg_loc)
     ax.set(xlabel="x", ylabel="y", title="Confidence Band", xlim=xlims, ylim=ylims)
     return _square(ax)
 
@@ -294,9 +294,12 @@ def plot_sharpness(y_std: ArrayLike, n_subset: int | None = None, ax: Axes | Non
     """
     (std,) = _subset(n_subset, y_std=y_std)
     ax = _axes(ax)
-    ax.hist(std, color=_BLUE, alpha=0.35, density=True)
+    # Deviations that agree get one bar of some width.
+    low, high = float(std.min()), float(std.max())
+    ends = (low, high) if high - low > _NARROW * high else (0.95 * high, high)
+    ax.hist(std, range=ends, color=_BLUE, alpha=0.35, density=True)
     size = root_mean_square(std)
-    left = size < (std.min() + std.max()) / 2
+    left = size < low / 2 + high / 2
     ax.axvline(size, label="sharpness", color="0.2", linewidth=2, linestyle="--")
     ax.text(
         size, ax.get_ylim()[1], f"  Sharpness = {size:.2f}  ", va="top", fontsize="small",
@@ -385,6 +388,19 @@ def _check_given(**values: ArrayLike | None) -> None:
 
 def _half(value: float) -> float:
     return check_positive(value, "num_stds_confidence_bound")
+
+
+def _check_place(value: Any) -> None:
+    """Raise an error unless matplotlib puts a legend there."""
+    from matplotlib.legend import Legend
+
+    places: dict[str, int] = Legend.codes
+    if isinstance(value, str) or np.ndim(value) == 0:
+        known = [*places, *places.values()]
+        if isinstance(value, bool) or not any(value == one for one in known):
+            raise ValueError(f"leg_loc is {quote(value)}; one of {', '.join(places)} is needed")
+    elif len(_flat(leg_loc=value)[0]) != 2:
+        raise ValueError(f"leg_loc is {quote(value)}; two numbers are needed")
 
 
 def _label(value: str | None) -> str | None:
