@@ -111,14 +111,14 @@ class Means:
         for place, one in enumerate(self._measures):
             part = slice(start, start + len(one.columns))
             start = part.stop
-            values[place] = one.finish(means[part].tolist(), total)
+            values[place] = one.unit * one.finish(means[part].tolist(), total)
             slope = _slope(one, means[part], self._scale[part], total)
             if len(slope) == 1:
                 variance = slope[0] ** 2 * scatter[part][0]
             else:
                 away = float(slope @ shifts[part])
                 variance = _core.linear_squares(self._rows[part], slope, away, squared)
-            errors[place] = np.sqrt(max(variance, 0.0)) / total
+            errors[place] = one.unit * np.sqrt(max(variance, 0.0)) / total
         return values, errors
 
 

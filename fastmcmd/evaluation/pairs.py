@@ -19,7 +19,7 @@ from fastmcmd.default_kernels import chosen_lam
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import MEASURES
 from fastmcmd.evaluation.result import Evaluation, text
-from fastmcmd.evaluation.rowwise import losses
+from fastmcmd.evaluation.rowwise import losses, unit_of
 from fastmcmd.frames import row_labels
 from fastmcmd.inference.chance import Chance
 from fastmcmd.inference.comparison import (
@@ -270,15 +270,16 @@ class PairedTests:
         x = as_rows(one.x, "x").astype(np.float64)
         grid = x if at is None else as_rows(at, "at", columns=x.shape[1]).astype(np.float64)
         weights = np.ones(len(x)) if context.weights is None else np.asarray(context.weights)
+        unit = unit_of(columns[0] - columns[1])
         estimates = difference_map(
-            x, columns[0] - columns[1], grid, input_map(x, x_kernel), chosen_lam(lam, x_kernel),
+            x, (columns[0] - columns[1]) / unit, grid, input_map(x, x_kernel), chosen_lam(lam, x_kernel),
             weights=weights, clusters=self._clusters, level=1 - self._level, simulations=simulations,
             rng=generator(random_state, Purpose.COMPARISON),
         )  # fmt: skip
         difference, band, supported, p, p_mean = estimates
         labels = one.labels if at is None else row_labels(at)
         return DifferenceMap(
-            first, second, Pairs.label(measure), difference, band, supported, p, p_mean,
+            first, second, Pairs.label(measure), unit * difference, unit * band, supported, p, p_mean,
             1 - self._level, grid, labels,
         )  # fmt: skip
 
@@ -335,10 +336,16 @@ class PairedTests:
         difference = one[name] - other[name]
         if name == "r2" or not min(one[name], other[name]) > 0:
             return Paired(difference, math.nan, math.nan, paired.p_value, math.nan)
+        unit = unit_of(contexts[0].y)
+        slopes, other_slopes = rows / (2 * one[name] / unit), other_rows / (2 * other[name] / unit)
         scaled = losses_test(
-            rows / (2 * one[name]), other_rows / (2 * other[name]), contexts[0].weights, self._clusters,
-            confidence, difference,
-        )  # fmt: skip
+            slopes * unit,
+            other_slopes * unit,
+            contexts[0].weights,
+            self._clusters,
+            confidence,
+            difference,
+        )
         return None if scaled is None else replace(scaled, p_value=paired.p_value)
 
     # ---- the mean squared CCE ----

@@ -12,8 +12,9 @@ from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import MEAN_SCORES, SCORES
 from fastmcmd.metrics.intervals import inside_interval
 from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.numerics.spread import row_scale
 
-__all__ = ["OfMeans", "losses", "of_means"]
+__all__ = ["OfMeans", "losses", "of_means", "unit_of"]
 
 Columns = Callable[[Context], list[Array]]
 
@@ -27,11 +28,14 @@ class OfMeans:
     columns : list of ndarray (m,)
         Finite per-row values.
     finish : callable (means, weight) -> float
-        Returns the measure from the weighted means of the columns and the sum of weights.
+        Returns the measure in its unit from the weighted means of the columns and the sum of weights.
+    unit : float
+        Power of two next to the largest value, so that squares stay in float64.
     """
 
     columns: list[Array]
     finish: Callable[[list[float], float], float]
+    unit: float = 1.0
 
 
 def of_means(name: str, context: Context) -> OfMeans | None:
@@ -40,15 +44,34 @@ def of_means(name: str, context: Context) -> OfMeans | None:
         return None
     columns, finish = _MEASURES[name]
     values = columns(context)
-    return OfMeans(values, finish) if all(np.isfinite(one).all() for one in values) else None
+    if not all(np.isfinite(one).all() for one in values):
+        return None
+    if name in _ROOTS:
+        return OfMeans(values, finish, _ROOTS[name](context))
+    if finish is not _mean:
+        return OfMeans(values, finish)
+    unit = unit_of(values[0])
+    return OfMeans([values[0] / unit], finish, unit)
 
 
 def losses(name: str, context: Context) -> Array | None:
-    """Return per-row losses (m,) whose weighted means rank models of the same rows like the measure."""
+    """Return per-row losses (m,) whose weighted means rank models of the same rows like the measure.
+
+    Those of "rmse" and "r2" are squared errors in units of `unit_of` the outcomes.
+    """
     if name not in _LOSSES or (name in _NUMBERS and not context.numbers):
         return None
     values = _MEASURES["rmse" if name == "r2" else name][0](context)[0]
     return 1.0 - values if name == "accuracy" else values
+
+
+def unit_of(values: Array) -> float:
+    """Return a power of two next to the largest value: in this unit, squares stay in float64."""
+    return float(row_scale(np.ravel(values)[None])[0])
+
+
+def _squared_errors(context: Context) -> Array:
+    return np.asarray((_errors(context) / unit_of(context.y)) ** 2)
 
 
 def _over_outputs(values: Array) -> Array:
@@ -65,17 +88,18 @@ def _relative(context: Context) -> Array:
     return _over_outputs(200 * np.divide(gaps, size, out=np.zeros_like(gaps), where=size > 0))
 
 
-def _centred(values: Array) -> Array:
-    return np.asarray(values - values.mean())  # a large mean would cost digits of squares
+def _centred(values: Array, unit: float) -> Array:
+    scaled = values / unit
+    return np.asarray(scaled - scaled.mean())  # a large mean would cost digits of squares
 
 
 def _for_r2(context: Context) -> list[Array]:
-    y = _centred(context.y)
-    return [_errors(context) ** 2, y, y**2]
+    y = _centred(context.y, unit_of(context.y))
+    return [_squared_errors(context), y, y**2]
 
 
 def _for_pearson(context: Context) -> list[Array]:
-    y, point = _centred(context.y), _centred(context.prediction.mean)
+    y, point = (_centred(one, unit_of(one)) for one in (context.y, context.prediction.mean))
     return [y, point, y * point, y**2, point**2]
 
 
@@ -91,7 +115,7 @@ def _r2(means: list[float], _: float) -> float:
 
 
 def _for_variation(context: Context) -> list[Array]:
-    std = context.prediction.std
+    std = context.prediction.std / unit_of(context.prediction.std)
     middle = np.median(std)  # subtracting it leaves exactly 0 if all are equal
     return [std, std - middle, (std - middle) ** 2]
 
@@ -101,6 +125,11 @@ def _variation(means: list[float], weight: float) -> float:
         return math.nan
     variance = max(means[2] - means[1] ** 2, 0.0) * weight / (weight - 1)
     return math.sqrt(variance) / means[0]
+
+
+def _for_sharpness(context: Context) -> list[Array]:
+    std = context.prediction.std
+    return [(std / unit_of(std)) ** 2]
 
 
 def _inside(context: Context) -> list[Array]:
@@ -128,19 +157,23 @@ def _root(means: list[float], _: float) -> float:
 
 _MEASURES: dict[str, tuple[Columns, Callable[[list[float], float], float]]] = {
     "mae": (lambda context: [_over_outputs(np.abs(_errors(context)))], _mean),
-    "rmse": (lambda context: [_errors(context) ** 2], _root),
+    "rmse": (lambda context: [_squared_errors(context)], _root),
     "marpd": (lambda context: [_relative(context)], _mean),
     "bias": (lambda context: [_over_outputs(_errors(context))], _mean),
     "r2": (_for_r2, _r2),
     "pearson": (_for_pearson, _pearson),
     "coverage": (_inside, _mean),
-    "sharpness": (lambda context: [context.prediction.variance], _root),
+    "sharpness": (_for_sharpness, _root),
     "mean_interval_width": (_width, _mean),
     "variance_variation": (_for_variation, _variation),
     "accuracy": (lambda context: [context.of_classes("hit")], _mean),
     "confidence": (lambda context: [context.of_classes("confidence")], _mean),
     "entropy": (lambda context: [context.of_classes("entropy")], _mean),
     **{measure: (_score(score), _mean) for measure, score in MEAN_SCORES.items()},
+}
+_ROOTS: dict[str, Callable[[Context], float]] = {  # their units
+    "rmse": lambda context: unit_of(context.y),
+    "sharpness": lambda context: unit_of(context.prediction.std),
 }
 _NUMBERS = (
     "rmse",

@@ -9,6 +9,7 @@ the outcome's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from fastmcmd.gram import KernelFeatures
 from fastmcmd.inference.chance import Chance
 from fastmcmd.inference.row_norms import embedded, member_spread
 from fastmcmd.inference.smoother import Basis, Smoother
+from fastmcmd.predictive.numerics.spread import row_scale
 
 __all__ = [
     "LEAST_CLUSTERS",
@@ -152,8 +154,12 @@ def paired(
     if count < LEAST_CLUSTERS or freedom < 1:
         return None
     negligible = size is not None and abs(difference) <= _ROUNDING * size
-    variance = float(centred @ centred) * (freedom + 1) / freedom + more_variance
-    error = float(np.sqrt(variance))
+    unit = float(
+        row_scale(centred[None])[0]
+    )  # terms may have the unit of y, whose square may leave float64
+    centred = centred / unit
+    error = unit * math.sqrt(float(centred @ centred) * (freedom + 1) / freedom)
+    error = math.hypot(error, math.sqrt(more_variance))
     if negligible or (error == 0 and difference == 0):
         return Paired(difference, difference, difference, 1.0, error)
     if error == 0:
@@ -348,6 +354,7 @@ def model_confidence_set(
     if clusters is not None:
         losses = np.stack([np.bincount(clusters, weights=column) for column in losses.T], axis=1)
     rng = generator(random_state, Purpose.COMPARISON)
+    losses = losses / row_scale(losses.reshape(1, -1))[0]  # whose squares stay in float64
     total = losses.sum(axis=0)
     row_counts = rng.multinomial(len(losses), np.full(len(losses), 1 / len(losses)), size=samples)
     deviations = row_counts @ losses - total

@@ -19,6 +19,7 @@ from fastmcmd.metrics.count_bands import check_level
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive.base import Array, PredictionLike
+from fastmcmd.predictive.numerics.spread import row_scale
 
 __all__ = [
     "MurphyCurve",
@@ -195,11 +196,13 @@ def difference_of(
     mean, count = np.asarray(sum(over_rows(sums, len(y), _step(theta))))
 
     def products(rows: slice) -> Array:
-        centred = factors[rows, None] * (differences(rows) - mean)
+        centred = factors[rows, None] * ((differences(rows) - mean) / unit)
         return np.asarray(centred.T @ centred)
 
-    covariance = np.asarray(sum(over_rows(products, len(y), _step(theta))))
     rarer, jump = _sides(forecasts, y, theta, quantile)
+    # Scores of means have the unit of y, whose square may leave float64.
+    unit = 1.0 if jump else float(row_scale(np.concatenate([y, *forecasts, theta])[None])[0])
+    covariance = np.asarray(sum(over_rows(products, len(y), _step(theta))))
     # Support depends on forecasts alone: a choice by outcomes would prefer thresholds that err by chance.
     supported = count * rarer >= _FEWEST
     # A rare side of theta may be missing from the sample, and the score would seem to be constant.
@@ -215,7 +218,7 @@ def difference_of(
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         normals = generator(random_state, Purpose.COMPARISON).normal(size=(_DRAWS, len(values)))
         reach = float(np.quantile(np.abs(normals @ root.T).max(axis=1), level))
-    half = np.where(supported, reach * error, np.nan)
+    half = np.where(supported, reach * error * unit, np.nan)
     return MurphyDifference(theta, mean, mean - half, mean + half, supported, level, name, len(y))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.checks import quote
 from fastmcmd.metrics.by_level import thresholds_of
 from fastmcmd.metrics.censoring import censoring_of, read_times
 from fastmcmd.metrics.inputs import Outcomes
@@ -242,8 +243,10 @@ def integrated_ipcw_brier_score(
     0.2545
     """
     at = thresholds_of(times, "times")
-    if at.ndim == 0 or len(at) < 2 or not (np.diff(at) > 0).all():
-        raise ValueError("times must be at least two increasing numbers (j,)")
+    if at.ndim == 0 or len(at) < 2 or not np.isfinite(at).all() or not (np.diff(at) > 0).all():
+        raise ValueError(
+            f"times is {quote(times)}; at least two increasing finite numbers are needed"
+        )
     rows, events = read_times(y, prediction, event, nan_policy)
     scores = _brier(rows, events, at, train)
     return float(((scores[1:] + scores[:-1]) / 2 * np.diff(at)).sum() / (at[-1] - at[0]))

@@ -221,3 +221,35 @@ def test_small_simulation_of_error_rates():
     found = simulations.equally_wrong(n=100, repeats=30)
     assert found["called different"] <= 6 / 30
     assert found["coverage"] >= 24 / 30
+
+
+@pytest.mark.parametrize("power", [-660, 660])
+def test_conclusions_do_not_depend_on_the_unit(rng, power):
+    """Squares of outcomes and scores leave float64; intervals and p-values stay."""
+    x = rng.normal(size=(120, 2))
+    y, mean, std = x[:, 0] + rng.normal(size=120), x[:, 0], 0.6 + np.abs(x[:, 1])
+
+    def compared(unit):
+        models = {"A": (mean * unit, unit), "B": (mean * unit / 2, std * unit)}
+        return fm.compare(models, y * unit, x, n_boot=50)
+
+    found, scaled, unit = compared(1.0), compared(2.0**power), 2.0**power
+    of_unit = {"mae", "rmse", "mean_crps", "bias", "mean_interval_score", "sharpness"}
+    measured, scaled_measures = (
+        {one.name: one for one in each.evaluations["B"].measured} for each in (found, scaled)
+    )
+    for name in [*of_unit, "r2", "pearson", "variance_variation"]:
+        factor = unit if name in of_unit else 1.0
+        for part in ("value", "low", "high"):
+            number = getattr(measured[name], part) * factor
+            assert getattr(scaled_measures[name], part) == pytest.approx(number, rel=1e-9), name
+    pairs, scaled_pairs = ({one.measure: one for one in each.pairs} for each in (found, scaled))
+    for name in [*of_unit - {"sharpness"}, "r2", "pearson"]:
+        one, other = pairs[name], scaled_pairs[name]
+        assert other.p_value == pytest.approx(one.p_value, rel=1e-6)
+        if np.isfinite(one.low):
+            ends = [one.low * unit, one.high * unit]
+            assert [other.low, other.high] == pytest.approx(ends, rel=1e-6)
+    assert scaled.confidence_set("mean_crps") == found.confidence_set("mean_crps")
+    of_scaled, of_found = (each.map("A", "B", simulations=50) for each in (scaled, found))
+    np.testing.assert_allclose(of_scaled.band, of_found.band * unit)

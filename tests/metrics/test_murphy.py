@@ -66,6 +66,16 @@ def test_the_right_model_is_nowhere_worse(rng):
     np.testing.assert_allclose(flat[[15, 20]], expected, atol=0.01)
 
 
+@pytest.mark.parametrize("power", [-900, -500, 500, 900])
+def test_difference_at_any_scale(rng, power):
+    y, mean, unit = rng.normal(size=80), rng.normal(size=80), 2.0**power
+    found = fm.metrics.murphy_difference(y, (mean, 1.0), (0 * mean, 1.0))
+    scaled = fm.metrics.murphy_difference(y * unit, (mean * unit, unit), (0 * mean, unit))
+    for name in ("difference", "low", "high"):
+        np.testing.assert_allclose(getattr(scaled, name), getattr(found, name) * unit, rtol=1e-9)
+    np.testing.assert_array_equal(scaled.supported, found.supported)
+
+
 def test_difference_is_that_of_the_curves(rng):
     mean = rng.normal(size=300)
     y, weights = mean + rng.normal(size=300), rng.uniform(size=300)

@@ -189,7 +189,8 @@ def test_nan_and_errors(rng):
         metrics.ipcw_brier_score(
             y, prediction, event=event, times=[1.0], train=([0.1, 0.2], [0, 0])
         )
-    with pytest.raises(ValueError, match="increasing"):
-        metrics.integrated_ipcw_brier_score(y, prediction, event=event, times=[1.0, 0.5])
+    for times in ([1.0, 0.5], [1.0], [0.5, np.inf]):
+        with pytest.raises(ValueError, match=r"times is .*increasing"):
+            metrics.integrated_ipcw_brier_score(y, prediction, event=event, times=times)
     with pytest.raises(TypeError, match="train must be a pair"):
         metrics.ipcw_brier_score(y, prediction, event=event, times=[1.0], train=[y, event])
