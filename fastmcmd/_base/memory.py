@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from typing import Any
 
@@ -35,7 +36,7 @@ def parse_memory(value: object, name: str = "memory_limit") -> int:
             raise ValueError(message)
         number, unit, binary = match.groups()
         scale = (_BINARY if binary and unit else _UNITS)[unit.lower()]
-        size = int(float(number) * scale)
+        size = int(min(float(number) * scale, sys.maxsize))
     elif (
         isinstance(value, bool)
         or hasattr(value, "mask")
@@ -49,7 +50,7 @@ def parse_memory(value: object, name: str = "memory_limit") -> int:
             raise ValueError(message) from None
     if size <= 0:
         raise ValueError(message)
-    return size
+    return min(size, sys.maxsize)
 
 
 def format_bytes(size: float) -> str:

@@ -88,8 +88,9 @@ def concordance_index(
         weights = weights / np.where(weights > 0, free, 1.0) ** 2
     agree, total = _pairs(rows.y, events, rows.prediction.quantile(0.5), weights)
     if not total > 0:
+        until = "" if tau is None else f" and before tau = {last:g}"
         raise ValueError(
-            "y holds no comparable pair: an event before the time of another row is needed"
+            f"y holds no comparable pair: an event before the time of another row{until} is needed"
         )
     return float("nan") if rows.nan_result else agree / total
 

@@ -33,11 +33,11 @@ from fastmcmd.predictive.weighted_draws import WeightedDraws
 __all__ = [
     "Function",
     "Parts",
-    "checked_values",
     "given_weight",
     "interval_ends",
     "mean_weighted_crps",
     "members",
+    "values_of",
     "weighted_crps",
 ]
 
@@ -196,12 +196,20 @@ class Weight:
         if self.function is None:
             low, high = (end if values.ndim == 1 else end[:, None] for end in (self.low, self.high))
             return ((values > low) & (values < high)).astype(np.float64)
-        return checked_values(self.function(values), self.name, values.shape, self.name == "weight")
+        return values_of(self.function, values, self.name, values.shape, self.name == "weight")
 
 
-def checked_values(values: object, name: str, shape: tuple[int, ...], weights: bool) -> Array:
-    """Return what a function of the caller returned, as float64 of the shape it must have."""
-    array = as_array(values, f"{name}(...)").astype(np.float64)
+def values_of(
+    function: Function, values: Array, name: str, shape: tuple[int, ...], weights: bool
+) -> Array:
+    """Return what a function of the caller makes of values, as float64 of the shape it must have."""
+    try:
+        result = function(values)
+    except Exception as error:
+        raise ValueError(
+            f"{name} failed for an array of shape {values.shape}: {type(error).__name__}: {error}"
+        ) from error
+    array = as_array(result, f"{name}(...)").astype(np.float64)
     if array.shape != shape:
         raise ValueError(f"{name} returned shape {array.shape}; {shape} is needed")
     if not np.isfinite(array).all() or (weights and (array < 0).any()):

@@ -12,7 +12,7 @@ from fastmcmd._base.checks import check_count, check_positive
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.metrics.vector_scores import pair_weights
-from fastmcmd.metrics.weighted_scores import Function, Parts, checked_values, given_weight, members
+from fastmcmd.metrics.weighted_scores import Function, Parts, given_weight, members, values_of
 from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.predictive.numerics.spread import row_scale
 
@@ -237,7 +237,7 @@ def _weighted_vectors(
     of_outcome = rows.y.reshape(len(values), -1)
     if weighting == "threshold" and function is not None:
         values, of_outcome = (
-            checked_values(function(v), "chaining", v.shape, False) for v in (values, of_outcome)
+            values_of(function, v, "chaining", v.shape, False) for v in (values, of_outcome)
         )
     scale = row_scale(of_outcome, values)
     scaled = of_outcome / scale[:, None], values / scale[:, None, None]
@@ -247,8 +247,7 @@ def _weighted_vectors(
         weights, of_own = np.ones(masses.shape), np.ones(len(of_outcome))
         if function is not None:
             weights, of_own = (
-                checked_values(function(v), "weight", v.shape[:-1], True)
-                for v in (values, of_outcome)
+                values_of(function, v, "weight", v.shape[:-1], True) for v in (values, of_outcome)
             )
         weights = weights * masses
         mass = weights.sum(axis=1)

@@ -130,7 +130,10 @@ def _places(x: object) -> tuple[HostArray | None, str]:
     """Return checked positions (n,), numbers or times, and the name of the axis."""
     if x is None:
         return None, "row"
-    times = np.asarray(getattr(x, "values", x))
+    try:
+        times = np.asarray(getattr(x, "values", x))
+    except (TypeError, ValueError):  # no array: `as_array` says why
+        times = np.empty(0)
     if times.dtype.kind == "M":
         if times.ndim != 1 or np.isnat(times).any():
             raise ValueError(

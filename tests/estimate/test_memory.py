@@ -112,6 +112,8 @@ def test_tiny_limit_says_what_is_needed(rng):
         ("10k", 10_000),
         (4096, 4096),
         (2.5e9, 2_500_000_000),
+        (10**400, sys.maxsize),
+        ("1e400 GB", sys.maxsize),
     ],
 )
 def test_parse_memory(text, size):

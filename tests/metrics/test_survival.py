@@ -183,6 +183,8 @@ def test_nan_and_errors(rng):
         metrics.survival_crps(y, prediction, event=event[1:])
     with pytest.raises(ValueError, match="event holds values other than"):
         metrics.survival_crps(y, prediction, event=event * 2.0)
+    with pytest.raises(ValueError, match=r"no comparable pair.* before tau = -1"):
+        metrics.concordance_index(y, -x, event=event, tau=-1.0)
     with pytest.raises(ValueError, match="no comparable pair"):
         metrics.concordance_index(y, -x, event=np.zeros(20))
     with pytest.raises(ValueError, match="smaller times"):

@@ -66,6 +66,8 @@ def test_fan_names_what_it_needs():
         plots.fan(np.zeros(3), model, np.zeros((3, 2)))
     with pytest.raises(ValueError, match=r"x has shape \(2,\); \(3,\)"):
         plots.fan(np.zeros(3), model, [0.0, 1.0])
+    with pytest.raises(ValueError, match="x cannot be made an array"):
+        plots.fan(np.zeros(3), model, [[0.0], [0.0, 1.0], [2.0]])
     with pytest.raises(ValueError, match="without NaT"):
         plots.fan(
             np.zeros(3), model, np.array(["2026-01-01", "NaT", "2026-01-02"], "datetime64[D]")
