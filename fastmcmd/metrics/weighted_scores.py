@@ -203,13 +203,7 @@ def values_of(
     function: Function, values: Array, name: str, shape: tuple[int, ...], weights: bool
 ) -> Array:
     """Return what a function of the caller makes of values, as float64 of the shape it must have."""
-    try:
-        result = function(values)
-    except Exception as error:
-        raise ValueError(
-            f"{name} failed for an array of shape {values.shape}: {type(error).__name__}: {error}"
-        ) from error
-    array = as_array(result, f"{name}(...)").astype(np.float64)
+    array = as_array(function(values), f"{name}(...)").astype(np.float64)
     if array.shape != shape:
         raise ValueError(f"{name} returned shape {array.shape}; {shape} is needed")
     if not np.isfinite(array).all() or (weights and (array < 0).any()):
