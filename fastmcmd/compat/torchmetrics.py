@@ -100,6 +100,14 @@ _BETTER: dict[str, bool | None] = {
     "VariogramScore": False,
     "WeightedIntervalScore": False,
 }
+_THEIR_NAMES = {
+    "CalibrationError": "ClassificationECE",
+    "ContinuousRankedProbabilityScore": "CRPS",
+    "MeanAbsoluteError": "MAE",
+    "MeanSquaredError": "RMSE",
+    "PearsonCorrCoef": "Pearson",
+    "R2Score": "R2",
+}
 _OF_CLASSES = ("fastmcmd.streaming.classification", "fastmcmd.streaming.classification_parts")
 
 
@@ -174,7 +182,9 @@ __all__ = [*_BETTER, *(shape.values.__name__ for shape in _SHAPES.values())]
 
 def __getattr__(name: str) -> type:
     if name not in _BETTER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        ours = _THEIR_NAMES.get(name)
+        hint = f"; here it is {ours}" if ours else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     globals()[name] = kind = _metric_class(name)
     return kind
 
