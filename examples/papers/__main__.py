@@ -14,10 +14,12 @@ from fastmcmd.io import write_atomically
 NAMES = (
     "marginal",
     "conflation",
+    "settings",
     "equal_moments",
     "mcmd_shapes",
     "random_uncertainty",
     "shifted_digits",
+    "uncertainty_metrics",
 )
 DOCUMENTS = Path(__file__).parents[2] / "docs"
 

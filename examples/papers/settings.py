@@ -1,0 +1,139 @@
+"""The order of four models by CCE under other kernels, regularisers, draws and smaller samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import fastmcmd as fm
+from examples.papers.claims import Claim, Experiment, null_cce, published_cce, verdict
+from examples.papers.conflation import HEADS, WRONG, models_of_the_test_rows
+from examples.papers.pictures import axes_of, save
+
+_RIGHT = [name for name in HEADS if name not in WRONG]
+_LAMS = (1e-3, 1e-2, 0.1, 1.0)
+_GAMMAS = (0.05, 0.5, 1.0, 5.0)
+_KERNELS: dict[str, fm.kernels.Kernel] = {
+    "RBF": fm.RBF(0.5), "Laplacian": fm.Laplacian(1.0), "Matern": fm.Matern(1.5, 1.0),
+}  # fmt: skip
+_DRAWS = (1, 2, 3, 4, 5)
+_ROWS = 100  # of figure 6
+
+_STYLES = dict(zip(HEADS, ("-", "--", "-", "--"), strict=True))  # some lines lie on each other
+
+Cces = dict[str, list[float]]  # of each head, one for each setting
+
+
+def _by_setting(
+    data: fm.datasets.Simulated, models: dict[str, fm.Predictive], options: list[dict[str, object]]
+) -> Cces:
+    """Return the mean CCE of each head under each setting."""
+    return {
+        name: [float(published_cce(data.x, data.y, model, **one).mean) for one in options]
+        for name, model in models.items()
+    }
+
+
+def _ordered(cce: Cces) -> np.ndarray:
+    """Return whether both wrong heads are above both others, for each setting."""
+    return np.min([cce[name] for name in WRONG], 0) > np.max([cce[name] for name in _RIGHT], 0)
+
+
+def _listed(cce: Cces, settings: tuple[object, ...]) -> str:
+    """Return for each setting the least CCE of a wrong head and the largest of the others."""
+    wrong, right = np.min([cce[one] for one in WRONG], 0), np.max([cce[one] for one in _RIGHT], 0)
+    return "; ".join(
+        f"{setting}: {high:.3f} against {low:.3f}"
+        for setting, high, low in zip(settings, wrong, right, strict=True)
+    )
+
+
+def _share(seeds: int, ordered: Callable[[int], bool]) -> np.ndarray:
+    return np.array([ordered(seed) for seed in range(seeds)])
+
+
+def run(seeds: int, picture: Path | None = None) -> list[Claim]:
+    """Return the claims of figures 6 and 8 to 12 for the networks of figure 2."""
+    data, models = models_of_the_test_rows()
+    lams = _by_setting(data, models, [{"lam": lam} for lam in _LAMS])
+    gammas = _by_setting(data, models, [{"x_kernel": fm.RBF(gamma)} for gamma in _GAMMAS])
+    kernels = _by_setting(data, models, [{"x_kernel": one} for one in _KERNELS.values()])
+    null = {name: null_cce(data, model, 2) for name, model in models.items()}
+
+    def drawn(count: int) -> list[Cces]:
+        return [
+            _by_setting(data, models, [{"draws": count, "random_state": seed}])
+            for seed in range(seeds)
+        ]
+
+    def smaller(seed: int) -> Cces:
+        rows = np.random.default_rng(seed).choice(len(data.y), _ROWS, replace=False)
+        part = fm.datasets.Simulated(data.x[rows], data.y[rows], data.truth.take(rows))
+        return _by_setting(part, {name: one.take(rows) for name, one in models.items()}, [{}])
+
+    by_draws = {count: drawn(count) for count in _DRAWS}
+    in_order = {
+        count: np.ravel([_ordered(one) for one in found]) for count, found in by_draws.items()
+    }
+    subsets = [smaller(seed) for seed in range(seeds)]
+    of_subsets = np.ravel([_ordered(one) for one in subsets])
+    if picture is not None:
+        _draw(
+            picture,
+            {"lam": (_LAMS, lams), "gamma of the inputs' kernel": (_GAMMAS, gammas)},
+            by_draws,
+        )
+    chance = f"by chance {max(null[one] for one in _RIGHT):.3f} for the others"
+    return [
+        Claim(
+            "The order of the heads does not depend on lam (figure 10)",
+            f"least of the wrong heads against largest of the others: {_listed(lams, _LAMS)}",
+            chance, verdict(_ordered(lams)),
+        ),
+        Claim(
+            "Nor on the width of the inputs' kernel (figures 8, 9 and 11)",
+            _listed(gammas, _GAMMAS), chance, verdict(_ordered(gammas)),
+        ),
+        Claim(
+            "Nor on its kind (figure 11)",
+            _listed(kernels, tuple(_KERNELS)), chance, verdict(_ordered(kernels)),
+        ),
+        Claim(
+            "Nor on the number of draws from each prediction (figure 12)",
+            "in order: " + "; ".join(
+                f"{count} {'draw' if count == 1 else 'draws'} {one.mean():.0%}"
+                for count, one in in_order.items()
+            ),
+            "", verdict(*in_order.values()),
+        ),
+        Claim(
+            f"{_ROWS} of the {len(data.y)} rows give the same order (figure 6)",
+            f"in order in {of_subsets.mean():.0%} of the samples", "", verdict(of_subsets),
+        ),
+    ]  # fmt: skip
+
+
+def _draw(
+    path: Path, swept: dict[str, tuple[tuple[float, ...], Cces]], by_draws: dict[int, list[Cces]]
+) -> None:
+    figure, panels = axes_of(3)
+    for panel, (label, (settings, cce)) in zip(panels, swept.items(), strict=False):
+        for name in HEADS:
+            panel.loglog(settings, cce[name], _STYLES[name], marker="o", label=name)
+        panel.set(xlabel=label)
+    for name in HEADS:
+        values = np.array([[one[name][0] for one in found] for found in by_draws.values()])
+        panels[2].plot(_DRAWS, values.mean(axis=1), _STYLES[name], marker="o", label=name)
+        panels[2].fill_between(_DRAWS, values.min(axis=1), values.max(axis=1), alpha=0.2, lw=0)
+    panels[0].set(ylabel="mean CCE")
+    panels[2].set(xlabel="draws per prediction", xticks=_DRAWS, ylim=(0, None))
+    save(figure, path)
+
+
+EXPERIMENT = Experiment(
+    "settings", "The order of models under other settings",
+    "Young et al., arXiv 2405.12412, figures 6 and 8 to 12, on the networks of figure 2", run,
+    seeds=10,
+)  # fmt: skip

@@ -1,0 +1,142 @@
+"""All measures of Uncertainty Toolbox for one heteroscedastic example, beside those of that package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fastmcmd as fm
+from examples.papers.claims import Claim, Experiment, over_seeds, spread, verdict
+from examples.papers.pictures import axes_of, save
+from fastmcmd.compat import uncertainty_toolbox as ours
+
+_N = 600
+_SMALL = 0.2  # share of rows in the groups that are compared
+
+
+def _models(seed: int) -> tuple[fm.datasets.Simulated, dict[str, fm.Gaussian]]:
+    """Return outcomes with changing spread, the truth, and models of another or a constant spread."""
+    data = fm.datasets.sine(_N, seed)
+    mean, std = data.truth.mean, data.truth.std
+    constant = np.full(_N, np.sqrt(np.mean(std**2)))
+    return data, {
+        "right": fm.Gaussian(mean, std), "too narrow": fm.Gaussian(mean, std / 2),
+        "too wide": fm.Gaussian(mean, 2 * std), "constant": fm.Gaussian(mean, constant),
+    }  # fmt: skip
+
+
+def _all_but_groups(
+    metrics: Any, mean: np.ndarray, std: np.ndarray, y: np.ndarray
+) -> dict[str, float]:
+    """Return all measures of a package but those of random groups, which differ from run to run."""
+    parts = (
+        metrics.get_all_accuracy_metrics(mean, y, verbose=False),
+        metrics.get_all_average_calibration(mean, std, y, num_bins=100, verbose=False),
+        metrics.get_all_sharpness_metrics(std, verbose=False),
+        metrics.get_all_scoring_rule_metrics(
+            mean, std, y, resolution=99, scaled=True, verbose=False
+        ),
+    )
+    return {name: float(value) for part in parts for name, value in part.items()}
+
+
+def _numbers(seed: int) -> dict[str, float]:
+    import uncertainty_toolbox
+
+    data, models = _models(seed)
+    numbers: dict[str, float] = {"largest difference": 0.0}
+    for name, model in models.items():
+        given = model.mean, model.std, data.y
+        found, theirs = (
+            _all_but_groups(one.metrics, *given) for one in (ours, uncertainty_toolbox)
+        )
+        for measure, value in found.items():
+            gap = abs(value - theirs[measure]) / max(abs(theirs[measure]), 1e-300)
+            numbers["largest difference"] = max(numbers["largest difference"], gap)
+            numbers[f"{measure} {name}"] = value
+        groups = ours.metrics_calibration.adversarial_group_calibration(
+            *given, cali_type="mean_abs"
+        )
+        small = int(np.argmin(np.abs(groups.group_size - _SMALL)))
+        numbers[f"group {name}"] = float(groups.score_mean[small])
+        test = fm.congruence_test(data.x, data.y, model, random_state=seed)
+        numbers[f"p {name}"] = test.p_value
+        numbers[f"cce {name}"] = float(fm.cce(data.x, data.y, model).mean)
+    return numbers
+
+
+def _listed(found: dict[str, np.ndarray], measure: str) -> str:
+    names = ("constant", "too narrow", "too wide")
+    return "; ".join(f"{name} {spread(found[f'{measure} {name}'])}" for name in names)
+
+
+def run(seeds: int, picture: Path | None = None) -> list[Claim]:
+    """Return what the measures say about a right model and three wrong ones."""
+    found = over_seeds(_numbers, seeds)
+    if picture is not None:
+        _draw(picture)
+    wrong = ("constant", "too narrow", "too wide")
+    scores = ("nll", "crps", "check", "interval")
+    seen = {name: np.mean(found[f"p {name}"] < 0.05) for name in ("right", *wrong)}
+    return [
+        Claim(
+            "Both packages compute the same 12 measures (not in the paper)",
+            f"largest relative difference {found['largest difference'].max():.0e} "
+            f"of {12 * 4 * seeds} values", "", verdict(found["largest difference"] < 1e-9),
+        ),
+        Claim(
+            "Proper scores are best for the right model",
+            "CRPS: " + _listed(found, "crps"), f"CRPS {spread(found['crps right'])}",
+            verdict(*(found[f"{one} {name}"] > found[f"{one} right"] for one in scores for name in wrong)),
+        ),
+        Claim(
+            "Average calibration hardly sees that a model ignores how the spread changes",
+            "mean absolute calibration error: " + _listed(found, "ma_cal"),
+            spread(found["ma_cal right"]),
+            verdict(
+                found["ma_cal constant"] < found["ma_cal too narrow"],
+                found["ma_cal constant"] < found["ma_cal too wide"],
+            ),
+        ),
+        Claim(
+            f"In its worst group of {_SMALL:.0%} of the rows it is less calibrated than the right model",
+            _listed(found, "group"), spread(found["group right"]),
+            verdict(found["group constant"] > found["group right"]),
+        ),
+        Claim(
+            "The exact test of congruence finds all three (not in the paper)",
+            "p < 0.05: " + "; ".join(f"{name} {seen[name]:.0%}" for name in wrong)
+            + "; CCE: " + _listed(found, "cce"),
+            f"p < 0.05 in {seen['right']:.0%}; CCE {spread(found['cce right'])}",
+            verdict(*(found[f"p {name}"] < 0.05 for name in wrong)),
+        ),
+    ]  # fmt: skip
+
+
+def _draw(path: Path) -> None:
+    data, models = _models(0)
+    figure, panels = axes_of(3)
+    order = np.argsort(data.x)
+    panels[0].scatter(data.x, data.y, s=4, color="0.5")
+    for name in ("right", "constant"):
+        low, high = models[name].quantile([0.025, 0.975]).T[:, order]
+        panels[0].fill_between(data.x[order], low, high, alpha=0.3, lw=0, label=name)
+    for name, model in models.items():
+        curve = fm.metrics.reliability_curve(data.y, model)
+        panels[1].plot(curve.expected, curve.observed, label=name)
+        groups = ours.metrics_calibration.adversarial_group_calibration(
+            model.mean, model.std, data.y, cali_type="mean_abs"
+        )
+        panels[2].plot(groups.group_size, groups.score_mean, marker="o", label=name)
+    panels[0].set(xlabel="x", ylabel="y and 95 % interval")
+    panels[1].set(xlabel="predicted probability", ylabel="observed frequency")
+    panels[2].set(xlabel="share of rows in a group", ylabel="calibration error of the worst group")
+    save(figure, path)
+
+
+EXPERIMENT = Experiment(
+    "uncertainty_metrics", "The measures of Uncertainty Toolbox on one example",
+    "Chung et al., *Uncertainty Toolbox*, arXiv 2109.10254", run, seeds=10,
+)  # fmt: skip
