@@ -251,6 +251,9 @@ def _moments(
         return
     if problem.name == "Recalibrated" and what == "mean":  # by quadrature, in standard deviations
         change += mpf(10) ** -13 * problem.width
+    if problem.name == "Truncated" and what != "mean":  # sums over nodes, each of them a double
+        spacing = mpf(float(np.spacing(abs(prediction.mean[0]))))
+        change += spacing if what == "std" else 2 * mp.sqrt(right) * spacing
     good, allowed = agrees(what, came, right, change)
     yield what
     if not good:
