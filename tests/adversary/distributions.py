@@ -279,8 +279,9 @@ def _quantiles(
             yield Violation(seed, problem.name, "quantile", line, error, "a value", 0)
             continue
         yield "quantile"
-        if np.isnan(came):
-            yield Violation(seed, problem.name, "quantile", line, came, "a number", 0)
+        if np.isnan(came) or (problem.counts and np.isfinite(came) and came % 1):
+            right = "a whole number" if problem.counts else "a number"
+            yield Violation(seed, problem.name, "quantile", line, came, right, 0)
             continue
         try:
             good = _encloses(oracle, problem, came, level)
