@@ -13,11 +13,13 @@ from fastmcmd.predictive.base import Array, PredictionLike
 __all__ = ["Censoring", "censoring_of", "kaplan_meier", "read_times"]
 
 
-def _events(event: ArrayLike, name: str, n: int) -> NDArray[np.bool_]:
-    """Return which of n rows had an event."""
+def _events(event: ArrayLike, name: str, n: int, times_name: str) -> NDArray[np.bool_]:
+    """Return which of the n rows of times had an event."""
     array = as_array(event, name)
     if array.shape != (n,):
-        raise ValueError(f"{name} has shape {array.shape}; ({n},) is needed: one flag per row")
+        raise ValueError(
+            f"{name} has shape {array.shape}; ({n},) is needed: one flag per row of {times_name}"
+        )
     if not np.isin(array, (0.0, 1.0)).all():
         raise ValueError(f"{name} holds values other than 0 and 1, or False and True")
     return np.asarray(array == 1.0)
@@ -38,7 +40,7 @@ def read_times(
 ) -> tuple[Outcomes, NDArray[np.bool_]]:
     """Return checked outcomes and predictions on the host, and which rows had an event."""
     rows = read(y, prediction, None, nan_policy, on_device=True).on_host()
-    events = _events(event, "event", rows.n)
+    events = _events(event, "event", rows.n, "y")
     return rows, events if rows.valid is None else events[rows.valid]
 
 
@@ -69,7 +71,7 @@ def kaplan_meier(y: ArrayLike, event: ArrayLike) -> tuple[Array, Array]:
     ([1.0, 3.0], [0.6667, 0.0])
     """
     times = _times(y, "y")
-    events = _events(event, "event", len(times))
+    events = _events(event, "event", len(times), "y")
     at, died = np.unique(times[events], return_counts=True)
     at_risk = len(times) - np.searchsorted(np.sort(times), at)
     return at, np.asarray(np.cumprod(1 - died / at_risk), dtype=np.float64)
@@ -106,4 +108,4 @@ def censoring_of(
     if not isinstance(train, tuple) or len(train) != 2:
         raise TypeError("train must be a pair (times, event)")
     times = _times(train[0], "train[0]")
-    return Censoring(times, _events(train[1], "train[1]", len(times)))
+    return Censoring(times, _events(train[1], "train[1]", len(times), "train[0]"))
