@@ -212,7 +212,7 @@ def gaussian_kernel_score(
     [0.098367]
     """
     check_choice(estimator, "estimator", ("nrg", "fair"))
-    gamma = 0.5 / check_positive(bandwidth, "bandwidth") ** 2
+    width = check_positive(bandwidth, "bandwidth")
     rows = read(y, prediction, None, nan_policy, columns=None, on_device=True).on_host()
     has_draws = isinstance(rows.prediction, Draws)
     if rows.prediction.columns > 1 and not has_draws:
@@ -221,41 +221,48 @@ def gaussian_kernel_score(
         _draws_of(rows, 2, "estimator='fair'")
     parts = rows.prediction.gaussian_parts() if rows.prediction.columns == 1 else None
     if parts is not None:
-        return rows.scatter(_of_gaussians(rows.y, parts, gamma))
+        return rows.scatter(_of_gaussians(rows.y, parts, width))
     outcomes, out = rows.y.reshape(len(rows.y), 1, -1), np.empty(len(rows.y))
     count = rows.prediction.node_count
 
     def work(block: slice) -> None:
         part = rows.prediction.take(np.arange(block.start, block.stop))
         exact = part.exact_nodes or has_draws
-        values, masses = part.nodes() if exact else part.nodes_within(bandwidth)
+        values, masses = part.nodes() if exact else part.nodes_within(width)
         values = values.reshape(*masses.shape, -1)
         pairs = np.zeros(len(masses))
         size = masses.shape[1]
         for some in row_blocks(size, max(1, _BLOCK // (len(masses) * size * values.shape[2]))):
-            squares = ((values[:, some, None] - values[:, None]) ** 2).sum(axis=3)
-            pairs += np.einsum("nl,nlm,nm->n", masses[:, some], np.exp(-gamma * squares), masses)
+            near = _kernel(values[:, some, None] - values[:, None], width)
+            pairs += np.einsum("nl,nlm,nm->n", masses[:, some], near, masses)
         if estimator == "fair":
             pairs = (pairs * count - 1) / (count - 1)
-        near = np.exp(-gamma * ((values - outcomes[block]) ** 2).sum(axis=2))
+        near = _kernel(values - outcomes[block], width)
         out[block] = pairs / 2 - np.einsum("nl,nl->n", masses, near) + 0.5
 
     over_rows(work, len(outcomes), max(1, _BLOCK // (count * count)))
     return rows.scatter(out)
 
 
-def _of_gaussians(y: Array, parts: list[tuple[Array, Predictive]], gamma: float) -> Array:
+def _kernel(gaps: Array, width: float) -> Array:
+    """Return Gaussian kernels of differences (..., k): ``exp(-|gap|^2 / (2 width^2))``."""
+    with np.errstate(over="ignore"):  # of a width whose square leaves the range of doubles
+        return np.asarray(np.exp(-0.5 * ((gaps / width) ** 2).sum(axis=-1)))
+
+
+def _of_gaussians(y: Array, parts: list[tuple[Array, Predictive]], width: float) -> Array:
     """Return Gaussian kernel scores of mixtures: ``E k`` is a Gaussian whose variances add up."""
 
-    def expected(gap: Array, variance: Array) -> Array:
-        wide = 1 + 2 * gamma * variance
-        return np.asarray(np.exp(-gamma * gap * gap / wide) / np.sqrt(wide))
+    def expected(gap: Array, std: Array) -> Array:
+        wide = np.hypot(width, std)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(-0.5 * (gap / wide) ** 2) * (width / wide))
 
     out = np.full(len(y), 0.5)
     for weight, one in parts:
-        out -= weight * expected(y - one.mean, one.variance)
+        out -= weight * expected(y - one.mean, one.std)
         for other_weight, other in parts:
-            both = expected(one.mean - other.mean, one.variance + other.variance)
+            both = expected(one.mean - other.mean, np.hypot(one.std, other.std))
             out += weight * other_weight * both / 2
     return out
 

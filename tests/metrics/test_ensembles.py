@@ -97,6 +97,20 @@ def test_gaussian_kernel_score(rng, ensemble, estimator):
     np.testing.assert_allclose(found, sr.gksmv_ensemble(y, draws, estimator=estimator), rtol=1e-11)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("width", "near"), [(1e308, 1.0), (1e160, 1.0), (1e-170, 0.0), (1e-308, 0.0)]
+)
+def test_gaussian_kernel_score_of_widths_whose_squares_leave_the_range(width, near):
+    """The square overflowed, or it was 0 and divided by."""
+    y, draws = [0.25, -2.0], [[0.0, 1.0, 3.0], [4.0, 5.0, 6.0]]
+    found = metrics.gaussian_kernel_score(y, draws, bandwidth=width)
+    own = (1 + 2 * near) / 3  # of each draw with all three
+    np.testing.assert_allclose(found, own / 2 - near + 0.5, rtol=1e-14, atol=1e-15)
+    found = metrics.gaussian_kernel_score(y, ([0.0, 1.0], 2.0), bandwidth=width)
+    np.testing.assert_allclose(found, 0.5 - near / 2, rtol=1e-14, atol=1e-15)
+
+
 def test_gaussian_kernel_score_of_densities():
     """``E k`` of Gaussians is a Gaussian of added variances."""
     for width in (0.01, 1.0, 30.0):

@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 _BLUE, _ORANGE = COLOURS[:2]
+_LEAST_UNITS = 100  # units of rounding between two numbers of which NumPy makes ten bins
 
 
 @documented
@@ -294,9 +295,12 @@ def plot_sharpness(y_std: ArrayLike, n_subset: int | None = None, ax: Axes | Non
     """
     (std,) = _subset(n_subset, y_std=y_std)
     ax = _axes(ax)
-    ax.hist(std, color=_BLUE, alpha=0.35, density=True)
+    low, high = float(std.min()), float(std.max())
+    resolution = _LEAST_UNITS * float(np.spacing(high))
+    margin = max(0.5, resolution) if high - low < resolution else 0.0  # 0.5 is NumPy's
+    ax.hist(std, color=_BLUE, alpha=0.35, density=True, range=(low - margin, high + margin))
     size = root_mean_square(std)
-    left = size < (std.min() + std.max()) / 2
+    left = size < (low + high) / 2
     ax.axvline(size, label="sharpness", color="0.2", linewidth=2, linestyle="--")
     ax.text(
         size, ax.get_ylim()[1], f"  Sharpness = {size:.2f}  ", va="top", fontsize="small",
