@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.blocks import over_rows, row_blocks
@@ -315,17 +315,32 @@ def error_spread_score(
     """
     rows = read(y, prediction, None, nan_policy, on_device=True).on_host()
     draws = _draws_of(rows, 3, "the error-spread score")
-    count, mean = draws.shape[1], draws.mean(axis=1)
-    gaps = draws - mean[:, None]
-    variance = np.einsum("nm,nm->n", gaps, gaps) / (count - 1)
-    if not (variance > 0).all():
+    is_equal = (draws == draws[:, :1]).all(axis=1)
+    if is_equal.any():
         raise ValueError(
-            f"prediction has equal draws in row {int((variance <= 0).argmax())}, which have no skewness"
+            f"prediction has equal draws in row {int(is_equal.argmax())}, which have no skewness"
         )
-    z = gaps / np.sqrt(variance)[:, None]
-    skewness = (z**3).sum(axis=1) * count / ((count - 1) * (count - 2))
-    error = mean - rows.y
-    return rows.scatter((variance - error**2 - error * np.sqrt(variance) * skewness) ** 2)
+    # Powers of two keep squares in range: of the draws, of their gaps, of the larger of error and spread.
+    count, exponent = draws.shape[1], _exponents(draws)
+    scaled = np.ldexp(draws, -exponent[:, None])
+    mean = scaled.mean(axis=1)
+    gaps = scaled - mean[:, None]
+    gap_exponent = _exponents(gaps)
+    gaps = np.ldexp(gaps, -gap_exponent[:, None])
+    std = np.sqrt(np.einsum("nm,nm->n", gaps, gaps) / (count - 1))
+    skewness = ((gaps / std[:, None]) ** 3).sum(axis=1) * count / ((count - 1) * (count - 2))
+    exponent_of_std = exponent + gap_exponent
+    half_error = np.ldexp(mean, exponent - 1) - rows.y / 2  # the error itself may overflow
+    larger = np.maximum(exponent_of_std, _exponents(half_error[:, None]) + 1)
+    std, error = np.ldexp(std, exponent_of_std - larger), np.ldexp(half_error, 1 - larger)
+    root = std * std - error * error - error * std * skewness
+    with np.errstate(over="ignore", under="ignore"):
+        return rows.scatter(np.ldexp(root * root, 4 * larger))
+
+
+def _exponents(values: Array) -> NDArray[np.intp]:
+    """Return powers of two (n,) of the order of the largest number of each row of values (n, m)."""
+    return np.asarray(np.frexp(np.abs(values).max(axis=1))[1])
 
 
 mean_error_spread_score = mean_of(

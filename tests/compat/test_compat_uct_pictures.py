@@ -116,8 +116,17 @@ def test_bad_arguments_are_named():
         ours.plot_sharpness([1.0, 2.0], n_subset=3)
     with pytest.raises(ValueError, match="rows must match"):
         ours.plot_xy([0.0], [1.0], [0.0], [0.0, 1.0])
+    for place in ("", "out", 11, -1):
+        with pytest.raises(ValueError, match=r"leg_loc is .*, or one of best, upper right"):
+            ours.plot_xy([0.0], [1.0], [0.0], [0.0], leg_loc=place)
     with pytest.raises(TypeError, match="ax is"):
         ours.plot_sharpness([1.0], ax="no")
+
+
+def test_places_of_the_legend_are_those_of_matplotlib():
+    from matplotlib.legend import Legend
+
+    assert {name: number for number, name in enumerate(ours.viz._LEGEND_PLACES)} == Legend.codes
 
 
 def test_their_quick_start_runs(tmp_path, monkeypatch, capsys):

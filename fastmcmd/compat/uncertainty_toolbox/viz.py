@@ -44,6 +44,11 @@ __all__ = [
 ]
 
 _BLUE, _ORANGE = COLOURS[:2]
+# Matplotlib's, in the order of their numbers.
+_LEGEND_PLACES = (
+    "best", "upper right", "upper left", "lower left", "lower right", "right", "center left",
+    "center right", "lower center", "upper center", "center",
+)  # fmt: skip
 _LEAST_UNITS = 100  # units of rounding between two numbers of which NumPy makes ten bins
 
 
@@ -88,6 +93,11 @@ def plot_xy(
     ylims, xlims = _limits(ylims, "ylims"), _limits(xlims, "xlims")
     if not isinstance(leg_loc, (str, int)) or isinstance(leg_loc, bool):
         raise TypeError(f"leg_loc is {quote(leg_loc)}; the name or number of a place is needed")
+    if leg_loc not in _LEGEND_PLACES and leg_loc not in range(len(_LEGEND_PLACES)):
+        raise ValueError(
+            f"leg_loc is {quote(leg_loc)}; a number below {len(_LEGEND_PLACES)}, or one of "
+            f"{', '.join(_LEGEND_PLACES)} is needed"
+        )
     ax = _axes(ax)
     ax.plot(place, y, ".", color="0.3", label="Observations")
     ax.plot(place, mean, "-", color=_BLUE, linewidth=2, label="Predictions")
