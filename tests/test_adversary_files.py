@@ -15,9 +15,14 @@ PROGRAM = Path(__file__).parent / "adversary" / "files.py"
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of a process as on Linux")
-@pytest.mark.parametrize("seed", [14, 15])
-def test_no_file_ends_the_process_or_lies(seed):
+@pytest.mark.parametrize(("seed", "how"), [(14, None), (15, None), (3, "member"), (4, "forge")])
+def test_no_file_ends_the_process_or_lies(seed, how):
+    """Few of all files reach the checks of saved objects: exchanged members, and forged contents."""
     command = [sys.executable, PROGRAM, "--count", "150", "--seed", str(seed)]
+    if how:
+        command += ["--how", how]
+        for kind in ("estimator", "recalibrator", "accumulator of the CCE"):
+            command += ["--kind", kind]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=900, env={**environment(), "OMP_NUM_THREADS": "1"},
         cwd=os.fspath(PROGRAM.parent),

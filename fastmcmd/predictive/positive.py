@@ -21,6 +21,7 @@ __all__ = ["Gamma", "LogNormal"]
 _MARCHED = 0.3  # shape from which a march between quantiles takes few steps
 _USUAL = 5.0  # sigma up to which the tail of a log-normal distribution keeps its digits
 _NARROW = 0.1  # sigma below which the CRPS of a log-normal distribution is summed from differences
+_FEW_UNITS = 8.0  # |mu| up to which the rounding of log y is that of two units of y
 _TINY_SQUARE = 1e-18  # sigma^2 up to which ``exp(sigma^2) - 1`` equals sigma^2
 _WIDE_SQUARE = (
     1.0  # sigma^2 beyond which ``exp(sigma^2)`` may overflow although the product does not
@@ -145,7 +146,16 @@ class LogNormal(Family):
 
 def _standard(y: Array, mu: Array, sigma: Array) -> Array:
     """Return ``(log y - mu) / sigma``; minus infinity for y <= 0."""
-    return np.asarray((np.log(np.maximum(y, 0.0)) - mu) / sigma)
+    log_ratio = np.log(np.maximum(y, 0.0)) - mu
+    if max(mu.max(initial=0.0), -mu.min(initial=0.0)) > _FEW_UNITS:
+        with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+            median = np.exp(mu)
+            ratio = np.maximum(y, 0.0) / median
+            usual = (np.minimum(median, ratio) > _LEAST_SCALE) & (
+                np.maximum(median, ratio) < np.inf
+            )
+            log_ratio = np.where(usual, np.log(ratio), log_ratio)
+    return np.asarray(log_ratio / sigma)
 
 
 def _narrow_crps(w: Array, sigma: Array) -> Array:

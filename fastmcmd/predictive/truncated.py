@@ -69,8 +69,8 @@ class Truncated(ByQuadrature):
     the survival function is accurate in the tail (Gaussian, counts, scipy.stats), intervals far out in
     either tail are as accurate as any other, as long as their mass is above 1e-300. For other bases,
     whose survival function is ``1 - cdf``, relative errors are 1e-16 divided by the mass of the interval.
-    If both ends have almost the same cdf, the density is integrated between them instead; quantiles as a
-    base have no density, so their errors remain.
+    If both ends have almost the same cdf, or an end and the outcome, the density is integrated between them
+    instead; quantiles as a base have no density, so their errors remain.
 
     Means and variances of a truncated Gaussian use the closed form (Johnson, Kotz & Balakrishnan,
     *Continuous Univariate Distributions*, volume 1, section 13.10.1) wherever it is accurate, and sums
@@ -190,11 +190,35 @@ class Truncated(ByQuadrature):
         values[rows] = self._narrow.above(place) if upper else self._narrow.below(place)
         return values
 
+    def _without_cancellation(self, share: Array, tail: Array, low: Array, high: Array) -> Array:
+        """Return ``share`` (n,) of the mass from ``low`` to ``high``, integrated in rows where it cancels.
+
+        ``tail`` is the smaller of the base's masses below and above ``low``. Beside an end of the interval,
+        cdfs of a continuous base may differ by less than their rounding.
+        """
+        if self.discrete or not self.has_density:
+            return share
+        with np.errstate(over="ignore", invalid="ignore"):
+            width = high - low
+        narrow = (share * self._mass < _CANCELS * tail) & (width > 0) & np.isfinite(width)
+        narrow &= (low >= self.low) & (high <= self.high)
+        narrow[self._cancelled] = False  # integrated already
+        rows = np.flatnonzero(narrow)
+        if not len(rows):
+            return share
+        low, high = (np.broadcast_to(end, self.shape)[rows] for end in (low, high))
+        part = Narrow(self.base.take(rows), low, high)
+        share = share.copy()
+        share[rows] = np.exp(part.log_mass - self._log_mass[rows])
+        return share
+
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         y = self.outcomes(y)
         mass = _between(self._below, self._from, self.base.cdf(y), self.base.sf(y))
         share = self._with_narrow(self._share(mass), y, False)
+        tail = _smaller(self._below, self._from)
+        share = self._without_cancellation(share, tail, self.low, y)
         return np.where(y < self.low, 0.0, np.where(y >= self.high, 1.0, share))
 
     def cdf_below(self, y: ArrayLike) -> Array:
@@ -203,13 +227,17 @@ class Truncated(ByQuadrature):
         mass = _between(self._below, self._from, self.base.cdf_below(y), self._not_below(y))
         before = np.nextafter(y, -np.inf) if self.discrete else y
         share = self._with_narrow(self._share(mass), before, False)
+        tail = _smaller(self._below, self._from)
+        share = self._without_cancellation(share, tail, self.low, y)
         return np.where(y <= self.low, 0.0, np.where(y > self.high, 1.0, share))
 
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,)."""
         y = self.outcomes(y)
-        mass = _between(self.base.cdf(y), self.base.sf(y), self._upto, self._above)
+        below, at_least = self.base.cdf(y), self.base.sf(y)
+        mass = _between(below, at_least, self._upto, self._above)
         share = self._with_narrow(self._share(mass), y, True)
+        share = self._without_cancellation(share, _smaller(below, at_least), y, self.high)
         return np.where(y < self.low, 1.0, np.where(y >= self.high, 0.0, share))
 
     def log_prob(self, y: ArrayLike) -> Array:
@@ -528,6 +556,11 @@ def _end(value: object, name: str, shape: tuple[int, ...]) -> Array:
 def _between(below: Array, at_least: Array, upto: Array, above: Array) -> Array:
     """Return P(a <= B <= b) from P(B < a), P(B >= a), P(B <= b), P(B > b), in the tail that holds it."""
     return np.where(below > 0.5, at_least - above, upto - below)
+
+
+def _smaller(below: Array, at_least: Array) -> Array:
+    """Return the mass of the tail that `_between` subtracts from."""
+    return np.where(below > 0.5, at_least, below)
 
 
 def _gaussian_crps(of: Truncated, y: Array) -> Array:

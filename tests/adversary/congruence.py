@@ -64,6 +64,11 @@ class TooSlow(BaseException):
 
 
 def _alarm(signum, frame):
+    # Numba's compiler ends first: it loses exceptions in its callbacks, and then has no code of a function.
+    while frame is not None:
+        if not {"numba", "llvmlite"}.isdisjoint(Path(frame.f_code.co_filename).parts):
+            return
+        frame = frame.f_back
     raise TooSlow
 
 

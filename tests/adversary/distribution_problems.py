@@ -250,6 +250,8 @@ def truncated(rng: Any) -> Problem:
             low, high = max(low, 0.0), max(high, base.width * 0.1)
     if rng.random() < 0.2:
         high = np.inf
+    if not base.counts and rng.random() < 0.2:  # ends beside which outcomes have digits
+        low, high = (0.0, high) if rng.random() < 0.5 else (low, 0.0)
     low, high = min(low, high), max(low, high)
     text = [repr(v).replace("inf", "np.inf") for v in (float(low), float(high))]
     ends = [low] if np.isinf(high) else [low, high, low + (high - low) * float(rng.random())]

@@ -251,6 +251,9 @@ def _moments(
         return
     if problem.name == "Recalibrated" and what == "mean":  # by quadrature, in standard deviations
         change += mpf(10) ** -13 * problem.width
+    if problem.name == "Truncated" and what != "mean":  # sums over nodes, each of them a double
+        spacing = mpf(float(np.spacing(abs(prediction.mean[0]))))
+        change += spacing if what == "std" else 2 * mp.sqrt(right) * spacing
     good, allowed = agrees(what, came, right, change)
     yield what
     if not good:
@@ -276,8 +279,9 @@ def _quantiles(
             yield Violation(seed, problem.name, "quantile", line, error, "a value", 0)
             continue
         yield "quantile"
-        if np.isnan(came):
-            yield Violation(seed, problem.name, "quantile", line, came, "a number", 0)
+        if np.isnan(came) or (problem.counts and np.isfinite(came) and came % 1):
+            right = "a whole number" if problem.counts else "a number"
+            yield Violation(seed, problem.name, "quantile", line, came, right, 0)
             continue
         try:
             good = _encloses(oracle, problem, came, level)

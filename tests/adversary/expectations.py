@@ -179,7 +179,7 @@ def attack(seed: int, only: str | None = None) -> tuple[str, list[str], int]:
         return kind.__name__, [f"seed {seed}: {line}\n    came {error}"], 0
     found = []
     for point, value in zip(z, came, strict=True):
-        right, size = law.expectation(
+        right, size, left_out = law.expectation(
             lambda t, z=point: one.value(t, z),
             lambda t, z=point: one.slope(t, z),
             point,
@@ -187,7 +187,8 @@ def attack(seed: int, only: str | None = None) -> tuple[str, list[str], int]:
         )
         own = one.value(np.array([law.centre]), law.centre) * one.value(np.array([point]), point)
         tolerance = TOLERANCE if not one.heavy else HEAVY_TOLERANCE
-        allowed = tolerance * max(size, float(np.sqrt(np.abs(own))[0]))
+        tolerance += np.spacing(max(abs(point), abs(law.centre))) / one.length  # of the reference
+        allowed = tolerance * max(size, float(np.sqrt(np.abs(own))[0])) + 2 * left_out
         if not abs(value - right) <= allowed:
             off = f"came {float(value)!r}, right {right!r}, off by {abs(value - right):.1e}"
             found.append(f"seed {seed}: {line}\n    at {point!r}: {off}, allowed {allowed:.1e}")

@@ -55,8 +55,10 @@ class Law:
     mass: float = 0.0
     breaks: list[tuple[float, float]] = field(default_factory=list)
 
-    def expectation(self, k: Any, slope: Any, z: float, length: float) -> tuple[float, float]:
-        """Return ``E k(Y)`` of a kernel at z, and the sum of the sizes of its parts.
+    def expectation(
+        self, k: Any, slope: Any, z: float, length: float
+    ) -> tuple[float, float, float]:
+        """Return ``E k(Y)`` of a kernel at z, the sum of the sizes of its parts, and what is left out.
 
         ``slope`` is the derivative of k, which may jump at z and at 0; ``length`` is the distance over
         which k changes.
@@ -65,8 +67,9 @@ class Law:
         masses = np.array([m for _, m in self.atoms])
         parts = masses * k(values) if len(values) else np.zeros(1)
         total, size = float(parts.sum()), float(np.abs(parts).sum())
+        left_out = 0.0
         if self.mass == 0:
-            return total, size
+            return total, size, left_out
         middle = float(k(np.array([z]))[0]) * self.mass
         total, size = total + middle, size + abs(middle)
         places = [(z, length), (0.0, length), (self.centre, self.width), *self.breaks]
@@ -80,7 +83,18 @@ class Law:
                 pieces = np.where(tail > 0, slope(t) * tail, 0.0) * _WEIGHTS * half[:, None]
             total += sign * float(pieces.sum())
             size += float(np.abs(pieces).sum())
-        return total, size
+            left_out += _beyond(np.abs(pieces).sum(axis=1), right)
+        return total, size, left_out
+
+
+def _beyond(parts: Any, ends: Any) -> float:
+    """Return what an integral that falls by a power lacks beyond its last panel: the geometric series."""
+    octaves = [float(parts[(ends > ends[-1] / 2**k) & (ends <= ends[-1] / 2 ** (k - 1))].sum())
+               for k in (3, 2)]  # fmt: skip
+    if not octaves[1] > 0:
+        return 0.0
+    ratio = octaves[1] / octaves[0] if octaves[0] > 0 else np.inf
+    return octaves[1] * ratio**2 / (1 - ratio) if ratio < 1 else np.inf
 
 
 def _panels(places: list[tuple[float, float]], z: float, sign: int) -> tuple[Any, Any]:

@@ -107,10 +107,8 @@ def draw(rng):
     }  # fmt: skip
 
 
-def attack(seed):
-    """Return the largest ratio of error to bound over orders of merging, and the problem."""
-    rng = np.random.default_rng(seed)
-    p = draw(rng)
+def accumulators(p, rng):
+    """Return one accumulator for each part of a problem's rows."""
     x, parts = p["x"], []
     for k, rows in enumerate(np.array_split(rng.permutation(len(x)), int(rng.integers(2, 5)))):
         one = fm.streaming.CCE(
@@ -121,6 +119,14 @@ def attack(seed):
                 x[some], p["y"][some], fm.Gaussian(p["mean"][some], p["std"][some]), p["w"][some]
             )
         parts.append(one)
+    return parts
+
+
+def attack(seed):
+    """Return the largest ratio of error to bound over orders of merging, and the problem."""
+    rng = np.random.default_rng(seed)
+    p = draw(rng)
+    x, parts = p["x"], accumulators(p, rng)
     at = np.concatenate([x[:5], 2 * rng.normal(size=(5, x.shape[1])), x[:3] + 1e-6])
     right, values = truth(p, at)
     worst = 0.0

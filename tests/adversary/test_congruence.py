@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import congruence
 import numpy as np
 import pytest
@@ -53,3 +55,22 @@ def test_a_wrong_value_is_noticed(monkeypatch):
     judged = [out for out in outcomes if out.certificate and out.decided]
     found = sum(bool(out.violations) for out in judged)
     assert found >= 0.6 * len(judged), (found, len(judged))
+
+
+def test_a_call_that_is_too_slow_does_not_stop_the_compiler():
+    """A function of Numba that was stopped in its compiler failed in every later problem (seed 9500060)."""
+    numba = pytest.importorskip("numba")
+
+    @numba.njit
+    def sorted_sum(values):
+        return np.sort(values).sum()
+
+    def for_ever():
+        while True:
+            sorted_sum(np.ones(3))
+
+    signal.signal(signal.SIGPROF, congruence._alarm)
+    with congruence._stopped_after(0.01), pytest.raises(congruence.TooSlow):
+        for_ever()
+    assert sorted_sum.signatures
+    assert sorted_sum(np.ones(3)) == 3

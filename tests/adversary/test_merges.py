@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
-from fastmcmd.streaming.congruence_landmarks import extended, smoother_at
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -16,14 +15,32 @@ def test_bounds_hold_in_every_order_of_merging(seed):
     assert ratio <= 1
 
 
-@pytest.mark.parametrize("step", [1e-2, 1e-3, 1e-5, 1e-7])
-def test_landmarks_that_grow_among_nearly_dependent_ones_have_a_factor(step):
-    """Two factorizations were mixed: K - LL' was 1e-6, an accumulator 40 % off under a bound of 2 %."""
-    rng = np.random.default_rng(0)
-    base = rng.normal(size=(6, 2))
-    near = [base + step * rng.normal(size=base.shape) for _ in range(3)]
-    for kernel in (fm.Matern(2.5, 2.0), fm.Matern(1.5, 0.5), fm.RBF(5.0)):
-        smoother = smoother_at(kernel, np.concatenate([base, near[0]]))
-        for rows in near[1:]:
-            smoother = extended(smoother, rows, 60, 1e-13)
-        assert smoother.factor_error < 1e-12
+@pytest.mark.parametrize("seed", [579, 752, 1872, 2001, 4595, 5068])
+def test_bounds_that_were_too_small(seed):
+    """Growing and joining mixed two factorizations: errors were 64 to 230,000 times the bound."""
+    rng = np.random.default_rng(seed)
+    joined, *others = merges.accumulators(merges.draw(rng), rng)
+    for other in others:
+        joined.merge(other)
+    assert joined._state.smoother.factor_error < 1e-12  # of K - LL', which was up to 1e-4
+    ratio, _ = merges.attack(seed)
+    assert ratio <= 1
+
+
+@pytest.mark.parametrize("width", [1e-3, 1e-2, 1e-1])
+def test_what_a_join_takes_from_the_embedding_is_in_its_residual(width):
+    """Two nearly equal landmarks span a slope that a third, nearly equal to both, half replaces."""
+    step, rng = 2.7e-7, np.random.default_rng(0)
+    x = width * np.column_stack([rng.uniform(-1, 1, 30), np.zeros(30)])
+
+    def accumulated(*batches):
+        sums = fm.streaming.CCE(fm.RBF(1.0), fm.RBF(0.5), lam=1e-3, landmarks=2, random_state=0)
+        for rows in map(np.asarray, batches):
+            sums.update(rows, np.zeros(len(rows)), fm.Gaussian(rows[:, 0], np.ones(len(rows))))
+        return sums
+
+    joined = accumulated([[step / 2, step / 2]])
+    joined.merge(accumulated([[0.0, 0.0], [step, 0.0]], x))
+    state = joined._state
+    assert state.smoother.rank == 1
+    assert np.trace(state.gram) + state.residual.sum() >= 33 * (1 - 1e-15)  # k(x, x) is 1

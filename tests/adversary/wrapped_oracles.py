@@ -132,12 +132,16 @@ class Truncated(Oracle):
             raise Unknown  # "intervals of a mass above 1e-300" is what is promised
 
     def _between(self, a: Any, b: Any, below: bool = False) -> Any:
-        """P(a <= B <= b), or without b."""
-        with mp.extradps(60):
-            upto = self.base.cdf_below(b) if below else self.base.cdf(b)
-            if self.base.cdf_below(a) > 0.5 and not self.discrete:
-                return self.base.sf(a) - self.base.sf(b)
-            return upto - self.base.cdf_below(a)
+        """P(a <= B <= b), or without b; in more digits where the difference cancels."""
+        for digits in (60, 350, 700):
+            with mp.extradps(digits):
+                larger = self.base.cdf_below(b) if below else self.base.cdf(b)
+                smaller = self.base.cdf_below(a)
+                if smaller > 0.5 and not self.discrete:
+                    larger, smaller = self.base.sf(a), self.base.sf(b)
+                if a == b or abs(larger - smaller) >= abs(larger) * mpf(10) ** -digits:
+                    break
+        return larger - smaller
 
     def cdf(self, y: Any) -> Any:
         if y < self.low:

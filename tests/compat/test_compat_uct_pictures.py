@@ -108,6 +108,14 @@ def test_given_proportions_and_groups():
     np.testing.assert_array_equal(numbers(ax)[0], [[0.5, 0.3], [1.0, 0.2]])
 
 
+@pytest.mark.parametrize("std", [[4e159, 4e159], [1e17, 1e17 + 16], [1.0, 1.0 + 1e-15], [0.4, 0.4]])
+def test_the_sharpness_of_equal_deviations_is_drawn(std):
+    """NumPy makes no ten bins between numbers that rounding cannot tell apart."""
+    bars = ours.plot_sharpness(std).patches
+    assert len(bars) == 10
+    assert bars[0].get_x() <= std[0] <= std[1] <= bars[-1].get_x() + bars[-1].get_width()
+
+
 def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="n_subset is 3; an integer in"):
         ours.plot_sharpness([1.0, 2.0], n_subset=3)
@@ -115,7 +123,7 @@ def test_bad_arguments_are_named():
         ours.plot_xy([0.0], [1.0], [0.0], [0.0, 1.0])
     with pytest.raises(TypeError, match="ax is"):
         ours.plot_sharpness([1.0], ax="no")
-    for place in ("", "middle", 11, True, (0.0, 0.5, 1.0)):
+    for place in ("", "middle", 11, -1, True, (0.0, 0.5, 1.0)):
         with pytest.raises(ValueError, match="leg_loc"):
             ours.plot_xy([0.0], [1.0], [0.0], [0.0], leg_loc=place)
     for place in ("upper right", 4, (0.1, 0.2)):

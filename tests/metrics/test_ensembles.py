@@ -97,6 +97,36 @@ def test_gaussian_kernel_score(rng, ensemble, estimator):
     np.testing.assert_allclose(found, sr.gksmv_ensemble(y, draws, estimator=estimator), rtol=1e-11)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("width", "near"), [(1e308, 1.0), (1e160, 1.0), (1e-170, 0.0), (1e-308, 0.0)]
+)
+def test_gaussian_kernel_score_of_widths_whose_squares_leave_the_range(width, near):
+    """The square overflowed, or it was 0 and divided by."""
+    y, draws = [0.25, -2.0], [[0.0, 1.0, 3.0], [4.0, 5.0, 6.0]]
+    found = metrics.gaussian_kernel_score(y, draws, bandwidth=width)
+    own = (1 + 2 * near) / 3  # of each draw with all three
+    np.testing.assert_allclose(found, own / 2 - near + 0.5, rtol=1e-14, atol=1e-15)
+    found = metrics.gaussian_kernel_score(y, ([0.0, 1.0], 2.0), bandwidth=width)
+    np.testing.assert_allclose(found, 0.5 - near / 2, rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("exponent", [-1000, -540, -100, 250, 500, 1000])
+def test_error_spread_score_at_any_scale(rng, exponent):
+    """It was NaN for draws of 1e200, and draws of 1e-170 were said to be equal."""
+    y, draws = rng.normal(size=N), rng.normal(size=(N, M)) ** 3
+    expected = metrics.error_spread_score(y, draws)
+    with np.errstate(over="ignore", under="ignore"):
+        expected = np.ldexp(expected, 4 * exponent)
+    found = metrics.error_spread_score(np.ldexp(y, exponent), np.ldexp(draws, exponent))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-320)
+    far = metrics.error_spread_score([-1e308], [[1e308, -1e308, 1.7e308]])
+    np.testing.assert_array_equal(far, np.inf)
+    with pytest.raises(ValueError, match="equal draws in row 1"):
+        metrics.error_spread_score([0.0, 0.0], [[0.1, 0.2, 0.4], [0.1, 0.1, 0.1]])
+
+
 def test_gaussian_kernel_score_of_densities():
     """``E k`` of Gaussians is a Gaussian of added variances."""
     for width in (0.01, 1.0, 30.0):

@@ -181,6 +181,8 @@ def test_nan_and_errors(rng):
     y[3] = 1.0
     with pytest.raises(ValueError, match=r"event has shape \(19,\)"):
         metrics.survival_crps(y, prediction, event=event[1:])
+    with pytest.raises(ValueError, match=r"event has shape \(20,\); \(1,\) .* per row of y"):
+        metrics.kaplan_meier(y[:1], event)
     with pytest.raises(ValueError, match="event holds values other than"):
         metrics.survival_crps(y, prediction, event=event * 2.0)
     with pytest.raises(ValueError, match=r"no comparable pair.* before tau = -1"):

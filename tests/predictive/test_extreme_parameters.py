@@ -200,6 +200,42 @@ def test_truncated_to_a_narrow_interval_keeps_its_digits():
     np.testing.assert_allclose(at_zero.mean, 0.5e-12, rtol=1e-9)
 
 
+@pytest.mark.parametrize("gap", [1e-5, 1e-9, 1e-12, 1e-200])
+def test_truncated_keeps_its_digits_beside_its_ends(gap):
+    """Differences of two cdfs were rounding: at 1e-12 from the end 1e-4 off, at 1e-16 they were 0."""
+    height = np.sqrt(2 / np.pi)
+    half_line = fm.Truncated(fm.Gaussian([0.0], 1.0), 0.0)
+    np.testing.assert_allclose(half_line.cdf([gap]), height * gap, rtol=1e-10)
+    np.testing.assert_allclose(half_line.cdf_below([gap]), height * gap, rtol=1e-10)
+    mirrored = fm.Truncated(fm.Gaussian([0.0], 1.0), -np.inf, 0.0)
+    np.testing.assert_allclose(mirrored.cdf([-gap]), 1.0, rtol=height * gap + 1e-15)
+    between = fm.Truncated(fm.Gaussian([0.0], 1.0), -1.0, 0.0)
+    expected = gap / np.sqrt(2 * np.pi) / 0.341344746068542949
+    np.testing.assert_allclose(between.sf([-gap]), expected, rtol=1e-10)
+    far = fm.Truncated(
+        fm.Mixture([fm.Gaussian([-20.0], 1.0), fm.Laplace([-20.0], 1.0)]), -20.0, 0.0
+    )
+    slope = (1 / np.sqrt(2 * np.pi) + 0.5) / (1 - np.exp(-20) / 2)
+    np.testing.assert_allclose(far.cdf([-20.0 + 2**-30]), slope * 2**-30, rtol=1e-8)
+    flat = fm.Truncated(fm.Uniform([-1.0], 2.0), 0.0, 2.0)
+    np.testing.assert_allclose(flat.cdf([gap]), gap / 2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sigma", [1e-5, 1e-9])
+@pytest.mark.parametrize("mu", [-300.0, 50.0, 650.0])
+def test_log_normal_beside_a_median_far_from_one(mu, sigma):
+    """The rounding of log y, 5e-14 at y = 1e282, was divided by sigma."""
+    median = np.exp(mu)
+    y = median * (1 + sigma * np.array([-2.0, -0.5, 0.0, 1.0]))
+    z = np.log1p((y - median) / median) / sigma
+    prediction = fm.LogNormal(np.full(4, mu), sigma)
+    unit = 2.0**-51 / sigma
+    np.testing.assert_allclose(prediction.cdf(y), scipy.special.ndtr(z), rtol=0, atol=0.4 * unit)
+    np.testing.assert_allclose(prediction.sf(y), scipy.special.ndtr(-z), rtol=0, atol=0.4 * unit)
+    expected = -z * z / 2 - np.log(y) - np.log(sigma * np.sqrt(2 * np.pi))
+    np.testing.assert_allclose(prediction.log_prob(y), expected, rtol=0, atol=2 * unit + 1e-12)
+
+
 @pytest.mark.slow
 def test_truncated_between_the_modes_of_a_mixture():
     both = fm.Mixture([fm.Gaussian([0.0], 0.1), fm.Gaussian([10.0], 0.1)])
