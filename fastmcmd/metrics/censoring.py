@@ -17,7 +17,7 @@ def _events(event: ArrayLike, name: str, n: int) -> NDArray[np.bool_]:
     """Return which of n rows had an event."""
     array = as_array(event, name)
     if array.shape != (n,):
-        raise ValueError(f"{name} has shape {array.shape}; ({n},) is needed: one flag per row")
+        raise ValueError(f"{name} has shape {array.shape}; ({n},) is needed: one flag per row of y")
     if not np.isin(array, (0.0, 1.0)).all():
         raise ValueError(f"{name} holds values other than 0 and 1, or False and True")
     return np.asarray(array == 1.0)

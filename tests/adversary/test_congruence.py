@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import congruence
+import numba
 import numpy as np
 import pytest
 
@@ -53,3 +54,11 @@ def test_a_wrong_value_is_noticed(monkeypatch):
     judged = [out for out in outcomes if out.certificate and out.decided]
     found = sum(bool(out.violations) for out in judged)
     assert found >= 0.6 * len(judged), (found, len(judged))
+
+
+def test_compilation_is_not_stopped():
+    """Numba cannot call a loop whose compilation was interrupted."""
+    congruence.run([], report=lambda _: None)  # which handles the signal
+    loop = numba.njit(lambda n: n + 1)
+    with congruence._stopped_after(1e-3):
+        assert loop(1) == 2
