@@ -370,7 +370,9 @@ def main():
             extra = f" --entry {options.entry!r}" if options.entry else ""
             extra += " --no-plots" if options.no_plots else ""
             print(f"       {told}   # calls.py --seed {options.seed} --case {number}{extra}")
-    print(f"{made} calls of {worker.known} entry points: {total} violations in {len(groups)} groups")
+    print(
+        f"{made} calls of {worker.known} entry points: {total} violations in {len(groups)} groups"
+    )
     worker.close()
     return 1 if total else 0
 

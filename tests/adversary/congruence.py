@@ -64,7 +64,7 @@ class TooSlow(BaseException):
 
 
 def _alarm(signum, frame):
-    # Numba's compiler, when interrupted, leaves loops that can never be called: the next signal stops the call.
+    # Interrupted compilers of Numba leave loops that cannot be called; the next signal stops the call.
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith(("numba.", "llvmlite.")):
             return
