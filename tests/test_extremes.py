@@ -58,13 +58,11 @@ def rows_of(a):
 def long_solve(matrix, right):
     """Solve a positive definite system by elimination."""
     both = np.hstack([matrix, right])
-    n = len(matrix)
-    for k in range(n):
-        both[k, k:] /= both[k, k]
-        both[k + 1 :, k:] -= both[k + 1 :, k : k + 1] * both[k, k:]
-    for k in reversed(range(n)):
-        both[:k, n:] -= both[:k, k : k + 1] * both[k, n:]
-    return both[:, n:]
+    for k in range(len(matrix)):
+        both[k] /= both[k, k]
+        others = np.arange(len(matrix)) != k
+        both[others, k:] -= both[others, k : k + 1] * both[k, k:]
+    return both[:, len(matrix) :]
 
 
 _TRUTHS = {}
