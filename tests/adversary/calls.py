@@ -283,8 +283,10 @@ class Worker:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        if "ready" not in self.process.stdout.readline():
+        ready, _, known = self.process.stdout.readline().partition(" ")
+        if ready.strip() != "ready":
             raise RuntimeError("a worker did not start; run it with --case to see why")
+        self.known = int(known or 0)
 
     def ask(self, number):
         self.process.stdin.write(f"{number}\n")
@@ -315,6 +317,12 @@ def describe(seed, number, known):
     return f"{entry.name}({told})"
 
 
+def entry_points(options):
+    """Make the entry points and return the names of those that are called."""
+    ENTRIES.update(call_entries.entries(plots=not options.no_plots))
+    return [name for name in sorted(ENTRIES) if not options.entry or options.entry in name]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=5000)
@@ -330,12 +338,12 @@ def main():
     stdout = sys.stdout
     if options.worker:
         sys.__stdout__, sys.stdout = stdout, sys.stderr
-    ENTRIES.update(call_entries.entries(plots=not options.no_plots))
-    known = [name for name in sorted(ENTRIES) if not options.entry or options.entry in name]
     if options.worker:
-        print("ready", file=stdout, flush=True)
+        known = entry_points(options)
+        print("ready", len(known), file=stdout, flush=True)
         return work(options.seed, known)
     if options.case is not None:
+        known = entry_points(options)
         entry, replaced = cases(options.seed, options.case, known)
         print(describe(options.seed, options.case, known))
         print(judge(entry.name, entry.function, entry.base, replaced))
@@ -360,6 +368,7 @@ def main():
             shape = re.sub(r"0x[0-9a-f]+|[-+]?\d[\d.e+-]*|'[^']*'", "#", details)
             groups[kind, shape[:90]].append((number, details))
     total = sum(map(len, groups.values()))
+    known = entry_points(options) if total else []  # seconds, for what the worker knows
     for (kind, _), found in sorted(groups.items(), key=lambda pair: -len(pair[1])):
         print(f"{len(found):4d} {kind}: {found[0][1][:200]}")
         for number, _ in found[: options.show]:
@@ -367,7 +376,9 @@ def main():
             extra = f" --entry {options.entry!r}" if options.entry else ""
             extra += " --no-plots" if options.no_plots else ""
             print(f"       {told}   # calls.py --seed {options.seed} --case {number}{extra}")
-    print(f"{made} calls of {len(known)} entry points: {total} violations in {len(groups)} groups")
+    print(
+        f"{made} calls of {worker.known} entry points: {total} violations in {len(groups)} groups"
+    )
     worker.close()
     return 1 if total else 0
 

@@ -9,6 +9,7 @@ checksum could tell.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import queue
@@ -120,13 +121,14 @@ def _pump(pipe, answers):
     answers.put("")
 
 
-def attack(count, seed, kinds=None, only=None, how=None, tell=print):
-    """Spoil ``count`` files, all in one way if ``how`` names it, and return the violations."""
+def attack(count, seeds, kinds=None, only=None, how=None, tell=print):
+    """Spoil ``count`` files of each seed, all in one way if ``how`` names it, and return the violations."""
     one_way = {way.__name__[1:]: way for way in SPOILS}.get(how)
     kinds = list(kinds or KINDS)
     violations, reader, ready = [], Reader(), set()
     with tempfile.TemporaryDirectory() as folder:
-        for case in range(count) if only is None else [only]:
+        cases = range(count) if only is None else [only]
+        for seed, case in itertools.product(seeds, cases):
             rng = np.random.default_rng([seed, case])
             kind = kinds[rng.integers(len(kinds))]
             suffix = KINDS[kind]()[0]
@@ -172,7 +174,7 @@ def _copy(source, target):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, nargs="+", default=[0])
     parser.add_argument("--only", type=int, help="one case")
     parser.add_argument("--kind", action="append", choices=list(KINDS))
     parser.add_argument("--how", choices=[way.__name__[1:] for way in SPOILS])
@@ -182,5 +184,6 @@ if __name__ == "__main__":
         work()
     else:
         found = attack(given.count, given.seed, given.kind, given.only, given.how)
-        print(f"{given.count if given.only is None else 1} files, {len(found)} violations")
+        count = len(given.seed) * (given.count if given.only is None else 1)
+        print(f"{count} files, {len(found)} violations")
         sys.exit(bool(found))

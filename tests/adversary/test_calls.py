@@ -30,11 +30,9 @@ def test_every_public_function_is_called():
 
 @pytest.mark.slow
 def test_nothing_is_found():
+    # A number of cases, not of seconds: every machine calls the same.
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("calls.py")), "--count", "100000", "--seconds",
-         "8",
-            "--seed",
-            "0", "--no-plots"],
+        [sys.executable, str(Path(__file__).with_name("calls.py")), "--count", "4000", "--no-plots"],
         cwd=ROOT, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]

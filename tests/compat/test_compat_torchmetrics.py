@@ -539,6 +539,7 @@ def test_processes_of_which_one_has_no_rows(torch, data):
         assert all(map(torch.equal, metric.sums, before))
 
 
+@pytest.mark.slow
 def test_two_real_processes(torch, tmp_path):
     if not torch.distributed.is_available():
         pytest.skip("torch without torch.distributed")

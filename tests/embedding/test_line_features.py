@@ -199,6 +199,7 @@ def test_fits_are_saved_and_have_witnesses(rng, tmp_path):
     np.testing.assert_allclose(fitted.witness(x[:2], grid), wide.witness(x[:2], grid), atol=0.05)
 
 
+@pytest.mark.slow
 def test_blocks_take_little_memory():
     """Before it was known that they are too many, features on 1,400 panels took 200 MB."""
     prediction = fm.Gaussian(np.linspace(-3000.0, 3000.0, 250), np.ones(250))

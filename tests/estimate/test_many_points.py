@@ -36,6 +36,7 @@ def test_sampled_values_are_within_their_bounds(kind, monkeypatch):
     assert kind == "far points" or sampled.error_bound <= 1e-4
 
 
+@pytest.mark.slow
 def test_float64_where_float32_would_miss_the_tolerance(monkeypatch):
     rng = np.random.default_rng(1)
     x, at = (rng.normal(size=(n, 3)).astype(np.float32) for n in (500, 3000))

@@ -63,6 +63,7 @@ def test_its_figures_belong_to_one_pair_of_kernels(rng):
         assert found.test.evidence == alone.evidence
 
 
+@pytest.mark.slow
 def test_what_is_detectable_is_seen_in_half_of_all_samples(rng):
     """A bias of that size, in the unit of the CCE, exceeds a right model's 95 % quantile half the time."""
     n, kernels = 300, (fm.RBF(0.5), fm.RBF(0.5), 0.01)
