@@ -161,10 +161,10 @@ def inputs_of(
         )
     rows = as_array(x, "x")
     check_same_length(x=rows, y=np.empty(outcomes.n))
-    chosen = rows[outcomes.valid]
+    selected = rows[outcomes.valid]
     if encoder is None:  # an encoder may take NaN
-        check_finite_rows(chosen, "x", rows=outcomes.valid)
-    return chosen
+        check_finite_rows(selected, "x", rows=outcomes.valid)
+    return selected
 
 
 def _share(value: float, name: str) -> float:

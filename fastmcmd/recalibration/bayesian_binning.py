@@ -128,8 +128,8 @@ def _model(p: Array, labels: NDArray[np.intp], bins: int) -> tuple[Array, Array,
     ends = np.concatenate([[0.0], edges, [1.0]])
     weight = _PRIOR / len(count)
     middle = (ends[1:] + ends[:-1]) / 2
-    rest = ((1 - ends[1:]) + (1 - ends[:-1])) / 2  # 1 - middle, which rounds to 0 next to 1
-    a, b = (np.maximum(weight * part, _LEAST) for part in (middle, rest))
+    above = ((1 - ends[1:]) + (1 - ends[:-1])) / 2  # 1 - middle, which rounds to 0 next to 1
+    a, b = (np.maximum(weight * part, _LEAST) for part in (middle, above))
     log_gamma = scipy.special.gammaln
     score = log_gamma(weight) - log_gamma(count + weight) + log_gamma(ones + a) - log_gamma(a)
     score += log_gamma(count - ones + b) - log_gamma(b)
