@@ -87,10 +87,13 @@ def diagnosis(diagnosed: Any, x: Any = None, axes: Any = None) -> Any:
         else:
             _draw_points(ax, place, values, band, has_value, wrong)
         if (~has_value).any():
-            low = ax.get_ylim()[0]
+            marks, bottom = place[~has_value], np.full((~has_value).sum(), 0.02)
             ax.plot(
-                place[~has_value], np.full((~has_value).sum(), low), "|", color="0.7", markersize=4
+                marks, bottom, "|", color="0.7", markersize=4, transform=ax.get_xaxis_transform()
             )
+        if not has_value.any():
+            text = "no input has enough rows near it"
+            ax.text(0.5, 0.75, text, color="0.4", ha="center", transform=ax.transAxes)
         ax.set_ylabel(label)
         tidy(ax)
     axes[1].set_xlabel(name)
