@@ -328,7 +328,7 @@ class Categorical(Predictive):
         return np.concatenate(parts) if parts else np.empty(0)
 
 
-def _check_numbers_of_columns(columns: Sequence[str], values: Array) -> None:
+def _check_numbers_of_columns(columns: tuple[str, ...], values: Array) -> None:
     """Refuse a data frame whose columns are other numbers than the outputs that they would stand for."""
     if columns and all(map(is_number, columns)) and [float(one) for one in columns] != list(values):
         raise ValueError(
