@@ -396,8 +396,8 @@ def _check_place(value: Any) -> None:
 
     places: dict[str, int] = Legend.codes
     if isinstance(value, str) or np.ndim(value) == 0:
-        known = [*places, *places.values()]
-        if isinstance(value, bool) or not any(value == one for one in known):
+        allowed = [*places, *places.values()]
+        if isinstance(value, bool) or not any(value == one for one in allowed):
             raise ValueError(f"leg_loc is {quote(value)}; one of {', '.join(places)} is needed")
     elif len(_flat(leg_loc=value)[0]) != 2:
         raise ValueError(f"leg_loc is {quote(value)}; two numbers are needed")
