@@ -182,3 +182,27 @@ def test_nullable_booleans_and_lazy_frames():
     polars = pytest.importorskip("polars")
     with pytest.raises(TypeError, match=r"y is a LazyFrame; y.collect\(\) is needed"):
         as_array(polars.DataFrame({"a": [1.0]}).lazy(), "y")
+
+
+@pytest.mark.parametrize(("column", "advice"), [("sex", "get_dummies"), ("when", "such as days")])
+def test_a_frame_with_text_or_dates_names_the_column(column, advice):
+    """The message named neither the column nor a way out."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": [30.0, 40.0], "sex": ["f", "m"]})
+    frame["when"] = pandas.to_datetime(["2024-01-01", "2024-01-02"])
+    y, prediction = np.zeros(2), (np.zeros(2), 1.0)
+    with pytest.raises(TypeError, match=rf"^x\['{column}'\] .*{advice}"):
+        fm.cce(frame[["age", column]], y, prediction)
+    with pytest.raises(TypeError, match=rf"^x .*{advice}"):
+        fm.cce(frame[column], y, prediction)
+
+
+@pytest.mark.parametrize("where", ["x", "y"])
+def test_rows_are_numbered_as_they_came(where):
+    """With nan_policy="omit", the message gave the number of a row among those that were left."""
+    data = {"x": np.arange(9.0), "y": np.arange(9.0)}
+    data["y"][[1, 3]] = np.nan
+    data[where][5] = np.inf
+    message = rf"^{where} holds infinity \(first in row 5; 1 such value in rows 0 to 8\)"
+    with pytest.raises(ValueError, match=message):
+        fm.evaluate(data["y"], (np.zeros(9), 1.0), data["x"], nan_policy="omit")

@@ -5,6 +5,7 @@ Code below the public functions trusts its types. Messages name the argument, it
 
 from __future__ import annotations
 
+import datetime
 import decimal
 import inspect
 import numbers
@@ -27,6 +28,7 @@ __all__ = [
     "check_callable",
     "check_choice",
     "check_count",
+    "check_finite_rows",
     "check_flag",
     "check_instance",
     "check_lam",
@@ -44,6 +46,10 @@ __all__ = [
     "weights_of_rows",
 ]
 
+_ENCODE_TEXT = "encode text as columns of 0 and 1, such as by pandas.get_dummies"
+_COUNT_DATES = (
+    "convert times to numbers, such as days: (times - times.min()) / numpy.timedelta64(1, 'D')"
+)
 EXACT_INTEGERS = 1 << 53  # integers up to here are float64 numbers
 _TWO_64 = 2.0**64  # long doubles represent smaller integers exactly
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e100  # of the largest: sums of squares stay in range
@@ -90,12 +96,16 @@ def as_array(value: Any, name: str) -> HostArray:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name} cannot be made an array: {error}") from None
     if array.dtype == object:
-        array = _of_objects(array, name)
+        array = _of_objects(array, name, getattr(value, "columns", None))
     if array.dtype.kind in "iub":
         _check_exact(array, name)
         return array.astype(np.float64)
     if array.dtype.kind != "f":
-        raise TypeError(f"{name} has dtype {array.dtype}; real numbers are needed")
+        hint = {"M": _COUNT_DATES, "m": _COUNT_DATES, "U": _ENCODE_TEXT, "S": _ENCODE_TEXT}
+        advice = hint.get(array.dtype.kind, "")
+        raise TypeError(
+            f"{name} has dtype {array.dtype}; real numbers are needed{advice and '; '}{advice}"
+        )
     if array.dtype == np.float16:
         return array.astype(np.float32)
     if array.dtype.itemsize > 8:
@@ -130,8 +140,10 @@ def tensor_on_host(value: Any, name: str) -> Any:
     return value
 
 
-def _of_objects(array: HostArray, name: str) -> HostArray:
+def _of_objects(array: HostArray, name: str, columns: Any) -> HostArray:
     """Return an array of Python objects (numbers, and None or NA for missing values) as float64.
+
+    ``columns`` are the names of a data frame's columns, or anything else.
 
     Text raises an error even if it looks like a number, because the meaning of "1,5" or "0x1" is ambiguous.
     """
@@ -141,9 +153,16 @@ def _of_objects(array: HostArray, name: str) -> HostArray:
         if issubclass(kind, np.generic):
             number = issubclass(kind, (np.number, np.bool_))
         if issubclass(kind, (complex, np.complexfloating)) or not (number or missing):
+            if array.ndim == 2 and columns is not None and len(columns) == array.shape[1]:
+                column = next(j for j, one in enumerate(array.T) if kind in set(map(type, one)))
+                name = f"{name}[{columns[column]!r}]"
+            advice = "convert them first, or use NaN for missing values"
+            if issubclass(kind, str):
+                advice = _ENCODE_TEXT
+            elif issubclass(kind, (datetime.date, datetime.timedelta, np.datetime64)):
+                advice = _COUNT_DATES
             raise TypeError(
-                f"{name} holds Python objects that are not numbers (of type {kind.__name__}); convert them "
-                "first, or use NaN for missing values"
+                f"{name} holds Python objects that are not numbers (of type {kind.__name__}); {advice}"
             )
         if kind.__name__ == "NAType":
             entries = [None if type(one) is kind else one for one in array.ravel()]
@@ -219,7 +238,22 @@ def on_device(value: Any) -> int | None:
     return None
 
 
-def _check_finite(array: HostArray, name: str, first_row: int = 0) -> None:
+def check_finite_rows(
+    array: HostArray, name: str, first_row: int = 0, rows: HostArray | None = None
+) -> None:
+    """Raise a ValueError that names the first row with NaN or infinity.
+
+    Parameters
+    ----------
+    array : ndarray (n, ...)
+        Numbers.
+    name : str
+        Name of the argument.
+    first_row : int
+        Number of the first row in the caller's array.
+    rows : ndarray (n,), optional
+        Number of each row there, if some rows have been left out.
+    """
     step = max(1, _FINITE_BLOCK // max(1, array[:1].size))
     for start in range(0, len(array), step):
         block = array[start : start + step]
@@ -230,17 +264,22 @@ def _check_finite(array: HostArray, name: str, first_row: int = 0) -> None:
         finite = np.isfinite(block)
         if not finite.all():
             bad = int(block.size - np.count_nonzero(finite))
-            first = first_row + start
-            row = first + int(np.argwhere(~finite)[0][0])
+            places = np.array([int(np.argwhere(~finite)[0][0]), 0, len(block) - 1]) + start
+            row, first, last = places + first_row if rows is None else rows[places]
             problem = "NaN" if np.isnan(block).any() else "infinity"
             raise ValueError(
-                f"{name} holds {problem} (first in row {row}; {bad} bad values in rows "
-                f"{first} to {first + len(block) - 1}); remove such rows first"
+                f"{name} holds {problem} (first in row {row}; {bad} such value{'s' * (bad > 1)} in rows "
+                f"{first} to {last}); remove such rows first"
             )
 
 
-def as_rows(value: object, name: str, *, columns: int | None = None) -> HostArray:
-    """Return ``value`` as a finite (n, d) array; (n,) is read as (n, 1)."""
+def as_rows(
+    value: object, name: str, *, columns: int | None = None, rows: HostArray | None = None
+) -> HostArray:
+    """Return ``value`` as a finite (n, d) array; (n,) is read as (n, 1).
+
+    ``rows`` (n,) are the numbers of the rows for messages, if some rows have been left out.
+    """
     array = as_array(value, name)
     if array.ndim == 1:
         array = array[:, None]
@@ -254,7 +293,7 @@ def as_rows(value: object, name: str, *, columns: int | None = None) -> HostArra
         raise ValueError(f"{name} has no columns (shape {array.shape}); at least one is needed")
     if columns is not None and array.shape[1] != columns:
         raise ValueError(f"{name} has {array.shape[1]} columns; {columns} are needed")
-    _check_finite(array, name)
+    check_finite_rows(array, name, rows=rows)
     return array
 
 
@@ -271,7 +310,7 @@ def as_weights(value: object, name: str, n: int) -> NDArray[np.float64] | None:
     if value is None:
         return None
     weights = weights_of_rows(value, name, n)
-    _check_finite(weights, name)
+    check_finite_rows(weights, name)
     if (weights < 0).any():
         raise ValueError(
             f"{name} has negative values (smallest {weights.min():g}); all must be >= 0"

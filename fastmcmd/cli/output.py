@@ -177,7 +177,8 @@ def of_comparison(comparison: Comparison) -> Sheet:
         ]
         lines.append((one.section, [f"  {one.label}", *cells, BEST[one.best]]))
     names = list(comparison.evaluations)
-    title = "\n".join([*comparison.conclusions(), f"Comparison of {len(names)} models"])
+    count = f"Comparison of {len(names)} model{'s' * (len(names) > 1)}"
+    title = "\n".join([*comparison.conclusions(), count])
     notes = [comparison.legend, *comparison.differences().splitlines()] if len(names) > 1 else []
     return Sheet(title, [["", *names, ""], *_sections(lines)], notes)
 

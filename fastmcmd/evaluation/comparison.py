@@ -322,9 +322,10 @@ class Comparison:
         return write_report(self, path, title, projection)
 
     def __repr__(self) -> str:
-        title = f"Comparison of {len(self.evaluations)} models"
+        count = len(self.evaluations)
+        title = f"Comparison of {count} model{'s' * (count > 1)}"
         summary = "\n".join([*self.conclusions(), title, self.table()])
-        if len(self.evaluations) < 2:
+        if count < 2:
             return summary
         return f"{summary}\n{self.legend}\n\n{self.differences()}"
 

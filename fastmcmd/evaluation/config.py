@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import HostArray, InputsLike, Json
+from fastmcmd._base.annotations import Encoder, HostArray, InputsLike, Json
 from fastmcmd._base.checks import (
     as_array,
     check_choice,
     check_count,
+    check_finite_rows,
     check_flag,
     check_positive,
     check_same_length,
@@ -148,7 +149,9 @@ class EvaluationConfig:
         }  # fmt: skip
 
 
-def inputs_of(x: InputsLike | Rows, outcomes: Outcomes) -> InputsLike | Rows:
+def inputs_of(
+    x: InputsLike | Rows, outcomes: Outcomes, encoder: Encoder | None
+) -> InputsLike | Rows:
     """Return the inputs of the valid rows."""
     if outcomes.valid is None:
         return x
@@ -158,7 +161,10 @@ def inputs_of(x: InputsLike | Rows, outcomes: Outcomes) -> InputsLike | Rows:
         )
     rows = as_array(x, "x")
     check_same_length(x=rows, y=np.empty(outcomes.n))
-    return rows[outcomes.valid]
+    selected = rows[outcomes.valid]
+    if encoder is None:  # an encoder may take NaN
+        check_finite_rows(selected, "x", rows=outcomes.valid)
+    return selected
 
 
 def _share(value: float, name: str) -> float:

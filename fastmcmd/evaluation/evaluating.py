@@ -99,11 +99,12 @@ def evaluate(
         Whether to search for the worst random groups (`adversarial_group_calibration`). This takes longer
         than everything else.
     n_boot : int
-        Number of bootstrap samples of rows for confidence intervals; 0 computes none. Intervals are
-        percentile intervals. For ECE and similar measures, which cannot be negative, the interval is the
-        number plus and minus the bound of the triangle inequality, cut at 0. Numbers whose interval would
-        not reach its level, such as the mean and largest CCE, have none; the documentation lists the
-        measured coverage.
+        Number of bootstrap samples of rows for confidence intervals; 0 computes none. Intervals of means,
+        R², the correlation and the RMSE are studentised, that of the median absolute error is a percentile
+        interval, and that of the coverage is Wilson's. For ECE and similar measures, which cannot be
+        negative, the interval is the number plus and minus the bound of the triangle inequality, cut at 0.
+        Numbers whose interval would not reach its level, such as the mean and largest CCE, have none; the
+        documentation lists the measured coverage.
     confidence : float
         Level of these intervals, in (0, 1).
     by : array_like (n,), optional
@@ -169,7 +170,7 @@ def evaluate(
     with Progress(progress, tol) as progress_line:
         congruence, failure = None, ""
         if x is not None:
-            x = inputs_of(x, outcomes)
+            x = inputs_of(x, outcomes, config.congruence.encoder)
             try:
                 check_some_row(outcomes)
                 congruence = config.congruence.fit(
@@ -215,7 +216,7 @@ def evaluate_many(
     with Progress(progress, tol) as progress_line:
         congruences, failure = {}, ""
         if x is not None:
-            x = inputs_of(x, first)
+            x = inputs_of(x, first, config.congruence.encoder)
             predictions = {name: one.prediction for name, one in outcomes.items()}
             try:
                 check_some_row(first)

@@ -165,6 +165,9 @@ def congruence_test(
     With ``alpha`` the p-value is that of the first stage if it is above ``3 * alpha``, else the smaller of
     ``3 * alpha`` and that of all simulations: ``P(p <= t) <= t`` for all t, whatever the stages share.
 
+    The CCE of the result belongs to the first kernel on outcomes, one ``lam`` and at most 100 landmarks on
+    inputs, so it differs from that of `cce` with its default kernels.
+
     The test is not exact for predictions fitted to the same y, for rows that depend on each other (see
     ``groups``), and for a kernel chosen by looking at y.
 

@@ -360,9 +360,9 @@ class Monitor(ColumnTable):
         Notes
         -----
         The weights are the odds of a logistic regression of "is in the batch" on kernel features of the
-        inputs. Pass them as ``weights=`` to `fastmcmd.evaluate`, `fastmcmd.cce` or a recalibrator. A few
-        weights may dominate: ``effective_rows`` of the update is the effective number of rows,
-        ``(sum w)^2 / sum w^2``.
+        inputs. Pass them as ``weights=`` to `fastmcmd.cce` or `fastmcmd.diagnose`, or as ``sample_weight=``
+        to `fastmcmd.evaluate` or a recalibrator. A few weights may dominate: ``effective_rows`` of the
+        update is the effective number of rows, ``(sum w)^2 / sum w^2``.
         """
         inputs = as_rows(x, "x", columns=self._state.x.shape[1]).astype(np.float64)
         return self._weights(inputs, len(self._state.x_reference))

@@ -223,7 +223,7 @@ def read(
             prediction = _rows_of_prediction(arrays, prediction, valid, n, columns)
         if valid is not None and arrays.on_host:
             valid = np.flatnonzero(valid)
-    rows = _as_rows(arrays, y, columns)
+    rows = _as_rows(arrays, y, columns, cast("Array | None", valid))
     n = rows.shape[0] if valid is None else n
     if weights is not None:
         if nan_policy == "raise" and weights.ndim == 1:
@@ -295,10 +295,10 @@ def weighted_mean(values: Array, weights: Array | None) -> AnyArray:
         return np.average(values / _COARSE, axis=0, weights=weights) * _COARSE  # the sum overflowed
 
 
-def _as_rows(arrays: Namespace, y: AnyArray, columns: int | None) -> AnyArray:
-    """Return y (n,) or (n, k) as checked finite values (n, k)."""
+def _as_rows(arrays: Namespace, y: AnyArray, columns: int | None, valid: Array | None) -> AnyArray:
+    """Return y (n,) or (n, k), the valid rows, as checked finite values (n, k)."""
     if arrays.on_host:
-        return as_rows(y, "y", columns=columns)
+        return as_rows(y, "y", columns=columns, rows=valid)
     rows = y[:, None] if y.ndim == 1 else y
     if rows.ndim != 2 or 0 in rows.shape or columns not in (None, rows.shape[1]):
         as_rows(shape_only(y), "y", columns=columns)

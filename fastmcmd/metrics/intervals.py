@@ -32,6 +32,10 @@ __all__ = [
     "variance_variation",
 ]
 
+# Standard deviations that differ less, relative to their mean, are equal but for rounding: those of a
+# distribution that is only shifted from row to row.
+_ROUNDING = 1e-14
+
 
 @dataclass(frozen=True)
 class IntervalSums:
@@ -277,7 +281,9 @@ def gather_spread(rows: Outcomes) -> SpreadSums:
     if not np.isfinite(std).all():
         raise ValueError("prediction has standard deviations that are not finite")
     mean = float(weighted_mean(std, rows.weights)) * (np.nan if rows.nan_result else 1.0)
-    squares = np.zeros(len(std)) if mean == 0 else (std / mean - 1) ** 2
+    deviations = np.zeros(len(std)) if mean == 0 else std / mean - 1
+    deviations[np.abs(deviations) <= _ROUNDING] = 0.0
+    squares = deviations**2
     if rows.weights is None:
         return SpreadSums(float(len(std)), mean, float(squares.sum()))
     return SpreadSums(float(rows.weights.sum()), mean, float(rows.weights @ squares))

@@ -8,7 +8,7 @@ import numpy as np
 
 from fastmcmd._base.checks import as_rows, check_instance, check_same_length, quote
 from fastmcmd.plots.projection import line
-from fastmcmd.plots.style import COLOURS, check_axes, matplotlib, tidy
+from fastmcmd.plots.style import COLOURS, check_axes, mark_bottom, matplotlib, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,10 +87,10 @@ def diagnosis(diagnosed: Any, x: Any = None, axes: Any = None) -> Any:
         else:
             _draw_points(ax, place, values, band, has_value, wrong)
         if (~has_value).any():
-            low = ax.get_ylim()[0]
-            ax.plot(
-                place[~has_value], np.full((~has_value).sum(), low), "|", color="0.7", markersize=4
-            )
+            mark_bottom(ax, place[~has_value])
+        if not has_value.any():
+            text = "no input has enough rows near it"
+            ax.text(0.5, 0.75, text, color="0.4", ha="center", transform=ax.transAxes)
         ax.set_ylabel(label)
         tidy(ax)
     axes[1].set_xlabel(name)

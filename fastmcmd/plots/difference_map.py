@@ -8,7 +8,7 @@ import numpy as np
 
 from fastmcmd._base.checks import as_rows, check_instance, check_same_length
 from fastmcmd.plots.projection import line
-from fastmcmd.plots.style import COLOURS, axes, plain, tidy
+from fastmcmd.plots.style import COLOURS, axes, mark_bottom, plain, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,13 +79,7 @@ def difference_map(difference: DifferenceMap, x: Any = None, ax: Axes | None = N
                 ax.plot(place[where], difference.difference[where], ".", color=colour, markersize=4,
                         label=labels[sign])  # fmt: skip
     if (~has_support).any():
-        ax.plot(
-            place[~has_support],
-            np.full((~has_support).sum(), ax.get_ylim()[0]),
-            "|",
-            color="0.7",
-            markersize=4,
-        )
+        mark_bottom(ax, place[~has_support])
     ax.set(
         xlabel=name,
         ylabel=f"{difference.measure}: {first}\nless {second}",

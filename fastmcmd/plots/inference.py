@@ -20,6 +20,7 @@ __all__ = ["congruence_test", "missing_mass", "rejection", "verdict"]
 
 _GREY = "0.7"
 _BARS = 30
+_BELOW_LEGEND = 0.84  # share of the height that the bars and lines of `congruence_test` have
 
 
 def congruence_test(test: Any, ax: Axes | None = None) -> Axes:
@@ -54,15 +55,19 @@ def congruence_test(test: Any, ax: Axes | None = None) -> Axes:
     counts, edges = np.histogram(null, min(_BARS, int(np.ceil(np.sqrt(len(null))))))
     ax.stairs(counts, edges, fill=True, color=_GREY, label="right model")
     critical = float(np.sqrt(test.critical_value))
-    ax.axvline(critical, color="0.4", linewidth=1.2, linestyle="--", label="95 %")
-    ax.axvline(test.cce, color=COLOURS[1], linewidth=2, label="observed")
+    ax.axvline(
+        critical, ymax=_BELOW_LEGEND, color="0.4", linewidth=1.2, linestyle="--", label="95 %"
+    )
+    ax.axvline(test.cce, ymax=_BELOW_LEGEND, color=COLOURS[1], linewidth=2, label="observed")
     ax.set(
+        ylim=(0, counts.max() * 1.05 / _BELOW_LEGEND),
         xlabel="CCE, root mean square over the rows",
         ylabel=f"of {test.simulations:,} simulated data sets",
         title=f"p = {test.p_value:.3g}, all statistics together",
     )
     ax.title.set_fontsize("medium")
-    return finish(ax, "legend")
+    ax.legend(frameon=False, loc="upper center", ncols=3, borderaxespad=0)
+    return finish(ax)
 
 
 def missing_mass(

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.checks import check_instance
 from fastmcmd.errors import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "GREY", "axes", "check_axes", "finish", "matplotlib", "plain", "tidy"]
+__all__ = [
+    "COLOURS", "GREY", "axes", "check_axes", "finish", "mark_bottom", "matplotlib", "plain", "tidy",
+]  # fmt: skip
 
 # The palette of Okabe & Ito: distinct with any colour vision, and by lightness in greyscale.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -42,6 +47,12 @@ def tidy(ax: Axes) -> None:
     """Remove parts of the axes that carry no information."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(length=3)
+
+
+def mark_bottom(ax: Axes, places: Array) -> None:
+    """Draw grey marks at the bottom of the axes, whatever their limits become."""
+    bottom = np.full(len(places), 0.02)
+    ax.plot(places, bottom, "|", color="0.7", markersize=4, transform=ax.get_xaxis_transform())
 
 
 def finish(

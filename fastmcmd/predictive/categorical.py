@@ -92,9 +92,12 @@ class Categorical(Predictive):
                 f"classes is {listed(self.classes)} and the columns of probs are {listed(columns)}; the "
                 "same names in the same order are needed"
             )
-        values = (
-            np.arange(count, dtype=np.float64) if values is None else parameter(values, "values")
-        )
+        if values is None:
+            values = np.arange(count, dtype=np.float64)
+            if self.classes is None:
+                _check_numbers_of_columns(columns, values)
+        else:
+            values = parameter(values, "values")
         if values.shape != (count,):
             raise ValueError(f"values has shape {values.shape}; ({count},) is needed: as probs has")
         if (values[1:] <= values[:-1]).any():
@@ -323,6 +326,15 @@ class Categorical(Predictive):
         step = max(1, _BLOCK // (len(self.values) * width))
         parts = over_rows(one_block, len(self), step)
         return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _check_numbers_of_columns(columns: tuple[str, ...], values: Array) -> None:
+    """Refuse a data frame whose columns are other numbers than the outputs that they would stand for."""
+    if columns and all(map(is_number, columns)) and [float(one) for one in columns] != list(values):
+        raise ValueError(
+            f"the columns of probs are {listed(columns)}, and would be read as the outputs 0 to "
+            f"{len(values) - 1}; pass values= if they are the outputs, else probs as an array"
+        )
 
 
 def _class_names(classes: Sequence[str], count: int, values: ArrayLike | None) -> tuple[str, ...]:

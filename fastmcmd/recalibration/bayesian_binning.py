@@ -21,6 +21,7 @@ __all__ = ["BayesianBinning"]
 Self = TypeVar("Self", bound="BayesianBinning")
 
 _PRIOR = 2.0  # weight of the prior over all bins, in rows, as published
+_LEAST = float(np.finfo(np.float64).tiny)  # least parameter of a beta prior; that of 0 is no prior
 _RANGE = 10  # numbers of bins from ``n^(1/3) / 10`` to ``10 n^(1/3)``, as published
 
 
@@ -127,7 +128,8 @@ def _model(p: Array, labels: NDArray[np.intp], bins: int) -> tuple[Array, Array,
     ends = np.concatenate([[0.0], edges, [1.0]])
     weight = _PRIOR / len(count)
     middle = (ends[1:] + ends[:-1]) / 2
-    a, b = weight * middle, weight * (1 - middle)
+    above = ((1 - ends[1:]) + (1 - ends[:-1])) / 2  # 1 - middle, which rounds to 0 next to 1
+    a, b = (np.maximum(weight * part, _LEAST) for part in (middle, above))
     log_gamma = scipy.special.gammaln
     score = log_gamma(weight) - log_gamma(count + weight) + log_gamma(ones + a) - log_gamma(a)
     score += log_gamma(count - ones + b) - log_gamma(b)

@@ -108,22 +108,14 @@ def headline(material: Material) -> Section:
     for name, evaluation in material.evaluations.items():
         notes = list(evaluation.notes)
         if evaluation.cce is not None:
-            bound, kind = evaluation.cce.error_bound, evaluation.cce.info.certificate
-            body += paragraph(
-                material.of(name, f"Every CCE is right to {bound:.1e} ({kind})."), "how"
-            )
+            body += paragraph(material.of(name, f"{evaluation.cce_line}."), "how")
             notes += [note for note in evaluation.cce.info.notes if note not in notes]
             body += "".join(
                 paragraph(material.of(name, one), "how") for one in evaluation.kernel_lines
             )
         if evaluation.test is not None:
-            test = evaluation.test
-            body += paragraph(
-                material.of(
-                    name, f"{test.figures}: root mean square, {test.simulations:,} simulations."
-                ),
-                "how",
-            )
+            exact = f"Exact test: {evaluation.test.simulations:,} simulations."
+            body += paragraph(material.of(name, exact), "how")
         body += "".join(note(material.of(name, one)) for one in notes)
     return Section("summary", "Summary", body + "".join(paragraph(notes, "how") for notes in _HOW))
 

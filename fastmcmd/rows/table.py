@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import DType
 from fastmcmd._base.blocks import ahead, over_rows, row_blocks
-from fastmcmd._base.checks import _check_finite
+from fastmcmd._base.checks import check_finite_rows
 from fastmcmd.rows.npy import Mapped
 from fastmcmd.rows.source import (
     Array,
@@ -188,7 +188,7 @@ class Rows:
         if self._source.splits and self._source.dtype == self.dtype:
             return self._in_pieces(start, stop)
         block = self._read_checked(start, stop)
-        _check_finite(block, self._label, first_row=start)
+        check_finite_rows(block, self._label, first_row=start)
         if self.on_device is None:
             return block
         device_block = block.view(DeviceBlock)
@@ -203,7 +203,7 @@ class Rows:
             first, some = start + rows.start, block[rows]
             with self._telling(first, start + rows.stop):
                 self._source.into(first, some)
-            _check_finite(some, self._label, first_row=first)
+            check_finite_rows(some, self._label, first_row=first)
 
         over_rows(work, len(block), max(1, _PIECE_BYTES // block[0].nbytes))
         return block
@@ -237,7 +237,7 @@ class Rows:
             block_rows = block[ascending[begin:end] - first]  # rows in between are not checked
             for bad in np.flatnonzero(~np.isfinite(block_rows).all(axis=1))[:1]:
                 row = int(ascending[begin + bad])
-                _check_finite(block_rows[bad : bad + 1], self._label, first_row=row)
+                check_finite_rows(block_rows[bad : bad + 1], self._label, first_row=row)
             out[order[begin:end]] = block_rows
             begin = end
         return out

@@ -344,6 +344,18 @@ def test_inputs_are_never_changed(rng, weighted):
     assert metrics.pit_values(y, prediction).flags.writeable
 
 
+def test_equal_spreads_do_not_vary(rng):
+    """Rounding of the mean, or of each standard deviation, was printed as a variation of 2e-16."""
+    mean = rng.gamma(3.0, 2.0, 221)
+    for prediction in (
+        fm.Gaussian(mean, 53.6892 / 3),
+        fm.Quantiles([0.1, 0.5, 0.9], mean[:, None] + [-1.0, 0.0, 1.0]),
+        mean[:, None] + rng.normal(size=50),
+    ):
+        assert fm.evaluate(mean, prediction)["variance_variation"] == 0
+        assert fm.metrics.variance_variation(mean, prediction, sample_weight=mean) == 0
+
+
 def test_point_predictions_have_no_variance():
     with pytest.raises(ValueError, match="not positive and finite"):
         metrics.ence([0.0, 1.0], [0.0, 1.0], 1)

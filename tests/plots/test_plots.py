@@ -288,3 +288,35 @@ def test_axes_of_others_are_refused(rng):
         fm.plots.diagnosis(diagnosed, axes=[])
     with pytest.raises(TypeError, match="axes is 1; axes of matplotlib"):
         fm.plots.diagnosis(diagnosed, axes=(1, 2))
+
+
+def test_the_legend_of_a_test_covers_nothing(rng):
+    """The line of the observed CCE ran through the legend."""
+    x = rng.uniform(-2, 2, 200)
+    for shift in (0.0, 0.5, 2.0):
+        test = fm.congruence_test(x, x + rng.normal(size=200), fm.Gaussian(x + shift, 1.0))
+        for size in ((4.5, 3.2), (6.0, 5.0)):
+            figure, ax = plt.subplots(figsize=size, layout="constrained")
+            test.plot(ax)
+            figure.canvas.draw()
+            legend = ax.get_legend().get_window_extent()
+            artists = [*ax.get_lines(), *ax.patches]
+            assert not any(one.get_window_extent().overlaps(legend) for one in artists)
+            assert ax.bbox.x0 <= legend.x0 < legend.x1 <= ax.bbox.x1
+            plt.close(figure)
+
+
+def test_inputs_without_support_are_marked_at_the_bottom(rng):
+    """The marks lay on the line of a shift of 0 and at a factor of 0 if no input had a diagnosis."""
+    x = rng.normal(size=(60, 12))
+    diagnosed = fm.diagnose(x, rng.normal(size=60), (np.zeros(60), 1.0))
+    assert not diagnosed.supported.any()
+    axes = diagnosed.plot()
+    for ax in axes:
+        marks = ax.get_lines()[-1]
+        height = ax.transAxes.inverted().transform(
+            marks.get_transform().transform(marks.get_xydata())
+        )
+        assert (height[:, 1] < 0.05).all()
+        assert "enough rows" in ax.texts[0].get_text()
+    plt.close(axes[0].figure)

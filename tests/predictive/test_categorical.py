@@ -162,3 +162,15 @@ def test_float32_probabilities_are_scaled(rng):
 def test_bad_probabilities(probs, values, message):
     with pytest.raises(ValueError, match=message):
         Categorical(probs, values)
+
+
+def test_numbers_that_name_columns_are_not_ignored():
+    """Columns 1 and 2 of a frame were read as the outputs 0 and 1, and an outcome of 2 was impossible."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({1: [0.9, 0.1], 2: [0.1, 0.9]})
+    with pytest.raises(ValueError, match=r"columns of probs are '1', '2', .* pass values="):
+        fm.Categorical(frame)
+    named = fm.Categorical(frame, values=[1, 2])
+    np.testing.assert_allclose(fm.nll([1, 2], named), -np.log(0.9))
+    assert fm.Categorical(frame.to_numpy()).values.tolist() == [0, 1]
+    assert fm.Categorical(frame.rename(columns={1: "rare", 2: "often"})).values.tolist() == [0, 1]

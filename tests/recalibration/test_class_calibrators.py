@@ -238,6 +238,18 @@ def test_bayesian_binning_mends_probabilities(rng):
     np.testing.assert_allclose(single.transform([0.2, 0.9]), 4 / 11)
 
 
+@pytest.mark.parametrize("far", [[1 - 2**-52, 1.0], [0.0, 5e-324], [0.0, 1e-300, 1 - 2**-52, 1.0]])
+@pytest.mark.parametrize("surprising", [False, True])
+def test_bayesian_binning_next_to_0_and_1(rng, far, surprising):
+    """The middle of a bin next to 1 rounds to 1, and that next to 0 to 0: the map was NaN."""
+    p = np.concatenate([rng.uniform(size=60), np.repeat(far, 20)])
+    y = ((p > 0.5) != surprising).astype(int)
+    found = BayesianBinning().fit(p, y)
+    assert ((found.shares_ > 0) & (found.shares_ < 1)).all()
+    for value in (far[0], far[-1]):
+        assert abs(found.transform([value, value])[0] - y[p == value][0]) < 0.1
+
+
 @pytest.mark.parametrize("score", ["absolute", "scaled", "cqr"])
 def test_mondrian_intervals(rng, score):
     n = 900

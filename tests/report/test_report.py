@@ -87,6 +87,15 @@ def test_a_report_uses_the_tests_of_its_comparison(evaluations, tmp_path, monkey
     assert len(tests) == 1
 
 
+@pytest.mark.usefixtures("unpainted")
+def test_a_page_has_one_cce_for_each_model(evaluations, tmp_path):
+    """A root mean square that rests on landmarks stood below the mean of the same CCE."""
+    one = evaluations["right"]
+    text = one.report(tmp_path / "one.html").read_text()
+    assert one.cce_line in text
+    assert "root mean square," not in text
+
+
 @pytest.mark.slow
 def test_a_page_of_two_models(evaluations, tmp_path):
     path = tmp_path / "report.html"

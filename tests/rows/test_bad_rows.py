@@ -47,7 +47,7 @@ def test_values_that_are_not_finite(write, plain, bad):
     spoilt[53, 1] = bad
     what = "NaN" if np.isnan(bad) else "infinity"
     x = open_rows(write(spoilt), "x")
-    message = rf"^x .*holds {what} \(first in row 53; 1 bad values in rows 50 to 59\)"
+    message = rf"^x .*holds {what} \(first in row 53; 1 such value in rows 50 to 59\)"
     with pytest.raises(ValueError, match=message):
         list(x.blocks(10))
     with pytest.raises(ValueError, match=f"holds {what} .first in row 53"):
