@@ -381,8 +381,8 @@ def _comoments(points: PointPredictions, unit_y: float, unit_point: float) -> Co
         rest_point,
     )
     *numbers, rest_y, rest_point = namespace.numbers(moments)
-    sums = Comoments(weight, *numbers, rest_y=rest_y, rest_point=rest_point)
-    return replace(sums, unit_y=unit_y, unit_point=unit_point)
+    sums = Comoments(weight, *numbers)
+    return replace(sums, unit_y=unit_y, unit_point=unit_point, rest_y=rest_y, rest_point=rest_point)
 
 
 _SUM, _SIZES, _SQUARES = range(3)  # places of the sums of `fastmcmd._core.error_sums`
