@@ -47,6 +47,7 @@ __all__ = [
     "SelectedRows",
     "check_weights_shape",
     "checked_weights",
+    "joined_means",
     "out_of_range",
     "read",
     "rows_without_nan",
@@ -293,6 +294,28 @@ def weighted_mean(values: Array, weights: Array | None) -> AnyArray:
         if np.isfinite(mean).all() or not np.isfinite(values).all():
             return mean
         return np.average(values / _COARSE, axis=0, weights=weights) * _COARSE  # the sum overflowed
+
+
+def joined_means(
+    one: tuple[Array | float, Array | float],
+    other: tuple[Array | float, Array | float],
+    share: float,
+) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Return how far the second of two means lies from the first, and the mean of both sets as two doubles.
+
+    Parameters
+    ----------
+    one, other : pair of ndarray (k,) or float
+        Each mean, rounded, and what rounding took from it.
+    share : float
+        Share of the second set in the weight.
+    """
+    gap = (other[0] - one[0]) + (other[1] - one[1])
+    step = share * gap
+    mean = one[0] + step
+    moved = mean - one[0]
+    lost = (one[0] - (mean - moved)) + (step - moved)  # of the sum, exactly (Knuth's two-sum)
+    return gap, mean, one[1] + lost
 
 
 def _as_rows(arrays: Namespace, y: AnyArray, columns: int | None, valid: Array | None) -> AnyArray:

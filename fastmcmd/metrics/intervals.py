@@ -10,7 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import as_float, distinct_digits
-from fastmcmd.metrics.inputs import Outcomes, out_of_range, read, unit_of, weighted_mean
+from fastmcmd.metrics.inputs import (
+    Outcomes,
+    joined_means,
+    out_of_range,
+    read,
+    unit_of,
+    weighted_mean,
+)
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array, PredictionLike, check_levels
@@ -257,36 +264,44 @@ class SpreadSums:
     """Weight and mean of predicted standard deviations, and the sum of squares about that mean.
 
     Squares are divided by the squared mean, so that they neither overflow nor underflow. Sums of two sets
-    are added as in Chan, Golub & LeVeque (1983).
+    are added as in Chan, Golub & LeVeque (1983). ``rest`` is what rounding took from the mean.
     """
 
     weight: float
     mean: float
     squares: float
+    rest: float = 0.0
 
     def __add__(self, other: SpreadSums) -> SpreadSums:
         weight = self.weight + other.weight
-        gap, share = other.mean - self.mean, other.weight / weight
-        mean = self.mean + share * gap
+        share = other.weight / weight
+        gap, mean, rest = joined_means((self.mean, self.rest), (other.mean, other.rest), share)
         if mean == 0:
             return SpreadSums(weight, mean, 0.0)
         between = self.weight * share * (gap / mean) ** 2
         squares = sum(one.squares * (one.mean / mean) ** 2 for one in (self, other))
-        return SpreadSums(weight, mean, squares + between)
+        return SpreadSums(weight, mean, squares + between, rest)
 
 
 def gather_spread(rows: Outcomes) -> SpreadSums:
     """Return sums of predicted standard deviations."""
-    std = rows.prediction.std
+    std, weights = rows.prediction.std, rows.weights
     if not np.isfinite(std).all():
         raise ValueError("prediction has standard deviations that are not finite")
-    mean = float(weighted_mean(std, rows.weights)) * (np.nan if rows.nan_result else 1.0)
-    deviations = np.zeros(len(std)) if mean == 0 else std / mean - 1
+    if weights is not None:
+        std, weights = std[weights > 0], weights[weights > 0]
+    weight = float(len(std) if weights is None else weights.sum())
+    mean = float(weighted_mean(std, weights).clip(std.min(), std.max()))  # equal ones: exactly
+    if rows.nan_result:
+        mean = np.nan
+    if mean == 0:
+        return SpreadSums(weight, mean, 0.0)
+    from_mean = std - mean
+    rest = float(weighted_mean(from_mean, weights))
+    deviations = (from_mean - rest) / mean
     deviations[np.abs(deviations) <= _ROUNDING] = 0.0
     squares = deviations**2
-    if rows.weights is None:
-        return SpreadSums(float(len(std)), mean, float(squares.sum()))
-    return SpreadSums(float(rows.weights.sum()), mean, float(rows.weights @ squares))
+    return SpreadSums(weight, mean, float(np.average(squares, weights=weights) * weight), rest)
 
 
 def conclude_variation(sums: SpreadSums, ddof: float = 1) -> float:

@@ -14,7 +14,7 @@ from fastmcmd import _core
 from fastmcmd._base.annotations import AnyArray, NanPolicy
 from fastmcmd._base.arrays import Namespace, namespace_of
 from fastmcmd._base.checks import check_choice
-from fastmcmd.metrics.inputs import out_of_range, read, unit_of
+from fastmcmd.metrics.inputs import joined_means, out_of_range, read, unit_of
 from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.base import Array, PredictionLike
 
@@ -111,7 +111,7 @@ class Comoments:
     weight : float
         Sum of weights.
     mean_y, mean_point : ndarray (k,)
-        Means.
+        Means, rounded.
     ssy, ssp, sp, sse : ndarray (k,)
         Weighted sums about the means: squares of y, squares of the prediction, products; and the weighted
         sum of squared errors.
@@ -120,11 +120,13 @@ class Comoments:
     unit_y, unit_point : float
         Powers of 2 by which y and the prediction are divided so that sums of squares stay in the range of
         doubles. ``sp`` is divided by both, ``sse`` by the square of the larger one.
+    rest_y, rest_point : ndarray (k,) or float
+        What rounding took from the means.
 
     Notes
     -----
     Two sets are added as in Chan, Golub & LeVeque, *Algorithms for Computing the Sample Variance* (The
-    American Statistician, 1983), so that a large mean costs no digits.
+    American Statistician, 1983). Means are sums of two doubles, so that a large mean costs no digits.
     """
 
     weight: float
@@ -140,6 +142,8 @@ class Comoments:
     high_point: Array
     unit_y: float = 1.0
     unit_point: float = 1.0
+    rest_y: Array | float = 0.0
+    rest_point: Array | float = 0.0
 
     def in_units(self, unit_y: float, unit_point: float) -> Comoments:
         """Return the same moments in other units."""
@@ -161,6 +165,8 @@ class Comoments:
             self.high_point * of_point,
             unit_y,
             unit_point,
+            self.rest_y * of_y,
+            self.rest_point * of_point,
         )
 
     def __add__(self, other: Comoments) -> Comoments:
@@ -170,11 +176,16 @@ class Comoments:
         weight = self.weight + other.weight
         share = other.weight / weight
         between = self.weight * share
-        gap_y, gap_point = other.mean_y - self.mean_y, other.mean_point - self.mean_point
+        gap_y, mean_y, rest_y = joined_means(
+            (self.mean_y, self.rest_y), (other.mean_y, other.rest_y), share
+        )
+        gap_point, mean_point, rest_point = joined_means(
+            (self.mean_point, self.rest_point), (other.mean_point, other.rest_point), share
+        )
         return Comoments(
             weight,
-            self.mean_y + share * gap_y,
-            self.mean_point + share * gap_point,
+            mean_y,
+            mean_point,
             self.ssy + other.ssy + between * gap_y**2,
             self.ssp + other.ssp + between * gap_point**2,
             self.sp + other.sp + between * gap_y * gap_point,
@@ -184,6 +195,8 @@ class Comoments:
             np.minimum(self.low_point, other.low_point),
             np.maximum(self.high_point, other.high_point),
             *units,
+            rest_y,
+            rest_point,
         )
 
 
@@ -350,6 +363,9 @@ def _comoments(points: PointPredictions, unit_y: float, unit_point: float) -> Co
     if points.nan_result:
         mean_y = mean_y * np.nan
     from_y, from_point = y - mean_y, point - mean_point
+    rest_y, rest_point = total(from_y) / weight, total(from_point) / weight
+    from_y -= rest_y
+    from_point -= rest_point
     moments = (
         mean_y,
         mean_point,
@@ -361,9 +377,12 @@ def _comoments(points: PointPredictions, unit_y: float, unit_point: float) -> Co
         namespace.greatest(y.T),
         namespace.least(point.T),
         namespace.greatest(point.T),
+        rest_y,
+        rest_point,
     )
-    sums = Comoments(weight, *namespace.numbers(moments))
-    return replace(sums, unit_y=unit_y, unit_point=unit_point)
+    *numbers, rest_y, rest_point = namespace.numbers(moments)
+    sums = Comoments(weight, *numbers)
+    return replace(sums, unit_y=unit_y, unit_point=unit_point, rest_y=rest_y, rest_point=rest_point)
 
 
 _SUM, _SIZES, _SQUARES = range(3)  # places of the sums of `fastmcmd._core.error_sums`

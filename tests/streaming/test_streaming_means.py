@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -118,3 +120,62 @@ def test_nan_and_errors():
     assert seen.compute() == before  # an error leaves it as it was
     with pytest.raises(ValueError, match="seen no rows"):
         seen.reset().compute()
+
+
+def exact_accuracy(y, point):
+    """Return R^2 and the squared correlation in fractions."""
+    y, point = ([Fraction(float(value)) for value in values] for values in (y, point))
+    from_y, from_point = ([v - sum(values) / len(values) for v in values] for values in (y, point))
+    squares, squares_point = sum(v * v for v in from_y), sum(v * v for v in from_point)
+    products = sum(a * b for a, b in zip(from_y, from_point, strict=True))
+    errors = sum((a - b) ** 2 for a, b in zip(y, point, strict=True))
+    return float(1 - errors / squares), float(products**2 / squares / squares_point)
+
+
+def in_batches(accumulator, y, prediction):
+    parts = [
+        accumulator().update(y[rows], prediction.take(rows))
+        for rows in np.array_split(np.arange(len(y)), 9)
+    ]
+    total = parts.pop()
+    for part in parts:
+        total.merge(part)
+    return total.compute()
+
+
+@pytest.mark.parametrize(("offset", "scale"), [(1e6, 0.01), (1e12, 3e3), (1e15, 1e3), (-1e9, 1e-3)])
+def test_values_far_from_zero_lose_no_digits_in_batches(rng, offset, scale):
+    point = offset + scale * rng.normal(size=70)
+    y = point + scale * rng.normal(size=70)
+    prediction = fm.Gaussian(point, 1.0)
+    r2, squared_correlation = exact_accuracy(y, point)
+    for value in (in_batches(streaming.R2, y, prediction), metrics.r2(y, prediction)):
+        assert value == pytest.approx(r2, rel=1e-12)
+    for value in (in_batches(streaming.Pearson, y, prediction), metrics.pearson(y, prediction)):
+        assert value**2 == pytest.approx(squared_correlation, rel=1e-12)
+
+
+@pytest.mark.parametrize("spread", [1e-8, 1e-12])
+def test_standard_deviations_that_are_almost_equal(rng, spread):
+    std = 1 + spread * rng.normal(size=70)
+    mean = sum(map(Fraction, std)) / 70
+    exact = float(sum((Fraction(s) / mean - 1) ** 2 for s in std) / 69) ** 0.5
+    y, prediction = np.zeros(70), fm.Gaussian(np.zeros(70), std)
+    assert metrics.variance_variation(y, prediction) == pytest.approx(exact, rel=1e-12, abs=0)
+    assert in_batches(streaming.VarianceVariation, y, prediction) == pytest.approx(
+        exact, rel=1e-12, abs=0
+    )
+
+
+@pytest.mark.parametrize("weight", [None, np.array([0.0, 0.3, 0.1, 0.7, 1e-3, 3.0, 1.1])])
+def test_equal_standard_deviations_do_not_vary(weight):
+    std = np.full(7, 0.1)
+    if weight is not None:
+        std[0] = 5.0
+    y = np.zeros(7)
+    assert metrics.variance_variation(y, (y, std), sample_weight=weight) == 0
+    if weight is None:
+        assert (
+            in_batches(streaming.VarianceVariation, np.zeros(70), fm.Gaussian(np.zeros(70), 0.1))
+            == 0
+        )
