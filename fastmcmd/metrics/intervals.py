@@ -299,8 +299,7 @@ def gather_spread(rows: Outcomes) -> SpreadSums:
     from_mean = std - mean
     rest = float(weighted_mean(from_mean, weights))
     deviations = (from_mean - rest) / mean
-    deviations[np.abs(deviations) <= _ROUNDING] = 0.0
-    squares = deviations**2
+    squares = deviations**2 if np.abs(deviations).max() > _ROUNDING else np.zeros(len(std))
     return SpreadSums(weight, mean, float(np.average(squares, weights=weights) * weight), rest)
 
 
