@@ -299,7 +299,7 @@ def gather_spread(rows: Outcomes) -> SpreadSums:
     from_mean = std - mean
     rest = float(weighted_mean(from_mean, weights))
     deviations = (from_mean - rest) / mean
-    squares = deviations**2 if np.abs(deviations).max() > _ROUNDING else np.zeros(len(std))
+    squares = np.zeros(len(std)) if np.abs(deviations).max() <= _ROUNDING else deviations**2
     return SpreadSums(weight, mean, float(np.average(squares, weights=weights) * weight), rest)
 
 
