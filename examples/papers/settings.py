@@ -88,20 +88,20 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     chance = f"by chance {max(null[one] for one in _RIGHT):.3f} for the others"
     return [
         Claim(
-            "The order of the heads does not depend on lam (figure 10)",
+            "The order of the heads does not depend on lam",
             f"least of the wrong heads against largest of the others: {_listed(lams, _LAMS)}",
             chance, verdict(_ordered(lams)),
         ),
         Claim(
-            "Nor on the width of the inputs' kernel (figures 8, 9 and 11)",
+            "Nor on the width of the inputs' kernel (1 in figures 8 and 9)",
             _listed(gammas, _GAMMAS), chance, verdict(_ordered(gammas)),
         ),
         Claim(
-            "Nor on its kind (figure 11)",
+            "Nor on its kind",
             _listed(kernels, tuple(_KERNELS)), chance, verdict(_ordered(kernels)),
         ),
         Claim(
-            "Nor on the number of draws from each prediction (figure 12)",
+            "Nor on the number of draws from each prediction",
             "in order: " + "; ".join(
                 f"{count} {'draw' if count == 1 else 'draws'} {one.mean():.0%}"
                 for count, one in in_order.items()

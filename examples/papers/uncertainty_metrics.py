@@ -92,7 +92,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             verdict(*(found[f"{one} {name}"] > found[f"{one} right"] for one in scores for name in wrong)),
         ),
         Claim(
-            "Average calibration hardly sees that a model ignores how the spread changes",
+            "Average calibration sees a wrong size of the spread better than one that ignores x",
             "mean absolute calibration error: " + _listed(found, "ma_cal"),
             spread(found["ma_cal right"]),
             verdict(
@@ -120,9 +120,12 @@ def _draw(path: Path) -> None:
     figure, panels = axes_of(3)
     order = np.argsort(data.x)
     panels[0].scatter(data.x, data.y, s=4, color="0.5")
-    for name in ("right", "constant"):
-        low, high = models[name].quantile([0.025, 0.975]).T[:, order]
-        panels[0].fill_between(data.x[order], low, high, alpha=0.3, lw=0, label=name)
+    for number, (name, model) in enumerate(models.items()):
+        if name in ("right", "constant"):
+            low, high = model.quantile([0.025, 0.975]).T[:, order]
+            panels[0].fill_between(
+                data.x[order], low, high, color=f"C{number}", alpha=0.3, lw=0, label=name
+            )
     for name, model in models.items():
         curve = fm.metrics.reliability_curve(data.y, model)
         panels[1].plot(curve.expected, curve.observed, label=name)
