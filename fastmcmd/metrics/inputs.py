@@ -313,9 +313,11 @@ def joined_means(
     gap = (other[0] - one[0]) + (other[1] - one[1])
     step = share * gap
     mean = one[0] + step
-    moved = mean - one[0]
-    lost = (one[0] - (mean - moved)) + (step - moved)  # of the sum, exactly (Knuth's two-sum)
-    return gap, mean, one[1] + lost
+    rounded_step = mean - one[0]
+    rounding = (one[0] - (mean - rounded_step)) + (
+        step - rounded_step
+    )  # of the sum, exactly (Knuth's two-sum)
+    return gap, mean, one[1] + rounding
 
 
 def _as_rows(arrays: Namespace, y: AnyArray, columns: int | None, valid: Array | None) -> AnyArray:

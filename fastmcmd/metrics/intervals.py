@@ -264,23 +264,25 @@ class SpreadSums:
     """Weight and mean of predicted standard deviations, and the sum of squares about that mean.
 
     Squares are divided by the squared mean, so that they neither overflow nor underflow. Sums of two sets
-    are added as in Chan, Golub & LeVeque (1983). ``rest`` is what rounding took from the mean.
+    are added as in Chan, Golub & LeVeque (1983). ``rounding`` is what rounding took from the mean.
     """
 
     weight: float
     mean: float
     squares: float
-    rest: float = 0.0
+    rounding: float = 0.0
 
     def __add__(self, other: SpreadSums) -> SpreadSums:
         weight = self.weight + other.weight
         share = other.weight / weight
-        gap, mean, rest = joined_means((self.mean, self.rest), (other.mean, other.rest), share)
+        gap, mean, rounding = joined_means(
+            (self.mean, self.rounding), (other.mean, other.rounding), share
+        )
         if mean == 0:
             return SpreadSums(weight, mean, 0.0)
         between = self.weight * share * (gap / mean) ** 2
         squares = sum(one.squares * (one.mean / mean) ** 2 for one in (self, other))
-        return SpreadSums(weight, mean, squares + between, rest)
+        return SpreadSums(weight, mean, squares + between, rounding)
 
 
 def gather_spread(rows: Outcomes) -> SpreadSums:
@@ -297,10 +299,10 @@ def gather_spread(rows: Outcomes) -> SpreadSums:
     if mean == 0:
         return SpreadSums(weight, mean, 0.0)
     from_mean = std - mean
-    rest = float(weighted_mean(from_mean, weights))
-    deviations = (from_mean - rest) / mean
+    rounding = float(weighted_mean(from_mean, weights))
+    deviations = (from_mean - rounding) / mean
     squares = np.zeros(len(std)) if np.abs(deviations).max() <= _ROUNDING else deviations**2
-    return SpreadSums(weight, mean, float(np.average(squares, weights=weights) * weight), rest)
+    return SpreadSums(weight, mean, float(np.average(squares, weights=weights) * weight), rounding)
 
 
 def conclude_variation(sums: SpreadSums, ddof: float = 1) -> float:

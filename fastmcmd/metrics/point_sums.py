@@ -120,7 +120,7 @@ class Comoments:
     unit_y, unit_point : float
         Powers of 2 by which y and the prediction are divided so that sums of squares stay in the range of
         doubles. ``sp`` is divided by both, ``sse`` by the square of the larger one.
-    rest_y, rest_point : ndarray (k,) or float
+    rounding_y, rounding_point : ndarray (k,) or float
         What rounding took from the means.
 
     Notes
@@ -142,8 +142,8 @@ class Comoments:
     high_point: Array
     unit_y: float = 1.0
     unit_point: float = 1.0
-    rest_y: Array | float = 0.0
-    rest_point: Array | float = 0.0
+    rounding_y: Array | float = 0.0
+    rounding_point: Array | float = 0.0
 
     def in_units(self, unit_y: float, unit_point: float) -> Comoments:
         """Return the same moments in other units."""
@@ -165,8 +165,8 @@ class Comoments:
             self.high_point * of_point,
             unit_y,
             unit_point,
-            self.rest_y * of_y,
-            self.rest_point * of_point,
+            self.rounding_y * of_y,
+            self.rounding_point * of_point,
         )
 
     def __add__(self, other: Comoments) -> Comoments:
@@ -176,11 +176,11 @@ class Comoments:
         weight = self.weight + other.weight
         share = other.weight / weight
         between = self.weight * share
-        gap_y, mean_y, rest_y = joined_means(
-            (self.mean_y, self.rest_y), (other.mean_y, other.rest_y), share
+        gap_y, mean_y, rounding_y = joined_means(
+            (self.mean_y, self.rounding_y), (other.mean_y, other.rounding_y), share
         )
-        gap_point, mean_point, rest_point = joined_means(
-            (self.mean_point, self.rest_point), (other.mean_point, other.rest_point), share
+        gap_point, mean_point, rounding_point = joined_means(
+            (self.mean_point, self.rounding_point), (other.mean_point, other.rounding_point), share
         )
         return Comoments(
             weight,
@@ -195,8 +195,8 @@ class Comoments:
             np.minimum(self.low_point, other.low_point),
             np.maximum(self.high_point, other.high_point),
             *units,
-            rest_y,
-            rest_point,
+            rounding_y,
+            rounding_point,
         )
 
 
@@ -363,9 +363,9 @@ def _comoments(points: PointPredictions, unit_y: float, unit_point: float) -> Co
     if points.nan_result:
         mean_y = mean_y * np.nan
     from_y, from_point = y - mean_y, point - mean_point
-    rest_y, rest_point = total(from_y) / weight, total(from_point) / weight
-    from_y -= rest_y
-    from_point -= rest_point
+    rounding_y, rounding_point = total(from_y) / weight, total(from_point) / weight
+    from_y -= rounding_y
+    from_point -= rounding_point
     moments = (
         mean_y,
         mean_point,
@@ -377,12 +377,18 @@ def _comoments(points: PointPredictions, unit_y: float, unit_point: float) -> Co
         namespace.greatest(y.T),
         namespace.least(point.T),
         namespace.greatest(point.T),
-        rest_y,
-        rest_point,
+        rounding_y,
+        rounding_point,
     )
-    *numbers, rest_y, rest_point = namespace.numbers(moments)
+    *numbers, rounding_y, rounding_point = namespace.numbers(moments)
     sums = Comoments(weight, *numbers)
-    return replace(sums, unit_y=unit_y, unit_point=unit_point, rest_y=rest_y, rest_point=rest_point)
+    return replace(
+        sums,
+        unit_y=unit_y,
+        unit_point=unit_point,
+        rounding_y=rounding_y,
+        rounding_point=rounding_point,
+    )
 
 
 _SUM, _SIZES, _SQUARES = range(3)  # places of the sums of `fastmcmd._core.error_sums`
