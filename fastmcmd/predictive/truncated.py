@@ -34,6 +34,8 @@ _BLOCK = 1 << 18  # nodes per block
 _CANCELS = (
     1e-3  # mass, of the smaller tail that begins with it, below which their difference is not used
 )
+_LEVEL_CANCELS = 1e-4  # the same for levels of quantiles, which lose a digit more at most
+_NEWTON_STEPS, _LARGE_STEP = 4, 1e-6  # relative to the distance from the end
 _LAST_COUNT = 2.0**52
 _COUNTS_CANCEL = 0.1  # the same for counts, whose cdfs have fewer digits
 _NARROW = 0.05  # ratio of the variance to that of the base below which its closed form loses digits
@@ -298,7 +300,40 @@ class Truncated(ByQuadrature):
             above = np.where(is_lower[rows], 0.5, upper[rows])
             high = self.base.take(rows).upper_quantiles_at(above)
             quantiles[rows] = np.where(is_lower[rows], quantiles[rows], high)
-        return np.asarray(np.clip(quantiles, self.low[:, None], self.high[:, None]))
+        quantiles = np.asarray(np.clip(quantiles, self.low[:, None], self.high[:, None]))
+        self._refine(quantiles, level, _smaller(self._below, self._from), False)
+        self._refine(quantiles, complement, _smaller(self._upto, self._above), True)
+        return quantiles
+
+    def _refine(self, quantiles: Array, share: Array, tail: Array, upper: bool) -> None:
+        """Replace quantiles (n, j) beside an end, where the levels of the base cancel.
+
+        ``share`` is the mass (n, j) between the end and the quantile, and ``tail`` the base's mass (n,)
+        from which it is subtracted. Newton's method starts from the rounded quantile; beside an end the cdf
+        is almost a line.
+        """
+        if not self.has_density:
+            return
+        share = np.broadcast_to(share, quantiles.shape)
+        cancels = (share * self._mass[:, None] < _LEVEL_CANCELS * tail[:, None]) & (share > 0)
+        rows, columns = np.nonzero(cancels)
+        if not len(rows):
+            return
+        remaining = np.arange(len(rows))
+        for _ in range(_NEWTON_STEPS):
+            part = self.take(rows[remaining])
+            cells = rows[remaining], columns[remaining]
+            start = quantiles[cells]
+            with np.errstate(all="ignore"):
+                gap = (part.sf(start) if upper else part.cdf(start)) - share[cells]
+                step = gap * np.exp(-part.log_prob(start))
+            step = np.where(np.isfinite(step), step if upper else -step, 0.0)
+            quantiles[cells] = np.clip(start + step, part.low, part.high)
+            # Convergence is quadratic: the error that is left is at most the square of the relative step.
+            distance = np.abs(quantiles[cells] - (part.high if upper else part.low))
+            remaining = remaining[np.abs(step) > _LARGE_STEP * distance]
+            if not len(remaining):
+                return
 
     def _inverse_with_narrow(self, level: Array, complement: Array) -> Array:
         level, complement = (

@@ -219,6 +219,10 @@ def test_truncated_keeps_its_digits_beside_its_ends(gap):
     np.testing.assert_allclose(far.cdf([-20.0 + 2**-30]), slope * 2**-30, rtol=1e-8)
     flat = fm.Truncated(fm.Uniform([-1.0], 2.0), 0.0, 2.0)
     np.testing.assert_allclose(flat.cdf([gap]), gap / 2, rtol=1e-12)
+    np.testing.assert_allclose(half_line.quantile(height * gap), gap, rtol=1e-9)
+    np.testing.assert_allclose(between.upper_quantiles_at(np.array([expected]))[0], -gap, rtol=1e-9)
+    rows = half_line.take(np.zeros(3, np.intp)).quantile([0.5, height * gap, 0.9])
+    np.testing.assert_allclose(rows[2], [0.674489750196082, gap, 1.64485362695147], rtol=1e-9)
 
 
 @pytest.mark.parametrize("sigma", [1e-5, 1e-9])
