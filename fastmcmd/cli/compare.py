@@ -11,6 +11,7 @@ from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import (
     add_columns,
     add_computation,
+    add_ignore_index,
     add_kernels,
     add_nan_policy,
     add_progress,
@@ -18,6 +19,7 @@ from fastmcmd.cli.arguments import (
     add_seed,
     columns_of,
     computation,
+    ignore_index_of,
     progress_of,
 )
 from fastmcmd.cli.output import check_target, of_comparison, show
@@ -56,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for rows in order of time: how many consecutive rows depend on each other",
     )
     add_nan_policy(parser)
+    add_ignore_index(parser)
     add_seed(parser)
     add_kernels(parser)
     add_computation(parser)
@@ -88,6 +91,7 @@ def run(arguments: argparse.Namespace) -> None:
         comparison = fm.compare(
             models, y, **inputs, **computation(arguments), n_boot=arguments.n_boot,
             block_length=arguments.block_length, nan_policy=arguments.nan_policy,
+            ignore_index=ignore_index_of(arguments),
             random_state=arguments.seed, progress=progress.enabled,
         )  # fmt: skip
         if report is not None:

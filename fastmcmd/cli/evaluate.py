@@ -14,6 +14,7 @@ from fastmcmd._base.tables import printable
 from fastmcmd.cli.arguments import (
     add_columns,
     add_computation,
+    add_ignore_index,
     add_kernels,
     add_nan_policy,
     add_prediction,
@@ -22,6 +23,7 @@ from fastmcmd.cli.arguments import (
     add_seed,
     columns_of,
     computation,
+    ignore_index_of,
     inputs_named,
     progress_of,
     specs_of,
@@ -56,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bins", type=int, default=10, help="number of bins of ENCE and PIT")
     parser.add_argument("--n-boot", type=int, default=0, help="bootstrap samples for intervals")
     add_nan_policy(parser)
+    add_ignore_index(parser)
     add_seed(parser)
     add_kernels(parser)
     parser.add_argument("--draws", type=int, help="draws per input (default: exact expectations)")
@@ -106,6 +109,7 @@ def run(arguments: argparse.Namespace) -> None:
             bins=arguments.bins,
             n_boot=arguments.n_boot,
             nan_policy=arguments.nan_policy,
+            ignore_index=ignore_index_of(arguments),
             random_state=arguments.seed,
             progress=progress.enabled,
         )

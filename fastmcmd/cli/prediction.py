@@ -20,6 +20,7 @@ __all__ = [
     "CLASSES",
     "DRAWS",
     "FAMILIES",
+    "IGNORED",
     "QUANTILES",
     "class_names",
     "columns_in",
@@ -64,6 +65,7 @@ _ALIASES = {
     "t": "student-t",
 }
 DRAWS, QUANTILES, CLASSES = "draws", "quantiles", "classes"
+IGNORED = -1  # stands for the label of rows to leave out
 _NO_LABEL = ("", "na", "nan", "none", "null")  # in lower case
 
 
@@ -166,13 +168,20 @@ def class_names(text: str) -> list[str] | None:
     return [name for name, _ in _pairs(text, specification)] if family == CLASSES else None
 
 
-def numbers_of_classes(labels: HostArray, names: list[str], columns: Columns) -> HostArray:
-    """Return the place of each label among the names of the classes (n,); NaN where there is no label."""
+def numbers_of_classes(
+    labels: HostArray, names: list[str], columns: Columns, ignored: str | None = None
+) -> HostArray:
+    """Return the place of each label among the names of the classes (n,); NaN where there is no label.
+
+    A label that equals ``ignored`` gets the number `IGNORED`.
+    """
     places = {name: float(place) for place, name in enumerate(names)}
     texts = [f"{one:g}" if isinstance(one, float) else str(one).strip() for one in labels.tolist()]
     numbers = np.full(len(texts), np.nan)
     for row, one in enumerate(texts):
-        if one in places:
+        if one == ignored:
+            numbers[row] = IGNORED
+        elif one in places:
             numbers[row] = places[one]
         elif one.lower() not in _NO_LABEL:
             raise UsageError(

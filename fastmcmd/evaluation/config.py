@@ -18,6 +18,7 @@ from fastmcmd._base.checks import (
     check_positive,
     check_same_length,
 )
+from fastmcmd._base.ignored import IgnoreIndex, check_ignore_index
 from fastmcmd._base.seeds import seed_sequence
 from fastmcmd.default_kernels import check_lam_or_name, kernel_or_name
 from fastmcmd.errors import MemoryLimitError, NumericalError
@@ -52,6 +53,8 @@ class EvaluationConfig:
         The argument, as text if it is not an integer.
     test : bool or None
         Whether to run the exact test; None runs it if it is cheap.
+    ignore_index : int, str or None
+        Label of rows to leave out.
     """
 
     settings: Settings
@@ -64,6 +67,7 @@ class EvaluationConfig:
     congruence: ConditionalCongruence
     random_state: int | str | None
     test: bool | None = None
+    ignore_index: IgnoreIndex = None
 
     @property
     def skippable(self) -> tuple[type[Exception], ...]:
@@ -86,6 +90,7 @@ class EvaluationConfig:
         confidence: float,
         by: ArrayLike | None,
         test: bool | None,
+        ignore_index: IgnoreIndex = None,
         **estimation: Unpack[Estimation],
     ) -> EvaluationConfig:
         """Return a configuration from the checked arguments of `fastmcmd.evaluate`."""
@@ -109,6 +114,7 @@ class EvaluationConfig:
         return EvaluationConfig(
             settings, sample_weight, nan_policy, by, adversarial, n_boot, confidence, congruence, seed_text,
             None if test is None else check_flag(test, "test"),
+            check_ignore_index(ignore_index),
         )  # fmt: skip
 
     def labels(self, outcomes: Outcomes) -> HostArray | None:
@@ -145,6 +151,7 @@ class EvaluationConfig:
             "pit": settings.pit, "random_state": self.random_state,
             "nan_policy": self.nan_policy, "n_boot": self.n_boot, "confidence": self.confidence,
             "weighted": self.sample_weight is not None,
+            **({} if self.ignore_index is None else {"ignore_index": self.ignore_index}),
         }  # fmt: skip
 
 
@@ -154,7 +161,8 @@ def inputs_of(x: InputsLike | Rows, outcomes: Outcomes) -> InputsLike | Rows:
         return x
     if isinstance(x, (str, os.PathLike, Rows)):
         raise ValueError(
-            "x is on disk and rows hold NaN; nan_policy='omit' needs x in memory, as an array"
+            "x is on disk and rows are left out; nan_policy='omit' and ignore_index need x in memory, as "
+            "an array"
         )
     rows = as_array(x, "x")
     check_same_length(x=rows, y=np.empty(outcomes.n))

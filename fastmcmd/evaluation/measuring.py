@@ -334,9 +334,15 @@ def _notes(context: Context, x: InputsLike | None) -> tuple[str, ...]:
     if outcomes.blank:
         return (f"all {outcomes.n:,} rows hold NaN: every number is NaN",)
     if outcomes.valid is not None:
-        missing_count = outcomes.n - len(outcomes.valid)
+        ignored = 0 if outcomes.ignored is None else int(outcomes.ignored.sum())
+        missing = outcomes.n - len(outcomes.valid) - ignored
         consequence = "every number is NaN" if outcomes.propagate else "they are left out"
-        notes.append(f"{missing_count:,} of {outcomes.n:,} rows hold NaN: {consequence}")
+        if missing:
+            notes.append(f"{missing:,} of {outcomes.n:,} rows hold NaN: {consequence}")
+        if ignored:
+            notes.append(
+                f"{ignored:,} of {outcomes.n:,} rows have the ignored label: they are left out"
+            )
     if context.base.has_density:
         infinite = int(np.isinf(SCORES["log_score"](context)).sum())
         if infinite:
@@ -368,6 +374,8 @@ def _by_label(
     valid_labels = labels if outcomes.valid is None else labels[outcomes.valid]
     complete = np.zeros(outcomes.n, dtype=bool)
     complete[() if outcomes.valid is None else outcomes.valid] = not outcomes.blank
+    if outcomes.ignored is not None:
+        complete |= outcomes.ignored
     groups = {}
     for label in np.unique(valid_labels):
         rows = np.flatnonzero(valid_labels == label)
