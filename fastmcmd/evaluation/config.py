@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from fastmcmd.default_kernels import check_lam_or_name, kernel_or_name
 from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.context import Settings
+from fastmcmd.evaluation.requested import check_measures
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.pit import PITS
 from fastmcmd.options import Estimation
@@ -55,6 +57,8 @@ class EvaluationConfig:
         Whether to run the exact test; None runs it if it is cheap.
     ignore_index : int, str or None
         Label of rows to leave out.
+    measures : tuple of str
+        Measures to add.
     """
 
     settings: Settings
@@ -68,6 +72,7 @@ class EvaluationConfig:
     random_state: int | str | None
     test: bool | None = None
     ignore_index: IgnoreIndex = None
+    measures: tuple[str, ...] = ()
 
     @property
     def skippable(self) -> tuple[type[Exception], ...]:
@@ -91,6 +96,7 @@ class EvaluationConfig:
         by: ArrayLike | None,
         test: bool | None,
         ignore_index: IgnoreIndex = None,
+        measures: Sequence[str] | None = None,
         **estimation: Unpack[Estimation],
     ) -> EvaluationConfig:
         """Return a configuration from the checked arguments of `fastmcmd.evaluate`."""
@@ -114,7 +120,7 @@ class EvaluationConfig:
         return EvaluationConfig(
             settings, sample_weight, nan_policy, by, adversarial, n_boot, confidence, congruence, seed_text,
             None if test is None else check_flag(test, "test"),
-            check_ignore_index(ignore_index),
+            check_ignore_index(ignore_index), check_measures(measures),
         )  # fmt: skip
 
     def labels(self, outcomes: Outcomes) -> HostArray | None:
@@ -161,8 +167,8 @@ def inputs_of(x: InputsLike | Rows, outcomes: Outcomes) -> InputsLike | Rows:
         return x
     if isinstance(x, (str, os.PathLike, Rows)):
         raise ValueError(
-            "x is on disk and rows are left out; nan_policy='omit' and ignore_index need x in memory, as "
-            "an array"
+            "x is on disk and rows hold NaN or an ignored label; nan_policy='omit' and ignore_index need x "
+            "in memory, as an array"
         )
     rows = as_array(x, "x")
     check_same_length(x=rows, y=np.empty(outcomes.n))

@@ -55,6 +55,7 @@ def evaluate(
     by: ArrayLike | None = None,
     test: bool | None = None,
     ignore_index: int | str | None = None,
+    measures: Sequence[str] | None = None,
     x_kernel: KernelLike = None,
     y_kernel: KernelLike = None,
     lam: float | str | None = None,
@@ -118,6 +119,9 @@ def evaluate(
         rows have equal weights, and there are at most 10,000 of them.
     ignore_index : int or str, optional
         For predictions of named classes: label of rows to leave out. It need not be a class.
+    measures : sequence of str, optional
+        Names of measures to add to the usual ones: "gaussian_kernel_score", "quadratic_score",
+        "linearized_log_score", and, for draws, "error_spread_score" and "ensemble_log_score".
     x_kernel, y_kernel, lam, draws, encoder, tol, solver, backend, dtype, memory_limit, certificate
     devices, device_memory_limit
         As in `cce`.
@@ -151,6 +155,9 @@ def evaluate(
     >>> good = fm.evaluate(y, fm.Gaussian(x, 0.3), x)
     >>> good["mean_crps"] < fm.evaluate(y, fm.Gaussian(x, 1.0))["mean_crps"]
     True
+    >>> more = fm.evaluate(y, fm.Gaussian(x, 0.3), measures=["quadratic_score"])
+    >>> round(more["quadratic_score"], 1)
+    -0.9
     """
     if is_blockwise(y, prediction, x, sample_weight, by, client=client):
         return on_blocks("evaluate", locals())
@@ -162,8 +169,8 @@ def evaluate(
     config = EvaluationConfig.of(
         sample_weight=sample_weight, nan_policy=nan_policy, level=level, bins=bins, binning=binning,
         pit=pit, random_state=random_state, adversarial=adversarial, n_boot=n_boot,
-        confidence=confidence, by=by, test=test, ignore_index=ignore_index, x_kernel=x_kernel,
-        y_kernel=y_kernel, lam=lam, draws=draws,
+        confidence=confidence, by=by, test=test, ignore_index=ignore_index, measures=measures,
+        x_kernel=x_kernel, y_kernel=y_kernel, lam=lam, draws=draws,
         encoder=encoder, tol=tol, solver=solver, backend=backend, dtype=dtype,
         memory_limit=memory_limit, certificate=certificate, progress=progress, devices=devices,
         device_memory_limit=device_memory_limit,
