@@ -34,6 +34,7 @@ __all__ = [
     "add_progress",
     "add_report",
     "add_seed",
+    "all_rows",
     "columns_of",
     "computation",
     "ignore_index_of",
@@ -99,6 +100,11 @@ def add_ignore_index(parser: argparse.ArgumentParser) -> None:
 def ignore_index_of(arguments: argparse.Namespace) -> int | None:
     """Return the number that stands for the label of ``--ignore-index`` among the outcomes."""
     return None if getattr(arguments, "ignore_index", None) is None else IGNORED
+
+
+def all_rows(arguments: argparse.Namespace) -> bool:
+    """Return whether no row is left out."""
+    return arguments.nan_policy == "raise" and ignore_index_of(arguments) is None
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +19,9 @@ from fastmcmd._base.progress import Progress
 from fastmcmd._base.tables import did_you_mean
 from fastmcmd.cli.app import UsageError
 
-__all__ = ["Columns"]
+__all__ = ["Columns", "located"]
 
+_ROW = re.compile(r"\brow (\d+)\b|\w\[(\d+)[,\]]")  # of "in row 7", "y[7]" or "p[7, 1]"
 
 _ROWS = 1 << 16  # rows of a block
 
@@ -157,3 +160,27 @@ def _lacking(part: HostArray) -> NDArray[np.bool_]:
     return np.concatenate(
         [np.isnan(table[at : at + _ROWS]).any(1) for at in range(0, max(len(table), 1), _ROWS)]
     )
+
+
+@contextmanager
+def located(columns: Columns, complete: bool = True) -> Iterator[None]:
+    """Add the file and the line to errors that name a row.
+
+    Parameters
+    ----------
+    columns : Columns
+        The file.
+    complete : bool
+        Whether rows are counted as in the file. If some were left out, errors stay as they are.
+    """
+    try:
+        yield
+    except ValueError as error:
+        found = _ROW.search(str(error)) if complete else None
+        if found is None:
+            raise
+        try:
+            place = columns.place(int(found[1] or found[2]))
+        except StopIteration:  # the number is of something else
+            raise error from None
+        raise UsageError(f"{error}: {columns.path}, {place}") from None
