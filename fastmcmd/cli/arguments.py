@@ -279,7 +279,7 @@ def _leave_out(
         rows = rows & ~ignored
     if ignored.all():
         raise UsageError(
-            f"--ignore-index leaves out all rows: every outcome of {columns.path} is "
+            f"--ignore-index leaves out all rows: every outcome of {columns.title} is "
             f"{arguments.ignore_index!r}"
         )
     left_out = rows | ignored
@@ -308,7 +308,7 @@ def _check_missing(
     count, first = int(rows.sum()), int(np.argmax(rows))
     name = next(n for n in names if _is_missing(columns.values([n])[0][first]))
     where = (
-        f"{name} holds NaN: {columns.path}, {columns.place(first)}, column {name!r}: nothing there"
+        f"{name} holds NaN: {columns.title}, {columns.place(first)}, column {name!r}: nothing there"
     )
     if arguments.nan_policy == "raise":
         count_note = f" ({count:,} such rows)" if count > 1 else ""

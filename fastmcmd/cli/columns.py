@@ -42,6 +42,11 @@ class Columns(ABC):
     _stand_in: NDArray[np.intp] | None = None
 
     @cached_property
+    def title(self) -> str:
+        """Name of the file in messages."""
+        return str(self.path)
+
+    @cached_property
     def _loaded(self) -> dict[str, HostArray]:
         return {}
 
@@ -104,12 +109,13 @@ class Columns(ABC):
         rows = {part.shape[0] if part.ndim else None for part in parts}
         if rows <= {0, None}:
             lacking = "rows" if rows == {0} else f"rows in {pattern!r}, which is one number"
-            raise UsageError(f"{option}: {self.path} has no {lacking}")
+            raise UsageError(f"{option}: {self.title} has no {lacking}")
         if len(parts) == 1 and names == [pattern]:
             return parts[0]
         if len(rows) > 1:
             raise UsageError(
-                f"{option}: columns of {self.path} have different numbers of rows: {sorted(map(str, rows))}"
+                f"{option}: columns of {self.title} have different numbers of rows: "
+                f"{sorted(map(str, rows))}"
             )
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
@@ -123,8 +129,8 @@ class Columns(ABC):
             hits = [part] if part in self.places else self._matching(part)
             if not hits:
                 raise UsageError(
-                    f"{option}: {self.path} has no column {part!r}; {did_you_mean(part, self.names)}it has "
-                    f"{self.listing()}"
+                    f"{option}: {self.title} has no column {part!r}; "
+                    f"{did_you_mean(part, self.names)}it has {self.listing()}"
                 )
             names |= dict.fromkeys(hits)
         return list(names)
@@ -139,7 +145,7 @@ class Columns(ABC):
         doubled = [name for name, count in Counter(self.names).items() if count > 1]
         if doubled:
             raise UsageError(
-                f"{self.path} has two columns named {min(doubled)!r}; names must differ: rename one"
+                f"{self.title} has two columns named {min(doubled)!r}; names must differ: rename one"
             )
 
     def listing(self) -> str:
@@ -176,11 +182,11 @@ def located(columns: Columns, complete: bool = True) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        found = _ROW.search(str(error)) if complete else None
-        if found is None:
+        match = _ROW.search(str(error)) if complete else None
+        if match is None:
             raise
         try:
-            place = columns.place(int(found[1] or found[2]))
+            place = columns.place(int(match[1] or match[2]))
         except StopIteration:  # the number is of something else
             raise error from None
-        raise UsageError(f"{error}: {columns.path}, {place}") from None
+        raise UsageError(f"{error}: {columns.title}, {place}") from None

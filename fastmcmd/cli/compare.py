@@ -142,7 +142,8 @@ def _by_group(comparison: Comparison) -> str:
     rows = [["", *comparison.evaluations, ""]]
     groups = [one.by or {} for one in comparison.evaluations.values()]
     for label in groups[0]:
-        rows.append([f"{label} ({groups[0][label][0]:,} rows)", *[""] * len(groups), ""])
+        count = groups[0][label][0]
+        rows.append([f"{label} ({count:,} row{'s'[: count != 1]})", *[""] * len(groups), ""])
         of_models = [{one.name: one.value for one in group[label][1]} for group in groups]
         for one, _ in comparison.lines():
             values = [numbers.get(one.name) for numbers in of_models]

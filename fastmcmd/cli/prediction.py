@@ -84,7 +84,7 @@ def guess(columns: Columns) -> str:
     if {"mean", "std"} <= set(columns.names):
         return "gaussian:mean=mean,std=std"
     raise UsageError(
-        f"--prediction is needed: {columns.path} has no columns samples, draws, or mean and std; it has "
+        f"--prediction is needed: {columns.title} has no columns samples, draws, or mean and std; it has "
         f"{columns.listing()}"
     )
 
@@ -156,7 +156,7 @@ def _check_sums(table: HostArray, columns: Columns) -> None:
     if len(off):
         row = int(off[0])
         raise UsageError(
-            f"the probabilities of --prediction sum to {table[row].sum():.6g}: {columns.path}, "
+            f"the probabilities of --prediction sum to {table[row].sum():.6g}: {columns.title}, "
             f"{columns.place(row)} ({len(off):,} such rows); they must sum to 1 within {SUM_TOLERANCE:g}: "
             "write them with more digits"
         )
@@ -185,7 +185,7 @@ def numbers_of_classes(
             numbers[row] = places[one]
         elif one.lower() not in _NO_LABEL:
             raise UsageError(
-                f"y holds {one!r}: {columns.path}, {columns.place(row)}; the classes of --prediction are "
+                f"y holds {one!r}: {columns.title}, {columns.place(row)}; the classes of --prediction are "
                 f"{', '.join(names)}"
             )
     return numbers

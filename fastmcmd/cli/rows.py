@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.checks import as_rows, as_weights
 from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import columns_of, specs_of
@@ -63,9 +64,16 @@ def read_rows(
     columns, inputs = columns_of(arguments, specs if predicted else lambda _: [], progress)
     y, x, weights = np.asarray(inputs["y"], dtype=np.float64), inputs["x"], inputs["sample_weight"]
     predictive = None
-    if predicted:
-        spec = specs_of(arguments, columns)[0]
-        with located(columns):
+    with located(columns):  # before rows are left out
+        if (infinite := np.isinf(y).reshape(len(y), -1).any(axis=1)).any():
+            raise ValueError(
+                f"y holds infinity (first in row {int(infinite.argmax())}); finite numbers are needed"
+            )
+        as_weights(weights, "--weights", len(y))
+        if x is not None:
+            as_rows(x, "x")
+        if predicted:
+            spec = specs_of(arguments, columns)[0]
             predictive = as_predictive(prediction(spec, columns), len(y), y[0].size)
     rows = np.flatnonzero(~np.isnan(y).reshape(len(y), -1).any(axis=1))
     if len(rows) < len(y):
