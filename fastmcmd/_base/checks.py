@@ -311,9 +311,10 @@ def as_weights(value: object, name: str, n: int) -> NDArray[np.float64] | None:
         return None
     weights = weights_of_rows(value, name, n)
     check_finite_rows(weights, name)
-    if (weights < 0).any():
+    if (negative := weights < 0).any():
         raise ValueError(
-            f"{name} has negative values (smallest {weights.min():g}); all must be >= 0"
+            f"{name} has negative values (first in row {int(negative.argmax())}, smallest "
+            f"{weights.min():g}); all must be >= 0"
         )
     if not (weights > 0).any():
         raise ValueError(f"{name} are all zero; at least one must be positive")

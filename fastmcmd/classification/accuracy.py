@@ -44,6 +44,7 @@ def accuracy(
     ties: str = "first",
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> float:
     """Return the share of rows whose most probable class is the label.
 
@@ -68,7 +69,7 @@ def accuracy(
     0.6666666666666666
     """
     check_choice(ties, "ties", TIES)
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance, ignore_index=ignore_index)
     return gather_top_k(rows, summarize(rows)[0], 1, ties).mean
 
 
@@ -82,6 +83,7 @@ def top_k_accuracy(
     ties: str = "first",
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> float:
     """Return the share of rows whose label is among the ``k`` most probable classes.
 
@@ -115,7 +117,7 @@ def top_k_accuracy(
     0.75
     """
     check_choice(ties, "ties", TIES)
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance, ignore_index=ignore_index)
     return gather_top_k(rows, summarize(rows)[0], k, ties).mean
 
 
@@ -127,6 +129,7 @@ def confusion_matrix(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> Array:
     """Return the confusion matrix: the weight of rows by label and most probable class.
 
@@ -148,7 +151,7 @@ def confusion_matrix(
     >>> fm.classification.confusion_matrix([0, 1, 1], [0.3, 0.8, 0.4]).tolist()
     [[1.0, 0.0], [1.0, 1.0]]
     """
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance, ignore_index=ignore_index)
     return gather_confusion(rows, summarize(rows)[0]).table
 
 
@@ -238,6 +241,7 @@ def accuracy_above_confidence(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> AccuracyAboveConfidence:
     """Return the accuracy and the number of rows with confidence at least each threshold.
 
@@ -270,7 +274,7 @@ def accuracy_above_confidence(
          0.95       nan      0       0
     """
     taus = check_thresholds(thresholds)
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance, ignore_index=ignore_index)
     return above_confidence_of(rows, summarize(rows)[0], taus)
 
 

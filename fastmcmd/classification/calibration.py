@@ -52,6 +52,7 @@ def ece(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> float:
     """Return the expected calibration error of predicted classes.
 
@@ -83,7 +84,7 @@ def ece(
     """
     check_choice(norm, "norm", NORMS)
     binned = Binning(bins, binning, closed)
-    sums = event_sums(y, p, of, binned, sample_weight, nan_policy, sum_tolerance)
+    sums = event_sums(y, p, of, binned, sample_weight, nan_policy, sum_tolerance, ignore_index)
     return float(sums.errors(norm)[0])
 
 
@@ -99,6 +100,7 @@ def mce(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> float:
     """Return the maximum calibration error, the largest gap in any bin: `ece` with ``norm="max"``.
 
@@ -129,6 +131,7 @@ def mce(
         sample_weight=sample_weight,
         nan_policy=nan_policy,
         sum_tolerance=sum_tolerance,
+        ignore_index=ignore_index,
     )
 
 
@@ -146,6 +149,7 @@ def classwise_ece(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> float | Array:
     """Return the calibration error of the probabilities of each class, averaged over classes.
 
@@ -183,7 +187,7 @@ def classwise_ece(
     if average is not None:
         check_choice(average, "average", ("macro",))
     threshold = check_threshold(threshold)
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance, ignore_index=ignore_index)
     sums = gather_classes(rows, Binning(bins, binning, closed), threshold)
     return sums.errors(norm) if average is None else class_error(sums, norm)
 
@@ -199,6 +203,7 @@ def adaptive_ece(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> float:
     """Return the adaptive calibration error, the mean over classes with bins of equal weight.
 
@@ -233,6 +238,7 @@ def adaptive_ece(
             sample_weight=sample_weight,
             nan_policy=nan_policy,
             sum_tolerance=sum_tolerance,
+            ignore_index=ignore_index,
         )
     )
 
@@ -315,6 +321,7 @@ def reliability_curve(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> ReliabilityCurve:
     """Return the mean predicted probability and the observed frequency in each bin.
 
@@ -339,7 +346,9 @@ def reliability_curve(
     0.5     1      2       2         0.8         1
     """
     binned = Binning(bins, binning, closed)
-    return curve_of(event_sums(y, p, of, binned, sample_weight, nan_policy, sum_tolerance))
+    return curve_of(
+        event_sums(y, p, of, binned, sample_weight, nan_policy, sum_tolerance, ignore_index)
+    )
 
 
 def curve_of(sums: BinSums) -> ReliabilityCurve:

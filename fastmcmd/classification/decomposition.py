@@ -90,6 +90,7 @@ def brier_decomposition(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> BrierDecomposition:
     """Return the decomposition of the mean Brier score into uncertainty, resolution and reliability.
 
@@ -132,7 +133,7 @@ def brier_decomposition(
     within_covariance  -          0
     score              =     0.0625
     """
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance, ignore_index=ignore_index)
     half = halved(scale_by_half, rows.classes)
     return decomposition_of(gather_classes(rows, Binning(bins, binning, closed)), half)
 

@@ -64,6 +64,7 @@ def evaluate(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> ClassificationEvaluation:
     """Return all measures of predicted probabilities of classes.
 
@@ -103,7 +104,7 @@ def evaluate(
     clip, taus = check_clip(clip), check_thresholds(thresholds)
     width, mass = Binning(bins, "width", closed), Binning(bins, "mass", closed)
     k, ordered = check_count(k, "k"), check_flag(ordered, "ordered")
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance, ignore_index=ignore_index)
     of, half = check_event(of, rows), halved(scale_by_half, rows.classes)
 
     by_class = ClassBins.of(rows, width)

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import AnyArray, NanPolicy
 from fastmcmd._base.arrays import kind_of, on_array_device
 from fastmcmd._base.checks import check_choice
+from fastmcmd._base.ignored import IgnoreIndex
 from fastmcmd.classification.bins import (
     Binning,
     BinSums,
@@ -66,10 +67,11 @@ def event_sums(
     sample_weight: ArrayLike | None,
     nan_policy: NanPolicy,
     sum_tolerance: float | None,
+    ignore_index: IgnoreIndex = None,
 ) -> BinSums:
     """Return the sums in bins of the probabilities of an event, computed on the device of p."""
     options = (sample_weight, nan_policy, sum_tolerance)
-    rows = read(y, p, *options, labels_later=True, on_device=True)
+    rows = read(y, p, *options, labels_later=True, on_device=True, ignore_index=ignore_index)
     return gather_event(rows, check_event(of, rows), binning)
 
 

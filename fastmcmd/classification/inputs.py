@@ -21,6 +21,7 @@ from fastmcmd._base.arrays import (
 )
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_choice, check_positive, check_same_length
+from fastmcmd._base.ignored import AllIgnoredError, IgnoreIndex, ignored_labels
 from fastmcmd._base.names import as_names
 from fastmcmd.classification.labels import (
     as_labels,
@@ -233,6 +234,7 @@ def read(
     name: str = "p",
     labels_later: bool = False,
     on_device: bool = False,
+    ignore_index: IgnoreIndex = None,
 ) -> LabelledRows:
     """Return labels, probabilities and weights after checking shapes, labels and weights.
 
@@ -259,9 +261,13 @@ def read(
     on_device : bool
         Whether rows stay on the device of p. All are checked there, and host labels and weights are copied
         to it. If False, arrays are copied to the host.
+    ignore_index : int or str, optional
+        Label of rows to leave out, whatever their probabilities and weights hold.
 
     Raises
     ------
+    AllIgnoredError
+        All rows have the label ``ignore_index``.
     ValueError, TypeError
         Shapes that differ, labels out of range, negative weights, NaN (with "raise", in y or the weights;
         NaN in p raises an error when its values are read), or no remaining row.
@@ -269,7 +275,10 @@ def read(
     if isinstance(y, LabelledRows):  # already read
         return y
     arrays = (device_namespace(p) if on_device else None) or HOST
-    return _read_rows(arrays, (y,), p, sample_weight, nan_policy, sum_tolerance, name, labels_later)
+    return _read_rows(
+        arrays, (y,), p, sample_weight, nan_policy, sum_tolerance, name, labels_later,
+        ignore_index=ignore_index,
+    )  # fmt: skip
 
 
 def read_probabilities(
@@ -296,13 +305,23 @@ def _read_rows(
     name: str,
     labels_later: bool,
     weight_name: str = "sample_weight",
+    ignore_index: IgnoreIndex = None,
 ) -> LabelledRows:
     """Return checked rows; ``y`` is a tuple with the labels, or None without labels."""
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     names = None if y is None else as_names(*y)
-    labels = None
+    labels, ignored = None, None
     if y is not None and names is None and arrays.on_host:
         labels = as_numbers(*y)
+    if names is not None or labels is not None:
+        ignored = ignored_labels(
+            labels if names is None else names, ignore_index, names is not None
+        )
+    if ignored is not None and ignored.any():  # such a label need not be a class
+        if names is not None:
+            names[ignored] = None
+        elif labels is not None:
+            labels = np.where(ignored, np.nan, labels)
     table = p  # keeps the column names of a data frame
     rounded = "float16" in str(getattr(p, "dtype", ""))  # float16 and torch's bfloat16
     p = arrays.bring(p, name)
@@ -317,28 +336,39 @@ def _read_rows(
     elif labels is not None:
         labels = numbers_of_columns(labels, table, classes, name)
     if y is not None:
-        labels = _labels_on_device(arrays, *y) if labels is None else labels
+        if labels is None:
+            labels = _labels_on_device(arrays, *y)
+            ignored = ignored_labels(labels, ignore_index, False)
         check_same_length(y=range(labels.shape[0]), **{name: range(n)})
     weights = None
     if sample_weight is not None:
         weights = arrays.bring(sample_weight, weight_name)
         check_weights_shape(weights, n, weight_name)
-    valid, blank = None, False
+    labelled = None if ignored is None else ~arrays.to_host(ignored)
+    if labelled is not None and not labelled.any():
+        raise AllIgnoredError(ignore_index, n)
+    valid = None if labelled is None or labelled.all() else np.flatnonzero(labelled)
+    propagate = blank = False
     if nan_policy != "raise":
         has_nan = labels is not None and kind_of(labels).startswith("float")
-        valid = rows_without_nan(arrays, n, (p, weights, labels if has_nan else None))
-    if valid is not None:
-        valid = np.flatnonzero(arrays.to_host(valid))
-        blank = not len(valid)
+        without_nan = rows_without_nan(arrays, n, (p, weights, labels if has_nan else None))
+        if without_nan is not None:
+            without_nan = arrays.to_host(without_nan)
+            complete = without_nan if labelled is None else without_nan & labelled
+            propagate = nan_policy == "propagate" and bool(
+                (~complete if labelled is None else complete != labelled).any()
+            )
+            valid = np.flatnonzero(complete)
+            blank = not len(valid)
         if blank and nan_policy == "omit":
             raise ValueError(f"all {n} rows hold NaN; at least one without is needed")
-        if blank:
-            valid, weights = np.arange(n), None
-            labels = None if labels is None else arrays.from_host(valid % classes)
-            p = arrays.from_host(_stand_in(arrays.to_host(p)))
-        else:
-            labels = None if labels is None else arrays.rows(labels, valid)
-            weights = None if weights is None else arrays.rows(weights, valid)
+    if blank:
+        valid, weights = np.arange(n), None
+        labels = None if labels is None else arrays.from_host(valid % classes)
+        p = arrays.from_host(_stand_in(arrays.to_host(p)))
+    elif valid is not None:
+        labels = None if labels is None else arrays.rows(labels, valid)
+        weights = None if weights is None else arrays.rows(weights, valid)
     count = n if valid is None else len(valid)
     later = labels_later and arrays.on_host and p.ndim == 1
     later = later and labels is not None and labels.dtype == np.int64
@@ -349,7 +379,7 @@ def _read_rows(
         valid,
         classes,
         tolerance,
-        nan_policy == "propagate",
+        propagate,
         name,
         later,
         blank,

@@ -29,6 +29,7 @@ def isotonic_reliability(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> IsotonicReliability:
     """Return the frequency of an event as an increasing function of its probability, without bins.
 
@@ -60,7 +61,7 @@ def isotonic_reliability(
     (True, 0.009)
     """
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance, ignore_index=ignore_index)
     event = check_event(of, rows)
     rows.check()
     values, occurred = event_of(rows, event)

@@ -77,6 +77,9 @@ nan_policy : {"raise", "omit", "propagate"}, default "raise"
 sum_tolerance : float, optional
     Largest distance of the sum of a row from one. Default: 1e-6 for float64, 1e-4 for float32, 1e-2 for
     float16.
+ignore_index : int or str, optional
+    Label of rows to leave out, such as -1 for rows without a label; it need not be a class. Their
+    probabilities may hold anything, and their per-row values are NaN.
 clip : float, optional
     Clip probabilities to [clip, 1 - clip] first. By default, a label of probability 0 has an infinite log
     score.
@@ -119,6 +122,7 @@ class MeanClassScore(Protocol):
         sample_weight: ArrayLike | None = None,
         nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
+        ignore_index: int | str | None = None,
         **options: object,
     ) -> float:
         """Return the weighted mean."""
@@ -137,9 +141,10 @@ def mean_of(
         sample_weight: ArrayLike | None = None,
         nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
+        ignore_index: int | str | None = None,
         **options: Any,
     ) -> float:
-        rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+        rows = read(y, p, sample_weight, nan_policy, sum_tolerance, ignore_index=ignore_index)
         values = score(rows, rows.p, **options)
         return total(rows, values if rows.valid is None else values[rows.valid]).mean
 

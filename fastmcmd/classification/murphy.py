@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.checks import check_choice
+from fastmcmd._base.ignored import IgnoreIndex
 from fastmcmd.classification.events import check_event, event_of
 from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import metric
@@ -29,11 +30,11 @@ _NAMES = {
 
 def _event(
     y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None, nan_policy: NanPolicy,
-    sum_tolerance: float | None, of: str | None = None, name: str = "p",
+    sum_tolerance: float | None, of: str | None, name: str, ignore_index: IgnoreIndex,
 ) -> tuple[LabelledRows, str, Array, Array]:  # fmt: skip
     """Return checked rows, an event, its probabilities (m,) and whether it happened (m,)."""
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance, name)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance, name, ignore_index=ignore_index)
     event = check_event(of, rows)
     rows.check()
     values, occurred = event_of(rows, event)
@@ -51,6 +52,7 @@ def murphy_curve(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> MurphyCurve:
     """Return the mean elementary scores of the probability of an event.
 
@@ -76,7 +78,9 @@ def murphy_curve(
     >>> fm.classification.murphy_curve([0, 1], [0.5, 0.5], thetas=[0.25, 0.75]).score.tolist()
     [0.0625, 0.0625]
     """
-    rows, event, values, occurred = _event(y, p, sample_weight, nan_policy, sum_tolerance, of)
+    rows, event, values, occurred = _event(
+        y, p, sample_weight, nan_policy, sum_tolerance, of, "p", ignore_index
+    )
     theta = read_thetas(thetas, [], (0.0, 1.0))
     return curve_of(values, occurred, rows.weights, theta, None, _NAMES[event])
 
@@ -93,6 +97,7 @@ def murphy_difference(
     random_state: RandomState = 0,
     sample_weight: ArrayLike | None = None,
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> MurphyDifference:
     """Return the difference of two models' elementary scores of class 1, with a band for all thresholds.
 
@@ -119,9 +124,11 @@ def murphy_difference(
     True
     """
     rows, _, values, occurred = _event(
-        y, first, sample_weight, "raise", sum_tolerance, "positive", "first"
+        y, first, sample_weight, "raise", sum_tolerance, "positive", "first", ignore_index
     )
-    second_values = _event(y, second, None, "raise", sum_tolerance, "positive", "second")[2]
+    second_values = _event(
+        y, second, None, "raise", sum_tolerance, "positive", "second", ignore_index
+    )[2]
     theta = read_thetas(thetas, [], (0.0, 1.0))
     return difference_of(
         (values, second_values),

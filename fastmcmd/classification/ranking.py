@@ -49,6 +49,7 @@ def auroc(
     sample_weight: ArrayLike | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> float | Array:
     """Return the area under the receiver operating characteristic.
 
@@ -91,7 +92,7 @@ def auroc(
     if average is not None:
         check_choice(average, "average", AVERAGES)
     check_choice(absent, "absent", ABSENT)
-    rows = read(y, p, sample_weight, nan_policy, sum_tolerance)
+    rows = read(y, p, sample_weight, nan_policy, sum_tolerance, ignore_index=ignore_index)
     areas = ClassAreas.of(rows)
     areas.check_absent(absent)
     classes = class_columns(rows)

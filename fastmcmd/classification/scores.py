@@ -36,6 +36,7 @@ def log_score(
     clip: float | None = None,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> Array:
     """Return the log score of each row: minus the logarithm of the probability of its label.
 
@@ -56,7 +57,7 @@ def log_score(
     [0.0, inf]
     """
     clip = check_clip(clip)
-    rows = read(y, p, None, nan_policy, sum_tolerance)
+    rows = read(y, p, None, nan_policy, sum_tolerance, ignore_index=ignore_index)
     return rows.scatter(log_score_of(summarize(rows)[0], clip))
 
 
@@ -84,6 +85,7 @@ def brier_score(
     scale_by_half: bool | str = "auto",
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> Array:
     """Return the Brier score of each row: the squared distance of the probabilities from the label.
 
@@ -105,7 +107,7 @@ def brier_score(
     >>> fm.classification.brier_score([1, 0], [0.5, 0.5], scale_by_half=False).tolist()
     [0.5, 0.5]
     """
-    rows = read(y, p, None, nan_policy, sum_tolerance)
+    rows = read(y, p, None, nan_policy, sum_tolerance, ignore_index=ignore_index)
     half = halved(scale_by_half, rows.classes)
     return rows.scatter(brier_of(summarize(rows)[0], half))
 
@@ -129,6 +131,7 @@ def ranked_probability_score(
     normalize: bool = False,
     nan_policy: NanPolicy = "raise",
     sum_tolerance: float | None = None,
+    ignore_index: int | str | None = None,
 ) -> Array:
     """Return the ranked probability score of each row, from cumulative probabilities of ordered classes.
 
@@ -158,7 +161,7 @@ def ranked_probability_score(
     [1.0, 2.0]
     """
     normalize = check_flag(normalize, "normalize")
-    rows = read(y, p, None, nan_policy, sum_tolerance)
+    rows = read(y, p, None, nan_policy, sum_tolerance, ignore_index=ignore_index)
     return rows.scatter(ranked_probability_score_of(rows, normalize))
 
 

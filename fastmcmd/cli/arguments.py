@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import CertificateName
+from fastmcmd._base.annotations import CertificateName, HostArray
 from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.formats import open_columns
-from fastmcmd.cli.prediction import class_names, columns_in, guess, numbers_of_classes
+from fastmcmd.cli.prediction import IGNORED, class_names, columns_in, guess, numbers_of_classes
 from fastmcmd.options import DEFAULTS
 
 if TYPE_CHECKING:
@@ -27,14 +27,17 @@ __all__ = [
     "FILES",
     "add_columns",
     "add_computation",
+    "add_ignore_index",
     "add_kernels",
     "add_nan_policy",
     "add_prediction",
     "add_progress",
     "add_report",
     "add_seed",
+    "all_rows",
     "columns_of",
     "computation",
+    "ignore_index_of",
     "inputs_named",
     "options_of",
     "progress_of",
@@ -83,6 +86,25 @@ def add_nan_policy(parser: argparse.ArgumentParser) -> None:
         default="raise",
         help="rows with missing numbers: refuse the file, leave them out, or return NaN",
     )
+
+
+def add_ignore_index(parser: argparse.ArgumentParser) -> None:
+    """Add the option for labels of rows that are left out."""
+    parser.add_argument(
+        "--ignore-index",
+        metavar="LABEL",
+        help="for classes: leave out rows whose outcome is LABEL, such as -1 for rows without a label",
+    )
+
+
+def ignore_index_of(arguments: argparse.Namespace) -> int | None:
+    """Return the number that stands for the label of ``--ignore-index`` among the outcomes."""
+    return None if getattr(arguments, "ignore_index", None) is None else IGNORED
+
+
+def all_rows(arguments: argparse.Namespace) -> bool:
+    """Return whether no row is left out."""
+    return arguments.nan_policy == "raise" and ignore_index_of(arguments) is None
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
@@ -229,7 +251,10 @@ def columns_of(
     }
     labels = {name: columns.labels(word) for name, word in words.items()}
     if names_of_classes:
-        labels["y"] = numbers_of_classes(labels["y"], names_of_classes, columns)
+        ignored = getattr(arguments, "ignore_index", None)
+        labels["y"] = numbers_of_classes(labels["y"], names_of_classes, columns, ignored)
+    elif getattr(arguments, "ignore_index", None) is not None:
+        raise UsageError("--ignore-index needs a prediction of classes: classes:NAME=COLUMN,...")
     inputs.update(labels)
     _leave_out(arguments, columns, numbers, inputs)
     return columns, inputs
@@ -238,26 +263,31 @@ def columns_of(
 def _leave_out(
     arguments: argparse.Namespace, columns: Columns, names: list[str], values: dict[str, Any]
 ) -> None:
-    """Apply ``--nan-policy`` to rows in which a number is missing.
+    """Apply ``--nan-policy`` to rows in which a number is missing, and ``--ignore-index``.
 
     Missing numbers are not valid parameters of predictions. Such a row therefore gets a missing outcome,
-    which the evaluation handles, and the other numbers of a complete row.
+    which the evaluation handles, and the other numbers of a complete row. So do rows with an ignored label,
+    whose outcome is `IGNORED`.
     """
     names = list(dict.fromkeys(names))
     rows = columns.missing(names)
-    if rows is None or len(rows) != len(values["y"]) or not rows.any():
+    if rows is None or len(rows) != len(values["y"]):
         return
-    count, first = int(rows.sum()), int(np.argmax(rows))
-    name = next(n for n in names if _is_missing(columns.values([n])[0][first]))
-    where = (
-        f"{name} holds NaN: {columns.path}, {columns.place(first)}, column {name!r}: nothing there"
-    )
-    if arguments.nan_policy == "raise":
-        count_note = f" ({count:,} such rows)" if count > 1 else ""
-        raise UsageError(f"{where}{count_note}; remove them, or pass --nan-policy omit")
-    if rows.all():
-        raise UsageError(f"{where}, and no other row is complete")
-    columns.stand_in(rows)
+    ignored = np.zeros(len(rows), dtype=bool)
+    if ignore_index_of(arguments) is not None:
+        ignored = np.asarray(values["y"]) == IGNORED
+        rows = rows & ~ignored
+    if ignored.all():
+        raise UsageError(
+            f"--ignore-index leaves out all rows: every outcome of {columns.title} is "
+            f"{arguments.ignore_index!r}"
+        )
+    left_out = rows | ignored
+    if not left_out.any():
+        return
+    if rows.any():
+        _check_missing(arguments, columns, names, rows, left_out)
+    columns.stand_in(left_out)
     y = np.array(values["y"], dtype=np.float64)
     y[rows] = np.nan
     values["y"] = y
@@ -265,6 +295,26 @@ def _leave_out(
         column_names = inputs_named(arguments, columns) if option == "x" else arguments.weights
         if column_names is not None:
             values[option] = columns.select(column_names, option)
+
+
+def _check_missing(
+    arguments: argparse.Namespace,
+    columns: Columns,
+    names: list[str],
+    rows: HostArray,
+    left_out: HostArray,
+) -> None:
+    """Raise an error that names the first row with a missing number, unless such rows are left out."""
+    count, first = int(rows.sum()), int(np.argmax(rows))
+    name = next(n for n in names if _is_missing(columns.values([n])[0][first]))
+    where = (
+        f"{name} holds NaN: {columns.title}, {columns.place(first)}, column {name!r}: nothing there"
+    )
+    if arguments.nan_policy == "raise":
+        count_note = f" ({count:,} such rows)" if count > 1 else ""
+        raise UsageError(f"{where}{count_note}; remove them, or pass --nan-policy omit")
+    if left_out.all():
+        raise UsageError(f"{where}, and no other row is complete")
 
 
 def _is_missing(value: ArrayLike) -> bool:

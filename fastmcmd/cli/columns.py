@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +19,9 @@ from fastmcmd._base.progress import Progress
 from fastmcmd._base.tables import did_you_mean
 from fastmcmd.cli.app import UsageError
 
-__all__ = ["Columns"]
+__all__ = ["Columns", "located"]
 
+_ROW = re.compile(r"\brow (\d+)\b|\w\[(\d+)[,\]]")  # of "in row 7", "y[7]" or "p[7, 1]"
 
 _ROWS = 1 << 16  # rows of a block
 
@@ -37,6 +40,11 @@ class Columns(ABC):
     path: Path
     names: list[str]
     _stand_in: NDArray[np.intp] | None = None
+
+    @cached_property
+    def title(self) -> str:
+        """Name of the file in messages."""
+        return str(self.path)
 
     @cached_property
     def _loaded(self) -> dict[str, HostArray]:
@@ -101,12 +109,13 @@ class Columns(ABC):
         rows = {part.shape[0] if part.ndim else None for part in parts}
         if rows <= {0, None}:
             lacking = "rows" if rows == {0} else f"rows in {pattern!r}, which is one number"
-            raise UsageError(f"{option}: {self.path} has no {lacking}")
+            raise UsageError(f"{option}: {self.title} has no {lacking}")
         if len(parts) == 1 and names == [pattern]:
             return parts[0]
         if len(rows) > 1:
             raise UsageError(
-                f"{option}: columns of {self.path} have different numbers of rows: {sorted(map(str, rows))}"
+                f"{option}: columns of {self.title} have different numbers of rows: "
+                f"{sorted(map(str, rows))}"
             )
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
@@ -120,8 +129,8 @@ class Columns(ABC):
             hits = [part] if part in self.places else self._matching(part)
             if not hits:
                 raise UsageError(
-                    f"{option}: {self.path} has no column {part!r}; {did_you_mean(part, self.names)}it has "
-                    f"{self.listing()}"
+                    f"{option}: {self.title} has no column {part!r}; "
+                    f"{did_you_mean(part, self.names)}it has {self.listing()}"
                 )
             names |= dict.fromkeys(hits)
         return list(names)
@@ -136,7 +145,7 @@ class Columns(ABC):
         doubled = [name for name, count in Counter(self.names).items() if count > 1]
         if doubled:
             raise UsageError(
-                f"{self.path} has two columns named {min(doubled)!r}; names must differ: rename one"
+                f"{self.title} has two columns named {min(doubled)!r}; names must differ: rename one"
             )
 
     def listing(self) -> str:
@@ -157,3 +166,27 @@ def _lacking(part: HostArray) -> NDArray[np.bool_]:
     return np.concatenate(
         [np.isnan(table[at : at + _ROWS]).any(1) for at in range(0, max(len(table), 1), _ROWS)]
     )
+
+
+@contextmanager
+def located(columns: Columns, complete: bool = True) -> Iterator[None]:
+    """Add the file and the line to errors that name a row.
+
+    Parameters
+    ----------
+    columns : Columns
+        The file.
+    complete : bool
+        Whether rows are counted as in the file. If some were left out, errors stay as they are.
+    """
+    try:
+        yield
+    except ValueError as error:
+        match = _ROW.search(str(error)) if complete else None
+        if match is None:
+            raise
+        try:
+            place = columns.place(int(match[1] or match[2]))
+        except StopIteration:  # the number is of something else
+            raise error from None
+        raise UsageError(f"{error}: {columns.title}, {place}") from None

@@ -7,32 +7,30 @@ import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
 
-from fastmcmd._base.progress import Progress
 from fastmcmd._base.tables import printable
 from fastmcmd.cli.arguments import (
     add_columns,
     add_computation,
+    add_ignore_index,
     add_kernels,
     add_nan_policy,
     add_prediction,
     add_progress,
     add_report,
     add_seed,
+    all_rows,
     columns_of,
     computation,
+    ignore_index_of,
     inputs_named,
     progress_of,
     specs_of,
 )
+from fastmcmd.cli.columns import located
 from fastmcmd.cli.output import check_target, of_evaluation, show
 from fastmcmd.cli.prediction import describe, prediction
-
-if TYPE_CHECKING:
-    from fastmcmd.evaluation.result import Evaluation
-
-_REPORT_ROWS = 8192  # rows between two updates of the progress line
+from fastmcmd.cli.rows import values_by_row, write_values
 
 HELP = "compute all measures of the predictions in a file"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
@@ -56,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bins", type=int, default=10, help="number of bins of ENCE and PIT")
     parser.add_argument("--n-boot", type=int, default=0, help="bootstrap samples for intervals")
     add_nan_policy(parser)
+    add_ignore_index(parser)
     add_seed(parser)
     add_kernels(parser)
     parser.add_argument("--draws", type=int, help="draws per input (default: exact expectations)")
@@ -96,25 +95,29 @@ def run(arguments: argparse.Namespace) -> None:
         check_target(report, (".html",), "--report", [arguments.file])
     with progress_of(arguments) as progress:
         columns, inputs = columns_of(arguments, partial(specs_of, arguments), progress)
-        evaluation = fm.evaluate(
-            inputs.pop("y"),
-            prediction(specs_of(arguments, columns)[0], columns),
-            **inputs,
-            **computation(arguments),
-            draws=arguments.draws,
-            level=arguments.level,
-            bins=arguments.bins,
-            n_boot=arguments.n_boot,
-            nan_policy=arguments.nan_policy,
-            random_state=arguments.seed,
-            progress=progress.enabled,
-        )
+        with located(columns):
+            predictive = prediction(specs_of(arguments, columns)[0], columns)
+        with located(columns, all_rows(arguments)):
+            evaluation = fm.evaluate(
+                inputs.pop("y"),
+                predictive,
+                **inputs,
+                **computation(arguments),
+                draws=arguments.draws,
+                level=arguments.level,
+                bins=arguments.bins,
+                n_boot=arguments.n_boot,
+                nan_policy=arguments.nan_policy,
+                ignore_index=ignore_index_of(arguments),
+                random_state=arguments.seed,
+                progress=progress.enabled,
+            )
         x_columns = inputs_named(arguments, columns)
         if x_columns is not None:
             names = tuple(columns.find(x_columns, "--x"))
             evaluation = replace(evaluation, column_names=names)
         if output is not None:
-            _write(output, evaluation, progress)
+            write_values(output, values_by_row(evaluation), evaluation.to_dict(), progress)
         if report is not None:
             progress.stage(f"writing {report.name}")
             file = Path(arguments.file)
@@ -128,35 +131,3 @@ def run(arguments: argparse.Namespace) -> None:
     for target in (output, report):
         if target is not None:
             print(f"written: {printable(str(target))}")
-
-
-def _write(path: Path, evaluation: Evaluation, progress: Progress) -> None:
-    """Write per-row values as named columns."""
-    import io
-
-    import numpy as np
-
-    from fastmcmd.io import write_atomically, write_npz
-
-    values = dict(evaluation.rows)
-    if evaluation.cce is not None:
-        values["cce_error_bound"] = np.full(evaluation.n, np.nan)
-        values["cce_error_bound"][np.isfinite(values["cce"])] = evaluation.cce.error_bounds
-
-    def write(stream: BinaryIO) -> None:
-        if path.suffix == ".npz":
-            summary = np.frombuffer(json.dumps(evaluation.to_dict()).encode(), dtype=np.uint8)
-            write_npz(stream, {**values, "summary": summary})
-            return
-        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
-        text.write(",".join(["row", *values]) + "\n")
-        lists = [column.tolist() for column in values.values()]
-        sweep = progress.sweep(f"writing {path.name}", evaluation.n)
-        for row, line in enumerate(zip(*lists, strict=True)):
-            text.write(f"{row},{','.join(map(repr, line))}\n")
-            if row % _REPORT_ROWS == 0 or row == evaluation.n - 1:
-                sweep.advance(row + 1)
-        text.flush()
-        text.detach()
-
-    write_atomically(path, write, "--output")

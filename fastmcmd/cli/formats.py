@@ -49,7 +49,7 @@ def _standard_input() -> Columns:
     copy = Path(folder) / "stdin.csv"
     with copy.open("wb") as stream:
         shutil.copyfileobj(sys.stdin.buffer, stream)
-    return Text(copy)
+    return Text(copy, "standard input")
 
 
 class _Npz(Columns):
@@ -88,7 +88,7 @@ class _Npy(Columns):
         )
 
     def read(self, names: Sequence[str]) -> list[HostArray]:
-        with damaged(f"{self.path} cannot be read as an .npy file"):
+        with damaged(f"{self.title} cannot be read as an .npy file"):
             check_memory(self._array.nbytes * len(names) // len(self.names))
             if self._array.dtype.names is not None:
                 return [np.array(self._array[name]) for name in names]
@@ -109,7 +109,7 @@ class _Parquet(Columns):
     def read(self, names: Sequence[str]) -> list[HostArray]:
         from fastmcmd.rows.source import prefix_errors
 
-        with prefix_errors(f"{self.path} cannot be read"):
+        with prefix_errors(f"{self.title} cannot be read"):
             table = self._parquet.read_table(self.path, columns=list(names))
         return [self._array(table.column(name), name) for name in names]
 
@@ -125,7 +125,7 @@ class _Parquet(Columns):
         sizes = set(lists.value_lengths().to_pylist())
         if len(sizes) > 1 or None in sizes:
             raise UsageError(
-                f"{self.path}, column {name!r} holds lists of different lengths or nulls; lists of one "
+                f"{self.title}, column {name!r} holds lists of different lengths or nulls; lists of one "
                 "length are needed"
             )
         values = to_array(lists.flatten())
@@ -147,7 +147,7 @@ class _Zarr(Columns):
     def read(self, names: Sequence[str]) -> list[HostArray]:
         from fastmcmd.rows.source import prefix_errors
 
-        with prefix_errors(f"{self.path} cannot be read as Zarr"):
+        with prefix_errors(f"{self.title} cannot be read as Zarr"):
             return [np.asarray(self._group[name][...]) for name in names]
 
 

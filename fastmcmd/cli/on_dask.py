@@ -54,7 +54,7 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
         "dask.dataframe",
         "--dask needs Dask; install with: pip install 'fastmcmd[distributed,disk]'",
     )
-    for name in ("report", "n_boot", "draws"):
+    for name in ("report", "n_boot", "draws", "ignore_index"):
         if getattr(arguments, name):
             raise UsageError(f"--{name.replace('_', '-')} is not available with --dask")
     output = arguments.output

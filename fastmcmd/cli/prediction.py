@@ -20,6 +20,7 @@ __all__ = [
     "CLASSES",
     "DRAWS",
     "FAMILIES",
+    "IGNORED",
     "QUANTILES",
     "class_names",
     "columns_in",
@@ -64,6 +65,7 @@ _ALIASES = {
     "t": "student-t",
 }
 DRAWS, QUANTILES, CLASSES = "draws", "quantiles", "classes"
+IGNORED = -1  # stands for the label of rows to leave out
 _NO_LABEL = ("", "na", "nan", "none", "null")  # in lower case
 
 
@@ -82,7 +84,7 @@ def guess(columns: Columns) -> str:
     if {"mean", "std"} <= set(columns.names):
         return "gaussian:mean=mean,std=std"
     raise UsageError(
-        f"--prediction is needed: {columns.path} has no columns samples, draws, or mean and std; it has "
+        f"--prediction is needed: {columns.title} has no columns samples, draws, or mean and std; it has "
         f"{columns.listing()}"
     )
 
@@ -154,7 +156,7 @@ def _check_sums(table: HostArray, columns: Columns) -> None:
     if len(off):
         row = int(off[0])
         raise UsageError(
-            f"the probabilities of --prediction sum to {table[row].sum():.6g}: {columns.path}, "
+            f"the probabilities of --prediction sum to {table[row].sum():.6g}: {columns.title}, "
             f"{columns.place(row)} ({len(off):,} such rows); they must sum to 1 within {SUM_TOLERANCE:g}: "
             "write them with more digits"
         )
@@ -166,17 +168,24 @@ def class_names(text: str) -> list[str] | None:
     return [name for name, _ in _pairs(text, specification)] if family == CLASSES else None
 
 
-def numbers_of_classes(labels: HostArray, names: list[str], columns: Columns) -> HostArray:
-    """Return the place of each label among the names of the classes (n,); NaN where there is no label."""
+def numbers_of_classes(
+    labels: HostArray, names: list[str], columns: Columns, ignored: str | None = None
+) -> HostArray:
+    """Return the place of each label among the names of the classes (n,); NaN where there is no label.
+
+    A label that equals ``ignored`` gets the number `IGNORED`.
+    """
     places = {name: float(place) for place, name in enumerate(names)}
     texts = [f"{one:g}" if isinstance(one, float) else str(one).strip() for one in labels.tolist()]
     numbers = np.full(len(texts), np.nan)
     for row, one in enumerate(texts):
-        if one in places:
+        if one == ignored:
+            numbers[row] = IGNORED
+        elif one in places:
             numbers[row] = places[one]
         elif one.lower() not in _NO_LABEL:
             raise UsageError(
-                f"y holds {one!r}: {columns.path}, {columns.place(row)}; the classes of --prediction are "
+                f"y holds {one!r}: {columns.title}, {columns.place(row)}; the classes of --prediction are "
                 f"{', '.join(names)}"
             )
     return numbers

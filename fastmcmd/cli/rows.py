@@ -12,18 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.checks import as_rows, as_weights
 from fastmcmd._base.progress import Progress
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import columns_of, specs_of
+from fastmcmd.cli.columns import Columns, located
 from fastmcmd.cli.prediction import prediction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastmcmd.cli.columns import Columns
+    from fastmcmd.evaluation.result import Evaluation
     from fastmcmd.predictive import Predictive
 
-__all__ = ["CompleteRows", "read_rows", "write_columns"]
+__all__ = ["CompleteRows", "read_rows", "values_by_row", "write_columns", "write_values"]
+
+_REPORT_ROWS = 8192  # rows between two updates of the progress line
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +64,17 @@ def read_rows(
     columns, inputs = columns_of(arguments, specs if predicted else lambda _: [], progress)
     y, x, weights = np.asarray(inputs["y"], dtype=np.float64), inputs["x"], inputs["sample_weight"]
     predictive = None
-    if predicted:
-        spec = specs_of(arguments, columns)[0]
-        predictive = as_predictive(prediction(spec, columns), len(y), y[0].size)
+    with located(columns):  # before rows are left out
+        if (infinite := np.isinf(y).reshape(len(y), -1).any(axis=1)).any():
+            raise ValueError(
+                f"y holds infinity (first in row {int(infinite.argmax())}); finite numbers are needed"
+            )
+        as_weights(weights, "--weights", len(y))
+        if x is not None:
+            as_rows(x, "x")
+        if predicted:
+            spec = specs_of(arguments, columns)[0]
+            predictive = as_predictive(prediction(spec, columns), len(y), y[0].size)
     rows = np.flatnonzero(~np.isnan(y).reshape(len(y), -1).any(axis=1))
     if len(rows) < len(y):
         if arguments.nan_policy != "omit":
@@ -74,6 +86,45 @@ def read_rows(
     groups = inputs.get("groups")
     groups = None if groups is None else np.asarray(groups)[rows]
     return CompleteRows(y, x, predictive, weights, rows, groups)
+
+
+def values_by_row(evaluation: Evaluation) -> dict[str, HostArray]:
+    """Return the values of an evaluation that each row has, by name."""
+    values = dict(evaluation.rows)
+    if evaluation.cce is not None:
+        values["cce_error_bound"] = np.full(evaluation.n, np.nan)
+        values["cce_error_bound"][np.isfinite(values["cce"])] = evaluation.cce.error_bounds
+    return values
+
+
+def write_values(
+    path: Path, values: dict[str, HostArray], summary: object, progress: Progress
+) -> None:
+    """Write values (n,) by row to a ``.csv`` file, or with a summary to an ``.npz`` file, atomically."""
+    import csv
+    import io
+    import json
+
+    from fastmcmd.io import write_atomically, write_npz
+
+    def write(stream: BinaryIO) -> None:
+        if path.suffix == ".npz":
+            text = np.frombuffer(json.dumps(summary).encode(), dtype=np.uint8)
+            write_npz(stream, {**values, "summary": text})
+            return
+        lines = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+        csv.writer(lines, lineterminator="\n").writerow(["row", *values])
+        columns = [column.tolist() for column in values.values()]
+        n = len(columns[0]) if columns else 0
+        sweep = progress.sweep(f"writing {path.name}", n)
+        for row, line in enumerate(zip(*columns, strict=True)):
+            lines.write(f"{row},{','.join(map(repr, line))}\n")
+            if row % _REPORT_ROWS == 0 or row == n - 1:
+                sweep.advance(row + 1)
+        lines.flush()
+        lines.detach()
+
+    write_atomically(path, write, "--output")
 
 
 def write_columns(path: Path, columns: dict[str, HostArray]) -> None:

@@ -47,24 +47,24 @@ class Text(Columns):
     both round correctly. If pyarrow refuses a file, NumPy tries as well, so that the same rules apply.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, title: str = "") -> None:
+        self.path, self.title = path, title or str(path)
         self._delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
         self._parsed: dict[str, HostArray] = {}
         try:
             with self._open() as stream:
                 head = next(csv.reader(stream, delimiter=self._delimiter), [])
         except csv.Error as error:
-            raise UsageError(f"{path} cannot be read as text: {error}") from None
+            raise UsageError(f"{self.title} cannot be read as text: {error}") from None
         self.names = [name.strip() for name in head]
         if not self.names:
             problem = "line 1 is empty" if path.stat().st_size else "it is empty"
-            raise UsageError(f"{path}: {problem}; a first line of names is needed")
+            raise UsageError(f"{self.title}: {problem}; a first line of names is needed")
         for name in self.names:
-            _check_name(name, path)
+            _check_name(name, self.title)
         if len(self.names) == 1 and any(sign in self.names[0] for sign in ";\t,"):
             raise UsageError(
-                f"{path}: line 1 is one column, {self.names[0][:_QUOTED]!r}; columns need "
+                f"{self.title}: line 1 is one column, {self.names[0][:_QUOTED]!r}; columns need "
                 f"{'tabs' if self._delimiter != ',' else 'commas'} between"
             )
         self.check_names()
@@ -117,7 +117,7 @@ class Text(Columns):
                 cell = row[self.places[name]].strip()
                 if not _is_exact(cell):
                     raise UsageError(
-                        f"{self.path}, line {line}, column {name!r}: {cell[:_QUOTED]} is beyond 2**53 and "
+                        f"{self.title}, line {line}, column {name!r}: {cell[:_QUOTED]} is beyond 2**53 and "
                         "would be rounded; subtract an offset, or renumber such rows"
                     )
 
@@ -197,7 +197,7 @@ class Text(Columns):
             for name, place, words in zip(names, places, columns, strict=True):
                 if "\udc80" <= max(row[place], default="") <= "\udcff":
                     raise UsageError(
-                        f"{self.path}, line {line}, column {name!r}: this is not UTF-8; "
+                        f"{self.title}, line {line}, column {name!r}: this is not UTF-8; "
                         "save the file as UTF-8"
                     )
                 words.append(row[place])
@@ -217,7 +217,7 @@ class Text(Columns):
                         yield reader.line_num, row
             except csv.Error as error:
                 raise UsageError(
-                    f"{self.path}, line {reader.line_num}: {error}; is a quote left open?"
+                    f"{self.title}, line {reader.line_num}: {error}; is a quote left open?"
                 ) from None
 
     def _fault(self, names: Sequence[str], error: Exception | None = None) -> UsageError:
@@ -233,15 +233,15 @@ class Text(Columns):
                     cell = row[at].strip().encode("utf-8", "replace").decode()
                     quoted = repr(cell[:_QUOTED]) + ("..." if len(cell) > _QUOTED else "")
                     return UsageError(
-                        f"{self.path}, line {line}, column {name!r}: {quoted} is not a number; a number "
+                        f"{self.title}, line {line}, column {name!r}: {quoted} is not a number; a number "
                         f"is needed (nothing, NA or nan where it is missing){_of_words(cell)}"
                     )
-        return UsageError(f"{self.path}: {error} (rows counted after the names)")
+        return UsageError(f"{self.title}: {error} (rows counted after the names)")
 
     def _uneven(self, line: int, row: list[str]) -> UsageError:
         more = "; a cell with the delimiter in it needs quotes" * (len(row) > len(self.names))
         return UsageError(
-            f"{self.path}, line {line}: {len(row)} cells, but line 1 names {len(self.names)} columns{more}"
+            f"{self.title}, line {line}: {len(row)} cells, but line 1 names {len(self.names)} columns{more}"
         )
 
 
@@ -279,7 +279,7 @@ def _of_words(cell: str) -> str:
     return "; words serve --by; encode inputs as columns of 0 and 1, such as by pandas.get_dummies"
 
 
-def _check_name(name: str, path: Path) -> None:
+def _check_name(name: str, path: str) -> None:
     # Bytes that are not UTF-8 are surrogates (Cs) here.
     if any(unicodedata.category(c) in ("Cc", "Cs") and c not in "\t\r\n" for c in name):
         raise UsageError(

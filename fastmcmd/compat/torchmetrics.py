@@ -43,6 +43,7 @@ from numpy.typing import ArrayLike
 from fastmcmd import streaming
 from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.checks import as_array, dense_tensor
+from fastmcmd._base.ignored import AllIgnoredError
 from fastmcmd.classification import AccuracyAboveConfidence as AboveCurve
 from fastmcmd.classification import AreaEstimate
 from fastmcmd.classification import BrierDecomposition as Terms
@@ -237,8 +238,11 @@ def _base() -> type:
                 Nonnegative weights.
             """
             probabilities = _probabilities(torch, preds) if self._logits else preds
-            with _their_names():
-                state = self._template.gather(target, probabilities, sample_weight)
+            try:
+                with _their_names():
+                    state = self._template.gather(target, probabilities, sample_weight)
+            except AllIgnoredError:  # as torchmetrics, which counts no row of such a batch
+                return
             before = self._total()
             row = flatten(self._template, state if before is None else before + state)
             self._place = _device(target, preds)

@@ -121,7 +121,11 @@ NUMBERS: Mapping[str, Number] = {
     "pearson": _plain("pearson", streaming.Pearson, "mae"),
     "accuracy": _mean("accuracy", lambda c: c.of_classes("hit")),
     "auroc": _labelled("auroc", streaming.AUROC, absent="omit"),
-    **{name: _mean(name, SCORES[score]) for name, score in MEAN_SCORES.items()},
+    **{
+        name: _mean(name, SCORES[score])
+        for name, score in MEAN_SCORES.items()
+        if name in _BY_NAME  # not those that are computed only on request
+    },
     "ece": _labelled("ece", streaming.ClassificationECE),
     "classwise_ece": _labelled("classwise_ece", streaming.ClasswiseECE),
     "regression_ece": Number(

@@ -15,7 +15,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.evaluation.class_gaps import CLASS_MEASURES, ClassGaps
 from fastmcmd.evaluation.context import Context
-from fastmcmd.evaluation.measures import MEASURES
+from fastmcmd.evaluation.measures import ALL_MEASURES
 from fastmcmd.evaluation.nulls import curve_number
 from fastmcmd.evaluation.result import Measured
 from fastmcmd.evaluation.rowwise import OfMeans, of_means
@@ -222,7 +222,8 @@ _AT_MOST = {
     "confidence": 1.0,
 }
 _AT_LEAST = {"pearson": -1.0, "bias": -np.inf, "r2": -np.inf, "nll": -np.inf,
-             "mean_dawid_sebastiani": -np.inf}  # fmt: skip
+             "mean_dawid_sebastiani": -np.inf, "mean_quadratic_score": -np.inf,
+             "mean_linearized_log_score": -np.inf, "mean_ensemble_log_score": -np.inf}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,7 +263,7 @@ def resampled(
     settings = context.settings
     without = _WITHOUT + (_WITHOUT_WIDTH if settings.binning == "width" else ())
     names = [one.name for one in measured if one.name not in without]
-    computes = {one.name: one.compute for one in MEASURES}
+    computes = {one.name: one.compute for one in ALL_MEASURES}
     distances = {name: DISTANCES[name](context) for name in names if name in DISTANCES}
     means = Means(context, names)
     other_names = [name for name in names if name not in means.names]

@@ -20,7 +20,7 @@ from fastmcmd._base.tables import aligned, as_html, data_frame, did_you_mean, pr
 from fastmcmd.evaluation.conclusion import comparison_sentence
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.evaluating import evaluate, evaluate_many
-from fastmcmd.evaluation.measures import MEASURES
+from fastmcmd.evaluation.measures import ALL_MEASURES
 from fastmcmd.evaluation.pairs import PairedTests, Pairs
 from fastmcmd.evaluation.result import BEST, Evaluation, text
 from fastmcmd.inference.comparison import clusters_of
@@ -208,7 +208,7 @@ class Comparison:
         """Return each measure that any model has, with the values of all models (None if missing)."""
         lines = []
         levels = {one.settings["level"] for one in self.evaluations.values()}
-        for one in MEASURES:
+        for one in ALL_MEASURES:
             values = [_value(other, one.name) for other in self.evaluations.values()]
             if any(value is not None for value in values):
                 label = one.titled(min(levels)) if len(levels) == 1 else one.label
@@ -234,7 +234,7 @@ class Comparison:
         The tests are paired, on the same rows; see `pairs`. Calibration measures need bootstrap samples
         (``n_boot``).
         """
-        direction = next((one.best for one in MEASURES if one.name == name), "")
+        direction = next((one.best for one in ALL_MEASURES if one.name == name), "")
         key = {"low": lambda v: v, "high": lambda v: -v, "zero": abs}.get(direction)
         values = [_value(one, name) for one in self.evaluations.values()]
         scores = [(key(v), place) for place, v in enumerate(values) if v is not None] if key else []

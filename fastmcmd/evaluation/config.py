@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,13 @@ from fastmcmd._base.checks import (
     check_positive,
     check_same_length,
 )
+from fastmcmd._base.ignored import IgnoreIndex, check_ignore_index
 from fastmcmd._base.seeds import seed_sequence
 from fastmcmd.default_kernels import check_lam_or_name, kernel_or_name
 from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.context import Settings
+from fastmcmd.evaluation.requested import check_measures
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.pit import PITS
 from fastmcmd.options import Estimation
@@ -53,6 +56,10 @@ class EvaluationConfig:
         The argument, as text if it is not an integer.
     test : bool or None
         Whether to run the exact test; None runs it if it is cheap.
+    ignore_index : int, str or None
+        Label of rows to leave out.
+    measures : tuple of str
+        Measures to add.
     """
 
     settings: Settings
@@ -65,6 +72,8 @@ class EvaluationConfig:
     congruence: ConditionalCongruence
     random_state: int | str | None
     test: bool | None = None
+    ignore_index: IgnoreIndex = None
+    measures: tuple[str, ...] = ()
 
     @property
     def skippable(self) -> tuple[type[Exception], ...]:
@@ -87,6 +96,8 @@ class EvaluationConfig:
         confidence: float,
         by: ArrayLike | None,
         test: bool | None,
+        ignore_index: IgnoreIndex = None,
+        measures: Sequence[str] | None = None,
         **estimation: Unpack[Estimation],
     ) -> EvaluationConfig:
         """Return a configuration from the checked arguments of `fastmcmd.evaluate`."""
@@ -110,6 +121,7 @@ class EvaluationConfig:
         return EvaluationConfig(
             settings, sample_weight, nan_policy, by, adversarial, n_boot, confidence, congruence, seed_text,
             None if test is None else check_flag(test, "test"),
+            check_ignore_index(ignore_index), check_measures(measures),
         )  # fmt: skip
 
     def labels(self, outcomes: Outcomes) -> HostArray | None:
@@ -146,6 +158,7 @@ class EvaluationConfig:
             "pit": settings.pit, "random_state": self.random_state,
             "nan_policy": self.nan_policy, "n_boot": self.n_boot, "confidence": self.confidence,
             "weighted": self.sample_weight is not None,
+            **({} if self.ignore_index is None else {"ignore_index": self.ignore_index}),
         }  # fmt: skip
 
 
@@ -157,7 +170,8 @@ def inputs_of(
         return x
     if isinstance(x, (str, os.PathLike, Rows)):
         raise ValueError(
-            "x is on disk and rows hold NaN; nan_policy='omit' needs x in memory, as an array"
+            "x is on disk and rows hold NaN or an ignored label; nan_policy='omit' and ignore_index need x "
+            "in memory, as an array"
         )
     rows = as_array(x, "x")
     check_same_length(x=rows, y=np.empty(outcomes.n))

@@ -20,14 +20,16 @@ from fastmcmd._base.annotations import (
     SolverName,
 )
 from fastmcmd._base.blockwise import is_blockwise, on_blocks
+from fastmcmd._base.ignored import AllIgnoredError
 from fastmcmd._base.names import listed
 from fastmcmd._base.progress import Progress
 from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
 from fastmcmd.evaluation.measuring import check_some_row, evaluation_of
+from fastmcmd.evaluation.outcomes import read_outcomes
 from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.frames import column_names
 from fastmcmd.kernels.base import KernelLike
-from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.predictive.categorical import classes_of
@@ -52,6 +54,8 @@ def evaluate(
     confidence: float = 0.95,
     by: ArrayLike | None = None,
     test: bool | None = None,
+    ignore_index: int | str | None = None,
+    measures: Sequence[str] | None = None,
     x_kernel: KernelLike = None,
     y_kernel: KernelLike = None,
     lam: float | str | None = None,
@@ -114,6 +118,11 @@ def evaluate(
         Whether to test if the prediction is wrong beyond chance (`congruence_test`, 199 simulations). The
         result is the first printed line. Default (None): test if inputs are in memory and need no encoder,
         rows have equal weights, and there are at most 10,000 of them.
+    ignore_index : int or str, optional
+        For predictions of named classes: label of rows to leave out. It need not be a class.
+    measures : sequence of str, optional
+        Names of measures to add to the usual ones: "gaussian_kernel_score", "quadratic_score",
+        "linearized_log_score", and, for draws, "error_spread_score" and "ensemble_log_score".
     x_kernel, y_kernel, lam, draws, encoder, tol, solver, backend, dtype, memory_limit, certificate
     devices, device_memory_limit
         As in `cce`.
@@ -147,6 +156,9 @@ def evaluate(
     >>> good = fm.evaluate(y, fm.Gaussian(x, 0.3), x)
     >>> good["mean_crps"] < fm.evaluate(y, fm.Gaussian(x, 1.0))["mean_crps"]
     True
+    >>> more = fm.evaluate(y, fm.Gaussian(x, 0.3), measures=["quadratic_score"])
+    >>> round(more["quadratic_score"], 1)
+    -0.9
     """
     if is_blockwise(y, prediction, x, sample_weight, by, client=client):
         return on_blocks("evaluate", locals())
@@ -158,12 +170,13 @@ def evaluate(
     config = EvaluationConfig.of(
         sample_weight=sample_weight, nan_policy=nan_policy, level=level, bins=bins, binning=binning,
         pit=pit, random_state=random_state, adversarial=adversarial, n_boot=n_boot,
-        confidence=confidence, by=by, test=test, x_kernel=x_kernel, y_kernel=y_kernel, lam=lam, draws=draws,
+        confidence=confidence, by=by, test=test, ignore_index=ignore_index, measures=measures,
+        x_kernel=x_kernel, y_kernel=y_kernel, lam=lam, draws=draws,
         encoder=encoder, tol=tol, solver=solver, backend=backend, dtype=dtype,
         memory_limit=memory_limit, certificate=certificate, progress=progress, devices=devices,
         device_memory_limit=device_memory_limit,
     )  # fmt: skip
-    outcomes = read(y, prediction, sample_weight, nan_policy, columns=None)
+    outcomes = read_outcomes(y, prediction, config)
     labels, names = config.labels(outcomes), column_names(x)
     if x is None:
         config.congruence.options()  # check these options even though they are not used
@@ -240,7 +253,9 @@ def _outcomes_of(
     y: ArrayLike, name: str, prediction: PredictionLike, config: EvaluationConfig
 ) -> Outcomes:
     try:
-        return read(y, prediction, config.sample_weight, config.nan_policy, columns=None)
+        return read_outcomes(y, prediction, config)
+    except AllIgnoredError:
+        raise
     except (TypeError, ValueError) as error:
         raise type(error)(f"models[{name!r}]: {error}") from None
 

@@ -14,7 +14,15 @@ from fastmcmd.evaluation.nulls import null_expectations
 from fastmcmd.evaluation.result import NO_CLASSES, NO_ORDER
 from fastmcmd.metrics.reliability_sums import ECE_LEVELS
 
-__all__ = ["CONGRUENCE", "MEAN_SCORES", "MEASURES", "SCORES", "Measure"]
+__all__ = [
+    "ALL_MEASURES",
+    "CONGRUENCE",
+    "MEAN_SCORES",
+    "MEASURES",
+    "ON_REQUEST",
+    "SCORES",
+    "Measure",
+]
 
 Reason = str | None
 Number = Callable[[Context], float]
@@ -123,6 +131,22 @@ def _inputs(context: Context) -> Reason:
     return None if context.cce is not None else "no inputs x were given"
 
 
+def _answers(score: str, *conditions: Callable[[Context], Reason]) -> Callable[[Context], Reason]:
+    """Return a function that also returns the message of an error of a score."""
+
+    def reason(context: Context) -> Reason:
+        for condition in conditions:
+            if (missing := condition(context)) is not None:
+                return missing
+        try:
+            SCORES[score](context)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    return reason
+
+
 # Functions that compute a number.
 
 
@@ -181,6 +205,13 @@ SCORES: dict[str, Callable[[Context], Any]] = {
     "energy_score": lambda c: c.score("energy_score", metrics.energy_score),
     "variogram_score": lambda c: c.score("variogram_score", metrics.variogram_score),
     "brier_score": lambda c: c.of_classes("brier_score"),
+    "gaussian_kernel_score": lambda c: c.score(
+        "gaussian_kernel_score", metrics.gaussian_kernel_score
+    ),
+    "quadratic_score": lambda c: c.score("quadratic_score", metrics.quadratic_score),
+    "linearized_log_score": lambda c: c.score("linearized_log_score", metrics.linearized_log_score),
+    "error_spread_score": lambda c: c.score("error_spread_score", metrics.error_spread_score),
+    "ensemble_log_score": lambda c: c.score("ensemble_log_score", metrics.ensemble_log_score),
 }
 
 # Measures that are means of a per-row score.
@@ -244,6 +275,22 @@ MEASURES = (
     Measure("mean_cce", _CONGRUENCE, "CCE, mean", "zero", _congruence(lambda c, v: c.mean(v)), _inputs),
     Measure("max_cce", _CONGRUENCE, "CCE, largest", "zero", _congruence(lambda c, v: v.max()), _inputs),
 )
+
+# Measures that `fastmcmd.evaluate` computes only if ``measures`` names them.
+ON_REQUEST = (
+    Measure("mean_gaussian_kernel_score", _SCORES, "Gaussian kernel score", "low",
+            _mean("gaussian_kernel_score"), _answers("gaussian_kernel_score", _ordered)),
+    Measure("mean_quadratic_score", _SCORES, "quadratic score", "low",
+            _mean("quadratic_score"), _answers("quadratic_score", _numbers, _density)),
+    Measure("mean_linearized_log_score", _SCORES, "linearized log score", "low",
+            _mean("linearized_log_score"), _answers("linearized_log_score", _ordered, _density)),
+    Measure("mean_error_spread_score", _SCORES, "error-spread score", "low",
+            _mean("error_spread_score"), _answers("error_spread_score", _numbers)),
+    Measure("mean_ensemble_log_score", _SCORES, "log score of the ensemble", "low",
+            _mean("ensemble_log_score"), _answers("ensemble_log_score", _numbers)),
+)
 # fmt: on
+_SECTIONS = tuple(dict.fromkeys(one.section for one in MEASURES))
+ALL_MEASURES = tuple(sorted((*MEASURES, *ON_REQUEST), key=lambda one: _SECTIONS.index(one.section)))
 AT_LEVEL = ("mean_interval_score", "coverage", "mean_interval_width")  # depend on ``level``
 CONGRUENCE = tuple(one.name for one in MEASURES if one.section == _CONGRUENCE)

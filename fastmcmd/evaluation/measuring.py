@@ -21,7 +21,7 @@ from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.bootstrap import intervals, resampled
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.context import Context
-from fastmcmd.evaluation.measures import CONGRUENCE, MEASURES, SCORES
+from fastmcmd.evaluation.measures import ALL_MEASURES, CONGRUENCE, ON_REQUEST, SCORES
 from fastmcmd.evaluation.nulls import null_expectations
 from fastmcmd.evaluation.result import NO_CLASSES, Evaluation, Measured
 from fastmcmd.frames import row_labels
@@ -178,7 +178,7 @@ def evaluation_of(
         failure, congruence = congruence.result_.vague, None
     values = None if congruence is None else congruence.result_.values
     context = Context(outcomes, settings, values)
-    measured, skipped = _measure(context, progress)
+    measured, skipped = _measure(context, progress, config.measures)
     if failure:
         skipped |= dict.fromkeys(CONGRUENCE, failure)
     nulls = null_expectations(context, [one.name for one in measured])
@@ -197,7 +197,7 @@ def evaluation_of(
             random_state=settings.random_state,
         )
     test = _test(outcomes, config, x, congruence, progress)
-    parts = None if labels is None else _by_label(context, labels, progress)
+    parts = None if labels is None else _by_label(context, labels, progress, config.measures)
     if outcomes.nan_result:
         measured = tuple(one.without_value() for one in measured)
     return Evaluation(
@@ -282,10 +282,12 @@ def _test(
 
 
 def _measure(
-    context: Context, progress: Progress, of: str = ""
+    context: Context, progress: Progress, requested: tuple[str, ...], of: str = ""
 ) -> tuple[tuple[Measured, ...], dict[str, str]]:
     measured, skipped = [], {}
-    for one in MEASURES:
+    for one in ALL_MEASURES:
+        if one in ON_REQUEST and one.name not in requested:
+            continue
         reason = one.missing(context)
         if reason is not None:
             if reason != NO_CLASSES:  # of which a regression need not speak
@@ -334,9 +336,15 @@ def _notes(context: Context, x: InputsLike | None) -> tuple[str, ...]:
     if outcomes.blank:
         return (f"all {outcomes.n:,} rows hold NaN: every number is NaN",)
     if outcomes.valid is not None:
-        missing_count = outcomes.n - len(outcomes.valid)
+        ignored = 0 if outcomes.ignored is None else int(outcomes.ignored.sum())
+        missing = outcomes.n - len(outcomes.valid) - ignored
         consequence = "every number is NaN" if outcomes.propagate else "they are left out"
-        notes.append(f"{missing_count:,} of {outcomes.n:,} rows hold NaN: {consequence}")
+        if missing:
+            notes.append(f"{missing:,} of {outcomes.n:,} rows hold NaN: {consequence}")
+        if ignored:
+            notes.append(
+                f"{ignored:,} of {outcomes.n:,} rows have the ignored label: they are left out"
+            )
     if context.base.has_density:
         infinite = int(np.isinf(SCORES["log_score"](context)).sum())
         if infinite:
@@ -361,19 +369,21 @@ def _absent_classes(context: Context) -> list[str]:
 
 
 def _by_label(
-    all_rows: Context, labels: HostArray, progress: Progress
+    all_rows: Context, labels: HostArray, progress: Progress, requested: tuple[str, ...]
 ) -> dict[Any, tuple[int, tuple[Measured, ...]]]:
     """Return rows and numbers of each group; if NaN propagates, NaN for groups that hold NaN."""
     outcomes = all_rows.outcomes
     valid_labels = labels if outcomes.valid is None else labels[outcomes.valid]
     complete = np.zeros(outcomes.n, dtype=bool)
     complete[() if outcomes.valid is None else outcomes.valid] = not outcomes.blank
+    if outcomes.ignored is not None:
+        complete |= outcomes.ignored
     groups = {}
     for label in np.unique(valid_labels):
         rows = np.flatnonzero(valid_labels == label)
         context = all_rows.subset(rows)
         key = label.item() if isinstance(label, np.generic) else label
-        measured = _measure(context, progress, f", group {key}")[0]
+        measured = _measure(context, progress, requested, f", group {key}")[0]
         if outcomes.propagate and not complete[labels == label].all():
             measured = tuple(one.without_value() for one in measured)
         groups[key] = (len(rows), measured)

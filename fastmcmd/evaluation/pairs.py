@@ -17,7 +17,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import Notebook, aligned, data_frame
 from fastmcmd.default_kernels import chosen_lam
 from fastmcmd.evaluation.context import Context
-from fastmcmd.evaluation.measures import MEASURES
+from fastmcmd.evaluation.measures import ALL_MEASURES
 from fastmcmd.evaluation.result import Evaluation, text
 from fastmcmd.evaluation.rowwise import losses, unit_of
 from fastmcmd.frames import row_labels
@@ -126,7 +126,7 @@ class Pairs(Sequence[PairOfModels], Notebook):
         """Return the display name of a measure."""
         if measure == _CONGRUENCE:
             return "CCE squared, mean"
-        return next((one.label for one in MEASURES if one.name == measure), measure)
+        return next((one.label for one in ALL_MEASURES if one.name == measure), measure)
 
     def to_dict(self) -> list[Json]:
         """Return JSON-safe records, with None for missing intervals and tests."""
@@ -196,7 +196,7 @@ class PairedTests:
     def pairs(self) -> Pairs:
         """Return all pairs, for all measures that at least two models have and that define "better"."""
         records: list[PairOfModels] = []
-        for one in MEASURES:
+        for one in ALL_MEASURES:
             names = [
                 name for name, evaluation in self._evaluations.items() if _has(evaluation, one.name)
             ]

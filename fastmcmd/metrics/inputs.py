@@ -114,6 +114,8 @@ class Outcomes(SelectedRows):
         Predicted distributions of the valid rows.
     weights, valid, n, propagate, blank
         See `SelectedRows`.
+    ignored : ndarray (n,) of bool or None
+        Rows left out because of their label; the others that were left out hold NaN.
     """
 
     y: Array
@@ -123,6 +125,7 @@ class Outcomes(SelectedRows):
     n: int
     propagate: bool
     blank: bool = field(default=False, kw_only=True)
+    ignored: NDArray[np.bool_] | None = field(default=None, kw_only=True)
 
     @property
     def namespace(self) -> Namespace:

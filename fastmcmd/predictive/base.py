@@ -341,25 +341,34 @@ def parameter(
 ) -> Array:
     """Return a parameter as finite float64; check that it is at least (if ``strict``, above) ``least``."""
     array = as_array(value, name).astype(np.float64)
-    if not np.isfinite(array).all():
+    if not (finite := np.isfinite(array)).all():
         problem = "NaN" if np.isnan(array).any() else "infinity"
-        raise ValueError(f"{name} holds {problem}; finite numbers are needed")
+        raise ValueError(
+            f"{name} holds {problem}; finite numbers are needed{_first(~finite, name)}"
+        )
     if least is not None:
         bad = array <= least if strict else array < least
         if bad.any():
             sign = ">" if strict else ">="
             lowest, bound = distinct_digits(array.min(), least)
-            raise ValueError(f"{name} has values down to {lowest}; all must be {sign} {bound}")
+            raise ValueError(
+                f"{name} has values down to {lowest}; all must be {sign} {bound}{_first(bad, name)}"
+            )
     return array
+
+
+def _first(bad: NDArray[np.bool_], name: str) -> str:
+    """Return where the first bad value of a parameter is, for a message; "" if it is one number."""
+    return f" (first: {name}[{int(np.argwhere(bad)[0][0])}])" if bad.ndim else ""
 
 
 def check_range(array: Array, name: str, least: float, most: float) -> None:
     """Raise an error where a parameter leaves a range in which formulas stay within float64."""
-    bad = array[(array < least) | (array > most)]
-    if bad.size:
+    outside = (array < least) | (array > most)
+    if outside.any():
         raise ValueError(
-            f"{name} holds {bad[0]:g}; numbers in [{least:g}, {most:g}] are needed: beyond them "
-            "formulas leave the range of float64"
+            f"{name} holds {array[outside][0]:g}; numbers in [{least:g}, {most:g}] are needed: beyond them "
+            f"formulas leave the range of float64{_first(outside, name)}"
         )
 
 

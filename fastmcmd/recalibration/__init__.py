@@ -14,6 +14,7 @@ from fastmcmd.recalibration.isotonic_cdf import IsotonicCDF
 from fastmcmd.recalibration.level_recalibrators import IntervalRecalibrator, QuantileRecalibrator
 from fastmcmd.recalibration.mondrian_intervals import MondrianIntervals
 from fastmcmd.recalibration.monotone import MonotoneMap
+from fastmcmd.recalibration.near_isotonic_ensemble import NearIsotonicEnsemble
 from fastmcmd.recalibration.platt_scaling import PlattScaling, VectorScaling
 from fastmcmd.recalibration.recalibrated import RecalibratedCDF
 from fastmcmd.recalibration.rescaled import Rescaled
@@ -36,6 +37,7 @@ __all__ = [
     "IsotonicStd",
     "MondrianIntervals",
     "MonotoneMap",
+    "NearIsotonicEnsemble",
     "PlattScaling",
     "QuantileRecalibrator",
     "RecalibratedAtoms",
@@ -63,6 +65,7 @@ for _kind in (
     IsotonicCDF,
     IsotonicStd,
     MondrianIntervals,
+    NearIsotonicEnsemble,
     PlattScaling,
     QuantileRecalibrator,
     StdRatio,

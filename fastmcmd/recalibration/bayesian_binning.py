@@ -10,11 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd.predictive.base import Array
-from fastmcmd.recalibration.base import Fitted
 from fastmcmd.recalibration.beta_calibration import binary_probabilities
-from fastmcmd.recalibration.labelled import read_labelled, scores_of
-from fastmcmd.recalibration.platt_scaling import in_given_shape
-from fastmcmd.recalibration.state import check_vector
+from fastmcmd.recalibration.labelled import read_labelled
+from fastmcmd.recalibration.step_map import StepMap
 
 __all__ = ["BayesianBinning"]
 
@@ -25,7 +23,7 @@ _LEAST = float(np.finfo(np.float64).tiny)  # least parameter of a beta prior; th
 _RANGE = 10  # numbers of bins from ``n^(1/3) / 10`` to ``10 n^(1/3)``, as published
 
 
-class BayesianBinning(Fitted):
+class BayesianBinning(StepMap):
     """Maps probabilities of two classes to shares of events in bins, averaged over numbers of bins (BBQ).
 
     Attributes
@@ -55,20 +53,6 @@ class BayesianBinning(Fitted):
     >>> bool(np.abs(bins.transform(p) - p**2).mean() < 0.05)
     True
     """
-
-    edges_: Array
-    shares_: Array
-
-    def __init__(self) -> None:
-        pass
-
-    def check_state(self) -> None:
-        """Raise ValueError unless edges and shares are valid."""
-        super().check_state()
-        check_vector(self.edges_, "edges_")
-        check_vector(self.shares_, "shares_", len(self.edges_) + 1, ascending=False)
-        if not ((self.shares_ >= 0) & (self.shares_ <= 1)).all():
-            raise ValueError("shares_ are no probabilities")
 
     def fit(self: Self, p: ArrayLike, y: ArrayLike, *, nan_policy: NanPolicy = "raise") -> Self:
         """Average the models and return this object.
@@ -102,14 +86,6 @@ class BayesianBinning(Fitted):
             self.shares_ += weight * shares[np.searchsorted(edges, inside, side="left")]
         np.clip(self.shares_, 0.0, 1.0, out=self.shares_)
         return self
-
-    def transform(self, p: ArrayLike) -> Array:
-        """Return probabilities (n, 2) of (n, 2), or of class 1 (n,) of (n,)."""
-        self.check_fitted()
-        probabilities = scores_of(p, "p")
-        values = binary_probabilities(probabilities, type(self).__name__)
-        mapped = self.shares_[np.searchsorted(self.edges_, values, side="left")]
-        return in_given_shape(mapped, probabilities)
 
 
 def _model(p: Array, labels: NDArray[np.intp], bins: int) -> tuple[Array, Array, float]:

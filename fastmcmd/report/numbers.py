@@ -49,6 +49,14 @@ READING = {
     "mean_energy_score": "The CRPS for vector outputs.",
     "mean_variogram_score": "Whether the outputs of a row differ from each other as predicted; it detects "
     "wrong correlations.",
+    "mean_gaussian_kernel_score": "Half the squared distance between prediction and outcome through a "
+    "Gaussian kernel of bandwidth 1: from 0 to 1, so no outcome dominates it.",
+    "mean_quadratic_score": "Squared distance of the predicted density from the outcome; in one over "
+    "the unit of y, and usually below 0.",
+    "mean_linearized_log_score": "The likelihood score, continued linearly below a density of 1, so that "
+    "no outcome makes it infinite. Not proper.",
+    "mean_error_spread_score": "Whether spread and skewness of draws match the error of their mean.",
+    "mean_ensemble_log_score": "The likelihood score of draws, smoothed by Gaussian kernels.",
     "regression_ece": "Mean absolute difference between stated shares of quantiles and the shares of "
     "outcomes below them.",
     "rms_calibration_error": "Typical difference between the stated share of a central interval and the "

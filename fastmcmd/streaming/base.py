@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.checks import check_choice
+from fastmcmd._base.ignored import AllIgnoredError, check_ignore_index
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.classification.inputs import LabelledRows
 from fastmcmd.classification.inputs import read as read_labelled
@@ -57,8 +59,12 @@ class Accumulator(ABC, Generic[State]):
         """Return the metric."""
 
     def update(self: Self, *batch: Any, **options: Any) -> Self:
-        """Add a batch, and return the accumulator. After an error the accumulator is unchanged."""
-        self.add(self.gather(*batch, **options))
+        """Add a batch, and return the accumulator. After an error the accumulator is unchanged.
+
+        A batch in which every label equals ``ignore_index`` adds nothing.
+        """
+        with suppress(AllIgnoredError):
+            self.add(self.gather(*batch, **options))
         return self
 
     def merge(self: Self, other: Self) -> Self:
@@ -174,10 +180,23 @@ class OfRows(Accumulator[State]):
 class OfLabelledRows(Accumulator[State]):
     """An accumulator of labels and probabilities. A subclass defines the sums of a batch."""
 
+    def __init__(self, **settings: object) -> None:
+        settings["ignore_index"] = check_ignore_index(settings.get("ignore_index"))
+        super().__init__(**settings)
+
     def gather(self, y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> State:
-        """Return the sums of a batch of labels, probabilities and weights."""
+        """Return the sums of a batch of labels, probabilities and weights.
+
+        Raises
+        ------
+        AllIgnoredError
+            All labels equal ``ignore_index``. `update` skips such a batch.
+        """
         nan_policy, tolerance = self.settings["nan_policy"], self.settings["sum_tolerance"]
-        return self.gather_rows(read_labelled(y, p, sample_weight, nan_policy, tolerance))
+        ignore_index = self.settings["ignore_index"]
+        return self.gather_rows(
+            read_labelled(y, p, sample_weight, nan_policy, tolerance, ignore_index=ignore_index)
+        )
 
     @abstractmethod
     def gather_rows(self, rows: LabelledRows) -> State:

@@ -54,7 +54,7 @@ class TopKAccuracy(WeightedMean):
         Number of classes, from 1 to C.
     ties : {"first", "last", "share", "raise"}
         Which of equally probable classes come first.
-    nan_policy, sum_tolerance
+    nan_policy, sum_tolerance, ignore_index
         As in the function.
 
     Examples
@@ -71,10 +71,15 @@ class TopKAccuracy(WeightedMean):
         ties: str = "first",
         nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
+        ignore_index: int | str | None = None,
     ) -> None:
         check_choice(ties, "ties", TIES)
         super().__init__(
-            k=check_count(k, "k"), ties=ties, nan_policy=nan_policy, sum_tolerance=sum_tolerance
+            k=check_count(k, "k"),
+            ties=ties,
+            nan_policy=nan_policy,
+            sum_tolerance=sum_tolerance,
+            ignore_index=ignore_index,
         )
 
     def gather_rows(self, rows: LabelledRows) -> Totals:
@@ -89,7 +94,7 @@ class Accuracy(TopKAccuracy):
     ----------
     ties : {"first", "last", "share", "raise"}
         Which of equally probable classes is predicted.
-    nan_policy, sum_tolerance
+    nan_policy, sum_tolerance, ignore_index
         As in the function.
 
     Examples
@@ -105,8 +110,9 @@ class Accuracy(TopKAccuracy):
         ties: str = "first",
         nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
+        ignore_index: int | str | None = None,
     ) -> None:
-        super().__init__(1, ties, nan_policy, sum_tolerance)
+        super().__init__(1, ties, nan_policy, sum_tolerance, ignore_index)
 
 
 class ClassificationNLL(WeightedMean):
@@ -116,7 +122,7 @@ class ClassificationNLL(WeightedMean):
     ----------
     clip : float, optional
         If given, probabilities are first moved into [clip, 1 - clip].
-    nan_policy, sum_tolerance
+    nan_policy, sum_tolerance, ignore_index
         As in the function.
 
     Examples
@@ -132,8 +138,14 @@ class ClassificationNLL(WeightedMean):
         clip: float | None = None,
         nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
+        ignore_index: int | str | None = None,
     ) -> None:
-        super().__init__(clip=check_clip(clip), nan_policy=nan_policy, sum_tolerance=sum_tolerance)
+        super().__init__(
+            clip=check_clip(clip),
+            nan_policy=nan_policy,
+            sum_tolerance=sum_tolerance,
+            ignore_index=ignore_index,
+        )
 
     def gather_rows(self, rows: LabelledRows) -> Totals:
         """Return the sums of checked rows."""
@@ -152,7 +164,7 @@ class BrierScore(WeightedMean):
     ----------
     scale_by_half : bool or "auto"
         Whether to halve the sum over classes; "auto" does so for two classes.
-    nan_policy, sum_tolerance
+    nan_policy, sum_tolerance, ignore_index
         As in the function.
 
     Examples
@@ -167,10 +179,14 @@ class BrierScore(WeightedMean):
         scale_by_half: bool | str = "auto",
         nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
+        ignore_index: int | str | None = None,
     ) -> None:
         halved(scale_by_half, 2)
         super().__init__(
-            scale_by_half=scale_by_half, nan_policy=nan_policy, sum_tolerance=sum_tolerance
+            scale_by_half=scale_by_half,
+            nan_policy=nan_policy,
+            sum_tolerance=sum_tolerance,
+            ignore_index=ignore_index,
         )
 
     def gather_rows(self, rows: LabelledRows) -> Totals:
@@ -249,7 +265,7 @@ class ClassificationECE(BinnedError):
     resolution : int
         Number of fine bins in each halving of the distance to 0 and to 1, for bins of even weight; see
         `error_bound`.
-    nan_policy, sum_tolerance
+    nan_policy, sum_tolerance, ignore_index
         As in the function.
 
     Examples
@@ -276,6 +292,7 @@ class ClassificationECE(BinnedError):
         *,
         binning: str = "width",
         resolution: int = 128,
+        ignore_index: int | str | None = None,
     ) -> None:
         if of is not None:
             check_choice(of, "of", EVENTS)
@@ -288,6 +305,7 @@ class ClassificationECE(BinnedError):
             of=of,
             nan_policy=nan_policy,
             sum_tolerance=sum_tolerance,
+            ignore_index=ignore_index,
         )
 
     def gather_rows(self, rows: LabelledRows) -> BinSums | MassSketch:
@@ -325,7 +343,7 @@ class ClasswiseECE(BinnedError):
         Bins are (a, b] or [a, b).
     resolution : int
         See `ClassificationECE`. Memory for each class is at most 7 KB times this number.
-    nan_policy, sum_tolerance
+    nan_policy, sum_tolerance, ignore_index
         As in the function.
 
     Examples
@@ -347,6 +365,7 @@ class ClasswiseECE(BinnedError):
         *,
         binning: str = "width",
         resolution: int = 32,
+        ignore_index: int | str | None = None,
     ) -> None:
         super().__init__(
             bins,
@@ -357,6 +376,7 @@ class ClasswiseECE(BinnedError):
             threshold=check_threshold(threshold),
             nan_policy=nan_policy,
             sum_tolerance=sum_tolerance,
+            ignore_index=ignore_index,
         )
 
     def gather_rows(self, rows: LabelledRows) -> BinSums | MassSketch:

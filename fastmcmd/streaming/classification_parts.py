@@ -54,7 +54,7 @@ class RankedProbabilityScore(WeightedMean):
     ----------
     normalize : bool
         Whether to divide by C - 1.
-    nan_policy, sum_tolerance
+    nan_policy, sum_tolerance, ignore_index
         As in the function.
 
     Examples
@@ -69,11 +69,13 @@ class RankedProbabilityScore(WeightedMean):
         normalize: bool = False,
         nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
+        ignore_index: int | str | None = None,
     ) -> None:
         super().__init__(
             normalize=check_flag(normalize, "normalize"),
             nan_policy=nan_policy,
             sum_tolerance=sum_tolerance,
+            ignore_index=ignore_index,
         )
 
     def gather_rows(self, rows: LabelledRows) -> Totals:
@@ -92,7 +94,7 @@ class BrierDecomposition(OfLabelledRows[BinSums]):
         Bins are (a, b] or [a, b).
     scale_by_half : bool or "auto"
         Whether to halve the sum over classes; "auto" does so for two classes.
-    nan_policy, sum_tolerance
+    nan_policy, sum_tolerance, ignore_index
         As in the function.
 
     Examples
@@ -110,12 +112,13 @@ class BrierDecomposition(OfLabelledRows[BinSums]):
         scale_by_half: bool | str = "auto",
         nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
+        ignore_index: int | str | None = None,
     ) -> None:
         halved(scale_by_half, 2)
         self._binning = Binning(bins, "width", closed)
         super().__init__(
             bins=bins, closed=closed, scale_by_half=scale_by_half, nan_policy=nan_policy,
-            sum_tolerance=sum_tolerance,
+            sum_tolerance=sum_tolerance, ignore_index=ignore_index,
         )  # fmt: skip
 
     def gather_rows(self, rows: LabelledRows) -> BinSums:
@@ -135,7 +138,7 @@ class AccuracyAboveConfidence(OfLabelledRows[AboveSums]):
     ----------
     thresholds : array_like (t,), optional
         Confidences in [0, 1]; default 0, 0.1, ..., 0.9.
-    nan_policy, sum_tolerance
+    nan_policy, sum_tolerance, ignore_index
         As in the function.
 
     Examples
@@ -151,10 +154,14 @@ class AccuracyAboveConfidence(OfLabelledRows[AboveSums]):
         thresholds: ArrayLike | None = None,
         nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
+        ignore_index: int | str | None = None,
     ) -> None:
         self._taus = check_thresholds(thresholds)
         super().__init__(
-            thresholds=self._taus.tolist(), nan_policy=nan_policy, sum_tolerance=sum_tolerance
+            thresholds=self._taus.tolist(),
+            nan_policy=nan_policy,
+            sum_tolerance=sum_tolerance,
+            ignore_index=ignore_index,
         )
 
     def gather_rows(self, rows: LabelledRows) -> AboveSums:
@@ -244,7 +251,7 @@ class ConfusionMatrix(OfLabelledRows[ConfusionCounts]):
 
     Parameters
     ----------
-    nan_policy, sum_tolerance
+    nan_policy, sum_tolerance, ignore_index
         As in the function.
 
     Examples
@@ -254,8 +261,15 @@ class ConfusionMatrix(OfLabelledRows[ConfusionCounts]):
     [[1.0, 0.0], [1.0, 1.0]]
     """
 
-    def __init__(self, nan_policy: NanPolicy = "raise", sum_tolerance: float | None = None) -> None:
-        super().__init__(nan_policy=nan_policy, sum_tolerance=sum_tolerance)
+    def __init__(
+        self,
+        nan_policy: NanPolicy = "raise",
+        sum_tolerance: float | None = None,
+        ignore_index: int | str | None = None,
+    ) -> None:
+        super().__init__(
+            nan_policy=nan_policy, sum_tolerance=sum_tolerance, ignore_index=ignore_index
+        )
 
     def gather_rows(self, rows: LabelledRows) -> ConfusionCounts:
         """Return the counts of checked rows."""
@@ -277,7 +291,7 @@ class AUROC(OfLabelledRows[RankSketch]):
         What `compute` does with classes that have no rows.
     resolution : int
         Bins in each halving of the distance to 0 and to 1. Memory for each class is 1 KB times this number.
-    nan_policy, sum_tolerance
+    nan_policy, sum_tolerance, ignore_index
         As in the function.
 
     Notes
@@ -300,6 +314,7 @@ class AUROC(OfLabelledRows[RankSketch]):
         resolution: int = 128,
         nan_policy: NanPolicy = "raise",
         sum_tolerance: float | None = None,
+        ignore_index: int | str | None = None,
     ) -> None:
         check_choice(average, "average", AVERAGES)
         check_choice(absent, "absent", ABSENT)
@@ -309,6 +324,7 @@ class AUROC(OfLabelledRows[RankSketch]):
             resolution=check_count(resolution, "resolution"),
             nan_policy=nan_policy,
             sum_tolerance=sum_tolerance,
+            ignore_index=ignore_index,
         )
 
     def gather_rows(self, rows: LabelledRows) -> RankSketch:

@@ -256,6 +256,7 @@ def _recalibration(fm: Any) -> list[Entry]:
             "PlattScaling": {"logits": SHARES, "y": labels},
             "BayesianBinning": {"p": SHARES, "y": labels},
             "BetaCalibration": {"p": SHARES, "y": labels},
+            "NearIsotonicEnsemble": {"p": SHARES, "y": labels},
             "VennAbers": {"scores": SHARES, "y": labels},
             "MondrianIntervals": {"prediction": right, "y": Y, "groups": LABELS},
         }.get(name, {"prediction": right, "y": Y})
@@ -448,7 +449,7 @@ def unlisted(names: set[str]) -> list[str]:
         "VarianceCurve", "AccuracyAboveConfidence", "AreaEstimate", "BrierDecomposition",
         "ClassificationEvaluation", "UncertaintyHistogram", "get_num_threads", "Cosine", "Delta",
         "Linear", "Normal", "StdScaling", "TemperatureScaling", "VectorScaling", "BayesianBinning",
-        "BetaCalibration", "VennAbers", "compute_mcmd_torch",
+        "BetaCalibration", "NearIsotonicEnsemble", "VennAbers", "compute_mcmd_torch",
         "CongruenceTest", "Diagnosis", "WeakRegion", "WeakRegions", "RejectionCurve", "KernelChoice",
         "CCEResults", "CCESettings", "CalibrationEvaluator", "CalibrationEvaluatorSettings",
         "CalibrationResults", "DatasetType", "ECEResults", "ECESettings",

@@ -30,7 +30,9 @@ CLASSES = (
     recalibration.VennAbers,
     recalibration.BayesianBinning,
     recalibration.BetaCalibration,
+    recalibration.NearIsotonicEnsemble,
 )
+PROBABILITIES = CLASSES[-3:]
 
 
 def data(rows=60):
@@ -79,7 +81,7 @@ def test_recalibrators_come_back(kind, tmp_path):
     needs_inputs = getattr(kind, "needs_inputs", False)
     if kind in CLASSES:
         prediction, y = np.stack([y, -y], axis=1), (y + prediction.mean < 0).astype(int)
-    if kind in (recalibration.BayesianBinning, recalibration.BetaCalibration):
+    if kind in PROBABILITIES:
         prediction = special.expit(prediction[:, 1])
     if kind is recalibration.MondrianIntervals:
         x, needs_inputs = np.arange(400) % 3, True

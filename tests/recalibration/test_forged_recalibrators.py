@@ -24,12 +24,19 @@ KINDS = [
     rc.StdRatio,
     rc.StdScaling,
     rc.MondrianIntervals,
+    rc.NearIsotonicEnsemble,
     rc.PlattScaling,
     rc.TemperatureScaling,
     rc.VectorScaling,
     rc.VennAbers,
 ]
-BINARY = (rc.BayesianBinning, rc.BetaCalibration, rc.PlattScaling, rc.VennAbers)
+BINARY = (
+    rc.BayesianBinning,
+    rc.BetaCalibration,
+    rc.NearIsotonicEnsemble,
+    rc.PlattScaling,
+    rc.VennAbers,
+)
 GROUPS = np.arange(60) % 2
 
 

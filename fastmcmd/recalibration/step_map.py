@@ -1,0 +1,49 @@
+"""Maps of probabilities of two classes that are step functions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fastmcmd.predictive.base import Array
+from fastmcmd.recalibration.base import Fitted
+from fastmcmd.recalibration.beta_calibration import binary_probabilities
+from fastmcmd.recalibration.labelled import scores_of
+from fastmcmd.recalibration.platt_scaling import in_given_shape
+from fastmcmd.recalibration.state import check_vector
+
+__all__ = ["StepMap"]
+
+
+class StepMap(Fitted):
+    """A step function of the probability of class 1. A subclass learns it in ``fit``.
+
+    Attributes
+    ----------
+    edges_ : ndarray (k,)
+        Places in [0, 1] at which the map jumps, increasing. A probability at an edge belongs below it.
+    shares_ : ndarray (k + 1,)
+        Its values between them.
+    """
+
+    edges_: Array
+    shares_: Array
+
+    def __init__(self) -> None:
+        pass
+
+    def check_state(self) -> None:
+        """Raise ValueError unless edges and shares are valid."""
+        super().check_state()
+        check_vector(self.edges_, "edges_")
+        check_vector(self.shares_, "shares_", len(self.edges_) + 1, ascending=False)
+        if not ((self.shares_ >= 0) & (self.shares_ <= 1)).all():
+            raise ValueError("shares_ are no probabilities")
+
+    def transform(self, p: ArrayLike) -> Array:
+        """Return probabilities (n, 2) of (n, 2), or of class 1 (n,) of (n,)."""
+        self.check_fitted()
+        probabilities = scores_of(p, "p")
+        values = binary_probabilities(probabilities, type(self).__name__)
+        mapped = self.shares_[np.searchsorted(self.edges_, values, side="left")]
+        return in_given_shape(mapped, probabilities)
