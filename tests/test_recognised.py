@@ -88,6 +88,8 @@ def test_orders_of_arguments(data):
     assert any("the order is (mean, std)" in one for one in _notes(y + 5, (std, level)))
     stacked = np.stack([mean, std], axis=1)
     assert any("second looks like a standard deviation" in one for one in _notes(y, stacked))
+    common = np.stack([mean, np.full(len(y), 40.0)], axis=1)  # draws do not agree in all rows
+    assert any("second looks like a standard deviation" in one for one in _notes(y, common))
     with pytest.raises(ValueError, match=r"given as a tuple, \(mean, std\)"):
         fm.evaluate(y, np.stack([mean, std]))
     with pytest.raises(ValueError, match="transpose them"):

@@ -76,7 +76,9 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
                 f"all {draws.shape[1]} draws of nearly every row ascend: pass predicted quantiles as "
                 "fastmcmd.Quantiles(levels, values); an array is read as draws of equal weight"
             )
-        elif draws.shape[1] == 2 and _as_spread(y, draws[:, 0], draws[:, 1], draws[:, 1]):
+        elif draws.shape[1] == 2 and (
+            _as_spread(y, draws[:, 0], draws[:, 1], draws[:, 1]) or _is_one_number(draws[:, 1])
+        ):
             notes.append(
                 "two draws per row, of which the second looks like a standard deviation: pass the pair "
                 "(mean, std), a tuple, if that is what they are"
@@ -86,6 +88,11 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
             "outcomes lie near the standard deviations and far from the means: the order is (mean, std)"
         )
     return notes or misses_of(y, base)
+
+
+def _is_one_number(values: Array) -> bool:
+    """Return whether values agree and are positive, as a common standard deviation."""
+    return len(values) >= _LEAST_ROWS and values[0] > 0 and bool((values == values[0]).all())
 
 
 def _are_positions(values: Array) -> bool:
