@@ -157,8 +157,8 @@ def evaluate(
     >>> good["mean_crps"] < fm.evaluate(y, fm.Gaussian(x, 1.0))["mean_crps"]
     True
     >>> more = fm.evaluate(y, fm.Gaussian(x, 0.3), measures=["quadratic_score"])
-    >>> round(more["quadratic_score"], 1)
-    -0.9
+    >>> round(more["quadratic_score"], 3)
+    -0.983
     """
     if is_blockwise(y, prediction, x, sample_weight, by, client=client):
         return on_blocks("evaluate", locals())

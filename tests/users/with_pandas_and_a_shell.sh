@@ -19,6 +19,6 @@ PYTHON
 fastmcmd evaluate bills.csv --y bill --x age --prediction gaussian:mean=forecast,std=spread
 fastmcmd evaluate bills.csv --y bill --x age --prediction gaussian:mean=forecast,std=spread --by region --report bills.html
 fastmcmd compare bills.csv --y bill --x age \
-    --model good=gaussian:mean=forecast,std=spread --model naive=gaussian:mean=naive,std=naive_spread --output comparison.json
+    --model good=gaussian:mean=forecast,std=spread --model naive=gaussian:mean=naive,std=naive_spread --output comparison.csv
 cat bills.csv | fastmcmd evaluate - --y bill --prediction gaussian:mean=forecast,std=spread --format json > result.json
 python -c "import json; print(json.load(open('result.json')))"
