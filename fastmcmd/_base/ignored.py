@@ -10,6 +10,7 @@ from fastmcmd._base.checks import quote
 __all__ = ["AllIgnoredError", "IgnoreIndex", "check_ignore_index", "ignored_labels"]
 
 IgnoreIndex = int | str | None
+_LARGEST = 1 << 63
 
 
 class AllIgnoredError(ValueError):
@@ -29,10 +30,14 @@ def check_ignore_index(ignore_index: object) -> IgnoreIndex:
     ------
     TypeError
         If it is anything else.
+    ValueError
+        An integer of more than 64 bits, which no label equals.
     """
     if ignore_index is None or isinstance(ignore_index, str):
         return ignore_index
     if isinstance(ignore_index, (int, np.integer)) and not isinstance(ignore_index, bool):
+        if not -_LARGEST <= int(ignore_index) < _LARGEST:
+            raise ValueError(f"ignore_index is {quote(ignore_index)}; a 64-bit integer is needed")
         return int(ignore_index)
     raise TypeError(
         f"ignore_index is {quote(ignore_index)}; an integer, or the name of a class as text, is needed"

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Sequence
 
 from fastmcmd import metrics
+from fastmcmd._base.checks import quote
 from fastmcmd._base.tables import did_you_mean
 from fastmcmd.evaluation.measures import ALL_MEASURES
 from fastmcmd.evaluation.result import SHORT_NAMES
@@ -33,9 +34,10 @@ def check_measures(measures: Sequence[str] | None) -> tuple[str, ...]:
     """
     if measures is None:
         return ()
-    if isinstance(measures, str) or not all(isinstance(one, str) for one in measures):
+    given: object = measures
+    if not isinstance(given, (list, tuple)) or not all(isinstance(one, str) for one in given):
         raise TypeError(
-            f"measures is {measures!r:.80}; a list of names is needed, such as ['gaussian_kernel_score']"
+            f"measures is {quote(given)}; a list of names is needed, such as ['gaussian_kernel_score']"
         )
     return tuple(dict.fromkeys(map(_full_name, measures)))
 

@@ -131,14 +131,12 @@ def murphy(
     """
     from fastmcmd.metrics import MurphyCurve, MurphyDifference
 
-    try:
-        first, second = names
-        if isinstance(names, str) or not isinstance(first, str) or not isinstance(second, str):
-            raise ValueError
-    except (TypeError, ValueError):
-        raise ValueError(f"names is {quote(names)}; the names of two models are needed") from None
+    given: object = names
+    pair = list(given) if isinstance(given, (list, tuple)) else []
+    if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
+        raise ValueError(f"names is {quote(names)}; a list of the names of two models is needed")
     if isinstance(curve, MurphyDifference):
-        return _difference(curve, axes(ax), label, plain(first), plain(second))
+        return _difference(curve, axes(ax), label, *map(plain, pair))
     if not isinstance(curve, MurphyCurve):
         raise TypeError(
             f"curve is {quote(curve)}; what murphy_curve or murphy_difference returns is needed"

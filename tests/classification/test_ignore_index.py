@@ -121,6 +121,8 @@ def test_other_kinds_are_refused(wrong, rng):
         fc.accuracy(y, p, ignore_index=wrong)
     with pytest.raises(TypeError, match="ignore_index"):
         streaming.Accuracy(ignore_index=wrong)
+    with pytest.raises(ValueError, match=r"ignore_index is 1000.* a 64-bit integer"):
+        fc.accuracy(y, p, ignore_index=10**400)
 
 
 def test_messages_count_all_rows(rng):

@@ -135,3 +135,9 @@ def test_unknown_names_are_refused():
     for wrong in ("crps", [1]):
         with pytest.raises(TypeError, match="a list of names"):
             fm.evaluate([0.0], ([0.0], 1.0), measures=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["quadratic_score", 3, np.datetime64("NaT"), [1], {"a": 1}])
+def test_measures_are_a_list_of_names(wrong):
+    with pytest.raises(TypeError, match=r"measures is .* a list of names is needed"):
+        fm.evaluate([0.0, 1.0], ([0.0, 1.0], 1.0), measures=wrong)

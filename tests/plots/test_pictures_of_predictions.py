@@ -169,7 +169,7 @@ def test_murphy(rng):
     heights = band(ax.collections[-1])[:, 1]
     where = found.better == -1
     assert heights.min() >= found.low[where].min() - 1e-12
-    for names in ("ab", ["a"], [1, 2], np.nan, np.array(np.nan), [["a"], ["b"]]):
+    for names in ("ab", ["a"], [1, 2], np.nan, np.array(np.nan), {"a": 1, "b": 2}, [["a"], ["b"]]):
         for result in (found, curve):
             with pytest.raises(ValueError, match="names is"):
                 plots.murphy(result, names=names)
