@@ -34,10 +34,10 @@ def check_measures(measures: Sequence[str] | None) -> tuple[str, ...]:
     """
     if measures is None:
         return ()
-    given: object = measures
-    if not isinstance(given, (list, tuple)) or not all(isinstance(one, str) for one in given):
+    value: object = measures
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
         raise TypeError(
-            f"measures is {quote(given)}; a list of names is needed, such as ['gaussian_kernel_score']"
+            f"measures is {quote(value)}; a list of names is needed, such as ['gaussian_kernel_score']"
         )
     return tuple(dict.fromkeys(map(_full_name, measures)))
 

@@ -221,10 +221,10 @@ def _in_stages(
     alpha = check_positive(alpha, "alpha")
     if alpha >= 1:
         raise ValueError(f"alpha is {alpha:g}; a number in (0, 1) is needed")
-    first = max(int(np.ceil(_STAGE / alpha)) - 1, LEAST_SIMULATIONS)
+    first = max(np.ceil(_STAGE / alpha) - 1, LEAST_SIMULATIONS)  # infinite for a tiny alpha
     if 2 * first > simulations:
         return run(simulations)
-    early = run(first)
+    early = run(int(first))
     clear = _CLEAR * alpha
     if early.p_value > clear:
         return early

@@ -131,8 +131,8 @@ def murphy(
     """
     from fastmcmd.metrics import MurphyCurve, MurphyDifference
 
-    given: object = names
-    pair = list(given) if isinstance(given, (list, tuple)) else []
+    value: object = names
+    pair = list(value) if isinstance(value, (list, tuple)) else []
     if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
         raise ValueError(f"names is {quote(names)}; a list of the names of two models is needed")
     if isinstance(curve, MurphyDifference):

@@ -43,6 +43,7 @@ ANY_VALUE = {"by", "groups", "path", "out", "cache_dir", "checkpoint", "encoder"
 ALIASES = {
     "prediction": ("mean", "std", "draws", "array"), "models": ("prediction", "a"),
     "predictions": ("prediction",), "components": ("component",),
+    "ignore_index": ("absent",),  # what is left may lack a class
     "logits": ("labels",), "y_true": ("y",), "optimizer_bounds": ("bounds",), "obs_props": ("exp_props",),
 }  # fmt: skip
 FLAGS = {"adversarial", "replace", "ordered", "normalize", "scaled", "vectorized", "squared", "sort",

@@ -108,8 +108,11 @@ def test_stages_end_where_the_first_is_clear(rng):
     assert right.simulations == 79
     wrong = fm.congruence_test(x, y, (np.sin(x), 0.6), simulations=499, alpha=0.05, random_state=0)
     assert wrong.p_value == 1 / 500
-    few = fm.congruence_test(x, y, (np.sin(x), 0.3), simulations=99, alpha=0.05, random_state=0)
-    assert few.simulations == 99
+    for alpha in (0.05, 5e-324):
+        few = fm.congruence_test(
+            x, y, (np.sin(x), 0.3), simulations=99, alpha=alpha, random_state=0
+        )
+        assert few.simulations == 99
 
 
 def test_p_values_of_stages_are_valid(rng):
