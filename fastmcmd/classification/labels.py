@@ -12,13 +12,7 @@ from fastmcmd._base.checks import as_array, is_cupy
 from fastmcmd._base.names import is_number, listed, places_of_names
 from fastmcmd.frames import column_names
 
-__all__ = [
-    "as_labels",
-    "as_numbers",
-    "numbers_of_columns",
-    "numbers_of_names",
-    "refuse_label",
-]
+__all__ = ["as_labels", "as_numbers", "numbers_of_columns", "numbers_of_names", "refuse_label"]
 
 
 def as_numbers(y: AnyArray) -> HostArray:

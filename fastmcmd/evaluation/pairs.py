@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Json
+from fastmcmd._base.arrays import HOST
 from fastmcmd._base.checks import as_rows
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import Notebook, aligned, data_frame
@@ -19,7 +20,7 @@ from fastmcmd.default_kernels import chosen_lam
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import ALL_MEASURES
 from fastmcmd.evaluation.result import Evaluation, text
-from fastmcmd.evaluation.rowwise import losses, unit_of
+from fastmcmd.evaluation.rowwise import losses
 from fastmcmd.frames import row_labels
 from fastmcmd.inference.chance import Chance
 from fastmcmd.inference.comparison import (
@@ -33,6 +34,7 @@ from fastmcmd.inference.comparison import (
 )
 from fastmcmd.inference.difference_map import DifferenceMap, difference_map
 from fastmcmd.inference.inputs import input_map
+from fastmcmd.metrics.inputs import unit_of
 from fastmcmd.predictive.base import Array
 
 if TYPE_CHECKING:
@@ -270,7 +272,7 @@ class PairedTests:
         x = as_rows(one.x, "x").astype(np.float64)
         grid = x if at is None else as_rows(at, "at", columns=x.shape[1]).astype(np.float64)
         weights = np.ones(len(x)) if context.weights is None else np.asarray(context.weights)
-        unit = unit_of(columns[0] - columns[1])
+        unit = unit_of(HOST, columns[0] - columns[1])
         estimates = difference_map(
             x, (columns[0] - columns[1]) / unit, grid, input_map(x, x_kernel), chosen_lam(lam, x_kernel),
             weights=weights, clusters=self._clusters, level=1 - self._level, simulations=simulations,
@@ -336,7 +338,7 @@ class PairedTests:
         difference = one[name] - other[name]
         if name == "r2" or not min(one[name], other[name]) > 0:
             return Paired(difference, math.nan, math.nan, paired.p_value, math.nan)
-        unit = unit_of(contexts[0].y)
+        unit = unit_of(HOST, contexts[0].y)
         slopes, other_slopes = rows / (2 * one[name] / unit), other_rows / (2 * other[name] / unit)
         scaled = losses_test(
             slopes * unit,

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fastmcmd._base.arrays import HOST
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import MEAN_SCORES, SCORES
+from fastmcmd.metrics.inputs import unit_of
 from fastmcmd.metrics.intervals import inside_interval
 from fastmcmd.predictive.base import Array
-from fastmcmd.predictive.numerics.spread import row_scale
 
-__all__ = ["OfMeans", "losses", "of_means", "unit_of"]
+__all__ = ["OfMeans", "losses", "of_means"]
 
 Columns = Callable[[Context], list[Array]]
 
@@ -50,14 +51,14 @@ def of_means(name: str, context: Context) -> OfMeans | None:
         return OfMeans(values, finish, _ROOTS[name](context))
     if finish is not _mean:
         return OfMeans(values, finish)
-    unit = unit_of(values[0])
+    unit = unit_of(HOST, values[0])
     return OfMeans([values[0] / unit], finish, unit)
 
 
 def losses(name: str, context: Context) -> Array | None:
     """Return per-row losses (m,) whose weighted means rank models of the same rows like the measure.
 
-    Those of "rmse" and "r2" are squared errors in units of `unit_of` the outcomes.
+    Those of "rmse" and "r2" are squared errors in units of `fastmcmd.metrics.inputs.unit_of` the outcomes.
     """
     if name not in _LOSSES or (name in _NUMBERS and not context.numbers):
         return None
@@ -65,13 +66,8 @@ def losses(name: str, context: Context) -> Array | None:
     return 1.0 - values if name == "accuracy" else values
 
 
-def unit_of(values: Array) -> float:
-    """Return a power of two next to the largest value: in this unit, squares stay in float64."""
-    return float(row_scale(np.ravel(values)[None])[0])
-
-
 def _squared_errors(context: Context) -> Array:
-    return np.asarray((_errors(context) / unit_of(context.y)) ** 2)
+    return np.asarray((_errors(context) / unit_of(HOST, context.y)) ** 2)
 
 
 def _over_outputs(values: Array) -> Array:
@@ -88,18 +84,18 @@ def _relative(context: Context) -> Array:
     return _over_outputs(200 * np.divide(gaps, size, out=np.zeros_like(gaps), where=size > 0))
 
 
-def _centred(values: Array, unit: float) -> Array:
-    scaled = values / unit
+def _centred(values: Array) -> Array:
+    scaled = values / unit_of(HOST, values)
     return np.asarray(scaled - scaled.mean())  # a large mean would cost digits of squares
 
 
 def _for_r2(context: Context) -> list[Array]:
-    y = _centred(context.y, unit_of(context.y))
+    y = _centred(context.y)
     return [_squared_errors(context), y, y**2]
 
 
 def _for_pearson(context: Context) -> list[Array]:
-    y, point = (_centred(one, unit_of(one)) for one in (context.y, context.prediction.mean))
+    y, point = _centred(context.y), _centred(context.prediction.mean)
     return [y, point, y * point, y**2, point**2]
 
 
@@ -115,7 +111,7 @@ def _r2(means: list[float], _: float) -> float:
 
 
 def _for_variation(context: Context) -> list[Array]:
-    std = context.prediction.std / unit_of(context.prediction.std)
+    std = context.prediction.std / unit_of(HOST, context.prediction.std)
     middle = np.median(std)  # subtracting it leaves exactly 0 if all are equal
     return [std, std - middle, (std - middle) ** 2]
 
@@ -129,7 +125,7 @@ def _variation(means: list[float], weight: float) -> float:
 
 def _for_sharpness(context: Context) -> list[Array]:
     std = context.prediction.std
-    return [(std / unit_of(std)) ** 2]
+    return [(std / unit_of(HOST, std)) ** 2]
 
 
 def _inside(context: Context) -> list[Array]:
@@ -172,8 +168,8 @@ _MEASURES: dict[str, tuple[Columns, Callable[[list[float], float], float]]] = {
     **{measure: (_score(score), _mean) for measure, score in MEAN_SCORES.items()},
 }
 _ROOTS: dict[str, Callable[[Context], float]] = {  # their units
-    "rmse": lambda context: unit_of(context.y),
-    "sharpness": lambda context: unit_of(context.prediction.std),
+    "rmse": lambda context: unit_of(HOST, context.y),
+    "sharpness": lambda context: unit_of(HOST, context.prediction.std),
 }
 _NUMBERS = (
     "rmse",

@@ -154,9 +154,8 @@ def paired(
     if count < LEAST_CLUSTERS or freedom < 1:
         return None
     negligible = size is not None and abs(difference) <= _ROUNDING * size
-    unit = float(
-        row_scale(centred[None])[0]
-    )  # terms may have the unit of y, whose square may leave float64
+    # Terms may have the unit of y, whose square may leave float64.
+    unit = float(row_scale(centred[None])[0])
     centred = centred / unit
     error = unit * math.sqrt(float(centred @ centred) * (freedom + 1) / freedom)
     error = math.hypot(error, math.sqrt(more_variance))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.arrays import HOST
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, as_float, check_choice
 from fastmcmd._base.docstrings import entries, with_shared_parameters
@@ -16,10 +17,9 @@ from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import ColumnTable
 from fastmcmd.metrics.count_bands import check_level
-from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.inputs import Outcomes, read, unit_of
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive.base import Array, PredictionLike
-from fastmcmd.predictive.numerics.spread import row_scale
 
 __all__ = [
     "MurphyCurve",
@@ -201,7 +201,7 @@ def difference_of(
 
     rarer, jump = _sides(forecasts, y, theta, quantile)
     # Scores of means have the unit of y, whose square may leave float64.
-    unit = 1.0 if jump else float(row_scale(np.concatenate([y, *forecasts, theta])[None])[0])
+    unit = 1.0 if jump else unit_of(HOST, np.concatenate([y, *forecasts, theta]))
     covariance = np.asarray(sum(over_rows(products, len(y), _step(theta))))
     # Support depends on forecasts alone: a choice by outcomes would prefer thresholds that err by chance.
     supported = count * rarer >= _FEWEST

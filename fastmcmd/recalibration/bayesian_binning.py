@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import NanPolicy
 from fastmcmd.predictive.base import Array
-from fastmcmd.recalibration.beta_calibration import binary_probabilities
-from fastmcmd.recalibration.labelled import read_labelled
 from fastmcmd.recalibration.step_map import StepMap
 
 __all__ = ["BayesianBinning"]
-
-Self = TypeVar("Self", bound="BayesianBinning")
 
 _PRIOR = 2.0  # weight of the prior over all bins, in rows, as published
 _LEAST = float(np.finfo(np.float64).tiny)  # least parameter of a beta prior; that of 0 is no prior
@@ -54,25 +47,7 @@ class BayesianBinning(StepMap):
     True
     """
 
-    def fit(self: Self, p: ArrayLike, y: ArrayLike, *, nan_policy: NanPolicy = "raise") -> Self:
-        """Average the models and return this object.
-
-        Parameters
-        ----------
-        p : array_like (n,) or (n, 2)
-            Predicted probabilities of class 1, or of both classes.
-        y : array_like (n,)
-            Labels 0 and 1, or names of the classes.
-        nan_policy : {"raise", "omit"}
-            What to do with rows that hold NaN: raise an error, or leave them out.
-
-        Raises
-        ------
-        ValueError
-            Invalid values.
-        """
-        probabilities, labels, _ = read_labelled(p, y, None, nan_policy, "p")
-        values = binary_probabilities(probabilities, type(self).__name__)
+    def _learn(self, values: Array, labels: NDArray[np.intp]) -> None:
         order = np.argsort(values, kind="stable")
         ranked, root = values[order], len(values) ** (1 / 3)
         least, most = max(1, int(root / _RANGE)), min(len(values), int(np.ceil(_RANGE * root)))
@@ -85,7 +60,6 @@ class BayesianBinning(StepMap):
         for (edges, shares, _), weight in zip(models, weights, strict=True):
             self.shares_ += weight * shares[np.searchsorted(edges, inside, side="left")]
         np.clip(self.shares_, 0.0, 1.0, out=self.shares_)
-        return self
 
 
 def _model(p: Array, labels: NDArray[np.intp], bins: int) -> tuple[Array, Array, float]:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import NanPolicy
 from fastmcmd.predictive.base import Array
-from fastmcmd.recalibration.beta_calibration import binary_probabilities
-from fastmcmd.recalibration.labelled import read_labelled
 from fastmcmd.recalibration.near_isotonic import NearIsotonicPath
 from fastmcmd.recalibration.state import check_vector
 from fastmcmd.recalibration.step_map import StepMap
 
 __all__ = ["NearIsotonicEnsemble"]
-
-Self = TypeVar("Self", bound="NearIsotonicEnsemble")
 
 _NEGLIGIBLE = 2 * 745.0  # a BIC this much above the least has a weight that rounds to 0
 
@@ -70,25 +63,7 @@ class NearIsotonicEnsemble(StepMap):
         check_vector(self.penalties_, "penalties_")
         check_vector(self.weights_, "weights_", len(self.penalties_), ascending=False)
 
-    def fit(self: Self, p: ArrayLike, y: ArrayLike, *, nan_policy: NanPolicy = "raise") -> Self:
-        """Average the models and return this object.
-
-        Parameters
-        ----------
-        p : array_like (n,) or (n, 2)
-            Predicted probabilities of class 1, or of both classes.
-        y : array_like (n,)
-            Labels 0 and 1, or names of the classes.
-        nan_policy : {"raise", "omit"}
-            What to do with rows that hold NaN: raise an error, or leave them out.
-
-        Raises
-        ------
-        ValueError
-            Invalid values.
-        """
-        probabilities, labels, _ = read_labelled(p, y, None, nan_policy, "p")
-        values = binary_probabilities(probabilities, type(self).__name__)
+    def _learn(self, values: Array, labels: NDArray[np.intp]) -> None:
         places, inverse = np.unique(values, return_inverse=True)
         count = np.bincount(inverse).astype(np.float64)
         ones = np.bincount(inverse, weights=labels).astype(np.float64)
@@ -101,7 +76,6 @@ class NearIsotonicEnsemble(StepMap):
         middle = below + (above - below) / 2
         self.edges_ = np.where(middle < above, middle, below)  # unless no number lies between
         self.shares_ = shares[np.append(jumps, len(shares) - 1)]
-        return self
 
 
 def _criteria(path: NearIsotonicPath, ones: Array, count: Array) -> Array:

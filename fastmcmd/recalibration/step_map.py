@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike
+from typing import TypeVar
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastmcmd._base.annotations import NanPolicy
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Fitted
 from fastmcmd.recalibration.beta_calibration import binary_probabilities
-from fastmcmd.recalibration.labelled import scores_of
+from fastmcmd.recalibration.labelled import read_labelled, scores_of
 from fastmcmd.recalibration.platt_scaling import in_given_shape
 from fastmcmd.recalibration.state import check_vector
 
 __all__ = ["StepMap"]
 
+Self = TypeVar("Self", bound="StepMap")
+
 
 class StepMap(Fitted):
-    """A step function of the probability of class 1. A subclass learns it in ``fit``.
+    """A step function of the probability of class 1. A subclass sets it in ``_learn``.
 
     Attributes
     ----------
@@ -39,6 +44,31 @@ class StepMap(Fitted):
         check_vector(self.shares_, "shares_", len(self.edges_) + 1, ascending=False)
         if not ((self.shares_ >= 0) & (self.shares_ <= 1)).all():
             raise ValueError("shares_ are no probabilities")
+
+    def _learn(self, values: Array, labels: NDArray[np.intp]) -> None:
+        """Set the map from probabilities of class 1 (n,) and labels (n,), 0 or 1."""
+        raise NotImplementedError
+
+    def fit(self: Self, p: ArrayLike, y: ArrayLike, *, nan_policy: NanPolicy = "raise") -> Self:
+        """Average the models and return this object.
+
+        Parameters
+        ----------
+        p : array_like (n,) or (n, 2)
+            Predicted probabilities of class 1, or of both classes.
+        y : array_like (n,)
+            Labels 0 and 1, or names of the classes.
+        nan_policy : {"raise", "omit"}
+            What to do with rows that hold NaN: raise an error, or leave them out.
+
+        Raises
+        ------
+        ValueError
+            Invalid values.
+        """
+        probabilities, labels, _ = read_labelled(p, y, None, nan_policy, "p")
+        self._learn(binary_probabilities(probabilities, type(self).__name__), labels)
+        return self
 
     def transform(self, p: ArrayLike) -> Array:
         """Return probabilities (n, 2) of (n, 2), or of class 1 (n,) of (n,)."""
