@@ -26,6 +26,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 # takes each a third of a second. Some containers turn this off.
 sys.dont_write_bytecode = False
 
+collect_ignore_glob = ["users/with_*"]  # scripts that test_users.py runs
+
 settings.register_profile(
     "fastmcmd",
     deadline=None,
