@@ -52,7 +52,7 @@ def compare(n: int, chunk: int, repeats: int) -> None:
     counted = []
     original = running.Run.reduce
     running.Run.reduce = lambda self, job, blocks: (
-        counted.append(self.counted) or original(self, job, blocks)
+        counted.append(self.counters) or original(self, job, blocks)
     )
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
@@ -125,7 +125,7 @@ def overhead() -> None:
             print(
                 f"a block: {sum(spent) / count * 1e3:.2f} ms CPU (client and scheduler "
                 f"{spent[0] / count * 1e3:.2f} ms), {(time.perf_counter() - wall) / count * 1e3:.2f} ms "
-                f"wall, {run.counted.tasks / count:.2f} tasks of ours"
+                f"wall, {run.counters.tasks / count:.2f} tasks of ours"
             )
 
 
