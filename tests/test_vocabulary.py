@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tokenize
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,25 @@ def test_names_say_what_they_hold(path):
         if name.strip("_").lower() in BARE | {"left"} and (file, name) not in ALLOWED_BARE
     )
     assert not bare
+
+
+# Class names that stand twice: a metric's result and its accumulator, a kernel and a distribution,
+# all public; the others are internal to two layers and should be renamed. No name is added here.
+ALLOWED_TWICE = {
+    "AccuracyAboveConfidence", "BrierDecomposition", "Exponential", "Lattice", "Layout", "Outcomes",
+    "PITHistogram", "PointValues", "ReliabilityCurve", "Sample", "Source",
+    "UncertaintyHistogram", "_Sums",
+}  # fmt: skip
+
+
+def test_class_names_stand_once():
+    names = Counter(
+        node.name
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, count in names.items() if count > 1} == ALLOWED_TWICE
 
 
 def test_allowed_names_occur():

@@ -96,7 +96,7 @@ def _system_free() -> int:
                     return int(line.split()[1]) * 1024
     except OSError:
         pass
-    try:  # macOS and others: what is free is not told, so half of what there is
+    try:  # macOS and others do not report free memory: half of all memory
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     except (AttributeError, ValueError, OSError):
         return _windows_free()

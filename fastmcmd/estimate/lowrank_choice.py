@@ -18,7 +18,7 @@ from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.lowrank_form import POOL, fit_low_rank
 from fastmcmd.estimate.outputs import better_dense
-from fastmcmd.estimate.part_problem import Setting
+from fastmcmd.estimate.part_problem import LowRankSetting
 from fastmcmd.estimate.task import SOLVER_SHARE, Task, some_rows
 from fastmcmd.gram.cost import FEWEST_PRODUCTS, MatrixSize
 from fastmcmd.solvers import BlockCG, ProblemSize
@@ -76,7 +76,7 @@ def low_rank_setting(
     lam: float,
     *,
     last_resort: bool = False,
-) -> Setting | None:
+) -> LowRankSetting | None:
     """Return goal and limits of the low-rank form of ``n`` rows, or None if the form is not an option.
 
     Parameters
@@ -119,7 +119,7 @@ def low_rank_setting(
             f"memory_limit is {format_bytes(options.memory_limit)}; about {format_bytes(need)} are needed "
             f"for {least} landmarks of {n:,} rows"
         )
-    return Setting(
+    return LowRankSetting(
         goal=SOLVER_SHARE * options.tol, scale=task.scale, rank=options.rank, most=min(most, fitting),
         landmarks=options.landmarks, certificate=options.certificate, dtype=options.dtype,
         budget=budget, give_up=not is_required,

@@ -20,7 +20,7 @@ from fastmcmd.estimate.budget import low_rank_peak
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
 from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.outputs import MOST_RANK
-from fastmcmd.estimate.part_problem import PartProblem, Setting
+from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.estimate.task import Task, some_rows
@@ -53,7 +53,7 @@ def fit_low_rank(
     nature: Sample,
     models: list[Sample],
     task: Task,
-    setting: Setting,
+    setting: LowRankSetting,
     progress: Progress,
     checkpoint: Checkpoint | None = None,
 ) -> list[LowRankFit | None]:
@@ -67,7 +67,7 @@ def fit_low_rank(
         Models that share landmarks and passes; several must have the inputs and the regulariser of nature.
     task : Task
         Kernels, options and evaluation points.
-    setting : Setting
+    setting : LowRankSetting
         Goal for all parts of a model together, landmarks, memory.
     progress : Progress
         Receives a report of each pass.
@@ -97,7 +97,7 @@ def fit_low_rank(
 def _fitted(
     pending: list[_Pending],
     task: Task,
-    setting: Setting,
+    setting: LowRankSetting,
     progress: Progress,
     checkpoint: Checkpoint | None,
     attempt: int,
@@ -151,7 +151,12 @@ def _fitted(
 
 
 def _peak(
-    parts: list[LowRankPart], points: int, models: int, columns: int, outputs: int, setting: Setting
+    parts: list[LowRankPart],
+    points: int,
+    models: int,
+    columns: int,
+    outputs: int,
+    setting: LowRankSetting,
 ) -> int:
     """Return the peak memory of the fit in bytes."""
     largest = 0
@@ -171,7 +176,7 @@ def _fit(
     features: KernelFeatures,
     parts: list[LowRankPart],
     streams: list[RowStream],
-    setting: Setting,
+    setting: LowRankSetting,
     peak: int,
 ) -> LowRankFit:
     errors = [stream.expectation_error() for stream in streams]

@@ -14,14 +14,14 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.lowrank import Term
-from fastmcmd.estimate.row_stream import Block, StackedRowStream
+from fastmcmd.estimate.row_stream import RowBlock, StackedRowStream
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, solve_sums
 from fastmcmd.solvers.residual_sample import ResidualSample
 from fastmcmd.solvers.rounding import Rounding
 
-__all__ = ["PartProblem", "Setting"]
+__all__ = ["LowRankSetting", "PartProblem"]
 
 
 # Rows of a block; not a power of two, whose columns would share few sets of the cache.
@@ -35,7 +35,7 @@ _MOST_OF_DEVICE = 65504
 
 
 @dataclass(frozen=True)
-class Setting:
+class LowRankSetting:
     """Goal, limits and precision of a low-rank solve.
 
     Attributes
@@ -100,7 +100,7 @@ class PartProblem:
         The systems in the order of their right-hand sides, whose columns are adjacent for all models.
     backend, kernel
         The input kernel, and the backend that computes it.
-    setting : Setting
+    setting : LowRankSetting
         Goal, limits and precision.
     """
 
@@ -108,7 +108,7 @@ class PartProblem:
     terms: list[Term]
     backend: Backend
     kernel: Kernel
-    setting: Setting
+    setting: LowRankSetting
 
     @property
     def lam(self) -> float:
@@ -124,7 +124,7 @@ class PartProblem:
         dim = self.stream.x.shape[1]
         return self.setting.block_rows(rank, self.stream.columns, dim, self.backend.on_device)
 
-    def blocks(self, step: int, start: int) -> Iterator[Block]:
+    def blocks(self, step: int, start: int) -> Iterator[RowBlock]:
         """Yield the rows from ``start`` in blocks of ``step``."""
         threads = self.setting.threads(step, self.stream.columns, int(self.stream.x.shape[1]))
         return self.stream.blocks(step, start, threads)

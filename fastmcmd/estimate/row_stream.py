@@ -16,11 +16,11 @@ from fastmcmd.gram import KernelFeatures
 from fastmcmd.predictive import Predictive
 from fastmcmd.rows import Rows, as_blocks
 
-__all__ = ["Block", "RowStream", "StackedRowStream", "StreamState"]
+__all__ = ["RowBlock", "RowStream", "StackedRowStream", "StreamState"]
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class RowBlock:
     """Some rows of a stream.
 
     Attributes
@@ -164,7 +164,7 @@ class RowStream:
         self._total = 0.0
         self.worst_rows: list[int] = []
 
-    def account(self, block: Block) -> None:
+    def account(self, block: RowBlock) -> None:
         """Add the residuals of a block to the accumulated truncation."""
         noise = self.noise()
         weight = np.ones(len(block.x)) if block.weight is None else block.weight
@@ -219,7 +219,7 @@ class StackedRowStream:
             return parts[0]
         return np.hstack([rhs for rhs, _ in parts]), [miss for _, part in parts for miss in part]
 
-    def blocks(self, step: int, start: int = 0, threads: int = 1) -> Iterator[Block]:
+    def blocks(self, step: int, start: int = 0, threads: int = 1) -> Iterator[RowBlock]:
         """Yield the rows from ``start`` in blocks of ``step``; several threads compute blocks ahead."""
         if threads <= 1 or not self._bears_threads:
             for rows, x in as_blocks(self.x, step, start):
@@ -232,9 +232,9 @@ class StackedRowStream:
         if isinstance(self.x, Rows):
             self.x.check_unchanged()
 
-    def _block(self, rows: slice, x: HostArray) -> Block:
+    def _block(self, rows: slice, x: HostArray) -> RowBlock:
         weight = None if self.weights is None else self.weights[rows]
-        return Block(rows, x, *self.rhs(rows), weight)
+        return RowBlock(rows, x, *self.rhs(rows), weight)
 
     @property
     def _bears_threads(self) -> bool:
@@ -253,7 +253,7 @@ class StackedRowStream:
         for stream in self.streams:
             stream.begin()
 
-    def account(self, block: Block) -> None:
+    def account(self, block: RowBlock) -> None:
         """Add the residuals of a block to the accumulated truncation."""
         remaining = iter(block.residuals)
         for stream in self.streams:

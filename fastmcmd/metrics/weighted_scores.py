@@ -32,7 +32,7 @@ from fastmcmd.predictive.weighted_draws import WeightedDraws
 
 __all__ = [
     "Function",
-    "Parts",
+    "ScoreParts",
     "given_weight",
     "interval_ends",
     "mean_weighted_crps",
@@ -46,7 +46,7 @@ Function = Callable[[Array], Any]
 
 
 @dataclass(frozen=True)
-class Parts:
+class ScoreParts:
     """What outcome weighting and vertical re-scaling are made of, for each row.
 
     With ``F_w`` the prediction weighted by w and normalised.
@@ -273,18 +273,18 @@ def members(rows: Outcomes, draws: int | None, random_state: RandomState) -> tup
     return values, np.full(values.shape[:2], 1.0 / draws)
 
 
-def _crps_parts(y: Array, values: Array, masses: Array, outer_weight: Weight) -> Parts:
+def _crps_parts(y: Array, values: Array, masses: Array, outer_weight: Weight) -> ScoreParts:
     """Return the parts of the CRPS of members."""
     weights = masses * outer_weight.of(values)
     mass = weights.sum(axis=1)
     some = WeightedDraws(values, np.where(mass[:, None] > 0, weights, masses))
     spread, zero = some.half_gini(), np.zeros(len(y))
-    return Parts(
+    return ScoreParts(
         mass, outer_weight.of(y), some.crps(y), spread, some.crps(zero) + spread, np.abs(y)
     )
 
 
-def _interval_parts(rows: Outcomes, outer_weight: Weight) -> Parts:
+def _interval_parts(rows: Outcomes, outer_weight: Weight) -> ScoreParts:
     """Return the parts of the CRPS of continuous predictions on an interval with an end."""
     y, low, high = rows.y, outer_weight.low, outer_weight.high
     inner = Truncated(rows.prediction, low, high)
@@ -297,4 +297,4 @@ def _interval_parts(rows: Outcomes, outer_weight: Weight) -> Parts:
         rows.prediction.cdf(high) - rows.prediction.cdf(low),
     )
     from_zero = inner.crps(np.zeros(len(y))) + spread
-    return Parts(mass, outer_weight.of(y), inner.crps(y), spread, from_zero, np.abs(y))
+    return ScoreParts(mass, outer_weight.of(y), inner.crps(y), spread, from_zero, np.abs(y))

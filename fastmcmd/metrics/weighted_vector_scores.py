@@ -12,7 +12,7 @@ from fastmcmd._base.checks import check_count, check_positive
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.metrics.vector_scores import pair_weights
-from fastmcmd.metrics.weighted_scores import Function, Parts, given_weight, members, values_of
+from fastmcmd.metrics.weighted_scores import Function, ScoreParts, given_weight, members, values_of
 from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.predictive.numerics.spread import row_scale
 
@@ -253,6 +253,6 @@ def _weighted_vectors(
         mass = weights.sum(axis=1)
         shares = np.where(mass[:, None] > 0, weights, masses)
         own_parts = parts(*scaled, shares / shares.sum(axis=1, keepdims=True))
-        score = Parts(mass, of_own, *own_parts).combined(weighting)
+        score = ScoreParts(mass, of_own, *own_parts).combined(weighting)
     with np.errstate(over="ignore", invalid="ignore"):  # a score beyond float64 is infinite
         return rows.scatter(np.where(score == 0, 0.0, score * scale**degree))

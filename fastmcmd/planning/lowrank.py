@@ -16,7 +16,7 @@ from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.lowrank_choice import low_rank_setting
 from fastmcmd.estimate.lowrank_fit import CANDIDATES, LowRank
 from fastmcmd.estimate.lowrank_form import POOL
-from fastmcmd.estimate.part_problem import PartProblem, Setting
+from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem
 from fastmcmd.estimate.rank_forecast import (
     LADDER,
     LOOKED_AT,
@@ -125,7 +125,7 @@ class _Look:
     """A search for landmarks among some rows."""
 
     def __init__(
-        self, rows: Subsample, backend: Backend, kernel: Kernel, setting: Setting, lam: float
+        self, rows: Subsample, backend: Backend, kernel: Kernel, setting: LowRankSetting, lam: float
     ) -> None:
         self._rows, self._setting = rows, setting
         streams = [RowStream(list(rows.samples(lam)), rows.features()[0], True)]

@@ -122,7 +122,7 @@ class WitnessTilting(LocalRecalibrator):
         mapping = input_map(x, self.x_kernel, rows.weights)
         smoother = Smoother.of(mapping.kernel, mapping(x), self.landmarks, 0)
         nodes = nodes_of(rows.prediction, offset, factor, LEARNING_NODES)
-        task = _Task(
+        task = _TiltingTask(
             nodes,
             nodes.features(y),
             smoother,
@@ -177,7 +177,7 @@ def _check(prediction: Predictive) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Task:
+class _TiltingTask:
     """Rows with their features and folds.
 
     Attributes
@@ -207,7 +207,7 @@ class _Boosted:
 class _Part:
     """The tilt learned from some of the rows, one round at a time."""
 
-    def __init__(self, task: _Task, lam: float, train: NDArray[np.bool_]) -> None:
+    def __init__(self, task: _TiltingTask, lam: float, train: NDArray[np.bool_]) -> None:
         self.task = task
         self.weights = np.where(train, task.weights, 0.0)
         gram = (task.inputs * self.weights[:, None]).T @ task.inputs
@@ -226,7 +226,7 @@ class _Part:
         return np.asarray(self.smoothing @ sums @ metric)
 
 
-def _boosted(task: _Task, lam: float, folds: int, rounds: int) -> _Boosted:
+def _boosted(task: _TiltingTask, lam: float, folds: int, rounds: int) -> _Boosted:
     """Return the rounds that improve held-out folds, learned from all rows."""
     n = len(task.fold)
     parts = [_Part(task, lam, task.fold != k) for k in range(folds)]

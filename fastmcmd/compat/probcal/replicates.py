@@ -28,7 +28,7 @@ from fastmcmd.solvers import Goal, LinearProblem, System, certify, solver_of
 from fastmcmd.solvers.base import Solution
 from fastmcmd.solvers.block_cg import BlockCGRun
 
-__all__ = ["Replicates", "bootstrap_mcmd"]
+__all__ = ["MCMDReplicates", "bootstrap_mcmd"]
 
 Array = NDArray[np.float64]
 Draw = Callable[[NDArray[np.intp]], Array]
@@ -46,7 +46,7 @@ _SHARE = 0.5  # of the memory that kernel values may take
 
 
 @dataclass(frozen=True, eq=False)
-class Replicates:
+class MCMDReplicates:
     """MCMD values of bootstrap samples.
 
     Attributes
@@ -73,7 +73,7 @@ def bootstrap_mcmd(
     lam: float,
     tol: float = 1e-6,
     memory_limit: int | str | None = None,
-) -> Replicates:
+) -> MCMDReplicates:
     """Return the MCMD between outcomes and drawn outcomes for bootstrap samples of rows.
 
     Parameters
@@ -151,7 +151,7 @@ def bootstrap_mcmd(
             if error + above <= tol or above <= error:
                 break
         worst = max(worst, error + above)
-    return Replicates(out, worst)
+    return MCMDReplicates(out, worst)
 
 
 def _elsewhere(

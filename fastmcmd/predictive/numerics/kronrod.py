@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
 
-__all__ = ["NODES", "Integrand", "PanelSums", "add_panels", "panel_sums", "places"]
+__all__ = ["NODES", "Integrand", "KronrodSums", "add_panels", "panel_sums", "places"]
 
 # Nodes in [0, 1] and weights of the 15-point rule, and weights of the embedded 7-point Gauss rule (Piessens
 # et al., QUADPACK, 1983, routine qk15).
@@ -46,7 +46,7 @@ Integrand = Callable[[NDArray[np.intp], Array], Callable[[Array], Array]]
 
 
 @dataclass(frozen=True)
-class PanelSums:
+class KronrodSums:
     """Integrals over panels; all arrays have the same shape.
 
     Attributes
@@ -74,7 +74,7 @@ def places(left: Array, right: Array) -> Array:
     return np.asarray(left[:, None] + half * (1 + np.array([z for z, _, _ in _RULE])))
 
 
-def panel_sums(values: Array, left: Array, right: Array, half: Array) -> PanelSums:
+def panel_sums(values: Array, left: Array, right: Array, half: Array) -> KronrodSums:
     """Return the integrals over panels of functions from values at nodes (NODES, ...) and at both ends.
 
     ``half`` is half the width of each panel. The error is estimated as in QUADPACK,
@@ -93,7 +93,7 @@ def panel_sums(values: Array, left: Array, right: Array, half: Array) -> PanelSu
     lower = left - sum(w * v for w, v in zip(_AT_END[::-1], values, strict=True))
     upper = right - sum(w * v for w, v in zip(_AT_END, values, strict=True))
     unseen = half * _GAP * np.maximum(np.abs(lower), np.abs(upper))
-    return PanelSums(fine, size, spread * np.minimum(1.0, gap) ** 1.5, unseen)
+    return KronrodSums(fine, size, spread * np.minimum(1.0, gap) ** 1.5, unseen)
 
 
 def add_panels(
