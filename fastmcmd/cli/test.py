@@ -74,8 +74,6 @@ def run(arguments: argparse.Namespace) -> None:
         rows = read_rows(arguments, progress)
         if rows.x is None and arguments.condition_on == "x":
             raise UsageError("the test needs inputs: --x COLUMNS, or --condition-on forecast")
-        if rows.weights is not None:
-            raise UsageError("the test takes no --weights: all rows count equally")
         result = fm.congruence_test(
             np.zeros(len(rows.y)) if rows.x is None else rows.x,
             rows.y,
@@ -86,6 +84,7 @@ def run(arguments: argparse.Namespace) -> None:
             null="right" if arguments.delta is None else "relevant",
             delta=arguments.delta,
             groups=rows.groups,
+            weights=rows.weights,
             random_state=arguments.seed,
             progress=progress.enabled,
         )

@@ -117,7 +117,7 @@ def evaluate(
     test : bool, optional
         Whether to test if the prediction is wrong beyond chance (`congruence_test`, 199 simulations). The
         result is the first printed line. Default (None): test if inputs are in memory and need no encoder,
-        rows have equal weights, and there are at most 10,000 of them.
+        and there are at most 10,000 rows.
     ignore_index : int or str, optional
         For predictions of named classes: label of rows to leave out. It need not be a class.
     measures : sequence of str, optional

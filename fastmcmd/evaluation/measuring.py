@@ -265,8 +265,6 @@ def _test(
     reason = ""
     if x is None:
         reason = "there are no inputs x"
-    elif outcomes.weights is not None:
-        reason = "rows have weights"
     elif isinstance(x, (str, os.PathLike, Rows)):
         reason = "x is not in memory"
     if reason:
@@ -280,12 +278,14 @@ def _test(
     inputs = encoded_inputs(cast(Any, x), congruence.encoder, "x", congruence.options())
     data = (inputs, outcomes.y, outcomes.prediction)
     random_state = config.settings.random_state
-    test = congruence_test(*data, random_state=random_state)
+    weights = outcomes.weights
+    test = congruence_test(*data, weights=weights, random_state=random_state)
     if fitted is None:
         return test
     # The kernels of the CCE were chosen with y in sight: they give figures, and no p-value.
     kernels = (fitted.x_kernel_, fitted.y_kernel_, fitted.lam_)
-    return test.with_figures_of(congruence_test(*data, *kernels, random_state=random_state))
+    figures = congruence_test(*data, *kernels, weights=weights, random_state=random_state)
+    return test.with_figures_of(figures)
 
 
 def _measure(

@@ -380,7 +380,7 @@ class Evaluation:
         Raises
         ------
         ValueError
-            If there is no exact test, because inputs are not in memory or rows have weights.
+            If there is no exact test, because inputs are not in memory.
 
         See Also
         --------
@@ -394,7 +394,9 @@ class Evaluation:
         valid = None if self.context is None else self.context.outcomes.valid
         if valid is not None:
             columns = rows_of_columns(columns, valid, self.n)
-        return verdict(self.x, self.y, self.prediction, columns, test=self._tested())
+        return verdict(
+            self.x, self.y, self.prediction, columns, test=self._tested(), weights=self._weights
+        )
 
     @cached_property
     def _verdict(self) -> Verdict:
@@ -403,7 +405,12 @@ class Evaluation:
         test, x = self._tested(), as_rows(self.x, "x")
         has_unique_names = len(set(self.column_names)) == x.shape[1]
         columns = dict(zip(self.column_names, x.T, strict=True)) if has_unique_names else None
-        return verdict(x, self.y, self.prediction, columns, test=test)
+        return verdict(x, self.y, self.prediction, columns, test=test, weights=self._weights)
+
+    @property
+    def _weights(self) -> NDArray[np.float64] | None:
+        """Weights (n,) of the rows, or None."""
+        return None if self.context is None else self.context.outcomes.weights
 
     def _tested(self) -> CongruenceTest:
         if self.test is None:

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import ColumnsLike, Json, RandomState
-from fastmcmd._base.checks import as_rows, check_positive
+from fastmcmd._base.checks import as_rows, as_weights, check_positive
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import Notebook, aligned
 from fastmcmd.errors import MissingDependencyError, NumericalError
 from fastmcmd.evaluation.needs import Need, Needs
 from fastmcmd.frames import column_names
-from fastmcmd.inference.columns import numbers_of_columns
+from fastmcmd.inference.columns import numbers_of_columns, rows_of_columns
 from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.inference.diagnose import diagnose
 from fastmcmd.inference.diagnosis import Diagnosis
@@ -257,6 +257,7 @@ def verdict(
     *,
     test: CongruenceTest | None = None,
     level: float = 0.05,
+    weights: ArrayLike | None = None,
     random_state: RandomState = 0,
 ) -> Verdict:
     """Return whether a model is wrong, where, how, and what would correct it, with a one-sentence summary.
@@ -276,6 +277,9 @@ def verdict(
         The exact test of the same data, if it has already been run.
     level : float
         Level of the tests, in (0, 1).
+    weights : array_like (n,), optional
+        Nonnegative weights of the rows for the test, the diagnosis and the remedy, as in `congruence_test`.
+        Regions, and what each of them needs, count all rows of positive weight equally.
     random_state : int, numpy.random.Generator or None
         Source of all simulations.
 
@@ -317,8 +321,9 @@ def verdict(
         described = len(numbers_of_columns(columns)[0])
         if described != len(outcomes):
             raise ValueError(f"rows must match: y has {len(outcomes)}, columns has {described}")
+    row_weights = as_weights(weights, "weights", len(outcomes))
     if test is None:
-        test = congruence_test(x, y, predictive, random_state=random_state)
+        test = congruence_test(x, y, predictive, weights=weights, random_state=random_state)
     elif not isinstance(test, CongruenceTest):
         raise TypeError(f"test is {type(test).__name__}; a CongruenceTest or None is needed")
     elif test.n != len(outcomes):
@@ -326,19 +331,29 @@ def verdict(
     if test.p_value > level:
         return Verdict(test, None, None, None, (), {}, level)
     skipped: dict[str, str] = {}
-    columns = _inputs_by_name(x) if columns is None else columns
-    regions = _regions(x, y, predictive, columns, level, random_state, skipped)
-    diagnosis = _diagnosis(x, y, predictive, random_state, skipped)
+    region_columns: Any = _inputs_by_name(x) if columns is None else columns
+    if row_weights is not None and not row_weights.all():
+        counted = np.flatnonzero(row_weights)
+        if region_columns is not None:
+            region_columns = rows_of_columns(region_columns, counted, len(outcomes))
+        x, outcomes, predictive = (
+            as_rows(x, "x")[counted],
+            outcomes[counted],
+            predictive.take(counted),
+        )
+        y, row_weights = outcomes, row_weights[counted]
+    regions = _regions(x, y, predictive, region_columns, level, random_state, skipped)
+    diagnosis = _diagnosis(x, y, predictive, row_weights, random_state, skipped)
     remedy = None
     if diagnosis is not None:
         try:
-            remedy = _remedy(x, outcomes, predictive, level, random_state, skipped)
+            remedy = _remedy(x, outcomes, predictive, row_weights, level, random_state, skipped)
         except NumericalError as error:
             skipped["remedy"] = str(error)
     needs = None if diagnosis is None else Needs(diagnosis, outcomes[:, 0], predictive)
     where: tuple[RegionVerdict, ...] = ()
     if regions is not None:
-        inside = regions.contains(columns)
+        inside = regions.contains(region_columns)
         where = _region_verdicts(regions, inside, needs)
     overall = None if needs is None else needs.of()
     return Verdict(test, regions, diagnosis, remedy, where, skipped, level, overall)
@@ -381,12 +396,13 @@ def _diagnosis(
     x: ArrayLike,
     y: ArrayLike,
     prediction: Predictive,
+    weights: NDArray[np.float64] | None,
     random_state: RandomState,
     skipped: dict[str, str],
 ) -> Diagnosis | None:
     """Return the diagnosis of the predictions; or None, with the reason in ``skipped``."""
     try:
-        diagnosis = diagnose(x, y, prediction, random_state=random_state)
+        diagnosis = diagnose(x, y, prediction, weights=weights, random_state=random_state)
     except NumericalError as error:
         skipped["diagnosis"] = str(error)
         return None
@@ -400,6 +416,7 @@ def _remedy(
     x: ArrayLike,
     y: NDArray[np.float64],
     prediction: Predictive,
+    weights: NDArray[np.float64] | None,
     level: float,
     random_state: RandomState,
     skipped: dict[str, str],
@@ -414,18 +431,21 @@ def _remedy(
     sampled_rows = rng.choice(len(y), n, replace=False)
     fitting, tested = np.sort(sampled_rows[: n // 2]), np.sort(sampled_rows[n // 2 :])
     part = prediction.take(tested)
+    of_fitting, of_tested = (None, None) if weights is None else (weights[fitting], weights[tested])
     before = congruence_test(
-        inputs[tested], y[tested], part, simulations=_BEFORE, random_state=random_state
-    )
+        inputs[tested], y[tested], part,
+        simulations=_BEFORE, weights=of_tested, random_state=random_state,
+    )  # fmt: skip
     if before.p_value > level:
         skipped["remedy"] = "half of the rows show no misfit beyond chance"
         return None
     rescaling = ConditionalRescaling(**_REMEDY)
-    rescaling.fit(prediction.take(fitting), y[fitting], inputs[fitting])
+    rescaling.fit(prediction.take(fitting), y[fitting], inputs[fitting], sample_weight=of_fitting)
     mended = rescaling.transform(part, inputs[tested])
     after = congruence_test(
-        inputs[tested], y[tested], mended, simulations=_AFTER, random_state=random_state
-    )
+        inputs[tested], y[tested], mended,
+        simulations=_AFTER, weights=of_tested, random_state=random_state,
+    )  # fmt: skip
     excess, remaining = (max(one.statistic - one.null_mean, 0.0) for one in (before, after))
     share = 1 - remaining / excess if before.statistic > before.critical_value else float("nan")
     return Remedy(float(np.clip(share, 0.0, 1.0)), after.p_value, n)

@@ -13,6 +13,7 @@ from fastmcmd._base.annotations import Encoder, RandomState
 from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.checks import (
     as_rows,
+    as_weights,
     check_choice,
     check_flag,
     check_labels,
@@ -94,6 +95,7 @@ def congruence_test(
     groups: ArrayLike | None = None,
     alpha: float | None = None,
     encoder: Encoder | None = None,
+    weights: ArrayLike | None = None,
     progress: bool = False,
     client: Any = None,
 ) -> CongruenceTest:
@@ -141,6 +143,9 @@ def congruence_test(
         test ends there if its p-value is above ``3 * alpha``. The p-value stays valid.
     encoder : callable, optional
         Maps the inputs x, and points ``at`` of theirs, to an array, as in `cce`.
+    weights : array_like (n,), optional
+        Nonnegative weights of the rows, such as those of a covariate shift; only their ratios matter. The
+        test is exact if they do not depend on y.
     progress : bool
         Show a progress bar.
     client : distributed.Client, optional
@@ -191,6 +196,9 @@ def congruence_test(
         as_rows(numbered(y, prediction), "y").astype(np.float64),
     )
     check_same_length(x=x, y=y)
+    row_weights = as_weights(weights, "weights", len(y))
+    if row_weights is not None:
+        row_weights /= row_weights.mean()
     predictive = as_predictive(prediction, len(y), y.shape[1], y=y, x=x)
     simulations = check_simulations(simulations)
     check_choice(statistic, "statistic", ("mean", "max"))
@@ -208,8 +216,8 @@ def congruence_test(
     test = _Test(
         inputs=inputs, y=y, prediction=predictive, x_kernel=x_kernel, y_kernel=y_kernel, lams=lams,
         reported=REPORTED_LAM if lam is None else lams[0], statistic=statistic, condition=condition,
-        points=points, delta=delta, labels=labels, rng=generator(random_state, Purpose.TEST),
-        progress=check_flag(progress, "progress"),
+        points=points, delta=delta, labels=labels, weights=row_weights,
+        rng=generator(random_state, Purpose.TEST), progress=check_flag(progress, "progress"),
     )  # fmt: skip
     return test.run(simulations) if alpha is None else _in_stages(test.run, simulations, alpha)
 
@@ -248,12 +256,13 @@ class _Test:
     points: Array | None
     delta: float | None
     labels: NDArray[np.intp] | None
+    weights: Array | None
     rng: np.random.Generator
     progress: bool
 
     def run(self, simulations: int) -> CongruenceTest:
         """Return the result with ``simulations`` simulated data sets."""
-        rng, inputs, n = self.rng, self.inputs, len(self.y)
+        rng, inputs, weights, n = self.rng, self.inputs, self.weights, len(self.y)
         outcomes = exchangeable_outcomes(self.y, self.prediction, simulations, rng)
         kinds = _kinds_of(self.y_kernel, self.prediction, outcomes.of_some_rows(), rng)
         work = 2.0 * sum(kind.rank for kind in kinds) * (simulations + 1) * n
@@ -261,7 +270,7 @@ class _Test:
         relevant = self.delta is not None
         given_forecast = self.condition == "forecast" and self.labels is None and n > 1
         with Progress(self.progress, 0.0) as line:
-            basis = Smoother.of(self.x_kernel, inputs, landmarks, rng).basis(inputs)
+            basis = Smoother.of(self.x_kernel, inputs, landmarks, rng).basis(inputs, weights)
             signs = None
             if self.labels is not None:
                 signs = ClusterSigns.random(self.labels, simulations + 1, rng)
@@ -273,6 +282,7 @@ class _Test:
                 inputs,
                 energy,
                 line,
+                weights=weights,
                 signs=signs,
                 keep_residuals=relevant or given_forecast,
             )
@@ -293,11 +303,11 @@ class _Test:
             excess = float(misfit[0] - misfit[1:].mean())
         if self.delta is not None:
             assert projections.residuals is not None
-            relevance = excess_of(basis, inputs, projections.residuals, self.reported, rng)
+            relevance = excess_of(basis, inputs, projections.residuals, self.reported, rng, weights)
             p_value, bound = relevance.p_value(self.delta * self.delta), relevance.bound(0.05)
         calibration = None
         if given_forecast:
-            calibration = forecast_calibration(basis, inputs, projections, self.reported)
+            calibration = forecast_calibration(basis, inputs, projections, self.reported, weights)
         return CongruenceTest(
             p_value=p_value,
             excess=excess,
@@ -320,7 +330,7 @@ class _Test:
 
     def _largest(self, basis: Basis, projections: Projections) -> Array:
         """Return the largest deviation of any row, of at most 2,000, in each data set."""
-        some = self.inputs
+        some = self.inputs if self.weights is None else self.inputs[self.weights > 0]
         if len(some) > _MOST_POINTS:
             some = some[np.sort(self.rng.choice(len(some), _MOST_POINTS, replace=False))]
         return row_test(basis, projections.outcomes[0], some, self.reported).largest

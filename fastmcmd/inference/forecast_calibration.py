@@ -24,7 +24,8 @@ class ForecastCalibration:
     Attributes
     ----------
     skce : float
-        Squared kernel calibration error, ``mean_{i != j} k(f_i, f_j) <e_i, e_j>``: unbiased, so that it is
+        Squared kernel calibration error, ``mean_{i != j} k(f_i, f_j) <e_i, e_j>`` (pairs of rows count with
+        the product of their weights): unbiased, so that it is
         negative in about half of all samples of a calibrated model (Widmann, Lindsten & Zachariah 2021).
     ckce : float
         Conditional kernel calibration error: the Hilbert-Schmidt norm of the difference between the
@@ -41,21 +42,44 @@ class ForecastCalibration:
 
 
 def forecast_calibration(
-    basis: Basis, forecasts: NDArray[np.float64], projections: Projections, lam: float
+    basis: Basis,
+    forecasts: NDArray[np.float64],
+    projections: Projections,
+    lam: float,
+    weights: NDArray[np.float64] | None = None,
 ) -> ForecastCalibration:
-    """Return both measures; ``projections`` hold residuals, and ``forecasts`` (n, c) are their inputs."""
+    """Return both measures.
+
+    Parameters
+    ----------
+    basis : Basis
+        Coordinates of forecasts.
+    forecasts : ndarray (n, c)
+        The forecasts.
+    projections : Projections
+        Sums and residuals of the same rows.
+    lam : float
+        Regulariser of ``ckce``.
+    weights : ndarray (n,), optional
+        Weights of the rows.
+    """
     residuals = projections.residuals
     assert residuals is not None
-    n, noise = len(residuals), 0.0
+    w = np.ones(len(residuals)) if weights is None else weights
+    noise = 0.0
     sums = np.zeros((len(basis.spectrum), residuals.shape[1]))
-    for rows in row_blocks(n, _ROWS):
-        g, e = basis.coordinates(forecasts[rows]), residuals[rows].astype(np.float64)
+    for rows in row_blocks(len(w), _ROWS):
+        g, e = (
+            basis.coordinates(forecasts[rows]) * w[rows, None],
+            residuals[rows].astype(np.float64),
+        )
         sums += g.T @ e
         noise += float(np.square(g).sum(axis=1) @ np.square(e).sum(axis=1))
     total = float(np.square(sums).sum())
+    pairs = float(w.sum() ** 2 - w @ w)
     squares = np.square(basis.shrinkage(lam)) @ squared_norms(projections, 0)
     return ForecastCalibration(
-        skce=(total - noise) / (n * max(n - 1, 1)),
+        skce=(total - noise) / pairs if pairs > 0 else 0.0,
         ckce=float(np.sqrt(squares[0])),
         null_ckce=float(np.sqrt(squares[1:].mean())),
     )

@@ -1,6 +1,6 @@
 """The test of relevance: an estimate of mean squared CCE without noise, and the distribution of its error.
 
-With residuals e_i of mean mu_i and ``S = H'H / n``, the excess ``U = sum_{i != j} S_ij <e_i, e_j>`` is
+With residuals e_i of mean mu_i and ``S = H'W H / N``, the excess ``U = sum_{i != j} S_ij <e_i, e_j>`` is
 unbiased for ``theta = sum_{i != j} S_ij <mu_i, mu_j>``. Its error has two parts,
 
     U - theta = 2 sum_i <e_i - mu_i, sum_{j != i} S_ij mu_j> + sum_{i != j} S_ij <e_i - mu_i, e_j - mu_j>.
@@ -67,16 +67,25 @@ class Excess:
 
 
 def excess_of(
-    basis: Basis, x: Array, residuals: Single, lam: float, rng: np.random.Generator
+    basis: Basis,
+    x: Array,
+    residuals: Single,
+    lam: float,
+    rng: np.random.Generator,
+    weights: Array | None = None,
 ) -> Excess:
-    """Return the excess of observed residuals (n, r) at inputs (n, d), in two passes over the rows."""
+    """Return the excess of observed residuals (n, r) at inputs (n, d), in two passes over the rows.
+
+    ``weights`` (n,) are those of ``basis``; a row of weight w then takes part as ``w e_i``.
+    """
+    w = np.ones(len(x)) if weights is None else weights
     energy, shrinkage = basis.energy(lam), basis.shrinkage(lam)
     blocks = row_blocks(len(x), _ROWS)
     total = np.zeros((len(energy), residuals.shape[1]))
     signed = np.zeros((len(energy), _SIGNS * residuals.shape[1]), dtype=np.float32)
     noise = 0.0
     for rows in blocks:
-        g, e = basis.coordinates(x[rows]), residuals[rows]
+        g, e = basis.coordinates(x[rows]), residuals[rows] * w[rows, None].astype(np.float32)
         total += g.T @ e
         noise += float(np.square(g).dot(energy) @ np.square(e).sum(axis=1))
         signs = rng.integers(0, 2, (len(e), _SIGNS), dtype=np.int8).astype(np.float32) * 2 - 1
@@ -86,9 +95,9 @@ def excess_of(
     quadratic = energy @ squares - noise
     terms = 0.0
     for rows in blocks:
-        g, e = basis.coordinates(x[rows]), residuals[rows]
-        diagonal, leverage = np.square(g) @ energy, np.square(g) @ shrinkage
-        other_rows = (g * energy) @ total - diagonal[:, None] * e
+        g, e, row_weights = basis.coordinates(x[rows]), residuals[rows], w[rows, None]
+        diagonal, leverage = np.square(g) @ energy, np.square(g) @ shrinkage * w[rows]
+        other_rows = row_weights * ((g * energy) @ total - diagonal[:, None] * (row_weights * e))
         loo_residuals = (e - (g * shrinkage) @ total) / np.maximum(1 - leverage, 1e-6)[:, None]
         terms += float(np.square(np.einsum("ir,ir->i", loo_residuals, other_rows)).sum())
     # The products of residuals in 4 terms^2 contain the variance of the quadratic part twice.

@@ -1,8 +1,9 @@
 """One pass over the rows: the squared misfit of each data set under several kernels and regularisers.
 
 With the coordinates g(x) of the smoother, and the features e of outcomes minus their mean over the data
-sets, a data set b needs ``A_b = G'E_b`` (p, r): ``sum_k c_k(lam) |A_b,k|^2`` is the mean over rows of its
-squared CCE, for any regulariser. All data sets take part in the same single-precision products.
+sets, a data set b needs ``A_b = G'W E_b`` (p, r), where W holds the weights of the rows:
+``sum_k c_k(lam) |A_b,k|^2`` is the weighted mean over rows of its squared CCE, for any regulariser. All
+data sets take part in the same single-precision products.
 """
 
 from __future__ import annotations
@@ -65,9 +66,10 @@ class Projections:
     Attributes
     ----------
     outcomes : list of ndarray (p, B + 1, r)
-        ``G'E_b`` for each kind of features.
+        ``G'W E_b`` for each kind of features.
     spread : ndarray (f, B + 1)
-        Mean over rows of ``|e_i|^2`` for each kind: the squared distance of outcomes from the expectation.
+        Weighted mean over rows of ``|e_i|^2`` for each kind: the squared distance of outcomes from the
+        expectation.
     dispersion : ndarray (f, B + 1)
         ``spread`` minus its expectation under a right model.
     noise : ndarray (B + 1,)
@@ -94,6 +96,7 @@ def project(
     energy: Array,
     progress: Progress,
     *,
+    weights: Array | None = None,
     signs: ClusterSigns | None = None,
     keep_residuals: bool = False,
 ) -> Projections:
@@ -113,6 +116,8 @@ def project(
         `Basis.energy` of the regulariser for ``noise``.
     progress : Progress
         Receives the progress.
+    weights : ndarray (n,), optional
+        Weights of the rows, with mean 1.
     signs : ClusterSigns, optional
         If given, data sets are the observed residuals with these signs; simulated outcomes only give the
         mean.
@@ -143,9 +148,17 @@ def project(
         squares = np.empty((len(kinds), len(block.raw), data_sets))
         for features, norms in zip(by_kind, squares, strict=True):
             _core.centre_rows(features, np.empty(features.shape[2], np.float32), norms)
-        far = np.log1p(np.minimum(np.abs(block.standardised).max(axis=(0, 2)), _FARTHEST))
+        standardised = np.abs(block.standardised)
         coordinates = product(basis.smoother.transform(x[rows]), vectors)
         self_weight = np.einsum("ip,p->i", np.square(coordinates), energy)  # S_ii
+        spreads = squares
+        if weights is not None:
+            w = weights[rows]
+            standardised *= (w > 0)[:, None, None]
+            coordinates *= w[:, None]
+            self_weight *= w * w
+            spreads = squares * w[:, None]
+        far = np.log1p(np.minimum(standardised.max(axis=(0, 2)), _FARTHEST))
         flipped, some = (
             np.zeros((len(kinds), data_sets)),
             np.einsum("i,ib->b", self_weight, squares[0]),
@@ -154,10 +167,10 @@ def project(
             residuals[rows] = by_kind[0][:, 0]
         if signs is not None:
             flips = signs.of_rows(rows)
-            above = squares[:, :, 0] - squares[:, :, 1:].mean(axis=2)
+            above = spreads[:, :, 0] - spreads[:, :, 1:].mean(axis=2)
             flipped, some = np.einsum("ki,ib->kb", above, flips), np.full(data_sets, some[0])
             by_kind = [features[:, :1] * flips[:, :, None] for features in by_kind]
-        sums = np.stack([squares.sum(axis=1), flipped])
+        sums = np.stack([spreads.sum(axis=1), flipped])
         transposed = coordinates.T.astype(np.float32)
         products = [
             product(transposed, features.reshape(len(features), -1)) for features in by_kind

@@ -45,12 +45,8 @@ def test_rows_left_out_and_encoders(data):
 
 def test_where_it_does_not_apply(data):
     x, y = data
-    weights = np.linspace(1, 2, 200)
     assert fm.evaluate(y, fm.Gaussian(x, 0.3)).test is None
-    assert fm.evaluate(y, fm.Gaussian(x, 0.3), x, sample_weight=weights).test is None
     assert fm.evaluate(y, fm.Gaussian(x, 0.3), x, test=False).test is None
-    with pytest.raises(ValueError, match="test is True, but rows have weights"):
-        fm.evaluate(y, fm.Gaussian(x, 0.3), x, sample_weight=weights, test=True)
     with pytest.raises(ValueError, match="test is True, but there are no inputs"):
         fm.evaluate(y, fm.Gaussian(x, 0.3), test=True)
     with pytest.raises(TypeError, match="test"):

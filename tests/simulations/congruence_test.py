@@ -1,6 +1,7 @@
 """Size and power of `fastmcmd.congruence_test`, by simulation.
 
     python tests/simulations/congruence_test.py size --runs 1000
+    python tests/simulations/congruence_test.py size --runs 1000 --weighted
     python tests/simulations/congruence_test.py power --runs 200
 
 Size: right models of six kinds at n = 100 and 500; the share of p-values at most 0.05 is to be within
@@ -72,27 +73,31 @@ def right_models(n: int, rng: np.random.Generator) -> dict[str, Callable[[], tup
     }  # fmt: skip
 
 
-def p_values(kind: str, n: int, runs: int, seed: int = 0, **options: Any) -> Array:
-    """Return p-values of tests of a right model."""
+def p_values(
+    kind: str, n: int, runs: int, seed: int = 0, *, weighted: bool = False, **options: Any
+) -> Array:
+    """Return p-values of tests of a right model, with weights exp(x) on the rows if ``weighted``."""
     out = []
     for run in range(runs):
         rng = np.random.default_rng([seed, run, n])
         x, y, prediction = right_models(n, rng)[kind]()
         chosen = {"simulations": SIMULATIONS, "random_state": [seed, run], **options}
+        if weighted:
+            chosen["weights"] = np.exp(x) * (np.arange(n) % 10 > 0)
         test = fm.congruence_test(x, y, prediction, **chosen)
         out.append(test.p_value)
     return np.array(out)
 
 
-def size(runs: int) -> None:
-    """Print the share of rejections of right models."""
+def size(runs: int, weighted: bool = False) -> None:
+    """Print the share of rejections of right models, with or without weights."""
     kinds = right_models(10, np.random.default_rng(0))
     print(
         f"{'kind':20} {'n':>5} {'p<=.05':>8} {'p<=.10':>8} {'KS p':>8}   ({runs} runs, B = {SIMULATIONS})"
     )
     for kind in kinds:
         for n in (100, 500):
-            values = p_values(kind, n, runs)
+            values = p_values(kind, n, runs, weighted=weighted)
             # Discrete p-values made continuous: those of a valid test are uniform.
             jitter = np.random.default_rng(1).random(runs) / (SIMULATIONS + 1)
             ks = scipy.stats.kstest(values - jitter, "uniform").pvalue
@@ -191,6 +196,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["size", "power"])
     parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--weighted", action="store_true", help="with size: rows have weights")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    {"size": size, "power": power}[arguments.what](arguments.runs)
+    if arguments.what == "size":
+        size(arguments.runs, arguments.weighted)
+    else:
+        power(arguments.runs)

@@ -1,6 +1,7 @@
 """Size of ``congruence_test(null="relevant")`` at the boundary, by simulation.
 
     python tests/simulations/relevance.py --runs 1000
+    python tests/simulations/relevance.py --runs 1000 --weighted
 
 Models that are wrong in known ways are tested against the very CCE that they have, ``theta^(1/2)`` with
 ``theta = sum_{i != j} S_ij <E e_i, E e_j>``: at most 5 % of the p-values are to be at most 0.05. The lower
@@ -44,7 +45,7 @@ def problems(n: int, rng: np.random.Generator) -> dict[str, tuple[Any, Any, Any,
     }
 
 
-def misfit(x: Any, truth: Any, prediction: Any, kernel: Any) -> float:
+def misfit(x: Any, truth: Any, prediction: Any, kernel: Any, weights: Any = None) -> float:
     """Return theta, with the eigenvectors of as many landmarks as the kernel has directions."""
     n = len(x)
     atoms = np.concatenate([side.quantile(LEVELS) for side in (truth, prediction)])
@@ -52,35 +53,44 @@ def misfit(x: Any, truth: Any, prediction: Any, kernel: Any) -> float:
     features = Smoother.of(kernel, some[:: 1 + len(some) // 2_000, None], 100)
     both = features.transform(atoms.reshape(-1, 1)).reshape(2, n, len(LEVELS), -1).mean(axis=2)
     mu = both[0] - both[1]
-    basis, g = Smoother.of(X_KERNEL, x[:, None], 100).basis_and_coordinates(x[:, None])
-    energy = basis.energy(LAM)
+    smoother = Smoother.of(X_KERNEL, x[:, None], 100)
+    w = np.ones(n) if weights is None else weights
+    basis, g = smoother.basis_and_coordinates(x[:, None], w)
+    energy, mu = basis.energy(LAM), mu * w[:, None]
     own = np.square(g) @ energy @ np.square(mu).sum(axis=1)
     return float(energy @ np.square(g.T @ mu).sum(axis=1) - own)
 
 
-def p_values(kind: str, n: int, runs: int, seed: int = 0) -> Any:
+def shifted(x: Any) -> Any:
+    """Return weights as of a covariate shift; a tenth of the rows does not count at all."""
+    return np.exp(x) * (np.arange(len(x)) % 10 > 0)
+
+
+def p_values(kind: str, n: int, runs: int, seed: int = 0, weighted: bool = False) -> Any:
     """Return p-values (runs,) at the boundary, and theta (runs,)."""
     out, thetas = [], []
     for run in range(runs):
         rng = np.random.default_rng([seed, run, n])
         x, truth, prediction, kernel = problems(n, rng)[kind]
-        theta = misfit(x, truth, prediction, kernel)
+        weights = shifted(x) if weighted else None
+        theta = misfit(x, truth, prediction, kernel, weights)
         y = truth.sample(1, rng)[:, 0]
         test = fm.congruence_test(
             x, y, prediction, x_kernel=X_KERNEL, y_kernel=kernel, lam=LAM, simulations=99,
             null="relevant", delta=max(np.sqrt(max(theta, 0.0)), 1e-9), random_state=[seed, run],
+            weights=weights,
         )  # fmt: skip
         out.append(test.p_value)
         thetas.append(theta)
     return np.array(out), np.array(thetas)
 
 
-def main(runs: int, sizes: list[int], only: str) -> None:
+def main(runs: int, sizes: list[int], only: str, weighted: bool) -> None:
     """Print the table."""
     print(f"{'model':28}{'n':>6}{'CCE':>8}{'p <= .05':>10}{'p <= .10':>10}   ({runs} runs)")
     for kind in filter(lambda name: only in name, problems(10, np.random.default_rng(0))):
         for n in sizes:
-            p, theta = p_values(kind, n, runs)
+            p, theta = p_values(kind, n, runs, weighted=weighted)
             cce = np.sqrt(np.maximum(theta, 0).mean())
             shares = [(p <= level).mean() for level in (0.05, 0.1)]
             print(f"{kind:28}{n:6d}{cce:8.3f}{shares[0]:10.3f}{shares[1]:10.3f}", flush=True)
@@ -91,6 +101,7 @@ if __name__ == "__main__":
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--n", type=int, nargs="+", default=[100, 300, 1000])
     parser.add_argument("--only", default="", help="part of the name of a model")
+    parser.add_argument("--weighted", action="store_true", help="rows have weights exp(x), some 0")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    main(arguments.runs, arguments.n, arguments.only)
+    main(arguments.runs, arguments.n, arguments.only, arguments.weighted)
