@@ -333,15 +333,15 @@ def verdict(
     skipped: dict[str, str] = {}
     region_columns: Any = _inputs_by_name(x) if columns is None else columns
     if row_weights is not None and not row_weights.all():
-        counted = np.flatnonzero(row_weights)
+        positive = np.flatnonzero(row_weights)
         if region_columns is not None:
-            region_columns = rows_of_columns(region_columns, counted, len(outcomes))
+            region_columns = rows_of_columns(region_columns, positive, len(outcomes))
         x, outcomes, predictive = (
-            as_rows(x, "x")[counted],
-            outcomes[counted],
-            predictive.take(counted),
+            as_rows(x, "x")[positive],
+            outcomes[positive],
+            predictive.take(positive),
         )
-        y, row_weights = outcomes, row_weights[counted]
+        y, row_weights = outcomes, row_weights[positive]
     regions = _regions(x, y, predictive, region_columns, level, random_state, skipped)
     diagnosis = _diagnosis(x, y, predictive, row_weights, random_state, skipped)
     remedy = None
