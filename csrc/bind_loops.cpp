@@ -61,6 +61,7 @@ template <class T>
 void bind_typed(py::module_& m, const typed_loops<T>& loops) {
   def(m, "crps_of_sorted", loops.crps_of_sorted);
   def(m, "count_draws", loops.count_draws);
+  def(m, "count_draws_both", loops.count_draws_both);
   def(m, "count_sorted_draws", loops.count_sorted_draws);
   def(m, "check_rows", loops.check_rows);
   def(m, "summarize_rows", loops.summarize_rows);

@@ -18,8 +18,8 @@ namespace FASTMCMD_ISA_NAMESPACE {
 
 template <class T>
 constexpr typed_loops<T> typed = {
-    crps_of_sorted<T>, count_draws<T>, count_sorted_draws<T>, check_rows<T>, summarize_rows<T>,
-    cumulative_squares<T>, bin_values<T>, bin_classes<T>, rank_sum<T>, concordance<T>, sketch_rows<T>,
+    crps_of_sorted<T>, count_draws<T>, count_draws_both<T>, count_sorted_draws<T>, check_rows<T>,
+    summarize_rows<T>, cumulative_squares<T>, bin_values<T>, bin_classes<T>, rank_sum<T>, concordance<T>, sketch_rows<T>,
 };
 
 template <class P>

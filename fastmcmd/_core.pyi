@@ -360,6 +360,11 @@ def crps_of_sorted(draws: NDArray[Any], y: _F64, factor: _F64, out: _F64) -> Non
 def count_draws(draws: NDArray[Any], y: _F64, below: bool, out: NDArray[np.int64]) -> None:
     """Write the number of draws of each row (n, m) that are <= y, or with ``below`` < y."""
 
+def count_draws_both(
+    draws: NDArray[Any], y: _F64, below: NDArray[np.int64], up_to: NDArray[np.int64]
+) -> None:
+    """Write the numbers of draws of each row (n, m) that are < y, and that are <= y."""
+
 def count_sorted_draws(draws: NDArray[Any], y: _F64, below: bool, out: NDArray[np.int64]) -> None:
     """Write what `count_draws` does, of rows of ascending draws."""
 

@@ -48,6 +48,22 @@ void count_draws(mat<const T> draws, in y, bool below, vec<int64_t> counts) {
   }
 }
 
+// Both counts in one pass over the draws, whose reading takes longer than the comparisons.
+template <class T>
+void count_draws_both(mat<const T> draws, in y, vec<int64_t> below, vec<int64_t> up_to) {
+  for (index_t i = 0; i < draws.n; ++i) {
+    const T* row = draws[i];
+    const double at = y[i];
+    int32_t less = 0, equal = 0;
+    for (index_t j = 0; j < draws.m; ++j) {
+      less += row[j] < at;
+      equal += row[j] == at;
+    }
+    below[i] = less;
+    up_to[i] = less + equal;
+  }
+}
+
 // The number of values that are <= at, or with `below` < at, of an ascending row.
 template <class T>
 inline index_t rank_of(const T* row, index_t m, double at, bool below) {

@@ -10,6 +10,7 @@ template <class T>
 struct typed_loops {
   void (*crps_of_sorted)(mat<const T> draws, in y, in factor, out scores);
   void (*count_draws)(mat<const T> draws, in y, bool below, vec<int64_t> counts);
+  void (*count_draws_both)(mat<const T> draws, in y, vec<int64_t> below, vec<int64_t> up_to);
   void (*count_sorted_draws)(mat<const T> draws, in y, bool below, vec<int64_t> counts);
   index_t (*check_rows)(mat<const T> p, double tolerance);
   index_t (*summarize_rows)(mat<const T> p, vec<const int64_t> labels, double tolerance,

@@ -105,6 +105,14 @@ class Memo(Wrapped):
             return self.cdf(y)  # equal without atoms
         return self._at("cdf_below", y)
 
+    def cdf_bounds(self, y: ArrayLike) -> tuple[Array, Array]:
+        """Return P(Y < y) and P(Y <= y), in one pass unless one of them is cached."""
+        if y is not self.y:
+            return self.base.cdf_bounds(y)
+        if "cdf" not in self._cached and "cdf_below" not in self._cached:
+            self._cached["cdf_below"], self._cached["cdf"] = self.base.cdf_bounds(y)
+        return self.cdf_below(y), self.cdf(y)
+
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y), as accurate as that of the base."""
         return self._at("sf", y)

@@ -17,7 +17,7 @@ from fastmcmd._base.tables import aligned
 from fastmcmd.metrics.count_bands import check_level, even_bands
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
-from fastmcmd.predictive import Predictive, ScipyPredictive
+from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array, PredictionLike
 
 __all__ = [
@@ -74,9 +74,10 @@ def pit_values(
 
 def pit_of_rows(y: Array, prediction: Predictive, pit: str, random_state: RandomState) -> Array:
     """Return the PIT of checked rows; see `pit_values`."""
-    high = _checked(prediction.cdf(y))
-    low = high if pit == "plain" else _below(y, prediction, high)
-    if low is high:
+    if pit == "plain":
+        return _checked(prediction.cdf(y))
+    low, high = prediction.cdf_bounds(y)
+    if low is _checked(high):
         return high
     share: AnyArray = 0.5
     if pit == "randomized":  # drawn on the host, so that all devices use the same numbers
@@ -84,14 +85,6 @@ def pit_of_rows(y: Array, prediction: Predictive, pit: str, random_state: Random
         share = namespace_of(high).from_host(share)
     values: Array = low + share * (high - low)
     return values
-
-
-def _below(y: Array, prediction: Predictive, high: Array) -> Array:
-    """Return P(Y < y); this is ``high`` itself if the class declares that it has no atoms."""
-    plain = (Predictive.cdf_below, ScipyPredictive.cdf_below)  # P(Y <= y) unless discrete
-    if not prediction.discrete and type(prediction).cdf_below in plain:
-        return high
-    return prediction.cdf_below(y)
 
 
 def _checked(values: Array) -> Array:
@@ -268,8 +261,8 @@ def histogram_sums(pit: SortedPIT, bins: int) -> PITSums:
 
 def _mean_conditional(rows: Outcomes, edges: Array) -> Array:
     """Return the sum over rows of the cdf of the PIT given y, evaluated at the edges."""
-    high = _checked(rows.prediction.cdf(rows.y))
-    low = _below(rows.y, rows.prediction, high)
+    low, high = rows.prediction.cdf_bounds(rows.y)
+    _checked(high)
     namespace, weights = rows.namespace, rows.weights
     xp = namespace.xp
     atoms = high > low

@@ -113,6 +113,13 @@ class Predictive(ABC):
         """Return P(Y_i < y_i): the cdf for continuous distributions."""
         return self.cdf(y)
 
+    def cdf_bounds(self, y: ArrayLike) -> tuple[Array, Array]:
+        """Return P(Y_i < y_i) and P(Y_i <= y_i): one and the same array for continuous distributions."""
+        high = self.cdf(y)
+        if not self.discrete and type(self).cdf_below is Predictive.cdf_below:
+            return high, high
+        return self.cdf_below(y), high
+
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y_i > y_i), in the shape of `cdf`.
 

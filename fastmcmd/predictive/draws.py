@@ -140,6 +140,19 @@ class Draws(Predictive):
         """Return the share of draws < y."""
         return self._share(y, below=True)
 
+    def cdf_bounds(self, y: ArrayLike) -> tuple[Array, Array]:
+        """Return the shares of draws < y and <= y, in one pass over the draws."""
+        if self._array.shape[1] >= _SEARCH_FROM or self.columns > 1:
+            return self.cdf_below(y), self.cdf(y)
+        y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
+        below, up_to = (np.empty(self.shape, dtype=np.int64) for _ in range(2))
+
+        def work(rows: slice) -> None:
+            _core.count_draws_both(self._array[rows], y[rows], below[rows], up_to[rows])
+
+        over_rows(work, len(self), 8 * _step(self._array))
+        return self._as_share(below, y), self._as_share(up_to, y)
+
     def sf(self, y: ArrayLike) -> Array:
         """Return the share of draws > y."""
         return self._share(y, below=False, above=True)
@@ -164,10 +177,13 @@ class Draws(Predictive):
                     counts[rows, k] = row_counts
 
         over_rows(work, len(self), 8 * _step(self._array))
-        count = self._array.shape[1]
-        share = (count - counts if above else counts) / count
+        return self._as_share(self._array.shape[1] - counts if above else counts, y)
+
+    def _as_share(self, counts: NDArray[np.int64], y: Array) -> Array:
+        """Return counts of draws as shares; NaN where y is."""
+        share = np.asarray(counts / self._array.shape[1])
         share[np.isnan(y)] = np.nan
-        return np.asarray(share)
+        return share
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Raise ValueError: draws have no density."""

@@ -211,3 +211,16 @@ def test_threads_and_blocks_do_not_matter(rng, monkeypatch):
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(40, 7), (40, 700), (40, 7, 3), (1, 1)])
+def test_bounds_of_the_cdf_count_ties(rng, dtype, shape):
+    draws = np.round(rng.standard_normal(shape), 1).astype(dtype)
+    y = draws[:, 0].astype(float)
+    y[0] = np.nan
+    below, up_to = fm.Draws(draws).cdf_bounds(y)
+    np.testing.assert_array_equal(below[1:], (draws < y[:, None]).mean(axis=1)[1:])
+    np.testing.assert_array_equal(up_to[1:], (draws <= y[:, None]).mean(axis=1)[1:])
+    assert np.isnan(below[0]).all()
+    assert np.isnan(up_to[0]).all()

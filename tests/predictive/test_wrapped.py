@@ -111,6 +111,7 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
             "std": one.std,
             "cdf": one.cdf(y),
             "cdf_below": one.cdf_below(y),
+            "cdf_bounds": np.stack(one.cdf_bounds(y)),
             "sf": one.sf(y),
             "log_prob": one.log_prob(y),
             "quantile": one.quantile(levels),

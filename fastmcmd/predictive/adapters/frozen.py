@@ -108,6 +108,11 @@ class ScipyPredictive(ByQuadrature):
         below = np.ceil(self.outcomes(y) - start - _ROUNDING) - 0.5
         return self._all(self.frozen.cdf(below + start))
 
+    def cdf_bounds(self, y: ArrayLike) -> tuple[Array, Array]:
+        """Return P(Y < y) and P(Y <= y): the same array for continuous distributions."""
+        high = self.cdf(y)
+        return (self.cdf_below(y) if self.discrete else high), high
+
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density or log probability (n,)."""
         y = self.outcomes(y)
