@@ -61,11 +61,11 @@ class BuildCore(build_ext):
             if x86 and not msvc and isa == "baseline":
                 flags = GNU_X86_BASELINE
             name = f'\\"{isa}\\"' if msvc else f'"{isa}"'
-            own = [("FASTMCMD_ISA_NAMESPACE", f"isa_{isa}"), ("FASTMCMD_ISA_NAME", name)]
+            isa_macros = [("FASTMCMD_ISA_NAMESPACE", f"isa_{isa}"), ("FASTMCMD_ISA_NAME", name)]
             for source in ISA_SOURCES:
                 extra = [] if msvc else EXACT_FLAGS.get(source, [])
                 folder = str(Path(self.build_temp, isa))
-                jobs.append((source, folder, macros + own, common + flags + extra))
+                jobs.append((source, folder, macros + isa_macros, common + flags + extra))
 
         def compile_one(job: tuple) -> list[str]:
             source, folder, defines, flags = job

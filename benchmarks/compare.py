@@ -35,7 +35,7 @@ from typing import Any
 
 from scipy import stats
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 SUITE = ("bench_cce", "bench_large", "bench_metrics", "bench_products")
 LEAST = 0.06  # seconds of a sample: a call that takes less is repeated
 # Chance of such ratios without a change, at most: in the first run, which only chooses the cases to measure
@@ -88,7 +88,7 @@ def cases(pattern: str) -> Iterator[Case]:
 
 def load(module: str) -> Any:
     """Import a module of the suite."""
-    sys.path.insert(0, str(HERE))
+    sys.path.insert(0, str(FOLDER))
     return importlib.import_module(f"benchmarks.{module}")
 
 
@@ -154,8 +154,8 @@ def compared(folders: tuple[Path, Path], case: Case, rounds: int, threads: int) 
         logarithms = []
         for turn in range(rounds):
             builds = (before, after) if turn % 2 == 0 else (after, before)
-            taken = {build: build.seconds(calls) for build in builds}
-            logarithms.append(math.log(max(taken[after], 1e-9) / max(taken[before], 1e-9)))
+            seconds = {build: build.seconds(calls) for build in builds}
+            logarithms.append(math.log(max(seconds[after], 1e-9) / max(seconds[before], 1e-9)))
     chance = float(stats.wilcoxon(logarithms, alternative="greater").pvalue)
     return Verdict(math.exp(statistics.median(logarithms)), chance)
 
@@ -166,7 +166,7 @@ def built(name: str) -> Iterator[Path]:
     if Path(name).is_dir():
         yield Path(name).resolve()
         return
-    root = HERE.parent
+    root = FOLDER.parent
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "tree"
         subprocess.run(

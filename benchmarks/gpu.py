@@ -46,17 +46,17 @@ class Row:
     error: float | None
     bound: float
     device_bytes: int
-    told: str
+    note: str
 
 
 def versions(gpu: int) -> dict[str, Any]:
     """Return what the figures were measured on."""
     cp = cupy()
     runtime = cp.cuda.runtime
-    told = runtime.getDeviceProperties(gpu)
+    properties = runtime.getDeviceProperties(gpu)
     return {
-        "device": told["name"].decode(),
-        "memory": int(told["totalGlobalMem"]),
+        "device": properties["name"].decode(),
+        "memory": int(properties["totalGlobalMem"]),
         "driver": runtime.driverGetVersion(),
         "CUDA": runtime.runtimeGetVersion(),
         "CuPy": cp.__version__,
@@ -70,12 +70,12 @@ def copy_rate(device: CudaDevice) -> float:
     cp = cupy()
     with device.gpu, device.stream:
         pinned = np.frombuffer(cp.cuda.alloc_pinned_memory(_COPIED), np.uint8, _COPIED)
-        there = cp.empty(_COPIED, np.uint8)
+        on_device = cp.empty(_COPIED, np.uint8)
         best = 0.0
         for _ in range(4):
             start, stop = cp.cuda.Event(), cp.cuda.Event()
             start.record()
-            there.set(pinned, stream=device.stream)
+            on_device.set(pinned, stream=device.stream)
             stop.record()
             stop.synchronize()
             best = max(best, 1e3 * _COPIED / cp.cuda.get_elapsed_time(start, stop))
@@ -109,8 +109,8 @@ class Bench:
     def size(self, n: int) -> int:
         return n // 20 if self.quick else n
 
-    def _rate(self, told: str, dtype: str) -> float:
-        if "split" in told:
+    def _rate(self, label: str, dtype: str) -> float:
+        if "split" in label:
             return self.rates["tf32"] / 3
         return self.rates[dtype]
 
@@ -124,21 +124,21 @@ class Bench:
         )  # compiles, loads
         gpus = [cuda_device(self.gpu, _bytes(options.get("device_memory_limit")))]
         start = time.perf_counter()
-        found = fm.cce(x, y, draws, x_kernel=kernel, **options, y_kernel="paper", lam=0.1)
+        result = fm.cce(x, y, draws, x_kernel=kernel, **options, y_kernel="paper", lam=0.1)
         seconds = time.perf_counter() - start
         n, d = x.shape
         fraction = None
-        if found.info.solver == "cg":
-            rate = self._rate(found.info.device, found.info.dtype)
-            made = 1 if found.info.cache == "packed" else found.info.iterations
-            fraction = made * float(n) ** 2 * d / seconds / rate
+        if result.info.solver == "cg":
+            rate = self._rate(result.info.device, result.info.dtype)
+            products = 1 if result.info.cache == "packed" else result.info.iterations
+            fraction = products * float(n) ** 2 * d / seconds / rate
         self.rows.append(
             Row(
-                case, n, seconds, found.info.passes, fraction, None if error is None else error(found),
-                found.error_bound, gpus[0].peak, f"{found.info.solver}, {found.info.cache}",
+                case, n, seconds, result.info.passes, fraction, None if error is None else error(result),
+                result.error_bound, gpus[0].peak, f"{result.info.solver}, {result.info.cache}",
             )
         )  # fmt: skip
-        return found
+        return result
 
     def products(self) -> None:
         """Single products with K, by events: the kernels alone."""
@@ -160,14 +160,14 @@ class Bench:
                 if precision == "split" and not backend.splits(np.dtype(dtype), d):
                     continue
                 points = backend.points(x, np.dtype(dtype))
-                found = backend.symmetric_matmul(kernel, points, v)
+                product = backend.symmetric_matmul(kernel, points, v)
                 seconds = product_seconds(
                     self.device,
                     lambda b=backend, k=kernel, p=points, v=v: b.symmetric_matmul(k, p, v),
                 )
                 name = "float64" if dtype == "f8" else precision
                 rate = self._rate(precision, "float64" if dtype == "f8" else "float32")
-                error = float(np.abs(found[some] - exact).max() / np.abs(exact).max())
+                error = float(np.abs(product[some] - exact).max() / np.abs(exact).max())
                 self.rows.append(
                     Row(
                         f"one product, {type(kernel).__name__}, d = {d}, {name}", n, seconds, 1,
@@ -199,7 +199,7 @@ class Bench:
         """The published protocol, n = 12,000, and the published formula in torch on the same device."""
         n = self.size(12_000)
         problem = (*clip_like(n), fm.Polynomial(3))
-        found = self._run("published protocol", problem, tol=1e-6)
+        result = self._run("published protocol", problem, tol=1e-6)
         try:
             import torch
         except ImportError:
@@ -215,7 +215,7 @@ class Bench:
             torch.cuda.synchronize(place)
             seconds.append(time.perf_counter() - start)
         peak = torch.cuda.max_memory_allocated(place)
-        error = float(np.abs(values - found.values).max())
+        error = float(np.abs(values - result.values).max())
         self.rows.append(
             Row(
                 "the same, definition in torch float32", n, min(seconds), 0, None, error, float("nan"),
@@ -235,16 +235,18 @@ class Bench:
 
     def disk(self) -> None:
         """n = 10,000,000, d = 512 from disk, low rank."""
-        found = clip_on_disk(self.size(10_000_000), self.data)
-        problem = (found.x, found.y, found.draws, found.kernel)
+        stored = clip_on_disk(self.size(10_000_000), self.data)
+        problem = (stored.x, stored.y, stored.draws, stored.kernel)
         start = time.perf_counter()
         self._run(
             "low rank from disk", problem, tol=1e-4, solver="lowrank", certificate="sampled",
             device_memory_limit="16GB",
         )  # fmt: skip
         seconds = time.perf_counter() - start
-        read = self.rows[-1].passes * found.x.nbytes
-        self.rows[-1].told += f"; {read / seconds / self.rates['copy']:.2f} of the copy's rate"
+        read_bytes = self.rows[-1].passes * stored.x.nbytes
+        self.rows[
+            -1
+        ].note += f"; {read_bytes / seconds / self.rates['copy']:.2f} of the copy's rate"
 
 
 def _bytes(limit: Any) -> int | None:
@@ -287,7 +289,7 @@ def table(rows: list[Row]) -> str:
         bound = "" if r.bound != r.bound else f"{r.bound:.1e}"
         lines.append(
             f"| {r.case} | {r.n:,} | {r.seconds:.3g} | {r.passes} | {fraction} | {error} | {bound} | "
-            f"{r.device_bytes / 1e9:.2f} | {r.told} |"
+            f"{r.device_bytes / 1e9:.2f} | {r.note} |"
         )
     return "\n".join(lines)
 
@@ -306,14 +308,14 @@ def main() -> None:
     if not count:
         raise SystemExit(f"benchmarks/gpu.py: {why}")
     bench = Bench(options.gpu, Path(options.data), options.quick)
-    told = {"versions": versions(options.gpu), "rates": bench.rates}
-    print(json.dumps(told, indent=1), flush=True)
+    record = {"versions": versions(options.gpu), "rates": bench.rates}
+    print(json.dumps(record, indent=1), flush=True)
     for name in options.only:
         getattr(bench, name)()
         print(table(bench.rows[-8:]), flush=True)
         if options.json:  # after each case: a run that ends early leaves what it has
-            told["rows"] = [asdict(row) for row in bench.rows]
-            Path(options.json).write_text(json.dumps(told, indent=1))
+            record["rows"] = [asdict(row) for row in bench.rows]
+            Path(options.json).write_text(json.dumps(record, indent=1))
     print("\n" + table(bench.rows))
 
 

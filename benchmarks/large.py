@@ -141,7 +141,7 @@ def clip_on_disk(n: int, data: Path) -> Problem:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Target:
     """What must hold of a full-sized case."""
 
     seconds: float
@@ -159,23 +159,23 @@ class Case:
     quick: int
     options: dict[str, Any] = field(default_factory=dict)
     reference: str = "tol"  # "tol": 100 times smaller; "rank": twice the landmarks
-    wanted: Wanted | None = None
+    target: Target | None = None
     rate: bool = False  # whether the fraction of the sgemm rate is told
 
 
 CASES = {
     "square 2-d": Case(
-        square, 1_000_000, 50_000, {"memory_limit": "2GB"}, wanted=Wanted(15, 2e9, 1e-6, "rigorous")
+        square, 1_000_000, 50_000, {"memory_limit": "2GB"}, target=Target(15, 2e9, 1e-6, "rigorous")
     ),
     "normal 2-d": Case(
-        normal, 1_000_000, 50_000, {"memory_limit": "2GB"}, wanted=Wanted(15, 2e9, 1e-6, "rigorous")
+        normal, 1_000_000, 50_000, {"memory_limit": "2GB"}, target=Target(15, 2e9, 1e-6, "rigorous")
     ),
     "disk 512-d": Case(
         clip_on_disk, 1_000_000, 20_000, {"memory_limit": "4GB", "tol": 1e-4}, "rank",
-        Wanted(90, 4e9, 1e-4),
+        Target(90, 4e9, 1e-4),
     ),
     "line": Case(
-        line, 10_000_000, 50_000, {"memory_limit": "6GB"}, wanted=Wanted(60, 6e9, 1e-6, "rigorous")
+        line, 10_000_000, 50_000, {"memory_limit": "6GB"}, target=Target(60, 6e9, 1e-6, "rigorous")
     ),
     "streamed 64-d": Case(
         gaussian(64), 100_000, 20_000, {"memory_limit": "2GB", "solver": "cg"}, "none", rate=True
@@ -214,18 +214,18 @@ class Peak:
         # What was freed but kept by the allocator would hide as much of what follows.
         ctypes.CDLL(None).malloc_trim(0)
         self.before = self.largest = anonymous_bytes()
-        self._ended = threading.Event()
+        self._is_ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, *details: object) -> None:
-        self._ended.set()
+        self._is_ended.set()
         self._thread.join()
         self.largest = max(self.largest, anonymous_bytes())
 
     def _look(self) -> None:
-        while not self._ended.wait(_SAMPLED):
+        while not self._is_ended.wait(_SAMPLED):
             self.largest = max(self.largest, anonymous_bytes())
 
     @property
@@ -263,18 +263,18 @@ def reference(problem: Problem, at: Any, how: str, row: dict[str, Any], tol: flo
     n = row["n"]
     if n <= _EXACT_ROWS:
         options: dict[str, Any] = {"solver": "cg", "dtype": np.float64, "tol": tol / 100}
-        said = f"cg, float64, tol {tol / 100:.0e}"
+        description = f"cg, float64, tol {tol / 100:.0e}"
     elif how == "rank":
         rank = min(2 * row["landmarks"], n)
         options = {"solver": "lowrank", "rank": rank, "tol": tol / 100}
-        said = f"lowrank, {rank} landmarks"
+        description = f"lowrank, {rank} landmarks"
     else:
         options = {"solver": "lowrank", "tol": tol / 100}
-        said = f"lowrank, rows shuffled, tol {tol / 100:.0e}"
+        description = f"lowrank, rows shuffled, tol {tol / 100:.0e}"
         problem = problem.shuffled()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)
-        return problem.run(at=at, **options), said
+        return problem.run(at=at, **options), description
 
 
 def measure(name: str, quick: bool, data: Path, check: bool = True) -> dict[str, Any]:
@@ -288,8 +288,8 @@ def measure(name: str, quick: bool, data: Path, check: bool = True) -> dict[str,
     row: dict[str, Any] = {"case": name, "limit": options["memory_limit"]}
     row_count = len(problem.y)
     rate = floor_seconds(row_count, problem.x.shape[1]) if case.rate else None
-    result, found = timed(problem, **options)
-    row |= found
+    result, timing = timed(problem, **options)
+    row |= timing
     if rate is not None:
         rate = min(rate, floor_seconds(row_count, problem.x.shape[1]))  # again: the better of two
         row["floor"] = rate
@@ -308,13 +308,13 @@ def measure(name: str, quick: bool, data: Path, check: bool = True) -> dict[str,
                 <= result.error_bounds[points] + exact.error_bounds
             ).all()
         )
-    if case.wanted is not None and not quick:
-        wanted = case.wanted
+    if case.target is not None and not quick:
+        target = case.target
         row["as wanted"] = (
-            row["seconds"] <= wanted.seconds
-            and row["peak"] <= wanted.bytes
-            and row["bound"] <= wanted.bound
-            and wanted.kind in (None, row["kind"])
+            row["seconds"] <= target.seconds
+            and row["peak"] <= target.bytes
+            and row["bound"] <= target.bound
+            and target.kind in (None, row["kind"])
         )
     return row
 
@@ -324,10 +324,10 @@ def measure(name: str, quick: bool, data: Path, check: bool = True) -> dict[str,
 
 def least(run: Callable[[], tuple[Any, dict[str, Any]]]) -> tuple[Any, dict[str, Any]]:
     """Return what the fastest of a few runs gave."""
-    start, found = time.perf_counter(), []
-    while len(found) < _REPEATS and (not found or time.perf_counter() - start < _PATIENCE):
-        found.append(run())
-    return min(found, key=lambda each: each[1]["seconds"])
+    start, runs = time.perf_counter(), []
+    while len(runs) < _REPEATS and (not runs or time.perf_counter() - start < _PATIENCE):
+        runs.append(run())
+    return min(runs, key=lambda run: run[1]["seconds"])
 
 
 def ridge_on_nystroem(problem: Problem, p: np.ndarray, landmarks: int, lam: float) -> np.ndarray:
@@ -355,13 +355,20 @@ def compare(name: str, quick: bool, data: Path, check: bool = True) -> dict[str,
     from fastmcmd.embedding.features import output_features
 
     make, n, small = PEERS[name]
-    given = make(small if quick else n, data)
-    problem = Problem(np.asarray(given.x, dtype=np.float64), given.y, given.draws, given.kernel)
-    lam, pooled = 0.1, np.concatenate([given.y, given.draws])[:, None]
-    y_kernel = fm.RBF(1 / (2 * np.var(given.y, ddof=1)))
+    data_of_case = make(small if quick else n, data)
+    problem = Problem(
+        np.asarray(data_of_case.x, dtype=np.float64),
+        data_of_case.y,
+        data_of_case.draws,
+        data_of_case.kernel,
+    )
+    lam, pooled = 0.1, np.concatenate([data_of_case.y, data_of_case.draws])[:, None]
+    y_kernel = fm.RBF(1 / (2 * np.var(data_of_case.y, ddof=1)))
     start = time.perf_counter()
     features, *_ = output_features(y_kernel, get_backend("cpu", y_kernel), pooled, 5e-15, 256)
-    p = features.transform(given.y[:, None]) - features.transform(given.draws[:, None])
+    p = features.transform(data_of_case.y[:, None]) - features.transform(
+        data_of_case.draws[:, None]
+    )
     features_seconds = time.perf_counter() - start
     warm = problem.first(3000)
     warm.run(memory_limit="2GB")
@@ -372,7 +379,7 @@ def compare(name: str, quick: bool, data: Path, check: bool = True) -> dict[str,
         {"solver": "cg", "dtype": np.float64, "tol": 1e-9}
         if len(p) <= _EXACT_ROWS
         else {"solver": "cg", "tol": 2e-8}
-        if given.x.shape[1] > 2
+        if data_of_case.x.shape[1] > 2
         else {"solver": "lowrank", "tol": 1e-9}
     )
     with warnings.catch_warnings():
@@ -452,15 +459,15 @@ def markdown(rows: list[dict[str, Any]]) -> str:
             lines.append(f"| {row['case']} | failed: {row['failed']} |" + " |" * 10)
             continue
         error = f"{row['error']:.1e}" if "error" in row else "not measured"
-        wanted = {True: "yes", False: "**no**"}.get(row.get("as wanted"), "")  # type: ignore[arg-type]
+        verdict = {True: "yes", False: "**no**"}.get(row.get("as wanted"), "")  # type: ignore[arg-type]
         lines.append(
             f"| {row['case']} | {row['n']:,} | {row['d']} | {row['solver']} | {row['seconds']:.3g} "
             f"| {row['peak'] / 1e6:,.0f} MB | {row['limit']} | {row['bound']:.1e}, {row['kind']} "
-            f"| {error} | {row['landmarks'] or ''} | {row['passes']} | {wanted} |"
+            f"| {error} | {row['landmarks'] or ''} | {row['passes']} | {verdict} |"
         )
     lines.append("")
-    found = {row["case"]: row for row in rows if "failed" not in row}
-    for name, row in found.items():
+    by_case = {row["case"]: row for row in rows if "failed" not in row}
+    for name, row in by_case.items():
         if "fraction of sgemm" in row:
             lines.append(
                 f"- {name}: {row['info']['iterations']} products of n^2 d operations, "
@@ -484,8 +491,8 @@ def markdown(rows: list[dict[str, Any]]) -> str:
                 "times our time. Ours at its error: "
                 + (f"{back:.1f} times as fast." if back else "not reached.")
             )
-    if {"cached 512-d", "limited 512-d"} <= found.keys():
-        cached, limited = found["cached 512-d"], found["limited 512-d"]
+    if {"cached 512-d", "limited 512-d"} <= by_case.keys():
+        cached, limited = by_case["cached 512-d"], by_case["limited 512-d"]
         ratio = limited["seconds"] / cached["seconds"]
         lines.append(
             f"- n = {cached['n']:,}, d = 512: {limited['limit']} takes {ratio:.2f} times as long as "
@@ -498,11 +505,11 @@ def in_child(name: str, options: argparse.Namespace, data: Path) -> dict[str, An
     """Run a case in a process of its own and return its row."""
     command = [sys.executable, __file__, "--child", name, "--data", str(data)]
     command += ["--quick"] * options.quick + ["--no-check"] * options.no_check
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        last = (process.stderr.strip().splitlines() or [f"status {process.returncode}"])[-1]
         return {"case": name, "failed": last}
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return json.loads(process.stdout.strip().splitlines()[-1])
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 import large
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 _SIZES = (1e3, 3e3, 1e4, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7)
 _LIMIT = "6GB"
 
@@ -47,11 +47,11 @@ def measure(name: str, n: int, data: Path) -> dict[str, Any]:
 def in_child(name: str, n: int, data: Path) -> dict[str, Any] | None:
     """Measure in a process of its own; None, and a word, where it failed."""
     command = [sys.executable, __file__, "--child", name, "--n", str(n), "--data", str(data)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        print(f"{name}, n = {n:,}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        print(f"{name}, n = {n:,}: {process.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
         return None
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return json.loads(process.stdout.strip().splitlines()[-1])
 
 
 def next_seconds(rows: list[dict[str, Any]], n: int) -> float:
@@ -118,11 +118,11 @@ def draw(rows: list[dict[str, Any]], target: Path) -> None:
         Line2D([], [], color=colour, label=name)
         for colour, name in zip(COLOURS, SERIES, strict=False)
     ]
-    used = {row["solver"] for row in rows}
+    names = {row["solver"] for row in rows}
     solvers = [
         Line2D([], [], color="0.3", marker=marker, linestyle="", label=solver)
         for solver, marker in MARKERS.items()
-        if solver in used
+        if solver in names
     ]
     sampled = Line2D(
         [], [], color="0.3", marker="o", linestyle="", markerfacecolor="white", label="sampled bound"
@@ -146,9 +146,9 @@ def draw(rows: list[dict[str, Any]], target: Path) -> None:
 def main() -> int:
     """Measure what is missing, then draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, default=HERE / "large_picture.json")
+    parser.add_argument("--json", type=Path, default=FOLDER / "large_picture.json")
     parser.add_argument(
-        "--out", type=Path, default=HERE.parent / "docs" / "performance_scaling.png"
+        "--out", type=Path, default=FOLDER.parent / "docs" / "performance_scaling.png"
     )
     parser.add_argument("--draw", action="store_true", help="measure nothing")
     parser.add_argument("--most", type=float, default=1e7, help="largest n")

@@ -49,10 +49,10 @@ KERNELS = 0.5 * fm.RBF(0.03) + 0.5 * fm.RBF(0.12), 0.5 * fm.RBF(0.25) + 0.5 * fm
 
 def compare(n: int, chunk: int, repeats: int) -> None:
     arrays = data(n, 8, chunk)
-    counted = []
+    loads = []
     original = running.Run.reduce
     running.Run.reduce = lambda self, job, blocks: (
-        counted.append(self.counters) or original(self, job, blocks)
+        loads.append(self.counters) or original(self, job, blocks)
     )
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
@@ -71,21 +71,21 @@ def compare(n: int, chunk: int, repeats: int) -> None:
         print(f"idle: CPU {idle:.3f} s a second for client, scheduler and two workers")
         for _ in range(repeats):
             before, wall = seconds(me), time.perf_counter()
-            here = call(*arrays, None)
+            local = call(*arrays, None)
             alone, wall = seconds(me) - before, time.perf_counter() - wall
-            print(f"one process: CPU {alone:.1f} s, wall {wall:.1f} s, mean {here.mean:.12g}")
+            print(f"one process: CPU {alone:.1f} s, wall {wall:.1f} s, mean {local.mean:.12g}")
             earlier = client.run(transfers)
             before = [seconds(one) for one in (me, *workers)]
             wall = time.perf_counter()
-            there = call(*arrays, client)
-            spent = [seconds(one) - b for one, b in zip((me, *workers), before, strict=True)]
+            remote = call(*arrays, client)
+            cpu_s = [seconds(one) - b for one, b in zip((me, *workers), before, strict=True)]
             wall = time.perf_counter() - wall
             later = client.run(transfers)
             messages, sent = (sum(later[w][i] - earlier[w][i] for w in later) for i in (0, 1))
-            total = counted[-1]
+            total = loads[-1]
             print(
-                f"two workers: CPU {sum(spent):.1f} s ({sum(spent) / alone:.3f} of one process; client and "
-                f"scheduler {spent[0]:.1f} s), wall {wall:.1f} s, mean {there.mean:.12g}\n"
+                f"two workers: CPU {sum(cpu_s):.1f} s ({sum(cpu_s) / alone:.3f} of one process; client and "
+                f"scheduler {cpu_s[0]:.1f} s), wall {wall:.1f} s, mean {remote.mean:.12g}\n"
                 f"  {total.passes} passes, {total.tasks} tasks, {total.groups} groups; between workers "
                 f"{messages} messages, {sent / 1e6:.1f} MB"
             )
@@ -117,14 +117,14 @@ def overhead() -> None:
             before = [seconds(one) for one in (psutil.Process(), *workers)]
             wall = time.perf_counter()
             run.reduce(Nothing(), blocks)
-            spent = [
+            cpu_s = [
                 seconds(one) - b
                 for one, b in zip((psutil.Process(), *workers), before, strict=True)
             ]
             count = len(blocks)
             print(
-                f"a block: {sum(spent) / count * 1e3:.2f} ms CPU (client and scheduler "
-                f"{spent[0] / count * 1e3:.2f} ms), {(time.perf_counter() - wall) / count * 1e3:.2f} ms "
+                f"a block: {sum(cpu_s) / count * 1e3:.2f} ms CPU (client and scheduler "
+                f"{cpu_s[0] / count * 1e3:.2f} ms), {(time.perf_counter() - wall) / count * 1e3:.2f} ms "
                 f"wall, {run.counters.tasks / count:.2f} tasks of ours"
             )
 

@@ -39,10 +39,14 @@ def real(name: str) -> Problem:
         target, columns = columns[:, 3], columns[:, [1, 4, 5, 6, 7, 8, 9]]
     columns = (columns - columns.mean(axis=0)) / columns.std(axis=0)
     order = rng.permutation(len(target))
-    train, rest = order[: len(order) // 3], order[len(order) // 3 :]
+    train, others_order = order[: len(order) // 3], order[len(order) // 3 :]
     model = Ridge(1.0).fit(columns[train], target[train])
     std = np.std(target[train] - model.predict(columns[train]))
-    return columns[rest], target[rest], fm.Gaussian(model.predict(columns[rest]), std)
+    return (
+        columns[others_order],
+        target[others_order],
+        fm.Gaussian(model.predict(columns[others_order]), std),
+    )
 
 
 def simulated(name: str, n: int = 2000) -> Problem:
@@ -72,13 +76,13 @@ def rows_of(problem: Problem, methods: dict[str, Callable[[], Any]]) -> dict[str
     """Return log score, CRPS and conditional coverage of each method on the second half."""
     x, y, prediction = problem
     order = np.random.default_rng(2).permutation(len(y))
-    held, test = order[: len(y) // 2], order[len(y) // 2 :]
+    fit_rows, test = order[: len(y) // 2], order[len(y) // 2 :]
     wrong = prediction.take(test)
     out: dict[str, list[float]] = {}
     for name, make in methods.items():
         try:
             if name == "conformal":
-                fitted = make().fit(prediction.take(held), y[held])
+                fitted = make().fit(prediction.take(fit_rows), y[fit_rows])
                 low, high = fitted.interval(wrong).T
                 scores = [np.nan, np.nan]
             else:
@@ -86,7 +90,7 @@ def rows_of(problem: Problem, methods: dict[str, Callable[[], Any]]) -> dict[str
                 if name != "nothing":
                     mended = (
                         make()
-                        .fit(prediction.take(held), y[held], x[held])
+                        .fit(prediction.take(fit_rows), y[fit_rows], x[fit_rows])
                         .transform(wrong, x[test])
                     )
                 scores = [fm.nll(y[test], mended), float(mended.crps(y[test]).mean())]
@@ -116,9 +120,9 @@ def main(names: list[str]) -> None:
         problem = (
             real(name) if name in ("diabetes", "randhie", "breast_cancer") else simulated(name)
         )
-        found = rows_of(problem, METHODS)
+        rows = rows_of(problem, METHODS)
         cells = [
-            " / ".join("-" if np.isnan(v) else f"{v:.3f}" for v in found[one]) for one in METHODS
+            " / ".join("-" if np.isnan(v) else f"{v:.3f}" for v in rows[one]) for one in METHODS
         ]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 

@@ -33,13 +33,13 @@ CASES = {
 
 def best_of(function, times=5, seconds=30.0):
     """Return the least and the median wall time of a few runs."""
-    taken = []
+    timings = []
     start = time.perf_counter()
-    while len(taken) < times and (not taken or time.perf_counter() - start < seconds):
+    while len(timings) < times and (not timings or time.perf_counter() - start < seconds):
         before = time.perf_counter()
         function()
-        taken.append(time.perf_counter() - before)
-    return min(taken), float(np.median(taken))
+        timings.append(time.perf_counter() - before)
+    return min(timings), float(np.median(timings))
 
 
 def problem(n, d):
@@ -65,13 +65,13 @@ def peak_beyond_inputs(n, d, limit):
         f"fm.cce(*data, x_kernel=kernels[0], y_kernel=kernels[1], lam=0.1, memory_limit={limit!r})\n"
         "print(report.memory('VmHWM:') - before)"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, str(Path(__file__).parent)],
         capture_output=True,
         text=True,
         check=True,
     )
-    return int(done.stdout)
+    return int(process.stdout)
 
 
 def memory(field, reset=False):
@@ -241,7 +241,7 @@ def main():
 
     from fastmcmd import _core
 
-    told = {
+    record = {
         "machine": platform.platform(),
         "threads": fm.get_num_threads(),
         "isa": _core.isa(),
@@ -251,7 +251,7 @@ def main():
         ],
         "sgemm GFLOP/s": 12000.0**2 * 512 / floor_seconds(12000, 512) / 1e9,
     }
-    print(json.dumps(told), flush=True)
+    print(json.dumps(record), flush=True)
     jobs = {
         "product": product,
         "small user": small_user,
@@ -263,10 +263,10 @@ def main():
     for name, job in jobs.items():
         if options.only and name not in options.only:
             continue
-        told[name] = job()
-        print(name, json.dumps(told[name]), flush=True)
+        record[name] = job()
+        print(name, json.dumps(record[name]), flush=True)
     if options.json:
-        options.json.write_text(json.dumps(told, indent=2))
+        options.json.write_text(json.dumps(record, indent=2))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ FAR_SIZE = 200  # rows of a subsample in the last panel
 POISSON, NEGBIN = "Poisson", "negative binomial"
 
 target = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/downsampling.png")
-started = time.perf_counter()
+start = time.perf_counter()
 data = demo.load()
 x, y = data["x"], data["y"]
 n = len(x)
@@ -151,10 +151,10 @@ for ax in (spread, of_mean, bias):
 
 ranks = np.argsort(np.argsort(distance)) / n * 100
 edges = np.array([0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 100])
-which = np.digitize(ranks, edges) - 1
+bins = np.digitize(ranks, edges) - 1
 for method, one in paper_estimates.items():
     error = rms_error(one, full_paper)
-    heights = [error[which == index].mean() for index in range(len(edges) - 1)]
+    heights = [error[bins == index].mean() for index in range(len(edges) - 1)]
     edge.plot((edges[1:] + edges[:-1]) / 2, heights, **style[method])
 edge.set(yscale="log", xlabel="inputs from the centre (0) to the farthest (100 %)",
          ylabel="rms error of the CCE")  # fmt: skip
@@ -172,4 +172,4 @@ try:
     write_atomically(target, lambda stream: figure.savefig(stream, format="png", dpi=100))
 finally:
     plt.close(figure)
-print(f"\n{target}, {time.perf_counter() - started:.0f} s")
+print(f"\n{target}, {time.perf_counter() - start:.0f} s")

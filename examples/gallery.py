@@ -22,7 +22,7 @@ from fastmcmd.plots.style import COLOURS
 SIZE = (5.0, 3.6)  # inches: two fit beside each other on a page
 DPI = 90
 WIDTH = 920  # pixels at most: what a page shows
-COLOURS_KEPT = 64  # of a picture: hardly a difference to the eye, and a third of the size
+PALETTE_SIZE = 64  # of a picture: hardly a difference to the eye, and a third of the size
 
 
 def calibrated_pair(n: int = 3000) -> tuple[Any, Any, dict[str, Any]]:
@@ -80,8 +80,8 @@ def visits(n: int = 6000) -> tuple[Any, Any, Any]:
     x = rng.uniform(-2, 2, (n, 2))
     spread = 0.2 + 0.3 * np.abs(x[:, 0])
     y = np.sin(x[:, 0]) + 0.5 * x[:, 1] + spread * rng.normal(size=n)
-    told = spread * np.where(x[:, 1] > 0.5, 0.4, 1.0)
-    return x, y, fm.Gaussian(np.sin(x[:, 0]) + 0.5 * x[:, 1], told)
+    predicted_spread = spread * np.where(x[:, 1] > 0.5, 0.4, 1.0)
+    return x, y, fm.Gaussian(np.sin(x[:, 0]) + 0.5 * x[:, 1], predicted_spread)
 
 
 def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
@@ -248,16 +248,16 @@ def main(folder: Path, *names: str) -> None:
     import matplotlib.pyplot as plt
     from PIL import Image
 
-    drawn = {"what_cce_is": lambda: what_cce_is(plt), "why": lambda: why(plt), **gallery(plt)}
-    for name in names or drawn:
-        figure = drawn[name]()
+    pictures = {"what_cce_is": lambda: what_cce_is(plt), "why": lambda: why(plt), **gallery(plt)}
+    for name in names or pictures:
+        figure = pictures[name]()
         drawing = io.BytesIO()
         figure.savefig(drawing, dpi=min(DPI, WIDTH / figure.get_figwidth()))
         plt.close(figure)
         picture = (
             Image.open(drawing)
             .convert("RGB")
-            .quantize(COLOURS_KEPT, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+            .quantize(PALETTE_SIZE, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         )
         picture.save(folder / f"{name}.png", optimize=True)
 

@@ -20,7 +20,7 @@ from fastmcmd.io import write_atomically
 from fastmcmd.plots.style import COLOURS, matplotlib, tidy
 
 ANGLES = range(0, 61, 10)
-SHOWN = (0, 20, 40, 60)
+SHOWN_ANGLES = (0, 20, 40, 60)
 
 target = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/rotated_digits.png")
 pixels, digits = load_digits(return_X_y=True)
@@ -43,7 +43,7 @@ plt = matplotlib()
 figure = plt.figure(figsize=(9, 3.6), layout="constrained")
 left, right = figure.subfigures(1, 2, width_ratios=(1, 1.3))
 panels = left.subplots(2, 2).ravel()
-for angle, panel in zip(SHOWN, panels, strict=True):
+for angle, panel in zip(SHOWN_ANGLES, panels, strict=True):
     panel.imshow(rotate(x[0].reshape(8, 8), angle, reshape=False), cmap="gray_r", vmin=0, vmax=1)
     panel.set(xticks=[], yticks=[])
     panel.set_title(f"{angle} degrees", fontsize="medium")

@@ -53,10 +53,10 @@ def same_in_threads_and_blocks(results, module, block, monkeypatch):
     threads = fm.get_num_threads()
     try:
         fm.set_num_threads(1)
-        whole = results()
+        expected = results()
         monkeypatch.setattr(module, "_BLOCK", block)
         fm.set_num_threads(3)
-        for one, other in zip(whole, results(), strict=True):
+        for one, other in zip(expected, results(), strict=True):
             np.testing.assert_array_equal(one, other)
     finally:
         fm.set_num_threads(threads)

@@ -52,6 +52,6 @@ def run_cli(*arguments, stderr=None):
             warnings.simplefilter("ignore", quiet)
         try:
             status = main(command)
-        except SystemExit as left:  # argparse: --help, or options that it does not know
-            status = left.code or 0
+        except SystemExit as exit_info:  # argparse: --help, or options that it does not know
+            status = exit_info.code or 0
     return subprocess.CompletedProcess(command, status, out.getvalue(), err.getvalue())

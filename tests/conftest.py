@@ -56,8 +56,10 @@ def unpainted(monkeypatch):
 @pytest.fixture(scope="session", autouse=True)
 def _kernels_compiled_once(tmp_path_factory):
     """Workers of one run share the CUDA kernels that host_device.py compiles for the processor."""
-    own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kernels"
+    base_folder = tmp_path_factory.getbasetemp()
+    folder = (
+        base_folder.parent if "PYTEST_XDIST_WORKER" in os.environ else base_folder
+    ) / "kernels"
     folder.mkdir(exist_ok=True)
     os.environ["FASTMCMD_TEST_KERNELS"] = str(folder)
 

@@ -22,22 +22,22 @@ LIBRARIES = ["strict", "cupy", "torch", pytest.param("cuda", marks=pytest.mark.g
 class FakeDevice:
     """A library and a device of it; ``moved`` holds the sizes of what was copied to the host."""
 
-    def __init__(self, kind, put, here=nullcontext):
-        self.kind, self._put, self.here, self.moved = kind, put, here, []
+    def __init__(self, kind, put, context=nullcontext):
+        self.kind, self._put, self.context, self.host_copies = kind, put, context, []
 
     def watch(self, monkeypatch, owner, name):
         """Note the size of the last argument of each call of a method that copies to the host."""
         plain = getattr(owner, name)
 
-        def watched(*args):
-            self.moved.append(int(np.prod(args[-1].shape)))
+        def recording(*args):
+            self.host_copies.append(int(np.prod(args[-1].shape)))
             return plain(*args)
 
-        monkeypatch.setattr(owner, name, watched)
+        monkeypatch.setattr(owner, name, recording)
         return self
 
     def put(self, values):
-        with self.here():
+        with self.context():
             return self._put(np.asarray(values))
 
     def get(self, values):
@@ -86,8 +86,8 @@ def _strict(monkeypatch):
         return None if value.device == host else Strict(xp, value.device)
 
     monkeypatch.setitem(arrays.FINDERS, "array_api_strict", find)
-    found = FakeDevice(Strict, lambda values: xp.asarray(values, device=device))
-    return found.watch(monkeypatch, Strict, "to_host")
+    fake_device = FakeDevice(Strict, lambda values: xp.asarray(values, device=device))
+    return fake_device.watch(monkeypatch, Strict, "to_host")
 
 
 def _cupy(monkeypatch):
@@ -98,8 +98,8 @@ def _cupy(monkeypatch):
     )
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setitem(sys.modules, "cupyx.scipy.special", special)
-    found = FakeDevice(arrays._CuPy, module.asarray, lambda: module.Device(1))
-    return found.watch(monkeypatch, module.ndarray, "get")
+    fake_device = FakeDevice(arrays._CuPy, module.asarray, lambda: module.Device(1))
+    return fake_device.watch(monkeypatch, module.ndarray, "get")
 
 
 def fake_cupy():
@@ -192,11 +192,11 @@ def fake_cupy():
     for name in ("neg", "invert", "abs"):
         dunder = f"__{name}__"
         setattr(ndarray, dunder, function(lambda one, d=dunder: getattr(one, d)()))
-    asked = (
+    functions = (
         "abs all any argmax argsort broadcast_to clip concatenate cumsum exp full isfinite isnan log max "
         "min minimum nextafter reshape searchsorted sort sqrt stack sum take where"
     )
-    for name in asked.split():
+    for name in functions.split():
         setattr(module, name, function(getattr(np, name)))
     module.float64 = np.float64
     module.Device, module.ndarray, module.function = Device, ndarray, function

@@ -28,7 +28,7 @@ from fake_streams import (
 from host_device import compiled, ten_bits
 
 _N, _T = 0, 1
-_LEFT, _RIGHT = 0, 1
+_SIDE_LEFT, _RIGHT = 0, 1
 _UPPER = 1
 _DEFAULT, _TF32 = 0, 3
 
@@ -110,12 +110,12 @@ class ndarray:
 
     def get(self, stream=None):
         """Waits for the stream, and for nothing else."""
-        found = np.empty(self.shape, self.dtype)
-        if found.size:
+        copy = np.empty(self.shape, self.dtype)
+        if copy.size:
             queue, source = self._queue(stream), self._inner
-            queue.issue(lambda: np.copyto(found, source))
+            queue.issue(lambda: np.copyto(copy, source))
             queue.reach(queue.count)
-        return found
+        return copy
 
 
 def _matrix(pointer, rows, columns, ld, dtype):
@@ -136,7 +136,7 @@ def _number(pointer, dtype):
 
 class Cublas:
     CUBLAS_OP_N, CUBLAS_OP_T = _N, _T
-    CUBLAS_SIDE_LEFT, CUBLAS_SIDE_RIGHT = _LEFT, _RIGHT
+    CUBLAS_SIDE_LEFT, CUBLAS_SIDE_RIGHT = _SIDE_LEFT, _RIGHT
     CUBLAS_FILL_MODE_UPPER = _UPPER
     CUBLAS_DIAG_NON_UNIT = 0
     CUBLAS_DEFAULT_MATH = _DEFAULT
@@ -161,8 +161,8 @@ class Cublas:
 
         def work():
             factors = (ten_bits(left), ten_bits(right)) if coarse else (left, right)
-            found = alpha * (factors[0] @ factors[1])
-            out[...] = found if beta == 0 else found + beta * out
+            product = alpha * (factors[0] @ factors[1])
+            out[...] = product if beta == 0 else product + beta * out
 
         current_queue().issue(work)
 
@@ -174,13 +174,13 @@ class Cublas:
 
     def _trsm(self, dtype, handle, side, fill, trans, diag, m, n, alpha, a, lda, b, ldb):
         _check_handle(handle)
-        order = m if side == _LEFT else n
+        order = m if side == _SIDE_LEFT else n
         factor, out = _matrix(a, order, order, lda, dtype), _matrix(b, m, n, ldb, dtype)
         assert _number(alpha, dtype) == 1
         options = dict(lower=fill != _UPPER, check_finite=False)
 
         def work():
-            if side == _LEFT:
+            if side == _SIDE_LEFT:
                 out[...] = scipy.linalg.solve_triangular(factor, out, trans=trans, **options)
             else:  # X op(A) = B is op(A)' X' = B'
                 out[...] = scipy.linalg.solve_triangular(
@@ -209,17 +209,17 @@ class Cusolver:
         _check_handle(handle)
         assert fill == _UPPER
         assert size == order
-        room = _matrix(work, size, 1, size, dtype)
+        buffer = _matrix(work, size, 1, size, dtype)
         inner = _matrix(pointer, order, order, ld, dtype)
-        told = ctypes.c_int32.from_address(info)
+        status = ctypes.c_int32.from_address(info)
 
         def run():
-            room[...] = np.nan
-            factor, found = scipy.linalg.get_lapack_funcs("potrf", (inner,))(
+            buffer[...] = np.nan
+            factor, code = scipy.linalg.get_lapack_funcs("potrf", (inner,))(
                 np.triu(inner), lower=False
             )
             inner[...] = np.where(np.tri(order, k=-1, dtype=bool), np.nan, factor)
-            told.value = int(found)
+            status.value = int(code)
 
         current_queue().issue(run)
 
@@ -260,20 +260,20 @@ class RawModule:
         word = ctypes.c_longlong
 
         def launch(grid, block, arguments):
-            words, kept = [], []
+            words, owners = [], []
             for value in arguments:
                 if isinstance(value, ndarray):
                     assert value.device.id == current_device(), "not of the current device"
                     words.append(value.data.ptr)
-                    kept.append(value._inner)  # not what gives the memory back
+                    owners.append(value._inner)  # not what gives the memory back
                 else:
                     assert value.dtype.itemsize == 8  # as wide as the kernel's argument
                     words.append(int(value))
-            told = (word * 16)(*words, *[0] * (16 - len(words)))
+            parameters = (word * 16)(*words, *[0] * (16 - len(words)))
 
-            def work(kept=kept):
+            def work(owners=owners):
                 self._library.run(
-                    place, word(grid[0]), word(grid[1]), word(block[0]), word(block[1]), told
+                    place, word(grid[0]), word(grid[1]), word(block[0]), word(block[1]), parameters
                 )
 
             current_queue().issue(work)
@@ -289,28 +289,28 @@ def module(devices=2, memory=10**10, mode="eager", seed=0):
     def empty(shape, dtype):
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        held = (getattr(allocators, "used", None) or [default.malloc])[-1](size)
-        return ndarray(held.inner[:size].view(dtype).reshape(shape), held)
+        memory = (getattr(allocators, "stack", None) or [default.malloc])[-1](size)
+        return ndarray(memory.inner[:size].view(dtype).reshape(shape), memory)
 
     def zeros(shape, dtype):
-        made = empty(shape, dtype)
-        made.data.memset_async(0, made.nbytes)
-        return made
+        array = empty(shape, dtype)
+        array.data.memset_async(0, array.nbytes)
+        return array
 
     def asarray(host):
         host = np.ascontiguousarray(host).reshape(np.shape(host))
-        made = empty(host.shape, host.dtype)
-        made.set(host.copy())  # CuPy copies to pinned memory of its own, and keeps it
-        return made
+        array = empty(host.shape, host.dtype)
+        array.set(host.copy())  # CuPy copies to pinned memory of its own, and keeps it
+        return array
 
     def ascontiguousarray(array, dtype=None):
         kind = array.dtype if dtype is None else np.dtype(dtype)
         if array.flags.c_contiguous and array.dtype == kind:
             return array
-        made = empty(array.shape, kind)
-        out, source = made._inner, array._inner
+        contiguous = empty(array.shape, kind)
+        out, source = contiguous._inner, array._inner
         current_queue().issue(lambda: np.copyto(out, source, casting="unsafe"))
-        return made
+        return contiguous
 
     def from_dlpack(tensor):
         """The producer lets the current stream wait for its own."""
@@ -323,12 +323,12 @@ def module(devices=2, memory=10**10, mode="eager", seed=0):
 
     @contextmanager
     def using_allocator(allocator):
-        before = getattr(allocators, "used", [])
-        allocators.used = [*before, allocator or default.malloc]
+        before = getattr(allocators, "stack", [])
+        allocators.stack = [*before, allocator or default.malloc]
         try:
             yield
         finally:
-            allocators.used = before
+            allocators.stack = before
 
     cupy = types.ModuleType("cupy")
     cupy.__version__ = "0"
@@ -350,7 +350,7 @@ def module(devices=2, memory=10**10, mode="eager", seed=0):
         runtime=types.SimpleNamespace(
             getDeviceCount=lambda: devices,
             getDeviceProperties=lambda index: {"name": b"NumPy"},
-            memGetInfo=lambda: (memory - machine.taken[current_device()], memory),
+            memGetInfo=lambda: (memory - machine.allocated[current_device()], memory),
             memcpyPeerAsync=memcpy_peer,
         ),
         using_allocator=using_allocator,

@@ -41,13 +41,16 @@ class Machine:
 
     def __init__(self, devices=2, mode="eager", seed=0, memory=10**10):
         assert mode in ("eager", "late", "random")
-        self.memory, self.taken = memory, [0] * devices
+        self.memory, self.allocated = memory, [0] * devices
         self.mode, self.lock = mode, threading.RLock()
         self.dice = random.Random(seed)
         self.queues, self.handles = [], {}
         self.null = [Queue(self, device) for device in range(devices)]
         self.pinned, self._free_pinned = [], {}
-        self._taken, self._given_up = {}, []  # work has addresses only: what they name must not go
+        self._memory_at, self._given_up = (
+            {},
+            [],
+        )  # work has addresses only: what they name must not go
         _NOW[:] = [self]
 
     def issued(self):
@@ -55,7 +58,7 @@ class Machine:
         if self.mode == "random":
             for queue in self.queues:
                 while queue.items and self.dice.random() < queue.haste and queue.ready():
-                    queue.reach(queue.done + 1)
+                    queue.reach(queue.position + 1)
         if self._given_up and not any(queue.items for queue in self.queues):
             self._given_up.clear()
 
@@ -66,19 +69,19 @@ class Machine:
 
     def malloc(self, device, size):
         """Return memory of a device, or None where it has no more."""
-        if self.taken[device] + size > self.memory:
+        if self.allocated[device] + size > self.memory:
             return None
-        self.taken[device] += size
+        self.allocated[device] += size
         raw = np.empty(size, np.uint8)
-        self._taken[raw.ctypes.data] = raw
+        self._memory_at[raw.ctypes.data] = raw
         return raw
 
     def free(self, device, raw):
         """Free memory as `cudaFree` does: wait for the device, then fill the memory with NaN."""
         self.synchronize(device)
-        self.taken[device] -= raw.nbytes
+        self.allocated[device] -= raw.nbytes
         raw[...] = 0xFF
-        self._given_up.append(self._taken.pop(raw.ctypes.data))
+        self._given_up.append(self._memory_at.pop(raw.ctypes.data))
 
     def alloc_pinned_memory(self, size):
         """Return memory that a copy reads when it runs; given back, it is handed out again at once."""
@@ -108,7 +111,7 @@ class Queue:
 
     def __init__(self, machine, device):
         self.machine, self.device = machine, device
-        self.items, self.count, self.done = deque(), 0, 0
+        self.items, self.count, self.position = deque(), 0, 0
         with machine.lock:
             self.haste = machine.dice.choice((0.0, 0.1, 0.5, 1.0))
             machine.queues.append(self)
@@ -126,7 +129,7 @@ class Queue:
 
     def ready(self):
         mark = self.items[0][1]
-        return mark is None or mark[0].done >= mark[1]
+        return mark is None or mark[0].position >= mark[1]
 
     def reach(self, place):
         """Run what is needed until the first ``place`` items are done, and no more."""
@@ -134,7 +137,7 @@ class Queue:
             collects = gc.isenabled()
             gc.disable()  # what is collected may synchronise, in the middle of an item
             try:
-                while self.done < place:
+                while self.position < place:
                     work, mark = self.items[0]
                     if mark is not None:
                         mark[0].reach(mark[1])
@@ -143,7 +146,7 @@ class Queue:
                         if work is not None:
                             work()
                     finally:
-                        self.done += 1
+                        self.position += 1
             finally:
                 if collects:
                     gc.enable()
@@ -190,26 +193,26 @@ class Stream:
 
     def __init__(self, non_blocking=False):
         assert non_blocking, "other streams wait for the null stream, which is not played here"
-        self._made = Queue(machine(), current_device())
-        self.device_id = self._made.device
+        self._queue = Queue(machine(), current_device())
+        self.device_id = self._queue.device
         handles = machine().handles
         self.ptr = 7 + len(handles)
-        handles[self.ptr] = self._made
+        handles[self.ptr] = self._queue
 
     def _queue(self):
-        return self._made
+        return self._queue
 
     def __enter__(self):
         if self.device_id not in (-1, current_device()):
             raise RuntimeError("the stream's device is not the current one")
         if not hasattr(_CURRENT, "streams"):
-            _CURRENT.streams, _CURRENT.left = {}, []
+            _CURRENT.streams, _CURRENT.outer_devices = {}, []
         _CURRENT.streams.setdefault(current_device(), []).append(self)
-        _CURRENT.left.append(current_device())
+        _CURRENT.outer_devices.append(current_device())
         return self
 
     def __exit__(self, *_):
-        _CURRENT.streams[_CURRENT.left.pop()].pop()
+        _CURRENT.streams[_CURRENT.outer_devices.pop()].pop()
 
     def synchronize(self):
         queue = self._queue()
@@ -257,7 +260,7 @@ def get_elapsed_time(start, stop):
     for event in (start, stop):
         assert event._timed, "an event without timing"
         queue, place = event._mark
-        assert queue.done >= place, "an event that is not reached yet"
+        assert queue.position >= place, "an event that is not reached yet"
     return 1.0
 
 
@@ -273,18 +276,18 @@ class Chunk:
 
     def split(self, size):
         if size < self.size:
-            rest = Chunk(self.raw[size:], self.free, self, self.after)
+            remainder = Chunk(self.raw[size:], self.free, self, self.after)
             if self.after is not None:
-                self.after.before = rest
-            self.raw, self.after = self.raw[:size], rest
-            self.free.append(rest)
+                self.after.before = remainder
+            self.raw, self.after = self.raw[:size], remainder
+            self.free.append(remainder)
 
-    def joined(self, whole):
+    def joined(self, raw):
         """Join what follows, which is free."""
         self.free.remove(self.after)
         after = self.after.after
-        start = self.raw.ctypes.data - whole.ctypes.data
-        self.raw = whole[start : start + self.size + self.after.size]
+        start = self.raw.ctypes.data - raw.ctypes.data
+        self.raw = raw[start : start + self.size + self.after.size]
         self.after = after
         if after is not None:
             after.before = self
@@ -304,21 +307,21 @@ class DevicePool:
     """CuPy's pool of one device: a list of free chunks for each stream, the best is split."""
 
     def __init__(self, owner, device):
-        self.limit, self.total, self._used = None, 0, 0
+        self.limit, self.total, self._allocated = None, 0, 0
         self._machine, self._device, self._back, self._free = owner, device, deque(), {}
 
     def _take_back(self):
         while self._back:
             chunk = self._back.popleft()
-            self._used -= chunk.size
-            whole = chunk.raw if chunk.raw.base is None else chunk.raw.base
+            self._allocated -= chunk.size
+            raw = chunk.raw if chunk.raw.base is None else chunk.raw.base
             while chunk.after is not None and chunk.after in chunk.free:
-                chunk.joined(whole)
+                chunk.joined(raw)
             while chunk.before is not None and chunk.before in chunk.free:
                 chunk = chunk.before
                 chunk.free.remove(chunk)
                 chunk.free.append(chunk.after)
-                chunk.joined(whole)
+                chunk.joined(raw)
             chunk.free.append(chunk)
 
     def malloc(self, size):
@@ -342,7 +345,7 @@ class DevicePool:
                     raise OutOfMemoryError(size)
                 self.total += size
                 chunk = Chunk(raw, free)
-            self._used += chunk.size
+            self._allocated += chunk.size
             raw = chunk.raw
             queue.issue(lambda: raw.fill(0xFF))  # NaN, read as floats
         return Memory(chunk, self._back)
@@ -355,7 +358,7 @@ class DevicePool:
     def used_bytes(self):
         with self._machine.lock:
             self._take_back()
-            return self._used
+            return self._allocated
 
     def free_all_blocks(self):
         with self._machine.lock:

@@ -55,9 +55,9 @@ FOLDER_VARIABLE = "FASTMCMD_TEST_KERNELS"  # set by conftest.py: one folder for 
 def _folder():
     if FOLDER_VARIABLE in os.environ:
         return Path(os.environ[FOLDER_VARIABLE])
-    made = tempfile.TemporaryDirectory(prefix="fastmcmd-kernels-")
-    atexit.register(made.cleanup)
-    return Path(made.name)
+    folder = tempfile.TemporaryDirectory(prefix="fastmcmd-kernels-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
 
 
 def compiled(text):
@@ -76,13 +76,13 @@ def _compiled(text):
         flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
         # Of inline device functions some are used by other kernels only.
         flags += ["-Wno-unused-function", "-Wno-unused-parameter", "-Wno-cast-function-type"]
-        made = library.with_suffix(f".{os.getpid()}")
-        done = subprocess.run(
-            [compiler, *flags, "-o", str(made), "-x", "c++", "-"],
+        temporary_path = library.with_suffix(f".{os.getpid()}")
+        process = subprocess.run(
+            [compiler, *flags, "-o", str(temporary_path), "-x", "c++", "-"],
             input=_SHIM + text, capture_output=True, text=True,
         )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        made.replace(library)  # another worker finds all of it or nothing
+        assert process.returncode == 0, process.stderr
+        temporary_path.replace(library)  # another worker finds all of it or nothing
     return ctypes.CDLL(str(library))
 
 
@@ -93,8 +93,8 @@ class Memory:
         if device.held + size > device.budget:
             device.refused += 1
             raise DeviceMemoryError(size)
-        device._held += size
-        device._peak = max(device._peak, device._held)
+        device._held_bytes += size
+        device._peak = max(device._peak, device._held_bytes)
         weakref.finalize(self, device._give_back, size)
 
 
@@ -128,7 +128,7 @@ class HostDevice(Device):
         self.index = index
         self._pays = tensor_cores_pay
         self._label = label
-        self._held = self._peak = self.refused = 0
+        self._held_bytes = self._peak = self.refused = 0
         self._slots = {}
         self.busy = {}
         self.copied_bytes = self.peer_bytes = self.uploaded = 0
@@ -144,14 +144,14 @@ class HostDevice(Device):
 
     @property
     def held(self):
-        return self._held
+        return self._held_bytes
 
     @property
     def peak(self):
         return self._peak
 
     def _give_back(self, size):
-        self._held -= size
+        self._held_bytes -= size
 
     def _inner(self, array):
         assert isinstance(array, FakeDevice), f"{type(array)} is not on a device"
@@ -172,26 +172,26 @@ class HostDevice(Device):
     def upload(self, host):
         assert isinstance(host, np.ndarray)
         self.uploaded += host.nbytes
-        made = self.empty(host.shape, host.dtype)
-        made._inner[...] = host
-        return made
+        array = self.empty(host.shape, host.dtype)
+        array._inner[...] = host
+        return array
 
     def download(self, array):
         return np.array(self._inner(array))
 
     def copy(self, array):
-        made = self.empty(array.shape, self._inner(array).dtype)
-        made._inner[...] = array._inner
-        return made
+        copy = self.empty(array.shape, self._inner(array).dtype)
+        copy._inner[...] = array._inner
+        return copy
 
     def take_from(self, other, array):
         assert other is not self
-        made = self.empty(array.shape, other._inner(array).dtype)
-        made._inner[...] = array._inner
-        self.peer_bytes += made._inner.nbytes
-        return made
+        copy = self.empty(array.shape, other._inner(array).dtype)
+        copy._inner[...] = array._inner
+        self.peer_bytes += copy._inner.nbytes
+        return copy
 
-    def given(self, host):
+    def adopt_host(self, host):
         """An array of the caller's on this device, beside its budget."""
         return FakeDevice(np.array(host), None, self)
 
@@ -208,11 +208,11 @@ class HostDevice(Device):
             assert host.flags.c_contiguous
             self.peer_bytes += host.nbytes
             self.copied_bytes -= host.nbytes
-        held = self._slots.get(slot)
+        buffer = self._slots.get(slot)
         size = host.size * host.itemsize
-        if held is None or held._inner.nbytes < size:
+        if buffer is None or buffer._inner.nbytes < size:
             self._slots.pop(slot, None)
-            del held
+            del buffer
             self._slots[slot] = self.empty((size,), np.uint8)
         inner = self._slots[slot]._inner[:size].view(host.dtype).reshape(host.shape)
         inner[...] = host
@@ -240,8 +240,8 @@ class HostDevice(Device):
             left, right = ten_bits(left), ten_bits(right)
         left = left.T if transposed[0] else left
         right = right.T if transposed[1] else right
-        found = scale * (left @ right)
-        into[...] = found if keep == 0 else found + keep * into
+        product = scale * (left @ right)
+        into[...] = product if keep == 0 else product + keep * into
 
     def solve(self, factor, b, *, right=False, transposed=False):
         lower, into = self._inner(factor), self._inner(b)

@@ -27,7 +27,7 @@ class Data:
         return da.from_array(values, chunks=chunks)
 
 
-def made(sizes: tuple[int, ...] = (200, 1, 0, 333, 66), seed: int = 0) -> Data:
+def make_data(sizes: tuple[int, ...] = (200, 1, 0, 333, 66), seed: int = 0) -> Data:
     """Return data; the last blocks hold a group that no other has."""
     rng = np.random.default_rng(seed)
     n = sum(sizes)

@@ -38,14 +38,14 @@ class Stopped(Exception):
 
 def stopping(monkeypatch, after, stages=None):
     """Let the computation end at its save number ``after``, which is not made."""
-    save, left = Checkpoint.save, [after]
+    save, saves_left = Checkpoint.save, [after]
 
-    def counted(self, stage, state, *, force=False):
-        left[0] -= 1
-        if left[0] < 0:
+    def counting(self, stage, state, *, force=False):
+        saves_left[0] -= 1
+        if saves_left[0] < 0:
             raise Stopped
         if stages is not None:
             stages.add(stage)
         save(self, stage, state, force=force)
 
-    monkeypatch.setattr(Checkpoint, "save", counted)
+    monkeypatch.setattr(Checkpoint, "save", counting)

@@ -82,9 +82,9 @@ WRITERS = {
 }
 
 
-def same(found, expected):
-    assert type(found) is np.ndarray
-    assert found.flags.c_contiguous
-    assert found.dtype.isnative
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found, expected)
+def same(actual, expected):
+    assert type(actual) is np.ndarray
+    assert actual.flags.c_contiguous
+    assert actual.dtype.isnative
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(actual, expected)

@@ -30,9 +30,9 @@ def opened(columns):
     return ours, theirs
 
 
-def until(end, done, limit=60.0):
+def until(end, is_done, limit=60.0):
     """Return pairs (time, text) of what comes, until ``done(text so far)``, or the end or the limit."""
-    found, start = [], time.monotonic()
+    parts, start = [], time.monotonic()
     while time.monotonic() - start < limit:
         ready, _, _ = select.select([end], [], [], 0.1)
         if ready:
@@ -42,13 +42,13 @@ def until(end, done, limit=60.0):
                 break
             if not data:
                 break
-            found.append((time.monotonic() - start, data.decode("utf-8", "replace")))
-        if done("".join(part for _, part in found)):
+            parts.append((time.monotonic() - start, data.decode("utf-8", "replace")))
+        if is_done("".join(part for _, part in parts)):
             break
-    return found
+    return parts
 
 
-def watched(command, columns=100, both=False, interrupt=None, **options):
+def run_on_terminal(command, columns=100, both=False, interrupt=None, **options):
     """Run a command with stderr on a terminal, or both streams; returns (code, stdout, pairs).
 
     Ctrl-C is sent to it as soon as the words ``interrupt`` are shown.
@@ -62,14 +62,14 @@ def watched(command, columns=100, both=False, interrupt=None, **options):
         stderr=theirs, text=True, **options,
     )  # fmt: skip
     os.close(theirs)
-    shown = []
+    screen = []
     try:
         if interrupt is not None:
-            shown = until(ours, lambda text: interrupt in text)
+            screen = until(ours, lambda text: interrupt in text)
             process.send_signal(signal.SIGINT)
-        shown += until(ours, lambda _: False)
+        screen += until(ours, lambda _: False)
         out = "" if both else process.stdout.read()
-        return process.wait(timeout=60), out, shown
+        return process.wait(timeout=60), out, screen
     finally:
         process.kill()
         os.close(ours)

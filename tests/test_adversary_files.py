@@ -23,8 +23,8 @@ def test_no_file_ends_the_process_or_lies(seeds, how):
         command += ["--how", how]
         for kind in ("estimator", "recalibrator", "accumulator of the CCE"):
             command += ["--kind", kind]
-    done = subprocess.run(
+    process = subprocess.run(
         command, capture_output=True, text=True, timeout=900, env={**environment(), "OMP_NUM_THREADS": "1"},
         cwd=os.fspath(PROGRAM.parent),
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr

@@ -81,8 +81,8 @@ def test_arrays(data, place, value, error, message):
 
 def test_masked_arrays(data):
     x, y, p = data
-    whole = np.ma.masked_array(x, mask=False)
-    np.testing.assert_array_equal(fm.cce(whole, y, p).values, fm.cce(x, y, p).values)
+    unmasked = np.ma.masked_array(x, mask=False)
+    np.testing.assert_array_equal(fm.cce(unmasked, y, p).values, fm.cce(x, y, p).values)
     holes = np.ma.masked_array(x, mask=np.arange(2 * N).reshape(N, 2) == 3)
     with pytest.raises(ValueError, match="x is a masked array with 1 masked values"):
         fm.cce(holes, y, p)
@@ -147,7 +147,7 @@ def test_memmap(tmp_path, data):
     np.testing.assert_array_equal(fm.cce(mapped, y, p).values, fm.cce(x, y, p).values)
 
 
-def test_swapped_arguments_are_told(data):
+def test_swapped_arguments_are_an_error(data):
     x, y, p = data
     with pytest.raises(ValueError, match="x_prime has 1 columns; 2 are needed"):
         fm.mcmd(x, x, y, p, x)
@@ -177,8 +177,8 @@ def test_nullable_booleans_and_lazy_frames():
 
     from fastmcmd._base.checks import as_array
 
-    found = as_array(pd.array([True, None, False], dtype="boolean"), "y")
-    np.testing.assert_array_equal(found, [1.0, np.nan, 0.0])
+    array = as_array(pd.array([True, None, False], dtype="boolean"), "y")
+    np.testing.assert_array_equal(array, [1.0, np.nan, 0.0])
     polars = pytest.importorskip("polars")
     with pytest.raises(TypeError, match=r"y is a LazyFrame; y.collect\(\) is needed"):
         as_array(polars.DataFrame({"a": [1.0]}).lazy(), "y")

@@ -30,16 +30,16 @@ def test_what_is_made_ahead_comes_in_order(count):
     assert list(ahead(work, [], count)) == []
 
 
-def test_no_more_is_made_ahead_than_was_asked_for():
-    begun = []
-    found = ahead(lambda rows: begun.append(rows.start), row_blocks(100, 1), 3)
-    for given in range(5):
-        next(found)
+def test_no_more_blocks_are_made_ahead_than_requested():
+    starts = []
+    blocks = ahead(lambda rows: starts.append(rows.start), row_blocks(100, 1), 3)
+    for count in range(5):
+        next(blocks)
         time.sleep(0.02)
-        assert given < len(begun) <= given + 1 + 3
-    found.close()
+        assert count < len(starts) <= count + 1 + 3
+    blocks.close()
     time.sleep(0.02)
-    assert len(begun) <= 8
+    assert len(starts) <= 8
 
 
 def test_errors_come_at_their_place():
@@ -48,10 +48,10 @@ def test_errors_come_at_their_place():
             raise KeyError("third")
         return rows.start
 
-    found = ahead(work, row_blocks(10, 1), 4)
-    assert [next(found), next(found)] == [0, 1]
+    blocks = ahead(work, row_blocks(10, 1), 4)
+    assert [next(blocks), next(blocks)] == [0, 1]
     with pytest.raises(KeyError, match="third"):
-        next(found)
+        next(blocks)
     assert threading.active_count() < 30
 
 
@@ -77,10 +77,10 @@ def test_files_are_read_in_pieces(tmp_path, threads, rng, monkeypatch, count, st
     np.save(tmp_path / "x.npy", values)
     rows = open_rows(tmp_path / "x.npy", "x")
     for step in (None, 100, 333):
-        read = [(place, block) for place, block in rows.blocks(step)]
-        np.testing.assert_array_equal(np.concatenate([block for _, block in read]), values)
-        assert read[0][0].start == 0
-        assert read[-1][0].stop == 700
+        pieces = [(place, block) for place, block in rows.blocks(step)]
+        np.testing.assert_array_equal(np.concatenate([block for _, block in pieces]), values)
+        assert pieces[0][0].start == 0
+        assert pieces[-1][0].stop == 700
     values[[130, 555], 3] = np.nan, np.inf
     np.save(tmp_path / "bad.npy", values)
     with pytest.raises(ValueError, match=r"bad.npy\) holds NaN \(first in row 130;"):
@@ -114,21 +114,21 @@ def test_passes_do_not_depend_on_threads(tmp_path, threads, rng, monkeypatch, on
         np.sin(x[:, 0]) + rng.normal(size=(2500, 2)).T[0],
     )
     weights = rng.uniform(0.5, 2, 2500)
-    given = x
+    source = x
     if on_disk:
-        given = tmp_path / "x.npy"
-        np.save(given, x)
-    found = []
+        source = tmp_path / "x.npy"
+        np.save(source, x)
+    results = []
     for count in (1, 4):
         threads(count)
-        found.append(
+        results.append(
             fm.cce(
-                given, y, draws, weights=weights, x_kernel=fm.RBF(0.5), solver="lowrank", tol=1e-5
+                source, y, draws, weights=weights, x_kernel=fm.RBF(0.5), solver="lowrank", tol=1e-5
             )
         )
-    assert found[0].info.passes >= 1
-    np.testing.assert_array_equal(found[0].values, found[1].values)
-    assert found[0].error_bound == found[1].error_bound
+    assert results[0].info.passes >= 1
+    np.testing.assert_array_equal(results[0].values, results[1].values)
+    assert results[0].error_bound == results[1].error_bound
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])

@@ -151,9 +151,9 @@ def test_other_settings_are_named(path):
     mine = {"lam": 0.1, "kernel": "RBF(0.5)", "n": 100, "old": None}
     Checkpoint(path, "one", 0, mine).save("stage", lambda: Saved({"a": np.zeros(1)}))
     theirs = {"lam": 0.2, "kernel": "RBF(0.5)", "n": 100, "new": [1, 2]}
-    with pytest.raises(ValueError, match="belongs to another computation") as told:
+    with pytest.raises(ValueError, match="belongs to another computation") as raised:
         Checkpoint(path, "two", 0, theirs)
-    text = str(told.value)
+    text = str(raised.value)
     assert f"checkpoint {path}" in text
     assert "lam was 0.1, is 0.2; old was None, is not given; new was not given, is [1, 2]." in text
     assert "kernel" not in text
@@ -235,8 +235,8 @@ def test_read_only_folder(path, monkeypatch):
     monkeypatch.undo()
     checkpoint = Checkpoint(path, "f", every=0)
     monkeypatch.setattr("os.open", refuse)
-    told = r"checkpoint \(.*run.ckpt\) cannot be written: Permission denied$"
-    with pytest.raises(PermissionError, match=told):
+    message = r"checkpoint \(.*run.ckpt\) cannot be written: Permission denied$"
+    with pytest.raises(PermissionError, match=message):
         checkpoint.save("stage", lambda: Saved({"a": np.zeros(1)}))
 
 
@@ -255,21 +255,23 @@ def test_unreadable_file(path, monkeypatch):
 def test_full_disk(path, monkeypatch, error):
     content = saved(path)
     checkpoint = Checkpoint(path, "f", every=0)
-    written = []
+    write_sizes = []
     real = archive.write_npy
 
     def write(stream, array):
-        written.append(real(stream, array))
-        if len(written) == 3:
+        write_sizes.append(real(stream, array))
+        if len(write_sizes) == 3:
             raise error
 
     monkeypatch.setattr(archive, "write_npy", write)
-    with pytest.raises(type(error)) as told:
+    with pytest.raises(type(error)) as raised:
         checkpoint.save("stage", lambda: Saved({"a": np.zeros(9), "b": np.ones(9)}))
     if isinstance(error, OSError):
-        assert told.value.errno == errno.ENOSPC
-        assert str(told.value).endswith(f"checkpoint ({path}) cannot be written: {error.strerror}")
-    assert len(written) == 3
+        assert raised.value.errno == errno.ENOSPC
+        assert str(raised.value).endswith(
+            f"checkpoint ({path}) cannot be written: {error.strerror}"
+        )
+    assert len(write_sizes) == 3
     assert path.read_bytes() == content
     assert files(path) == ["run.ckpt"]
 
@@ -342,10 +344,10 @@ def test_fingerprints(rng):
 
 def test_fingerprint_does_not_depend_on_blocks(tmp_path, monkeypatch, rng):
     x = rng.normal(size=(100, 3))
-    whole = fingerprint_of(x, x[:, 0])
+    expected = fingerprint_of(x, x[:, 0])
     np.save(tmp_path / "x.npy", x)
     monkeypatch.setattr("fastmcmd.checkpoint._HASHED", 100)
-    assert fingerprint_of(np.load(tmp_path / "x.npy", mmap_mode="r"), x[:, 0]) == whole
+    assert fingerprint_of(np.load(tmp_path / "x.npy", mmap_mode="r"), x[:, 0]) == expected
 
 
 # Runs that are interrupted.
@@ -360,7 +362,7 @@ class Stopped(Exception):
 class Fragile(GramOperator):
     """An operator that fails in a product after ``left`` of them."""
 
-    left: float = np.inf
+    products: float = np.inf
     error: BaseException = Stopped()
 
     def matmul(self, v):
@@ -373,14 +375,14 @@ class Fragile(GramOperator):
         return super().exact_matmul(v)
 
     def _count(self):
-        self.left -= 1
-        if self.left < 0:
+        self.products -= 1
+        if self.products < 0:
             raise self.error
 
 
-def operator_of(x, backend="cpu", dtype=np.float64, budget=10**9, left=np.inf, error=None):
+def operator_of(x, backend="cpu", dtype=np.float64, budget=10**9, products=np.inf, error=None):
     operator = Fragile(get_backend(backend, KERNEL), KERNEL, x, np.dtype(dtype), budget)
-    operator.left, operator.error = left, error or Stopped()
+    operator.products, operator.error = products, error or Stopped()
     return operator
 
 
@@ -393,10 +395,10 @@ def systems_of(rng, n, lam=1e-3, columns=(7, 3, 1), order="C"):
     ]
 
 
-def equal(found, other):
-    assert found.iterations == other.iterations
-    assert found.converged == other.converged
-    for one, two in zip(found.solutions, other.solutions, strict=True):
+def equal(solution, other):
+    assert solution.iterations == other.iterations
+    assert solution.converged == other.converged
+    for one, two in zip(solution.solutions, other.solutions, strict=True):
         assert np.array_equal(one.value, two.value)
         assert np.array_equal(one.image, two.image)
         assert one.certificate == two.certificate
@@ -421,22 +423,22 @@ def run(operator, systems, certificate="rigorous", keep=None, leads=None, most=3
 def test_resumed_after_any_product(rng, path, backend, dtype, budget, order, certificate):
     lam = 1e-3 if dtype == np.float64 else 1e-2
     x, systems = systems_of(rng, 600, lam, order=order)
-    whole = operator_of(x, backend, dtype, budget)
-    expected = run(whole, systems, certificate)
+    uninterrupted = operator_of(x, backend, dtype, budget)
+    expected = run(uninterrupted, systems, certificate)
     if dtype == np.float32 and certificate == "rigorous":
-        assert whole.passes > expected.iterations  # refined: rounds are resumed as well
+        assert uninterrupted.passes > expected.iterations  # refined: rounds are resumed as well
     for step in (2, 4):  # certifying may take two products, which are not kept apart
         for _ in range(99):
-            operator = operator_of(x, backend, dtype, budget, left=step)
+            operator = operator_of(x, backend, dtype, budget, products=step)
             keep = Checkpoint(path, "f", every=0).stage("cg")
             try:
-                found = run(operator, systems, certificate, keep)
+                solution = run(operator, systems, certificate, keep)
             except Stopped:
                 continue
             break
-        equal(found, expected)
-        assert operator.passes == whole.passes
-        again = run(operator_of(x, backend, dtype, budget, left=0), systems, certificate, keep)
+        equal(solution, expected)
+        assert operator.passes == uninterrupted.passes
+        again = run(operator_of(x, backend, dtype, budget, products=0), systems, certificate, keep)
         equal(again, expected)  # what is done is not done again
         keep.checkpoint.finish()
 
@@ -450,11 +452,11 @@ def test_runs_that_give_up_are_resumed(rng, path, most):
     for _ in range(300):
         try:
             keep = Checkpoint(path, "f", every=0).stage("cg")
-            found = run(operator_of(x, left=4), systems, keep=keep, most=most)
+            solution = run(operator_of(x, products=4), systems, keep=keep, most=most)
         except Stopped:
             continue
         break
-    equal(found, expected)
+    equal(solution, expected)
 
 
 def test_resumed_with_a_preconditioner(rng, path):
@@ -471,60 +473,60 @@ def test_resumed_with_a_preconditioner(rng, path):
     for _ in range(99):
         try:
             keep = Checkpoint(path, "f", every=0).stage("cg")
-            found = run(operator_of(x, left=2), systems, keep=keep, leads=leads)
+            solution = run(operator_of(x, products=2), systems, keep=keep, leads=leads)
         except Stopped:
             continue
         break
-    equal(found, expected)
+    equal(solution, expected)
 
 
 def test_refinements_are_resumed(rng, path, monkeypatch):
     x, systems = systems_of(rng, 600, 1e-2)
-    tried = []
+    rounds = []
     refined = cg.certify.refined
 
-    def told(*args):
-        tried.append(len(args[1]))
+    def record_round(*args):
+        rounds.append(len(args[1]))
         return refined(*args)
 
-    monkeypatch.setattr(cg.certify, "refined", told)
+    monkeypatch.setattr(cg.certify, "refined", record_round)
     expected = run(operator_of(x, dtype=np.float32), systems)
-    assert tried  # otherwise this tests nothing
+    assert rounds  # otherwise this tests nothing
     stops = 0
     for _ in range(99):
         keep = Checkpoint(path, "f", every=0).stage("cg")
         saved = keep.load(cg.CGState)
         stops += saved is not None and saved.round is not None
         try:
-            found = run(operator_of(x, dtype=np.float32, left=1), systems, keep=keep)
+            solution = run(operator_of(x, dtype=np.float32, products=1), systems, keep=keep)
         except Stopped:
             continue
         break
-    equal(found, expected)
+    equal(solution, expected)
     assert stops >= 2  # within a round, and at its start
 
 
-@pytest.mark.parametrize("left", [0, 1, 5, 12])
-def test_ctrl_c_saves_before_it_goes_on(rng, path, left):
+@pytest.mark.parametrize("products", [0, 1, 5, 12])
+def test_ctrl_c_saves_before_it_goes_on(rng, path, products):
     x, systems = systems_of(rng, 200)
     expected = run(operator_of(x), systems)
-    operator = operator_of(x, left=left, error=KeyboardInterrupt())
+    operator = operator_of(x, products=products, error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         run(operator, systems, keep=Checkpoint(path, "f", every=3600).stage("cg"))
     keep = Checkpoint(path, "f", every=3600).stage("cg")
-    assert keep.load(cg.CGState).passes == left
-    rest = operator_of(x)
-    equal(run(rest, systems, keep=keep), expected)
+    assert keep.load(cg.CGState).passes == products
+    later_operator = operator_of(x)
+    equal(run(later_operator, systems, keep=keep), expected)
 
 
 def test_ctrl_c_in_the_certifying_pass(rng, path):
     x, systems = systems_of(rng, 200)
     expected = run(operator_of(x), systems)
-    operator = operator_of(x, left=expected.iterations, error=KeyboardInterrupt())
+    operator = operator_of(x, products=expected.iterations, error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         run(operator, systems, keep=Checkpoint(path, "f", every=3600).stage("cg"))
     keep = Checkpoint(path, "f", every=3600).stage("cg")
-    equal(run(operator_of(x, left=1), systems, keep=keep), expected)
+    equal(run(operator_of(x, products=1), systems, keep=keep), expected)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -534,11 +536,11 @@ def test_ctrl_c_between_products_leaves_no_half_state(rng, path, monkeypatch):
     expected = run(operator_of(x), systems)
     calls = []
 
-    def interrupting(*arguments, **named):
+    def interrupting(*arguments, **keywords):
         calls.append(None)
         if len(calls) == 30:
             os.kill(os.getpid(), signal.SIGINT)
-        return times(*arguments, **named)
+        return times(*arguments, **keywords)
 
     times = block_cg.times
     monkeypatch.setattr(block_cg, "times", interrupting)
@@ -581,11 +583,11 @@ np.savez(sys.argv[-1], iterations=found.iterations, **arrays)
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_killed_again_and_again(path, tmp_path):
     rng = np.random.default_rng(int(time.time()))  # other moments each time
-    here = os.path.dirname(__file__)
+    folder = os.path.dirname(__file__)
     results = tmp_path / "kept.npz"
     killed = 0
     for attempt in range(30):
-        command = [sys.executable, "-c", CODE, here, str(path), "keep", str(results)]
+        command = [sys.executable, "-c", CODE, folder, str(path), "keep", str(results)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout.readline() == "begun\n"
             if attempt < 4:
@@ -599,8 +601,8 @@ def test_killed_again_and_again(path, tmp_path):
     assert killed >= 1
     x, systems = systems_of(np.random.default_rng(5), 500, 1e-2)
     expected = run(operator_of(x, dtype=np.float32), systems)
-    with np.load(results, allow_pickle=False) as found:
-        assert found["iterations"] == expected.iterations
+    with np.load(results, allow_pickle=False) as archive:
+        assert archive["iterations"] == expected.iterations
         for index, solution in enumerate(expected.solutions):
-            assert np.array_equal(found[f"{index}value"], solution.value)
-            assert np.array_equal(found[f"{index}image"], solution.image)
+            assert np.array_equal(archive[f"{index}value"], solution.value)
+            assert np.array_equal(archive[f"{index}image"], solution.image)

@@ -37,8 +37,8 @@ def test_fitted_estimators(copied, solver, y_kernel):
     new = RNG.normal(size=(7, 2))
     expected = fitted.evaluate(new)
     again = copied(fitted)
-    found = again.evaluate(new)
-    np.testing.assert_allclose(found.values, expected.values, rtol=1e-12)
+    values = again.evaluate(new)
+    np.testing.assert_allclose(values.values, expected.values, rtol=1e-12)
     np.testing.assert_allclose(
         again.witness(new, Y[:3]), fitted.witness(new, Y[:3]), rtol=1e-9, atol=1e-12
     )
@@ -61,8 +61,8 @@ def test_results_go_to_other_processes_and_back():
     joblib = pytest.importorskip("joblib")
     fitted = fm.ConditionalCongruence().fit(X, Y, P)
     expected = fitted.score_samples(X[:5])
-    (found,) = joblib.Parallel(n_jobs=2)([joblib.delayed(_score)(fitted)])
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    (scores,) = joblib.Parallel(n_jobs=2)([joblib.delayed(_score)(fitted)])
+    np.testing.assert_allclose(scores, expected, rtol=1e-12)
 
 
 def _score(fitted):

@@ -114,8 +114,8 @@ def make_points(rng, n, d, dtype, like=None):
     """Points of norm about one; some of them also in `like`, for the delta kernel."""
     x = (rng.standard_normal((n, d)) / np.sqrt(d)).astype(dtype)
     if like is not None:
-        shared = min(len(x), len(like)) // 3
-        x[:shared] = like[:shared]
+        common = min(len(x), len(like)) // 3
+        x[:common] = like[:common]
     return x
 
 
@@ -301,13 +301,13 @@ def test_products_of_every_kernel(program, dtype):
     d=st.integers(1, 50),
     k=st.integers(1, 40),
     tile=st.integers(1, 300),
-    which=st.integers(0, len(PROGRAMS) - 1),
+    triangle=st.integers(0, len(PROGRAMS) - 1),
     double=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_products_of_any_shape(n, m, d, k, tile, which, double, seed):
+def test_products_of_any_shape(n, m, d, k, tile, triangle, double, seed):
     dtype = np.float64 if double else np.float32
-    check_products(PROGRAMS[which], n, m, d, k, tile, dtype, np.random.default_rng(seed))
+    check_products(PROGRAMS[triangle], n, m, d, k, tile, dtype, np.random.default_rng(seed))
 
 
 def test_float32_products_sum_in_float64_across_tiles():
@@ -565,8 +565,8 @@ def test_every_other_instruction_set():
         if isa == _core.isa() or "FASTMCMD_ISA" in os.environ:
             continue
         names = "definition or kernel or shape or diagonal or solves or exp or pivot"
-        done = run_with_isa(isa, ["-m", "pytest", "-q", "-x", __file__, "-k", names])
-        assert done.returncode == 0, done.stdout
+        process = run_with_isa(isa, ["-m", "pytest", "-q", "-x", __file__, "-k", names])
+        assert process.returncode == 0, process.stdout
 
 
 @pytest.mark.slow
@@ -612,9 +612,9 @@ def test_tall_blocks(rng, n, k, j, threads):
         rng.normal(size=(k, j)),
     )
     a, scale = wide[:, 1 : 1 + k], rng.normal(size=n)
-    found = np.empty((k, j))
-    _core.tall_inner(a, base, found, threads)
-    np.testing.assert_allclose(found, a.T @ base, atol=1e-13 * n)
+    actual = np.empty((k, j))
+    _core.tall_inner(a, base, actual, threads)
+    np.testing.assert_allclose(actual, a.T @ base, atol=1e-13 * n)
     out = np.zeros((n, j + 2))
     _core.tall_times(a, small, out[:, 1:-1], threads, base=base, sign=-1.0)
     np.testing.assert_allclose(out[:, 1:-1], base - a @ small, atol=1e-12)

@@ -58,10 +58,10 @@ def core_features(z, x, factor, threads=1, keep=True, sizes=True):
     return out, squares, norms
 
 
-def near(actual, wanted, dtype, amplification):
+def near(actual, expected, dtype, amplification):
     """Within the rounding of substitution: units, times the condition of the factor."""
-    off = np.abs(actual - wanted).max()
-    assert off <= 40 * UNIT[dtype] * amplification * max(1.0, np.abs(wanted).max()), off
+    off = np.abs(actual - expected).max()
+    assert off <= 40 * UNIT[dtype] * amplification * max(1.0, np.abs(expected).max()), off
 
 
 # --- features ------------------------------------------------------------------------------------
@@ -73,21 +73,21 @@ def test_features_match_definition(p, n, d, dtype):
     z, x, factor = example(p, n, d, dtype)
     f, squares, sizes = expected(z, x, factor)
     condition = np.linalg.cond(factor)
-    got = core_features(z, x, factor)
-    near(got[0], f, dtype, condition)
-    near(got[1], squares, dtype, condition)
-    near(got[2], sizes, dtype, condition**2)
-    assert got[0].dtype == dtype
+    actual = core_features(z, x, factor)
+    near(actual[0], f, dtype, condition)
+    near(actual[1], squares, dtype, condition)
+    near(actual[2], sizes, dtype, condition**2)
+    assert actual[0].dtype == dtype
     # What is not asked for changes nothing of the rest; nor does the number of threads.
     for threads in (1, 2, 3):
         for keep in (True, False):
             for size in (True, False):
                 other = core_features(z, x, factor, threads, keep, size)
                 assert (other[0] is not None) == keep
-                assert not keep or (other[0] == got[0]).all()
-                assert (other[1] == got[1]).all()
+                assert not keep or (other[0] == actual[0]).all()
+                assert (other[1] == actual[1]).all()
                 assert (other[2] is not None) == size
-                assert not size or (other[2] == got[2]).all()
+                assert not size or (other[2] == actual[2]).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -133,9 +133,9 @@ def test_self_product_adds(p, n, weighted, dtype):
     out = before.copy()
     _core.self_product(a, w, out, threads=1)
     wide = a.astype(float)
-    wanted = (wide if w is None else wide * w) @ wide.T
+    target = (wide if w is None else wide * w) @ wide.T
     size = (np.abs(wide) if w is None else np.abs(wide) * w) @ np.abs(wide).T + np.abs(before)
-    assert (np.abs(out - before - wanted) <= 60 * UNIT[dtype] * size).all()
+    assert (np.abs(out - before - target) <= 60 * UNIT[dtype] * size).all()
     off = ~np.eye(p, dtype=bool)
     assert np.abs(out - out.T)[off].max(initial=0) <= 60 * UNIT[dtype] * size.max()
     for threads in (2, 3):
@@ -180,16 +180,16 @@ def test_backends_agree(backend, p, n, d, dtype):
     engine = get_backend(backend, KERNEL)
     points = engine.points(z, dtype), engine.points(x, dtype)
     for keep, size in ((True, True), (False, True), (True, False), (False, False)):
-        got = engine.features(KERNEL, *points, factor, keep=keep, sizes=size)
-        assert (got.values is not None) == keep
-        assert (got.sizes is not None) == size
-        near(got.squares, squares, dtype, condition)
+        actual = engine.features(KERNEL, *points, factor, keep=keep, sizes=size)
+        assert (actual.values is not None) == keep
+        assert (actual.sizes is not None) == size
+        near(actual.squares, squares, dtype, condition)
         if keep:
-            near(got.values, f, dtype, condition)
-            assert got.values.dtype == dtype
-            assert got.values.flags.c_contiguous
+            near(actual.values, f, dtype, condition)
+            assert actual.values.dtype == dtype
+            assert actual.values.flags.c_contiguous
         if size:
-            near(got.sizes, sizes, dtype, condition**2)
+            near(actual.sizes, sizes, dtype, condition**2)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -219,15 +219,15 @@ def test_features_of_rows_with_an_offset(backend):
     z = x[:12]
     factor = np.linalg.cholesky(kernel(z - offset))
     features = KernelFeatures(kernel, z, factor, get_backend(backend, kernel), offset)
-    wanted = solve_triangular(factor, kernel(z - offset, x - offset), lower=True)
+    target = solve_triangular(factor, kernel(z - offset, x - offset), lower=True)
     for dtype, slack in ((np.float32, 1e-4), (np.float64, 1e-9)):
-        found, _, missed = features.of_rows(x, np.dtype(dtype), keep=True, sizes=True)
-        np.testing.assert_allclose(found.values, wanted, atol=slack)
-        np.testing.assert_allclose(missed, 1 - (wanted**2).sum(axis=0), atol=10 * slack)
-        assert (missed >= 0).all()
+        values, _, residual = features.of_rows(x, np.dtype(dtype), keep=True, sizes=True)
+        np.testing.assert_allclose(values.values, target, atol=slack)
+        np.testing.assert_allclose(residual, 1 - (target**2).sum(axis=0), atol=10 * slack)
+        assert (residual >= 0).all()
         weights = rng.normal(size=(12, 3))
         image = features.combine(x, features.coefficients(weights), np.dtype(dtype))
-        np.testing.assert_allclose(image, wanted.T @ weights, atol=100 * slack)
+        np.testing.assert_allclose(image, target.T @ weights, atol=100 * slack)
 
 
 # --- refusals ------------------------------------------------------------------------------------
@@ -235,11 +235,11 @@ def test_features_of_rows_with_an_offset(backend):
 
 def refused_features(**changes):
     z, x, factor = example(4, 9, 2, np.float64)
-    given = {
+    arguments = {
         "landmarks": _core.PointsF64(z), "x": _core.PointsF64(x), "factor": factor,
         "out": np.empty((4, 9)), "squares": np.empty(9), "sizes": np.empty(9), "threads": 1,
     }  # fmt: skip
-    _core.features(*CODES, **(given | changes))
+    _core.features(*CODES, **(arguments | changes))
 
 
 READ_ONLY = np.empty(9)
@@ -299,10 +299,10 @@ def test_every_other_instruction_set(isa):
     if isa == _core.isa() or "FASTMCMD_ISA" in os.environ:
         pytest.skip("it is the one of this process, or one was chosen")
     names = "match or threads or adds or chunks or are_the_factor"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__, "-k", names],
         env=dict(os.environ, FASTMCMD_ISA=isa, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"),
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout
-    assert " passed" in done.stdout
+    assert process.returncode == 0, process.stdout
+    assert " passed" in process.stdout

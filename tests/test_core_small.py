@@ -25,11 +25,11 @@ def lower(p, seed=0):
 @pytest.mark.parametrize("transposed", [False, True])
 def test_substitution(p, n, transposed):
     factor, b = lower(p), np.random.default_rng(1).normal(size=(p, n))
-    given = b.copy()
+    original = b.copy()
     ours = substituted(factor, b, transposed=transposed)
     theirs = solve_triangular(factor, b, lower=True, trans="T" if transposed else "N")
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11 * abs(theirs).max())
-    np.testing.assert_array_equal(b, given)
+    np.testing.assert_array_equal(b, original)
 
 
 @pytest.mark.parametrize(("k", "n"), SHAPES)
@@ -107,11 +107,11 @@ def test_threads_do_not_change_bits(monkeypatch):
     rng, factor = np.random.default_rng(4), lower(150)
     b = rng.normal(size=(150, 3000))
     rows, at = rng.normal(size=(200, 3000)), rng.normal(size=(200, 150))
-    found = []
+    results = []
     for threads in (1, 3):
         x, y = b.copy(), b.copy()
         _core.triangular_solve(factor, x, False, threads)
         _core.eliminate(rows, at, factor, y, threads)
-        found.append((x, y))
-    np.testing.assert_array_equal(found[0][0], found[1][0])
-    np.testing.assert_array_equal(found[0][1], found[1][1])
+        results.append((x, y))
+    np.testing.assert_array_equal(results[0][0], results[1][0])
+    np.testing.assert_array_equal(results[0][1], results[1][1])

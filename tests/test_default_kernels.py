@@ -27,27 +27,28 @@ def problem(rng, n=300, d=3):
 def test_input_kernel_is_the_mean_of_three_rbfs_on_standardised_columns(rng):
     x, y = problem(rng)
     x *= [1e-3, 1.0, 1e4]
-    found = default_kernels_of(x, y)
+    kernels = default_kernels_of(x, y)
     z = x / x.std(axis=0)
     length = np.median(pdist(z))
     r2 = np.square(z[:, None] - z[None]).sum(axis=2) / length**2
     plain = np.mean([np.exp(-0.5 * r2 * part**2) for part in (1, 2, 4)], axis=0)
-    np.testing.assert_allclose(found.x_kernel(x), plain, atol=1e-12)
-    assert found.lam == 0.01
+    np.testing.assert_allclose(kernels.x_kernel(x), plain, atol=1e-12)
+    assert kernels.lam == 0.01
 
 
 def test_output_kernel_sees_both_spreads(rng):
     x = rng.uniform(-2, 2, 400)
     y = 5 * x + 0.5 * rng.normal(size=400)
-    found = default_kernels_of(x, y)
+    kernels = default_kernels_of(x, y)
     low, high = np.quantile(y, [0.25, 0.75])
-    assert found.marginal_spread == pytest.approx((high - low) / 1.349)
-    assert found.residual_spread == pytest.approx(0.5, rel=0.15)
+    assert kernels.marginal_spread == pytest.approx((high - low) / 1.349)
+    assert kernels.residual_spread == pytest.approx(0.5, rel=0.15)
     r2 = np.square(np.subtract.outer(y, y))
     plain = np.mean(
-        [np.exp(-0.5 * r2 / s**2) for s in (found.marginal_spread, found.residual_spread)], axis=0
+        [np.exp(-0.5 * r2 / s**2) for s in (kernels.marginal_spread, kernels.residual_spread)],
+        axis=0,
     )
-    np.testing.assert_allclose(found.y_kernel(y), plain, atol=1e-12)
+    np.testing.assert_allclose(kernels.y_kernel(y), plain, atol=1e-12)
 
 
 def test_units_do_not_matter(rng):
@@ -80,17 +81,17 @@ def test_one_scale_for_all_columns_needs_no_scaled_kernel(rng):
 def test_constant_columns_do_not_count(rng):
     x, y = problem(rng, d=2)
     wide = np.column_stack([x[:, 0], np.full(300, 0.1), x[:, 1], np.full(300, 1e200)])
-    found = default_kernels_of(wide, y)
-    assert found.scales[1] == found.scales[3] == 0
+    kernels = default_kernels_of(wide, y)
+    assert kernels.scales[1] == kernels.scales[3] == 0
     np.testing.assert_allclose(
-        found.x_kernel(wide), default_kernels_of(x, y).x_kernel(x), atol=1e-12
+        kernels.x_kernel(wide), default_kernels_of(x, y).x_kernel(x), atol=1e-12
     )
 
 
 def test_constant_inputs_have_a_constant_kernel(rng):
-    found = default_kernels_of(np.ones((50, 2)), rng.normal(size=50))
-    assert found.x_kernel == fm.Constant(1.0)
-    assert found.residual_spread == found.marginal_spread
+    kernels = default_kernels_of(np.ones((50, 2)), rng.normal(size=50))
+    assert kernels.x_kernel == fm.Constant(1.0)
+    assert kernels.residual_spread == kernels.marginal_spread
 
 
 def test_mostly_equal_inputs_and_outcomes(rng):
@@ -98,10 +99,10 @@ def test_mostly_equal_inputs_and_outcomes(rng):
     x[:40] = rng.normal(size=40)
     y = np.zeros(200)
     y[:30] = rng.poisson(4, 30) + 1.0
-    found = default_kernels_of(x, y)
-    assert found.length > 0
-    assert found.marginal_spread == pytest.approx(y.std())  # the quartiles are equal
-    assert 0 < found.residual_spread <= found.marginal_spread
+    kernels = default_kernels_of(x, y)
+    assert kernels.length > 0
+    assert kernels.marginal_spread == pytest.approx(y.std())  # the quartiles are equal
+    assert 0 < kernels.residual_spread <= kernels.marginal_spread
 
 
 def test_vector_outcomes_have_the_norm_of_their_columns_spreads(rng):
@@ -121,9 +122,9 @@ def test_classes_have_the_equality_kernel(rng):
 
 def test_few_rows_have_the_marginal_spread(rng):
     x, y = problem(rng, 10)
-    found = default_kernels_of(x, y)
-    assert found.residual_spread == found.marginal_spread
-    assert found.y_kernel == fm.RBF(0.5 / found.marginal_spread**2)
+    kernels = default_kernels_of(x, y)
+    assert kernels.residual_spread == kernels.marginal_spread
+    assert kernels.y_kernel == fm.RBF(0.5 / kernels.marginal_spread**2)
 
 
 @pytest.mark.parametrize("n", [1, 2, 40])
@@ -143,8 +144,8 @@ def test_nan_and_other_lengths_are_errors(rng):
 def test_names_of_kernels(rng):
     x, y = problem(rng)
     y = y[:, None]
-    found = default_kernels_of(x, y)
-    assert chosen_kernels(x, y) == (found.x_kernel, found.y_kernel, 0.01)
+    kernels = default_kernels_of(x, y)
+    assert chosen_kernels(x, y) == (kernels.x_kernel, kernels.y_kernel, 0.01)
     assert chosen_kernels(x, y, "auto", "auto", "auto") == chosen_kernels(x, y)
     published = (fm.Polynomial(3, None, 1.0), fm.RBF("variance"), 0.1)
     assert chosen_kernels(x, y, "paper", "paper") == published
@@ -172,24 +173,24 @@ def test_names_in_the_public_functions(rng, tmp_path):
     x, y = problem(rng, 120, 2)
     x *= [1.0, 1e3]
     prediction = fm.Gaussian(np.sin(x[:, 0]), 0.2)
-    found = default_kernels_of(x, y)
-    known = fm.cce(x, y, prediction, None, found.x_kernel, found.y_kernel, 0.01)
+    kernels = default_kernels_of(x, y)
+    expected = fm.cce(x, y, prediction, None, kernels.x_kernel, kernels.y_kernel, 0.01)
     names = {"x_kernel": "auto", "y_kernel": "auto", "lam": "auto"}
-    np.testing.assert_array_equal(fm.cce(x, y, prediction).values, known.values)
-    np.testing.assert_array_equal(fm.cce(x, y, prediction, **names).values, known.values)
+    np.testing.assert_array_equal(fm.cce(x, y, prediction).values, expected.values)
+    np.testing.assert_array_equal(fm.cce(x, y, prediction, **names).values, expected.values)
     np.testing.assert_array_equal(
         fm.cce(x[:, 0], y, prediction, x_kernel="paper", y_kernel="paper").values,
         fm.cce(x[:, 0], y, prediction, None, *paper_kernels()).values,
     )
     cc = fm.ConditionalCongruence(**names).fit(x, y, prediction)
-    np.testing.assert_array_equal(cc.result_.values, known.values)
-    np.testing.assert_array_equal(cc.score_samples(x[:5]), known.values[:5])
+    np.testing.assert_array_equal(cc.result_.values, expected.values)
+    np.testing.assert_array_equal(cc.score_samples(x[:5]), expected.values[:5])
     cc.save(tmp_path / "cc.npz")
     again = fm.load(tmp_path / "cc.npz")
     np.testing.assert_array_equal(again.score_samples(x[:5]), cc.score_samples(x[:5]))
     assert (again.x_kernel, again.lam, again.lam_) == ("auto", "auto", 0.01)
     evaluated = fm.evaluate(y, prediction, x, **names)
-    assert evaluated["mean_cce"] == known.mean
+    assert evaluated["mean_cce"] == expected.mean
 
 
 def test_predicted_classes_have_the_equality_kernel(rng):
@@ -239,14 +240,14 @@ def test_every_function_takes_the_names(rng):
 def test_kernels_do_not_depend_on_the_model(rng):
     x, y = problem(rng, 100, 2)
     models = {"narrow": fm.Gaussian(y, 0.01), "far": fm.Gaussian(100 + 0 * y, 50.0), "draws": y + 3}
-    found = fm.ConditionalCongruence().fit_each(x, y, models)
-    chosen = default_kernels_of(x, y)
-    for name, one in found.items():
+    estimators = fm.ConditionalCongruence().fit_each(x, y, models)
+    kernels = default_kernels_of(x, y)
+    for name, one in estimators.items():
         alone = fm.ConditionalCongruence().fit(x, y, models[name])
         for cc in (one, alone):
             assert (cc.x_kernel_, cc.y_kernel_, cc.lam_) == (
-                chosen.x_kernel,
-                chosen.y_kernel,
+                kernels.x_kernel,
+                kernels.y_kernel,
                 0.01,
             )
 
@@ -288,10 +289,10 @@ def test_classes_are_recognised_whatever_gives_their_probabilities(rng):
 def test_duplicates_weights_and_disk_take_the_same_kernels(rng, tmp_path):
     x, y = problem(rng, 90, 2)
     np.save(tmp_path / "x.npy", x)
-    known = fm.cce(x, y, y + 1)
-    np.testing.assert_array_equal(fm.cce(tmp_path / "x.npy", y, y + 1).values, known.values)
+    expected = fm.cce(x, y, y + 1)
+    np.testing.assert_array_equal(fm.cce(tmp_path / "x.npy", y, y + 1).values, expected.values)
     np.testing.assert_allclose(
-        fm.cce(x, y, y + 1, weights=np.full(90, 3.0)).values, known.values, atol=1e-9
+        fm.cce(x, y, y + 1, weights=np.full(90, 3.0)).values, expected.values, atol=1e-9
     )
     twice = fm.ConditionalCongruence().fit(
         np.repeat(x, 2, axis=0), np.repeat(y, 2), np.repeat(y, 2)
@@ -360,8 +361,8 @@ def test_the_choice_states_its_memory(rng, monkeypatch, n, d):
     monkeypatch.setattr(default_kernels, "_recent", {})
     tracemalloc.start()
     default_kernels_of(x, y)
-    taken = tracemalloc.get_traced_memory()[1]
+    peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert taken <= 1.05 * _bytes_of_choice(n, d) <= 2 * taken
+    assert peak <= 1.05 * _bytes_of_choice(n, d) <= 2 * peak
     with pytest.raises(fm.MemoryLimitError, match="pass x_kernel and y_kernel"):
         fm.cce(x, y, y + 0.1, memory_limit=1000)

@@ -63,12 +63,12 @@ def test_every_metric_is_in_its_document():
     """Functions of the tables exist, and each public function stands in the document."""
     text = (ROOT / "docs" / "metrics.md").read_text()
     tables = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, re.MULTILINE)
-    named = {name for cell in tables for name in re.findall(r"`(\w+)`", cell)}
-    assert len(named) > 30
-    assert {name for name in named if not hasattr(fm.metrics, name)} == set()
+    names = {name for cell in tables for name in re.findall(r"`(\w+)`", cell)}
+    assert len(names) > 30
+    assert {name for name in names if not hasattr(fm.metrics, name)} == set()
     functions = {name for name in fm.metrics.__all__ if name[0].islower()}
-    twins = {f"mean_{name}" for name in named}  # "each has a twin"
-    missing = {name for name in functions - named - twins if f"`{name}`" not in text}
+    twins = {f"mean_{name}" for name in names}  # "each has a twin"
+    missing = {name for name in functions - names - twins if f"`{name}`" not in text}
     assert missing == set()
 
 
@@ -83,6 +83,6 @@ def test_the_stub_names_what_the_extension_has():
     from fastmcmd import _core
 
     stub = (ROOT / "fastmcmd" / "_core.pyi").read_text()
-    named = set(re.findall(r"^(?:def|class) (\w+)", stub, re.MULTILINE))
-    named |= set(re.findall(r"^([A-Z]\w+): ", stub, re.MULTILINE))
-    assert named == {name for name in dir(_core) if not name.startswith("__")}
+    names = set(re.findall(r"^(?:def|class) (\w+)", stub, re.MULTILINE))
+    names |= set(re.findall(r"^([A-Z]\w+): ", stub, re.MULTILINE))
+    assert names == {name for name in dir(_core) if not name.startswith("__")}

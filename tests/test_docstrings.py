@@ -56,9 +56,9 @@ def test_examples_run(function):
 
 
 def test_own_entries_go_before_shared_ones():
-    shared = entries("a : int\n    Shared.\nb : float\n    Also shared.")
+    shared_entries = entries("a : int\n    Shared.\nb : float\n    Also shared.")
 
-    @with_shared_parameters(shared)
+    @with_shared_parameters(shared_entries)
     def function(a, b=1.0, *, c=0, d=0):
         """Return nothing.
 
@@ -107,12 +107,12 @@ def test_means_are_weighted_means_of_their_scores(rng, policy):
         data = (vectors, clouds) if "variogram" in mean.__name__ else data
         if any(word in mean.__name__ for word in ("likelihood", "quadratic", "linearized")):
             data = (y, (draws[:, 0], 1.0))  # of densities
-        found = mean(*data, sample_weight=weights, nan_policy=policy)
+        actual = mean(*data, sample_weight=weights, nan_policy=policy)
         values = score(*data, nan_policy=policy)
         some = ~np.isnan(values)
         assert some.all() == (policy == "raise")
         expected = np.average(values[some], weights=weights[some])
-        assert found == pytest.approx(np.nan if policy == "propagate" else expected, nan_ok=True)
+        assert actual == pytest.approx(np.nan if policy == "propagate" else expected, nan_ok=True)
 
 
 def test_means_refuse_what_their_scores_do_not_take():

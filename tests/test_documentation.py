@@ -27,7 +27,7 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
 
 
-def given() -> dict[str, object]:
+def example_names() -> dict[str, object]:
     """Return what pages that begin in the middle take for granted."""
     rng = np.random.default_rng(0)
     x = rng.uniform(-2, 2, 2000)
@@ -63,7 +63,7 @@ def test_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys, request):
     monkeypatch.chdir(tmp_path)
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         monkeypatch.setenv(variable, os.environ.get(variable, ""))  # which Dask sets to 1 for good
-    names = given() if page.stem == "downsampling" else {}
+    names = example_names() if page.stem == "downsampling" else {}
     for number, block in enumerate(blocks(page, "python"), start=1):
         exec(compile(with_fewer_rows(block), f"{page.name}, block {number}", "exec"), names)
     if "matplotlib" in text or "plots" in text or ".plot(" in text:
@@ -76,12 +76,12 @@ def test_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys, request):
 
 def test_guide_is_complete():
     """Each page hangs in a table of contents, so that a reader can find it."""
-    named = set()
+    listed_pages = set()
     for index in (DOCS / "index.md", DOCS / "api" / "index.md", DOCS / "decisions" / "index.md"):
         for tree in re.findall(r"```\{toctree\}\n(.*?)```", index.read_text(), re.DOTALL):
             entries = [line for line in tree.splitlines() if line and not line.startswith(":")]
-            named |= {index.parent / f"{entry}.md" for entry in entries}
-    assert named == set(PAGES) - {DOCS / "index.md"}
+            listed_pages |= {index.parent / f"{entry}.md" for entry in entries}
+    assert listed_pages == set(PAGES) - {DOCS / "index.md"}
 
 
 def test_api_pages_name_what_is_public():
@@ -105,11 +105,11 @@ def test_every_distribution_and_recalibrator_is_in_its_table():
         and name != "Predictive"
     ]
     assert len(kinds) > 10
-    told = dict(re.findall(r"^\| `fm\.(\w+)` \| `([\w, ]+)`", table, re.MULTILINE))
-    assert set(told) == set(kinds)
-    for name, parameters in told.items():
-        own = list(inspect.signature(getattr(fm, name)).parameters)
-        assert parameters.split(", ") == own[: parameters.count(",") + 1], name
+    table_rows = dict(re.findall(r"^\| `fm\.(\w+)` \| `([\w, ]+)`", table, re.MULTILINE))
+    assert set(table_rows) == set(kinds)
+    for name, parameters in table_rows.items():
+        signature_names = list(inspect.signature(getattr(fm, name)).parameters)
+        assert parameters.split(", ") == signature_names[: parameters.count(",") + 1], name
     table = (DOCS / "recalibration.md").read_text()
     kinds = [
         name for name in fm.recalibration.__all__ if hasattr(getattr(fm.recalibration, name), "fit")
@@ -144,13 +144,15 @@ def test_pictures_and_links_lead_somewhere():
 
 def _hunks() -> list[tuple[str, str]]:
     """Return file and hunk of each diff shown in the page for contributors."""
-    found = []
+    results = []
     for block in blocks(DOCS / "contributing.md", "diff"):
         for part in re.split(r"^--- ", block, flags=re.MULTILINE)[1:]:
             head, _, lines = part.partition("\n")
             assert head.startswith("a/"), head
-            found += [(head[2:], hunk) for hunk in re.split(r"^@@.*\n", lines, flags=re.MULTILINE)]
-    return [(name, hunk) for name, hunk in found if hunk.strip()]
+            results += [
+                (head[2:], hunk) for hunk in re.split(r"^@@.*\n", lines, flags=re.MULTILINE)
+            ]
+    return [(name, hunk) for name, hunk in results if hunk.strip()]
 
 
 def test_diffs_apply_to_the_code():
@@ -169,7 +171,7 @@ def test_diffs_apply_to_the_code():
 
 # ---- the recipes for contributors, applied to a copy of the package ----
 
-USED = """
+USE_OF_RECIPES = """
 import numpy as np
 import fastmcmd as fm
 from fastmcmd import cli
@@ -224,9 +226,9 @@ def _definitions(text: str) -> dict[str, str]:
             elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Assign):
                 target = node.targets[0] if isinstance(node, ast.Assign) else node
                 name = getattr(target, "id", None) or getattr(target, "name", "")
-                used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-                needed = [line for bound, line in imports.items() if bound in used]
-                sources.setdefault(name, "\n".join([*needed, "", "", ast.unparse(node), ""]))
+                names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+                import_lines = [line for bound, line in imports.items() if bound in names]
+                sources.setdefault(name, "\n".join([*import_lines, "", "", ast.unparse(node), ""]))
     return sources
 
 
@@ -252,9 +254,9 @@ def test_recipes_for_contributors_work(tmp_path):
         code = (copy / name).read_text()
         assert before in code, f"{name}:\n{before}"
         (copy / name).write_text(code.replace(before, after, 1))
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", USED], cwd=tmp_path, capture_output=True, text=True,
+    process = subprocess.run(
+        [sys.executable, "-W", "error", "-c", USE_OF_RECIPES], cwd=tmp_path, capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": str(copy)},
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "200\n"
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == "200\n"

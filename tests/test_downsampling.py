@@ -36,24 +36,24 @@ def data(rng):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_each_repeat_is_the_cce_of_its_rows(data, rng, method, weighted):
     x, y, prediction = data
-    own = rng.uniform(0.5, 2, N) if weighted else np.ones(N)
+    row_weights = rng.uniform(0.5, 2, N) if weighted else np.ones(N)
     at = rng.normal(size=(20, 2))
-    found = downsampled_cce(
+    result = downsampled_cce(
         x, y, prediction, 43, method=method, repeats=3, at=at, random_state=1,
-        weights=own if weighted else None, x_kernel="paper", y_kernel="paper")  # fmt: skip
+        weights=row_weights if weighted else None, x_kernel="paper", y_kernel="paper")  # fmt: skip
     y_kernel = fm.RBF(1 / (2 * y.var(ddof=1)))  # of all rows, not of the subsample
     by_hand = [
         fm.cce(
             x[rows], y[rows], fm.Gaussian(x[rows, 0], 0.9), at=at, y_kernel=y_kernel,
-            weights=share * own[rows], x_kernel="paper").values
-        for rows, share in zip(found.rows, found.weights, strict=True)
+            weights=share * row_weights[rows], x_kernel="paper").values
+        for rows, share in zip(result.rows, result.weights, strict=True)
     ]  # fmt: skip
-    np.testing.assert_allclose(found.values, np.mean(by_hand, axis=0), rtol=1e-12)
-    np.testing.assert_allclose(found.std, np.std(by_hand, axis=0, ddof=1), rtol=1e-9, atol=1e-14)
-    np.testing.assert_allclose(found.means, np.mean(by_hand, axis=1), rtol=1e-12)
-    assert found.mean == pytest.approx(np.mean(by_hand), rel=1e-12)
-    assert found.mean_std == pytest.approx(np.mean(by_hand, axis=1).std(ddof=1), rel=1e-9)
-    for rows in found.rows:
+    np.testing.assert_allclose(result.values, np.mean(by_hand, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(result.std, np.std(by_hand, axis=0, ddof=1), rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(result.means, np.mean(by_hand, axis=1), rtol=1e-12)
+    assert result.mean == pytest.approx(np.mean(by_hand), rel=1e-12)
+    assert result.mean_std == pytest.approx(np.mean(by_hand, axis=1).std(ddof=1), rel=1e-9)
+    for rows in result.rows:
         assert len(np.unique(rows)) == 43
         assert (np.diff(rows) > 0).all()
 
@@ -63,7 +63,7 @@ def test_against_the_plain_definition(data, rng, method):
     x, y, _ = data
     draws = x[:, 0] + rng.normal(size=N)
     x_kernel, y_kernel = fm.RBF("median"), fm.RBF("variance")
-    found = downsampled_cce(
+    result = downsampled_cce(
         x, y, draws, 40, method=method, repeats=2, random_state=0, x_kernel=x_kernel,
         y_kernel=y_kernel, lam=0.05,
     )  # fmt: skip
@@ -72,16 +72,16 @@ def test_against_the_plain_definition(data, rng, method):
             x, x[rows], y[rows], x[rows], draws[rows], x_kernel.resolve(x), y_kernel.resolve(y),
             lam=0.05, weights=share, weights_prime=share,
         )
-        for rows, share in zip(found.rows, found.weights, strict=True)
+        for rows, share in zip(result.rows, result.weights, strict=True)
     ]  # fmt: skip
-    assert found.error_bound <= 1e-6
-    np.testing.assert_allclose(found.values, np.mean(plain, axis=0), atol=1e-6)
-    np.testing.assert_allclose(found.std, np.std(plain, axis=0, ddof=1), atol=2e-6)
+    assert result.error_bound <= 1e-6
+    np.testing.assert_allclose(result.values, np.mean(plain, axis=0), atol=1e-6)
+    np.testing.assert_allclose(result.std, np.std(plain, axis=0, ddof=1), atol=2e-6)
 
 
 def test_error_bound_is_the_largest_of_any_repeat(data):
     x, y, prediction = data
-    found = downsampled_cce(
+    result = downsampled_cce(
         x, y, prediction, 50, repeats=3, random_state=0, x_kernel="paper", y_kernel="paper"
     )
     y_kernel = fm.RBF("variance").resolve(y[:, None])
@@ -89,20 +89,20 @@ def test_error_bound_is_the_largest_of_any_repeat(data):
         fm.cce(
             x[r], y[r], prediction.take(r), at=x, y_kernel=y_kernel, x_kernel="paper"
         ).error_bound
-        for r in found.rows
+        for r in result.rows
     ]
-    assert found.error_bound == max(bounds)
-    assert found.certificate == "rigorous"
+    assert result.error_bound == max(bounds)
+    assert result.certificate == "rigorous"
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_whole_sample_is_the_full_estimate(data, method):
     x, y, prediction = data
-    found = downsampled_cce(x, y, prediction, N, method=method, repeats=3, random_state=5)
-    np.testing.assert_array_equal(found.values, fm.cce(x, y, prediction).values)
-    np.testing.assert_array_equal(found.std, 0)
-    assert found.mean_std == 0
-    np.testing.assert_array_equal(found.rows, np.broadcast_to(np.arange(N), (3, N)))
+    result = downsampled_cce(x, y, prediction, N, method=method, repeats=3, random_state=5)
+    np.testing.assert_array_equal(result.values, fm.cce(x, y, prediction).values)
+    np.testing.assert_array_equal(result.std, 0)
+    assert result.mean_std == 0
+    np.testing.assert_array_equal(result.rows, np.broadcast_to(np.arange(N), (3, N)))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -114,13 +114,13 @@ def test_seeds(data, method):
             x, y, prediction, 30, method=method, repeats=repeats, random_state=random_state, draws=1
         )
 
-    found, again, fewer = run(4, 7), run(4, 7), run(2, 7)
-    np.testing.assert_array_equal(found.values, again.values)
-    np.testing.assert_array_equal(found.std, again.std)
-    np.testing.assert_array_equal(found.rows[:2], fewer.rows)
-    np.testing.assert_array_equal(found.means[:2], fewer.means)
-    assert len(np.unique(found.means)) == 4
-    assert (run(4, 8).rows != found.rows).any()
+    result, again, fewer = run(4, 7), run(4, 7), run(2, 7)
+    np.testing.assert_array_equal(result.values, again.values)
+    np.testing.assert_array_equal(result.std, again.std)
+    np.testing.assert_array_equal(result.rows[:2], fewer.rows)
+    np.testing.assert_array_equal(result.means[:2], fewer.means)
+    assert len(np.unique(result.means)) == 4
+    assert (run(4, 8).rows != result.rows).any()
     stream = generator(7, Purpose.DOWNSAMPLING)
     np.testing.assert_array_equal(run(2, stream).means, fewer.means)
     assert (run(2, stream).means != fewer.means).any()  # the generator moved on
@@ -133,23 +133,23 @@ def test_seeds(data, method):
 )
 def test_allocation(case):
     counts, size = np.array(case[0]), case[1]
-    taken = subsample.proportional(counts, size)
+    sizes = subsample.proportional(counts, size)
     quota = counts * size / counts.sum()
-    assert taken.sum() == size
-    assert (taken <= counts).all()
-    assert (np.abs(taken - quota) < 1 + 1e-9).all()
+    assert sizes.sum() == size
+    assert (sizes <= counts).all()
+    assert (np.abs(sizes - quota) < 1 + 1e-9).all()
 
 
 def test_strata_are_intervals_of_the_outputs(data):
     x, y, prediction = data
-    found = downsampled_cce(
+    result = downsampled_cce(
         x, y, prediction, 47, method="stratified", strata=6, repeats=3, random_state=0
     )
     place = np.argsort(np.argsort(y)) // (N // 6)
-    taken = np.array([np.bincount(place[rows], minlength=6) for rows in found.rows])
-    np.testing.assert_array_equal(taken, np.broadcast_to([8, 8, 8, 8, 8, 7], (3, 6)))
+    stratum_sizes = np.array([np.bincount(place[rows], minlength=6) for rows in result.rows])
+    np.testing.assert_array_equal(stratum_sizes, np.broadcast_to([8, 8, 8, 8, 8, 7], (3, 6)))
     # Each stratum weighs what it weighs among all rows.
-    for rows, share in zip(found.rows, found.weights, strict=True):
+    for rows, share in zip(result.rows, result.weights, strict=True):
         total = np.bincount(place[rows], weights=share)
         np.testing.assert_allclose(total, 47 / 6)
     one = downsampled_cce(x, y, prediction, 48, method="stratified", strata=6, repeats=1)
@@ -160,18 +160,18 @@ def test_equal_outputs_are_as_probable_as_each_other(rng):
     """Ties go to neighbouring strata at random: none of them is preferred."""
     y = np.repeat([0.0, 1.0], [35, 25])
     sampler = subsample.stratified(y, 14, 4)
-    counts, drawn = np.zeros(60), np.zeros(60)
+    counts, hits = np.zeros(60), np.zeros(60)
     totals = []
     for _ in range(3000):
         rows, weights = sampler(rng)
         counts[rows] += weights
-        drawn[rows] += 1
+        hits[rows] += 1
         totals.append(np.bincount(y[rows].astype(int), weights=weights, minlength=2))
     expected = 14 / 60  # the weighted count of each row
     assert np.abs(counts / 3000 - expected).max() < 4.5 * np.sqrt(expected / 3000)
     # Strata of 15 give 4, 4, 3, 3 rows; the third one is a third zeros.
     chance = np.repeat([9 / 35, 5 / 25], [35, 25])
-    assert np.abs(drawn / 3000 - chance).max() < 4.5 * np.sqrt(0.25 * 0.75 / 3000)
+    assert np.abs(hits / 3000 - chance).max() < 4.5 * np.sqrt(0.25 * 0.75 / 3000)
     off = np.mean(totals, axis=0) - np.array([35, 25]) * 14 / 60
     assert (np.abs(off) < 4 * np.std(totals, axis=0) / np.sqrt(3000) + 1e-12).all()
 
@@ -181,11 +181,11 @@ def test_vector_outputs_are_stratified_along_their_main_direction(rng):
     y = np.outer(main, [3.0, 4.0]) / 5 + 0.1 * rng.normal(size=(N, 2)) + [100, -7]
     position = subsample.along(y)
     assert abs(np.corrcoef(position, main)[0, 1]) > 0.9999
-    found = downsampled_cce(
+    result = downsampled_cce(
         rng.normal(size=N), y, y + rng.normal(size=y.shape), 30, method="stratified", strata=3,
         repeats=2, random_state=0,
     )  # fmt: skip
-    for rows in found.rows:
+    for rows in result.rows:
         np.testing.assert_array_equal(np.bincount(main[rows] // 50), [10, 10, 10])
 
 
@@ -222,8 +222,8 @@ def test_systematic_draws_have_their_probabilities(rng):
 
 def test_systematic_draws_meet_every_pair(rng):
     """In a fixed order neighbours would never be drawn together."""
-    drawn = [tuple(subsample.systematic(np.full(4, 0.5), 2, rng)) for _ in range(600)]
-    pairs, counts = np.unique(drawn, axis=0, return_counts=True)
+    samples = [tuple(subsample.systematic(np.full(4, 0.5), 2, rng)) for _ in range(600)]
+    pairs, counts = np.unique(samples, axis=0, return_counts=True)
     assert len(pairs) == 6
     assert counts.min() > 60
 
@@ -236,8 +236,10 @@ def test_leverage_scores_from_all_rows_are_exact(data, rng, weighted):
     for kernel in (fm.Polynomial(degree=3, gamma=0.5, coef0=1.0), fm.RBF(0.7), fm.Laplacian(2.0)):
         gram = oracle.gram(kernel, x, x)
         exact = np.diag(np.linalg.solve(gram + np.diag(w.sum() * 0.1 / w), gram).T)
-        found = subsample.leverage_scores(x, weights, kernel, get_backend("auto", kernel), 0.1, rng)
-        np.testing.assert_allclose(found, exact, rtol=1e-6)
+        leverages = subsample.leverage_scores(
+            x, weights, kernel, get_backend("auto", kernel), 0.1, rng
+        )
+        np.testing.assert_allclose(leverages, exact, rtol=1e-6)
 
 
 def test_leverage_scores_from_landmarks(rng, monkeypatch):
@@ -248,9 +250,9 @@ def test_leverage_scores_from_landmarks(rng, monkeypatch):
     kernel = fm.RBF(0.5)
     gram = oracle.gram(kernel, x, x)
     exact = np.diag(np.linalg.solve(gram + 400 * 1e-3 * np.eye(400), gram))
-    found = subsample.leverage_scores(x, None, kernel, get_backend("auto", kernel), 1e-3, rng)
-    assert np.max(np.abs(found / exact - 1)) < 0.05
-    assert found[-1] == pytest.approx(1 / 1.4, rel=1e-6)
+    leverages = subsample.leverage_scores(x, None, kernel, get_backend("auto", kernel), 1e-3, rng)
+    assert np.max(np.abs(leverages / exact - 1)) < 0.05
+    assert leverages[-1] == pytest.approx(1 / 1.4, rel=1e-6)
 
 
 def test_leverage_weights_undo_the_probabilities(rng):
@@ -280,7 +282,7 @@ def test_leverage_estimate_is_of_all_rows(rng):
     y = 0.3 * rng.normal(size=600)
     prediction = fm.Gaussian(np.where(x > 2.5, 0.6, 0.0), 0.4)
     full = fm.cce(x, y, prediction, x_kernel=fm.RBF(0.05), y_kernel="paper", lam=0.1).values
-    found = downsampled_cce(
+    result = downsampled_cce(
         x,
         y,
         prediction,
@@ -304,11 +306,11 @@ def test_leverage_estimate_is_of_all_rows(rng):
                 y_kernel=y_kernel,
                 lam=0.1,
             ).values
-            for r in found.rows
+            for r in result.rows
         ],
         axis=0,
     )
-    off, off_without = np.abs(found.values - full).mean(), np.abs(without - full).mean()
+    off, off_without = np.abs(result.values - full).mean(), np.abs(without - full).mean()
     assert off < 0.5 * off_without
 
 
@@ -320,7 +322,7 @@ def test_kernel_that_is_zero_somewhere_still_reaches_all_rows(rng):
     )
     np.testing.assert_allclose(scores[:20], 0, atol=1e-15)
     y = x + rng.normal(size=40)
-    found = downsampled_cce(
+    result = downsampled_cce(
         x,
         y,
         fm.Gaussian(x, 1.0),
@@ -330,19 +332,19 @@ def test_kernel_that_is_zero_somewhere_still_reaches_all_rows(rng):
         random_state=0,
         x_kernel=kernel,
     )
-    assert len(np.unique(found.rows)) == 40
+    assert len(np.unique(result.rows)) == 40
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_rows_of_zero_weight_are_never_drawn(data, method):
     x, y, prediction = data
     weights = np.where(np.arange(N) % 3 == 0, 2.0, 0.0)
-    found = downsampled_cce(
+    result = downsampled_cce(
         x, y, prediction, 20, method=method, repeats=4, random_state=0, weights=weights
     )
-    assert (found.rows % 3 == 0).all()
-    assert found.n == 50
-    assert len(found) == N
+    assert (result.rows % 3 == 0).all()
+    assert result.n == 50
+    assert len(result) == N
     every = downsampled_cce(
         x, y, prediction, 50, method=method, repeats=2, random_state=0, weights=weights
     )
@@ -362,11 +364,11 @@ def test_encoder_and_points(data):
         return np.asarray(inputs)[:, :1]
 
     at = np.linspace(-1, 1, 5)
-    found = downsampled_cce(
+    result = downsampled_cce(
         x, y, prediction, 30, repeats=3, random_state=0, encoder=encoder, at=np.c_[at, at]
     )
     plain = downsampled_cce(x[:, 0], y, prediction, 30, repeats=3, random_state=0, at=at)
-    np.testing.assert_array_equal(found.values, plain.values)
+    np.testing.assert_array_equal(result.values, plain.values)
     assert calls == [N, 5]  # once, not in each repeat
 
 
@@ -382,42 +384,42 @@ def test_inputs_are_left_alone(data):
 
 
 def test_one_repeat_knows_no_spread(data):
-    found = downsampled_cce(*data, 20, repeats=1, random_state=0)
-    assert np.isnan(found.std).all()
-    assert np.isnan(found.mean_std)
-    assert "spread unknown: one repeat" in repr(found)
-    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert told["mean_std"] is None
-    assert told["std_max"] is None
-    assert not found.plot().collections  # no band
+    result = downsampled_cce(*data, 20, repeats=1, random_state=0)
+    assert np.isnan(result.std).all()
+    assert np.isnan(result.mean_std)
+    assert "spread unknown: one repeat" in repr(result)
+    as_json = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert as_json["mean_std"] is None
+    assert as_json["std_max"] is None
+    assert not result.plot().collections  # no band
     plt.close("all")
 
 
 def test_what_a_result_tells(data):
     x = data[0]
-    found = downsampled_cce(*data, 60, method="stratified", repeats=4, random_state=0)
-    np.testing.assert_array_equal(np.asarray(found), found.values)
-    assert np.asarray(found, dtype=np.float32).dtype == np.float32
-    assert len(found) == N
-    assert found.repeats == 4
-    assert found.size == 60
-    text = repr(found)
-    assert f"at 150 points: mean {found.mean:.6g} (std {found.mean_std:.2g}" in text
+    result = downsampled_cce(*data, 60, method="stratified", repeats=4, random_state=0)
+    np.testing.assert_array_equal(np.asarray(result), result.values)
+    assert np.asarray(result, dtype=np.float32).dtype == np.float32
+    assert len(result) == N
+    assert result.repeats == 4
+    assert result.size == 60
+    text = repr(result)
+    assert f"at 150 points: mean {result.mean:.6g} (std {result.mean_std:.2g}" in text
     assert "60 of 150 rows, stratified, 4 repeats" in text
-    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert told["means"] == found.means.tolist()
-    assert told["mean"] == pytest.approx(np.mean(found.means))
-    assert told["q50"] == np.median(found.values)
-    ax = found.plot()
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), np.sort(found.values))
+    as_json = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert as_json["means"] == result.means.tolist()
+    assert as_json["mean"] == pytest.approx(np.mean(result.means))
+    assert as_json["q50"] == np.median(result.values)
+    ax = result.plot()
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), np.sort(result.values))
     band = ax.collections[0].get_paths()[0].vertices[:, 1]
-    assert band.max() == (found.values + found.std).max()
+    assert band.max() == (result.values + result.std).max()
     for inputs in (x, x[:, 0]):
-        ax = found.plot(inputs, label="60 rows", colour="k")
+        ax = result.plot(inputs, label="60 rows", colour="k")
         assert len(ax.lines[0].get_xdata()) == 15
         assert ax.get_legend().get_texts()[0].get_text() == "60 rows"
     with pytest.raises(ValueError, match="rows must match"):
-        found.plot(x[:3])
+        result.plot(x[:3])
     plt.close("all")
 
 

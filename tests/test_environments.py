@@ -166,11 +166,11 @@ def run(code, *options, env=None, timeout=120, cwd=None):
 @pytest.mark.slow
 def test_no_place_for_a_cache_of_compiled_loops(tmp_path):
     """A read-only installation and no home folder: Numba refused to decorate, so imports failed."""
-    there = tmp_path / "fastmcmd"
+    cache_folder = tmp_path / "fastmcmd"
     shutil.copytree(
-        Path(fastmcmd.__file__).parent, there, ignore=shutil.ignore_patterns("__pycache__")
+        Path(fastmcmd.__file__).parent, cache_folder, ignore=shutil.ignore_patterns("__pycache__")
     )
-    for folder in [there, *(path for path in there.rglob("*") if path.is_dir())]:
+    for folder in [cache_folder, *(path for path in cache_folder.rglob("*") if path.is_dir())]:
         (folder / "__pycache__").write_text("a file: no folder can be made here, not even by root")
     nowhere = "/dev/null/nowhere"
     env = {
@@ -181,14 +181,14 @@ def test_no_place_for_a_cache_of_compiled_loops(tmp_path):
     code = f"""
         import fastmcmd as fm
         import fastmcmd.embedding.line_loops
-        assert fm.__file__.startswith({str(there)!r}), fm.__file__
+        assert fm.__file__.startswith({str(cache_folder)!r}), fm.__file__
         print(fm.classification.ece([0, 1], [0.25, 0.75]))
         from fastmcmd.embedding import loops
         assert type(loops.chebyshev_moments._cache).__name__ == "NullCache"
     """
-    done = run(code, env=env, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["0.25"]
+    process = run(code, env=env, cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.split() == ["0.25"]
 
 
 @pytest.mark.slow
@@ -199,8 +199,8 @@ def test_an_unknown_instruction_set_is_named():
         except ImportError as error:
             print(error)
     """
-    done = run(code, env={**os.environ, "FASTMCMD_ISA": "nonsense"})
-    assert done.stdout.startswith("FASTMCMD_ISA is 'nonsense', must be one of"), done.stderr
+    process = run(code, env={**os.environ, "FASTMCMD_ISA": "nonsense"})
+    assert process.stdout.startswith("FASTMCMD_ISA is 'nonsense', must be one of"), process.stderr
 
 
 class Slow:
@@ -216,15 +216,15 @@ class Slow:
 
 def test_a_cached_property_waits_for_no_other_object():
     """Before Python 3.12 the one of functools holds a lock of the class while it computes."""
-    begun, go_on = threading.Event(), threading.Event()
+    start_event, go_on = threading.Event(), threading.Event()
 
     def wait():
-        begun.set()
+        start_event.set()
         assert go_on.wait(20)
 
     busy = threading.Thread(target=lambda: Slow(wait).value, daemon=True)
     busy.start()
-    assert begun.wait(20)
+    assert start_event.wait(20)
     other = threading.Thread(target=lambda: Slow(lambda: None).value, daemon=True)
     other.start()
     other.join(5)
@@ -235,16 +235,16 @@ def test_a_cached_property_waits_for_no_other_object():
 
 
 def test_a_cached_property_is_one_object_for_all_threads():
-    together = threading.Barrier(4)
-    slow = Slow(lambda: together.wait(20))
-    seen = []
-    several = [threading.Thread(target=lambda: seen.append(slow.value)) for _ in range(4)]
+    barrier = threading.Barrier(4)
+    slow = Slow(lambda: barrier.wait(20))
+    values_seen = []
+    several = [threading.Thread(target=lambda: values_seen.append(slow.value)) for _ in range(4)]
     for thread in several:
         thread.start()
     for thread in several:
         thread.join()
-    assert len(seen) == 4
-    assert len(set(map(id, seen))) == 1
+    assert len(values_seen) == 4
+    assert len(set(map(id, values_seen))) == 1
     assert "long" in Slow.value.__doc__
 
 
@@ -284,8 +284,8 @@ def test_a_fork_while_another_thread_computes():
         stop.set()
         thread.join()
     """
-    done = run(code, timeout=60)
-    assert done.returncode == 0, done.stderr
+    process = run(code, timeout=60)
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.slow
@@ -306,11 +306,11 @@ def test_checks_are_no_assertions():
             except (TypeError, ValueError) as error:
                 print(type(error).__name__)
     """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-O", "-c", textwrap.dedent(code)],
         capture_output=True, text=True, timeout=120, check=False,
         cwd=Path(fastmcmd.__file__).parents[1],
     )  # fmt: skip
-    assert done.stdout.split() == ["TypeError", "ValueError", "ValueError", "ValueError"], (
-        done.stderr
+    assert process.stdout.split() == ["TypeError", "ValueError", "ValueError", "ValueError"], (
+        process.stderr
     )

@@ -55,11 +55,11 @@ def test_error_of_the_witness(rng, tol, y_kernel):
     )
     a = oracle.coefficients(fm.RBF(0.5), x, new, 0.1)
     rows = y_kernel(y[:, None], points) - y_kernel(p[:, None], points)
-    found = cc.evaluate(new)
-    v, e = found.values[:, None], found.error_bounds[:, None]
+    result = cc.evaluate(new)
+    v, e = result.values[:, None], result.error_bounds[:, None]
     off = np.abs(cc.witness(new, points) - a.T @ rows)
     assert (off <= np.sqrt(e * (2 * v + e))).all()
-    assert (off > e).any() == (found.info.form == "feature")
+    assert (off > e).any() == (result.info.form == "feature")
 
 
 @pytest.mark.parametrize("y_kernel", [fm.RBF(1.0), fm.Laplacian(1.0)], ids=["feature", "dense"])
@@ -197,11 +197,11 @@ def test_predictions_exact_against_draws(rng, make, y_kernel):
         # Quadrature nodes of a kinked kernel without low rank: the bound is honest, above tol.
         warnings.simplefilter("ignore", fm.ToleranceWarning)
         exact = fm.cce(m, y, prediction, x_kernel=fm.RBF(1.0), y_kernel=y_kernel)
-    drawn = fm.cce(
+    from_draws = fm.cce(
         m, y, prediction, x_kernel=fm.RBF(1.0), y_kernel=y_kernel, draws=600, random_state=0
     )
     # Monte-Carlo error of 600 draws at 40 inputs.
-    assert np.abs(exact.values - drawn.values).max() < 0.03
+    assert np.abs(exact.values - from_draws.values).max() < 0.03
     assert exact.error_bound <= 1e-6 or exact.info.form == "dense"
 
 
@@ -217,7 +217,7 @@ def test_kinked_kernels_go_by_closed_forms(rng, y_kernel, std):
     y = x + rng.normal(size=120)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)
-        found = fm.cce(x, y, (x, std), x_kernel=fm.RBF(1.0), y_kernel=y_kernel, lam=0.1)
+        result = fm.cce(x, y, (x, std), x_kernel=fm.RBF(1.0), y_kernel=y_kernel, lam=0.1)
 
     # The definition, by Gauss-Legendre panels on either side of the kink: over a normal gap of two outputs.
     panels = np.concatenate([[0.0], std * 2.0 ** np.arange(-9, 6)])
@@ -236,9 +236,9 @@ def test_kinked_kernels_go_by_closed_forms(rng, y_kernel, std):
     gram = y_kernel(y[:, None], y[:, None]) - cross - cross.T + both
     a = oracle.coefficients(fm.RBF(1.0), x[:, None], x[:, None], 0.1)
     exact = np.sqrt(np.maximum(np.einsum("iq,ij,jq->q", a, gram, a), 0))
-    assert found.info.certificate == "rigorous"
-    assert found.error_bound < 1e-6
-    assert (np.abs(found.values - exact) <= found.error_bounds + 1e-7).all()
+    assert result.info.certificate == "rigorous"
+    assert result.error_bound < 1e-6
+    assert (np.abs(result.values - exact) <= result.error_bounds + 1e-7).all()
 
 
 def test_progress_shows_products_and_certificate(data, capfd):
@@ -246,9 +246,9 @@ def test_progress_shows_products_and_certificate(data, capfd):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fm.cce(x, y, prediction, progress=True, solver="cg")
-    shown = capfd.readouterr().err
-    assert "certificate" in shown
-    assert "left" in shown
+    progress_text = capfd.readouterr().err
+    assert "certificate" in progress_text
+    assert "left" in progress_text
 
 
 @pytest.mark.slow
@@ -263,9 +263,9 @@ def test_exact_expectations_that_would_take_hours_are_refused(rng):
     y = x + 0.5 * rng.standard_t(4, size=500)
     few = x[:150]
     for heavy in (stats.t(4.0, loc=few, scale=0.5), stats.cauchy(loc=few, scale=0.5)):
-        found = fm.cce(few, y[:150], heavy, x_kernel=fm.RBF(1.0))
-        assert found.info.form == "feature"
-        assert found.error_bound <= 1e-6
+        result = fm.cce(few, y[:150], heavy, x_kernel=fm.RBF(1.0))
+        assert result.info.form == "feature"
+        assert result.error_bound <= 1e-6
     with pytest.raises(ValueError, match=r"draws=None: .* use draws=100"):
         fm.cce(x, y, stats.levy(loc=x, scale=0.5), x_kernel=fm.RBF(1.0))
 

@@ -60,28 +60,28 @@ def long_solve(matrix, right):
     both = np.hstack([matrix, right])
     for k in range(len(matrix)):
         both[k] /= both[k, k]
-        others = np.arange(len(matrix)) != k
-        both[others, k:] -= both[others, k : k + 1] * both[k, k:]
+        other_rows = np.arange(len(matrix)) != k
+        both[other_rows, k:] -= both[other_rows, k : k + 1] * both[k, k:]
     return both[:, len(matrix) :]
 
 
 _TRUTHS = {}
 
 
-def long_mcmd(grid, x, y, y_prime, *rest):
+def long_mcmd(grid, x, y, y_prime, *parameters):
     """MCMD at ``grid`` of two samples at the same inputs, solved in long double; each problem once."""
-    arrays = [np.array(rows_of(each)) for each in (grid, x, y, y_prime)]
-    key = (*((each.shape, each.dtype.str, each.tobytes()) for each in arrays), repr(rest))
+    arrays = [np.array(rows_of(array)) for array in (grid, x, y, y_prime)]
+    key = (*((array.shape, array.dtype.str, array.tobytes()) for array in arrays), repr(parameters))
     if key not in _TRUTHS:
-        _TRUTHS[key] = _long_mcmd(*arrays, *rest)
+        _TRUTHS[key] = _long_mcmd(*arrays, *parameters)
     return _TRUTHS[key]
 
 
 def _long_mcmd(grid, x, y, y_prime, x_kernel, y_kernel, lam, lam_prime=None):
     matrix, right = long_kernel(x_kernel, x, x), long_kernel(x_kernel, x, grid)
     solutions = []
-    for each in (lam, lam if lam_prime is None else lam_prime):
-        shifted = matrix + len(x) * LONG(each) * np.eye(len(x))
+    for regulariser in (lam, lam if lam_prime is None else lam_prime):
+        shifted = matrix + len(x) * LONG(regulariser) * np.eye(len(x))
         solutions.append(long_solve(shifted, right))
     both = np.vstack([solutions[0], -solutions[1]])
     outputs = np.vstack([y, y_prime])
@@ -148,17 +148,17 @@ def test_delta_of_float32_rows_stays_in_float32():
 def kernels_in(unit):
     """Kernels whose lengths are of the order of ``unit``, as far as their parameters can say it."""
     square = 1 / unit / unit
-    found = [
+    kernels = [
         fm.Cosine(), 0.5 * fm.Cosine() + 1.0, fm.Cosine() * fm.Cosine(), fm.Linear(), fm.Delta(),
         fm.Laplacian(0.5 / unit), fm.Matern(0.5, unit), fm.Matern(1.5, unit), fm.Matern(2.5, unit),
         fm.Delta() * fm.Matern(1.5, unit), fm.Laplacian(0.5 / unit) + fm.Delta(),
         fm.Cosine() + fm.Matern(2.5, unit),
     ]  # fmt: skip
     if 0 < square < np.inf:
-        found += [fm.RBF(0.5 * square), fm.RBF(0.5 * square) * fm.Linear()]
-        found += [fm.Polynomial(3, 0.5 * square, 1.0), fm.Polynomial(2, 0.5 * square, 0.0)]
-        found += [fm.RBF(0.5 * square) + 0.1 * fm.Delta()]
-    return found
+        kernels += [fm.RBF(0.5 * square), fm.RBF(0.5 * square) * fm.Linear()]
+        kernels += [fm.Polynomial(3, 0.5 * square, 1.0), fm.Polynomial(2, 0.5 * square, 0.0)]
+        kernels += [fm.RBF(0.5 * square) + 0.1 * fm.Delta()]
+    return kernels
 
 
 def near_duplicates(rng, n, d, offset):
@@ -216,10 +216,10 @@ def test_cosine_does_not_depend_on_the_sizes_of_rows():
     for scaled in (x * 1e-165, x * 1e165, x * sizes, np.float32(x) * np.float32(1e-30)):
         np.testing.assert_allclose(fm.Cosine()(scaled), fm.Cosine()(x), atol=1e-6)
         np.testing.assert_array_equal(fm.Cosine().diagonal(scaled), fm.Cosine().diagonal(x))
-        found = fm.cce(
+        result = fm.cce(
             scaled, y, fm.Gaussian(0 * y, 1.0), x_kernel=fm.Cosine(), y_kernel="paper", lam=0.1
         )
-        np.testing.assert_allclose(found, plain, atol=1e-6)
+        np.testing.assert_allclose(result, plain, atol=1e-6)
         fitted = fm.ConditionalCongruence(x_kernel=fm.Cosine(), y_kernel="paper", lam=0.1).fit(
             x, y, fm.Gaussian(0 * y, 1.0)
         )
@@ -241,14 +241,16 @@ def test_rows_are_drawn_by_norms_that_float32_does_not_hold(unit):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(700, 2))
     y = x[:, 0] + rng.normal(size=700)
-    drawn = x[:, :1] + rng.normal(size=(700, 3))
+    draws = x[:, :1] + rng.normal(size=(700, 3))
     options = {"solver": "lowrank", "certificate": "sampled", "lam": 1e-3, "tol": 1e-3}
-    wanted = fm.cce(x, y, drawn, x_kernel=fm.RBF(1.0), y_kernel=fm.Linear(), **options)
+    expected = fm.cce(x, y, draws, x_kernel=fm.RBF(1.0), y_kernel=fm.Linear(), **options)
     options["tol"] *= unit
-    found = fm.cce(x, unit * y, unit * drawn, x_kernel=fm.RBF(1.0), y_kernel=fm.Linear(), **options)
-    bounds = wanted.error_bounds + found.error_bounds / unit
-    assert (np.abs(found.values / unit - wanted.values) <= bounds).all()
-    assert found.error_bound <= 2e-3 * unit
+    result = fm.cce(
+        x, unit * y, unit * draws, x_kernel=fm.RBF(1.0), y_kernel=fm.Linear(), **options
+    )
+    bounds = expected.error_bounds + result.error_bounds / unit
+    assert (np.abs(result.values / unit - expected.values) <= bounds).all()
+    assert result.error_bound <= 2e-3 * unit
 
 
 @pytest.mark.parametrize("unit", [1e-165, 1e-160, 1e-100, 1e100, 1e160])
@@ -350,9 +352,9 @@ def test_a_function_that_is_a_kernel_is_taken():
     x = rng.standard_normal((80, 3))
     x[3:6] = x[0]
     for scale in (1e-3, 1.0, 1e3):
-        found = fm.CustomKernel(_product)(x * scale)
+        matrix = fm.CustomKernel(_product)(x * scale)
         fm.CustomKernel(_product).examine(x * scale, "x_kernel")
-        np.testing.assert_allclose(found, fm.Polynomial(2, 1.0, 0.0)(x * scale) + 1, rtol=1e-9)
+        np.testing.assert_allclose(matrix, fm.Polynomial(2, 1.0, 0.0)(x * scale) + 1, rtol=1e-9)
 
 
 def test_a_negative_pivot_of_a_function_says_so(monkeypatch):
@@ -384,28 +386,28 @@ def test_columns_of_unlike_scale_take_no_other_number_down(scale):
     prediction = fm.Gaussian(0 * y, 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)
-        found = fm.evaluate(y, prediction, x, n_boot=20, x_kernel="paper", y_kernel="paper")
+        evaluation = fm.evaluate(y, prediction, x, n_boot=20, x_kernel="paper", y_kernel="paper")
         models = {"one": prediction, "two": fm.Gaussian(0 * y, 2.0)}
         compared = fm.compare(models, y, x, x_kernel="paper", y_kernel="paper")
-    assert found["mean_crps"] == fm.evaluate(y, prediction)["mean_crps"]
+    assert evaluation["mean_crps"] == fm.evaluate(y, prediction)["mean_crps"]
     for name in ("mean_cce", "max_cce"):
-        assert "scale the columns of x" in found.skipped[name]
+        assert "scale the columns of x" in evaluation.skipped[name]
         with pytest.raises(KeyError, match="scale the columns"):
-            found[name]
-    assert found.cce is None
-    assert "cce" not in found.rows
-    assert "CCE, mean" not in repr(found)
-    assert "scale the columns of x" in repr(found)
+            evaluation[name]
+    assert evaluation.cce is None
+    assert "cce" not in evaluation.rows
+    assert "CCE, mean" not in repr(evaluation)
+    assert "scale the columns of x" in repr(evaluation)
     assert "scale the columns" in str(compared.evaluations["two"].skipped["mean_cce"])
 
 
 def test_a_mean_below_its_bound_is_not_printed():
     x, y = unscaled(150, 100.0)
     with pytest.warns(fm.ToleranceWarning, match=r"x_kernel has values up to .* scale the columns"):
-        found = fm.cce(x, y, fm.Gaussian(0 * y, 1.0), x_kernel="paper", y_kernel="paper")
-    assert found.error_bounds.mean() > found.mean
-    assert "mean not known, its error bound" in repr(found)
-    assert "5 / 50 / 95 %" not in repr(found)
+        result = fm.cce(x, y, fm.Gaussian(0 * y, 1.0), x_kernel="paper", y_kernel="paper")
+    assert result.error_bounds.mean() > result.mean
+    assert "mean not known, its error bound" in repr(result)
+    assert "5 / 50 / 95 %" not in repr(result)
     fine = fm.cce(x[:, :3], y, fm.Gaussian(0 * y, 1.0), x_kernel="paper", y_kernel="paper")
     assert fine.vague == ""
     assert f"mean {fine.mean:.6g}" in repr(fine)
@@ -414,18 +416,18 @@ def test_a_mean_below_its_bound_is_not_printed():
 def test_right_model_with_a_small_bound_has_a_mean():
     """0 +- 1e-9 is an answer."""
     x = np.linspace(-1, 1, 50)
-    found = fm.mcmd(x, x, x, x, x)
-    assert found.mean == 0.0
-    assert found.vague == ""
+    result = fm.mcmd(x, x, x, x, x)
+    assert result.mean == 0.0
+    assert result.vague == ""
 
 
 def test_constant_outcomes_skip_the_cce():
     y = np.ones(40)
-    found = fm.evaluate(
+    evaluation = fm.evaluate(
         y, fm.Gaussian(0 * y, 1.0), np.linspace(0, 1, 40), x_kernel="paper", y_kernel="paper"
     )
-    assert "gamma='variance'" in found.skipped["mean_cce"]
-    assert found["mae"] == 1.0
+    assert "gamma='variance'" in evaluation.skipped["mean_cce"]
+    assert evaluation["mae"] == 1.0
 
 
 def test_wrong_arguments_are_still_errors():
@@ -453,7 +455,7 @@ def test_no_raw_errors_of_linear_algebra(solver, dtype, scale, kernel):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", fm.ToleranceWarning)
-            found = fm.mcmd(
+            result = fm.mcmd(
                 x, x, y, x, y + 1, x_kernel=kernel, y_kernel=fm.RBF(0.5), solver=solver, dtype=dtype
             )
     except NumericalError as error:
@@ -461,13 +463,13 @@ def test_no_raw_errors_of_linear_algebra(solver, dtype, scale, kernel):
     if refused:
         assert "scale the columns" in refused
         return
-    assert np.isfinite(found.values).all()
-    assert np.isfinite(found.error_bounds).all()
+    assert np.isfinite(result.values).all()
+    assert np.isfinite(result.error_bounds).all()
     if isinstance(kernel, fm.RBF):
-        assert_certified(found, long_mcmd(x, x, y, y + 1, kernel, fm.RBF(0.5), 0.1))
+        assert_certified(result, long_mcmd(x, x, y, y + 1, kernel, fm.RBF(0.5), 0.1))
 
 
-def test_outlook_without_progress():
+def test_forecast_without_progress():
     for kind in ("rigorous", "sampled"):
         assert slope((48, 2.0), (48, 1.0), kind) == 0.0
         assert slope((48, 0.0), (96, 1.0), kind) == 0.0

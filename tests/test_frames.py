@@ -19,9 +19,9 @@ def data(rng):
     return x, x + 0.3 * rng.normal(size=60)
 
 
-def _same(found, wanted):
-    assert [one.name for one in found.measured] == [one.name for one in wanted.measured]
-    for one, other in zip(found.measured, wanted.measured, strict=True):
+def _same(evaluation, expected):
+    assert [one.name for one in evaluation.measured] == [one.name for one in expected.measured]
+    for one, other in zip(evaluation.measured, expected.measured, strict=True):
         assert one.value == other.value, one.name
 
 
@@ -31,23 +31,23 @@ def test_pandas_columns_everywhere_and_their_index_out(data):
     index = pd.Index([f"row {i}" for i in range(60)])[::-1]
     frame = pd.DataFrame({"x": x, "y": y, "s": 0.4, "w": np.arange(60)}, index=index)
     frame["group"] = np.where(x > 0, "right", "left")
-    found = fm.evaluate(
+    evaluation = fm.evaluate(
         frame["y"], (frame["x"], frame["s"]), frame[["x"]],
         sample_weight=frame["w"], by=frame["group"],
     )  # fmt: skip
     weights = np.arange(60.0)
-    wanted = fm.evaluate(
+    expected = fm.evaluate(
         y, (x, np.full(60, 0.4)), x, sample_weight=weights, by=np.where(x > 0, "right", "left")
     )
-    _same(found, wanted)
-    assert {k: v[0] for k, v in found.by.items()} == {k: v[0] for k, v in wanted.by.items()}
-    rows = found.rows_to_frame()
+    _same(evaluation, expected)
+    assert {k: v[0] for k, v in evaluation.by.items()} == {k: v[0] for k, v in expected.by.items()}
+    rows = evaluation.rows_to_frame()
     assert rows.index.equals(index)
     assert list(rows.columns) == ["pit", "crps", "log_score", "cce"]
     for name in rows:
-        np.testing.assert_array_equal(rows[name], found.rows[name])
+        np.testing.assert_array_equal(rows[name], evaluation.rows[name])
     frame["crps"] = rows["crps"]  # joins by label
-    assert frame.loc["row 3", "crps"] == found.rows["crps"][list(index).index("row 3")]
+    assert frame.loc["row 3", "crps"] == evaluation.rows["crps"][list(index).index("row 3")]
 
 
 def test_rows_without_labels_are_counted(data):
@@ -79,8 +79,8 @@ def test_pandas_types_that_hold_missing_values(dtype):
         np.testing.assert_array_equal(as_array(column, "y"), [1.0, np.nan, 1.0])
         with pytest.raises(ValueError, match="y holds NaN"):
             fm.metrics.mean_crps(column, (np.zeros(3), 1.0))
-        kept = fm.metrics.mean_crps(column, (np.zeros(3), 1.0), nan_policy="omit")
-        assert kept == fm.metrics.mean_crps([1.0, 1.0], (np.zeros(2), 1.0))
+        mean_score = fm.metrics.mean_crps(column, (np.zeros(3), 1.0), nan_policy="omit")
+        assert mean_score == fm.metrics.mean_crps([1.0, 1.0], (np.zeros(2), 1.0))
 
 
 def test_pandas_columns_of_no_numbers_are_refused():
@@ -105,8 +105,8 @@ def test_groups_without_a_label_are_refused(data):
 def test_groups_of_nullable_integers(data):
     pd = pytest.importorskip("pandas")
     x, y = data
-    found = fm.evaluate(y, (x, 0.4), by=pd.Series([1, 2] * 30, dtype="Int64"))
-    assert set(found.by) == {1, 2}
+    evaluation = fm.evaluate(y, (x, 0.4), by=pd.Series([1, 2] * 30, dtype="Int64"))
+    assert set(evaluation.by) == {1, 2}
 
 
 def test_polars_columns_everywhere(data):
@@ -116,11 +116,13 @@ def test_polars_columns_everywhere(data):
     frame = frame.with_columns(
         group=pl.when(pl.col("x") > 0).then(pl.lit("b")).otherwise(pl.lit("a"))
     )
-    found = fm.evaluate(frame["y"], (frame["x"], frame["s"]), frame.select("x"), by=frame["group"])
-    wanted = fm.evaluate(y, (x, np.full(60, 0.4)), x, by=np.where(x > 0, "b", "a"))
-    _same(found, wanted)
-    assert set(found.by) == {"a", "b"}
-    assert found.labels is None
+    evaluation = fm.evaluate(
+        frame["y"], (frame["x"], frame["s"]), frame.select("x"), by=frame["group"]
+    )
+    expected = fm.evaluate(y, (x, np.full(60, 0.4)), x, by=np.where(x > 0, "b", "a"))
+    _same(evaluation, expected)
+    assert set(evaluation.by) == {"a", "b"}
+    assert evaluation.labels is None
     draws = pl.DataFrame({"first": x, "second": x + 1})
     assert fm.metrics.mean_crps(frame["y"], draws) == fm.metrics.mean_crps(
         y, np.stack([x, x + 1], axis=1)
@@ -137,20 +139,20 @@ def test_xarray_keeps_coordinates(data):
     pd = pytest.importorskip("pandas")
     x, y = data
     time = pd.date_range("2024-01-01", periods=60)
-    given = xr.DataArray(
+    array = xr.DataArray(
         y, dims="time", coords={"time": time, "station": ("time", np.arange(60) % 3), "height": 2.0}
     )
-    found = fm.evaluate(given, (given.copy(data=x), 0.4), given.copy(data=x))
-    out = found.rows_to_xarray()
+    evaluation = fm.evaluate(array, (array.copy(data=x), 0.4), array.copy(data=x))
+    out = evaluation.rows_to_xarray()
     assert dict(out.sizes) == {"time": 60}
     for name in ("time", "station", "height"):
         xr.testing.assert_equal(
-            out.coords[name].reset_coords(drop=True), given[name].reset_coords(drop=True)
+            out.coords[name].reset_coords(drop=True), array[name].reset_coords(drop=True)
         )
-    assert float(out["cce"].sel(time="2024-01-05")) == found.rows["cce"][4]
+    assert float(out["cce"].sel(time="2024-01-05")) == evaluation.rows["cce"][4]
     by_station = out["crps"].groupby("station").mean()
-    assert float(by_station[1]) == pytest.approx(found.rows["crps"][1::3].mean())
-    assert found.rows_to_frame().index.equals(given.indexes["time"])
+    assert float(by_station[1]) == pytest.approx(evaluation.rows["crps"][1::3].mean())
+    assert evaluation.rows_to_frame().index.equals(array.indexes["time"])
 
 
 def test_xarray_of_other_rows(data):
@@ -165,17 +167,17 @@ def test_xarray_of_other_rows(data):
     bare = xr.DataArray(y, dims="t")  # a name without labels
     assert dict(fm.evaluate(bare, (x, 0.4)).rows_to_xarray().sizes) == {"t": 60}
     vectors = xr.DataArray(np.stack([y, y], 1), dims=("t", "k"), coords={"t": x, "k": ["a", "b"]})
-    found = row_labels(vectors)
-    assert found.dim == "t"
-    assert set(found.coords) == {"t"}
+    labels = row_labels(vectors)
+    assert labels.dim == "t"
+    assert set(labels.coords) == {"t"}
 
 
 def test_names_that_clash_with_coordinates(data):
     xr = pytest.importorskip("xarray")
     x, y = data
-    given = xr.DataArray(y, dims="crps", coords={"crps": x})
+    array = xr.DataArray(y, dims="crps", coords={"crps": x})
     with pytest.raises(ValueError, match="coordinates crps"):
-        fm.evaluate(given, (x, 0.4)).rows_to_xarray()
+        fm.evaluate(array, (x, 0.4)).rows_to_xarray()
 
 
 def test_labels_of_another_length_are_refused():

@@ -42,8 +42,8 @@ def test_integers_that_float64_cannot_hold_are_refused(value):
      np.array([2**70, 1], object), np.array([3, 4], np.int8)],
 )  # fmt: skip
 def test_integers_that_float64_holds_are_taken_as_they_are(value):
-    found = as_array(value, "x")
-    assert [int(one) for one in found] == [int(one) for one in value]
+    array = as_array(value, "x")
+    assert [int(one) for one in array] == [int(one) for one in value]
 
 
 def test_long_doubles_that_float64_would_make_equal():
@@ -51,9 +51,9 @@ def test_long_doubles_that_float64_would_make_equal():
         pytest.skip("long doubles are doubles here")
     x = np.longdouble(2**60) + np.arange(N)
     refuses(ValueError, "x holds 1152921504606846977", lambda: fm.cce(x, Y, P, x_kernel=fm.Delta()))
-    given = [0.1, 2.0**53, 1e300, -np.inf, np.nan, np.longdouble(2) ** 70 + 2**10]
-    found = as_array(np.array(given, np.longdouble), "x")
-    np.testing.assert_array_equal(found, np.array(given, np.float64))
+    values = [0.1, 2.0**53, 1e300, -np.inf, np.nan, np.longdouble(2) ** 70 + 2**10]
+    array = as_array(np.array(values, np.longdouble), "x")
+    np.testing.assert_array_equal(array, np.array(values, np.float64))
 
 
 def test_large_identifiers_do_not_collapse():
@@ -85,9 +85,17 @@ def test_objects_that_are_numbers():
     import decimal
     import fractions
 
-    given = [1, 2.5, None, True, np.float32(0.5), decimal.Decimal("0.25"), fractions.Fraction(1, 4)]
-    found = as_array(np.array(given, dtype=object), "y")
-    np.testing.assert_array_equal(found, [1, 2.5, np.nan, 1, 0.5, 0.25, 0.25])
+    values = [
+        1,
+        2.5,
+        None,
+        True,
+        np.float32(0.5),
+        decimal.Decimal("0.25"),
+        fractions.Fraction(1, 4),
+    ]
+    array = as_array(np.array(values, dtype=object), "y")
+    np.testing.assert_array_equal(array, [1, 2.5, np.nan, 1, 0.5, 0.25, 0.25])
 
 
 def test_missing_values_of_pandas():

@@ -76,12 +76,12 @@ def test_every_module_has_a_layer():
 @pytest.mark.parametrize("module", sorted(set(MODULES) - {"", "__main__"}))
 def test_imports_point_downwards(module):
     """A module imports from its own layer, or from layers further up in the table."""
-    own = LAYERS.get(layer(module), 0)
+    own_layer = LAYERS.get(layer(module), 0)
     for target, lazy in imports(MODULES[module]):
-        there = layer(target)
-        if there in ("", "_version") or LAYERS[there] <= own:
+        target_layer = layer(target)
+        if target_layer in ("", "_version") or LAYERS[target_layer] <= own_layer:
             continue
-        if lazy and there in PRESENTATION:
+        if lazy and target_layer in PRESENTATION:
             continue
         pytest.fail(f"fastmcmd.{module} imports fastmcmd.{target}, a layer above its own")
 

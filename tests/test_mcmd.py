@@ -37,11 +37,11 @@ def check(result, args, x_kernel, y_kernel, lam=0.1, lam_prime=None, **weights):
     square = oracle.mcmd_squared(*args, x_kernel, y_kernel, lam, lam_prime, **weights)
     expected = np.sqrt(np.maximum(square, 0))
     slack = oracle.cancellation(grid, x, x_prime, x_kernel, y_kernel, y, lam, lam_prime)
-    own = np.sqrt(np.maximum(square, 0) + slack) - np.sqrt(np.maximum(square - slack, 0))
+    errors = np.sqrt(np.maximum(square, 0) + slack) - np.sqrt(np.maximum(square - slack, 0))
     off = np.abs(result.values - expected)
     assert np.isfinite(result.values).all()
     assert (result.values >= 0).all()
-    assert (off <= result.error_bounds + own + 1e-12).all(), (off.max(), result.error_bound)
+    assert (off <= result.error_bounds + errors + 1e-12).all(), (off.max(), result.error_bound)
     return float(off.max())
 
 
@@ -81,19 +81,32 @@ def test_solvers_backends_dtypes(rng, solver, backend, dtype):
     x_name=st.sampled_from(sorted(KERNELS)),
     y_name=st.sampled_from(["rbf", "laplacian", "matern"]),
     dtype=st.sampled_from([np.float32, np.float64]),
-    shared=st.booleans(),
+    same_inputs=st.booleans(),
     duplicates=st.booleans(),
     weighted=st.booleans(),
     order=st.sampled_from("CF"),
 )
 def test_random_problems(
-    seed, n, m, d, k, lam, lam_prime, x_name, y_name, dtype, shared, duplicates, weighted, order
+    seed,
+    n,
+    m,
+    d,
+    k,
+    lam,
+    lam_prime,
+    x_name,
+    y_name,
+    dtype,
+    same_inputs,
+    duplicates,
+    weighted,
+    order,
 ):
     rng = np.random.default_rng(seed)
     grid, x, y, x_prime, y_prime = two_samples(rng, n, m, 7, d, k, dtype)
     if duplicates:
         x = x[rng.integers(0, max(1, n // 3), n)]
-    if shared:
+    if same_inputs:
         x_prime, y_prime = x, rng.normal(size=y.shape)
     x = np.asarray(x, order=order)
     weights = {}
@@ -188,17 +201,17 @@ def test_zero_weight_rows_take_no_part(rng):
     w[40:] = 0
     kernels = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.5)}
     ours = fm.cce(x, y, p, weights=w, **kernels)
-    kept = fm.cce(x[:40], y[:40], p[:40], at=x, **kernels)
+    first_rows = fm.cce(x[:40], y[:40], p[:40], at=x, **kernels)
     assert len(ours) == 60
-    np.testing.assert_allclose(ours.values, kept.values, atol=1e-6)
+    np.testing.assert_allclose(ours.values, first_rows.values, atol=1e-6)
 
 
 def test_free_evaluation_equals_evaluation_elsewhere(rng):
     """Identity 3.4: at the points of S, K B = P - n lam B; a product gives the same."""
     x, y, p = rng.normal(size=(120, 3)), rng.normal(size=120), rng.normal(size=120)
     free = fm.cce(x, y, p, x_kernel=fm.RBF(0.5), tol=1e-9)
-    moved = fm.cce(x, y, p, at=np.vstack([x, x[:1] + 1]), x_kernel=fm.RBF(0.5), tol=1e-9)
-    np.testing.assert_allclose(free.values, moved.values[:-1], atol=2e-9)
+    elsewhere = fm.cce(x, y, p, at=np.vstack([x, x[:1] + 1]), x_kernel=fm.RBF(0.5), tol=1e-9)
+    np.testing.assert_allclose(free.values, elsewhere.values[:-1], atol=2e-9)
 
 
 def test_shifted_systems_share_products(rng):
@@ -243,7 +256,7 @@ def test_dense_form_is_chosen_from_rank_not_name(rng):
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-5, 1e-7, 1e-9])
-def test_tolerance_is_kept(rng, tol):
+def test_errors_stay_within_the_tolerance(rng, tol):
     args = two_samples(rng, n=500, m=500, q=50, d=4)
     result = fm.mcmd(*args, x_kernel=fm.RBF(0.3), y_kernel=fm.RBF(0.5), tol=tol, solver="cg")
     assert result.error_bound <= tol
@@ -282,14 +295,16 @@ def test_what_rounding_alone_exceeds_is_not_tried(rng, solver):
     y, p = rng.normal(size=2500), rng.normal(size=2500)
     options = {"x_kernel": "paper", "y_kernel": fm.RBF(0.5), "lam": 1e-2, "tol": 2e-10}
     with pytest.warns(fm.ToleranceWarning, match="float64 rounding is what is left"):
-        found = fm.cce(x, y, p, solver=solver, **options)
+        result = fm.cce(x, y, p, solver=solver, **options)
     with pytest.warns(fm.ToleranceWarning):
         factored = fm.cce(x, y, p, solver="cholesky", **options)
     if solver == "cg":
-        assert found.info.dtype == "float32"
-        assert any("rounding in float64 alone leaves" in note for note in found.info.notes)
-    assert found.error_bound < 3 * factored.error_bound
-    assert np.abs(found.values - factored.values).max() <= found.error_bound + factored.error_bound
+        assert result.info.dtype == "float32"
+        assert any("rounding in float64 alone leaves" in note for note in result.info.notes)
+    assert result.error_bound < 3 * factored.error_bound
+    assert (
+        np.abs(result.values - factored.values).max() <= result.error_bound + factored.error_bound
+    )
 
 
 def test_float32_is_refined_below_its_own_rounding(rng):

@@ -37,13 +37,13 @@ def types(kind: type) -> dict[str, str]:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_signatures_have_the_shared_options(name):
     parameters = inspect.signature(FUNCTIONS[name]).parameters
-    shared = {one: parameters[one] for one in types(Computation) if one in parameters}
-    assert set(types(Computation)) - set(shared) == ABSENT.get(name, set())
-    assert {one: value.default for one, value in shared.items()} == {
-        one: DEFAULTS[one] for one in shared
+    options = {one: parameters[one] for one in types(Computation) if one in parameters}
+    assert set(types(Computation)) - set(options) == ABSENT.get(name, set())
+    assert {one: value.default for one, value in options.items()} == {
+        one: DEFAULTS[one] for one in options
     }
-    assert {one: value.annotation for one, value in shared.items()} == {
-        one: types(Computation)[one] for one in shared
+    assert {one: value.annotation for one, value in options.items()} == {
+        one: types(Computation)[one] for one in options
     }
 
 
@@ -64,10 +64,10 @@ def test_files_of_estimators_hold_the_plain_options():
 def test_the_command_line_has_options_of_evaluate():
     parser = argparse.ArgumentParser()
     arguments.add_computation(parser)
-    given = arguments.options_of(parser.parse_args([]))
-    taken = set(inspect.signature(fm.evaluate).parameters) & set(DEFAULTS)
-    assert given.keys() == taken - {
+    command_options = arguments.options_of(parser.parse_args([]))
+    evaluate_options = set(inspect.signature(fm.evaluate).parameters) & set(DEFAULTS)
+    assert command_options.keys() == evaluate_options - {
         "progress",
         "checkpoint",
     }  # the latter is an option beside --dask
-    assert given == {name: DEFAULTS[name] for name in given}
+    assert command_options == {name: DEFAULTS[name] for name in command_options}

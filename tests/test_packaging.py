@@ -27,10 +27,10 @@ pytestmark = pytest.mark.skipif(
 
 
 def run(code: str, *arguments: str, cwd: Path) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=cwd, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-4000:]
 
 
 @pytest.fixture(scope="module")
@@ -77,19 +77,26 @@ def test_sdist_is_named_after_the_version(sdist):
 @pytest.mark.slow
 def test_sdist_holds_every_source(names):
     folders = ("csrc", "fastmcmd", "tests", "docs", "examples", "benchmarks")
-    kept = ("py", "pyi", "h", "cpp", "css", "js", "npz", "md", "png", "json", "sh")
-    wanted = {
+    suffixes = ("py", "pyi", "h", "cpp", "css", "js", "npz", "md", "png", "json", "sh")
+    expected = {
         path.relative_to(ROOT).as_posix()
         for folder in folders
-        for pattern in (*(f"*.{kind}" for kind in kept), "py.typed")
+        for pattern in (*(f"*.{kind}" for kind in suffixes), "py.typed")
         for path in (ROOT / folder).rglob(pattern)
         if not {"__pycache__", "_build", ".asv"} & set(path.parts)
     }
-    wanted |= {"pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md"}
-    assert {"csrc/leaves.h", "csrc/bind.cpp", "fastmcmd/py.typed", "tests/oracle.py"} <= wanted
-    assert {"fastmcmd/data/randhie.npz", "fastmcmd/_core.pyi", "docs/conf.py"} <= wanted
-    assert {"fastmcmd/report/report.css", "fastmcmd/report/report.js"} <= wanted
-    assert wanted - names == set()
+    expected |= {
+        "pyproject.toml",
+        "setup.py",
+        "MANIFEST.in",
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+    }
+    assert {"csrc/leaves.h", "csrc/bind.cpp", "fastmcmd/py.typed", "tests/oracle.py"} <= expected
+    assert {"fastmcmd/data/randhie.npz", "fastmcmd/_core.pyi", "docs/conf.py"} <= expected
+    assert {"fastmcmd/report/report.css", "fastmcmd/report/report.js"} <= expected
+    assert expected - names == set()
 
 
 def test_sdist_holds_nothing_built(names):
@@ -110,8 +117,10 @@ def test_version_is_in_one_place():
     ]
     assert places == ["fastmcmd/_version.py"]
     text = re.compile(rf"""["']{re.escape(fm.__version__)}["']""")
-    others = [ROOT / name for name in ("pyproject.toml", "setup.py", "docs/conf.py")]
-    assert [path.name for path in others if path.exists() and text.search(path.read_text())] == []
+    other_files = [ROOT / name for name in ("pyproject.toml", "setup.py", "docs/conf.py")]
+    assert [
+        path.name for path in other_files if path.exists() and text.search(path.read_text())
+    ] == []
     changes = (ROOT / "CHANGELOG.md").read_text()
     assert re.search(rf"^## {re.escape(fm.__version__)}\b", changes, re.MULTILINE)
 
@@ -130,11 +139,11 @@ def test_wheel_builds_from_the_sdist(sdist, tmp_path):
     run(code, str(wheels), cwd=source)
     (wheel,) = wheels.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        held = set(archive.namelist())
-    assert any(re.match(r"fastmcmd/_core\..*\.(so|pyd)$", name) for name in held)
-    assert {"fastmcmd/py.typed", "fastmcmd/_core.pyi", "fastmcmd/data/randhie.npz"} <= held
-    assert {"fastmcmd/report/report.css", "fastmcmd/report/report.js"} <= held
-    assert {name.partition("/")[0] for name in held} == {
+        names = set(archive.namelist())
+    assert any(re.match(r"fastmcmd/_core\..*\.(so|pyd)$", name) for name in names)
+    assert {"fastmcmd/py.typed", "fastmcmd/_core.pyi", "fastmcmd/data/randhie.npz"} <= names
+    assert {"fastmcmd/report/report.css", "fastmcmd/report/report.js"} <= names
+    assert {name.partition("/")[0] for name in names} == {
         "fastmcmd",
         f"fastmcmd-{fm.__version__}.dist-info",
     }

@@ -15,7 +15,7 @@ import types
 import numpy as np
 import pytest
 from cli_process import environment, run_cli
-from terminal import Terminal, opened, screen, until, watched
+from terminal import Terminal, opened, run_on_terminal, screen, until
 
 from fastmcmd._base import progress_line
 from fastmcmd._base.progress import Progress, duration
@@ -59,25 +59,25 @@ def soon(true, limit=20.0):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "text"),
     [(0, "0.0 s"), (9.94, "9.9 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (3599.7, "1 h 0 min"),
      (90061, "25 h 1 min")],
 )  # fmt: skip
-def test_durations(seconds, told):
-    assert duration(seconds) == told
+def test_durations(seconds, text):
+    assert duration(seconds) == text
 
 
 @pytest.mark.parametrize("stream", [None, Terminal()])
-def test_nothing_where_nothing_is_asked_for(stream, capsys):
-    with Progress(False, 1e-6, stream) as told:
-        told.stage("a")
-        told.under("heading")
-        told.product(1.0)
-        told.sweep("b", 10).advance(10)
-        told.certified(1e-7)
-        told.clear()
-        assert not told.enabled
-        assert not told.due
+def test_no_output_without_a_request(stream, capsys):
+    with Progress(False, 1e-6, stream) as progress:
+        progress.stage("a")
+        progress.under("heading")
+        progress.product(1.0)
+        progress.sweep("b", 10).advance(10)
+        progress.certified(1e-7)
+        progress.clear()
+        assert not progress.enabled
+        assert not progress.due
     assert stream is None or stream.getvalue() == ""
     assert capsys.readouterr().err == ""
 
@@ -87,14 +87,14 @@ def test_nothing_without_standard_error(monkeypatch):
         if stream is not None:
             stream.close()
         monkeypatch.setattr(sys, "stderr", stream)
-        with Progress(True, 1e-6) as told:
-            told.stage("a")
+        with Progress(True, 1e-6) as progress:
+            progress.stage("a")
             clear_line()
-            assert not told.enabled
+            assert not progress.enabled
 
 
 def test_a_stream_may_only_write():
-    class Written:
+    class WriteOnly:
         text = ""
 
         def write(self, text):
@@ -103,9 +103,9 @@ def test_a_stream_may_only_write():
         def flush(self):
             pass
 
-    stream = Written()
-    with Progress(True, 1e-6, stream) as told:
-        told.stage("a")
+    stream = WriteOnly()
+    with Progress(True, 1e-6, stream) as progress:
+        progress.stage("a")
     assert stream.text == "fastmcmd: a\n"
 
 
@@ -114,8 +114,8 @@ def test_a_stream_may_only_write():
 
 def test_lines_of_a_pass_are_two_seconds_apart(clock):
     stream = io.StringIO()
-    with Progress(True, 1e-6, stream) as told:
-        sweep = told.sweep("rows", 640)
+    with Progress(True, 1e-6, stream) as progress:
+        sweep = progress.sweep("rows", 640)
         for row in range(1, 641):
             clock[0] += 1 / 64
             sweep.advance(row)
@@ -131,9 +131,9 @@ def test_lines_of_a_pass_are_two_seconds_apart(clock):
 
 def test_lines_of_products_are_two_seconds_apart(clock):
     stream = io.StringIO()
-    with Progress(True, 1e-8, stream) as told:
+    with Progress(True, 1e-8, stream) as progress:
         for product in range(1, 31):
-            told.product(0.99 * 10 ** (-8 * product / 30), 6e8)
+            progress.product(0.99 * 10 ** (-8 * product / 30), 6e8)
             clock[0] += 0.25
     lines = stream.getvalue().splitlines()
     assert [line.split()[1] for line in lines] == ["1", "9", "17", "25", "30"]
@@ -151,10 +151,10 @@ def test_lines_of_products_are_two_seconds_apart(clock):
 
 def test_a_terminal_without_tqdm_gets_lines(without_tqdm):
     stream = Terminal()
-    with Progress(True, 1e-6, stream, leave=False) as told:
-        told.stage("reading")
-        told.clear()
-        told.sweep("rows", 10).advance(10)
+    with Progress(True, 1e-6, stream, leave=False) as progress:
+        progress.stage("reading")
+        progress.clear()
+        progress.sweep("rows", 10).advance(10)
     first, second, third = stream.getvalue().splitlines()
     assert (first, second) == ("fastmcmd: reading", "fastmcmd: rows")
     assert third.startswith("fastmcmd: rows 100%, 0.0 s left, 10 of 10 rows, ")
@@ -168,10 +168,10 @@ def test_tqdm_is_imported_for_terminals_only():
         "with Progress(True, 1e-6) as told: told.stage('words')\n"
         "print([name for name in sys.modules if name.startswith('tqdm')])"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
     )
-    assert (done.stdout, done.stderr) == ("[]\n", "fastmcmd: words\n")
+    assert (process.stdout, process.stderr) == ("[]\n", "fastmcmd: words\n")
 
 
 # ---- the bar of a terminal ----
@@ -179,8 +179,8 @@ def test_tqdm_is_imported_for_terminals_only():
 
 def test_a_bar_follows_the_rows(quiet, clock):
     stream = Terminal()
-    with Progress(True, 1e-6, stream) as told:
-        sweep = told.sweep("pass", 100, unit="blocks")
+    with Progress(True, 1e-6, stream) as progress:
+        sweep = progress.sweep("pass", 100, unit="blocks")
         for row in range(10, 101, 10):
             clock[0] += 2.0
             sweep.advance(row)
@@ -195,8 +195,8 @@ def test_a_bar_follows_the_rows(quiet, clock):
 
 def test_a_terminal_is_drawn_ten_times_a_second(quiet, clock):
     stream = Terminal()
-    with Progress(True, 1e-6, stream) as told:
-        sweep = told.sweep("pass", 10_000)
+    with Progress(True, 1e-6, stream) as progress:
+        sweep = progress.sweep("pass", 10_000)
         sweep.advance(1)
         before = stream.getvalue().count("\r")
         for row in range(2, 10_000):
@@ -205,42 +205,42 @@ def test_a_terminal_is_drawn_ten_times_a_second(quiet, clock):
         assert stream.getvalue().count("\r") - before in (98, 99, 100)
 
 
-def test_operations_are_told_where_they_are_known(quiet, clock):
+def test_operations_are_reported_where_they_are_known(quiet, clock):
     stream = Terminal()
-    with Progress(True, 1e-6, stream) as told:
-        sweep = told.sweep("pass", 100, work=3e9)
+    with Progress(True, 1e-6, stream) as progress:
+        sweep = progress.sweep("pass", 100, work=3e9)
         sweep.advance(10)
         clock[0] = 2.0
         sweep.advance(30)
         assert last(stream).endswith("7.0 s left, 30 of 100 rows, 30 GFLOP/s")
-        told.sweep("nothing", 0).advance(0)
+        progress.sweep("nothing", 0).advance(0)
         assert "100%|############| nothing, 0.0 s left, 0 of 0 rows" in last(stream)
-        told.sweep("more than thought", 7, unit="MB").advance(9)
+        progress.sweep("more than thought", 7, unit="MB").advance(9)
         assert "100%|############| more than thought, 0.0 s left, 7 of 7 MB" in last(stream)
 
 
 def test_the_time_left_follows_the_certificate(quiet, clock):
     stream = Terminal()
-    with Progress(True, 1e-8, stream) as told:
-        told.product(1e-2)
+    with Progress(True, 1e-8, stream) as progress:
+        progress.product(1e-2)
         assert "1 product, solving, time left unknown" in last(stream)
         clock[0] = 10.0
-        told.product(1e-4, work=2e10)  # two digits in 10 s, four to go
+        progress.product(1e-4, work=2e10)  # two digits in 10 s, four to go
         assert "  33%|####        | 2 products, solving, 20 s left, certificate 1.0e-04" in last(
             stream
         )
         assert last(stream).endswith("(target 1.0e-08), 2 GFLOP/s")
         clock[0] = 20.0
-        told.product(1e-2)
+        progress.product(1e-2)
         assert "%" not in last(stream)
         assert "solving, time left unknown" in last(stream)
-        told.product(1e-9)
+        progress.product(1e-9)
         assert " 100%|" in last(stream)
         assert "0.0 s left" in last(stream)
-        told.certified(1e-9)
+        progress.certified(1e-9)
         assert last(stream).endswith("certificate 1.0e-09 (target 1.0e-08)")
-        told.stage("next")  # what it took says nothing about other work
-        told.product(1e-3)
+        progress.stage("next")  # what it took says nothing about other work
+        progress.product(1e-3)
         assert "time left unknown" in last(stream)
 
 
@@ -253,14 +253,14 @@ def test_work_within_work_shares_the_line(quiet):
         outer.stage("writing")
         assert "\n" not in stream.getvalue()
     assert screen(stream.getvalue()) == [""]
-    with Progress(True, 1e-6, stream) as kept:
-        kept.stage("more")
+    with Progress(True, 1e-6, stream) as outer_progress:
+        outer_progress.stage("more")
     first, second = screen(stream.getvalue())
     assert first.endswith("more")
     assert second == ""
 
 
-def test_words_before_all_that_is_told(quiet):
+def test_words_before_every_report(quiet):
     for stream in (Terminal(), io.StringIO()):
         with Progress(True, 1e-6, stream) as outer:
             outer.under("first")
@@ -276,8 +276,8 @@ def test_words_before_all_that_is_told(quiet):
 
 def test_words_are_not_formats(quiet):
     stream = Terminal()
-    with Progress(True, 1e-6, stream) as told:
-        told.stage("reading {bar} {0} %s.csv")
+    with Progress(True, 1e-6, stream) as progress:
+        progress.stage("reading {bar} {0} %s.csv")
         assert last(stream).endswith("reading {bar} {0} %s.csv")
 
 
@@ -285,29 +285,29 @@ def test_a_notebook_draws_the_bar(quiet, monkeypatch):
     """A stand-in for the notebook, which finds its bar as `tqdm.notebook` does."""
     import tqdm
 
-    seen = []
+    bars = []
 
     class Widget(tqdm.tqdm):
         def display(self, *_, **__):
-            given = self.format_dict
-            given["bar_format"] = given["bar_format"].replace("{bar}", "<bar/>")
-            seen.append(self.format_meter(**given).split("<bar/>"))
+            format_values = self.format_dict
+            format_values["bar_format"] = format_values["bar_format"].replace("{bar}", "<bar/>")
+            bars.append(self.format_meter(**format_values).split("<bar/>"))
 
     monkeypatch.setitem(sys.modules, "ipykernel.zmqshell", types.ModuleType("zmqshell"))
     monkeypatch.setitem(sys.modules, "tqdm.auto", types.SimpleNamespace(tqdm=Widget))
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with Progress(True, 1e-6) as told:
-        told.stage("reading")
-        assert seen[-1] == ["fastmcmd 00:00", "reading"]
-        assert told._line._bar.total is None  # a total that is not reached ends red
-        told.sweep("rows", 10).advance(10)
-        assert seen[-1][0] == "fastmcmd 00:00 100%|"
-        assert seen[-1][1].startswith("| rows, 0.0 s left, 10 of 10 rows")
-        assert told._line._bar.leave is True  # a notebook takes None for False
-    count, stream = len(seen), io.StringIO()
-    with Progress(True, 1e-6, stream) as told:
-        told.stage("elsewhere")
-    assert (len(seen), stream.getvalue()) == (count, "fastmcmd: elsewhere\n")
+    with Progress(True, 1e-6) as progress:
+        progress.stage("reading")
+        assert bars[-1] == ["fastmcmd 00:00", "reading"]
+        assert progress._line._bar.total is None  # a total that is not reached ends red
+        progress.sweep("rows", 10).advance(10)
+        assert bars[-1][0] == "fastmcmd 00:00 100%|"
+        assert bars[-1][1].startswith("| rows, 0.0 s left, 10 of 10 rows")
+        assert progress._line._bar.leave is True  # a notebook takes None for False
+    count, stream = len(bars), io.StringIO()
+    with Progress(True, 1e-6, stream) as progress:
+        progress.stage("elsewhere")
+    assert (len(bars), stream.getvalue()) == (count, "fastmcmd: elsewhere\n")
 
 
 def test_threads_have_lines_of_their_own():
@@ -345,16 +345,16 @@ def test_nothing_is_drawn_while_others_draw(quiet):
     stream = Terminal()
 
     def work():
-        with Progress(True, 1e-6, stream) as told:
-            told.stage("first")
-            drawn.set()
+        with Progress(True, 1e-6, stream) as progress:
+            progress.stage("first")
+            draw_event.set()
             go.wait(20)
-            told.stage("second")
+            progress.stage("second")
 
-    drawn, go = threading.Event(), threading.Event()
+    draw_event, go = threading.Event(), threading.Event()
     thread = threading.Thread(target=work)
     thread.start()
-    assert drawn.wait(20)
+    assert draw_event.wait(20)
     with tqdm.get_lock():
         go.set()
         thread.join(0.2)
@@ -367,8 +367,8 @@ def test_a_bar_of_others_stays_above():
     tqdm = pytest.importorskip("tqdm")
     stream = Terminal()
     for _ in tqdm.tqdm(range(3), desc="models", file=stream, mininterval=0):
-        with Progress(True, 1e-6, stream) as told:
-            told.stage("ours")
+        with Progress(True, 1e-6, stream) as progress:
+            progress.stage("ours")
             above, below = screen(stream.getvalue())
             assert above.startswith("models:")
             assert below.endswith("ours")
@@ -390,17 +390,17 @@ def test_the_clock_of_a_terminal_moves_on_and_stops(monkeypatch):
         ]
 
     assert soon(lambda: not ticking())  # those of other tests
-    with Progress(True, 1e-6, stream) as told:
-        told.stage("long work")
+    with Progress(True, 1e-6, stream) as progress:
+        progress.stage("long work")
         assert len(ticking()) == 1
         assert soon(lambda: stream.getvalue().count("long work") >= 4)
-        line = told._line  # its thread ends when it is closed, even if it is kept
+        line = progress._line  # its thread ends when it is closed, even if it is kept
     assert soon(lambda: not ticking())
     assert line is not None
-    told = Progress(True, 1e-6, stream)  # forgotten: its thread ends, too
-    told.stage("more")
+    progress = Progress(True, 1e-6, stream)  # forgotten: its thread ends, too
+    progress.stage("more")
     assert len(ticking()) == 1
-    del told
+    del progress
     assert soon(lambda: not ticking())
 
 
@@ -410,12 +410,12 @@ def test_work_goes_on_where_the_stream_is_closed(monkeypatch, kind):
     raised = []
     monkeypatch.setattr(threading, "excepthook", raised.append)
     stream = kind()
-    with Progress(True, 1e-6, stream) as told:
-        told.stage("work")
+    with Progress(True, 1e-6, stream) as progress:
+        progress.stage("work")
         stream.close()
-        told.stage("more work")
-        told.sweep("rows", 10).advance(10)
-        told.clear()
+        progress.stage("more work")
+        progress.sweep("rows", 10).advance(10)
+        progress.clear()
         time.sleep(0.1)  # some ticks
     assert not raised
 
@@ -437,11 +437,11 @@ def test_work_goes_on_where_the_terminal_has_gone(monkeypatch, number):
     raised = []
     monkeypatch.setattr(threading, "excepthook", raised.append)
     stream = Broken()
-    with Progress(True, 1e-6, stream) as told:
-        told.stage("work")
+    with Progress(True, 1e-6, stream) as progress:
+        progress.stage("work")
         stream.error = OSError(number, "gone")
-        told.stage("more work")
-        told.clear()
+        progress.stage("more work")
+        progress.clear()
         time.sleep(0.1)
     assert not raised
 
@@ -455,17 +455,17 @@ def test_an_interrupt_while_drawing_blocks_nobody(quiet):
         with tqdm.get_lock():
             free.append(True)
 
-    told = Progress(True, 1e-6, stream)
-    told.stage("work")
+    progress = Progress(True, 1e-6, stream)
+    progress.stage("work")
     stream.error = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        told.stage("more work")
+        progress.stage("more work")
     stream.error = None
     thread = threading.Thread(target=other, daemon=True)
     thread.start()
     thread.join(20)
     assert free
-    told.close()
+    progress.close()
 
 
 def test_words_that_stay_get_a_line_of_their_own(quiet, monkeypatch):
@@ -473,13 +473,13 @@ def test_words_that_stay_get_a_line_of_their_own(quiet, monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     clear_line()  # without any line: nothing
     assert stream.getvalue() == ""
-    with Progress(True, 1e-6) as told:
+    with Progress(True, 1e-6) as progress:
         clear_line()  # nor before the first words
         assert stream.getvalue() == ""
-        told.stage("work, of which the words are longer than those that follow")
+        progress.stage("work, of which the words are longer than those that follow")
         clear_line()
         print("words that stay", file=stream)
-        told.stage("more")
+        progress.stage("more")
     stays, line, _ = screen(stream.getvalue())
     assert stays == "words that stay"
     assert line.endswith("more")
@@ -489,14 +489,17 @@ def test_words_that_stay_get_a_line_of_their_own(quiet, monkeypatch):
 @pytest.mark.parametrize("columns", [12, 40, 80, 120, 200])
 def test_a_line_never_wraps(quiet, columns):
     ours, theirs = opened(columns)
-    with os.fdopen(theirs, "w", encoding="utf-8") as stream, Progress(True, 1e-6, stream) as told:
-        told.stage("words " * 50)
-        sweep = told.sweep("normal equations, 305 landmarks", 1_000_000, 1e6)
+    with (
+        os.fdopen(theirs, "w", encoding="utf-8") as stream,
+        Progress(True, 1e-6, stream) as progress,
+    ):
+        progress.stage("words " * 50)
+        sweep = progress.sweep("normal equations, 305 landmarks", 1_000_000, 1e6)
         sweep.advance(1)
         sweep.advance(1_000_000)
-        told.close()
-        found = until(ours, lambda text: "\n" in text)
-    text = "".join(part for _, part in found)
+        progress.close()
+        screen_text = until(ours, lambda text: "\n" in text)
+    text = "".join(part for _, part in screen_text)
     os.close(ours)
     assert all(len(part.rstrip("\n")) <= columns for part in text.split("\r"))
     line, below = screen(text, columns)
@@ -510,7 +513,7 @@ def test_a_line_never_wraps(quiet, columns):
 # ---- a command, watched ----
 
 
-def written(folder, rng, n):
+def write_table(folder, rng, n):
     x = rng.normal(size=(n, 2))
     np.savez(
         folder / "p.npz", x=x, y=x[:, 0] + 0.3 * rng.normal(size=n), mean=x[:, 0],
@@ -522,12 +525,12 @@ def written(folder, rng, n):
 @pytest.fixture
 def predictions(tmp_path, rng):
     """Enough rows for some seconds to be left."""
-    return written(tmp_path, rng, 1200)
+    return write_table(tmp_path, rng, 1200)
 
 
 @pytest.fixture
 def few(tmp_path, rng):
-    return written(tmp_path, rng, 100)
+    return write_table(tmp_path, rng, 100)
 
 
 COMMAND = [sys.executable, "-m", "fastmcmd"]
@@ -549,8 +552,8 @@ def test_an_evaluation_is_one_line_that_goes(predictions):
     pytest.importorskip("tqdm")
     output = str(predictions.with_name("rows.csv"))
     command = [*COMMAND, "evaluate", str(predictions), *KERNEL, "--n-boot", "5", "--output", output]
-    code, out, shown = watched(command, 80, env=environment())
-    text = "".join(part for _, part in shown)
+    code, out, screen_text = run_on_terminal(command, 80, env=environment())
+    text = "".join(part for _, part in screen_text)
     assert code == 0, text
     assert "\n" not in text
     assert screen(text, 80) == [""]  # at the end nothing is left
@@ -570,8 +573,8 @@ def test_an_evaluation_is_one_line_that_goes(predictions):
 
 def shown_by(path, *options):
     """Return exit status, standard output and the lines that a terminal shows of standard error."""
-    done = run_cli("evaluate", path, *KERNEL, *options, stderr=Terminal())
-    return done.returncode, done.stdout, screen(done.stderr, 1000)
+    process = run_cli("evaluate", path, *KERNEL, *options, stderr=Terminal())
+    return process.returncode, process.stdout, screen(process.stderr, 1000)
 
 
 def test_an_evaluation_on_a_terminal_without_tqdm(few, without_tqdm):
@@ -590,12 +593,12 @@ def test_an_interrupt_leaves_one_line(predictions, no_tqdm, tqdm):
     if tqdm:
         pytest.importorskip("tqdm")
     options = ["--n-boot", "1000000", *KERNEL]
-    code, out, shown = watched(
+    code, out, screen_text = run_on_terminal(
         [*COMMAND, "evaluate", str(predictions), *options],
         interrupt="bootstrap",
         env=environment() if tqdm else no_tqdm,
     )
-    lines = [line for line in screen("".join(part for _, part in shown), 100) if line]
+    lines = [line for line in screen("".join(part for _, part in screen_text), 100) if line]
     assert code == 130
     assert out == ""
     assert lines[-1] == "fastmcmd: interrupted; no file is half written"
@@ -613,16 +616,16 @@ def test_warnings_and_errors_have_lines_of_their_own(few):
 
 
 def test_no_terminal_no_progress(few):
-    done = run_cli("evaluate", few, *KERNEL)
-    assert done.returncode == 0
-    assert done.stderr == ""
-    done = run_cli("evaluate", few, *KERNEL, "--progress")
-    assert "fastmcmd: reading p.npz" in done.stderr
-    assert "\r" not in done.stderr
+    process = run_cli("evaluate", few, *KERNEL)
+    assert process.returncode == 0
+    assert process.stderr == ""
+    process = run_cli("evaluate", few, *KERNEL, "--progress")
+    assert "fastmcmd: reading p.npz" in process.stderr
+    assert "\r" not in process.stderr
 
 
 def test_no_progress_on_a_terminal(few):
     for options, silent in (([], False), (["--no-progress"], True)):
-        done = run_cli("evaluate", few, *KERNEL, *options, stderr=Terminal())
-        assert done.returncode == 0
-        assert (done.stderr == "") == silent
+        process = run_cli("evaluate", few, *KERNEL, *options, stderr=Terminal())
+        assert process.returncode == 0
+        assert (process.stderr == "") == silent

@@ -52,13 +52,13 @@ def test_columns_of_intervals_are_no_draws(data, rng, names):
 def test_class_probabilities_are_no_draws(rng):
     p = rng.dirichlet(np.ones(4), N)
     labels = np.array([rng.choice(4, p=row) for row in p])
-    for y, given in [(labels, p), (labels + 1, p), (labels, p.astype(np.float32))]:
+    for y, probabilities in [(labels, p), (labels + 1, p), (labels, p.astype(np.float32))]:
         with pytest.raises(
             ValueError, match=r"probabilities of 4 classes.*classification\.evaluate"
         ):
-            fm.evaluate(y, given)
+            fm.evaluate(y, probabilities)
         with pytest.raises(ValueError, match="probabilities of 4 classes"):
-            fm.metrics.mean_crps(y, given)
+            fm.metrics.mean_crps(y, probabilities)
     with pytest.raises(ValueError, match="probabilities of 2 classes"):
         fm.evaluate(labels > 1, np.stack([1 - p[:, 0], p[:, 0]], axis=1))
     fm.evaluate(labels, fm.Draws(p))  # said to be draws
@@ -116,8 +116,8 @@ def test_draws_and_models_are_left_alone(rng):
         assert _notes((y > y.mean()).astype(int), counts) == (), trial
         if trial % 2:  # y is positive, and points are no absurd predictions of it
             points = np.abs(y + std * rng.normal(size=n)) + 0.1
-            said = ("one draw per row: read as a point prediction",)
-            assert _notes(y, points, x, x_kernel=fm.RBF(1.0)) == said, trial
+            note = ("one draw per row: read as a point prediction",)
+            assert _notes(y, points, x, x_kernel=fm.RBF(1.0)) == note, trial
         assert _notes(y, (x + wrong, std * rng.uniform(0.1, 10))) == (), trial
 
 
@@ -154,10 +154,10 @@ def test_values_of_predictions_that_are_far_off_have_a_note(rng):
     x = rng.normal(size=100)
     y = x + 0.3 * rng.normal(size=100)
     far = fm.Gaussian(x + 1e4, 0.3)
-    found = fm.cce(x, y, far)
-    assert "100% of the outcomes" in repr(found)
-    assert "mixed up" in found.info.notes[-1]
-    assert fm.ConditionalCongruence().fit(x, y, far).result_.info.notes == found.info.notes
+    result = fm.cce(x, y, far)
+    assert "100% of the outcomes" in repr(result)
+    assert "mixed up" in result.info.notes[-1]
+    assert fm.ConditionalCongruence().fit(x, y, far).result_.info.notes == result.info.notes
     assert not any("mixed up" in note for note in fm.cce(x, y, fm.Gaussian(x, 0.3)).info.notes)
 
 

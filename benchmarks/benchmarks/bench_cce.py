@@ -211,8 +211,8 @@ class Choice:
             for solver in ("auto", "cg") + (("lowrank",) if d <= 2 else ()):
                 start = time.process_time()
                 fm.cce(x, y, p, x_kernel=fm.RBF(1 / (2 * d)), lam=lam, solver=solver)
-                taken = time.process_time() - start
-                best[solver] = min(taken, best.get(solver, np.inf))
+                seconds = time.process_time() - start
+                best[solver] = min(seconds, best.get(solver, np.inf))
         return best.pop("auto") / min(best.values())
 
 
@@ -257,7 +257,7 @@ class Several(Base):
             x_kernel=self.x_kernel, y_kernel=fm.RBF(self.gamma), lam=0.1
         )
 
-    def together(self):
+    def evaluate_many(self):
         self.congruence().fit_each(*self.inputs, self.models)
 
     def apart(self):
@@ -272,8 +272,8 @@ class Several(Base):
         for way in (self.together, self.apart) * 3:
             start = time.perf_counter()
             way()
-            taken = time.perf_counter() - start
-            seconds[way.__name__] = min(taken, seconds.get(way.__name__, np.inf))
+            joint_seconds = time.perf_counter() - start
+            seconds[way.__name__] = min(joint_seconds, seconds.get(way.__name__, np.inf))
         return seconds["together"] / seconds["apart"]
 
 
@@ -283,11 +283,11 @@ class Planned(Base):
     params: tuple = ([12000], ["clip d=512", "rbf d=8"])
 
     def track_share_of_the_job(self, n, problem):
-        begun = time.process_time()
+        start = time.process_time()
         self.time_plan(n, problem)
         planned = time.process_time()
         self.run()
-        return (planned - begun) / (time.process_time() - planned)
+        return (planned - start) / (time.process_time() - planned)
 
     def time_plan(self, n, problem):
         fm.plan(self.data[0], self.x_kernel, lam=0.1)

@@ -55,9 +55,9 @@ class Exponent:
                     lam=0.1,
                 )
 
-        taken = []
+        timings = []
         for _ in range(3):
             start = time.process_time()
             call()
-            taken.append(time.process_time() - start)
-        return min(taken[1:])
+            timings.append(time.process_time() - start)
+        return min(timings[1:])

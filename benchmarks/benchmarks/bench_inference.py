@@ -41,7 +41,7 @@ class CongruenceTest:
         self.run()
 
 
-class Shown:
+class Picture:
     """Evaluations and comparisons, printed and as a report: 3,000 rows and 9 columns."""
 
     timeout = 600
@@ -76,7 +76,7 @@ class Shown:
     def teardown(self, models):
         self.folder.cleanup()
 
-    def judged(self, n=3000):
+    def tested(self, n=3000):
         y, x, rows = self.y[:n], self.x[:n], np.arange(n)
         some = {name: one.take(rows) for name, one in self.models.items()}
         if len(some) > 1:
@@ -112,16 +112,16 @@ class StreamingCCE:
         self.batch = x, x[:, 0] + rng.normal(size=self.n), fm.Gaussian(x[:, 0], 1.0)
         blank = fm.streaming.CCE(fm.RBF(0.2), fm.RBF(0.5), landmarks, random_state=0)
         self.part = blank.fresh().update(*self.batch)
-        self.seen = self.part.fresh().merge(self.part)
+        self.total = self.part.fresh().merge(self.part)
 
     def time_update(self, landmarks):
         self.part.fresh().update(*self.batch)
 
     def time_merge_and_subtract(self, landmarks):
-        self.seen.merge(self.part).subtract(self.part)
+        self.total.merge(self.part).subtract(self.part)
 
     def time_compute(self, landmarks):
-        self.seen.compute()
+        self.total.compute()
 
     def track_numbers(self, landmarks):
-        return self.seen._required_sums.numbers
+        return self.total._required_sums.numbers

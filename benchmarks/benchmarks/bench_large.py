@@ -102,10 +102,10 @@ class Operations:
         self.f = self.features()
 
     def features(self):
-        found = self.backend.features(
+        features = self.backend.features(
             self.kernel, self.pivots, self.points, self.factor, keep=True, sizes=False
         )
-        return found.values
+        return features.values
 
     def time_features(self, dtype, landmarks, d):
         self.features()

@@ -167,11 +167,11 @@ class FirstCall:
         seconds = []
         for _ in range(3):
             with tempfile.TemporaryDirectory() as folder:
-                done = subprocess.run(
+                process = subprocess.run(
                     [sys.executable, "-c", code], capture_output=True, text=True, check=True,
                     env={**os.environ, "NUMBA_CACHE_DIR": folder},
                 )  # fmt: skip
-            seconds.append(float(done.stdout))
+            seconds.append(float(process.stdout))
         return min(seconds)
 
 
@@ -184,10 +184,10 @@ class Import:
         code = (
             "import time; t = time.perf_counter(); import fastmcmd; print(time.perf_counter() - t)"
         )
-        told = [
+        import_times = [
             float(
                 subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
             )
             for _ in range(5)
         ]
-        return min(told)
+        return min(import_times)

@@ -194,10 +194,10 @@ def in_turns(pair: Pair, rounds: int = 9) -> tuple[list[float], list[float]]:
     for call in pair:
         call()
     for turn in range(rounds):
-        for which in (0, 1) if turn % 2 == 0 else (1, 0):
+        for index in (0, 1) if turn % 2 == 0 else (1, 0):
             start = time.process_time()
-            pair[which]()
-            seconds[which].append(time.process_time() - start)
+            pair[index]()
+            seconds[index].append(time.process_time() - start)
     return seconds
 
 

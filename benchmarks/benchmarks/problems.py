@@ -13,8 +13,8 @@ def clip_like(n, d=512, seed=0):
     (101st), 0.007 (301st). Here: a mixture of 40 clusters with such a spectrum, the mean in a direction
     of small variance.
     """
-    (x, y, p), *rest = clip_like_blocks(n, d, seed, n)
-    assert not rest
+    (x, y, p), *draws_left = clip_like_blocks(n, d, seed, n)
+    assert not draws_left
     return x, y, p
 
 
@@ -28,8 +28,8 @@ def clip_like_blocks(n, d=512, seed=0, block=50000):
     spread = None
     for start in range(0, n, block):
         rows = min(block, n - start)
-        which = rng.integers(0, 40, rows)
-        latent = centres[which] + rng.standard_normal((rows, d)) * scale * 0.8
+        cluster = rng.integers(0, 40, rows)
+        latent = centres[cluster] + rng.standard_normal((rows, d)) * scale * 0.8
         signal = latent[:, :8].sum(1)
         spread = signal.std() if spread is None else spread
         signal /= spread

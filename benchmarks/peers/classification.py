@@ -41,9 +41,9 @@ def main():
     torch.set_num_threads(fm.get_num_threads())
     rows = []
 
-    def add(what, n, ours, peer=None, name="", repeats=3, other_repeats=1, same=None, warm=1):
+    def add(measure, n, ours, peer=None, name="", repeats=3, other_repeats=1, same=None, warm=1):
         seconds, value = best(ours, repeats=repeats, warm=warm)
-        row = {"what": what, "n": n, "fastmcmd s": seconds}
+        row = {"what": measure, "n": n, "fastmcmd s": seconds}
         if peer is not None:
             # A short first run: peers compile nothing.
             other, theirs = best(peer, repeats=other_repeats, warm=warm * int(other_repeats > 1))
@@ -128,7 +128,7 @@ def main():
     add("everything, float64", N // 10, lambda: c.evaluate(few_y, few_64, ordered=True))
 
     eps = float(np.finfo(np.float32).eps)
-    for what, mine, name, theirs in [
+    for measure, mine, name, theirs in [
         ("ECE", lambda: c.ece(y, p), "torchmetrics",
          lambda: tm.multiclass_calibration_error(torch_p, torch_y, CLASSES)),
         ("ECE", lambda: c.ece(y, p), "netcal", lambda: ECE(15).measure(p, y)),
@@ -138,8 +138,8 @@ def main():
         ("top 5", lambda: c.top_k_accuracy(y, p, k=5), "scikit-learn",
          lambda: sk.top_k_accuracy_score(y, p, k=5)),
     ]:  # fmt: skip
-        add(what, N, mine, theirs, name, same=True)
-    for what, mine, name, theirs in [
+        add(measure, N, mine, theirs, name, same=True)
+    for measure, mine, name, theirs in [
         ("top 5", lambda: c.top_k_accuracy(few_y, few, k=5), "torchmetrics",
          lambda: tm.multiclass_accuracy(torch.from_numpy(few), torch.tensor(few_y), CLASSES,
                                         top_k=5, average="micro")),
@@ -148,10 +148,10 @@ def main():
         ("AUROC of 100 classes", lambda: c.auroc(few_y, few), "torchmetrics",
          lambda: tm.multiclass_auroc(torch.from_numpy(few), torch.tensor(few_y), CLASSES)),
     ]:  # fmt: skip
-        add(what, N // 10, mine, theirs, name, same=True)
+        add(measure, N // 10, mine, theirs, name, same=True)
     add("ACE", N // 10, lambda: c.ece(few_y, few, binning="mass"),
         lambda: ACE(15).measure(few, few_y), "netcal, other definition")  # fmt: skip
-    for what, mine in [
+    for measure, mine in [
         ("accuracy", lambda: c.accuracy(y, p)),
         ("entropy", lambda: c.entropy(p)),
         ("ranked probability score", lambda: c.mean_ranked_probability_score(y, p)),
@@ -161,7 +161,7 @@ def main():
         ("AUROC of 100 classes", lambda: c.auroc(y, p)),
         ("AUROC, histograms", lambda: streaming.AUROC().update(y, p).compute()),
     ]:
-        add(what, N, mine, repeats=2)
+        add(measure, N, mine, repeats=2)
     report(rows, ("scikit-learn", "netcal", "torchmetrics", "torch", "numba"))
 
 

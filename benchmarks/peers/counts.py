@@ -25,14 +25,14 @@ MANY, FEW = 50_000, 5_000  # rows of peers; scoringrules takes tens of microseco
 def rows_of(name, make, y, peers):
     """Return what each part costs, on a new object each time, as in one evaluation."""
     parts = {"log_prob": ("log_prob",), "pit": ("cdf", "cdf_below"), "crps": ("crps",)}
-    everything = [method for methods in parts.values() for method in methods]
-    for part, methods in {"all": everything, **parts}.items():
+    all_methods = [method for methods in parts.values() for method in methods]
+    for part, methods in {"all": all_methods, **parts}.items():
 
         def ours(methods=methods):
             prediction = make()
             return [getattr(prediction, method)(y) for method in methods]
 
-        seconds, found = best(ours, repeats=2)
+        seconds, result = best(ours, repeats=2)
         row = {"family": name, "part": part, "seconds": seconds}
         if part == "all":
             gc.collect()
@@ -45,10 +45,10 @@ def rows_of(name, make, y, peers):
                 )
             row |= {"peer": peer, "peer seconds": time * N / count}
             row["times faster"] = row["peer seconds"] / seconds
-            known = np.isfinite(value[-1])
-            mine, other = found[-1][:count][known], value[-1][known]
+            finite = np.isfinite(value[-1])
+            mine, other = result[-1][:count][finite], value[-1][finite]
             off = np.abs(mine - other) / np.maximum(np.abs(other), 1e-300)
-            row |= {"difference": float(off.max()), "peer NaN": int((~known).sum())}
+            row |= {"difference": float(off.max()), "peer NaN": int((~finite).sum())}
         yield row
 
 

@@ -51,9 +51,9 @@ def cases(rng, n):
     return out
 
 
-def error(found, expected):
+def error(actual, expected):
     """Return the largest relative error, NaN counted as such."""
-    return float(np.max(np.abs(np.asarray(found) / expected - 1)))
+    return float(np.max(np.abs(np.asarray(actual) / expected - 1)))
 
 
 def main():

@@ -31,14 +31,16 @@ def main():
     for dtype in (np.float64, np.float32):
         draws = rng.normal(size=(N, M)).astype(dtype)
         y = rng.normal(size=N).astype(dtype)
-        held = fm.Draws(draws)
+        prediction = fm.Draws(draws)
         exact = _by_pairs(y[:200], draws[:200])
         ways = {
             "np.sort alone": lambda draws=draws: np.sort(draws, axis=1),
             "fastmcmd, Draws(array).crps(y)": lambda draws=draws, y=y: fm.Draws(draws).crps(y),
             "fastmcmd, metrics.crps(y, array)": lambda draws=draws, y=y: crps(y, draws),
-            "fastmcmd, held.crps(y)": lambda held=held, y=y: held.crps(y),
-            "fastmcmd, held.crps(y, 'fair')": lambda held=held, y=y: held.crps(y, "fair"),
+            "fastmcmd, held.crps(y)": lambda prediction=prediction, y=y: prediction.crps(y),
+            "fastmcmd, held.crps(y, 'fair')": lambda prediction=prediction, y=y: prediction.crps(
+                y, "fair"
+            ),
             "properscoring (Numba)": lambda draws=draws, y=y: properscoring.crps_ensemble(y, draws),
             "scoringrules, backend='numba'": lambda draws=draws, y=y: scoringrules.crps_ensemble(
                 y, draws, backend="numba"
@@ -47,10 +49,10 @@ def main():
         }
         floor = None
         for name, way in ways.items():
-            seconds, found = best(way, repeats=7)
+            seconds, result = best(way, repeats=7)
             floor = seconds if floor is None else floor
-            scored = found.ndim == 1 and "fair" not in name
-            error = float(np.abs(found[:200] - exact).max()) if scored else ""
+            scored = result.ndim == 1 and "fair" not in name
+            error = float(np.abs(result[:200] - exact).max()) if scored else ""
             rows.append(
                 {
                     "dtype": np.dtype(dtype).name,
@@ -83,13 +85,15 @@ def _cdf_and_quantiles(rng):
         },
     }
     rows = []
-    for what, several in ways.items():
+    for method, several in ways.items():
         plain = None
         for name, way in several.items():
-            seconds, found = best(way, repeats=5)
-            plain = found if plain is None else plain
-            gap = float(np.abs(found - plain).max())
-            rows.append({"what": what, "way": name, "seconds": seconds, "largest difference": gap})
+            seconds, result = best(way, repeats=5)
+            plain = result if plain is None else plain
+            gap = float(np.abs(result - plain).max())
+            rows.append(
+                {"what": method, "way": name, "seconds": seconds, "largest difference": gap}
+            )
     return rows
 
 

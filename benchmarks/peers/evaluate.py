@@ -40,27 +40,27 @@ def _toolbox(y, mean, std):
     }
     start = time.perf_counter()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        found = {name: part() for name, part in parts.items()}
+        results = {name: part() for name, part in parts.items()}
         plain = time.perf_counter() - start
         uct.get_all_adversarial_group_calibration(mean, std, y, num_bins=100, verbose=False)
-    return plain, time.perf_counter() - start, found
+    return plain, time.perf_counter() - start, results
 
 
-def _differences(found, theirs, y, prediction):
+def _differences(evaluation, theirs, y, prediction):
     """Return the largest relative difference of the numbers that both have."""
     mine = {
-        ("accuracy", "mae"): found["mae"],
-        ("accuracy", "rmse"): found["rmse"],
-        ("accuracy", "mdae"): found["median_absolute_error"],
-        ("accuracy", "marpd"): found["marpd"],
-        ("accuracy", "r2"): found["r2"],
-        ("accuracy", "corr"): found["pearson"],
-        ("avg_calibration", "rms_cal"): found["rms_calibration_error"],
-        ("avg_calibration", "ma_cal"): found["mean_absolute_calibration_error"],
-        ("avg_calibration", "miscal_area"): found["miscalibration_area"],
-        ("sharpness", "sharp"): found["sharpness"],
-        ("scoring_rule", "nll"): found["nll"],
-        ("scoring_rule", "crps"): found["mean_crps"],
+        ("accuracy", "mae"): evaluation["mae"],
+        ("accuracy", "rmse"): evaluation["rmse"],
+        ("accuracy", "mdae"): evaluation["median_absolute_error"],
+        ("accuracy", "marpd"): evaluation["marpd"],
+        ("accuracy", "r2"): evaluation["r2"],
+        ("accuracy", "corr"): evaluation["pearson"],
+        ("avg_calibration", "rms_cal"): evaluation["rms_calibration_error"],
+        ("avg_calibration", "ma_cal"): evaluation["mean_absolute_calibration_error"],
+        ("avg_calibration", "miscal_area"): evaluation["miscalibration_area"],
+        ("sharpness", "sharp"): evaluation["sharpness"],
+        ("scoring_rule", "nll"): evaluation["nll"],
+        ("scoring_rule", "crps"): evaluation["mean_crps"],
         ("scoring_rule", "check"): fm.metrics.mean_check_score(y, prediction, levels=_LEVELS),
         ("scoring_rule", "interval"): fm.metrics.mean_interval_score(y, prediction, level=_LEVELS),
     }
@@ -78,11 +78,11 @@ def main():
 
         def all_of_ours(y=y, prediction=prediction):
             # The toolbox averages interval scores over 99 levels: so do we, beside everything else.
-            found = fm.evaluate(y, prediction)
+            evaluation = fm.evaluate(y, prediction)
             fm.metrics.mean_interval_score(y, prediction, level=_LEVELS)
-            return found
+            return evaluation
 
-        seconds, found = best(all_of_ours, repeats=5)
+        seconds, evaluation = best(all_of_ours, repeats=5)
         row = {"n": n, "what": "everything but groups", "seconds": seconds}
         row["MB"] = peak_bytes(all_of_ours) / 1e6
         rows.append(row)
@@ -95,14 +95,14 @@ def main():
         )
         rows.append({"n": n, "what": "adversarial groups, both norms", "seconds": groups})
         if n == 100_000:
-            plain, whole, numbers = _toolbox(y, mean, std)
+            plain, seconds_whole, numbers = _toolbox(y, mean, std)
             row |= {
                 "toolbox": plain,
                 "ratio": plain / seconds,
-                "toolbox with groups": whole,
-                "ratio of groups": (whole - plain) / groups,
-                "ratio of all": whole / (seconds + groups),
-                "largest difference": _differences(found, numbers, y, prediction),
+                "toolbox with groups": seconds_whole,
+                "ratio of groups": (seconds_whole - plain) / groups,
+                "ratio of all": seconds_whole / (seconds + groups),
+                "largest difference": _differences(evaluation, numbers, y, prediction),
             }
     report(rows, ("uncertainty-toolbox",))
 

@@ -33,7 +33,7 @@ def families(rng, n):
     """Return functions to outcomes and predictions by name: counts of mean 12, outputs of scale 1."""
     mean, zero = rng.gamma(4, 3, n), np.zeros(n)
     shape, other = rng.uniform(1, 5, n), rng.uniform(1, 5, n)
-    kept = rng.random(n) > 0.2
+    event = rng.random(n) > 0.2
     normal, counts = rng.normal(size=n), rng.poisson(mean)
     pair = [fm.Gaussian(zero, 1.0), fm.Gaussian(zero + 3, 0.5)]
 
@@ -56,7 +56,7 @@ def families(rng, n):
             Mixture([Gamma(shape, 1.0), Gamma(shape + 1, 2.0)]),
         ),
         "Mixture of 2 Gaussians": lambda: (
-            np.where(kept, normal, 3 + normal / 2),
+            np.where(event, normal, 3 + normal / 2),
             Mixture(pair, [0.8, 0.2]),
         ),
         "Mixture of 5 Gaussians": lambda: (normal, Mixture(five())),
@@ -67,7 +67,7 @@ def families(rng, n):
         ),
         "DoublePoisson": lambda: (counts, DoublePoisson(mean, 1.0)),
         "ZeroInflated(Poisson)": lambda: (
-            counts * kept,
+            counts * event,
             ZeroInflated(Poisson(mean), np.full(n, 0.2)),
         ),
         "Categorical": lambda: (rng.integers(0, 5, n), Categorical(np.full((n, 5), 0.2))),

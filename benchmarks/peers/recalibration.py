@@ -40,14 +40,21 @@ def fits(n):
         rc.IsotonicStd,
         lambda: rc.ConformalIntervals(0.9, "cqr"),
     ):
-        seconds, found = best(lambda make=make: make().fit(prediction, y), 3)
-        row = {"what": repr(found).partition(",")[0].partition("(")[0], "n": n, "ours": seconds}
+        seconds, calibrator = best(lambda make=make: make().fit(prediction, y), 3)
+        row = {
+            "what": repr(calibrator).partition(",")[0].partition("(")[0],
+            "n": n,
+            "ours": seconds,
+        }
         row["peak MB"] = peak_bytes(lambda make=make: make().fit(prediction, y)) / 2**20
-        if isinstance(found, rc.Recalibrator):
-            mended = found.transform(prediction)
+        if isinstance(calibrator, rc.Recalibrator):
+            mended = calibrator.transform(prediction)
             row["cdf"] = best(lambda mended=mended: mended.cdf(y), 3)[0]
             row["mean and std"] = best(
-                lambda found=found: (lambda p: (p.mean, p.std))(found.transform(prediction)), 3
+                lambda calibrator=calibrator: (lambda p: (p.mean, p.std))(
+                    calibrator.transform(prediction)
+                ),
+                3,
             )[0]
         yield row
 
@@ -57,9 +64,9 @@ def isotonic(n):
 
     prediction, y = regression(n)
     variance, square = prediction.variance, (y - prediction.mean) ** 2
-    ours, found = best(lambda: rc.IsotonicStd(bins=None).fit(prediction, y), 3)
-    theirs, known = best(lambda: IsotonicRegression().fit(variance, square), 3)
-    off = np.abs(found.transform(prediction).variance - known.predict(variance)).max()
+    ours, calibrator = best(lambda: rc.IsotonicStd(bins=None).fit(prediction, y), 3)
+    theirs, theirs_fitted = best(lambda: IsotonicRegression().fit(variance, square), 3)
+    off = np.abs(calibrator.transform(prediction).variance - theirs_fitted.predict(variance)).max()
     yield {
         "what": "isotonic regression of squares",
         "n": n,
@@ -101,29 +108,29 @@ def temperature(n, classes):
     from netcal.scaling import TemperatureScaling
 
     logits, y = classification(n, classes)
-    ours, found = best(lambda: rc.TemperatureScaling().fit(logits, y), 3)
+    ours, calibrator = best(lambda: rc.TemperatureScaling().fit(logits, y), 3)
 
     def lbfgs():
         log_t = torch.zeros((), requires_grad=True)
         optimiser = torch.optim.LBFGS([log_t], max_iter=50, line_search_fn="strong_wolfe")
-        given, labels = torch.tensor(logits), torch.tensor(y)
+        inputs, labels = torch.tensor(logits), torch.tensor(y)
 
         def closure():
             optimiser.zero_grad()
-            value = torch.nn.functional.cross_entropy(given / log_t.exp(), labels)
+            value = torch.nn.functional.cross_entropy(inputs / log_t.exp(), labels)
             value.backward()
             return value
 
         optimiser.step(closure)
         return float(log_t.detach().exp())
 
-    theirs, known = best(lbfgs, 2)
-    what = f"temperature, {classes} classes"
-    off = abs(known - found.temperature_)
-    yield {"what": what, "n": n, "ours": ours, "peer": theirs, "of": "torch", "apart": off}
+    theirs, peer_value = best(lbfgs, 2)
+    label = f"temperature, {classes} classes"
+    off = abs(peer_value - calibrator.temperature_)
+    yield {"what": label, "n": n, "ours": ours, "peer": theirs, "of": "torch", "apart": off}
     p = special.softmax(logits, axis=1)
     theirs, _ = best(lambda: TemperatureScaling().fit(p, y), 1, warm=0)
-    yield {"what": what, "n": n, "ours": ours, "peer": theirs, "of": "netcal"}
+    yield {"what": label, "n": n, "ours": ours, "peer": theirs, "of": "netcal"}
 
 
 if __name__ == "__main__":

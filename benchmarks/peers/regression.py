@@ -75,7 +75,7 @@ def calibration(y, prediction):
     }
 
 
-def everything(y, prediction):
+def all_metrics(y, prediction):
     """Call every function by itself: nothing is shared."""
     return {name: getattr(metrics, name)(y, prediction) for name in ALL}
 
@@ -87,13 +87,13 @@ def main():
     fm.set_num_threads(1)
     rows = []
 
-    def against(what, ours, theirs, repeats=20):
-        seconds, found = best(ours, repeats=repeats)
+    def against(measure, ours, theirs, repeats=20):
+        seconds, result = best(ours, repeats=repeats)
         other, expected = best(theirs, repeats=1, warm=0)
-        gap = max(abs(found[name] - value) for name, value in expected.items()) if expected else ""
+        gap = max(abs(result[name] - value) for name, value in expected.items()) if expected else ""
         rows.append(
             {
-                "what": what,
+                "what": measure,
                 "n": PEER,
                 "fastmcmd s": seconds,
                 OTHER: other,
@@ -136,8 +136,8 @@ def main():
     for name in ALL:
         seconds, _ = best(lambda name=name: getattr(metrics, name)(y, gaussian), repeats=3)
         rows.append({"what": name, "n": MILLION, "fastmcmd s": seconds})
-    seconds, _ = best(lambda: everything(y, gaussian), repeats=3)
-    peak = peak_bytes(lambda: everything(y, gaussian))
+    seconds, _ = best(lambda: all_metrics(y, gaussian), repeats=3)
+    peak = peak_bytes(lambda: all_metrics(y, gaussian))
     rows.append(
         {"what": "all of these", "n": MILLION, "fastmcmd s": seconds, "peak MB": peak / 1e6}
     )

@@ -32,17 +32,17 @@ def peak_bytes(function):
         return int(Path("/proc/self/statm").read_text().split()[1]) * page
 
     start = highest = resident()
-    done = threading.Event()
+    finished_event = threading.Event()
 
     def watch():
         nonlocal highest
-        while not done.wait(0.001):
+        while not finished_event.wait(0.001):
             highest = max(highest, resident())
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     function()
-    done.set()
+    finished_event.set()
     watcher.join()
     return highest - start
 

@@ -69,11 +69,11 @@ def main(arguments: list[str] | None = None) -> None:
     parts = [_HEAD]
     for name in options.names or NAMES:
         experiment = load(name)
-        started = time.perf_counter()
+        start = time.perf_counter()
         claims = experiment.run(options.seeds or experiment.seeds, pictures / f"{name}.png")
         parts.append(section(experiment, claims))
         print(
-            f"{experiment.title} ({time.perf_counter() - started:.0f} s)\n{table(claims)}\n",
+            f"{experiment.title} ({time.perf_counter() - start:.0f} s)\n{table(claims)}\n",
             flush=True,
         )
     if not options.names:

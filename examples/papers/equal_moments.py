@@ -38,22 +38,22 @@ def _numbers(seed: int) -> dict[str, float]:
 
 def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     """Return the claims of figure 13."""
-    found = over_seeds(_numbers, seeds)
+    runs = over_seeds(_numbers, seeds)
     if picture is not None:
         _draw(picture)
 
     def listed(name: str, families: tuple[str, ...] = _FAMILIES) -> str:
-        return "; ".join(f"{family} {spread(found[f'{name} {family}'])}" for family in families)
+        return "; ".join(f"{family} {spread(runs[f'{name} {family}'])}" for family in families)
 
-    plain = np.stack([found[f"plain {family}"] for family in _COUNTS])
-    randomised = np.stack([found[f"randomised {family}"] for family in _FAMILIES])
-    rejected = np.stack([found[f"p {family}"] < 0.05 for family in _FAMILIES])
+    plain = np.stack([runs[f"plain {family}"] for family in _COUNTS])
+    randomised = np.stack([runs[f"randomised {family}"] for family in _FAMILIES])
+    rejected = np.stack([runs[f"p {family}"] < 0.05 for family in _FAMILIES])
     return [
         Claim(
             "The ECE of the plain probability integral transform is far from 0 for right models of counts",
             listed("plain", _COUNTS),
-            f"gaussian {spread(found['plain gaussian'])}",
-            verdict(plain > 2 * found["plain gaussian"]),
+            f"gaussian {spread(runs['plain gaussian'])}",
+            verdict(plain > 2 * runs["plain gaussian"]),
         ),
         Claim(
             "Randomised, it is near 0 for all of them (not in the paper)",

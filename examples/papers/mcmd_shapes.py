@@ -24,7 +24,7 @@ class _Other(NamedTuple):
 
 class _Setting(NamedTuple):
     simulate: object
-    others: tuple[_Other, ...]
+    models: tuple[_Other, ...]
     line: float  # the last alternative is N(x - line, 1/4)
 
 
@@ -46,21 +46,21 @@ _SETTINGS = {
         0.0,
     ),
 }  # fmt: skip
-_NAMES = [one.name for one in _SETTINGS["homoscedastic"].others] + ["another shape"]
+_NAMES = [one.name for one in _SETTINGS["homoscedastic"].models] + ["another shape"]
 
 
 def _samples(setting: _Setting, seed: int) -> tuple[fm.datasets.Simulated, dict[str, tuple]]:
     """Return a sample, and the samples of every alternative."""
     rng = np.random.default_rng(seed + 10_000)
     data = setting.simulate(_N, seed)
-    others = {}
-    for place, one in enumerate(setting.others):
+    samples = {}
+    for place, one in enumerate(setting.models):
         second = setting.simulate(_M, seed + 1_000 * (place + 1))
         mean, std = second.truth.mean, second.truth.std
-        others[one.name] = (second.x, rng.normal(mean + one.shift, one.factor * std))
+        samples[one.name] = (second.x, rng.normal(mean + one.shift, one.factor * std))
     x = rng.uniform(data.x.min(), data.x.max(), _M)
-    others["another shape"] = (x, rng.normal(x - setting.line, 0.5))
-    return data, others
+    samples["another shape"] = (x, rng.normal(x - setting.line, 0.5))
+    return data, samples
 
 
 def _mcmd(data: fm.datasets.Simulated, other: tuple, grid: np.ndarray) -> np.ndarray:
@@ -73,29 +73,29 @@ def _grid(data: fm.datasets.Simulated) -> np.ndarray:
 
 
 def _numbers(setting: _Setting, seed: int) -> dict[str, float]:
-    data, others = _samples(setting, seed)
-    return {name: float(_mcmd(data, other, _grid(data)).mean()) for name, other in others.items()}
+    data, samples = _samples(setting, seed)
+    return {name: float(_mcmd(data, other, _grid(data)).mean()) for name, other in samples.items()}
 
 
 def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     """Return the claims of the figures on the homoscedastic and the heteroscedastic example."""
     claims = []
     for kind, setting in _SETTINGS.items():
-        found = over_seeds(lambda seed, setting=setting: _numbers(setting, seed), seeds)
-        shifted = np.minimum(found["shifted, narrow"], found["shifted, wide"])
-        spreads = np.maximum(found["narrow"], found["wide"])
+        runs = over_seeds(lambda seed, setting=setting: _numbers(setting, seed), seeds)
+        shifted = np.minimum(runs["shifted, narrow"], runs["shifted, wide"])
+        spreads = np.maximum(runs["narrow"], runs["wide"])
         right_order = (
-            (found["same"] < np.minimum(found["narrow"], found["wide"]))
+            (runs["same"] < np.minimum(runs["narrow"], runs["wide"]))
             & (spreads < shifted)
-            & (found["same"] < found["another shape"])
+            & (runs["same"] < runs["another shape"])
         )  # fmt: skip
         claims.append(
             Claim(
                 f"{kind.capitalize()}: least for equal distributions, more for another spread, most for "
                 "another mean",
-                "; ".join(f"{name} {spread(found[name])}" for name in _NAMES[1:])
+                "; ".join(f"{name} {spread(runs[name])}" for name in _NAMES[1:])
                 + f". Orders hold in {int(right_order.sum())} of {seeds} seeds",
-                spread(found["same"]),
+                spread(runs["same"]),
                 verdict(right_order),
             )
         )
@@ -107,14 +107,14 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
 def _draw(path: Path) -> None:
     figure, panels = axes_of(len(_NAMES), 2 * len(_SETTINGS))
     for place, setting in enumerate(_SETTINGS.values()):
-        data, others = _samples(setting, 0)
+        data, samples = _samples(setting, 0)
         grid = _grid(data)
         upper, lower = (panels[(2 * place + row) * len(_NAMES) :] for row in range(2))
         for name, top, bottom in zip(_NAMES, upper, lower, strict=False):
             top.scatter(data.x, data.y, s=3)
-            top.scatter(*others[name], s=3)
+            top.scatter(*samples[name], s=3)
             top.set(title=name, ylim=(-7, 7))
-            values = _mcmd(data, others[name], grid)
+            values = _mcmd(data, samples[name], grid)
             bottom.plot(grid, values)
             bottom.set(xlabel="x", ylim=(0, 1.5), title=f"mean MCMD {values.mean():.3f}")
         lower[0].set(ylabel="MCMD")

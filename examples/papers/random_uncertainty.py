@@ -43,30 +43,30 @@ def _numbers(seed: int) -> dict[str, float]:
 
 def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     """Return the claims of section 3."""
-    found = over_seeds(_numbers, seeds)
+    runs = over_seeds(_numbers, seeds)
     if picture is not None:
         _draw(picture)
     return [
         Claim(
             "Isotonic recalibration of the cdf makes random uncertainties look calibrated",
-            f"ECE {spread(found['ece random stds'])} before, {spread(found['ece isotonic cdf'])} after",
-            f"ECE {spread(found['ece true stds'])}",
-            verdict(found["ece isotonic cdf"] < 0.02),
+            f"ECE {spread(runs['ece random stds'])} before, {spread(runs['ece isotonic cdf'])} after",
+            f"ECE {spread(runs['ece true stds'])}",
+            verdict(runs["ece isotonic cdf"] < 0.02),
         ),
         Claim(
             "ENCE shows that they still say nothing about the error",
-            f"ENCE {spread(found['ence isotonic cdf'])} after; by chance {spread(found['null'])}",
-            f"ENCE {spread(found['ence true stds'])}",
-            verdict(found["ence isotonic cdf"] > 5 * found["null"]),
+            f"ENCE {spread(runs['ence isotonic cdf'])} after; by chance {spread(runs['null'])}",
+            f"ENCE {spread(runs['ence true stds'])}",
+            verdict(runs["ence isotonic cdf"] > 5 * runs["null"]),
         ),
         Claim(
             "Scaling the standard deviations does not mend them either: their dispersion c_v stays",
-            f"ENCE {spread(found['ence std scaling'])}, c_v {spread(found['cv std scaling'])} "
-            f"(before: {spread(found['cv random stds'])})",
-            f"c_v {spread(found['cv true stds'])}",
+            f"ENCE {spread(runs['ence std scaling'])}, c_v {spread(runs['cv std scaling'])} "
+            f"(before: {spread(runs['cv random stds'])})",
+            f"c_v {spread(runs['cv true stds'])}",
             verdict(
-                found["ence std scaling"] > 5 * found["null"],
-                np.abs(found["cv std scaling"] - found["cv random stds"]) < 1e-6,
+                runs["ence std scaling"] > 5 * runs["null"],
+                np.abs(runs["cv std scaling"] - runs["cv random stds"]) < 1e-6,
             ),
         ),
     ]

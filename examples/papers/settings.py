@@ -62,7 +62,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     kernels = _by_setting(data, models, [{"x_kernel": one} for one in _KERNELS.values()])
     null = {name: null_cce(data, model, 2) for name, model in models.items()}
 
-    def drawn(count: int) -> list[Cces]:
+    def over_counts(count: int) -> list[Cces]:
         return [
             _by_setting(data, models, [{"draws": count, "random_state": seed}])
             for seed in range(seeds)
@@ -73,9 +73,9 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         part = fm.datasets.Simulated(data.x[rows], data.y[rows], data.truth.take(rows))
         return _by_setting(part, {name: one.take(rows) for name, one in models.items()}, [{}])
 
-    by_draws = {count: drawn(count) for count in _DRAWS}
+    by_draws = {count: over_counts(count) for count in _DRAWS}
     in_order = {
-        count: np.ravel([_ordered(one) for one in found]) for count, found in by_draws.items()
+        count: np.ravel([_ordered(one) for one in repeats]) for count, repeats in by_draws.items()
     }
     subsets = [smaller(seed) for seed in range(seeds)]
     of_subsets = np.ravel([_ordered(one) for one in subsets])
@@ -124,7 +124,7 @@ def _draw(
             panel.loglog(settings, cce[name], _STYLES[name], marker="o", label=name)
         panel.set(xlabel=label)
     for name in HEADS:
-        values = np.array([[one[name][0] for one in found] for found in by_draws.values()])
+        values = np.array([[one[name][0] for one in repeats] for repeats in by_draws.values()])
         panels[2].plot(_DRAWS, values.mean(axis=1), _STYLES[name], marker="o", label=name)
         panels[2].fill_between(_DRAWS, values.min(axis=1), values.max(axis=1), alpha=0.2, lw=0)
     panels[0].set(ylabel="mean CCE")

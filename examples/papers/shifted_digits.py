@@ -94,17 +94,17 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     plain = {one: digits.ece(one, "rotated 0") for one in _METHODS}
     shifted, brier = over_shifts(digits.ece), over_shifts(digits.brier)
     right = {one: digits.accuracy(one, "rotated 0") for one in _METHODS}
-    moved = over_shifts(digits.accuracy)
-    known = {one: digits.entropy(one, "rotated 0") for one in _METHODS}
+    accuracies = over_shifts(digits.accuracy)
+    entropies = {one: digits.entropy(one, "rotated 0") for one in _METHODS}
     unknown = {one: digits.entropy(one, "shuffled") for one in _METHODS}
     best = min(brier, key=lambda name: brier[name])
     sizes = {size: digits.brier_of_ensembles(size) for size in (1, 5, 10)}
     return [
         Claim(
             "Accuracy and calibration fall with shift, for every method",
-            f"accuracy: {listed(moved)}. ECE: {listed(shifted)}",
+            f"accuracy: {listed(accuracies)}. ECE: {listed(shifted)}",
             f"without shift, accuracy: {listed(right)}. ECE: {listed(plain)}",
-            verdict(*(moved[one] < right[one] and shifted[one] > plain[one] for one in _METHODS)),
+            verdict(*(accuracies[one] < right[one] and shifted[one] > plain[one] for one in _METHODS)),
         ),
         Claim(
             "Temperature scaling on data without shift is not enough under shift",
@@ -122,8 +122,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         ),
         Claim(
             "Entropy is larger for images of no class (shuffled pixels)",
-            listed(unknown), f"digits: {listed(known)}",
-            verdict(*(unknown[one] > known[one] for one in _METHODS)),
+            listed(unknown), f"digits: {listed(entropies)}",
+            verdict(*(unknown[one] > entropies[one] for one in _METHODS)),
         ),
     ]  # fmt: skip
 

@@ -90,16 +90,16 @@ def main() -> None:
     """Train all heads and write their predictions."""
     training = fm.datasets.conflated_poissons(TRAINING, 0)
     test = fm.datasets.conflated_poissons(TEST, 1)
-    found = {"x": test.x, "y": test.y}
+    arrays = {"x": test.x, "y": test.y}
     for head in HEADS:
         out = trained(training.x, training.y, head, test.x).astype(np.float64)
         positive = np.logaddexp(out, 0) + _LEAST
-        found[f"{head}_mean"] = out[:, 0] if head == "gaussian" else positive[:, 0]
+        arrays[f"{head}_mean"] = out[:, 0] if head == "gaussian" else positive[:, 0]
         if out.shape[1] > 1:
-            found[f"{head}_second"] = positive[:, 1]
-        print(head, np.abs(found[f"{head}_mean"] - test.truth.mean).mean())
+            arrays[f"{head}_second"] = positive[:, 1]
+        print(head, np.abs(arrays[f"{head}_mean"] - test.truth.mean).mean())
     TARGET.parent.mkdir(exist_ok=True)
-    write_atomically(TARGET, lambda stream: np.savez_compressed(stream, **found))
+    write_atomically(TARGET, lambda stream: np.savez_compressed(stream, **arrays))
 
 
 if __name__ == "__main__":

@@ -79,14 +79,16 @@ def averaged(networks: list[torch.nn.Sequential], x: torch.Tensor, passes: int) 
 
 def shifted(images: np.ndarray) -> dict[str, np.ndarray]:
     """Return the images (n, 8, 8) rotated, translated and with shuffled pixels, as rows of 64 numbers."""
-    found = {
+    images_by_shift = {
         f"rotated {angle}": ndimage.rotate(images, angle, axes=(2, 1), reshape=False, order=1)
         for angle in ROTATIONS
     }
-    found |= {f"moved {by}": np.roll(images, by, axis=2) for by in TRANSLATIONS}
+    images_by_shift |= {f"moved {by}": np.roll(images, by, axis=2) for by in TRANSLATIONS}
     rng = np.random.default_rng(0)
-    found["shuffled"] = rng.permuted(images.reshape(len(images), 64), axis=1).reshape(images.shape)
-    return {name: one.reshape(len(one), 64) for name, one in found.items()}
+    images_by_shift["shuffled"] = rng.permuted(images.reshape(len(images), 64), axis=1).reshape(
+        images.shape
+    )
+    return {name: one.reshape(len(one), 64) for name, one in images_by_shift.items()}
 
 
 def main() -> None:
@@ -104,27 +106,27 @@ def main() -> None:
 
     x, y = tensor(images[training]), torch.tensor(labels[training])
     inputs = shifted(images[test]) | {"calibration": images[calibration]}
-    found = {"labels": labels[test], "calibration labels": labels[calibration]}
+    arrays = {"labels": labels[test], "calibration labels": labels[calibration]}
     models = {
         "vanilla": ("vanilla", 1, 1), "ensemble": ("vanilla", MEMBERS, 1),
         "dropout": ("dropout", 1, PASSES), "last-layer dropout": ("last-layer dropout", 1, PASSES),
         "variational": ("variational", 1, PASSES),
     }  # fmt: skip
     for name, (kind, members, passes) in models.items():
-        started = time.process_time()
+        start = time.process_time()
         networks = [trained(kind, x, y, seed) for seed in range(members)]
         middle = time.process_time()
         for shift, rows in inputs.items():
-            found[f"{name}/{shift}"] = averaged(networks, tensor(rows), passes).astype(np.float16)
-        found[f"{name}/seconds"] = np.array([middle - started, time.process_time() - middle])
+            arrays[f"{name}/{shift}"] = averaged(networks, tensor(rows), passes).astype(np.float16)
+        arrays[f"{name}/seconds"] = np.array([middle - start, time.process_time() - middle])
         print(
-            name, found[f"{name}/rotated 0"].argmax(1).__eq__(labels[test]).mean(), middle - started
+            name, arrays[f"{name}/rotated 0"].argmax(1).__eq__(labels[test]).mean(), middle - start
         )
         if name == "ensemble":  # members apart: what more of them bring
             single = [averaged([one], tensor(inputs["rotated 15"]), 1) for one in networks]
-            found["members/rotated 15"] = np.stack(single).astype(np.float16)
+            arrays["members/rotated 15"] = np.stack(single).astype(np.float16)
     TARGET.parent.mkdir(exist_ok=True)
-    write_atomically(TARGET, lambda stream: np.savez_compressed(stream, **found))
+    write_atomically(TARGET, lambda stream: np.savez_compressed(stream, **arrays))
 
 
 if __name__ == "__main__":

@@ -48,16 +48,16 @@ def _numbers(seed: int) -> dict[str, float]:
     data, models = _models(seed)
     numbers: dict[str, float] = {"largest difference": 0.0}
     for name, model in models.items():
-        given = model.mean, model.std, data.y
-        found, theirs = (
-            _all_but_groups(one.metrics, *given) for one in (ours, uncertainty_toolbox)
+        arguments = model.mean, model.std, data.y
+        ours_numbers, theirs = (
+            _all_but_groups(one.metrics, *arguments) for one in (ours, uncertainty_toolbox)
         )
-        for measure, value in found.items():
+        for measure, value in ours_numbers.items():
             gap = abs(value - theirs[measure]) / max(abs(theirs[measure]), 1e-300)
             numbers["largest difference"] = max(numbers["largest difference"], gap)
             numbers[f"{measure} {name}"] = value
         groups = ours.metrics_calibration.adversarial_group_calibration(
-            *given, cali_type="mean_abs"
+            *arguments, cali_type="mean_abs"
         )
         small = int(np.argmin(np.abs(groups.group_size - _SMALL)))
         numbers[f"group {name}"] = float(groups.score_mean[small])
@@ -67,50 +67,50 @@ def _numbers(seed: int) -> dict[str, float]:
     return numbers
 
 
-def _listed(found: dict[str, np.ndarray], measure: str) -> str:
+def _listed(numbers: dict[str, np.ndarray], measure: str) -> str:
     names = ("constant", "too narrow", "too wide")
-    return "; ".join(f"{name} {spread(found[f'{measure} {name}'])}" for name in names)
+    return "; ".join(f"{name} {spread(numbers[f'{measure} {name}'])}" for name in names)
 
 
 def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     """Return what the measures say about a right model and three wrong ones."""
-    found = over_seeds(_numbers, seeds)
+    runs = over_seeds(_numbers, seeds)
     if picture is not None:
         _draw(picture)
     wrong = ("constant", "too narrow", "too wide")
     scores = ("nll", "crps", "check", "interval")
-    seen = {name: np.mean(found[f"p {name}"] < 0.05) for name in ("right", *wrong)}
+    rejected = {name: np.mean(runs[f"p {name}"] < 0.05) for name in ("right", *wrong)}
     return [
         Claim(
             "Both packages compute the same 12 measures (not in the paper)",
-            f"largest relative difference {found['largest difference'].max():.0e} "
-            f"of {12 * 4 * seeds} values", "", verdict(found["largest difference"] < 1e-9),
+            f"largest relative difference {runs['largest difference'].max():.0e} "
+            f"of {12 * 4 * seeds} values", "", verdict(runs["largest difference"] < 1e-9),
         ),
         Claim(
             "Proper scores are best for the right model",
-            "CRPS: " + _listed(found, "crps"), f"CRPS {spread(found['crps right'])}",
-            verdict(*(found[f"{one} {name}"] > found[f"{one} right"] for one in scores for name in wrong)),
+            "CRPS: " + _listed(runs, "crps"), f"CRPS {spread(runs['crps right'])}",
+            verdict(*(runs[f"{one} {name}"] > runs[f"{one} right"] for one in scores for name in wrong)),
         ),
         Claim(
             "Average calibration sees a wrong size of the spread better than one that ignores x",
-            "mean absolute calibration error: " + _listed(found, "ma_cal"),
-            spread(found["ma_cal right"]),
+            "mean absolute calibration error: " + _listed(runs, "ma_cal"),
+            spread(runs["ma_cal right"]),
             verdict(
-                found["ma_cal constant"] < found["ma_cal too narrow"],
-                found["ma_cal constant"] < found["ma_cal too wide"],
+                runs["ma_cal constant"] < runs["ma_cal too narrow"],
+                runs["ma_cal constant"] < runs["ma_cal too wide"],
             ),
         ),
         Claim(
             f"In its worst group of {_SMALL:.0%} of the rows it is less calibrated than the right model",
-            _listed(found, "group"), spread(found["group right"]),
-            verdict(found["group constant"] > found["group right"]),
+            _listed(runs, "group"), spread(runs["group right"]),
+            verdict(runs["group constant"] > runs["group right"]),
         ),
         Claim(
             "The exact test of congruence finds all three (not in the paper)",
-            "p < 0.05: " + "; ".join(f"{name} {seen[name]:.0%}" for name in wrong)
-            + "; CCE: " + _listed(found, "cce"),
-            f"p < 0.05 in {seen['right']:.0%}; CCE {spread(found['cce right'])}",
-            verdict(*(found[f"p {name}"] < 0.05 for name in wrong)),
+            "p < 0.05: " + "; ".join(f"{name} {rejected[name]:.0%}" for name in wrong)
+            + "; CCE: " + _listed(runs, "cce"),
+            f"p < 0.05 in {rejected['right']:.0%}; CCE {spread(runs['cce right'])}",
+            verdict(*(runs[f"p {name}"] < 0.05 for name in wrong)),
         ),
     ]  # fmt: skip
 

@@ -48,13 +48,15 @@ def reliability(rng: Any) -> Iterator[tuple[str, str, Any, Any, Any]]:
     y, mean, std, w, family = _sample(rng)
     prediction = getattr(fm, family)(mean, std)
     arrays = ", ".join(f"np.array({v.tolist()})" for v in (mean, std))
-    told = f"np.array({y.tolist()}), fm.{family}({arrays}), sample_weight=np.array({w.tolist()})"
+    call_text = (
+        f"np.array({y.tolist()}), fm.{family}({arrays}), sample_weight=np.array({w.tolist()})"
+    )
     cdf = _normal_cdf if family == "Gaussian" else _laplace_cdf
     pit = [
         cdf((mpf(a) - mpf(m)) / mpf(s)) for a, m, s in zip(y, mean, std, strict=True)
     ]  # of the doubles that are given
     levels = np.unique(rng.uniform(0.01, 0.99, int(rng.integers(2, 12))))
-    given = f"{told}, levels=np.array({levels.tolist()})"
+    call_with_levels = f"{call_text}, levels=np.array({levels.tolist()})"
     metrics, total = fm.metrics, mp.fsum(mpf(v) for v in w)
     for kind in ("quantile", "interval"):
         place = pit if kind == "quantile" else [2 * abs(p - mpf("0.5")) for p in pit]
@@ -65,7 +67,7 @@ def reliability(rng: Any) -> Iterator[tuple[str, str, Any, Any, Any]]:
         ]
         gaps = [o - mpf(q) for o, q in zip(observed, levels, strict=True)]
         count, options = len(gaps), {"levels": levels, "kind": kind, "sample_weight": w}
-        line = f"{given}, kind={kind!r}"
+        line = f"{call_with_levels}, kind={kind!r}"
         sizes = [abs(g) for g in gaps]
         squares = mp.sqrt(mp.fsum(g * g for g in gaps) / count)
         area = mpf(0)
@@ -96,24 +98,24 @@ def reliability(rng: Any) -> Iterator[tuple[str, str, Any, Any, Any]]:
             mpf(v) for v, p in zip(w, pit, strict=True) if 2 * abs(p - mpf("0.5")) <= level
         )
         came = metrics.coverage(y, prediction, level, sample_weight=w)
-        yield "coverage", f"{told}, level={level!r}", came, inside / total, mpf(1)
+        yield "coverage", f"{call_text}, level={level!r}", came, inside / total, mpf(1)
     half = mp.erfinv(mpf(level)) * mp.sqrt(2) if family == "Gaussian" else -mp.log(1 - mpf(level))
     widths = mp.fsum(2 * half * mpf(v) * mpf(s) for v, s in zip(w, std, strict=True)) / total
     came = metrics.mean_interval_width(y, prediction, level, sample_weight=w)
     # Ends are rounded before they are subtracted.
-    yield "mean_interval_width", f"{told}, level={level!r}", came, widths, mpf(max(abs(mean)))
+    yield "mean_interval_width", f"{call_text}, level={level!r}", came, widths, mpf(max(abs(mean)))
 
 
 def _bins(spread: list[F], weights: list[F], bins: int, binning: str) -> list[dict[int, F]]:
     """Return the share of each row in each bin."""
-    found: list[dict[int, F]] = [{} for _ in range(bins)]
+    weights_of: list[dict[int, F]] = [{} for _ in range(bins)]
     if binning == "width":
         low, high = float(min(spread)), float(max(spread))
         edges = np.linspace(low, high, bins + 1)
         for i, value in enumerate(spread):
             place = 0 if low == high else int(np.searchsorted(edges, float(value), "right")) - 1
-            found[min(max(place, 0), bins - 1)][i] = F(1)
-        return found
+            weights_of[min(max(place, 0), bins - 1)][i] = F(1)
+        return weights_of
     order = sorted(range(len(spread)), key=lambda i: spread[i])
     total, begin = sum(weights), F(0)
     for i in order:
@@ -121,9 +123,9 @@ def _bins(spread: list[F], weights: list[F], bins: int, binning: str) -> list[di
         for b in range(bins):
             left, right = max(begin, total * b / bins), min(end, total * (b + 1) / bins)
             if left < right:
-                found[b][i] = (right - left) / weights[i]
+                weights_of[b][i] = (right - left) / weights[i]
         begin = end
-    return found
+    return weights_of
 
 
 def variances(rng: Any) -> Iterator[tuple[str, str, Any, Any, Any]]:
@@ -131,8 +133,8 @@ def variances(rng: Any) -> Iterator[tuple[str, str, Any, Any, Any]]:
     y, mean, std, w, _ = _sample(rng)
     if len(set(std.tolist())) < len(std):
         return
-    told = f"np.array({y.tolist()}), (np.array({mean.tolist()}), np.array({std.tolist()}))"
-    told += f", sample_weight=np.array({w.tolist()})"
+    call_text = f"np.array({y.tolist()}), (np.array({mean.tolist()}), np.array({std.tolist()}))"
+    call_text += f", sample_weight=np.array({w.tolist()})"
     fy, fm_, fs, fw = exact(y), exact(mean), exact(std), exact(w)
     metrics, prediction = fm.metrics, fm.Gaussian(mean, std)
     for binning in ("mass", "width"):
@@ -141,19 +143,19 @@ def variances(rng: Any) -> Iterator[tuple[str, str, Any, Any, Any]]:
         if binning == "width" and (by == "variance") and not 1e-70 < std.max() < 1e70:
             by = "std"  # edges of squares that doubles do not hold
         spread = fs if by == "std" else exact(std**2)
-        ence, uce, used = mpf(0), F(0), 0
+        ence, uce, used_bins = mpf(0), F(0), 0
         for shares in _bins(spread, fw, bins, binning):
             mass = sum((fw[i] * share for i, share in shares.items()), F(0))
             if mass == 0:
                 continue
-            used += 1
+            used_bins += 1
             mv = sum((fw[i] * share * fs[i] ** 2 for i, share in shares.items()), F(0))
             mse = sum((fw[i] * share * (fy[i] - fm_[i]) ** 2 for i, share in shares.items()), F(0))
             ence += abs(1 - mp.sqrt(real(mse / mv)))
             uce += abs(mse - mv)
-        line = f"{told}, bins={bins}, binning={binning!r}, by={by!r}"
+        line = f"{call_text}, bins={bins}, binning={binning!r}, by={by!r}"
         options = {"bins": bins, "binning": binning, "by": by, "sample_weight": w}
-        yield "ence", line, metrics.ence(y, prediction, **options), ence / used, mpf(1)
+        yield "ence", line, metrics.ence(y, prediction, **options), ence / used_bins, mpf(1)
         right = real(uce / sum(fw))
         largest = real(
             max(max(v * v for v in fs), max((a - b) ** 2 for a, b in zip(fy, fm_, strict=True)))
@@ -176,19 +178,21 @@ def classes(rng: Any) -> Iterator[tuple[str, str, Any, Any, Any]]:
     y, w = rng.integers(0, 2, n), np.ones(n)
     if rng.random() < 0.5:
         w = 10.0 ** rng.uniform(-12, 0, n)
-    told = f"np.array({y.tolist()}), np.array({p.tolist()}), sample_weight=np.array({w.tolist()})"
+    call_text = (
+        f"np.array({y.tolist()}), np.array({p.tolist()}), sample_weight=np.array({w.tolist()})"
+    )
     edges = np.linspace(0, 1, bins + 1)
     fp, fw = exact(p), exact(w)
     for closed in ("right", "left"):
         side = "left" if closed == "right" else "right"
-        held: dict[int, list[int]] = {}
+        rows_of: dict[int, list[int]] = {}
         for i, value in enumerate(p):
             place = int(np.searchsorted(edges, value, side=side)) - 1
-            held.setdefault(min(max(place, 0), bins - 1), []).append(i)
+            rows_of.setdefault(min(max(place, 0), bins - 1), []).append(i)
         gaps = [
-            abs(sum((fw[i] * (int(y[i]) - fp[i]) for i in rows), F(0))) for rows in held.values()
+            abs(sum((fw[i] * (int(y[i]) - fp[i]) for i in rows), F(0))) for rows in rows_of.values()
         ]
-        masses = [sum((fw[i] for i in rows), F(0)) for rows in held.values()]
+        masses = [sum((fw[i] for i in rows), F(0)) for rows in rows_of.values()]
         total = sum(masses)
         rights = {
             "l1": real(sum(gaps) / total),
@@ -197,7 +201,7 @@ def classes(rng: Any) -> Iterator[tuple[str, str, Any, Any, Any]]:
         }
         for norm, right in rights.items():
             options = {"bins": bins, "closed": closed, "of": "positive", "sample_weight": w}
-            line = f"{told}, bins={bins}, closed={closed!r}, of='positive'"
+            line = f"{call_text}, bins={bins}, closed={closed!r}, of='positive'"
             came = fm.classification.ece(y, p, norm=norm, **options)
             yield "classification.ece", f"{line}, norm={norm!r}", came, right, mpf(1)
         came = fm.classification.mce(y, p, bins=bins, closed=closed, of="positive", sample_weight=w)

@@ -51,9 +51,9 @@ class Entry:
 
 
 def parameters_of(function: Any) -> dict[str, inspect.Parameter]:
-    found = inspect.signature(function).parameters.values()
+    parameters = inspect.signature(function).parameters.values()
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return {p.name: p for p in found if p.kind not in kinds and p.name not in SKIPPED}
+    return {p.name: p for p in parameters if p.kind not in kinds and p.name not in SKIPPED}
 
 
 def entry(name: str, function: Any, /, **base: Any) -> Entry:
@@ -70,11 +70,11 @@ def method(name: str, make: Any, attribute: str, /, **base: Any) -> Entry:
     return Entry(name, call, base, tuple(parameters_of(probe)))
 
 
-def required(function: Any, known: dict[str, Any]) -> dict[str, Any]:
+def required(function: Any, values: dict[str, Any]) -> dict[str, Any]:
     """Return what is known of the arguments that must be given."""
     empty = inspect.Parameter.empty
     return {
-        name: known[name] for name, one in parameters_of(function).items() if one.default is empty
+        name: values[name] for name, one in parameters_of(function).items() if one.default is empty
     }
 
 

@@ -65,9 +65,9 @@ def families(fm: Any) -> dict[str, tuple[Any, dict[str, Any]]]:
 
 
 def _predictive(fm: Any) -> list[Entry]:
-    found = []
+    entries = []
     for name, (kind, base) in families(fm).items():
-        found.append(entry(name, kind, **base))
+        entries.append(entry(name, kind, **base))
 
         def make(kind: Any = kind, base: Any = base) -> Any:
             return kind(**base)
@@ -77,17 +77,17 @@ def _predictive(fm: Any) -> list[Entry]:
         for attribute in ("cdf", "sf", "log_prob", "crps", "cdf_below"):
             if attribute == "log_prob" and name in ("Draws", "Quantiles", "WeightedDraws"):
                 continue  # they have no density
-            found.append(method(f"{name}.{attribute}", make, attribute, y=y))
-        found.append(method(f"{name}.quantile", make, "quantile", level=LEVELS))
-        found.append(method(f"{name}.sample", make, "sample", size=4, random_state=0))
-        found.append(
+            entries.append(method(f"{name}.{attribute}", make, attribute, y=y))
+        entries.append(method(f"{name}.quantile", make, "quantile", level=LEVELS))
+        entries.append(method(f"{name}.sample", make, "sample", size=4, random_state=0))
+        entries.append(
             method(
                 f"{name}.expected_kernel", make, "expected_kernel",
                 kernel=fm.RBF(0.5), points=np.linspace(-1, 1, 4)[:, None],
             )
         )  # fmt: skip
-    found.append(entry("Gamma.from_mean", fm.Gamma.from_mean, mean=STD, dispersion=STD))
-    return found
+    entries.append(entry("Gamma.from_mean", fm.Gamma.from_mean, mean=STD, dispersion=STD))
+    return entries
 
 
 def _map(fm: Any) -> Any:
@@ -102,7 +102,7 @@ def _regions(fm: Any) -> Any:
     return fm.inference.regions.WeakRegions((one,), 0.05, (((0, True, 0.0),),), ("x",))
 
 
-def _watched(fm: Any) -> Any:
+def _monitored(fm: Any) -> Any:
     monitor = _monitor(fm)
     monitor.update(X, Y)
     return monitor
@@ -115,14 +115,14 @@ def _monitor(fm: Any) -> Any:
 def _kernels(fm: Any) -> list[Entry]:
     base = {"value": 1.0, "left": fm.RBF(0.5), "right": fm.Linear(), "function": _product}
     kinds = "RBF Constant Cosine CustomKernel Delta Laplacian Linear Matern Polynomial Product Sum"
-    found = []
+    entries = []
     for name in kinds.split():
         kind = getattr(fm, name)
-        found.append(entry(name, kind, **required(kind, base)))
-    found.append(
+        entries.append(entry(name, kind, **required(kind, base)))
+    entries.append(
         entry("kernels.kernel_from_dict", fm.kernels.kernel_from_dict, described=fm.RBF(0.5).to_dict())
     )  # fmt: skip
-    return found
+    return entries
 
 
 def _product(a: Any, b: Any) -> Any:
@@ -186,7 +186,7 @@ def _threads(count: Any) -> None:
 def _metrics(fm: Any) -> list[Entry]:
     pairs = np.stack([Y, -Y], axis=1)
     draws = R.normal(size=(N, 6, 2))
-    found = []
+    entries = []
     for name in fm.metrics.__all__:
         function = getattr(fm.metrics, name)
         if inspect.isclass(function):
@@ -206,19 +206,19 @@ def _metrics(fm: Any) -> list[Entry]:
             "second": fm.Gaussian(-MEAN, STD),
         }
         if any(word in name for word in ("ensemble", "error_spread", "rank_histogram")):
-            found.append(
+            entries.append(
                 entry(
                     f"metrics.{name}", function, **required(function, base | {"prediction": SETS})
                 )
             )
             continue
-        found.append(entry(f"metrics.{name}", function, **required(function, base)))
-        if not vector and "prediction" in found[-1].base and "lower" not in found[-1].base:
+        entries.append(entry(f"metrics.{name}", function, **required(function, base)))
+        if not vector and "prediction" in entries[-1].base and "lower" not in entries[-1].base:
             base["prediction"] = (MEAN, STD)
-            found.append(entry(f"metrics.{name} of arrays", function, **required(function, base)))
-    found += [entry(name, getattr(fm, name), y=Y, prediction=(MEAN, STD))
+            entries.append(entry(f"metrics.{name} of arrays", function, **required(function, base)))
+    entries += [entry(name, getattr(fm, name), y=Y, prediction=(MEAN, STD))
               for name in ("crps", "ece", "ence", "nll", "pit_values", "regression_ece")]  # fmt: skip
-    return found
+    return entries
 
 
 def _classification(fm: Any) -> list[Entry]:
@@ -227,24 +227,24 @@ def _classification(fm: Any) -> list[Entry]:
     binary = {"y": (LABELS > 0) + 0.0} | dict.fromkeys(
         ("p", "p_in", "p_out", "first", "second"), SHARES
     )
-    found = []
+    entries = []
     for name in fm.classification.__all__:
         function = getattr(fm.classification, name)
         if inspect.isclass(function):
             continue
-        for label, known in (("", base), (" binary", binary)):
+        for label, label_arguments in (("", base), (" binary", binary)):
             if name == "murphy_difference" and not label:
                 continue  # of two classes only
-            given = required(function, known)
+            arguments = required(function, label_arguments)
             if "k" in parameters_of(function):
-                given["k"] = 2
-            found.append(entry(f"classification.{name}{label}", function, **given))
-    return found
+                arguments["k"] = 2
+            entries.append(entry(f"classification.{name}{label}", function, **arguments))
+    return entries
 
 
 def _recalibration(fm: Any) -> list[Entry]:
     right = fm.Gaussian(MEAN, STD)
-    found = []
+    entries = []
     for name in fm.recalibration.__all__:
         kind = getattr(fm.recalibration, name)
         if not hasattr(kind, "fit") or name == "Recalibrator":
@@ -267,71 +267,71 @@ def _recalibration(fm: Any) -> list[Entry]:
         ) -> Any:
             return _kind(**options).fit(**_data, **_inputs)
 
-        found.append(
+        entries.append(
             Entry(f"recalibration.{name}", run, {}, tuple(parameters_of(kind.__init__)))
         )  # fmt: skip
-        found.append(method(f"recalibration.{name}.fit", kind, "fit", **data, **inputs))
+        entries.append(method(f"recalibration.{name}.fit", kind, "fit", **data, **inputs))
         fitted = kind().fit(**data, **inputs)
         if "groups" in data:
             inputs = {"groups": LABELS}
         for attribute in ("transform", "interval"):
             if hasattr(fitted, attribute):
-                found.append(
+                entries.append(
                     method(
                         f"recalibration.{name}.{attribute}",
                         lambda f=fitted: f, attribute, **{first: data[first]}, **inputs,
                     )
                 )  # fmt: skip
         saved = path_of(f"{name}.npz")
-        found.append(method(f"recalibration.{name}.save", lambda f=fitted: f, "save", path=saved))
+        entries.append(method(f"recalibration.{name}.save", lambda f=fitted: f, "save", path=saved))
     fm.recalibration.StdScaling().fit(right, Y).save(path_of("recalibrator.npz"))
-    found.append(
+    entries.append(
         entry("recalibration.load", fm.recalibration.load, path=path_of("recalibrator.npz"))
     )
     mapping = fm.recalibration.IsotonicCDF().fit(right, Y).transform(right)
     for attribute in ("cdf", "crps"):
-        found.append(method(f"Recalibrated.{attribute}", lambda: mapping, attribute, y=Y))
-    found.append(method("Recalibrated.quantile", lambda: mapping, "quantile", level=LEVELS))
-    return found
+        entries.append(method(f"Recalibrated.{attribute}", lambda: mapping, attribute, y=Y))
+    entries.append(method("Recalibrated.quantile", lambda: mapping, "quantile", level=LEVELS))
+    return entries
 
 
 def _streaming(fm: Any) -> list[Entry]:
-    found = []
+    entries = []
     for name in fm.streaming.__all__:
         kind = getattr(fm.streaming, name)
         if name in ("Accumulator", "MeanOf", "CCE", "CongruenceEstimate", "SlidingWindow"):
             continue
         gather = parameters_of(kind.gather)
         vector = name in ("EnergyScore", "VariogramScore")
-        known = {
+        candidates = {
             "y": LABELS if "p" in gather else np.stack([Y, -Y], axis=1) if vector else Y,
             "prediction": fm.Draws(R.normal(size=(N, 6, 2))) if vector else fm.Gaussian(MEAN, STD),
             "p": PROBS, "p_in": PROBS, "p_out": PROBS,
         }  # fmt: skip
-        given = required(kind.gather, known)
-        own = {"limits": (0.1, 1.0)} if name in ("ENCE", "UCE", "ENCECurve") else {}
-        own |= {"binning": "width"} if own else {}
-        own |= {"k": 2} if name == "TopKAccuracy" else {}
-        own |= {"binning": "width", "limits": (0.1, 4.0)} if name == "QCE" else {}
+        arguments = required(kind.gather, candidates)
+        options = {"limits": (0.1, 1.0)} if name in ("ENCE", "UCE", "ENCECurve") else {}
+        options |= {"binning": "width"} if options else {}
+        options |= {"k": 2} if name == "TopKAccuracy" else {}
+        options |= {"binning": "width", "limits": (0.1, 4.0)} if name == "QCE" else {}
 
-        def make(kind: Any = kind, own: Any = own) -> Any:
-            return kind(**own)
+        def make(kind: Any = kind, options: Any = options) -> Any:
+            return kind(**options)
 
-        def run(*, _kind: Any = kind, _given: Any = given, **options: Any) -> Any:
-            return _kind(**options).update(**_given).compute()
+        def run(*, _kind: Any = kind, _arguments: Any = arguments, **options: Any) -> Any:
+            return _kind(**options).update(**_arguments).compute()
 
         names = tuple(parameters_of(kind.__init__))
-        own = {key: value for key, value in own.items() if key in names}
-        found.append(Entry(f"streaming.{name}", run, own, names))
+        options = {key: value for key, value in options.items() if key in names}
+        entries.append(Entry(f"streaming.{name}", run, options, names))
 
-        def update(*, _kind: Any = kind, _own: Any = own, **batch: Any) -> Any:
-            return _kind(**_own).update(**batch).compute()
+        def update(*, _kind: Any = kind, _options: Any = options, **batch: Any) -> Any:
+            return _kind(**_options).update(**batch).compute()
 
-        found.append(Entry(f"streaming.{name}.update", update, given, tuple(gather)))
-    found.append(
+        entries.append(Entry(f"streaming.{name}.update", update, arguments, tuple(gather)))
+    entries.append(
         method("streaming.CRPS.merge", fm.streaming.CRPS, "merge", other=fm.streaming.CRPS())
     )
-    return found + _congruence(fm)
+    return entries + _congruence(fm)
 
 
 def _congruence(fm: Any) -> list[Entry]:
@@ -349,8 +349,8 @@ def _congruence(fm: Any) -> list[Entry]:
     def run(**options: Any) -> Any:
         return kind(**options).update(**batch).compute()
 
-    def update(**given: Any) -> Any:
-        return make().update(**given).compute()
+    def update(**batch: Any) -> Any:
+        return make().update(**batch).compute()
 
     def window(**options: Any) -> Any:
         return fm.streaming.SlidingWindow(**options).update(**batch).compute()
@@ -379,19 +379,19 @@ def _plots(fm: Any) -> list[Entry]:
     matplotlib.use("Agg")
     plots = importlib.import_module("fastmcmd.plots")
     right = fm.Gaussian(MEAN, STD)
-    known = {
+    candidates = {
         "values": np.abs(Y), "x": X, "y": Y, "histogram": fm.metrics.pit_histogram(Y, right),
         "curve": fm.metrics.reliability_curve(Y, right), "evaluations": fm.evaluate(Y, right, X),
         "result": fm.downsampled_cce(X, Y, right, 12, repeats=2),
         "test": fm.congruence_test(X, Y, right, simulations=19, random_state=0),
         "diagnosed": fm.diagnose(X, Y, right, random_state=0),
         "choice": fm.select_kernel(X, Y), "report": fm.kernel_report(X, Y, right),
-        "monitor": _watched(fm), "conclusion": None, "difference": None, "regions": None,
+        "monitor": _monitored(fm), "conclusion": None, "difference": None, "regions": None,
         "prediction": right, "groups": fm.metrics.adversarial_group_calibration(
             Y, right, draws=3, random_state=0
         ),
     }  # fmt: skip
-    own = {
+    special = {
         "cce_over_inputs": {"x": X[:, 0].copy()},
         "isotonic_reliability": {
             "curve": fm.metrics.exceedance_reliability(Y, right, 0.0, resamples=19)
@@ -407,10 +407,10 @@ def _plots(fm: Any) -> list[Entry]:
         "difference_map": {"difference": _map(fm)},
         "weak_regions": {"regions": _regions(fm)},
     }
-    found = []
+    entries = []
     for name in plots.__all__:
         function = getattr(plots, name)
-        given = required(function, known) | own.get(name, {})
+        arguments = required(function, candidates) | special.get(name, {})
 
         def closed(*, _function: Any = function, **options: Any) -> None:
             import matplotlib.pyplot as plt
@@ -420,8 +420,8 @@ def _plots(fm: Any) -> list[Entry]:
             finally:
                 plt.close("all")
 
-        found.append(Entry(f"plots.{name}", closed, given, tuple(parameters_of(function))))
-    return found
+        entries.append(Entry(f"plots.{name}", closed, arguments, tuple(parameters_of(function))))
+    return entries
 
 
 def entries(plots: bool = True) -> dict[str, Entry]:
@@ -457,7 +457,7 @@ def unlisted(names: set[str]) -> list[str]:
         "RegionVerdict", "Remedy", "Verdict", "CongruenceEstimate", "Discrimination",
         "IsotonicReliability", "MurphyCurve", "MurphyDifference", "PITEcdf", "ROCCurve", "RankHistogram",
     }  # fmt: skip
-    known = {name.split(" ")[0] for name in names}
+    listed = {name.split(" ")[0] for name in names}
     missing = []
     modules = [fm, fm.metrics, fm.classification, fm.recalibration, fm.streaming]
     compat = ("uncertainty_toolbox", "probcal", "sklearn")
@@ -469,10 +469,10 @@ def unlisted(names: set[str]) -> list[str]:
         prefix = module.__name__.removeprefix("fastmcmd").lstrip(".")
         for name in module.__all__:
             value = getattr(module, name)
-            told = f"{prefix}.{name}" if prefix else name
+            full_name = f"{prefix}.{name}" if prefix else name
             is_call = callable(value) and not (
                 isinstance(value, type) and issubclass(value, (Exception, Warning))
             )
-            if is_call and told not in known and name not in no_calls:
-                missing.append(told)
+            if is_call and full_name not in listed and name not in no_calls:
+                missing.append(full_name)
     return missing

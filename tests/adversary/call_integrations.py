@@ -32,21 +32,21 @@ __all__ = ["entries"]
 
 def entries(fm: Any) -> list[Entry]:
     """Return the entry points of the packages that are installed."""
-    found = [*_toolbox(), *_probcal(fm), *_sklearn(fm), *_encoders(fm)]
+    all_entries = [*_toolbox(), *_probcal(fm), *_sklearn(fm), *_encoders(fm)]
     for name, make in (("skpro", _skpro), ("torchmetrics", _torchmetrics)):
         if importlib.util.find_spec(name) is not None:
-            found += make(fm)
-    return found
+            all_entries += make(fm)
+    return all_entries
 
 
 def _toolbox() -> list[Entry]:
-    known = {
+    defaults = {
         "y_pred": MEAN, "y_mean": MEAN, "y_std": STD, "y_true": Y, "num_bins": 10, "resolution": 9,
         "scaled": True, "quantile": 0.9, "exp_props": SHARES, "obs_props": SHARES,
         "cali_type": "mean_abs", "x": X[:, 0].copy(),
     }  # fmt: skip
     module = importlib.import_module("fastmcmd.compat.uncertainty_toolbox")
-    found = []
+    all_entries = []
     for name in module.__all__:
         function = getattr(module, name)
         if inspect.isfunction(function):
@@ -59,26 +59,26 @@ def _toolbox() -> list[Entry]:
                     if "matplotlib.pyplot" in sys.modules:
                         sys.modules["matplotlib.pyplot"].close("all")
 
-            found.append(
+            all_entries.append(
                 Entry(
-                    f"compat.uncertainty_toolbox.{name}", quiet, required(function, known),
+                    f"compat.uncertainty_toolbox.{name}", quiet, required(function, defaults),
                     tuple(parameters_of(function)),
                 )
             )  # fmt: skip
-    return found
+    return all_entries
 
 
 def _probcal(fm: Any) -> list[Entry]:
     module = importlib.import_module("fastmcmd.compat.probcal")
-    known = {
+    defaults = {
         "grid": X[:5], "x": X, "y": Y, "x_prime": X, "y_prime": -Y, "x_kernel": module.rbf_kernel,
         "y_kernel": module.rbf_kernel, "y_true": Y, "posterior_predictive": fm.Gaussian(MEAN, STD),
     }  # fmt: skip
-    known["prediction"] = fm.Gaussian(MEAN, STD)
+    defaults["prediction"] = fm.Gaussian(MEAN, STD)
     # compute_mcmd_torch takes tensors and returns tensors; a class holds settings or results.
     names = [name for name in module.__all__ if name[0].islower() and name != "compute_mcmd_torch"]
     return [
-        entry(f"compat.probcal.{name}", getattr(module, name), **required(getattr(module, name), known))
+        entry(f"compat.probcal.{name}", getattr(module, name), **required(getattr(module, name), defaults))
         for name in names
     ]  # fmt: skip
 
@@ -101,30 +101,30 @@ def _sklearn(fm: Any) -> list[Entry]:
         module.scorer(metric)
         for metric in (fm.metrics.mean_crps, fm.classification.mean_brier_score)
     )
-    judged = ("y", "sample_weight")  # what becomes of X and the estimator is up to the estimator
+    guarded = ("y", "sample_weight")  # what becomes of X and the estimator is up to the estimator
     model = {"estimator": _Model(), "X": X, "sample_weight": WEIGHTS}
     quantiles = module.QuantilePredictions
     return [
         entry("compat.sklearn.scorer", module.scorer, metric=fm.metrics.mean_crps),
-        Entry("compat.sklearn.Scorer", crps.__call__, {**model, "y": Y}, judged),
-        Entry("compat.sklearn.Scorer of classes", brier.__call__, {**model, "y": LABELS}, judged),
+        Entry("compat.sklearn.Scorer", crps.__call__, {**model, "y": Y}, guarded),
+        Entry("compat.sklearn.Scorer of classes", brier.__call__, {**model, "y": LABELS}, guarded),
         entry("compat.sklearn.QuantilePredictions", quantiles, levels=LEVELS),
     ]
 
 
 def _encoders(fm: Any) -> list[Entry]:
     module = importlib.import_module("fastmcmd.encoders")
-    found = [
+    all_entries = [
         entry(f"encoders.{name}", getattr(module, name), function=_columns)
         for name in ("batched", "Batched")
     ]
     encoder = module.batched(_columns, batch_size=5)
-    found.append(Entry("encoders.batched of inputs", encoder, {"inputs": X}, ("inputs",)))
+    all_entries.append(Entry("encoders.batched of inputs", encoder, {"inputs": X}, ("inputs",)))
     for name in ("OpenCLIP", "SentenceTransformer", "Torchvision"):  # models are loaded when called
         kind = getattr(module, name)
         names = tuple(one for one in inspect.signature(kind).parameters if one != "device")
-        found.append(Entry(f"encoders.{name}", kind, {}, names))
-    return found
+        all_entries.append(Entry(f"encoders.{name}", kind, {}, names))
+    return all_entries
 
 
 def _columns(batch: Any) -> Any:
@@ -150,7 +150,7 @@ def _torchmetrics(fm: Any) -> list[Entry]:
 
     module = importlib.import_module("fastmcmd.compat.torchmetrics")
     pair = (torch.tensor(MEAN), torch.tensor(STD))
-    found = []
+    all_entries = []
     for name in ("CRPS", "NLL", "RegressionECE"):
         kind = getattr(module, name, None)
         if kind is None:
@@ -161,8 +161,8 @@ def _torchmetrics(fm: Any) -> list[Entry]:
             metric.update(**batch)
             return metric.compute()
 
-        given = {"preds": pair, "target": torch.tensor(Y)}
-        found.append(
-            Entry(f"compat.torchmetrics.{name}", update, given, ("target", "sample_weight"))
+        arguments = {"preds": pair, "target": torch.tensor(Y)}
+        all_entries.append(
+            Entry(f"compat.torchmetrics.{name}", update, arguments, ("target", "sample_weight"))
         )
-    return found
+    return all_entries

@@ -60,20 +60,20 @@ ARRAYS = {"y", "x", "p", "p_in", "p_out", "sample_weight", "weights", "mean", "s
           "sigma", "a", "b", "df", "x_new", "y_grid", "lower", "upper", "at"}  # fmt: skip
 
 
-def cases(seed, number, known):
+def cases(seed, number, entries):
     """Return the entry of a case, and by argument the name of what replaces it."""
     rng = np.random.default_rng([seed, number])
-    name = known[rng.integers(len(known))]
+    name = entries[rng.integers(len(entries))]
     entry = ENTRIES[name]
     names = list(entry.parameters)
     count = min(len(names), 1 if rng.random() < 0.85 else 2)
-    chosen = rng.choice(len(names), count, replace=False)
+    selection = rng.choice(len(names), count, replace=False)
     # What must be given is replaced more often than options: it has more ways of being wrong.
-    given = [one for one in names if one in entry.base]
-    if given and count == 1 and rng.random() < 0.4:
-        chosen = [names.index(given[rng.integers(len(given))])]
+    present = [one for one in names if one in entry.base]
+    if present and count == 1 and rng.random() < 0.4:
+        selection = [names.index(present[rng.integers(len(present))])]
     pool = list(hostile.POOL)
-    return entry, {names[i]: pool[rng.integers(len(pool))] for i in chosen}
+    return entry, {names[i]: pool[rng.integers(len(pool))] for i in selection}
 
 
 def digest(value):
@@ -90,8 +90,8 @@ def as_numbers(value):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = np.asarray(value)
-            return found.astype(np.float64) if found.dtype.kind in "biuf" else None
+            numbers = np.asarray(value)
+            return numbers.astype(np.float64) if numbers.dtype.kind in "biuf" else None
     except Exception:
         return None
 
@@ -135,7 +135,7 @@ def never_valid(name, argument, tags):
     return None
 
 
-def judge(name, function, base, replaced):
+def violation_of(name, function, base, replaced):
     """Call, and return (kind of violation or None, details)."""
     arguments = {
         key: copy.deepcopy(value) if key in replaced else value for key, value in base.items()
@@ -157,26 +157,26 @@ def judge(name, function, base, replaced):
             warnings.simplefilter("always")
             result = function(**arguments)
     except BaseException as error:
-        found = judge_error(error, replaced)
+        violation = violation_of_error(error, replaced)
         if any(name in CALLABLES and "class" in its for name, its in tags.items()):
-            found = None  # the error is that of the caller's own callable
+            violation = None  # the error is that of the caller's own callable
     else:
-        found = judge_answer(name, function, base, replaced, tags, result)
-    if found is None:
+        violation = violation_of_answer(name, function, base, replaced, tags, result)
+    if violation is None:
         for one in caught:
             huge = any(its & {"huge"} for its in tags.values())
             if huge and "overflow" in str(one.message) and not entry_of_lengths(name):
                 continue  # the square of 1e300 is infinite: NumPy says so, and so does the answer
             if issubclass(one.category, (RuntimeWarning, DeprecationWarning, FutureWarning)):
-                found = "warning", f"{one.category.__name__}: {one.message}"
-    if found is None:
+                violation = "warning", f"{one.category.__name__}: {one.message}"
+    if violation is None:
         # ``out`` is what results are written to.
         changed = [
             key for key, value in arguments.items() if key != "out" and digest(value) != before[key]
         ]
         if changed:
-            found = "argument changed", ", ".join(changed)
-    return found or (None, "")
+            violation = "argument changed", ", ".join(changed)
+    return violation or (None, "")
 
 
 def entry_of_lengths(name):
@@ -184,33 +184,33 @@ def entry_of_lengths(name):
     return name.startswith("metrics.") and name.split(" ")[0].split(".")[-1] in LENGTHS
 
 
-def judge_error(error, replaced):
+def violation_of_error(error, replaced):
     import fastmcmd as fm
 
-    told = f"{type(error).__name__}: {error}".split("\n")[0][:300]
+    message = f"{type(error).__name__}: {error}".split("\n")[0][:300]
     if isinstance(error, MemoryError | fm.MissingDependencyError):
         return None
     kinds = (ValueError, TypeError)
     if any(name in ("path", "cache_dir", "checkpoint", "out") for name in replaced):
         kinds = (*kinds, OSError)
     if not isinstance(error, kinds) or isinstance(error, np.linalg.LinAlgError):
-        return "raw error", told
+        return "raw error", message
     names = [alias for name in replaced for alias in (name, *ALIASES.get(name, ()))]
-    named = any(
+    names_argument = any(
         re.search(rf"(?<![A-Za-z]){re.escape(name)}(?![A-Za-z])", str(error)) for name in names
     )
-    return None if named else ("argument not named", told)
+    return None if names_argument else ("argument not named", message)
 
 
-def judge_answer(name, function, base, replaced, tags, result):
+def violation_of_answer(name, function, base, replaced, tags, result):
     if entry_of_lengths(name) and set(replaced) & {"y", "prediction", "y_std", "y_pred"}:
-        found = as_numbers(result)
-        if found is not None and not np.isfinite(found).all():
+        numbers = as_numbers(result)
+        if numbers is not None and not np.isfinite(numbers).all():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 usual = as_numbers(function(**base))
             if np.isfinite(usual).all() and not any(its & {"inf", "nan"} for its in tags.values()):
-                return "not finite", f"{found.ravel()[:3]} where the answer is a number"
+                return "not finite", f"{numbers.ravel()[:3]} where the answer is a number"
     for argument, its in tags.items():
         why = never_valid(name, argument, its)
         if why:
@@ -219,13 +219,13 @@ def judge_answer(name, function, base, replaced, tags, result):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             expected = as_numbers(function(**base))
-        found = as_numbers(result)
-        if expected is not None and found is not None:
-            same = expected.shape == found.shape and np.allclose(
-                expected, found, rtol=1e-5, atol=1e-5, equal_nan=True
+        numbers = as_numbers(result)
+        if expected is not None and numbers is not None:
+            same = expected.shape == numbers.shape and np.allclose(
+                expected, numbers, rtol=1e-5, atol=1e-5, equal_nan=True
             )
             if not same:
-                return "another answer", f"{found.ravel()[:3]} for {expected.ravel()[:3]}"
+                return "another answer", f"{numbers.ravel()[:3]} for {expected.ravel()[:3]}"
     return None
 
 
@@ -242,19 +242,19 @@ LENGTHS = {
 ENTRIES = {}
 
 
-def work(seed, known):
+def work(seed, entries):
     """Read numbers of cases, write what was found; files go to a folder that is removed."""
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        _work(seed, known)
+        _work(seed, entries)
         os.chdir("/")
 
 
-def _work(seed, known):
+def _work(seed, entries):
     for line in sys.stdin:
         number = int(line)
-        entry, replaced = cases(seed, number, known)
-        kind, details = judge(entry.name, entry.function, entry.base, replaced)
+        entry, replaced = cases(seed, number, entries)
+        kind, details = violation_of(entry.name, entry.function, entry.base, replaced)
         print(
             json.dumps([number, entry.name, replaced, kind, details]),
             file=sys.__stdout__,
@@ -284,19 +284,19 @@ class Worker:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        ready, _, known = self.process.stdout.readline().partition(" ")
+        ready, _, entry_count = self.process.stdout.readline().partition(" ")
         if ready.strip() != "ready":
             raise RuntimeError("a worker did not start; run it with --case to see why")
-        self.known = int(known or 0)
+        self.entry_count = int(entry_count or 0)
 
     def ask(self, number):
         self.process.stdin.write(f"{number}\n")
         self.process.stdin.flush()
-        began, used = time.monotonic(), processor_seconds(self.process.pid)
+        began, processor_start = time.monotonic(), processor_seconds(self.process.pid)
         ready: list = []
         while not ready and time.monotonic() - began < PATIENCE:
             ready, _, _ = select.select([self.process.stdout], [], [], 1.0)
-            if processor_seconds(self.process.pid) - used > TIMEOUT:
+            if processor_seconds(self.process.pid) - processor_start > TIMEOUT:
                 break
         line = self.process.stdout.readline() if ready else ""
         if line:
@@ -312,10 +312,10 @@ class Worker:
         self.process.wait(PATIENCE)
 
 
-def describe(seed, number, known):
-    entry, replaced = cases(seed, number, known)
-    told = ", ".join(f"{name}=<{value}>" for name, value in replaced.items())
-    return f"{entry.name}({told})"
+def describe(seed, number, entries):
+    entry, replaced = cases(seed, number, entries)
+    arguments = ", ".join(f"{name}=<{value}>" for name, value in replaced.items())
+    return f"{entry.name}({arguments})"
 
 
 def entry_points(options):
@@ -340,14 +340,14 @@ def main():
     if options.worker:
         sys.__stdout__, sys.stdout = stdout, sys.stderr
     if options.worker:
-        known = entry_points(options)
-        print("ready", len(known), file=stdout, flush=True)
-        return work(options.seed, known)
+        entries = entry_points(options)
+        print("ready", len(entries), file=stdout, flush=True)
+        return work(options.seed, entries)
     if options.case is not None:
-        known = entry_points(options)
-        entry, replaced = cases(options.seed, options.case, known)
-        print(describe(options.seed, options.case, known))
-        print(judge(entry.name, entry.function, entry.base, replaced))
+        entries = entry_points(options)
+        entry, replaced = cases(options.seed, options.case, entries)
+        print(describe(options.seed, options.case, entries))
+        print(violation_of(entry.name, entry.function, entry.base, replaced))
         arguments = dict(entry.base)
         arguments |= {
             key: hostile.POOL[value](entry.base.get(key)) for key, value in replaced.items()
@@ -359,26 +359,26 @@ def main():
     passed_on += ["--entry", options.entry] if options.entry else []
     passed_on += ["--no-plots"] if options.no_plots else []
     worker, began = Worker(passed_on), time.monotonic()
-    groups, made = collections.defaultdict(list), 0
+    groups, calls = collections.defaultdict(list), 0
     for number in range(options.count):
         if time.monotonic() - began > options.seconds:
             break
         _, _, _, kind, details = worker.ask(number)
-        made += kind != "skip"
+        calls += kind != "skip"
         if kind and kind != "skip":
             shape = re.sub(r"0x[0-9a-f]+|[-+]?\d[\d.e+-]*|'[^']*'", "#", details)
             groups[kind, shape[:90]].append((number, details))
     total = sum(map(len, groups.values()))
-    known = entry_points(options) if total else []  # seconds, for what the worker knows
-    for (kind, _), found in sorted(groups.items(), key=lambda pair: -len(pair[1])):
-        print(f"{len(found):4d} {kind}: {found[0][1][:200]}")
-        for number, _ in found[: options.show]:
-            told = describe(options.seed, number, known)
+    entries = entry_points(options) if total else []  # seconds, for what the worker knows
+    for (kind, _), violations in sorted(groups.items(), key=lambda pair: -len(pair[1])):
+        print(f"{len(violations):4d} {kind}: {violations[0][1][:200]}")
+        for number, _ in violations[: options.show]:
+            description = describe(options.seed, number, entries)
             extra = f" --entry {options.entry!r}" if options.entry else ""
             extra += " --no-plots" if options.no_plots else ""
-            print(f"       {told}   # calls.py --seed {options.seed} --case {number}{extra}")
+            print(f"       {description}   # calls.py --seed {options.seed} --case {number}{extra}")
     print(
-        f"{made} calls of {worker.known} entry points: {total} violations in {len(groups)} groups"
+        f"{calls} calls of {worker.entry_count} entry points: {total} violations in {len(groups)} groups"
     )
     worker.close()
     return 1 if total else 0

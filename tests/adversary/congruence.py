@@ -87,8 +87,10 @@ def call(p):
     """Return (result, fitted or None) of the problem's call."""
     fm.set_num_threads(p.threads)
     kernels = {"x_kernel": p.x_kernel, "y_kernel": p.y_kernel}
-    named = {name: "paper" if kernel is None else kernel for name, kernel in kernels.items()}
-    common = {**named, "lam": p.lam, **p.options}
+    kernel_options = {
+        name: "paper" if kernel is None else kernel for name, kernel in kernels.items()
+    }
+    common = {**kernel_options, "lam": p.lam, **p.options}
     y = p.y[:, 0] if p.columns == 1 and p.seed % 2 else p.y
     if p.function == "mcmd":
         result = fm.mcmd(
@@ -123,10 +125,10 @@ def check(seed, size=None, limit=SECONDS, pattern=None, reference_limit=None):
             out.slow = f"no answer in {limit} seconds, in {place}"
             return out
         except Exception as error:
-            _judge_refusal(out, p, error)
+            _check_refusal(out, p, error)
             return out
     took = time.process_time() - began
-    _judge_result(out, p, result, fitted, caught)
+    _check_result(out, p, result, fitted, caught)
     if p.hostile:
         if not _harmless(p):
             out.violations.append(("no kernel", f"{p.hostile} was accepted: {result.values[:2]}"))
@@ -134,7 +136,7 @@ def check(seed, size=None, limit=SECONDS, pattern=None, reference_limit=None):
     if not out.violations:
         try:
             with _stopped_after(reference_limit):
-                _judge_values(out, p, result, fitted)
+                _check_values(out, p, result, fitted)
         except TooSlow:
             out.decided = False
     out.seconds = (took, time.process_time() - start - took)
@@ -152,12 +154,12 @@ def _harmless(p):
     return False
 
 
-def _judge_refusal(out, p, error):
+def _check_refusal(out, p, error):
     """A refusal must be a ValueError or MemoryError of the package, with a message."""
     text = f"{type(error).__name__}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
-    own = "fastmcmd" in Path(frames[-1].filename).parts and _raises(frames[-1])
-    if not isinstance(error, (ValueError, MemoryError)) or not own or len(str(error)) < 20:
+    is_ours = "fastmcmd" in Path(frames[-1].filename).parts and _raises(frames[-1])
+    if not isinstance(error, (ValueError, MemoryError)) or not is_ours or len(str(error)) < 20:
         place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
         ours = [f for f in frames if "fastmcmd" in Path(f.filename).parts]
         place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else place
@@ -194,12 +196,12 @@ def _needs_digits(p, text):
     ratios = []
     for x, w, lam in sides:
         w = np.ones(len(x)) if w is None else w
-        own = diagonal(p.x_spec, x[w > 0], LD)
-        ratios.append(float((own * w[w > 0]).sum() / (w.sum() * LD(lam))))
+        sizes = diagonal(p.x_spec, x[w > 0], LD)
+        ratios.append(float((sizes * w[w > 0]).sum() / (w.sum() * LD(lam))))
     return max(ratios) > 1e12
 
 
-def _judge_result(out, p, result, fitted, caught):
+def _check_result(out, p, result, fitted, caught):
     out.certificate = result.info.certificate
     values, bounds = result.values, result.error_bounds
     if not np.isfinite(values).all() or (values < 0).any():
@@ -208,11 +210,11 @@ def _judge_result(out, p, result, fitted, caught):
         out.violations.append(("bad bound", "a bound is NaN or negative"))
     if len(values) != len(p.grid):
         out.violations.append(("shape", f"{len(values)} values for {len(p.grid)} points"))
-    told = any(issubclass(w.category, fm.ToleranceWarning) for w in caught)
+    is_warned = any(issubclass(w.category, fm.ToleranceWarning) for w in caught)
     worst = max(bounds.max(), 0 if fitted is None else fitted.result_.error_bound)
-    if (worst > result.tol) != told:
+    if (worst > result.tol) != is_warned:
         out.violations.append(
-            ("tolerance", f"bound {worst:.2e}, tol {result.tol:.1e}, warned: {told}")
+            ("tolerance", f"bound {worst:.2e}, tol {result.tol:.1e}, warned: {is_warned}")
         )
     for w in caught:
         if not issubclass(w.category, fm.ToleranceWarning):
@@ -227,35 +229,35 @@ def points_of(p):
     q = len(p.grid)
     if q <= MOST_POINTS:
         return np.arange(q)
-    rest = np.random.default_rng(p.seed).permutation(q)
+    order = np.random.default_rng(p.seed).permutation(q)
     first = [row for row in p.rare if p.at_x]
-    return np.unique(np.concatenate([np.array(first, dtype=int), rest])[
-        np.sort(np.unique(np.concatenate([np.array(first, dtype=int), rest]), return_index=True)[1])
+    return np.unique(np.concatenate([np.array(first, dtype=int), order])[
+        np.sort(np.unique(np.concatenate([np.array(first, dtype=int), order]), return_index=True)[1])
     ][:MOST_POINTS])  # fmt: skip
 
 
 def reference(p, rows, values, bounds):
     """Return the truth at some rows: in float64, and in long double where that does not decide."""
-    used = [np.abs(a[np.nonzero(a)]) for a in (p.x, p.x_prime, p.grid, p.y)]
-    sizes = np.concatenate([[a.min(), a.max()] for a in used if a.size] or [[1.0]])
+    nonzero = [np.abs(a[np.nonzero(a)]) for a in (p.x, p.x_prime, p.grid, p.y)]
+    sizes = np.concatenate([[a.min(), a.max()] for a in nonzero if a.size] or [[1.0]])
     if _WIDE[0] < sizes.min() and sizes.max() < _WIDE[1] and truth.of_nodes(p) < 1e-10:
         try:
             with np.errstate(all="ignore"):
-                found = truth.mcmd(p, rows, np.float64)
-            if (np.abs(values - found.values) + found.errors <= bounds).all():
-                return found
+                exact = truth.mcmd(p, rows, np.float64)
+            if (np.abs(values - exact.values) + exact.errors <= bounds).all():
+                return exact
         except (truth.Undecided, FloatingPointError):
             pass
     with np.errstate(all="ignore"):
         return truth.mcmd(p, rows, LD)
 
 
-def _judge_values(out, p, result, fitted):
+def _check_values(out, p, result, fitted):
     rows = points_of(p)
     values, bounds = result.values[rows], result.error_bounds[rows]
     try:
         problems.settle(p)
-        found = reference(p, rows, values, bounds)
+        exact = reference(p, rows, values, bounds)
     except truth.Undecided as why:
         out.decided, out.refusal = False, ""
         del why
@@ -264,26 +266,26 @@ def _judge_values(out, p, result, fitted):
         out.violations.append(("resolved", str(wrong)))
         return
     with np.errstate(all="ignore"):
-        excess = np.abs(values - found.values) - bounds
+        excess = np.abs(values - exact.values) - bounds
         # Rounding of the value itself to float64.
-        slack = found.errors + 4e-16 * np.abs(values)
+        slack = exact.errors + 4e-16 * np.abs(values)
         bad = excess > slack
-        out.oracle = float(np.median(found.errors / np.maximum(bounds, LD(1e-300))))
+        out.oracle = float(np.median(exact.errors / np.maximum(bounds, LD(1e-300))))
         if bad.any():
             worst = int(np.argmax(np.where(bad, excess - slack, -np.inf)))
             kind = "sampled bound" if result.info.certificate == "sampled" else "rigorous bound"
             out.violations.append((kind, (
-                f"row {rows[worst]}: value {values[worst]:.10g}, truth {float(found.values[worst]):.10g} "
+                f"row {rows[worst]}: value {values[worst]:.10g}, truth {float(exact.values[worst]):.10g} "
                 f"+- {float(slack[worst]):.1e}, bound {bounds[worst]:.2e}: too small by "
-                f"{float(abs(values[worst] - found.values[worst]) / max(bounds[worst], 1e-300)):.3g}; "
+                f"{float(abs(values[worst] - exact.values[worst]) / max(bounds[worst], 1e-300)):.3g}; "
                 f"{int(bad.sum())} of {len(rows)} points; {result.info.solver}, {result.info.form}, "
                 f"{result.info.dtype}"
             )))  # fmt: skip
     if fitted is not None and not out.violations:
-        _judge_estimator(out, p, result, fitted, found, rows)
+        _check_estimator(out, p, result, fitted, exact, rows)
 
 
-def _judge_estimator(out, p, result, fitted, found, rows):
+def _check_estimator(out, p, result, fitted, exact, rows):
     """Scores again are within both bounds; the witness is the embedding's inner product."""
     grid = p.grid[rows]
     with warnings.catch_warnings():
@@ -295,22 +297,23 @@ def _judge_estimator(out, p, result, fitted, found, rows):
     if not np.array_equal(scores, again.values):
         out.violations.append(("score_samples", "other values than evaluate"))
     with np.errstate(all="ignore"):
-        excess = np.abs(again.values - found.values) - again.error_bounds
-        if (excess > found.errors + 4e-16 * scores).any():
+        excess = np.abs(again.values - exact.values) - again.error_bounds
+        if (excess > exact.errors + 4e-16 * scores).any():
             kind = "sampled bound" if again.info.certificate == "sampled" else "rigorous bound"
             out.violations.append((kind,
                                    f"evaluate again: excess {float(excess.max()):.2e}"))  # fmt: skip
-        exact = found.embedding.at(y)
+        true_witness = exact.embedding.at(y)
         size = np.sqrt(np.asarray(diagonal(p.y_spec, y, LD)))
-        e = again.error_bounds + found.errors
-        allowed = np.sqrt(e * (2 * again.values + e))[:, None] * size + 1e-14 * np.abs(exact)
-        off = np.abs(witness - exact)
+        e = again.error_bounds + exact.errors
+        allowed = np.sqrt(e * (2 * again.values + e))[:, None] * size + 1e-14 * np.abs(true_witness)
+        off = np.abs(witness - true_witness)
         if not np.isfinite(witness).all() or (off > allowed).any():
             i, j = np.unravel_index(
                 np.argmax(np.where(np.isfinite(off), off - allowed, np.inf)), off.shape
             )
             out.violations.append(("witness", (
-                f"{witness[i, j]:.8g}, truth {float(exact[i, j]):.8g}, allowed {float(allowed[i, j]):.1e}"
+                f"{witness[i, j]:.8g}, truth {float(true_witness[i, j]):.8g}, "
+                f"allowed {float(allowed[i, j]):.1e}"
             )))  # fmt: skip
 
 
@@ -320,8 +323,8 @@ def run(
 ):  # fmt: skip
     """Check problems one after the other; return their outcomes, which a file at ``path`` records."""
     outcomes = []
-    known = {one["seed"] for one in record.read([path])} if path else set()
-    seeds = [seed for seed in seeds if seed not in known]
+    past_seeds = {one["seed"] for one in record.read([path])} if path else set()
+    seeds = [seed for seed in seeds if seed not in past_seeds]
     signal.signal(signal.SIGPROF, _alarm)
     more = (f" --size {size}" if size else "") + (f" --pattern '{pattern}'" if pattern else "")
     for count, seed in enumerate(seeds, 1):
@@ -366,17 +369,23 @@ def main(arguments=None):
     parser.add_argument("--sum", nargs="+", help="add up these files, and do nothing else")
     parser.add_argument("--every", type=int, default=500, help="problems between two summaries")
     parser.add_argument("--verbose", action="store_true", help="print what was computed")
-    given = parser.parse_args(arguments)
-    if given.sum:
-        kept = record.read(given.sum)
-        _print(record.summary(kept))
-        return 1 if any(one["kinds"] for one in kept) else 0
-    seeds = range(given.seed, given.seed + given.count) if given.only is None else [given.only]
-    outcomes = run(seeds, given.size, given.limit, _print, given.every, given.pattern, given.record)
-    if given.only is not None or given.verbose:
+    options = parser.parse_args(arguments)
+    if options.sum:
+        records = record.read(options.sum)
+        _print(record.summary(records))
+        return 1 if any(one["kinds"] for one in records) else 0
+    seeds = (
+        range(options.seed, options.seed + options.count)
+        if options.only is None
+        else [options.only]
+    )
+    outcomes = run(
+        seeds, options.size, options.limit, _print, options.every, options.pattern, options.record
+    )
+    if options.only is not None or options.verbose:
         for out in outcomes:
             _print(f"seed {out.seed}: {out.line}\n  {out}")
-    _print(record.summary(record.read([given.record])) if given.record else summary(outcomes))
+    _print(record.summary(record.read([options.record])) if options.record else summary(outcomes))
     return 1 if any(out.violations for out in outcomes) else 0
 
 

@@ -43,8 +43,8 @@ class Counts(WholeNumbers):
             return Gamma(k + 1, mpf(1))._tail(self.m, not upper)
         if self._summed:
             above = k + 1 > self.m  # what lies above is the smaller part, and summed
-            found = mp.fsum(self._masses(k + 1, 1) if above else self._masses(k, -1))
-            return found if upper == above else 1 - found
+            total = mp.fsum(self._masses(k + 1, 1) if above else self._masses(k, -1))
+            return total if upper == above else 1 - total
         b = self.a * self.m
         return Beta(1 / self.a, k + 1)._tail(1 / (1 + b), upper, b / (1 + b))
 
@@ -71,8 +71,8 @@ class Counts(WholeNumbers):
             return y * mp.log(m) - m - mp.loggamma(y + 1)
         with mp.extradps(30):
             size, b = 1 / a, a * m
-            found = mp.loggamma(y + size) - mp.loggamma(size) - mp.loggamma(y + 1)
-            return found - size * mp.log1p(b) + y * (mp.log(b) - mp.log1p(b))
+            log_mass = mp.loggamma(y + size) - mp.loggamma(size) - mp.loggamma(y + 1)
+            return log_mass - size * mp.log1p(b) + y * (mp.log(b) - mp.log1p(b))
 
     def mean(self) -> Any:
         return self.m
@@ -104,8 +104,10 @@ class Counts(WholeNumbers):
         if m == 0:
             return abs(y)
         k = mp.floor(y)
-        lost = max(0, int(-mp.log10(m))) if m < 1 else 0  # the score may be of the order of m^2
-        with mp.extradps(20 + 2 * min(lost, 330)):
+        lost_digits = (
+            max(0, int(-mp.log10(m))) if m < 1 else 0
+        )  # the score may be of the order of m^2
+        with mp.extradps(20 + 2 * min(lost_digits, 330)):
             mass = mp.exp(self.log_prob(k)) if k >= 0 else mpf(0)
             return (y - m) * (2 * self.cdf(y) - 1) + 2 * m * (1 + a * k) * mass - self._half_gini()
 
@@ -176,8 +178,8 @@ class DoublePoisson(WholeNumbers):
             if share > mpf(10) ** -15:
                 return 1 - share if inner else share
         start, step = (int(k) + 1, 1) if above else (int(k), -1)
-        found = mp.fsum(p for _, p in self._sum_from(start, step, self.top)) / self.total
-        return 1 - found if inner else found
+        tail = mp.fsum(p for _, p in self._sum_from(start, step, self.top)) / self.total
+        return 1 - tail if inner else tail
 
     def log_prob(self, y: Any) -> Any:
         if y < 0 or y != mp.floor(y):
@@ -214,6 +216,6 @@ def steps_crps(values: list[Any], masses: list[Any], y: Any) -> Any:
     for i in range(len(values) - 1):
         below += masses[i]
         left, right = values[i], values[i + 1]
-        cut = min(max(y, left), right)
-        total += below**2 * (cut - left) + above[i + 1] ** 2 * (right - cut)
+        inner = min(max(y, left), right)
+        total += below**2 * (inner - left) + above[i + 1] ** 2 * (right - inner)
     return total

@@ -24,12 +24,12 @@ _ORDER = 18
 
 def _gauss_legendre(order: int) -> list[tuple[Any, Any]]:
     """Return nodes and weights of Gauss and Legendre's rule in [-1, 1], to all digits."""
-    found = []
+    nodes = []
     for start in np.polynomial.legendre.leggauss(order)[0]:
         z = mp.findroot(lambda x: mp.legendre(order, x), mpf(float(start)))
         slope = order * (z * mp.legendre(order, z) - mp.legendre(order - 1, z)) / (z * z - 1)
-        found.append((z, 2 / ((1 - z * z) * slope**2)))
-    return found
+        nodes.append((z, 2 / ((1 - z * z) * slope**2)))
+    return nodes
 
 
 _RULE = _gauss_legendre(_ORDER)
@@ -196,8 +196,8 @@ class Uniform(Oracle):
     def crps(self, y: Any) -> Any:
         width = self.high - self.low
         z = (y - self.low) / width
-        cut = min(max(z, mpf(0)), mpf(1))
-        return width * (abs(z - cut) + cut * cut - cut + mpf(1) / 3)
+        inner = min(max(z, mpf(0)), mpf(1))
+        return width * (abs(z - inner) + inner * inner - inner + mpf(1) / 3)
 
 
 def remembered(method: Any) -> Any:
@@ -205,11 +205,11 @@ def remembered(method: Any) -> Any:
 
     @functools.wraps(method)
     def ask(self: Any, *at: Any) -> Any:
-        kept = self.__dict__.setdefault("_kept", {})
+        cache = self.__dict__.setdefault("_kept", {})
         key = (method.__name__, *at)
-        if key not in kept:
-            kept[key] = method(self, *at)
-        return kept[key]
+        if key not in cache:
+            cache[key] = method(self, *at)
+        return cache[key]
 
     return ask
 
@@ -264,8 +264,8 @@ class Gamma(Oracle):
                 if upper
                 else mp.gammainc(a, 0, x, regularized=True)
             )
-        above, found = self._outer(x)
-        return found if above == upper else 1 - found
+        above, tail = self._outer(x)
+        return tail if above == upper else 1 - tail
 
     @remembered
     def _outer(self, x: Any) -> tuple[bool, Any]:
@@ -316,43 +316,43 @@ class Beta(Oracle):
         return (self.a - 1) * mp.log(y) + (self.b - 1) * mp.log1p(-y) - self._log_beta
 
     @remembered
-    def _tail(self, y: Any, upper: bool, rest: Any = None) -> Any:
+    def _tail(self, y: Any, upper: bool, complement: Any = None) -> Any:
         """P(Y > y) or P(Y <= y); ``rest`` is 1 - y, where that is known to more digits."""
         a, b = self.a, self.b
-        rest = 1 - y if rest is None else rest
-        if y <= 0 or rest <= 0:
+        complement = 1 - y if complement is None else complement
+        if y <= 0 or complement <= 0:
             return mpf((y <= 0) == upper)
         if max(a, b) <= LARGE_SHAPE:
             # The series of the smaller argument.
             if y < mpf(1) / 2:
-                found, is_upper = mp.betainc(a, b, 0, y, regularized=True), False
-                if upper and found > mpf(1) - mpf(10) ** -20:
-                    found, is_upper = mp.betainc(b, a, 0, rest, regularized=True), True
+                tail, is_upper = mp.betainc(a, b, 0, y, regularized=True), False
+                if upper and tail > mpf(1) - mpf(10) ** -20:
+                    tail, is_upper = mp.betainc(b, a, 0, complement, regularized=True), True
             else:
-                found, is_upper = mp.betainc(b, a, 0, rest, regularized=True), True
-                if not upper and found > mpf(1) - mpf(10) ** -20:
-                    found, is_upper = mp.betainc(a, b, 0, y, regularized=True), False
-            return found if is_upper == upper else 1 - found
+                tail, is_upper = mp.betainc(b, a, 0, complement, regularized=True), True
+                if not upper and tail > mpf(1) - mpf(10) ** -20:
+                    tail, is_upper = mp.betainc(a, b, 0, y, regularized=True), False
+            return tail if is_upper == upper else 1 - tail
         # From the end of the smaller shape: the density may have a pole there, which quadrature must miss.
         flip = b < a
-        below, found = self._outer(rest, y, b, a) if flip else self._outer(y, rest, a, b)
-        return found if below == (flip == upper) else 1 - found
+        below, tail = self._outer(complement, y, b, a) if flip else self._outer(y, complement, a, b)
+        return tail if below == (flip == upper) else 1 - tail
 
-    def _outer(self, y: Any, rest: Any, a: Any, b: Any) -> tuple[bool, Any]:
+    def _outer(self, y: Any, complement: Any, a: Any, b: Any) -> tuple[bool, Any]:
         """Return whether y lies below the mean, and the mass outside of it; ``rest`` is 1 - y, a < b."""
-        start = a * mp.log(y) + b * mp.log(rest) - self._log_beta
+        start = a * mp.log(y) + b * mp.log(complement) - self._log_beta
         if y * (a + b) < a + 1:
             return True, mp.exp(start - mp.log(a)) * self._series(y, a, b)
         if start < -3000:
             return False, mpf(0)
-        if rest < mpf(10) ** -20:
+        if complement < mpf(10) ** -20:
             raise Unknown  # quadrature in y would not see 1 - y
 
         def log(at: Any) -> Any:
             return (a - 1) * mp.log(at) + (b - 1) * mp.log1p(-at) - self._log_beta
 
-        rate = (a - 1) / y - (b - 1) / rest
-        curvature = abs(a - 1) / y**2 + abs(b - 1) / rest**2
+        rate = (a - 1) / y - (b - 1) / complement
+        curvature = abs(a - 1) / y**2 + abs(b - 1) / complement**2
         return False, outer_mass(log, y, 1, rate, curvature, mpf(1))
 
     def _series(self, y: Any, a: Any, b: Any) -> Any:
@@ -398,13 +398,13 @@ class Beta(Oracle):
 
     def crps(self, y: Any) -> Any:
         a, b = self.a, self.b
-        cut = min(max(y, mpf(0)), mpf(1))
-        power = mp.exp(self._log(cut)) * cut * (1 - cut) if 0 < cut < 1 else mpf(0)
+        inner = min(max(y, mpf(0)), mpf(1))
+        power = mp.exp(self._log(inner)) * inner * (1 - inner) if 0 < inner < 1 else mpf(0)
         half = mpf(1) / 2
         logs = [mp.loggamma(x + half) - mp.loggamma(x) for x in (a, b, a + b)]
         gini = mp.exp(logs[0] + logs[1] - logs[2]) / (2 * mp.sqrt(mp.pi))
-        cdf = self.cdf(cut)
-        shift = 1 - 2 * self.sf(cut) if cdf > 0.5 else 2 * cdf - 1
+        cdf = self.cdf(inner)
+        shift = 1 - 2 * self.sf(inner) if cdf > 0.5 else 2 * cdf - 1
         return (y - self.mean()) * shift + 2 / (a + b) * (power - gini)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import count_oracles as counted
+import count_oracles as count_families
 import distribution_oracles as plain
 import lifetime_oracles as lifetimes
 import numpy as np
@@ -130,7 +130,7 @@ def poisson(rng: Any) -> Problem:
     m = power(rng, -300, 15) if rng.random() < 0.4 else power(rng, -5, 4)
     m = 0.0 if rng.random() < 0.03 else m
     return Problem("Poisson", f"fm.Poisson([{m!r}] * {{n}})", [m],
-                   lambda v: counted.Counts(*v), [m, 0.0, 1.0], float(np.sqrt(m)), True)  # fmt: skip
+                   lambda v: count_families.Counts(*v), [m, 0.0, 1.0], float(np.sqrt(m)), True)  # fmt: skip
 
 
 def negative_binomial(rng: Any) -> Problem:
@@ -139,7 +139,7 @@ def negative_binomial(rng: Any) -> Problem:
     alpha = power(rng, -15, 8) if wide else power(rng, -3, 1.5)
     return Problem(
         "NegativeBinomial", f"fm.NegativeBinomial([{m!r}] * {{n}}, {alpha!r})", [m, alpha],
-        lambda v: counted.Counts(*v), [m, 0.0, 1.0], float(np.sqrt(m * (1 + alpha * m))), True,
+        lambda v: count_families.Counts(*v), [m, 0.0, 1.0], float(np.sqrt(m * (1 + alpha * m))), True,
     )  # fmt: skip
 
 
@@ -149,7 +149,7 @@ def double_poisson(rng: Any) -> Problem:
     phi = power(rng, -2.5, 6) if wide else power(rng, -1.5, 1.5)
     return Problem(
         "DoublePoisson", f"fm.DoublePoisson([{m!r}] * {{n}}, {phi!r})", [m, phi],
-        lambda v: counted.DoublePoisson(*v), [m, 0.0, 1.0], float(np.sqrt(m / phi)), True,
+        lambda v: count_families.DoublePoisson(*v), [m, 0.0, 1.0], float(np.sqrt(m / phi)), True,
     )  # fmt: skip
 
 
@@ -213,17 +213,19 @@ def mixture(rng: Any) -> Problem:
         kinds = list(rng.choice(COUNTS, 2))
     one, two = (kind(rng) for kind in kinds)
     w = _probability(rng)
-    cut = len(one.numbers)
+    split = len(one.numbers)
     first, second = (one.expression, two.expression)
     return Problem(
         "Mixture",
         f"fm.Mixture([{first}, {second}], [{w!r}, {1 - w!r}])",
         [*one.numbers, *two.numbers],
-        lambda v: wrapped.Mixture([one.oracle(v[:cut]), two.oracle(v[cut:])], [mpf(w), mpf(1 - w)]),
+        lambda v: wrapped.Mixture(
+            [one.oracle(v[:split]), two.oracle(v[split:])], [mpf(w), mpf(1 - w)]
+        ),
         [*one.places, *two.places],
         max(one.width, two.width) if rng.random() < 0.5 else min(one.width, two.width),
         one.counts and two.counts,
-        (*one.fixed, *(cut + i for i in two.fixed)),
+        (*one.fixed, *(split + i for i in two.fixed)),
     )
 
 
@@ -352,10 +354,10 @@ def quantiles(rng: Any) -> Problem:
         for v in np.sort(np.clip(centre + scale * rng.normal(size=len(levels)), -1e307, 1e307))
     ]
     numbers = [numbers[0]] * 2 + numbers[2:] if rng.random() < 0.1 else numbers
-    given = [float(p) for p in levels]
+    probabilities = [float(p) for p in levels]
     return Problem(
-        "Quantiles", f"fm.Quantiles({given!r}, [{numbers!r}] * {{n}})", numbers,
-        lambda v: wrapped.Quantiles([mpf(p) for p in given], v), numbers, scale,
+        "Quantiles", f"fm.Quantiles({probabilities!r}, [{numbers!r}] * {{n}})", numbers,
+        lambda v: wrapped.Quantiles([mpf(p) for p in probabilities], v), numbers, scale,
         fixed=tuple(range(len(numbers))),
     )  # fmt: skip
 
@@ -369,7 +371,7 @@ FAMILIES = [
 
 def outcomes(problem: Problem, rng: Any, count: int) -> list[float]:
     """Return outcomes: near the centre, in the far tails, at atoms and ends, anywhere, infinite."""
-    found = []
+    points = []
     for _ in range(count):
         place = float(rng.choice(problem.places))
         kind = rng.random()
@@ -388,5 +390,5 @@ def outcomes(problem: Problem, rng: Any, count: int) -> list[float]:
                 y = float(rng.choice([-np.inf, np.inf, 0.0]))
             if problem.counts and rng.random() < 0.85:
                 y = float(np.floor(abs(y)))
-        found.append(float(np.clip(y, -1e308, 1e308)) if np.isfinite(y) else y)
-    return [0.0 if np.isnan(y) else y for y in found]
+        points.append(float(np.clip(y, -1e308, 1e308)) if np.isfinite(y) else y)
+    return [0.0 if np.isnan(y) else y for y in points]

@@ -40,7 +40,7 @@ import fastmcmd as fm
 
 HUGE = float(np.finfo(np.float64).max)
 SMALL = mpf(10) ** -307
-MOVED = mpf(2) ** -50
+CHANGE = mpf(2) ** -50
 QUANTILE = mpf(10) ** -12  # relative change of a level, or of its complement, in a quantile
 LIMIT = 10  # seconds of CPU time that a problem may take
 
@@ -64,7 +64,7 @@ class Violation:
 
     seed: int
     family: str
-    what: str
+    quantity: str
     line: str
     came: Any
     right: Any
@@ -73,37 +73,37 @@ class Violation:
     def __str__(self) -> str:
         right = mp.nstr(self.right, 17) if isinstance(self.right, mp.mpf) else self.right
         allowed = mp.nstr(self.allowed, 3) if isinstance(self.allowed, mp.mpf) else self.allowed
-        told = f"came {self.came!r}, right {right}, error allowed {allowed}"
-        return f"seed {self.seed}: {self.line}\n    {told}"
+        text = f"came {self.came!r}, right {right}, error allowed {allowed}"
+        return f"seed {self.seed}: {self.line}\n    {text}"
 
 
 def moved_values(
-    problem: Problem, oracle: Oracle, what: str, y: float | None, came: float
+    problem: Problem, oracle: Oracle, quantity: str, y: float | None, came: float
 ) -> tuple[Any, Any]:
     """Return the true value, and by how much it changes where inputs move by a few units of rounding."""
     numbers = [mpf(v) for v in problem.numbers]
     fixed = {*problem.fixed, *(i for i, v in enumerate(problem.numbers) if abs(v) == np.inf)}
     at = () if y is None else (mpf(y),)
-    right = value_of(oracle, what, *at)
-    if right is None or abs(right) == INF or agrees(what, came, right, mpf(0))[0]:
+    right = value_of(oracle, quantity, *at)
+    if right is None or abs(right) == INF or agrees(quantity, came, right, mpf(0))[0]:
         return right, mpf(0)
     change = mpf(0)
     for i, number in enumerate(numbers):
         if i in fixed:
             continue
         moves = []
-        for factor in (1 + MOVED, 1 - MOVED):
+        for factor in (1 + CHANGE, 1 - CHANGE):
             other = [*numbers[:i], number * factor, *numbers[i + 1 :]]
-            moves.append(difference(value_of(problem.oracle(other), what, *at), right))
+            moves.append(difference(value_of(problem.oracle(other), quantity, *at), right))
         change += max(moves)
     if y is not None and not problem.counts and abs(y) != np.inf:
         for sign in (1, -1):
-            other = value_of(oracle, what, at[0] + sign * max(abs(at[0]) * MOVED, mpf(5e-324)))
-            if what == "log_prob" and abs(other) == INF:
+            other = value_of(oracle, quantity, at[0] + sign * max(abs(at[0]) * CHANGE, mpf(5e-324)))
+            if quantity == "log_prob" and abs(other) == INF:
                 continue
             change = (
                 max(change, difference(other, right))
-                if what != "crps"
+                if quantity != "crps"
                 else change + difference(other, right) / 2
             )
     return right, change
@@ -114,22 +114,22 @@ def difference(a: Any, b: Any) -> Any:
     return mpf(0) if a is None or abs(a) == INF or abs(b) == INF else abs(a - b)
 
 
-def value_of(oracle: Oracle, what: str, *at: Any) -> Any:
+def value_of(oracle: Oracle, quantity: str, *at: Any) -> Any:
     """Return what an oracle says."""
-    if what == "std":
+    if quantity == "std":
         variance = oracle.variance()
         return None if variance is None else mp.sqrt(variance)
-    return getattr(oracle, what)(*at)
+    return getattr(oracle, quantity)(*at)
 
 
-def agrees(what: str, came: float, right: Any, change: Any) -> tuple[bool, Any]:
+def agrees(quantity: str, came: float, right: Any, change: Any) -> tuple[bool, Any]:
     """Return whether a value is right, and the error that was allowed."""
     if right is None:
         return bool(np.isnan(came)), 0
     if abs(right) == INF:
         return came == float(right), 0
-    scale = max(abs(right), mpf(1)) if what == "log_prob" else abs(right)
-    allowed = TOLERANCE[what] * scale + 2 * change + SMALL
+    scale = max(abs(right), mpf(1)) if quantity == "log_prob" else abs(right)
+    allowed = TOLERANCE[quantity] * scale + 2 * change + SMALL
     if np.isnan(came):
         return False, allowed
     if np.isinf(came):
@@ -137,22 +137,22 @@ def agrees(what: str, came: float, right: Any, change: Any) -> tuple[bool, Any]:
     return abs(mpf(came) - right) <= allowed, allowed
 
 
-def line_of(problem: Problem, what: str, y: float | None = None) -> str:
+def line_of(problem: Problem, quantity: str, y: float | None = None) -> str:
     """Return Python that shows one value."""
-    made = problem.expression.format(n=1)
+    expression = problem.expression.format(n=1)
     if y is None:
-        return f"{made}.{what}"
+        return f"{expression}.{quantity}"
     text = {np.inf: "np.inf", -np.inf: "-np.inf"}.get(y, repr(y))
-    return f"{made}.{what}([{text}])"
+    return f"{expression}.{quantity}([{text}])"
 
 
-def infinite_outcome(what: str, y: float, problem: Problem) -> Any:
+def infinite_outcome(quantity: str, y: float, problem: Problem) -> Any:
     """Return the value at an infinite outcome."""
-    if what == "crps":
+    if quantity == "crps":
         return INF
-    if what == "log_prob":
+    if quantity == "log_prob":
         return -INF
-    return mpf((y > 0) != (what == "sf"))
+    return mpf((y > 0) != (quantity == "sf"))
 
 
 def attack(seed: int, only: str | None = None) -> Iterator[Violation | str]:
@@ -177,10 +177,10 @@ def attack(seed: int, only: str | None = None) -> Iterator[Violation | str]:
         names.append("cdf_below")
     if prediction.has_density:
         names.append("log_prob")
-    for what in names:
-        yield from _values(seed, problem, oracle, prediction, what, ys)
-    for what in ("mean", "variance", "std"):
-        yield from _moments(seed, problem, oracle, prediction, what)
+    for quantity in names:
+        yield from _values(seed, problem, oracle, prediction, quantity, ys)
+    for quantity in ("mean", "variance", "std"):
+        yield from _moments(seed, problem, oracle, prediction, quantity)
     yield from _quantiles(seed, problem, oracle, prediction, rng)
     if rng.random() < 0.3:
         yield from _draws(seed, problem, oracle)
@@ -198,35 +198,41 @@ def _refused(seed: int, problem: Problem, message: str) -> Iterator[Violation | 
 
 
 def _values(
-    seed: int, problem: Problem, oracle: Oracle, prediction: Any, what: str, ys: list[float]
+    seed: int, problem: Problem, oracle: Oracle, prediction: Any, quantity: str, ys: list[float]
 ) -> Iterator[Violation | str]:
     try:
-        came = getattr(prediction, what)(np.array(ys))
+        came = getattr(prediction, quantity)(np.array(ys))
     except ValueError as error:
         if "too many" in str(error) or "finite" in str(error):
             yield "refused"
             return
         yield Violation(
-            seed, problem.name, what, line_of(problem, what, ys[0]), error, "a value", 0
+            seed, problem.name, quantity, line_of(problem, quantity, ys[0]), error, "a value", 0
         )
         return
     for y, value in zip(ys, came, strict=True):
-        if what == "log_prob" and _narrower_than_rounding(problem, y):
+        if quantity == "log_prob" and _narrower_than_rounding(problem, y):
             yield "skipped"
             continue
         try:
             if np.isinf(y):
-                right, change = infinite_outcome(what, y, problem), mpf(0)
+                right, change = infinite_outcome(quantity, y, problem), mpf(0)
             else:
-                right, change = moved_values(problem, oracle, what, y, float(value))
+                right, change = moved_values(problem, oracle, quantity, y, float(value))
         except (Unknown, mp.NoConvergence, ZeroDivisionError, OverflowError, ValueError):
             yield "skipped"
             continue
-        good, allowed = agrees(what, float(value), right, change)
-        yield what
+        good, allowed = agrees(quantity, float(value), right, change)
+        yield quantity
         if not good:
             yield Violation(
-                seed, problem.name, what, line_of(problem, what, y), float(value), right, allowed
+                seed,
+                problem.name,
+                quantity,
+                line_of(problem, quantity, y),
+                float(value),
+                right,
+                allowed,
             )
 
 
@@ -237,27 +243,33 @@ def _narrower_than_rounding(problem: Problem, y: float) -> bool:
 
 
 def _moments(
-    seed: int, problem: Problem, oracle: Oracle, prediction: Any, what: str
+    seed: int, problem: Problem, oracle: Oracle, prediction: Any, quantity: str
 ) -> Iterator[Violation | str]:
     try:
-        came = float(getattr(prediction, what)[0])
+        came = float(getattr(prediction, quantity)[0])
     except ValueError as error:
-        yield Violation(seed, problem.name, what, line_of(problem, what), error, "a number", 0)
+        yield Violation(
+            seed, problem.name, quantity, line_of(problem, quantity), error, "a number", 0
+        )
         return
     try:
-        right, change = moved_values(problem, oracle, what, None, came)
+        right, change = moved_values(problem, oracle, quantity, None, came)
     except (Unknown, mp.NoConvergence, ZeroDivisionError, OverflowError, ValueError):
         yield "skipped"
         return
-    if problem.name == "Recalibrated" and what == "mean":  # by quadrature, in standard deviations
+    if (
+        problem.name == "Recalibrated" and quantity == "mean"
+    ):  # by quadrature, in standard deviations
         change += mpf(10) ** -13 * problem.width
-    if problem.name == "Truncated" and what != "mean":  # sums over nodes, each of them a double
+    if problem.name == "Truncated" and quantity != "mean":  # sums over nodes, each of them a double
         spacing = mpf(float(np.spacing(abs(prediction.mean[0]))))
-        change += spacing if what == "std" else 2 * mp.sqrt(right) * spacing
-    good, allowed = agrees(what, came, right, change)
-    yield what
+        change += spacing if quantity == "std" else 2 * mp.sqrt(right) * spacing
+    good, allowed = agrees(quantity, came, right, change)
+    yield quantity
     if not good:
-        yield Violation(seed, problem.name, what, line_of(problem, what), came, right, allowed)
+        yield Violation(
+            seed, problem.name, quantity, line_of(problem, quantity), came, right, allowed
+        )
 
 
 def _quantiles(
@@ -302,7 +314,7 @@ def _encloses(oracle: Oracle, problem: Problem, came: float, level: float) -> An
     q = mpf(came)
     numbers = [abs(mpf(v)) for v in problem.numbers if abs(v) != np.inf]
     places = [abs(q - mpf(p)) for p in problem.places if abs(p) != np.inf]
-    step = abs(q) * MOVED * 4 + max([*places, mpf(0)]) * mpf(10) ** -14 + mpf(5e-324)
+    step = abs(q) * CHANGE * 4 + max([*places, mpf(0)]) * mpf(10) ** -14 + mpf(5e-324)
     if problem.name in (
         "Gaussian",
         "Laplace",
@@ -312,7 +324,7 @@ def _encloses(oracle: Oracle, problem: Problem, came: float, level: float) -> An
         "Rescaled",
         "Recalibrated",
     ):
-        step += max(numbers) * MOVED if abs(q) <= max(numbers) else 0
+        step += max(numbers) * CHANGE if abs(q) <= max(numbers) else 0
     if problem.name == "Rescaled":  # of the quantile before, which has digits of its own
         step += oracle.scale * abs(oracle._back(q)) * QUANTILE
     below, above = q - step, q + step
@@ -331,8 +343,8 @@ def _encloses(oracle: Oracle, problem: Problem, came: float, level: float) -> An
         below, above = q - 1 if problem.counts else below, q
     low, high = oracle.cdf(below), oracle.cdf(above)
     slack = mpf(level) * QUANTILE
-    rest = (1 - mpf(level)) * QUANTILE + mpf(2) ** -52
-    slack = min(slack, rest) if level > 0.5 else slack
+    tolerance = (1 - mpf(level)) * QUANTILE + mpf(2) ** -52
+    slack = min(slack, tolerance) if level > 0.5 else slack
     if oracle.discrete and not problem.counts:
         low = oracle.cdf_below(q)
     if low - slack <= level <= high + slack:
@@ -346,26 +358,26 @@ def _draws(seed: int, problem: Problem, oracle: Oracle) -> Iterator[Violation | 
     line = f"{problem.expression.format(n=1)}.sample({count}, {seed})"
     one = eval(problem.expression.format(n=1), {"fm": fm, "np": np})
     try:
-        drawn = np.sort(one.sample(count, seed)[0])
+        draws = np.sort(one.sample(count, seed)[0])
     except ValueError as error:
         yield Violation(seed, problem.name, "sample", line, error, "draws", 0)
         return
     yield "sample"
-    if np.isnan(drawn).any():
+    if np.isnan(draws).any():
         yield Violation(seed, problem.name, "sample", line, "NaN", "draws", 0)
         return
     limit = 3.2 / np.sqrt(count)
     try:
-        worst = _distance(drawn, [oracle])
+        worst = _distance(draws, [oracle])
         if worst > limit:  # unless parameters that differ by rounding are as far apart
             numbers = [mpf(v) for v in problem.numbers]
-            moved = [oracle]
+            shifted_oracles = [oracle]
             for i in set(range(len(numbers))) - set(problem.fixed):
-                for factor in (1 + MOVED, 1 - MOVED):
-                    moved.append(
+                for factor in (1 + CHANGE, 1 - CHANGE):
+                    shifted_oracles.append(
                         problem.oracle([*numbers[:i], numbers[i] * factor, *numbers[i + 1 :]])
                     )
-            worst = _distance(drawn, moved)
+            worst = _distance(draws, shifted_oracles)
     except (Unknown, mp.NoConvergence, ZeroDivisionError, OverflowError, ValueError):
         return
     if worst > limit:
@@ -374,17 +386,17 @@ def _draws(seed: int, problem: Problem, oracle: Oracle) -> Iterator[Violation | 
         )
 
 
-def _distance(drawn: Any, oracles: list[Oracle]) -> float:
+def _distance(draws: Any, oracles: list[Oracle]) -> float:
     """Return how far draws are from all that lies between some distributions, at a few draws."""
-    worst, count = 0.0, len(drawn)
+    worst, count = 0.0, len(draws)
     for i in np.linspace(0, count - 1, 6).astype(int):
-        if not np.isfinite(drawn[i]):
+        if not np.isfinite(draws[i]):
             continue
         # Between the neighbours: a grid of doubles as coarse as the distribution makes atoms.
-        at = max(float(one.cdf(mpf(np.nextafter(drawn[i], np.inf)))) for one in oracles)
-        below = min(float(one.cdf_below(mpf(np.nextafter(drawn[i], -np.inf)))) for one in oracles)
-        share = np.searchsorted(drawn, drawn[i], side="right") / count
-        least = np.searchsorted(drawn, drawn[i], side="left") / count
+        at = max(float(one.cdf(mpf(np.nextafter(draws[i], np.inf)))) for one in oracles)
+        below = min(float(one.cdf_below(mpf(np.nextafter(draws[i], -np.inf)))) for one in oracles)
+        share = np.searchsorted(draws, draws[i], side="right") / count
+        least = np.searchsorted(draws, draws[i], side="left") / count
         worst = max(worst, share - at, below - least)
     return worst
 
@@ -409,11 +421,11 @@ def run(
     count: int,
     seed: int,
     only: str | None = None,
-    shown: bool = False,
+    verbose: bool = False,
     seconds: float = np.inf,
 ) -> tuple[list[Violation], Counter[str]]:
     """Attack ``count`` distributions; returns violations and what was checked how often."""
-    found: list[Violation] = []
+    violations: list[Violation] = []
     counts: Counter[str] = Counter()
     begin = time.perf_counter()
     with warnings.catch_warnings():
@@ -428,12 +440,12 @@ def run(
                         if isinstance(result, str):
                             counts[result] += 1
                         else:
-                            found.append(result)
-                            if shown:
+                            violations.append(result)
+                            if verbose:
                                 print(result, flush=True)
             except TimeoutError:
                 counts["too slow"] += 1
-    return found, counts
+    return violations, counts
 
 
 def main() -> int:
@@ -451,21 +463,22 @@ def main() -> int:
     names = [options.only]
     if options.each:
         names = [family.__name__.replace("_", "") for family in FAMILIES]
-    found, counts = [], Counter()
+    violations, counts = [], Counter()
     for name in names:
-        more, made = run(options.count, options.seed, name, True, options.seconds)
-        found, counts = found + more, counts + made
+        more, new_counts = run(options.count, options.seed, name, True, options.seconds)
+        violations, counts = violations + more, counts + new_counts
         if name:
             print(
-                f"{name}: {made['distributions']} distributions, {len(more)} violations", flush=True
+                f"{name}: {new_counts['distributions']} distributions, {len(more)} violations",
+                flush=True,
             )
-    kinds = Counter((v.family, v.what) for v in found)
-    for (family, what), number in sorted(kinds.items(), key=lambda item: -item[1]):
-        print(f"{number:6d} {family}.{what}")
-    told = ", ".join(f"{name} {number}" for name, number in sorted(counts.items()))
-    print(f"in {time.perf_counter() - start:.0f} s: {told}")
-    print(f"{len(found)} violations")
-    return bool(found)
+    kinds = Counter((v.family, v.quantity) for v in violations)
+    for (family, quantity), number in sorted(kinds.items(), key=lambda item: -item[1]):
+        print(f"{number:6d} {family}.{quantity}")
+    summary_text = ", ".join(f"{name} {number}" for name, number in sorted(counts.items()))
+    print(f"in {time.perf_counter() - start:.0f} s: {summary_text}")
+    print(f"{len(violations)} violations")
+    return bool(violations)
 
 
 if __name__ == "__main__":

@@ -146,18 +146,16 @@ def kernel(rng: Any, width: float) -> Numeric:
 def points(rng: Any, law: Law) -> list[float]:
     """Return points of a kernel: anywhere in the law, at and beside its ends and atoms, far out."""
     places = [law.centre, *(place for place, _ in law.breaks), *(v for v, _ in law.atoms[:3])]
-    found = []
+    at = []
     for _ in range(POINTS):
         place, kind = float(rng.choice(places)), rng.random()
         if kind < 0.15:
-            found.append(place)
+            at.append(place)
         elif kind < 0.9:
-            found.append(
-                place + law.width * float(rng.normal()) * 10 ** float(rng.uniform(-3, 0.5))
-            )
+            at.append(place + law.width * float(rng.normal()) * 10 ** float(rng.uniform(-3, 0.5)))
         else:
-            found.append(place + law.width * float(rng.normal()) * 100)
-    return found
+            at.append(place + law.width * float(rng.normal()) * 100)
+    return at
 
 
 def attack(seed: int, only: str | None = None) -> tuple[str, list[str], int]:
@@ -169,15 +167,15 @@ def attack(seed: int, only: str | None = None) -> tuple[str, list[str], int]:
     one = kernel(rng, law.width)
     z = points(rng, law)
     line = f"{law.expression.format(n=1)}.expected_kernel({one.expression}, {z})"
-    made = eval(one.expression, {"fm": fm})
+    instance = eval(one.expression, {"fm": fm})
     prediction = eval_one(law.expression)
     try:
-        came = prediction.expected_kernel(made, z)[0]
+        came = prediction.expected_kernel(instance, z)[0]
     except ValueError as error:
         if one.heavy:
             return kind.__name__, [], 0
         return kind.__name__, [f"seed {seed}: {line}\n    came {error}"], 0
-    found = []
+    violations = []
     for point, value in zip(z, came, strict=True):
         right, size, left_out = law.expectation(
             lambda t, z=point: one.value(t, z),
@@ -185,34 +183,38 @@ def attack(seed: int, only: str | None = None) -> tuple[str, list[str], int]:
             point,
             one.length,
         )
-        own = one.value(np.array([law.centre]), law.centre) * one.value(np.array([point]), point)
+        product = one.value(np.array([law.centre]), law.centre) * one.value(
+            np.array([point]), point
+        )
         tolerance = TOLERANCE if not one.heavy else HEAVY_TOLERANCE
         tolerance += np.spacing(max(abs(point), abs(law.centre))) / one.length  # of the reference
-        allowed = tolerance * max(size, float(np.sqrt(np.abs(own))[0])) + 2 * left_out
+        allowed = tolerance * max(size, float(np.sqrt(np.abs(product))[0])) + 2 * left_out
         if not abs(value - right) <= allowed:
             off = f"came {float(value)!r}, right {right!r}, off by {abs(value - right):.1e}"
-            found.append(f"seed {seed}: {line}\n    at {point!r}: {off}, allowed {allowed:.1e}")
-    return kind.__name__, found, len(z)
+            violations.append(
+                f"seed {seed}: {line}\n    at {point!r}: {off}, allowed {allowed:.1e}"
+            )
+    return kind.__name__, violations, len(z)
 
 
 def run(
-    count: int, seed: int, only: str | None = None, shown: bool = False
+    count: int, seed: int, only: str | None = None, verbose: bool = False
 ) -> tuple[list[str], Counter[str], int]:
     """Attack ``count`` laws; returns violations, how many of which family, and values checked."""
-    found: list[str] = []
+    violations: list[str] = []
     kinds: Counter[str] = Counter()
     checked = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for one in range(seed, seed + count):
             kind, more, values = attack(one, only)
-            found += more
+            violations += more
             checked += values
             if more:
                 kinds[kind] += 1
-                if shown:
+                if verbose:
                     print(*more, sep="\n", flush=True)
-    return found, kinds, checked
+    return violations, kinds, checked
 
 
 def main() -> int:
@@ -225,14 +227,14 @@ def main() -> int:
     parser.add_argument("--only", default=None, help="one family, such as logNormal")
     options = parser.parse_args()
     start = time.perf_counter()
-    found, kinds, checked = run(options.count, options.seed, options.only, True)
+    violations, kinds, checked = run(options.count, options.seed, options.only, True)
     for kind, number in kinds.most_common():
         print(f"{number:6d} problems of {kind}")
     seconds = time.perf_counter() - start
     print(
-        f"in {seconds:.0f} s: {checked} values of {options.count} problems, {len(found)} violations"
+        f"in {seconds:.0f} s: {checked} values of {options.count} problems, {len(violations)} violations"
     )
-    return bool(found)
+    return bool(violations)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ VECTORS = ("Gaussian", "Mixture", "Draws")
 
 
 @dataclass
-class Made:
+class MadeDraws:
     """A prediction, its measure, outcomes y, and how it was made."""
 
     prediction: Any
@@ -44,14 +44,14 @@ class Palette:
     scale: np.ndarray
 
     def parts(self, make):
-        found = [(make(g),) for g in range(len(self.loc))]
+        parts = [(make(g),) for g in range(len(self.loc))]
         return [
             (
                 np.flatnonzero(self.group == g),
                 np.ones(int((self.group == g).sum()), dtype=LD),
-                found[g],
+                parts[g],
             )
-            for g in range(len(found))
+            for g in range(len(parts))
         ]
 
 
@@ -243,12 +243,12 @@ def make(rng, family, n, columns, y_spec, rare, scale, draws_l):
         spread[g] *= 10 ** rng.uniform(-2.5, 2.5)
     palette = Palette(group, loc, spread)
     builder = globals()[f"_{family.lower()}"]
-    made = builder(rng, palette, n, k, closed, rare, scale, draws_l)
-    y = made.y
+    outputs = builder(rng, palette, n, k, closed, rare, scale, draws_l)
+    y = outputs.y
     for row in rare:
         if rng.random() < 0.5 and family not in COUNTS and family != "Beta":
             y[row] = y[row] + scale * rng.choice([-1, 1]) * 10 ** rng.uniform(0, 3)
-    return made
+    return outputs
 
 
 def _near(rng, loc, spread):
@@ -282,13 +282,13 @@ def _gaussian(rng, palette, n, k, closed, rare, scale, draws_l):
         mean, std, y = _locations(rng, palette, n, k, rare, scale)
         one = np.ones(n, dtype=LD)
         measure = Measure(n, gaussians=[(np.arange(n), mean, std, one)])
-        return Made(fm.Gaussian(_squeeze(mean), _squeeze(std)), measure, y, "Gaussian")
+        return MadeDraws(fm.Gaussian(_squeeze(mean), _squeeze(std)), measure, y, "Gaussian")
     mean = palette.loc[palette.group][:, None] * np.ones(k)
     std = palette.scale[palette.group][:, None] * np.ones(k)
-    made = [gaussian_part(m, s) for m, s in zip(palette.loc, palette.scale, strict=True)]
-    measure = Measure(n, parts=palette.parts(lambda g: made[g]))
+    parts = [gaussian_part(m, s) for m, s in zip(palette.loc, palette.scale, strict=True)]
+    measure = Measure(n, parts=palette.parts(lambda g: parts[g]))
     measure.parts = [(r, w, part * k) for r, w, part in measure.parts]
-    return Made(
+    return MadeDraws(
         fm.Gaussian(_squeeze(mean), _squeeze(std)),
         measure,
         _near(rng, mean, std),
@@ -297,22 +297,24 @@ def _gaussian(rng, palette, n, k, closed, rare, scale, draws_l):
 
 
 def _mixture(rng, palette, n, k, closed, rare, scale, draws_l):
-    made = [
+    parts = [
         _gaussian(rng, palette, n, k, closed, rare, scale, draws_l)
         for _ in range(2 if closed else 1)
     ]
-    if len(made) == 1:
+    if len(parts) == 1:
         shifted = Palette(palette.group, palette.loc + scale, palette.scale * 0.5)
-        made.append(_gaussian(rng, shifted, n, k, closed, rare, scale, draws_l))
+        parts.append(_gaussian(rng, shifted, n, k, closed, rare, scale, draws_l))
     share = rng.uniform(0.1, 0.9)
     weights = np.array([share, 1 - share])
-    measure = made[0].measure.scaled(np.full(n, weights[0] / weights.sum()))
-    measure = measure.plus(made[1].measure.scaled(np.full(n, weights[1] / weights.sum())))
-    return Made(fm.Mixture([m.prediction for m in made], weights), measure, made[0].y, "Mixture")
+    measure = parts[0].measure.scaled(np.full(n, weights[0] / weights.sum()))
+    measure = measure.plus(parts[1].measure.scaled(np.full(n, weights[1] / weights.sum())))
+    return MadeDraws(
+        fm.Mixture([m.prediction for m in parts], weights), measure, parts[0].y, "Mixture"
+    )
 
 
 def _palette_family(rng, palette, n, prediction, make, y, label):
-    return Made(prediction, Measure(n, parts=palette.parts(make)), y.reshape(n, 1), label)
+    return MadeDraws(prediction, Measure(n, parts=palette.parts(make)), y.reshape(n, 1), label)
 
 
 def _laplace(rng, palette, n, k, closed, rare, scale, draws_l):
@@ -417,7 +419,9 @@ def _quantiles(rng, palette, n, k, closed, rare, scale, draws_l):
             measure.parts.append((rows, np.full(len(rows), mass, dtype=LD), (part,)))
     g = palette.group
     y = _near(rng, palette.loc[g], palette.scale[g]).reshape(n, 1)
-    return Made(fm.Quantiles(levels, values[g], tails=tails), measure, y, f"Quantiles({tails})")
+    return MadeDraws(
+        fm.Quantiles(levels, values[g], tails=tails), measure, y, f"Quantiles({tails})"
+    )
 
 
 def _zeroinflatedgamma(rng, palette, n, k, closed, rare, scale, draws_l):
@@ -429,7 +433,7 @@ def _zeroinflatedgamma(rng, palette, n, k, closed, rare, scale, draws_l):
     measure.atoms.append((np.arange(n), np.zeros((n, 1)), p.astype(LD)))
     y = np.where(rng.random(n) < p, 0.0, rng.gamma(shape[g], unit[g])).reshape(n, 1)
     prediction = fm.ZeroInflated(fm.Gamma(shape[g], scale=unit[g]), p)
-    return Made(prediction, measure, y, "ZeroInflated(Gamma)")
+    return MadeDraws(prediction, measure, y, "ZeroInflated(Gamma)")
 
 
 def _mixedmixture(rng, palette, n, k, closed, rare, scale, draws_l):
@@ -441,7 +445,7 @@ def _mixedmixture(rng, palette, n, k, closed, rare, scale, draws_l):
     measure = one.measure.scaled(weights[:, 0] / sums).plus(
         other.measure.scaled(weights[:, 1] / sums)
     )
-    return Made(
+    return MadeDraws(
         fm.Mixture([one.prediction, other.prediction], weights),
         measure,
         one.y,
@@ -453,8 +457,10 @@ def _scipy(rng, palette, n, k, closed, rare, scale, draws_l):
     import scipy.stats
 
     loc, spread = palette.loc[palette.group], palette.scale[palette.group]
-    made = _laplace(rng, palette, n, k, closed, rare, scale, draws_l)
-    return Made(scipy.stats.laplace(loc, spread), made.measure, made.y, "scipy.stats.laplace")
+    outputs = _laplace(rng, palette, n, k, closed, rare, scale, draws_l)
+    return MadeDraws(
+        scipy.stats.laplace(loc, spread), outputs.measure, outputs.y, "scipy.stats.laplace"
+    )
 
 
 def _means(rng, palette, n, rare):
@@ -472,14 +478,14 @@ def _counts(n, masses_of, prediction, y, label):
     count = 40
     while True:
         masses = masses_of(count)
-        whole = (
+        is_complete = (
             masses.sum(axis=1).min() > 1 - 1e-12
         )  # the bulk may lie beyond: all is small before it
-        if (whole and masses[:, -3:].max() < 1e-24) or count > 4000:
+        if (is_complete and masses[:, -3:].max() < 1e-24) or count > 4000:
             break
         count *= 2
     atoms = atoms_of(np.arange(masses.shape[1]), masses)
-    return Made(prediction, Measure(n, atoms=[atoms]), y.astype(float).reshape(n, 1), label)
+    return MadeDraws(prediction, Measure(n, atoms=[atoms]), y.astype(float).reshape(n, 1), label)
 
 
 def _poisson(rng, palette, n, k, closed, rare, scale, draws_l):
@@ -515,19 +521,26 @@ def _categorical(rng, palette, n, k, closed, rare, scale, draws_l):
     probs = rng.dirichlet(np.full(count, 10 ** rng.uniform(-1, 1)), size=n)
     probs = np.maximum(probs, 0)
     values = None if rng.random() < 0.5 else np.sort(rng.normal(size=count)) * scale
-    held = fm.Categorical(probs, values)
+    prediction = fm.Categorical(probs, values)
     where = np.arange(count, dtype=float) if values is None else values
     exact = probs.astype(LD) / probs.astype(LD).sum(axis=1)[:, None]
     y = where[rng.integers(count, size=n)].reshape(n, 1)
-    return Made(held, Measure(n, atoms=[atoms_of(where, exact)]), y, f"Categorical({count})")
+    return MadeDraws(
+        prediction, Measure(n, atoms=[atoms_of(where, exact)]), y, f"Categorical({count})"
+    )
 
 
 def _zeroinflatedpoisson(rng, palette, n, k, closed, rare, scale, draws_l):
-    made = _poisson(rng, palette, n, k, closed, rare, scale, draws_l)
+    base_outputs = _poisson(rng, palette, n, k, closed, rare, scale, draws_l)
     p = rng.uniform(0, 1, size=n)
-    measure = made.measure.scaled(1 - p.astype(LD))
+    measure = base_outputs.measure.scaled(1 - p.astype(LD))
     measure.atoms.append((np.arange(n), np.zeros((n, 1)), p.astype(LD)))
-    return Made(fm.ZeroInflated(made.prediction, p), measure, made.y, "ZeroInflated(Poisson)")
+    return MadeDraws(
+        fm.ZeroInflated(base_outputs.prediction, p),
+        measure,
+        base_outputs.y,
+        "ZeroInflated(Poisson)",
+    )
 
 
 def _truncatedpoisson(rng, palette, n, k, closed, rare, scale, draws_l):
@@ -548,18 +561,20 @@ def _truncatedpoisson(rng, palette, n, k, closed, rare, scale, draws_l):
 def _draws(rng, palette, n, k, closed, rare, scale, draws_l):
     mean, std, y = _locations(rng, palette, n, k, rare, scale)
     m = int(rng.integers(1, max(2, min(10, 1500 // n + 2))))
-    drawn = mean[:, None, :] + std[:, None, :] * rng.normal(size=(n, m, k))
+    draws = mean[:, None, :] + std[:, None, :] * rng.normal(size=(n, m, k))
     if rng.random() < 0.2:
-        drawn = np.round(drawn / scale) * scale
-    given = drawn[:, :, 0] if k == 1 else drawn
-    return Made(given if rng.random() < 0.5 else fm.Draws(given), of_draws(drawn), y, f"Draws({m})")
+        draws = np.round(draws / scale) * scale
+    values = draws[:, :, 0] if k == 1 else draws
+    return MadeDraws(
+        values if rng.random() < 0.5 else fm.Draws(values), of_draws(draws), y, f"Draws({m})"
+    )
 
 
-def of_draws(drawn):
+def of_draws(draws):
     """Return the measure of draws (n, m, k)."""
-    n, m, k = drawn.shape
+    n, m, k = draws.shape
     rows = np.repeat(np.arange(n), m)
-    return Measure(n, atoms=[(rows, drawn.reshape(-1, k), np.full(n * m, 1 / LD(m)))])
+    return Measure(n, atoms=[(rows, draws.reshape(-1, k), np.full(n * m, 1 / LD(m)))])
 
 
 def can_integrate(family, y_spec, columns):

@@ -34,8 +34,8 @@ def _estimator(**options):
     def read(path):
         import fastmcmd as fm
 
-        found = fm.load(path)
-        return [found.score_samples(np.zeros((2, 2))), found.result_.values]
+        estimator = fm.load(path)
+        return [estimator.score_samples(np.zeros((2, 2))), estimator.result_.values]
 
     return ".npz", write, read, True
 
@@ -62,12 +62,12 @@ def _on_the_line():
     def read(path):
         import fastmcmd as fm
 
-        found = fm.load(path)
+        estimator = fm.load(path)
         points = np.zeros((2, 2))
         return [
-            found.score_samples(points),
-            found.result_.values,
-            found.witness(points, [0.0, 9.0]),
+            estimator.score_samples(points),
+            estimator.result_.values,
+            estimator.witness(points, [0.0, 9.0]),
         ]
 
     return ".npz", write, read, True
@@ -86,21 +86,25 @@ def _accumulator():
 
         x, y = _data()
         options = {"simulations": 19, "most_landmarks": 30, "random_state": 1}
-        made = fm.streaming.CCE(fm.RBF(0.5), fm.RBF(0.5), x[:15], 0.1, **options)
-        made.update(x, y, models(x)).save(path)
+        accumulator = fm.streaming.CCE(fm.RBF(0.5), fm.RBF(0.5), x[:15], 0.1, **options)
+        accumulator.update(x, y, models(x)).save(path)
 
     def read(path):
         import fastmcmd as fm
 
-        found, points = fm.load(path), np.zeros((2, 2))
-        parts = (found.score_samples, found.error_bounds, lambda at: found.witness(at, [0.0, 1.0]))
+        accumulator, points = fm.load(path), np.zeros((2, 2))
+        parts = (
+            accumulator.score_samples,
+            accumulator.error_bounds,
+            lambda at: accumulator.witness(at, [0.0, 1.0]),
+        )
         # A forged name is a name as any other.
         values = [value for part in parts for value in part(points).values()]
-        names = list(found.compute())
-        values.append(np.array([found.compute()[name].value for name in names]))
+        names = list(accumulator.compute())
+        values.append(np.array([accumulator.compute()[name].value for name in names]))
         x, y = _data()
-        found.update(x, y, dict(zip(names, models(x).values(), strict=True)))
-        found.compute()
+        accumulator.update(x, y, dict(zip(names, models(x).values(), strict=True)))
+        accumulator.compute()
         return values
 
     return ".npz", write, read, True
@@ -117,10 +121,10 @@ def _recalibrator(name="IsotonicCDF"):
     def read(path):
         import fastmcmd as fm
 
-        found, prediction = fm.load(path), fm.Gaussian([0.0, 1.0], 2.0)
+        recalibrator, prediction = fm.load(path), fm.Gaussian([0.0, 1.0], 2.0)
         if name == "ConformalIntervals":
-            return [found.interval(prediction)]
-        mended = found.transform(prediction)
+            return [recalibrator.interval(prediction)]
+        mended = recalibrator.transform(prediction)
         return [mended.cdf([0.5, 0.5]), mended.quantile([0.1, 0.9])]
 
     return ".npz", write, read, True
@@ -172,8 +176,8 @@ def _run(saves, **options):
         x, y = _data()
         x = np.concatenate([x, x + 0.3, x - 0.3])
         y, z = np.tile(y, 3), np.tile(x[:N, 0], 3)
-        given = {"lam": 1e-3, "x_kernel": fm.RBF(0.5), **options}
-        return fm.mcmd(x[:20], x, y, x, z, checkpoint=path, **given).values
+        arguments = {"lam": 1e-3, "x_kernel": fm.RBF(0.5), **options}
+        return fm.mcmd(x[:20], x, y, x, z, checkpoint=path, **arguments).values
 
     def write(path):
         from fastmcmd.checkpoint import Checkpoint
@@ -181,20 +185,20 @@ def _run(saves, **options):
         from fastmcmd.solvers import cholesky
 
         resume._EVERY, cholesky._LONG = 0.0, 0.0
-        save, left, held = Checkpoint.save, [saves], path.with_suffix(".held")
+        save, left, copy_path = Checkpoint.save, [saves], path.with_suffix(".held")
 
-        def counted(self, *arguments, **named):
-            save(self, *arguments, **named)
+        def counting(self, *arguments, **keywords):
+            save(self, *arguments, **keywords)
             left[0] -= 1
             if left[0] >= 0:
-                shutil.copyfile(self.path, held)
+                shutil.copyfile(self.path, copy_path)
 
-        Checkpoint.save = counted
+        Checkpoint.save = counting
         try:
             compute(path)
         finally:
             Checkpoint.save = save
-        held.rename(path)
+        copy_path.rename(path)
 
     def read(path):
         copy = path.with_suffix(".run")
@@ -220,8 +224,8 @@ def _cache():
         from fastmcmd.encoders import cache
 
         cache._path = lambda *_: path
-        found = cache.read(path.parent, "m", path.stem, 10)
-        return [rows if found is None else found]
+        cached = cache.read(path.parent, "m", path.stem, 10)
+        return [rows if cached is None else cached]
 
     return ".npy", write, read, True
 
@@ -230,8 +234,8 @@ def _rows(suffix, put, inside=""):
     def read(path):
         from fastmcmd.rows import open_rows
 
-        found = open_rows(f"{path}{inside}", "x")
-        return [np.asarray(found[:])]
+        rows = open_rows(f"{path}{inside}", "x")
+        return [np.asarray(rows[:])]
 
     return suffix, put, read, False
 
@@ -290,11 +294,11 @@ def _cli(suffix, put, *command):
         errors = io.StringIO()
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
             code = main(arguments)
-        told = errors.getvalue()
-        if code not in (0, 1, 2) or "Traceback" in told or "fastmcmd-" in told:
-            raise RuntimeError(f"exit code {code}: {told}")
-        if code and not told.startswith("fastmcmd:"):
-            raise RuntimeError(f"exit code {code} without a reason: {told!r}")
+        error_text = errors.getvalue()
+        if code not in (0, 1, 2) or "Traceback" in error_text or "fastmcmd-" in error_text:
+            raise RuntimeError(f"exit code {code}: {error_text}")
+        if code and not error_text.startswith("fastmcmd:"):
+            raise RuntimeError(f"exit code {code} without a reason: {error_text!r}")
         return []
 
     return suffix, put, read, False

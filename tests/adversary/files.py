@@ -40,34 +40,34 @@ def work():
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
     warnings.simplefilter("ignore")
-    made, good = {}, {}
+    kinds, good = {}, {}
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         task = json.loads(line)
         kind, path = task["kind"], Path(task["path"])
-        _, write, read, sealed = made.setdefault(kind, KINDS[kind]())
+        _, write, reader, sealed = kinds.setdefault(kind, KINDS[kind]())
         try:
             if task["write"]:
                 write(path)
-                good[kind] = read(path)
-                told = "ok"
+                good[kind] = reader(path)
+                verdict = "ok"
             else:
-                found, told = read(path), "ok"
+                content, verdict = reader(path), "ok"
                 if (
                     sealed
                     and not task["forged"]
                     and not all(
-                        np.array_equal(a, b) for a, b in zip(found, good[kind], strict=True)
+                        np.array_equal(a, b) for a, b in zip(content, good[kind], strict=True)
                     )
                 ):
-                    told = "other contents were accepted"
+                    verdict = "other contents were accepted"
         except (ValueError, TypeError) as error:
-            told = "refused" if str(error) and not task["write"] else f"empty message: {error!r}"
+            verdict = "refused" if str(error) and not task["write"] else f"empty message: {error!r}"
             if "fastmcmd-" in str(error):
-                told = f"a temporary name: {error}"
+                verdict = f"a temporary name: {error}"
         except BaseException:
-            told = traceback.format_exc()[-1500:]
-        print(json.dumps(told), file=answers, flush=True)
+            verdict = traceback.format_exc()[-1500:]
+        print(json.dumps(verdict), file=answers, flush=True)
 
 
 class Reader:
@@ -103,9 +103,9 @@ class Reader:
             line = ""
         if not line:
             self._process.wait()
-            told = self._process.stderr.read()[-1500:]
+            error_text = self._process.stderr.read()[-1500:]
             code, self._process = self._process.returncode, None
-            return f"the process died ({code}): {told}"
+            return f"the process died ({code}): {error_text}"
         return json.loads(line)
 
     def end(self):
@@ -136,21 +136,21 @@ def attack(count, seeds, kinds=None, only=None, how=None, tell=print):
             if kind not in ready or reader._process is None:
                 ready = set() if reader._process is None else ready
                 _remove(good)
-                told = reader.ask({"kind": kind, "path": str(good), "write": True})
-                if told != "ok":
-                    raise RuntimeError(f"{kind} cannot be written and read: {told}")
+                answer = reader.ask({"kind": kind, "path": str(good), "write": True})
+                if answer != "ok":
+                    raise RuntimeError(f"{kind} cannot be written and read: {answer}")
                 ready.add(kind)
             path = Path(folder) / f"spoilt{suffix}"
             _remove(path)
             _copy(good, path)
-            done = spoil(path, rng, one_way)
-            task = {"kind": kind, "path": str(path), "write": False, "forged": "_forge" in done}
-            told = reader.ask(task)
-            if told not in ("ok", "refused"):
+            damage = spoil(path, rng, one_way)
+            task = {"kind": kind, "path": str(path), "write": False, "forged": "_forge" in damage}
+            answer = reader.ask(task)
+            if answer not in ("ok", "refused"):
                 again = f"python tests/adversary/files.py --seed {seed} --only {case}"
                 again += "".join(f" --kind {kind!r}" for kind in kinds if len(kinds) < len(KINDS))
                 again += f" --how {how}" if how else ""
-                violations.append(f"{kind}, {done}: {told}\n    {again}")
+                violations.append(f"{kind}, {damage}: {answer}\n    {again}")
                 tell(violations[-1])
         reader.end()
     return violations
@@ -179,11 +179,11 @@ if __name__ == "__main__":
     parser.add_argument("--kind", action="append", choices=list(KINDS))
     parser.add_argument("--how", choices=[way.__name__[1:] for way in SPOILS])
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.work:
+    options = parser.parse_args()
+    if options.work:
         work()
     else:
-        found = attack(given.count, given.seed, given.kind, given.only, given.how)
-        count = len(given.seed) * (given.count if given.only is None else 1)
-        print(f"{count} files, {len(found)} violations")
-        sys.exit(bool(found))
+        violations = attack(options.count, options.seed, options.kind, options.only, options.how)
+        count = len(options.seed) * (options.count if options.only is None else 1)
+        print(f"{count} files, {len(violations)} violations")
+        sys.exit(bool(violations))

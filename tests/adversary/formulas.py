@@ -153,20 +153,20 @@ def rbf_terms(spec):
 
 def widths(spec):
     """Return the distances from a point at which panels should end, and whether 0 is one."""
-    found = set()
+    candidates = set()
     for leaf in flatten(spec):
         if leaf[0] == "rbf":
-            found |= {c / np.sqrt(np.longdouble(leaf[1])) for c in (1.5, 3.0, 4.6, 6.8)}
+            candidates |= {c / np.sqrt(np.longdouble(leaf[1])) for c in (1.5, 3.0, 4.6, 6.8)}
         elif leaf[0] in ("laplacian", "matern"):
             scale = (
                 1 / np.longdouble(leaf[1])
                 if leaf[0] == "laplacian"
                 else np.longdouble(leaf[2]) / np.sqrt(np.longdouble(2 * leaf[1]))
             )
-            found |= {c * scale for c in (0, 2, 8, 18, 30, 50)}
+            candidates |= {c * scale for c in (0, 2, 8, 18, 30, 50)}
         elif leaf[0] == "custom":
-            found |= {np.longdouble(c) for c in (0, 0.5, 1, 2, 4, 8, 20, 100, 1000)}
-    return sorted(found)
+            candidates |= {np.longdouble(c) for c in (0, 0.5, 1, 2, 4, 8, 20, 100, 1000)}
+    return sorted(candidates)
 
 
 def has_origin(spec):

@@ -114,9 +114,9 @@ def ragged(base):
 
 
 def recursive(base):
-    found = []
-    found.append(found)
-    return found
+    nested = []
+    nested.append(nested)
+    return nested
 
 
 HARMLESS = {

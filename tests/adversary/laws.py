@@ -105,9 +105,9 @@ def _panels(places: list[tuple[float, float]], z: float, sign: int) -> tuple[Any
         away = sign * (place - z)
         for side in (-1, 0, 1):
             edges.append(away + side * width * steps if side else np.array([away]))
-    found = np.unique(np.concatenate(edges))
-    found = found[(found >= 0) & np.isfinite(found)]
-    return found[:-1], found[1:]
+    points = np.unique(np.concatenate(edges))
+    points = points[(points >= 0) & np.isfinite(points)]
+    return points[:-1], points[1:]
 
 
 def _number(rng: Any, low: float, high: float) -> float:
@@ -326,13 +326,13 @@ def truncated(rng: Any) -> Law:
     mass = s0 - s1 if upper else f1 - f0
 
     def cdf(t: Any) -> Any:
-        cut = np.clip(t, low, high)
-        inner = (s0 - base.sf(cut)) if upper else base.cdf(cut) - f0
+        clipped = np.clip(t, low, high)
+        inner = (s0 - base.sf(clipped)) if upper else base.cdf(clipped) - f0
         return inner / mass
 
     def sf(t: Any) -> Any:
-        cut = np.clip(t, low, high)
-        inner = (base.sf(cut) - s1) if upper or s1 < 0.5 else f1 - base.cdf(cut)
+        clipped = np.clip(t, low, high)
+        inner = (base.sf(clipped) - s1) if upper or s1 < 0.5 else f1 - base.cdf(clipped)
         return inner / mass
 
     text = [repr(low), "np.inf" if high == np.inf else repr(high)]

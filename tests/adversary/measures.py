@@ -82,15 +82,15 @@ class Part:
         for a, b in pairwise(edges):
             count = max(1, int(np.ceil((b - a) / widest)) if widest < np.inf else 4)
             split.extend(a + (b - a) * LD(i) / count for i in range(1, count + 1))
-        edges, done = np.array(split, dtype=LD), False
+        edges, is_fine = np.array(split, dtype=LD), False
         for _ in range(40):
             middle = (edges[1:] + edges[:-1]) / 2
-            whole = self._sum(edges)
+            total = self._sum(edges)
             finer = np.insert(edges, np.arange(1, len(edges)), middle)
             halves = self._sum(finer).reshape(-1, 2).sum(axis=1)
-            bad = np.abs(whole - halves) > 1e-18 * halves.sum()
-            done = not bad.any() or len(edges) > 400
-            if done:
+            bad = np.abs(total - halves) > 1e-18 * halves.sum()
+            is_fine = not bad.any() or len(edges) > 400
+            if is_fine:
                 break
             edges = np.sort(np.concatenate([edges, middle[bad]]))
         return edges
@@ -143,8 +143,8 @@ def against_part(spec, part, other, real):
     away = np.array(sorted({LD(0)} | {s * w for w in widths(spec) for s in (1, -1)}), dtype=LD)
     breaks = np.concatenate([other.y_edges, (other.anchors[:, None] + away).reshape(-1), [LD(0)]])
     u, w = _nodes(_broken(part, breaks[None, :]))
-    used = (w > 0).reshape(-1)
-    y, w = part.to_y(u).reshape(-1)[used], part.at(u, w).reshape(-1)[used]
+    has_weight = (w > 0).reshape(-1)
+    y, w = part.to_y(u).reshape(-1)[has_weight], part.at(u, w).reshape(-1)[has_weight]
     heavy = w > 1e-22
     return (against_points(spec, other, y[heavy], real) * w[heavy].astype(real)).sum()
 
@@ -203,8 +203,8 @@ class Embedded:
             self.gauss_mass.append(a[rows] * weights[:, None].astype(self.real))
         for rows, weights, part in measure.parts:
             mass = (a[rows] * weights[:, None].astype(self.real)).sum(axis=0)
-            for i, known in enumerate(self.parts):
-                if known is part:
+            for i, earlier in enumerate(self.parts):
+                if earlier is part:
                     self.part_mass[i] = self.part_mass[i] + mass
                     break
             else:
@@ -243,7 +243,7 @@ class Embedded:
         self.collect()
         means, stds, mass = self._all()
         total = _quadratic(self.spec, means, stds, mass, self.real)
-        size = np.abs(mass).T @ np.sqrt(np.maximum(_own(self.spec, means, self.real), 0))
+        size = np.abs(mass).T @ np.sqrt(np.maximum(_self_terms(self.spec, means, self.real), 0))
         on_parts = np.zeros(self.q, dtype=self.real)
         if self.parts:
             mass_p = np.array(self.part_mass, dtype=self.real)
@@ -269,7 +269,7 @@ class Embedded:
         return out
 
 
-def _own(spec, means, real):
+def _self_terms(spec, means, real):
     rows = np.asarray(means, dtype=real)
     return evaluate(spec, rows, rows)
 
@@ -327,10 +327,10 @@ def _polynomial(spec, one, other, real):
 
 
 def _moments(mean, std, degree):
-    found = [np.ones_like(mean), mean]
+    moments = [np.ones_like(mean), mean]
     for r in range(2, degree + 1):
-        found.append(mean * found[-1] + (r - 1) * std * std * found[-2])
-    return found[: degree + 1]
+        moments.append(mean * moments[-1] + (r - 1) * std * std * moments[-2])
+    return moments[: degree + 1]
 
 
 def has_closed_form(spec, columns):
@@ -369,10 +369,10 @@ def _by_terms(spec, columns, value):
         return value(spec, 0)
     if spec[0] == "sum":
         return _by_terms(spec[1], columns, value) + _by_terms(spec[2], columns, value)
-    factor, rest = _constants(spec)
+    factor, factor_rest = _constants(spec)
     out = factor
     for c in range(columns):
-        out = out * (value(rest, c) if rest is not None else 1)
+        out = out * (value(factor_rest, c) if factor_rest is not None else 1)
     return out
 
 
@@ -382,8 +382,8 @@ def _constants(spec):
         return LD(spec[1]), None
     if spec[0] == "product":
         (a, one), (b, other) = _constants(spec[1]), _constants(spec[2])
-        rest = one if other is None else other if one is None else ("product", one, other)
-        return a * b, rest
+        remaining = one if other is None else other if one is None else ("product", one, other)
+        return a * b, remaining
     return LD(1), spec
 
 

@@ -72,8 +72,8 @@ def truth(p, at):
     cross = expected(y, mean, squares[None])
     inner = expected(y, y, LD(0)) - cross - cross.T
     inner += expected(mean, mean, squares[:, None] + squares)
-    found = np.maximum(np.einsum("iq,ij,jq->q", c, inner, c), 0)
-    return np.sqrt(w @ found[: len(y)] / total), np.sqrt(found[len(y) :])
+    squared_norms = np.maximum(np.einsum("iq,ij,jq->q", c, inner, c), 0)
+    return np.sqrt(w @ squared_norms[: len(y)] / total), np.sqrt(squared_norms[len(y) :])
 
 
 def draw(rng):
@@ -97,9 +97,9 @@ def draw(rng):
     y = mean + std * rng.normal(size=n)
     y[rng.integers(n)] += rng.choice([0, 5])
     w = 10 ** rng.uniform(-8 * rng.random(), 0, n) if rng.random() < 0.5 else np.ones(n)
-    given = rng.random() < 0.3
-    options = {"landmarks": x[: n // 3] if given else int(rng.integers(2, 30))}
-    if given or rng.random() < 0.5:
+    has_weights = rng.random() < 0.3
+    options = {"landmarks": x[: n // 3] if has_weights else int(rng.integers(2, 30))}
+    if has_weights or rng.random() < 0.5:
         options["most_landmarks"] = 60
     return {
         "x": x, "y": y, "mean": mean, "std": std, "w": w, "kernel": kernel, "options": options,

@@ -50,42 +50,48 @@ def regression(rng: Any) -> Iterator[Check]:
         y[rng.integers(n)] = p[0]
     w = 10.0 ** rng.uniform(-12, 0, n) if rng.random() < 0.5 else np.ones(n)
     m = fm.metrics
-    given = f"np.array({y.tolist()}), np.array({p.tolist()})"
-    told = f"{given}, sample_weight=np.array({w.tolist()})"
+    arrays = f"np.array({y.tolist()}), np.array({p.tolist()})"
+    call_text = f"{arrays}, sample_weight=np.array({w.tolist()})"
     fy, fp, fw = exact(y), exact(p), exact(w)
     errors = [a - b for a, b in zip(fp, fy, strict=True)]
     sizes = [abs(e) for e in errors]
     most = real(max(sizes))
-    yield "mae", told, m.mae(y, p, sample_weight=w), real(mean(sizes, fw)), most
-    yield "bias", told, m.bias(y, p, sample_weight=w), real(mean(errors, fw)), most
+    yield "mae", call_text, m.mae(y, p, sample_weight=w), real(mean(sizes, fw)), most
+    yield "bias", call_text, m.bias(y, p, sample_weight=w), real(mean(errors, fw)), most
     square = mean([e * e for e in errors], fw)
-    yield "rmse", told, m.rmse(y, p, sample_weight=w), mp.sqrt(real(square)), most
+    yield "rmse", call_text, m.rmse(y, p, sample_weight=w), mp.sqrt(real(square)), most
     relative = [
         200 * abs(e) / (abs(a) + abs(b)) if a or b else F(0)
         for e, a, b in zip(errors, fp, fy, strict=True)
     ]
-    yield "marpd", told, m.marpd(y, p, sample_weight=w), real(mean(relative, fw)), mpf(0)
+    yield "marpd", call_text, m.marpd(y, p, sample_weight=w), real(mean(relative, fw)), mpf(0)
     middle_y, middle_p = mean(fy, fw), mean(fp, fw)
     ssy = mean([(v - middle_y) ** 2 for v in fy], fw)
     ssp = mean([(v - middle_p) ** 2 for v in fp], fw)
     sp = mean([(a - middle_y) * (b - middle_p) for a, b in zip(fy, fp, strict=True)], fw)
     if len(set(y)) > 1 and n > 2:
-        lost = real(max(abs(v) for v in fy)) ** 2 / real(ssy) * mpf(1e-16) ** 2 * n
+        rounding = real(max(abs(v) for v in fy)) ** 2 / real(ssy) * mpf(1e-16) ** 2 * n
         r2 = 1 - real(square / ssy)
-        yield "r2", told, m.r2(y, p, sample_weight=w), r2, abs(1 - r2) * (1 + lost * 1e20)
+        yield "r2", call_text, m.r2(y, p, sample_weight=w), r2, abs(1 - r2) * (1 + rounding * 1e20)
         if ssp > 0:
-            found = real(sp) / mp.sqrt(real(ssy) * real(ssp))
-            yield "pearson", told, m.pearson(y, p, sample_weight=w), found, mpf(1) + lost * 1e20
+            value = real(sp) / mp.sqrt(real(ssy) * real(ssp))
+            yield (
+                "pearson",
+                call_text,
+                m.pearson(y, p, sample_weight=w),
+                value,
+                mpf(1) + rounding * 1e20,
+            )
     level = float(rng.uniform(0.01, 0.99))
     low, high = np.minimum(y, p) - scale * rng.random(n), np.maximum(y, p) * (rng.random(n) < 0.7)
     low, high = np.minimum(low, high), np.maximum(low, high)
     outcome = y + scale * rng.normal(size=n)
-    found = m.interval_score_from(outcome, low, high, level=level)
+    value = m.interval_score_from(outcome, low, high, level=level)
     for i in range(n):
         a, b, c = exact([low[i], high[i], outcome[i]])
         right = b - a + 2 / (1 - F(level)) * (max(a - c, F(0)) + max(c - b, F(0)))
         line = f"[{outcome[i]!r}], [{low[i]!r}], [{high[i]!r}], level={level!r}"
-        yield "interval_score_from", line, found[i], real(right), real(max(abs(a), abs(b), abs(c)))
+        yield "interval_score_from", line, value[i], real(right), real(max(abs(a), abs(b), abs(c)))
 
 
 def spreads(rng: Any) -> Iterator[Check]:
@@ -95,11 +101,11 @@ def spreads(rng: Any) -> Iterator[Check]:
     std = scale * 10.0 ** rng.uniform(-3, 3, n)
     mean, y = scale * rng.normal(size=n), scale * rng.normal(size=n) * 10.0 ** rng.uniform(-2, 3)
     w = 10.0 ** rng.uniform(-12, 0, n) if rng.random() < 0.5 else np.ones(n)
-    told = f"np.array({y.tolist()}), (np.array({mean.tolist()}), np.array({std.tolist()}))"
+    call_text = f"np.array({y.tolist()}), (np.array({mean.tolist()}), np.array({std.tolist()}))"
     m, right = fm.metrics, fm.Gaussian(mean, std)
     fs, fw = exact(std), exact(w)
     square = sum((a * s * s for a, s in zip(fw, fs, strict=True)), F(0)) / sum(fw)
-    weighted = f"{told}, sample_weight=np.array({w.tolist()})"
+    weighted = f"{call_text}, sample_weight=np.array({w.tolist()})"
     yield (
         "sharpness",
         weighted,
@@ -111,7 +117,7 @@ def spreads(rng: Any) -> Iterator[Check]:
     for i, (a, b, s) in enumerate(zip(exact(y), exact(mean), fs, strict=True)):
         z = (real(a) - real(b)) / real(s)
         logs = 2 * mp.log(real(s))
-        yield "dawid_sebastiani", told, came[i], logs + z * z, abs(logs) + z * z
+        yield "dawid_sebastiani", call_text, came[i], logs + z * z, abs(logs) + z * z
 
 
 def ensembles(rng: Any) -> Iterator[Check]:
@@ -155,24 +161,28 @@ def classification(rng: Any) -> Iterator[Check]:
     y = rng.integers(0, classes, n)
     w = 10.0 ** rng.uniform(-12, 0, n) if rng.random() < 0.5 else np.ones(n)
     c = fm.classification
-    told = f"np.array({y.tolist()}), np.array({p.tolist()}), sample_weight=np.array({w.tolist()})"
+    call_text = (
+        f"np.array({y.tolist()}), np.array({p.tolist()}), sample_weight=np.array({w.tolist()})"
+    )
     fw = exact(w)
     rows = [exact(row) for row in p]
-    chosen = [row[k] for row, k in zip(rows, y, strict=True)]
+    label_probabilities = [row[k] for row, k in zip(rows, y, strict=True)]
     nll = (
         mp.inf
-        if min(chosen) == 0
-        else mp.fsum(real(v) * -mp.log(real(q)) for v, q in zip(fw, chosen, strict=True))
+        if min(label_probabilities) == 0
+        else mp.fsum(
+            real(v) * -mp.log(real(q)) for v, q in zip(fw, label_probabilities, strict=True)
+        )
         / real(sum(fw))
     )
-    yield "nll", told, c.nll(y, p, sample_weight=w), nll, mpf(1)
+    yield "nll", call_text, c.nll(y, p, sample_weight=w), nll, mpf(1)
     brier = [
         sum((q - (k == j)) ** 2 for j, q in enumerate(row)) for row, k in zip(rows, y, strict=True)
     ]
     half = 2 if classes == 2 else 1
     yield (
         "mean_brier_score",
-        told,
+        call_text,
         c.mean_brier_score(y, p, sample_weight=w),
         real(mean(brier, fw) / half),
         mpf(0),
@@ -185,12 +195,18 @@ def classification(rng: Any) -> Iterator[Check]:
             total += (below - (k <= j)) ** 2
         ranked.append(total)
     came = c.mean_ranked_probability_score(y, p, sample_weight=w)
-    yield "mean_ranked_probability_score", told, came, real(mean(ranked, fw)), mpf(1) * 1e-2
+    yield "mean_ranked_probability_score", call_text, came, real(mean(ranked, fw)), mpf(1) * 1e-2
     streamed = fm.streaming.RankedProbabilityScore().update(y, p, w).compute()
-    yield "streaming.RankedProbabilityScore", told, streamed, real(mean(ranked, fw)), mpf(1) * 1e-2
+    yield (
+        "streaming.RankedProbabilityScore",
+        call_text,
+        streamed,
+        real(mean(ranked, fw)),
+        mpf(1) * 1e-2,
+    )
     top = [row.index(max(row)) for row in rows]
     right = [F(int(t == k)) for t, k in zip(top, y, strict=True)]
-    yield "accuracy", told, c.accuracy(y, p, sample_weight=w), real(mean(right, fw)), mpf(0)
+    yield "accuracy", call_text, c.accuracy(y, p, sample_weight=w), real(mean(right, fw)), mpf(0)
     bins = int(rng.integers(2, 20))
     gaps: dict[int, list[int]] = {}
     for i, row in enumerate(rows):
@@ -198,10 +214,10 @@ def classification(rng: Any) -> Iterator[Check]:
         place = int(np.searchsorted(edges, float(max(row)), side="left")) - 1
         gaps.setdefault(max(place, 0), []).append(i)
     ece = F(0)
-    for held in gaps.values():
-        ece += abs(sum((fw[i] * (right[i] - max(rows[i])) for i in held), F(0)))
+    for group in gaps.values():
+        ece += abs(sum((fw[i] * (right[i] - max(rows[i])) for i in group), F(0)))
     came = c.ece(y, p, bins=bins, of="top", sample_weight=w)
-    yield "ece", told + f", bins={bins}, of='top'", came, real(ece / sum(fw)), mpf(1)
+    yield "ece", call_text + f", bins={bins}, of='top'", came, real(ece / sum(fw)), mpf(1)
     if classes == 2 and len(set(y)) == 2:
         scores = [row[1] for row in rows]
         pairs = [
@@ -215,7 +231,7 @@ def classification(rng: Any) -> Iterator[Check]:
             if y[j] == 0
         ]
         area = sum(v * share for v, share in pairs) / sum(v for v, _ in pairs)
-        yield "auroc", told, c.auroc(y, p[:, 1], sample_weight=w), real(area), mpf(0)
+        yield "auroc", call_text, c.auroc(y, p[:, 1], sample_weight=w), real(area), mpf(0)
 
 
 def attack(seed: int) -> Iterator[tuple[str, str | None]]:
@@ -236,19 +252,19 @@ def attack(seed: int) -> Iterator[tuple[str, str | None]]:
             yield name, wrong
 
 
-def run(count: int, seed: int, shown: bool = False) -> tuple[list[str], int]:
+def run(count: int, seed: int, verbose: bool = False) -> tuple[list[str], int]:
     """Return what is wrong, and how many values were looked at."""
-    found, checked = [], 0
+    violations, checked = [], 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for one in range(seed, seed + count):
             for _, wrong in attack(one):
                 checked += 1
                 if wrong:
-                    found.append(wrong)
-                    if shown:
+                    violations.append(wrong)
+                    if verbose:
                         print(wrong, flush=True)
-    return found, checked
+    return violations, checked
 
 
 def main() -> int:
@@ -260,9 +276,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     start = time.perf_counter()
-    found, checked = run(options.count, options.seed, True)
-    print(f"{checked} values in {time.perf_counter() - start:.0f} s: {len(found)} violations")
-    return bool(found)
+    violations, checked = run(options.count, options.seed, True)
+    print(f"{checked} values in {time.perf_counter() - start:.0f} s: {len(violations)} violations")
+    return bool(violations)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import families
 import numpy as np
-from families import Made
+from families import MadeDraws
 from measures import LD, Measure
 
 import fastmcmd as fm
@@ -19,8 +19,8 @@ def choose(seed, pattern=None):
     """Return (name or None, random stream) of a seed; the stream is not that of the other problems."""
     rng = np.random.default_rng([20261123, seed])
     name = str(rng.choice(list(PATTERNS)))
-    drawn = rng.random() < SHARE
-    return (pattern or (name if drawn else None)), rng
+    is_pattern = rng.random() < SHARE
+    return (pattern or (name if is_pattern else None)), rng
 
 
 def fill(p, name, rng, size):
@@ -44,8 +44,8 @@ def fill(p, name, rng, size):
     if rng.random() < 0.2 and p.function == "cce":
         p.function = "estimator"
     p.at_x = bool(rng.random() < 0.7)
-    others = p.x[rng.integers(n, size=4)]
-    p.grid = p.x if p.at_x else np.concatenate([p.x[list(p.rare)], others])
+    other_rows = p.x[rng.integers(n, size=4)]
+    p.grid = p.x if p.at_x else np.concatenate([p.x[list(p.rare)], other_rows])
     p.label = f"[{name}] {p.label}"
 
 
@@ -104,12 +104,17 @@ def wide_row(p, rng, n):
     palette = families.Palette(group, np.array([0.0, rng.normal()]), scales)
     closed = p.y_spec[0] == "rbf"
     if family in ("Gaussian", "Mixture") and closed:
-        made = _gaussians(rng, palette, n, mixed=family == "Mixture")
+        outputs = _gaussians(rng, palette, n, mixed=family == "Mixture")
     else:
-        made = getattr(families, f"_{family.lower()}")(
+        outputs = getattr(families, f"_{family.lower()}")(
             rng, palette, n, 1, False, p.rare, spread, None
         )
-    p.prediction, p.y, p.model, p.label = made.prediction, made.y, made.measure, made.label
+    p.prediction, p.y, p.model, p.label = (
+        outputs.prediction,
+        outputs.y,
+        outputs.measure,
+        outputs.label,
+    )
 
 
 def _gaussians(rng, palette, n, mixed):
@@ -118,11 +123,11 @@ def _gaussians(rng, palette, n, mixed):
     rows, one = np.arange(n), np.ones(n, dtype=LD)
     measure = Measure(n, gaussians=[(rows, mean, std, one)])
     if not mixed:
-        return Made(fm.Gaussian(mean[:, 0], std[:, 0]), measure, y, "Gaussian")
+        return MadeDraws(fm.Gaussian(mean[:, 0], std[:, 0]), measure, y, "Gaussian")
     other = mean + palette.scale[0]
     measure = measure.scaled(0.5 * one).plus(Measure(n, gaussians=[(rows, other, std, 0.5 * one)]))
-    held = [fm.Gaussian(m[:, 0], std[:, 0]) for m in (mean, other)]
-    return Made(fm.Mixture(held, [0.5, 0.5]), measure, y, "Mixture")
+    predictions = [fm.Gaussian(m[:, 0], std[:, 0]) for m in (mean, other)]
+    return MadeDraws(fm.Mixture(predictions, [0.5, 0.5]), measure, y, "Mixture")
 
 
 def near_duplicates(p, rng, n):
@@ -209,10 +214,10 @@ def no_kernel(p, rng, n):
 def _pairs(p, rng, n, scale, wrong=()):
     """One draw for each outcome; those of some rows are wrong alike."""
     y = scale * rng.normal(size=(n, 1))
-    drawn = y + 10 ** rng.uniform(-2, 0.5) * scale * rng.normal(size=(n, 1))
-    drawn[list(wrong)] += 2
-    p.y, p.prediction, p.label = y, drawn, "Draws(1)"
-    p.model = families.of_draws(drawn[:, None, :])
+    draws = y + 10 ** rng.uniform(-2, 0.5) * scale * rng.normal(size=(n, 1))
+    draws[list(wrong)] += 2
+    p.y, p.prediction, p.label = y, draws, "Draws(1)"
+    p.model = families.of_draws(draws[:, None, :])
 
 
 PATTERNS = {

@@ -381,8 +381,8 @@ def _hostile(rng, p):
 def _outputs(rng, p, n, scale, rare):
     k = p.columns
     if p.function == "mcmd":
-        made = families.make(rng, "Draws", n, k, ("linear",), rare, scale, None)
-        p.y = made.y
+        outputs = families.make(rng, "Draws", n, k, ("linear",), rare, scale, None)
+        p.y = outputs.y
         same = rng.random() < 0.3
         m = n if same else int(min(_size(rng), 1500)) if n < 1500 else n // 2
         p.x_prime = (
@@ -411,8 +411,13 @@ def _outputs(rng, p, n, scale, rare):
             p.y_spec = kernel_spec(rng, size, k, "y", n)
             if p.draws or families.can_integrate(family, p.y_spec, k):
                 break
-        made = families.make(rng, family, n, k, p.y_spec, rare, scale, p.draws)
-        p.prediction, p.y, p.model, p.label = made.prediction, made.y, made.measure, made.label
+        outputs = families.make(rng, family, n, k, p.y_spec, rare, scale, p.draws)
+        p.prediction, p.y, p.model, p.label = (
+            outputs.prediction,
+            outputs.y,
+            outputs.measure,
+            outputs.label,
+        )
         p.x_prime, p.weights_prime = p.x, p.weights
     p.y = np.asarray(p.y, dtype=float).reshape(n, k)
     default_y = rng.random() < 0.08
@@ -428,8 +433,8 @@ def settle(p):
     p.y_spec = same_parameters(build(p.y_spec).resolve(p.y), resolved(p.y_spec, p.y))
     if p.draws:
         predictive = fm.predictive.as_predictive(p.prediction, len(p.x), p.columns)
-        drawn = predictive.sample(p.draws, np.random.default_rng(p.seed))
-        p.model = families.of_draws(np.asarray(drawn, dtype=float).reshape(len(p.x), -1, p.columns))
+        draws = predictive.sample(p.draws, np.random.default_rng(p.seed))
+        p.model = families.of_draws(np.asarray(draws, dtype=float).reshape(len(p.x), -1, p.columns))
 
 
 def largest_value(spec, rows):

@@ -49,7 +49,7 @@ class Problem:
 
     x: Array
     y: Array
-    drawn: Array
+    draws: Array
     weights: Array | None
     group: NDArray[np.intp]
     at: Array
@@ -58,7 +58,7 @@ class Problem:
     lam: float
     tol: float
     method: str
-    told: str
+    description: str
 
 
 def problem(seed: int, rows: int) -> Problem:
@@ -81,7 +81,7 @@ def problem(seed: int, rows: int) -> Problem:
     x = centres[group] + rng.uniform(-1, 1, (rows, d)) * width / math.sqrt(gamma)
     y = np.sin(x[:, 0] - centres[group, 0]) * 0.5 + 0.05 * rng.normal(size=rows)
     noise = float(10 ** rng.uniform(-4, -1))
-    drawn = y + noise * rng.normal(size=rows)
+    draws = y + noise * rng.normal(size=rows)
     weights = None
     order = rng.permutation(rows)
     count = int(rng.integers(1, 21 if kind != "cluster" else 61))
@@ -90,27 +90,27 @@ def problem(seed: int, rows: int) -> Problem:
         x[rare] = 0.0
         x[rare, 0] = -(2 + np.arange(count)) * 2 * far
         group[rare] = groups + np.arange(count)
-        drawn[rare] = y[rare] + rng.uniform(0.5, 3, count)
+        draws[rare] = y[rare] + rng.uniform(0.5, 3, count)
     if kind == "cluster":
         x[rare] = 1e-3 * rng.normal(size=(count, d)) / math.sqrt(gamma)
         x[rare, 0] -= 4 * far
         group[rare] = groups
-        drawn[rare] = y[rare] + rng.uniform(0.5, 3)
+        draws[rare] = y[rare] + rng.uniform(0.5, 3)
     if kind == "far":
         x[rare] = 1e-2 * rng.normal(size=(count, d)) / math.sqrt(gamma)
         x[rare, 0] -= float(10 ** rng.uniform(2, 4)) * far
         group[rare] = groups
-        drawn[rare] = y[rare] + rng.uniform(0, 3)
+        draws[rare] = y[rare] + rng.uniform(0, 3)
     if "heavy" in kind:
         weights = np.ones(rows)
         weights[rare] = 10 ** rng.uniform(0, 12 if rng.random() < 0.5 else 3, count)
     some = np.concatenate([rare[:20], order[count : count + 20]])
     beside = some[:20]
     at = np.concatenate([x[some], x[beside] + 0.3 * rng.normal(size=(len(beside), d)) / gamma**0.5])
-    told = f"{method}, {kind} ({count}), n={rows}, d={d}, lam={lam:.2g}, tol={tol:.2g}, width={width:.2g}"
+    label = f"{method}, {kind} ({count}), n={rows}, d={d}, lam={lam:.2g}, tol={tol:.2g}, width={width:.2g}"
     return Problem(
-        x, y, drawn, weights, group, at, group[np.concatenate([some, beside])], gamma, lam, tol, method,
-        told,
+        x, y, draws, weights, group, at, group[np.concatenate([some, beside])], gamma, lam, tol, method,
+        label,
     )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def truth(of: Problem) -> Array:
         scale = np.sqrt(weights[rows] / (total * of.lam))  # D^(-1/2)
         matrix = scale[:, None] * gram(of.x[rows], of.x[rows], of.gamma) * scale
         matrix[np.diag_indices(len(rows))] += 1.0
-        right = features(of.y[rows]) - features(of.drawn[rows])
+        right = features(of.y[rows]) - features(of.draws[rows])
         solved = scale[:, None] * np.linalg.solve(matrix, scale[:, None] * right)
         image = gram(of.at[points], of.x[rows], of.gamma) @ solved
         values[points] = np.linalg.norm(image, axis=1)
@@ -156,7 +156,7 @@ class Outcome:
     error: float
     bound: float
     kind: str
-    told: str
+    description: str
 
 
 def attack(seed: int, rows: int) -> Outcome:
@@ -164,17 +164,17 @@ def attack(seed: int, rows: int) -> Outcome:
     of = problem(seed, rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)
-        found = fm.cce(
-            of.x, of.y, of.drawn, at=of.at, x_kernel=fm.RBF(of.gamma), y_kernel=fm.RBF(GAMMA_Y),
+        result = fm.cce(
+            of.x, of.y, of.draws, at=of.at, x_kernel=fm.RBF(of.gamma), y_kernel=fm.RBF(GAMMA_Y),
             lam=of.lam, weights=of.weights, tol=of.tol, **METHODS[of.method],
         )  # fmt: skip
-    error = np.abs(found.values - truth(of))
+    error = np.abs(result.values - truth(of))
     # The reference is right to some 1e-12; bounds below that cannot be judged.
-    ratio = error / np.maximum(np.asarray(found.error_bounds), 1e-11)
+    ratio = error / np.maximum(np.asarray(result.error_bounds), 1e-11)
     worst = int(ratio.argmax())
-    bound = float(np.asarray(found.error_bounds)[worst])
-    kind = f"{found.info.solver} {found.info.certificate}"
-    return Outcome(float(ratio[worst]), float(error[worst]), bound, kind, of.told)
+    bound = float(np.asarray(result.error_bounds)[worst])
+    kind = f"{result.info.solver} {result.info.certificate}"
+    return Outcome(float(ratio[worst]), float(error[worst]), bound, kind, of.description)
 
 
 def main() -> None:
@@ -185,16 +185,20 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--only", type=int)
     parser.add_argument("--verbose", action="store_true", help="print every problem")
-    asked = parser.parse_args()
-    seeds = range(asked.seed, asked.seed + asked.count) if asked.only is None else [asked.only]
+    options = parser.parse_args()
+    seeds = (
+        range(options.seed, options.seed + options.count)
+        if options.only is None
+        else [options.only]
+    )
     ratios: dict[str, list[float]] = defaultdict(list)
     for seed in seeds:
-        found = attack(seed, asked.rows)
-        ratios[found.kind].append(found.ratio)
-        if found.ratio > 1.0 or asked.verbose or asked.only is not None:
+        outcome = attack(seed, options.rows)
+        ratios[outcome.kind].append(outcome.ratio)
+        if outcome.ratio > 1.0 or options.verbose or options.only is not None:
             print(
-                f"seed {seed} (--only {seed} --rows {asked.rows}): error {found.error:.2e}, bound "
-                f"{found.bound:.2e}, ratio {found.ratio:.3g}, {found.kind}: {found.told}",
+                f"seed {seed} (--only {seed} --rows {options.rows}): error {outcome.error:.2e}, bound "
+                f"{outcome.bound:.2e}, ratio {outcome.ratio:.3g}, {outcome.kind}: {outcome.description}",
                 flush=True,
             )
     for kind, values in sorted(ratios.items()):

@@ -21,7 +21,7 @@ def _flip(content, rng):
     return bytes(out)
 
 
-def _cut(content, rng):
+def _truncate(content, rng):
     return content[: rng.integers(len(content))]
 
 
@@ -36,9 +36,9 @@ def _insert(content, rng):
 
 
 def _overwrite(content, rng):
-    start, what = rng.integers(len(content)), rng.integers(4)
+    start, kind = rng.integers(len(content)), rng.integers(4)
     count = int(rng.integers(1, 16))
-    put = [bytes(count), b"\xff" * count, rng.bytes(count), b"\x7f" + b"\xff" * 7][what]
+    put = [bytes(count), b"\xff" * count, rng.bytes(count), b"\x7f" + b"\xff" * 7][kind]
     return content[:start] + put + content[start + len(put) :]
 
 
@@ -59,20 +59,20 @@ def _member(content, rng):
     """Exchange the array of a member, with right checksums, or invent, double or rename members."""
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         members = [(name, file.read(name)) for name in file.namelist()]
-    at, what = int(rng.integers(len(members))), rng.integers(6)
+    at, kind = int(rng.integers(len(members))), rng.integers(6)
     name, inside = members[at]
-    if what == 0:
+    if kind == 0:
         members[at] = (name, _array(rng))
-    elif what == 1:
+    elif kind == 1:
         members[at] = (name, _overwrite(inside, rng))
-    elif what == 2:
+    elif kind == 2:
         members[at] = (
             str(rng.choice(["file.npy", "../up.npy", "x", "settings.npy", "é.npy"])),
             inside,
         )
-    elif what == 3:
+    elif kind == 3:
         members.append((name, inside))
-    elif what == 4:
+    elif kind == 4:
         del members[at]
     else:
         other = int(rng.integers(len(members)))
@@ -128,33 +128,33 @@ def _forge_checkpoint(file, rng):
     from fastmcmd.checkpoint import _members
 
     members = {name: file.read(name) for name in file.namelist()}
-    about = json.loads(_read(members.pop("about.npy")).tobytes())
+    about = json.loads(_from_npy(members.pop("about.npy")).tobytes())
     names = sorted(members)
     name = names[rng.integers(len(names))]
-    array = _read(members[name])
+    array = _from_npy(members[name])
     if rng.random() < 0.2:
         other = names[rng.integers(len(names))]
         members[name], members[other] = members[other], members[name]
     elif name.endswith("/_document.npy"):
-        members[name] = _written(np.frombuffer(_text_value(array.tobytes(), rng), np.uint8))
+        members[name] = _to_npy(np.frombuffer(_text_value(array.tobytes(), rng), np.uint8))
     elif rng.random() < 0.1:
         del members[name]
     else:
-        members[name] = _written(_forged(array, rng))
+        members[name] = _to_npy(_forged(array, rng))
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as out:
         for name, inside in members.items():
             out.writestr(name, inside)
         about["members"] = _members(out)
-        out.writestr("about.npy", _written(np.frombuffer(json.dumps(about).encode(), np.uint8)))
+        out.writestr("about.npy", _to_npy(np.frombuffer(json.dumps(about).encode(), np.uint8)))
     return stream.getvalue()
 
 
-def _read(content):
+def _from_npy(content):
     return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
 
 
-def _written(array):
+def _to_npy(array):
     stream = io.BytesIO()
     np.lib.format.write_array(stream, array, allow_pickle=False)
     return stream.getvalue()
@@ -162,23 +162,23 @@ def _written(array):
 
 def _forged(array, rng):
     """Return an array like another one: of another shape, type, order, scale, or with odd values."""
-    what, out = rng.integers(11), np.array(array)
-    if what == 0:
+    kind, out = rng.integers(11), np.array(array)
+    if kind == 0:
         return out[: rng.integers(len(out) + 1)] if out.ndim else out[None]
-    if what == 1:
+    if kind == 1:
         return out.astype(rng.choice(["f4", "i8", "c16", "U8", "?", "u1"]))
-    if what == 2:
+    if kind == 2:
         return out.T[..., ::-1].copy()
-    if what == 3:
+    if kind == 3:
         return np.concatenate([out, out]) if out.ndim else out.reshape(1, 1)
-    if what == 4 and out.ndim:
+    if kind == 4 and out.ndim:
         return out[::-1].copy()
-    if what == 5 and out.ndim:
+    if kind == 5 and out.ndim:
         return out[..., ::-1].copy()  # ends of panels in the wrong order
-    if what == 6 and len(np.atleast_1d(out)) > 1:
+    if kind == 6 and len(np.atleast_1d(out)) > 1:
         out[1:] = out[:-1].copy()  # rows that repeat or overlap others
         return out
-    if what == 7 and out.dtype.kind == "f":
+    if kind == 7 and out.dtype.kind == "f":
         return out * rng.choice([0.0, -1.0, 1e300, 1e-300])
     if out.size:
         odd = [np.nan, np.inf, -1.0, 1e300, 0.0] if out.dtype.kind == "f" else [-1, 2**31, 10**6, 0]
@@ -188,23 +188,23 @@ def _forged(array, rng):
 
 def _text_value(text, rng):
     """Exchange one value of JSON text."""
-    told = json.loads(text)
-    places = list(_places(told))
+    content = json.loads(text)
+    places = list(_places(content))
     holder, key = places[rng.integers(len(places))]
     odd = [None, True, -1, 0, 1.5, 10**12, 10**400, float("nan"), "x", [], {}, [[1]], 2**40]
     holder[key] = odd[rng.integers(len(odd))]
-    return json.dumps(told).encode()
+    return json.dumps(content).encode()
 
 
-def _places(told):
-    keys = told.keys() if isinstance(told, dict) else range(len(told))
+def _places(content):
+    keys = content.keys() if isinstance(content, dict) else range(len(content))
     for key in list(keys):
-        yield told, key
-        if isinstance(told[key], (dict, list)):
-            yield from _places(told[key])
+        yield content, key
+        if isinstance(content[key], (dict, list)):
+            yield from _places(content[key])
 
 
-SPOILS = (_forge, _flip, _cut, _drop, _insert, _overwrite, _splice, _text, _member)
+SPOILS = (_forge, _flip, _truncate, _drop, _insert, _overwrite, _splice, _text, _member)
 
 
 def spoil(path, rng, only=None):
@@ -216,7 +216,7 @@ def spoil(path, rng, only=None):
             path.unlink()
             return "unlink"
     content = path.read_bytes()
-    done = []
+    damages = []
     for _ in range(rng.choice([1, 1, 1, 2])):
         how = only or SPOILS[rng.integers(len(SPOILS))]
         if how in (_member, _forge) and not zipfile.is_zipfile(io.BytesIO(content)):
@@ -236,6 +236,6 @@ def spoil(path, rng, only=None):
         ):
             how = _flip
             content = _flip(content, rng)
-        done.append(how.__name__)
+        damages.append(how.__name__)
     path.write_bytes(content)
-    return " ".join(done)
+    return " ".join(damages)

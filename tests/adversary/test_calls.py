@@ -29,55 +29,55 @@ def test_every_public_function_is_called():
 
 
 @pytest.mark.slow
-def test_nothing_is_found():
+def test_no_violations_in_a_short_run():
     # A number of cases, not of seconds: every machine calls the same.
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("calls.py")), "--count", "4000", "--no-plots"],
         cwd=ROOT, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    assert process.returncode == 0, process.stdout + process.stderr[-2000:]
 
 
 # The judge itself must see what it is there for.
 
 
-def judged(function, argument, value, **base):
-    kind, _ = calls.judge("metrics.made_up", function, base, {argument: value})
+def violation(function, argument, value, **base):
+    kind, _ = calls.violation_of("metrics.made_up", function, base, {argument: value})
     return kind
 
 
-def test_the_judge_sees_raw_errors_and_messages_without_a_name():
-    assert judged(lambda y: y.nothing, "y", "None") == "raw error"
-    assert judged(lambda y: np.linalg.inv(np.zeros((2, 2))), "y", "None") == "raw error"
+def test_raw_errors_and_messages_without_a_name_are_violations():
+    assert violation(lambda y: y.nothing, "y", "None") == "raw error"
+    assert violation(lambda y: np.linalg.inv(np.zeros((2, 2))), "y", "None") == "raw error"
 
     def unnamed(y):
         raise ValueError("operands could not be broadcast together")
 
-    def named(y):
+    def raises_with_a_name(y):
         raise ValueError("y is of no use")
 
-    assert judged(unnamed, "y", "None") == "argument not named"
-    assert judged(named, "y", "None") is None
+    assert violation(unnamed, "y", "None") == "argument not named"
+    assert violation(raises_with_a_name, "y", "None") is None
 
 
-def test_the_judge_sees_bad_input_that_is_accepted():
-    assert judged(lambda lam: 1.0, "lam", "NaN") == "bad input accepted"
-    assert judged(lambda y: 1.0, "y", "complex") == "bad input accepted"
-    assert judged(lambda lam: 1.0, "lam", "0.5") is None
+def test_accepted_bad_input_is_a_violation():
+    assert violation(lambda lam: 1.0, "lam", "NaN") == "bad input accepted"
+    assert violation(lambda y: 1.0, "y", "complex") == "bad input accepted"
+    assert violation(lambda lam: 1.0, "lam", "0.5") is None
 
 
-def test_the_judge_sees_changed_arguments_warnings_and_other_answers():
+def test_changed_arguments_warnings_and_other_answers_are_violations():
     y = np.linspace(0.1, 0.9, 24)
 
     def changes(y):
         y += 1
 
-    assert judged(changes, "y", "float32", y=y) == "argument changed"
-    assert judged(lambda y: np.log(y - 1e9), "y", "float32", y=y) == "warning"
-    assert judged(lambda y: np.asarray(y).strides[0], "y", "harmless reversed strides", y=y) == (
+    assert violation(changes, "y", "float32", y=y) == "argument changed"
+    assert violation(lambda y: np.log(y - 1e9), "y", "float32", y=y) == "warning"
+    assert violation(lambda y: np.asarray(y).strides[0], "y", "harmless reversed strides", y=y) == (
         "another answer"
     )
-    assert judged(lambda y: y.sum(), "y", "harmless reversed strides", y=y) is None
+    assert violation(lambda y: y.sum(), "y", "harmless reversed strides", y=y) is None
 
 
 def test_every_hostile_value_can_be_made():

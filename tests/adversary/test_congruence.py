@@ -52,9 +52,9 @@ def test_a_wrong_value_is_noticed(monkeypatch):
     outcomes = congruence.run(
         range(10), size=60, limit=_SECONDS, report=lambda _: None, reference_limit=_SECONDS
     )
-    judged = [out for out in outcomes if out.certificate and out.decided]
-    found = sum(bool(out.violations) for out in judged)
-    assert found >= 0.6 * len(judged), (found, len(judged))
+    certified = [out for out in outcomes if out.certificate and out.decided]
+    noticed = sum(bool(out.violations) for out in certified)
+    assert noticed >= 0.6 * len(certified), (noticed, len(certified))
 
 
 def test_a_call_that_is_too_slow_does_not_stop_the_compiler():

@@ -19,16 +19,16 @@ _SECONDS = 2  # of processor time, after which a problem is left out
 @pytest.mark.parametrize("family", dict.fromkeys(one.__name__.replace("_", "") for one in FAMILIES))
 def test_every_family_agrees_with_mpmath(family, monkeypatch):
     monkeypatch.setattr(distributions, "LIMIT", _SECONDS)
-    found, counts = distributions.run(4, seed=200, only=family)
-    assert not found, "\n".join(map(str, found))
+    violations, counts = distributions.run(4, seed=200, only=family)
+    assert not violations, "\n".join(map(str, violations))
     least = {"cdf": 10, "sf": 10, "crps": 5, "mean": 1, "variance": 1}
     if family != "draws":  # its quantiles interpolate, as NumPy's do
         least["quantile"] = 6
-    assert not [what for what, count in least.items() if counts[what] < count], counts
+    assert not [quantity for quantity, count in least.items() if counts[quantity] < count], counts
 
 
 @pytest.mark.slow
 def test_metrics_agree_with_rational_arithmetic():
-    found, checked = metrics.run(10, seed=100)
+    violations, checked = metrics.run(10, seed=100)
     assert checked > 200
-    assert not found, "\n".join(found)
+    assert not violations, "\n".join(violations)

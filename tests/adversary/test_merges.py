@@ -19,8 +19,8 @@ def test_bounds_hold_in_every_order_of_merging(seed):
 def test_bounds_that_were_too_small(seed):
     """Growing and joining mixed two factorizations: errors were 64 to 230,000 times the bound."""
     rng = np.random.default_rng(seed)
-    joined, *others = merges.accumulators(merges.draw(rng), rng)
-    for other in others:
+    joined, *accumulators = merges.accumulators(merges.draw(rng), rng)
+    for other in accumulators:
         joined.merge(other)
     assert joined._state.smoother.factor_error < 1e-12  # of K - LL', which was up to 1e-4
     ratio, _ = merges.attack(seed)

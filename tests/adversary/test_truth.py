@@ -99,8 +99,8 @@ def test_expectations_are_those_of_mpmath(name, kernel):
     with mp.workdps(20):
         for z in (0.3,):
             exact = _integral(kernel, density, ends, mp.mpf(z))
-            found = against_points(kernel, part, np.array([z], dtype=LD), LD)[0]
-            assert abs(mp.mpf(repr(float(found))) - exact) < 3e-15 * abs(exact) + 1e-17
+            values = against_points(kernel, part, np.array([z], dtype=LD), LD)[0]
+            assert abs(mp.mpf(repr(float(values))) - exact) < 3e-15 * abs(exact) + 1e-17
 
 
 def test_expectations_of_pairs_are_closed_forms():
@@ -144,10 +144,10 @@ def test_values_are_those_of_many_digits(seed):
     with mp.workdps(60):
         exact = _by_many_digits(p)
     for real in (np.float64, LD):
-        found = truth.mcmd(p, np.arange(4), real)
-        off = np.abs(found.values - exact)
-        assert (off <= found.errors).all(), (off, found.errors)
-    assert (found.errors <= 1e-9).all()
+        values = truth.mcmd(p, np.arange(4), real)
+        off = np.abs(values.values - exact)
+        assert (off <= values.errors).all(), (off, values.errors)
+    assert (values.errors <= 1e-9).all()
 
 
 def _by_many_digits(p):

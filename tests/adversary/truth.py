@@ -69,7 +69,7 @@ def coefficients(spec, x, grid, lam, weights, sizes, real):
     shift = (w.sum() * LD(lam) / w[on]).astype(real)
     gram = matrix(spec, x[on], x[on], real)
     right = matrix(spec, x[on], grid, real)
-    own = np.sqrt(np.maximum(diagonal(spec, grid, real), 0))
+    norms = np.sqrt(np.maximum(diagonal(spec, grid, real), 0))
     scale = 1 / np.sqrt(np.diag(gram) + shift)
     system = gram * scale[:, None] * scale[None, :]
     system[np.diag_indices(len(on))] += shift * scale * scale
@@ -78,7 +78,7 @@ def coefficients(spec, x, grid, lam, weights, sizes, real):
         raise Undecided("kernel values leave the range of the type")
     u, r = _refined(system, b, real)
     # Rounding of entries (of size at most 1, and own), of their sums, and the residual itself.
-    noise = eps * (8 + d) * (np.sqrt((u * u).sum(axis=0)) + own + np.abs(u).max(axis=0))
+    noise = eps * (8 + d) * (np.sqrt((u * u).sum(axis=0)) + norms + np.abs(u).max(axis=0))
     left = np.abs(r) + noise[None, :]
     in_norm = np.sqrt(((left / scale[:, None]) ** 2 / shift[:, None]).sum(axis=0))
     weight = np.sqrt((sizes[on].astype(real) ** 2 / shift).sum())
@@ -138,16 +138,16 @@ def norms(measure, spec, n, columns, real):
     out = np.zeros(n, dtype=LD)
     zero = float(diagonal(spec, np.zeros((1, columns)), LD)[0])
     for rows, values, weights in measure.atoms:
-        own = diagonal(spec, values.reshape(len(rows), columns), LD)
-        np.add.at(out, rows, np.abs(weights) * np.sqrt(np.maximum(own, 0)))
+        diagonal_values = diagonal(spec, values.reshape(len(rows), columns), LD)
+        np.add.at(out, rows, np.abs(weights) * np.sqrt(np.maximum(diagonal_values, 0)))
     for rows, means, stds, weights in measure.gaussians:
         far = np.abs(means) + 4 * stds
-        own = diagonal(spec, far.reshape(len(rows), columns), LD)
-        np.add.at(out, rows, np.abs(weights) * np.sqrt(np.maximum(own, zero)))
+        diagonal_values = diagonal(spec, far.reshape(len(rows), columns), LD)
+        np.add.at(out, rows, np.abs(weights) * np.sqrt(np.maximum(diagonal_values, zero)))
     for rows, weights, part in measure.parts:
         far = np.array([[np.abs(p.y_edges).max() for p in part]], dtype=LD)
-        own = max(float(diagonal(spec, far, LD)[0]), zero)
-        np.add.at(out, rows, np.abs(weights) * LD(own) ** LD(0.5))
+        diagonal_values = max(float(diagonal(spec, far, LD)[0]), zero)
+        np.add.at(out, rows, np.abs(weights) * LD(diagonal_values) ** LD(0.5))
     return out
 
 
@@ -166,8 +166,8 @@ def mcmd(problem, rows, real):
     embedding = Embedded(p.y_spec, real, len(rows), p.columns)
     size = norms(p.nature, p.y_spec, len(p.x), p.columns, real)
     model_size = norms(p.model, p.y_spec, len(p.x_prime), p.columns, real)
-    shared = p.x_prime is p.x and p.lam_prime == p.lam and p.weights_prime is p.weights
-    if shared:
+    one_system = p.x_prime is p.x and p.lam_prime == p.lam and p.weights_prime is p.weights
+    if one_system:
         a, off = coefficients(p.x_spec, p.x, grid, p.lam, p.weights, size + model_size, real)
         b, off_b = a, np.zeros_like(off)
     else:

@@ -25,10 +25,10 @@ class Mixture(Oracle):
 
     def _sum(self, name: str, *at: Any) -> Any:
         values = [getattr(part, name)(*at) for part in self.parts]
-        used = [(w, v) for w, v in zip(self.weights, values, strict=True) if w > 0]
-        if any(v is None for _, v in used):
+        terms = [(w, v) for w, v in zip(self.weights, values, strict=True) if w > 0]
+        if any(v is None for _, v in terms):
             return None
-        return mp.fsum(w * v for w, v in used)
+        return mp.fsum(w * v for w, v in terms)
 
     def cdf(self, y: Any) -> Any:
         return self._sum("cdf", y)
@@ -66,11 +66,11 @@ class Mixture(Oracle):
             z = gap / spread
             return spread * (abs(z) * (1 - 2 * normal_sf(abs(z))) + 2 * normal_density(z))
 
-        each = list(zip(self.weights, self.parts, strict=True))
+        pairs = list(zip(self.weights, self.parts, strict=True))
         with mp.workdps(700):  # a wide component of tiny weight cancels
-            score = mp.fsum(w * distance(y - p.m, p.s) for w, p in each)
-            for w, p in each:
-                for v, q in each:
+            score = mp.fsum(w * distance(y - p.m, p.s) for w, p in pairs)
+            for w, p in pairs:
+                for v, q in pairs:
                     score -= w * v * distance(p.m - q.m, mp.sqrt(p.s**2 + q.s**2)) / 2
         return score
 
@@ -90,14 +90,14 @@ class ZeroInflated(Oracle):
         return self.p * (y < 0) + (1 - self.p) * self.base.sf(y)
 
     def log_prob(self, y: Any) -> Any:
-        rest = self.base.log_prob(y)
-        rest = rest + mp.log1p(-self.p) if self.p < 1 else -INF
+        log_mass = self.base.log_prob(y)
+        log_mass = log_mass + mp.log1p(-self.p) if self.p < 1 else -INF
         if y != 0:
-            return rest
+            return log_mass
         extra = mp.log(self.p) if self.p > 0 else -INF
         if not self.discrete:
             return extra
-        return mp.log(self.p + mp.exp(rest))
+        return mp.log(self.p + mp.exp(log_mass))
 
     def mean(self) -> Any:
         if self.p == 1:
@@ -309,8 +309,8 @@ class Recalibrated(Oracle):
         )
         if upper:
             a, b = -b, -a
-        found = slope**2 * (_both(b) - _both(a)) + 2 * c * slope * (_one(b) - _one(a))
-        return found + (c**2 * (b - a) if c != 0 else 0)
+        integral = slope**2 * (_both(b) - _both(a)) + 2 * c * slope * (_one(b) - _one(a))
+        return integral + (c**2 * (b - a) if c != 0 else 0)
 
 
 def _one(z: Any) -> Any:
@@ -385,14 +385,14 @@ class Quantiles(Oracle):
     def _share(self, y: Any, upper: bool) -> Any:
         p, v = self.p, self.v
         if y < v[0]:
-            found = p[0] * mp.exp((y - v[0]) / self.left) if self.left > 0 else mpf(0)
-            return 1 - found if upper else found
+            share = p[0] * mp.exp((y - v[0]) / self.left) if self.left > 0 else mpf(0)
+            return 1 - share if upper else share
         if y >= v[-1]:
-            found = (1 - p[-1]) * mp.exp((v[-1] - y) / self.right) if self.right > 0 else mpf(0)
-            return found if upper else 1 - found
+            share = (1 - p[-1]) * mp.exp((v[-1] - y) / self.right) if self.right > 0 else mpf(0)
+            return share if upper else 1 - share
         i = max(i for i in range(len(v)) if v[i] <= y)
-        found = p[i] + (p[i + 1] - p[i]) * (y - v[i]) / (v[i + 1] - v[i])
-        return 1 - found if upper else found
+        share = p[i] + (p[i + 1] - p[i]) * (y - v[i]) / (v[i + 1] - v[i])
+        return 1 - share if upper else share
 
     def mean(self) -> Any:
         return self.v[0] + self._mean_beyond()
@@ -442,7 +442,7 @@ class Quantiles(Oracle):
     def _tail_score(self, mass: Any, scale: Any, beyond: Any) -> Any:
         if beyond <= 0:
             return mass**2 * scale / 2
-        rest = mass * mp.exp(-beyond / scale) if scale > 0 else mpf(0)
+        tail_mass = mass * mp.exp(-beyond / scale) if scale > 0 else mpf(0)
         # y lies in the tail: (1 - F)^2 from the quantile to y, F^2 from there on.
-        first = beyond - 2 * scale * (mass - rest) + scale * (mass**2 - rest**2) / 2
-        return first + rest**2 * scale / 2
+        first = beyond - 2 * scale * (mass - tail_mass) + scale * (mass**2 - tail_mass**2) / 2
+        return first + tail_mass**2 * scale / 2

@@ -29,40 +29,42 @@ def problem(n=900, d=3):
     return x, x[:, 0] + rng.normal(size=n), x[:, 0] + 1.1 * rng.normal(size=n)
 
 
-def asked(**given):
-    return Options.of(**{"memory_limit": "4GB", **given})
+def options_for(**settings):
+    return Options.of(**{"memory_limit": "4GB", **settings})
 
 
 @pytest.fixture
 def gpu(monkeypatch):
     """A stand-in for a device; gives its memory, whose size a test may change before it is used."""
-    told = types.SimpleNamespace(budget=10**9, gpus=1, made={}, error=None)
+    stub = types.SimpleNamespace(budget=10**9, gpus=1, devices={}, error=None)
 
     def device(index, budget):
-        if told.error is not None:
-            raise told.error
-        return told.made.setdefault((index, budget), HostDevice(budget or told.budget, "stand-in"))
+        if stub.error is not None:
+            raise stub.error
+        return stub.devices.setdefault(
+            (index, budget), HostDevice(budget or stub.budget, "stand-in")
+        )
 
     monkeypatch.setitem(sys.modules, "cupy", types.ModuleType("cupy"))
     monkeypatch.setattr(cuda, "cupy", lambda: None)
-    monkeypatch.setattr(cuda, "cuda_device_count", lambda: (told.gpus, "" if told.gpus else "none"))
+    monkeypatch.setattr(cuda, "cuda_device_count", lambda: (stub.gpus, "" if stub.gpus else "none"))
     monkeypatch.setattr(cuda, "cuda_device", device)
     monkeypatch.setattr(choice, "_DECIDED", {})
     monkeypatch.setattr(rates, "_RATES", {})
-    return told
+    return stub
 
 
 @pytest.fixture
 def speeds(monkeypatch):
     """Operations a second of the CPU and the device, instead of measured ones; measurements are counted."""
-    told = {"cpu": 1e7, "cupy": 1e12, "count": 0}
+    speed_of = {"cpu": 1e7, "cupy": 1e12, "count": 0}
 
     def measured(backend, kernel, rows, columns, dtype):
-        told["count"] += 1
-        return told.get(backend.name, 1e7)
+        speed_of["count"] += 1
+        return speed_of.get(backend.name, 1e7)
 
     monkeypatch.setattr(rates, "_measured", measured)
-    return told
+    return speed_of
 
 
 @pytest.fixture
@@ -72,93 +74,95 @@ def any_size(monkeypatch):
 
 
 def test_the_faster_device_is_taken(gpu, speeds, any_size):
-    x, y, drawn = problem()
-    found = fm.cce(x, y, drawn, x_kernel=KERNEL)
-    assert found.info.backend == "cupy"
-    assert any("took the device" in note and "stand-in" in note for note in found.info.notes)
-    here = fm.cce(x, y, drawn, x_kernel=KERNEL, backend="cpu")
-    assert np.abs(found.values - here.values).max() <= found.error_bound + here.error_bound
-    assert "HostDevice" not in repr(found)
+    x, y, draws = problem()
+    result = fm.cce(x, y, draws, x_kernel=KERNEL)
+    assert result.info.backend == "cupy"
+    assert any("took the device" in note and "stand-in" in note for note in result.info.notes)
+    on_cpu = fm.cce(x, y, draws, x_kernel=KERNEL, backend="cpu")
+    assert np.abs(result.values - on_cpu.values).max() <= result.error_bound + on_cpu.error_bound
+    assert "HostDevice" not in repr(result)
 
 
 def test_all_tiles_of_a_call_come_from_the_same_backend(gpu, speeds, any_size):
-    x, y, drawn = problem(600)
-    estimator = fm.ConditionalCongruence(x_kernel=KERNEL).fit(x, y, drawn)
+    x, y, draws = problem(600)
+    estimator = fm.ConditionalCongruence(x_kernel=KERNEL).fit(x, y, draws)
     assert estimator.result_.info.backend == "cupy"
     fitted = estimator.fitted()
     assert fitted.backend.name == fitted.options.backend == "cupy"
-    assert backend_of(fitted.options, KERNEL).devices == (gpu.made[0, None],)
+    assert backend_of(fitted.options, KERNEL).devices == (gpu.devices[0, None],)
     assert estimator.evaluate(x[:5] + 0.1).info.backend == "cupy"
 
 
 def test_several_models_together(gpu, speeds, any_size):
-    x, y, drawn = problem(400)
+    x, y, draws = problem(400)
     estimator = fm.ConditionalCongruence(x_kernel=KERNEL)
-    for one in estimator.fit_each(x, y, {"one": drawn, "other": drawn + 0.3}).values():
+    for one in estimator.fit_each(x, y, {"one": draws, "other": draws + 0.3}).values():
         assert one.result_.info.backend == one.fitted().options.backend == "cupy"
         assert any("took the device" in note for note in one.result_.info.notes)
 
 
 def test_mcmd_of_two_samples(gpu, speeds, any_size):
-    x, y, drawn = problem(500)
-    found = fm.mcmd(x[:9], x, y, x[:400] + 0.1, drawn[:400], x_kernel=KERNEL)
-    assert found.info.backend == "cupy"
+    x, y, draws = problem(500)
+    result = fm.mcmd(x[:9], x, y, x[:400] + 0.1, draws[:400], x_kernel=KERNEL)
+    assert result.info.backend == "cupy"
 
 
 def test_a_slower_device_is_left_alone(gpu, speeds, any_size):
     speeds["cupy"] = 0.9 * speeds["cpu"]
-    x, y, drawn = problem()
-    found = fm.cce(x, y, drawn, x_kernel=KERNEL)
-    assert found.info.backend == "cpu"
-    assert any("stays on the CPU" in note for note in found.info.notes)
+    x, y, draws = problem()
+    result = fm.cce(x, y, draws, x_kernel=KERNEL)
+    assert result.info.backend == "cpu"
+    assert any("stays on the CPU" in note for note in result.info.notes)
 
 
-def test_clearly_faster_is_asked_for(gpu, speeds, any_size, monkeypatch):
+def test_the_device_must_be_clearly_faster(gpu, speeds, any_size, monkeypatch):
     """A device that saves a tenth, or just what it takes to start, is not worth the risk."""
     speeds["cupy"] = 1.1 * speeds["cpu"]
     x = problem()[0]
-    assert settled(asked(), (KERNEL, Y_KERNEL), x, 0.1).backend == "auto"
+    assert settled(options_for(), (KERNEL, Y_KERNEL), x, 0.1).backend == "auto"
     speeds.update(cupy=1e12)
     rates._RATES.clear()
-    whole, there = (fm.plan(x, KERNEL, backend=name, lam=0.1).seconds for name in ("cpu", "cupy"))
+    on_cpu, on_device = (
+        fm.plan(x, KERNEL, backend=name, lam=0.1).seconds for name in ("cpu", "cupy")
+    )
     # The nominal speed knows nothing of so slow a processor.
-    monkeypatch.setattr(choice, "nominal_seconds", lambda *_: whole)
+    monkeypatch.setattr(choice, "nominal_seconds", lambda *_: on_cpu)
     for share, backend in ((1.1, "auto"), (0.9, "cupy")):
-        monkeypatch.setattr(choice, "STARTUP", share * (0.7 * whole - there))
+        monkeypatch.setattr(choice, "STARTUP", share * (0.7 * on_cpu - on_device))
         choice._DECIDED.clear()
-        assert settled(asked(), (KERNEL, Y_KERNEL), x, 0.1).backend == backend
+        assert settled(options_for(), (KERNEL, Y_KERNEL), x, 0.1).backend == backend
 
 
 def test_rates_are_measured_once(gpu, speeds, any_size):
     x = problem()[0]
-    first = settled(asked(), (KERNEL, Y_KERNEL), x, 0.1)
+    first = settled(options_for(), (KERNEL, Y_KERNEL), x, 0.1)
     count = speeds["count"]
     assert count > 0
-    assert settled(asked(), (KERNEL, Y_KERNEL), x, 0.1) == first
-    settled(asked(), (KERNEL, Y_KERNEL), x[:-1], 0.1)
+    assert settled(options_for(), (KERNEL, Y_KERNEL), x, 0.1) == first
+    settled(options_for(), (KERNEL, Y_KERNEL), x[:-1], 0.1)
     assert speeds["count"] == count
 
 
 @pytest.mark.parametrize("backend", ["cpu", "numba", "numpy"])
 def test_a_name_is_never_overruled(gpu, speeds, any_size, backend):
-    x, y, drawn = problem(120)
-    assert fm.cce(x, y, drawn, x_kernel=KERNEL, backend=backend).info.backend == backend
+    x, y, draws = problem(120)
+    assert fm.cce(x, y, draws, x_kernel=KERNEL, backend=backend).info.backend == backend
     assert fm.plan(x, KERNEL, backend=backend).backend == backend
     assert not speeds["count"] or all(place[0].name != "cupy" for place in rates._RATES)
 
 
 def test_a_checkpoint_stays_on_the_cpu(gpu, speeds, any_size, tmp_path):
     """A run that is gone on with must take the same way, whatever rates are then."""
-    x, y, drawn = problem(300)
-    found = fm.cce(x, y, drawn, x_kernel=KERNEL, checkpoint=tmp_path / "run")
-    assert found.info.backend == "cpu"
+    x, y, draws = problem(300)
+    result = fm.cce(x, y, draws, x_kernel=KERNEL, checkpoint=tmp_path / "run")
+    assert result.info.backend == "cpu"
 
 
 def test_kernels_that_a_device_does_not_know(gpu, speeds, any_size):
     x = problem(60)[0]
-    own = fm.CustomKernel(_gauss)
-    for kernels in ((own, Y_KERNEL), (KERNEL, own)):
-        assert settled(asked(), kernels, x, 0.1).backend == "auto"
+    custom = fm.CustomKernel(_gauss)
+    for kernels in ((custom, Y_KERNEL), (KERNEL, custom)):
+        assert settled(options_for(), kernels, x, 0.1).backend == "auto"
 
 
 def _gauss(a, b):
@@ -170,23 +174,23 @@ def _gauss(a, b):
 
 def test_a_device_without_memory(gpu, speeds, any_size):
     gpu.budget = 10_000_000
-    found = settled(asked(), (KERNEL, Y_KERNEL), problem()[0], 0.1)
-    assert found.backend == "auto"
-    assert "10 MB to spare" in found.backend_reason
+    options = settled(options_for(), (KERNEL, Y_KERNEL), problem()[0], 0.1)
+    assert options.backend == "auto"
+    assert "10 MB to spare" in options.backend_reason
 
 
 def test_a_device_that_cannot_be_used(gpu, speeds, any_size):
     gpu.error = RuntimeError("the driver is too old")
-    x, y, drawn = problem(300)
-    found = fm.cce(x, y, drawn, x_kernel=KERNEL)
-    assert found.info.backend == "cpu"
-    assert any("the driver is too old" in note for note in found.info.notes)
+    x, y, draws = problem(300)
+    result = fm.cce(x, y, draws, x_kernel=KERNEL)
+    assert result.info.backend == "cpu"
+    assert any("the driver is too old" in note for note in result.info.notes)
 
 
 def test_no_device(gpu, speeds, any_size):
     gpu.gpus = 0
-    found = settled(asked(), (KERNEL, Y_KERNEL), problem()[0], 0.1)
-    assert (found.backend, found.backend_reason, speeds["count"]) == ("auto", "", 0)
+    options = settled(options_for(), (KERNEL, Y_KERNEL), problem()[0], 0.1)
+    assert (options.backend, options.backend_reason, speeds["count"]) == ("auto", "", 0)
 
 
 def test_no_cupy(speeds, any_size, monkeypatch):
@@ -194,38 +198,38 @@ def test_no_cupy(speeds, any_size, monkeypatch):
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(cuda, "cuda_device_count", lambda: pytest.fail("devices were looked for"))
-    found = settled(asked(), (KERNEL, Y_KERNEL), problem()[0], 0.1)
-    assert (found.backend, speeds["count"]) == ("auto", 0)
+    options = settled(options_for(), (KERNEL, Y_KERNEL), problem()[0], 0.1)
+    assert (options.backend, speeds["count"]) == ("auto", 0)
 
 
 def test_small_work_looks_at_no_device(gpu, speeds, monkeypatch):
     """Below what a device takes to start, not even the choice is loaded."""
     monkeypatch.setattr(choice, "choose", lambda *_: pytest.fail("a device was looked for"))
     monkeypatch.setattr(cuda, "cuda_device_count", lambda: pytest.fail("devices were looked for"))
-    x, y, drawn = problem(2000)
-    assert fm.cce(x, y, drawn, x_kernel=KERNEL).info.backend == "cpu"
+    x, y, draws = problem(2000)
+    assert fm.cce(x, y, draws, x_kernel=KERNEL).info.backend == "cpu"
     # As sizes alone tell; no row is looked at but the first.
     like = np.broadcast_to(np.float32(0.0), (10**6, 512))
     with pytest.raises(pytest.fail.Exception, match="a device was looked for"):
-        settled(asked(), (fm.RBF(1.0), Y_KERNEL), like, 0.1)
+        settled(options_for(), (fm.RBF(1.0), Y_KERNEL), like, 0.1)
 
 
-def test_memory_that_the_cpu_lacks_is_told_by_the_call(gpu, speeds, any_size):
-    x, y, drawn = problem(900)
+def test_the_call_refuses_memory_that_the_cpu_lacks(gpu, speeds, any_size):
+    x, y, draws = problem(900)
     with pytest.raises(fm.MemoryLimitError, match="memory_limit is 2"):
-        fm.cce(x, y, drawn, x_kernel=KERNEL, memory_limit="2MB")
+        fm.cce(x, y, draws, x_kernel=KERNEL, memory_limit="2MB")
 
 
 @pytest.mark.slow
 def test_the_plan_says_which(gpu, speeds, any_size):
     x = problem()[0]
-    found = fm.plan(x, KERNEL)
-    assert found.backend == found.to_dict()["backend"] == "cupy"
-    assert "cupy" in repr(found)
-    assert "took the device" in found.reasons[0]
-    here = fm.plan(x, KERNEL, backend="cpu")
-    assert here.seconds > found.seconds
-    assert (found.solver, found.landmarks) == (here.solver, here.landmarks)
+    plan = fm.plan(x, KERNEL)
+    assert plan.backend == plan.to_dict()["backend"] == "cupy"
+    assert "cupy" in repr(plan)
+    assert "took the device" in plan.reasons[0]
+    on_cpu = fm.plan(x, KERNEL, backend="cpu")
+    assert on_cpu.seconds > plan.seconds
+    assert (plan.solver, plan.landmarks) == (on_cpu.solver, on_cpu.landmarks)
     shaped = fm.plan((10**5, 3), KERNEL, memory_limit="4GB")
     assert shaped.backend == "cupy"
 

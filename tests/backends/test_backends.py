@@ -136,7 +136,7 @@ def check_operations(backend, kernel, n, m, d, k, dtype, seed=0):
     b = (rng.normal(size=(m, d)) / np.sqrt(d)).astype(dtype)
     b[: m // 3] = a[rng.integers(0, n, size=m // 3)]
     v, w = rng.normal(size=(m, k)), rng.normal(size=(n, k))
-    kept = v.copy(), w.copy(), a.copy()
+    originals = v.copy(), w.copy(), a.copy()
     square, cross = kernel(a.astype(np.float64)), kernel(a.astype(np.float64), b.astype(np.float64))
     most = float(max(np.abs(square).max(), np.abs(cross).max()))
     norm2 = float(max((a.astype(float) ** 2).sum(1).max(), (b.astype(float) ** 2).sum(1).max()))
@@ -187,7 +187,7 @@ def check_operations(backend, kernel, n, m, d, k, dtype, seed=0):
     backend.packed_add_diagonal(packed, shift)
     expected = full[:n, :n] + np.diag(shift)
     assert np.abs(unpack(packed)[:n, :n] - expected).max() <= 4 * unit * (most + 2)
-    for before, now in zip(kept, (v, w, a), strict=True):
+    for before, now in zip(originals, (v, w, a), strict=True):
         np.testing.assert_array_equal(before, now)
 
 
@@ -208,14 +208,14 @@ def test_operations_with_a_function(name, dtype, kernel):
     d=st.sampled_from([1, 2, 5, 33, 64]),
     k=st.integers(0, 40),
     tile=st.sampled_from([32, 64, 96]),
-    which=st.sampled_from([fm.RBF(0.3), KERNELS[-1]]),
+    part=st.sampled_from([fm.RBF(0.3), KERNELS[-1]]),
     double=st.booleans(),
     seed=st.integers(0, 1000),
 )
 @pytest.mark.parametrize("name", NAMES)
-def test_operations_of_any_shape(name, n, m, d, k, tile, which, double, seed):
+def test_operations_of_any_shape(name, n, m, d, k, tile, part, double, seed):
     dtype = np.float64 if double else np.float32
-    check_operations(BACKENDS[name](tile=tile), which, n, m, d, k, dtype, seed)
+    check_operations(BACKENDS[name](tile=tile), part, n, m, d, k, dtype, seed)
 
 
 @pytest.mark.parametrize("n", [1, 2, 255, 256, 257, 600])
@@ -250,15 +250,15 @@ def test_offset_is_subtracted_before_rounding(name, rng):
     """Far from the origin float32 would lose the rows' digits."""
     backend = BACKENDS[name]()
     x = 1e6 + rng.normal(size=(40, 3))
-    kept = x.copy()
+    original = x.copy()
     near = backend.points(x, np.float32, x.mean(axis=0))
     assert np.abs(backend.gram(fm.RBF(0.5), near) - fm.RBF(0.5)(x)).max() < 1e-5
-    np.testing.assert_array_equal(x, kept)
+    np.testing.assert_array_equal(x, original)
 
 
 @pytest.mark.parametrize("d", [1, 31, 32, 33, 128])
 @pytest.mark.parametrize("kernel", [fm.RBF(1.0), fm.Matern(0.5), fm.Matern(2.5), fm.Laplacian()])
-def test_direct_distances_as_told(name, dtype, d, kernel, rng):
+def test_direct_distances_on_request(name, dtype, d, kernel, rng):
     """Rows far from the origin: a backend that says direct and expands squares breaks the bound."""
     backend = BACKENDS[name]()
     x = 100 + rng.normal(size=(60, d)) / np.sqrt(d)
@@ -285,11 +285,11 @@ def test_cholesky_and_solve(name, dtype, n, rng):
     lower = np.tril(unpack(packed)[:n, :n])
     close(lower @ lower.T, matrix, dtype, 1.5, n)
     b = rng.normal(size=(n, 7))
-    kept = b.copy()
+    original = b.copy()
     solution = backend.packed_solve(packed, b)
     assert solution.dtype == np.float64
     close(matrix @ solution, b, dtype, 1.5 * np.abs(solution).sum(axis=0).max() + 4, n)
-    np.testing.assert_array_equal(b, kept)
+    np.testing.assert_array_equal(b, original)
 
 
 def test_solve_for_no_columns(name, dtype):
@@ -354,18 +354,18 @@ def test_rounds_hold_every_pair_once_and_no_index_twice(count):
 
 def test_numba_evaluates_each_pair_of_tiles_once(rng, monkeypatch):
     """A person's function is what takes the time."""
-    seen = []
+    pairs = []
     backend = NumbaBackend(tile=10)
     kernel = fm.CustomKernel(overlap)
-    made = backend.tile_of(kernel)
+    tile_function = backend.tile_of(kernel)
 
-    def counted(self, kernel):
-        return lambda x, z: seen.append(len(x) * len(z)) or made(x, z)
+    def counting(self, kernel):
+        return lambda x, z: pairs.append(len(x) * len(z)) or tile_function(x, z)
 
-    monkeypatch.setattr(NumbaBackend, "tile_of", counted)
+    monkeypatch.setattr(NumbaBackend, "tile_of", counting)
     x = backend.points(rng.normal(size=(35, 2)), np.float64)
     backend.symmetric_matmul(kernel, x, np.ones((35, 1)))
-    assert sum(seen) == 6 * 100 + 3 * 50 + 25
+    assert sum(pairs) == 6 * 100 + 3 * 50 + 25
 
 
 def test_number_of_threads(monkeypatch, threads):
@@ -447,28 +447,28 @@ def test_rows_that_must_not_be_written():
 def test_registry():
     assert get_backend("auto", fm.RBF(1.0)).name == "cpu"
     assert get_backend("auto", fm.RBF(1.0) + fm.CustomKernel(overlap)).name == "numba"
-    here = {"cpu": CpuBackend, "numba": NumbaBackend, "numpy": NumpyBackend}
-    for name, kind in here.items():
+    backends = {"cpu": CpuBackend, "numba": NumbaBackend, "numpy": NumpyBackend}
+    for name, kind in backends.items():
         backend = get_backend(name, fm.RBF(1.0))
         assert (type(backend), backend.name) == (kind, name)
         assert backend.supports(fm.CustomKernel(overlap)) == (name != "cpu")
         assert backend == kind()
     status = available_backends()
     gpu = status.pop("cupy")
-    assert status == dict.fromkeys(here, "available")
+    assert status == dict.fromkeys(backends, "available")
     assert gpu == "available" or "cupy" in gpu.lower() or "device" in gpu
 
 
 @pytest.mark.parametrize(
-    ("name", "kernel", "told"),
+    ("name", "kernel", "message"),
     [
         ("gpu", fm.RBF(1.0), r"backend is 'gpu'; one of 'auto', 'cpu', 'cupy', 'numba', 'numpy'"),
         ("cupy", fm.CustomKernel(overlap), "backend='cupy' cannot evaluate"),
         ("cpu", fm.CustomKernel(overlap), r"cannot evaluate CustomKernel\(overlap\)"),
     ],
 )
-def test_what_the_registry_refuses(name, kernel, told):
-    with pytest.raises(ValueError, match=told):
+def test_what_the_registry_refuses(name, kernel, message):
+    with pytest.raises(ValueError, match=message):
         get_backend(name, kernel)
 
 

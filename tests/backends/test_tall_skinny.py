@@ -26,10 +26,10 @@ def block(rng, n, k, layout):
     return rng.normal(size=(n, k))
 
 
-def close(found, expected, sizes):
+def close(actual, expected, sizes):
     """Up to rounding of sums of `sizes`, the products of absolute values."""
-    assert found.shape == expected.shape
-    assert (np.abs(found - expected) <= 1e-14 * (sizes + 1)).all()
+    assert actual.shape == expected.shape
+    assert (np.abs(actual - expected) <= 1e-14 * (sizes + 1)).all()
 
 
 @settings(max_examples=60, deadline=None)
@@ -110,8 +110,8 @@ def test_squares_of_rows(n, d, layout, dtype, threads):
     fm.set_num_threads(threads)
     try:
         for shift in (None, offset):
-            moved = x.astype(np.float64) - (0 if shift is None else shift)
-            expected = [math.fsum(value * value for value in row) for row in moved]
+            shifted = x.astype(np.float64) - (0 if shift is None else shift)
+            expected = [math.fsum(value * value for value in row) for row in shifted]
             np.testing.assert_allclose(row_squares(x, shift), expected, rtol=1e-14)
     finally:
         fm.set_num_threads(None)

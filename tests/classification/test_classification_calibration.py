@@ -29,11 +29,11 @@ def errors(values, hits, weights, edges, closed="right"):
     b = np.searchsorted(inner, values, side="left" if closed == "right" else "right")
     gaps, shares = [], []
     for j in range(len(edges) - 1):
-        here = b == j
-        if here.any():
-            w = weights[here]
+        in_bin = b == j
+        if in_bin.any():
+            w = weights[in_bin]
             gaps.append(
-                abs(np.average(hits[here], weights=w) - np.average(values[here], weights=w))
+                abs(np.average(hits[in_bin], weights=w) - np.average(values[in_bin], weights=w))
             )
             shares.append(w.sum() / weights.sum())
     gaps, shares = np.array(gaps), np.array(shares)
@@ -59,8 +59,8 @@ def test_ece_is_that_of_the_definition(data, bins, closed):
     values = p.max(axis=1)
     expected = errors(values.astype(float), hits, w + 0.5, edges.astype(float), closed)
     for norm, value in expected.items():
-        found = c.ece(y, p, bins=bins, norm=norm, closed=closed, sample_weight=w + 0.5)
-        assert found == pytest.approx(value, abs=1e-13)
+        error = c.ece(y, p, bins=bins, norm=norm, closed=closed, sample_weight=w + 0.5)
+        assert error == pytest.approx(value, abs=1e-13)
     assert c.mce(y, p, bins=bins, closed=closed, sample_weight=w + 0.5) == pytest.approx(
         expected["max"], abs=1e-13
     )
@@ -74,14 +74,18 @@ def test_classwise_ece_is_the_mean_of_the_errors_of_classes(data, bins, closed):
     for threshold in (None, 0.125):
         expected = []
         for label in classes:
-            here = p[:, label] > (-1 if threshold is None else threshold)
-            values, hits = p[here, label].astype(float), y[here] == label
-            expected.append(errors(values, hits, w[here], edges, closed) if here.any() else None)
+            selected_rows = p[:, label] > (-1 if threshold is None else threshold)
+            values, hits = p[selected_rows, label].astype(float), y[selected_rows] == label
+            expected.append(
+                errors(values, hits, w[selected_rows], edges, closed)
+                if selected_rows.any()
+                else None
+            )
         for norm in ("l1", "l2", "max"):
             options = {"threshold": threshold, "sample_weight": w, "closed": closed, "norm": norm}
             values = [np.nan if e is None else e[norm] for e in expected]
-            found = c.classwise_ece(y, p, bins=bins, average=None, **options)
-            np.testing.assert_allclose(found, values, atol=1e-13)
+            error = c.classwise_ece(y, p, bins=bins, average=None, **options)
+            np.testing.assert_allclose(error, values, atol=1e-13)
             mean = np.nan if np.isnan(values).all() else np.nanmean(values)
             np.testing.assert_allclose(
                 c.classwise_ece(y, p, bins=bins, **options), mean, atol=1e-13
@@ -111,8 +115,8 @@ def test_bins_of_even_weight_are_quantile_bins(data, bins, closed, weighted):
     for label in classes:
         values = p[:, label].astype(float)
         expected.append(errors(values, y == label, w, edges(values, w), closed)["l1"])
-    found = c.classwise_ece(y, p, average=None, closed=closed, **options)
-    np.testing.assert_allclose(found, expected, atol=1e-13)
+    error = c.classwise_ece(y, p, average=None, closed=closed, **options)
+    np.testing.assert_allclose(error, expected, atol=1e-13)
     values, hits = p.max(axis=1).astype(float), p.argmax(axis=1) == y
     expected = errors(values, hits, w, edges(values, w), closed)["l1"]
     assert c.ece(y, p, closed=closed, **options) == pytest.approx(expected, abs=1e-13)
@@ -190,9 +194,9 @@ def test_arithmetic_finds_the_bin_that_a_search_finds(seed, bins, kind):
     values = np.concatenate([near.clip(0, 1), rng.random(600).astype(kind)])
     y = rng.integers(0, 2, size=len(values))
     for closed, side in (("right", "left"), ("left", "right")):
-        found = c.reliability_curve(y, values, bins=bins, closed=closed).count
+        counts = c.reliability_curve(y, values, bins=bins, closed=closed).count
         places = np.searchsorted(edges[1:-1], values, side=side)
-        np.testing.assert_array_equal(found, np.bincount(places, minlength=bins))
+        np.testing.assert_array_equal(counts, np.bincount(places, minlength=bins))
 
 
 def test_single_precision_bins_as_double_precision_does():

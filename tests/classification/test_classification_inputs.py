@@ -17,7 +17,7 @@ from fastmcmd.classification.summary import summarize
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.2, 0.5, 0.3]])
 Y = np.array([0, 1, 2, 0])
 
-EVERYTHING = {
+FUNCTIONS = {
     "accuracy": c.accuracy,
     "top_k_accuracy": lambda y, p, **o: c.top_k_accuracy(y, p, k=2, **o),
     "confusion_matrix": c.confusion_matrix,
@@ -52,9 +52,9 @@ def bad(row, column, value):
     return p
 
 
-@pytest.mark.parametrize("name", [*EVERYTHING, *BY_ROW, "evaluate"])
+@pytest.mark.parametrize("name", [*FUNCTIONS, *BY_ROW, "evaluate"])
 @pytest.mark.parametrize(
-    ("p", "said"),
+    ("p", "message"),
     [
         (bad(2, 1, np.nan), r"p holds NaN \(first in row 2\)"),
         (bad(2, 1, -0.1), r"p\[2, 1\] is -0.1; probabilities in \[0, 1\]"),
@@ -64,27 +64,27 @@ def bad(row, column, value):
         (np.log(P), r"p\[0, 0\] is -0.35.* softmax"),
     ],
 )
-def test_refuses_what_are_no_probabilities(name, p, said):
-    function = {**EVERYTHING, **BY_ROW, "evaluate": c.evaluate}[name]
-    with pytest.raises(ValueError, match=said):
+def test_refuses_what_are_no_probabilities(name, p, message):
+    function = {**FUNCTIONS, **BY_ROW, "evaluate": c.evaluate}[name]
+    with pytest.raises(ValueError, match=message):
         function(Y, p)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         function(Y.tolist(), p.tolist())
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in [*EVERYTHING, *BY_ROW] if name != "top_k_accuracy"]
+    "name", [name for name in [*FUNCTIONS, *BY_ROW] if name != "top_k_accuracy"]
 )
 @pytest.mark.parametrize(
-    ("value", "said"), [(np.nan, "NaN"), (-0.5, r"p\[1\] is -0.5"), (2, "is 2")]
+    ("value", "message"), [(np.nan, "NaN"), (-0.5, r"p\[1\] is -0.5"), (2, "is 2")]
 )
-def test_refuses_what_is_no_probability_of_class_1(name, value, said):
-    with pytest.raises(ValueError, match=said):
-        {**EVERYTHING, **BY_ROW}[name]([0, 1, 1], [0.5, value, 0.25])
+def test_refuses_what_is_no_probability_of_class_1(name, value, message):
+    with pytest.raises(ValueError, match=message):
+        {**FUNCTIONS, **BY_ROW}[name]([0, 1, 1], [0.5, value, 0.25])
 
 
 @pytest.mark.parametrize(
-    ("y", "said"),
+    ("y", "message"),
     [
         ([0, 1, 2, 3], r"y\[3\] is 3.*from 0 to 2.*3 classes"),
         ([0, -1, 2, 1], r"y\[1\] is -1"),
@@ -96,8 +96,8 @@ def test_refuses_what_is_no_probability_of_class_1(name, value, said):
         (np.array([0, 1, 2, 2**63], dtype=np.uint64), r"y\[3\]"),
     ],
 )
-def test_refuses_labels(y, said):
-    with pytest.raises(ValueError, match=said):
+def test_refuses_labels(y, message):
+    with pytest.raises(ValueError, match=message):
         c.accuracy(y, P)
 
 
@@ -109,7 +109,7 @@ def test_refuses_more_names_than_classes():
 
 
 @pytest.mark.parametrize(
-    ("p", "said"),
+    ("p", "message"),
     [
         (np.ones((3, 1)), "two classes or more"),
         (np.ones((3, 2, 2)), "shape"),
@@ -117,22 +117,22 @@ def test_refuses_more_names_than_classes():
         (0.5, "shape"),
     ],
 )
-def test_refuses_shapes(p, said):
-    with pytest.raises(ValueError, match=said):
+def test_refuses_shapes(p, message):
+    with pytest.raises(ValueError, match=message):
         c.accuracy([0, 1, 0], p)
 
 
 @pytest.mark.parametrize(
-    ("weight", "said"),
+    ("weight", "message"),
     [([1, 1], "shape"), ([1, -1, 1, 1], "negative"), ([0] * 4, "zero"), ([1, np.nan, 1, 1], "NaN")],
 )
-def test_refuses_weights(weight, said):
-    with pytest.raises(ValueError, match=said):
+def test_refuses_weights(weight, message):
+    with pytest.raises(ValueError, match=message):
         c.accuracy(Y, P, sample_weight=weight)
 
 
 @pytest.mark.parametrize(
-    ("function", "options", "said"),
+    ("function", "options", "message"),
     [
         (c.accuracy, {"ties": "random"}, "ties is 'random'"),
         (c.accuracy, {"nan_policy": "drop"}, "nan_policy"),
@@ -152,8 +152,8 @@ def test_refuses_weights(weight, said):
         (c.accuracy, {"sum_tolerance": -1}, "sum_tolerance"),
     ],
 )
-def test_refuses_options(function, options, said):
-    with pytest.raises((ValueError, TypeError), match=said):
+def test_refuses_options(function, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
         function(Y, P, **options)
 
 
@@ -180,10 +180,10 @@ def test_tolerance_of_the_sum_depends_on_the_type():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EVERYTHING)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_accepts_what_holds_numbers(name):
     pd, torch = pytest.importorskip("pandas"), pytest.importorskip("torch")
-    function = EVERYTHING[name]
+    function = FUNCTIONS[name]
     expected = function(Y, P)
     frozen = P.copy()
     frozen.flags.writeable = False
@@ -203,16 +203,16 @@ def test_booleans_are_labels_of_two_classes():
     assert c.accuracy(np.array([False, True, True]), p) == c.accuracy([0, 1, 1], p) == 2 / 3
 
 
-@pytest.mark.parametrize("name", EVERYTHING)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_rows_with_nan_are_left_out_or_propagate(name, rng):
-    function = EVERYTHING[name]
+    function = FUNCTIONS[name]
     p = rng.dirichlet(np.ones(3), size=40)
     y, w = np.arange(40) % 3 + 0.0, rng.random(40)
     expected = function(y[3:], p[3:], sample_weight=w[3:])
     y[0], p[1, 2], w[2] = np.nan, np.nan, np.nan
     np.testing.assert_array_equal(function(y, p, sample_weight=w, nan_policy="omit"), expected)
-    found = function(y, p, sample_weight=w, nan_policy="propagate")
-    assert np.isnan(found).all()
+    value = function(y, p, sample_weight=w, nan_policy="propagate")
+    assert np.isnan(value).all()
     np.testing.assert_array_equal(
         function(y[3:], p[3:], sample_weight=w[3:], nan_policy="propagate"), expected
     )
@@ -305,16 +305,20 @@ def test_summary_of_rows_is_that_of_the_plain_definition(seed, n, classes, tied,
     y = rng.integers(0, classes, size=n)
     summary, _ = summarize(read(y, p), entropy=True)
     q = p.astype(np.float64)
-    own = q[np.arange(n), y][:, None]
-    others = np.arange(classes) != y[:, None]
+    label_probability = q[np.arange(n), y][:, None]
+    is_other = np.arange(classes) != y[:, None]
     before = np.arange(classes) < y[:, None]
     np.testing.assert_array_equal(summary.predicted, p.argmax(axis=1))
     np.testing.assert_array_equal(summary.confidence, p.max(axis=1))
-    np.testing.assert_array_equal(summary.label_probability, own[:, 0])
-    np.testing.assert_allclose(summary.other_squares, (q**2 * others).sum(axis=1), rtol=1e-14)
-    np.testing.assert_array_equal(summary.above, (q > own).sum(axis=1))
-    np.testing.assert_array_equal(summary.tied_before, ((q == own) & before).sum(axis=1))
-    np.testing.assert_array_equal(summary.tied_after, ((q == own) & others & ~before).sum(axis=1))
+    np.testing.assert_array_equal(summary.label_probability, label_probability[:, 0])
+    np.testing.assert_allclose(summary.other_squares, (q**2 * is_other).sum(axis=1), rtol=1e-14)
+    np.testing.assert_array_equal(summary.above, (q > label_probability).sum(axis=1))
+    np.testing.assert_array_equal(
+        summary.tied_before, ((q == label_probability) & before).sum(axis=1)
+    )
+    np.testing.assert_array_equal(
+        summary.tied_after, ((q == label_probability) & is_other & ~before).sum(axis=1)
+    )
     logs = np.log(q, where=q > 0, out=np.zeros_like(q))
     np.testing.assert_allclose(summary.entropy, -(q * logs).sum(axis=1), rtol=1e-13, atol=1e-15)
     assert summary.confidence.dtype == kind
@@ -323,24 +327,24 @@ def test_summary_of_rows_is_that_of_the_plain_definition(seed, n, classes, tied,
 def test_results_do_not_depend_on_threads(rng):
     p = rng.dirichlet(np.ones(30), size=12_000).astype(np.float32)
     y, w = rng.integers(0, 30, size=len(p)), rng.random(len(p))
-    found = []
+    results = []
     try:
         for threads in (1, 2, 3):
             fm.set_num_threads(threads)
-            found.append(
+            results.append(
                 c.evaluate(y, p, sample_weight=w, ordered=True).to_dict()
                 | {f"plain {k}": v for k, v in c.evaluate(y, p, p_out=p[:500]).to_dict().items()}
             )
     finally:
         fm.set_num_threads(None)
-    assert found[0] == found[1] == found[2]
+    assert results[0] == results[1] == results[2]
 
 
-@pytest.mark.parametrize("name", [*EVERYTHING, "log_score", "brier_score", "evaluate"])
+@pytest.mark.parametrize("name", [*FUNCTIONS, "log_score", "brier_score", "evaluate"])
 @pytest.mark.parametrize("p", [P, P[:, 0]], ids=["classes", "binary"])
 def test_labels_are_needed(name, p):
     """Without labels compiled loops read memory that was not theirs, or an assertion failed."""
-    call = {**EVERYTHING, **BY_ROW, "evaluate": c.evaluate}[name]
+    call = {**FUNCTIONS, **BY_ROW, "evaluate": c.evaluate}[name]
     with pytest.raises(TypeError, match="y is None"):
         call(None, p)
 

@@ -37,20 +37,20 @@ def test_auroc_is_that_of_scikit_learn(data):
             expected = roc_auc_score(
                 y, q, multi_class="ovr", average=average, sample_weight=weights
             )
-            found = c.auroc(y, p, average=average, sample_weight=weights)
-            assert found == pytest.approx(expected, abs=1e-12)
+            value = c.auroc(y, p, average=average, sample_weight=weights)
+            assert value == pytest.approx(expected, abs=1e-12)
 
 
 @given(PROBLEMS)
 def test_auroc_is_the_share_of_pairs_in_order(data):
     y, p, _ = data
-    found = c.auroc(y, p, average=None)
+    value = c.auroc(y, p, average=None)
     classes = [1] if p.shape[1] == 2 else range(p.shape[1])
     expected = []
     for label in classes:
-        own, others = p[y == label, label][:, None], p[y != label, label]
-        expected.append(((own > others) + 0.5 * (own == others)).mean())
-    np.testing.assert_allclose(found, expected[0] if len(classes) == 1 else expected, rtol=1e-14)
+        positives, negatives = p[y == label, label][:, None], p[y != label, label]
+        expected.append(((positives > negatives) + 0.5 * (positives == negatives)).mean())
+    np.testing.assert_allclose(value, expected[0] if len(classes) == 1 else expected, rtol=1e-14)
 
 
 def test_auroc_of_many_rows_with_ties_is_that_of_scikit_learn(rng):
@@ -87,8 +87,8 @@ def test_classes_without_rows():
     y, p = [0, 0, 1, 1], [[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.6, 0.3, 0.1], [0.2, 0.6, 0.2]]
     with pytest.raises(ValueError, match="y has no rows of class 2, so the area of 1 of 3 classes"):
         c.auroc(y, p)
-    found = c.auroc(y, p, average=None, absent="omit")
-    np.testing.assert_array_equal(found, [0.75, 0.75, np.nan])
+    value = c.auroc(y, p, average=None, absent="omit")
+    np.testing.assert_array_equal(value, [0.75, 0.75, np.nan])
     assert c.auroc(y, p, absent="omit") == c.auroc(y, p, absent="omit", average="weighted") == 0.75
     with pytest.raises(ValueError, match="all rows of class 1"):
         c.auroc([1, 1], [0.2, 0.4])
@@ -111,12 +111,12 @@ def test_ood_auroc_is_that_of_scikit_learn(data, seed, tied):
         )
         weights = np.concatenate([w_in, w_out])
         expected = roc_auc_score(labels, values, sample_weight=weights)
-        found = c.ood_auroc(p_in, p_out, of=of, weight_in=w_in, weight_out=w_out)
-        assert found == pytest.approx(expected, abs=1e-12)
+        actual = c.ood_auroc(p_in, p_out, of=of, weight_in=w_in, weight_out=w_out)
+        assert actual == pytest.approx(expected, abs=1e-12)
         one = np.concatenate([w_in, np.ones(len(w_out))])
         expected = roc_auc_score(labels, values, sample_weight=one)
-        found = c.ood_auroc(p_in, p_out, of=of, weight_in=w_in)
-        assert found == pytest.approx(expected, abs=1e-12)
+        actual = c.ood_auroc(p_in, p_out, of=of, weight_in=w_in)
+        assert actual == pytest.approx(expected, abs=1e-12)
 
 
 def test_ood_auroc_with_nan():
@@ -137,7 +137,7 @@ def test_evaluate_gives_what_each_function_gives(data, weighted, closed, norm):
     weights = {"sample_weight": w if weighted else None}
     bins = {"bins": 7, "closed": closed, **weights}
     p_out = labelled_with_every_class(9, 5, p.shape[1])[1]
-    found = c.evaluate(y, p, p_out=p_out, ordered=True, k=2, norm=norm, **bins)
+    evaluation = c.evaluate(y, p, p_out=p_out, ordered=True, k=2, norm=norm, **bins)
     parts = c.brier_decomposition(y, p, **bins).to_dict()
     parts.pop("score")
     expected = {
@@ -164,36 +164,38 @@ def test_evaluate_gives_what_each_function_gives(data, weighted, closed, norm):
     }
     if p.shape[1] > 2:
         expected["top_2_accuracy"] = c.top_k_accuracy(y, p, k=2, **weights)
-    got = found.to_dict()
-    assert set(got) == set(expected)
+    numbers = evaluation.to_dict()
+    assert set(numbers) == set(expected)
     for name, value in expected.items():
-        assert got[name] == pytest.approx(value, rel=1e-6 if name == "confidence" else 1e-13), name
+        assert numbers[name] == pytest.approx(value, rel=1e-6 if name == "confidence" else 1e-13), (
+            name
+        )
     curve = c.reliability_curve(y, p, **bins)
-    np.testing.assert_array_equal(found.reliability.accuracy, curve.accuracy)
+    np.testing.assert_array_equal(evaluation.reliability.accuracy, curve.accuracy)
     above = c.accuracy_above_confidence(y, p, **weights)
-    np.testing.assert_array_equal(found.above_confidence.accuracy, above.accuracy)
+    np.testing.assert_array_equal(evaluation.above_confidence.accuracy, above.accuracy)
     histogram = c.uncertainty_histogram(p, p_out, weight_in=weights["sample_weight"])
-    np.testing.assert_array_equal(found.ood["entropy"][1].inside, histogram.inside)
+    np.testing.assert_array_equal(evaluation.ood["entropy"][1].inside, histogram.inside)
 
 
 def test_evaluation_tells_what_it_holds():
     y, p, _ = labelled_with_every_class(0, 100, 7)
-    found = c.evaluate(y, p)
-    assert repr(found).startswith("Classification of 107 rows, 7 classes\n")
-    assert "ranked_probability_score" not in found.to_dict()
+    evaluation = c.evaluate(y, p)
+    assert repr(evaluation).startswith("Classification of 107 rows, 7 classes\n")
+    assert "ranked_probability_score" not in evaluation.to_dict()
     assert "ranked_probability_score" in c.evaluate(y, p, ordered=True).to_dict()
-    assert "label among the 5 most probable classes" in found.table()
-    assert "negative log-likelihood" in found._repr_html_()
-    assert "that the most probable class is right" in repr(found)
+    assert "label among the 5 most probable classes" in evaluation.table()
+    assert "negative log-likelihood" in evaluation._repr_html_()
+    assert "that the most probable class is right" in repr(evaluation)
     assert "that class 1 occurs" in repr(c.evaluate(y > 2, p[:, 1]))
-    assert found["nll"] == found.nll
-    assert set(found.keys()) == set(found.to_dict())
+    assert evaluation["nll"] == evaluation.nll
+    assert set(evaluation.keys()) == set(evaluation.to_dict())
     with pytest.raises(KeyError, match="did you mean 'nll'"):
-        found["nl"]
-    json.dumps(found.to_dict())
-    assert found.to_frame().loc["nll", "value"] == found.nll
+        evaluation["nl"]
+    json.dumps(evaluation.to_dict())
+    assert evaluation.to_frame().loc["nll", "value"] == evaluation.nll
     with pytest.raises(AttributeError):
-        found.nll = 0.0
+        evaluation.nll = 0.0
 
 
 def test_evaluate_with_rows_of_nan():
@@ -201,6 +203,6 @@ def test_evaluate_with_rows_of_nan():
     expected = c.evaluate(y[1:], p[1:], sample_weight=w[1:]).to_dict()
     p[0, 0] = np.nan
     assert c.evaluate(y, p, sample_weight=w, nan_policy="omit").to_dict() == expected
-    found = c.evaluate(y, p, sample_weight=w, nan_policy="propagate").to_dict()
-    plain = {name for name, value in found.items() if not np.isnan(value)}
+    numbers = c.evaluate(y, p, sample_weight=w, nan_policy="propagate").to_dict()
+    plain = {name for name, value in numbers.items() if not np.isnan(value)}
     assert plain == {"impossible", "auroc_classes"}

@@ -37,8 +37,8 @@ def test_top_k_accuracy_is_that_of_scikit_learn_with_the_last_of_equals_first(da
         assert c.top_k_accuracy(y, p, k=classes) == 1.0
         return
     expected = sk.top_k_accuracy_score(y, p, k=k, labels=np.arange(classes), sample_weight=w)
-    found = c.top_k_accuracy(y, p, k=k, sample_weight=w, ties="last")
-    assert found == pytest.approx(expected, abs=1e-15)
+    value = c.top_k_accuracy(y, p, k=k, sample_weight=w, ties="last")
+    assert value == pytest.approx(expected, abs=1e-15)
     first = np.argsort(-p, axis=1, kind="stable")[:, :k] == y[:, None]
     assert c.top_k_accuracy(y, p, k=k) == pytest.approx(first.any(axis=1).mean(), abs=1e-15)
 
@@ -58,7 +58,7 @@ def test_shared_ties_are_the_mean_over_random_orders(rng):
         assert first != last
 
 
-def test_ties_are_an_error_where_asked_for():
+def test_ties_are_an_error_on_request():
     p = [[0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.25, 0.5, 0.25]]
     with pytest.raises(
         ValueError, match="1 rows have equally probable classes, the first is row 1"
@@ -90,8 +90,10 @@ def test_nll_is_that_of_scikit_learn_with_its_clipping(data):
     y, p, w = data
     labels = np.arange(p.shape[1])
     expected = sk.log_loss(y, p, labels=labels, sample_weight=w)
-    found = c.nll(y, p, sample_weight=w, clip=np.finfo(p.dtype).eps)
-    assert found == pytest.approx(expected, rel=1e-12 if p.dtype == np.float64 else 2e-6, abs=1e-15)
+    scores = c.nll(y, p, sample_weight=w, clip=np.finfo(p.dtype).eps)
+    assert scores == pytest.approx(
+        expected, rel=1e-12 if p.dtype == np.float64 else 2e-6, abs=1e-15
+    )
     q = p[np.arange(len(y)), y].astype(float)
     with np.errstate(divide="ignore"):
         np.testing.assert_array_equal(c.log_score(y, p), 0.0 - np.log(q))
@@ -116,8 +118,8 @@ def test_brier_score_is_that_of_scikit_learn(data):
     labels = np.arange(p.shape[1])
     for half in (True, False, "auto"):
         expected = sk.brier_score_loss(y, p, labels=labels, sample_weight=w, scale_by_half=half)
-        found = c.mean_brier_score(y, p, sample_weight=w, scale_by_half=half)
-        assert found == pytest.approx(expected, rel=1e-12 if p.dtype == np.float64 else 1e-5)
+        score = c.mean_brier_score(y, p, sample_weight=w, scale_by_half=half)
+        assert score == pytest.approx(expected, rel=1e-12 if p.dtype == np.float64 else 1e-5)
     hot = np.eye(p.shape[1])[y]
     expected = ((p.astype(float) - hot) ** 2).sum(axis=1)
     np.testing.assert_allclose(c.brier_score(y, p, scale_by_half=False), expected, rtol=1e-13)
@@ -149,8 +151,8 @@ def test_ranked_probability_score_is_that_of_the_definition(data):
     expected = ((np.cumsum(q, axis=1)[:, :-1] - steps) ** 2).sum(axis=1)
     loose = 1e-13 if p.dtype == np.float64 else 1e-5  # rows of float32 sum to one to 1e-7
     np.testing.assert_allclose(c.ranked_probability_score(y, p), expected, rtol=loose, atol=loose)
-    found = c.mean_ranked_probability_score(y, p, sample_weight=w, normalize=True)
-    assert found == pytest.approx(np.average(expected, weights=w) / (classes - 1), abs=loose)
+    score = c.mean_ranked_probability_score(y, p, sample_weight=w, normalize=True)
+    assert score == pytest.approx(np.average(expected, weights=w) / (classes - 1), abs=loose)
 
 
 def test_ranked_probability_score_is_that_of_scoringrules(rng):
@@ -190,19 +192,19 @@ def test_the_true_distribution_scores_best():
 
 def terms(o, f, w, b, bins):
     """Return Murphy's terms and those within bins of one class, by their definitions."""
-    found = np.zeros(5)
+    totals = np.zeros(5)
     total, frequency = w.sum(), np.average(o, weights=w)
-    found[0] = frequency * (1 - frequency)
+    totals[0] = frequency * (1 - frequency)
     for j in range(bins):
-        here = b == j
-        if here.any():
-            share = w[here].sum() / total
-            mean_o, mean_f = (np.average(v[here], weights=w[here]) for v in (o, f))
-            found[1] += share * (mean_o - frequency) ** 2
-            found[2] += share * (mean_f - mean_o) ** 2
-            found[3] += (w[here] * (f[here] - mean_f) ** 2).sum() / total
-            found[4] += 2 * (w[here] * (f[here] - mean_f) * (o[here] - mean_o)).sum() / total
-    return found
+        in_bin = b == j
+        if in_bin.any():
+            share = w[in_bin].sum() / total
+            mean_o, mean_f = (np.average(v[in_bin], weights=w[in_bin]) for v in (o, f))
+            totals[1] += share * (mean_o - frequency) ** 2
+            totals[2] += share * (mean_f - mean_o) ** 2
+            totals[3] += (w[in_bin] * (f[in_bin] - mean_f) ** 2).sum() / total
+            totals[4] += 2 * (w[in_bin] * (f[in_bin] - mean_f) * (o[in_bin] - mean_o)).sum() / total
+    return totals
 
 
 @given(PROBLEMS, st.integers(1, 12))
@@ -217,15 +219,15 @@ def test_decomposition_is_that_of_the_definition_and_adds_up(data, bins):
             continue
         expected += terms(y == label, q[:, label], w, b, bins)
     expected *= 2 if p.shape[1] == 2 else 1
-    found = c.brier_decomposition(y, p, bins=bins, sample_weight=w, scale_by_half=False)
-    got = [
-        found.uncertainty,
-        found.resolution,
-        found.reliability,
-        found.within_variance,
-        found.within_covariance,
+    decomposition = c.brier_decomposition(y, p, bins=bins, sample_weight=w, scale_by_half=False)
+    terms_of = [
+        decomposition.uncertainty,
+        decomposition.resolution,
+        decomposition.reliability,
+        decomposition.within_variance,
+        decomposition.within_covariance,
     ]
-    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(terms_of, expected, rtol=1e-12, atol=1e-14)
     loose = 1e-13 if p.shape[1] > 2 or p.dtype == np.float64 else 1e-6  # class 0 is 1 - class 1
     for half in (True, False, "auto"):
         for binning in ("width", "mass"):
@@ -240,30 +242,30 @@ def test_decomposition_is_that_of_the_definition_and_adds_up(data, bins):
 def test_terms_within_bins_vanish_where_probabilities_in_a_bin_are_equal(rng):
     p = rng.choice([0.1, 0.5, 0.9], size=500)
     y = rng.random(500) < p
-    found = c.brier_decomposition(y, p, bins=3)
-    assert abs(found.within_variance) < 1e-16
-    assert abs(found.within_covariance) < 1e-16
+    decomposition = c.brier_decomposition(y, p, bins=3)
+    assert abs(decomposition.within_variance) < 1e-16
+    assert abs(decomposition.within_covariance) < 1e-16
     coarse = c.brier_decomposition(y, p, bins=1)
     assert coarse.within_covariance > 0.05
     assert coarse.resolution == 0
-    assert coarse.score == pytest.approx(found.score, abs=1e-14)
+    assert coarse.score == pytest.approx(decomposition.score, abs=1e-14)
 
 
 def test_within_variance_loses_no_digits_in_narrow_bins():
     p = 0.7 + 1e-9 * np.arange(1000)
-    found = c.brier_decomposition(np.arange(1000) % 2, p, bins=10, closed="left")
-    assert found.within_variance == pytest.approx(p.var(), rel=1e-6)
+    decomposition = c.brier_decomposition(np.arange(1000) % 2, p, bins=10, closed="left")
+    assert decomposition.within_variance == pytest.approx(p.var(), rel=1e-6)
 
 
 def test_climatology_has_no_resolution_and_no_error():
     y = np.repeat([0, 1, 2], [50, 30, 20])
     p = np.tile([0.5, 0.3, 0.2], (100, 1))
-    found = c.brier_decomposition(y, p)
-    assert found.uncertainty == pytest.approx(1 - 0.25 - 0.09 - 0.04, abs=1e-15)
-    assert found.reliability == pytest.approx(0, abs=1e-15)
-    assert found.resolution == pytest.approx(0, abs=1e-15)
-    assert "uncertainty" in found.table()
-    assert found.to_dict()["score"] == found.score
+    decomposition = c.brier_decomposition(y, p)
+    assert decomposition.uncertainty == pytest.approx(1 - 0.25 - 0.09 - 0.04, abs=1e-15)
+    assert decomposition.reliability == pytest.approx(0, abs=1e-15)
+    assert decomposition.resolution == pytest.approx(0, abs=1e-15)
+    assert "uncertainty" in decomposition.table()
+    assert decomposition.to_dict()["score"] == decomposition.score
 
 
 # Invariances
@@ -303,12 +305,12 @@ def test_accuracy_above_confidence_is_that_of_the_definition(data, eighths):
     taus = np.array(eighths) / 8
     curve = c.accuracy_above_confidence(y, p, thresholds=taus, sample_weight=w)
     for i, tau in enumerate(taus):
-        here = p.max(axis=1) >= tau
-        assert curve.count[i] == here.sum()
-        assert curve.weight[i] == w[here].sum()
-        if here.any():
-            right = p[here].argmax(axis=1) == y[here]
-            assert curve.accuracy[i] == pytest.approx(np.average(right, weights=w[here]))
+        is_confident = p.max(axis=1) >= tau
+        assert curve.count[i] == is_confident.sum()
+        assert curve.weight[i] == w[is_confident].sum()
+        if is_confident.any():
+            right = p[is_confident].argmax(axis=1) == y[is_confident]
+            assert curve.accuracy[i] == pytest.approx(np.average(right, weights=w[is_confident]))
         else:
             assert np.isnan(curve.accuracy[i])
 
@@ -324,25 +326,25 @@ def test_uncertainty_histograms_count_as_numpy_does(data, other, bins):
     classes = data[1].shape[1]
     p_in, p_out = data[1], labelled(0, len(other[0]), classes)[1]
     for of in ("confidence", "entropy"):
-        found = c.uncertainty_histogram(p_in, p_out, of=of, bins=bins, closed="left")
+        histogram = c.uncertainty_histogram(p_in, p_out, of=of, bins=bins, closed="left")
         top = np.log(classes) if of == "entropy" else 1.0
-        assert found.edges[-1] == pytest.approx(top)
-        assert found.inside.sum() == len(p_in)
-        assert found.outside.sum() == len(p_out)
+        assert histogram.edges[-1] == pytest.approx(top)
+        assert histogram.inside.sum() == len(p_in)
+        assert histogram.outside.sum() == len(p_out)
         values = getattr(c, of)(p_out)
         expected, edges = np.histogram(np.minimum(values, top), bins=bins, range=(0, top))
         clear = np.abs(values[:, None] - edges[None, 1:-1]).min(initial=1.0) > 1e-6
         if clear:  # no value within rounding of an edge
-            np.testing.assert_array_equal(found.outside, expected)
-    inside, outside = found.densities
-    assert (inside * np.diff(found.edges)).sum() == pytest.approx(1)
-    assert (outside * np.diff(found.edges)).sum() == pytest.approx(1)
+            np.testing.assert_array_equal(histogram.outside, expected)
+    inside, outside = histogram.densities
+    assert (inside * np.diff(histogram.edges)).sum() == pytest.approx(1)
+    assert (outside * np.diff(histogram.edges)).sum() == pytest.approx(1)
 
 
 def test_uncertainty_histogram_by_weight():
     p = [[0.9, 0.1], [0.5, 0.5], [0.6, 0.4]]
-    found = c.uncertainty_histogram(p, p, of="confidence", bins=2, weight_in=[1, 2, 4])
-    assert found.inside.tolist() == [2, 5]
-    assert found.outside.tolist() == [1, 2]
-    assert "inside" in found.table()
-    assert found.to_frame().shape == (2, 4)
+    histogram = c.uncertainty_histogram(p, p, of="confidence", bins=2, weight_in=[1, 2, 4])
+    assert histogram.inside.tolist() == [2, 5]
+    assert histogram.outside.tolist() == [1, 2]
+    assert "inside" in histogram.table()
+    assert histogram.to_frame().shape == (2, 4)

@@ -55,34 +55,34 @@ def plain(value):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_function_leaves_such_rows_out(name, rng):
     function = getattr(fc, name)
-    y, p, kept = arguments(name, rng)
+    y, p, valid = arguments(name, rng)
     options = {"of": "positive"} if "of" in inspect.signature(function).parameters else {}
     options = options if p[0].shape[1] == 2 else {}
     options |= {"k": 2} if name == "top_k_accuracy" else {}
-    expected = function(y[kept], *(one[kept] for one in p), **options)
+    expected = function(y[valid], *(one[valid] for one in p), **options)
     for one in p:
-        one[~kept] = [np.nan, 7.0, -1.0][: one.shape[1]]  # may hold anything
-    found = function(y, *p, **options, ignore_index=-1)
+        one[~valid] = [np.nan, 7.0, -1.0][: one.shape[1]]  # may hold anything
+    actual = function(y, *p, **options, ignore_index=-1)
     if name in PER_ROW:
-        np.testing.assert_array_equal(found[kept], expected)
-        assert np.isnan(found[~kept]).all()
+        np.testing.assert_array_equal(actual[valid], expected)
+        assert np.isnan(actual[~valid]).all()
     else:
-        np.testing.assert_equal(plain(found), plain(expected))
+        np.testing.assert_equal(plain(actual), plain(expected))
 
 
 @pytest.mark.parametrize("policy", ["omit", "propagate"])
 def test_ignored_rows_are_not_missing_rows(policy, rng):
     y, p = sample(rng)
     weights = np.where(y < 0, np.nan, 2.0)
-    kept = y >= 0
+    valid = y >= 0
     assert fc.nll(y, p, sample_weight=weights, ignore_index=-1, nan_policy=policy) == pytest.approx(
-        fc.nll(y[kept], p[kept])
+        fc.nll(y[valid], p[valid])
     )
     p[1] = np.nan
-    found = fc.nll(y, p, ignore_index=-1, nan_policy=policy)
-    kept[1] = False
-    expected = fc.nll(y[kept], p[kept]) if policy == "omit" else np.nan
-    assert found == pytest.approx(expected, nan_ok=True)
+    scores = fc.nll(y, p, ignore_index=-1, nan_policy=policy)
+    valid[1] = False
+    expected = fc.nll(y[valid], p[valid]) if policy == "omit" else np.nan
+    assert scores == pytest.approx(expected, nan_ok=True)
     p[:] = np.nan
     if policy == "propagate":
         assert np.isnan(fc.nll(y, p, ignore_index=-1, nan_policy=policy))
@@ -159,14 +159,14 @@ def test_streaming_agrees_with_torchmetrics(theirs, options, name, our_options, 
         through_torch.update(*batch)
         ours.update(y[rows], p[rows])
     expected = np.asarray(metric.compute(), dtype=np.float64)
-    found = ours.compute()
+    value = ours.compute()
     if name == "AUROC":  # torchmetrics counts an absent class as 0
         present = len(set(y.tolist()) - {ignored})
-        expected, found = expected * (3 / present if ignored == 1 else 1), found.value
-        assert found == pytest.approx(float(expected), abs=2e-3)
+        expected, value = expected * (3 / present if ignored == 1 else 1), value.value
+        assert value == pytest.approx(float(expected), abs=2e-3)
     else:
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
-    np.testing.assert_array_equal(np.asarray(through_torch.compute()), found)
+        np.testing.assert_allclose(value, expected, rtol=1e-6)
+    np.testing.assert_array_equal(np.asarray(through_torch.compute()), value)
 
 
 def test_merged_accumulators_agree_on_it():
@@ -176,23 +176,23 @@ def test_merged_accumulators_agree_on_it():
 
 def test_evaluate_leaves_such_rows_out(rng):
     y, p = sample(rng, n=120)
-    x, kept = rng.normal(size=(120, 2)), y >= 0
+    x, valid = rng.normal(size=(120, 2)), y >= 0
     by = np.where(np.arange(120) % 2, "odd", "even")
     prediction = fm.Categorical(p, classes=list("abc"))
     options = {"x_kernel": fm.RBF(1.0), "lam": 0.1}
-    found = fm.evaluate(y, prediction, x, by=by, ignore_index=-1, **options)
+    evaluation = fm.evaluate(y, prediction, x, by=by, ignore_index=-1, **options)
     expected = fm.evaluate(
-        y[kept], fm.Categorical(p[kept], classes=list("abc")), x[kept], by=by[kept], **options
+        y[valid], fm.Categorical(p[valid], classes=list("abc")), x[valid], by=by[valid], **options
     )
-    assert found.to_dict()["metrics"] == pytest.approx(expected.to_dict()["metrics"])
-    assert found.n == 120
-    assert np.isnan(found.rows["brier_score"][~kept]).all()
+    assert evaluation.to_dict()["metrics"] == pytest.approx(expected.to_dict()["metrics"])
+    assert evaluation.n == 120
+    assert np.isnan(evaluation.rows["brier_score"][~valid]).all()
     for label in ("odd", "even"):
-        assert found.by[label][0] == expected.by[label][0]
-    assert any("30 of 120 rows have the ignored label" in note for note in found.notes)
+        assert evaluation.by[label][0] == expected.by[label][0]
+    assert any("30 of 120 rows have the ignored label" in note for note in evaluation.notes)
     names = np.array(["a", "b", "c", "void"], dtype=object)[y]
     of_names = fm.evaluate(names, prediction, x, ignore_index="void", **options)
-    assert of_names.to_dict()["metrics"] == found.to_dict()["metrics"]
+    assert of_names.to_dict()["metrics"] == evaluation.to_dict()["metrics"]
     with pytest.raises(ValueError, match="names no classes"):
         fm.evaluate(y, p, ignore_index=-1)
 
@@ -204,42 +204,42 @@ def test_evaluate_tells_ignored_rows_from_missing_ones(policy, rng):
     y[1] = np.nan
     by = np.arange(120) % 2
     prediction = fm.Categorical(p, classes=list("abc"))
-    found = fm.evaluate(y, prediction, by=by, ignore_index=-1, nan_policy=policy)
-    assert np.isnan(found["nll"]) == (policy == "propagate")
-    values = {label: dict(_named(found.by[label][1])) for label in (0, 1)}
+    evaluation = fm.evaluate(y, prediction, by=by, ignore_index=-1, nan_policy=policy)
+    assert np.isnan(evaluation["nll"]) == (policy == "propagate")
+    values = {label: dict(_by_name(evaluation.by[label][1])) for label in (0, 1)}
     assert np.isfinite(values[0]["nll"])
     assert np.isnan(values[1]["nll"]) == (policy == "propagate")
-    assert any("1 of 120 rows hold NaN" in note for note in found.notes)
+    assert any("1 of 120 rows hold NaN" in note for note in evaluation.notes)
 
 
-def _named(measured):
+def _by_name(measured):
     return [(one.name, one.value) for one in measured]
 
 
 def test_compare_leaves_such_rows_out(rng):
     y, p = sample(rng, n=120)
-    kept = y >= 0
+    valid = y >= 0
     even = np.full_like(p, 1 / 3)
     of = {
         name: fm.Categorical(one, classes=list("abc"))
         for name, one in {"p": p, "even": even}.items()
     }
-    found = fm.compare(of, y, ignore_index=-1)
+    comparison = fm.compare(of, y, ignore_index=-1)
     expected = fm.compare(
-        {name: one.take(np.flatnonzero(kept)) for name, one in of.items()}, y[kept]
+        {name: one.take(np.flatnonzero(valid)) for name, one in of.items()}, y[valid]
     )
-    assert found.table() == expected.table()
-    assert found.differences() == expected.differences()
+    assert comparison.table() == expected.table()
+    assert comparison.differences() == expected.differences()
 
 
 def test_command_line_leaves_such_rows_out(tmp_path, rng):
     path = tmp_path / "p.csv"
     path.write_text("y,a,b\ncat,0.7,0.3\ndog,0.2,0.8\nvoid,,\ndog,0.4,0.6\n")
     options = ("--prediction", "classes:cat=a,dog=b", "--format", "json")
-    done = run_cli("evaluate", path, *options, "--ignore-index", "void")
-    assert done.returncode == 0, done.stderr
+    process = run_cli("evaluate", path, *options, "--ignore-index", "void")
+    assert process.returncode == 0, process.stderr
     expected = fc.nll([0, 1, 1], [[0.7, 0.3], [0.2, 0.8], [0.4, 0.6]])
-    assert json.loads(done.stdout)["metrics"]["nll"] == pytest.approx(expected)
+    assert json.loads(process.stdout)["metrics"]["nll"] == pytest.approx(expected)
     compared = run_cli(
         "compare", path, "--model", "m=classes:cat=a,dog=b", "--format", "json",
         "--ignore-index", "void",

@@ -71,8 +71,8 @@ def test_missing_labels_follow_the_policy(sample):
     labels[[3, 8]] = None, np.nan
     with pytest.raises(ValueError, match=r"y\[3\] is nan, a missing label; nan_policy"):
         c.nll(labels, p)
-    kept = np.delete(np.arange(len(y)), [3, 8])
-    assert c.nll(labels, p, nan_policy="omit") == c.nll(y[kept], p[kept])
+    valid = np.delete(np.arange(len(y)), [3, 8])
+    assert c.nll(labels, p, nan_policy="omit") == c.nll(y[valid], p[valid])
     assert np.isnan(c.nll(labels, p, nan_policy="propagate"))
 
 
@@ -113,7 +113,7 @@ def test_columns_that_are_numbers_name_the_classes(sample, columns):
     assert c.nll(labels, table) == pytest.approx(c.nll(y, p), rel=1e-14)
     assert c.nll(labels[some], table[some]) == pytest.approx(c.nll(y[some], p[some]), rel=1e-14)
     missing = np.where(np.arange(len(y)) == 4, np.nan, labels)
-    kept = np.delete(np.arange(len(y)), 4)
-    assert c.nll(missing, table, nan_policy="omit") == pytest.approx(c.nll(y[kept], p[kept]))
+    valid = np.delete(np.arange(len(y)), 4)
+    assert c.nll(missing, table, nan_policy="omit") == pytest.approx(c.nll(y[valid], p[valid]))
     with pytest.raises(ValueError, match=r"y\[0\] is 77, which is no column of p"):
         c.nll(np.where(np.arange(len(y)) == 0, 77, labels), table)

@@ -30,14 +30,16 @@ def predictions(tmp_path, rng):
 def test_evaluate_writes_what_the_function_returns(predictions):
     path, arrays = predictions
     output = path.with_name("out.csv")
-    done = start_cli("evaluate", path, "--x-kernel", "rbf", "--output", output, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    process = start_cli(
+        "evaluate", path, "--x-kernel", "rbf", "--output", output, "--format", "json"
+    )
+    assert process.returncode == 0, process.stderr
+    numbers = json.loads(process.stdout)
     prediction = (arrays["mean"], arrays["std"])
     expected = fm.evaluate(arrays["y"], prediction, arrays["x"], x_kernel=fm.RBF())
     for one in expected.measured:
-        assert told["metrics"][one.name] == pytest.approx(one.value, abs=1e-9), one.name
-    assert told["cce"]["mean"] == pytest.approx(expected.cce.mean, abs=1e-9)
+        assert numbers["metrics"][one.name] == pytest.approx(one.value, abs=1e-9), one.name
+    assert numbers["cce"]["mean"] == pytest.approx(expected.cce.mean, abs=1e-9)
     with open(output, newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [int(row["row"]) for row in rows] == list(range(80))
@@ -51,10 +53,10 @@ def test_evaluate_samples_to_npz(predictions):
     path, arrays = predictions
     np.savez(path, x=arrays["x"], y=arrays["y"], samples=arrays["mean"][:, None] + np.zeros(3))
     output = path.with_name("out.npz")
-    done = run_cli("evaluate", path, "--output", output, "--y-gamma", "0.5", "--progress")
-    assert done.returncode == 0, done.stderr
-    assert "Evaluation of Draws(80, 3) at 80 rows" in done.stdout
-    assert "CCE, mean" in done.stdout
+    process = run_cli("evaluate", path, "--output", output, "--y-gamma", "0.5", "--progress")
+    assert process.returncode == 0, process.stderr
+    assert "Evaluation of Draws(80, 3) at 80 rows" in process.stdout
+    assert "CCE, mean" in process.stdout
     with np.load(output, allow_pickle=False) as stored:
         assert stored["cce"].shape == (80,)
         assert json.loads(stored["summary"].tobytes())["n"] == 80
@@ -101,25 +103,25 @@ def spoil(path, arrays):
 def test_bad_files_are_one_line(predictions, make, message):
     path, arrays = predictions
     make(path, arrays)
-    done = run_cli("evaluate", path)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert re.search(message, done.stderr), done.stderr
-    assert done.stderr.startswith("fastmcmd: error: ")
-    assert done.stderr.count("\n") == 1
+    process = run_cli("evaluate", path)
+    assert process.returncode == 2
+    assert process.stdout == ""
+    assert re.search(message, process.stderr), process.stderr
+    assert process.stderr.startswith("fastmcmd: error: ")
+    assert process.stderr.count("\n") == 1
 
 
 def test_a_plain_array_has_numbered_columns(predictions):
     path, arrays = predictions
     table = np.column_stack([arrays["x"], arrays["y"], arrays["mean"], arrays["std"]])
     np.save(path.with_suffix(".npy"), table)
-    done = run_cli("evaluate", path.with_suffix(".npy"))
-    assert done.returncode == 2
-    assert "has no column 'y'; it has 0, 1, 2, 3, 4" in done.stderr
+    process = run_cli("evaluate", path.with_suffix(".npy"))
+    assert process.returncode == 2
+    assert "has no column 'y'; it has 0, 1, 2, 3, 4" in process.stderr
     spec = ("--y", "2", "--x", "0,1", "--prediction", "gaussian:mean=3,std=4", "--format", "json")
-    told = json.loads(run_cli("evaluate", path.with_suffix(".npy"), *spec).stdout)
-    whole = json.loads(run_cli("evaluate", path, "--format", "json").stdout)
-    assert told["metrics"] == whole["metrics"]
+    numbers = json.loads(run_cli("evaluate", path.with_suffix(".npy"), *spec).stdout)
+    expected = json.loads(run_cli("evaluate", path, "--format", "json").stdout)
+    assert numbers["metrics"] == expected["metrics"]
 
 
 @pytest.mark.parametrize(
@@ -137,9 +139,9 @@ def test_a_plain_array_has_numbered_columns(predictions):
     ],
 )
 def test_bad_options(predictions, options, code, message):
-    done = run_cli("evaluate", predictions[0], *options)
-    assert done.returncode == code
-    assert message in done.stderr
+    process = run_cli("evaluate", predictions[0], *options)
+    assert process.returncode == code
+    assert message in process.stderr
 
 
 @pytest.mark.parametrize(
@@ -160,9 +162,9 @@ def test_kernels_by_name(predictions, option, kernel, capsys):
     path, arrays = predictions
     np.savez(path, x=arrays["x"], y=arrays["y"], samples=arrays["mean"])
     assert main(["evaluate", str(path), "--x-kernel", option, "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    numbers = json.loads(capsys.readouterr().out)
     expected = fm.cce(arrays["x"], arrays["y"], arrays["mean"], x_kernel=getattr(fm, kernel)())
-    assert told["cce"]["mean"] == pytest.approx(expected.mean, abs=2e-6)
+    assert numbers["cce"]["mean"] == pytest.approx(expected.mean, abs=2e-6)
 
 
 def test_names_of_choices_of_kernels(predictions, capsys):
@@ -171,13 +173,13 @@ def test_names_of_choices_of_kernels(predictions, capsys):
     path, arrays = predictions
     options = ["--x-kernel", "auto", "--y-kernel", "auto", "--lam", "auto", "--format", "json"]
     assert main(["evaluate", str(path), *options]) == 0
-    told = json.loads(capsys.readouterr().out)
+    numbers = json.loads(capsys.readouterr().out)
     prediction = (arrays["mean"], arrays["std"])
     names = {"x_kernel": "auto", "y_kernel": "auto", "lam": "auto"}
     expected = fm.cce(arrays["x"], arrays["y"], prediction, **names)
-    assert told["cce"]["mean"] == pytest.approx(expected.mean, abs=2e-6)
+    assert numbers["cce"]["mean"] == pytest.approx(expected.mean, abs=2e-6)
     assert main(["evaluate", str(path), "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["cce"]["mean"] == told["cce"]["mean"]
+    assert json.loads(capsys.readouterr().out)["cce"]["mean"] == numbers["cce"]["mean"]
     assert main(["plan", "--shape", "500,2", "--x-kernel", "auto"]) == 0
     assert main(["plan", "--shape", "500,2", "--x-kernel", "auto", "--x-gamma", "1"]) == 2
     assert "--x-gamma needs a kernel" in capsys.readouterr().err
@@ -209,12 +211,12 @@ def test_output_that_cannot_be_written(predictions):
     path, _ = predictions
     folder = path.with_name("folder.csv")
     folder.mkdir()
-    done = run_cli("evaluate", path, "--output", folder)
-    assert done.returncode == 2
-    assert "which is a folder" in done.stderr
-    done = run_cli("demo", "--output", "picture.jpg")
-    assert done.returncode == 2
-    assert "ends in .png" in done.stderr
+    process = run_cli("evaluate", path, "--output", folder)
+    assert process.returncode == 2
+    assert "which is a folder" in process.stderr
+    process = run_cli("demo", "--output", "picture.jpg")
+    assert process.returncode == 2
+    assert "ends in .png" in process.stderr
 
 
 @pytest.fixture
@@ -267,11 +269,11 @@ def test_formats(table, kind, capsys):
     path = write(kind)
     options = ["--y", "visits", "--prediction", "poisson:mean=mu", "--format", "json"]
     assert main(["evaluate", str(path), *options]) == 0
-    told = json.loads(capsys.readouterr().out)
+    numbers = json.loads(capsys.readouterr().out)
     x = np.column_stack([columns["x0"], columns["x1"]])
     expected = fm.evaluate(columns["visits"], fm.Poisson(columns["mu"]), x)
-    assert told["metrics"]["nll"] == pytest.approx(expected["nll"], rel=1e-12)
-    assert told["metrics"]["mean_cce"] == pytest.approx(expected["mean_cce"], abs=2e-6)
+    assert numbers["metrics"]["nll"] == pytest.approx(expected["nll"], rel=1e-12)
+    assert numbers["metrics"]["mean_cce"] == pytest.approx(expected["mean_cce"], abs=2e-6)
 
 
 @pytest.mark.parametrize("kind", ["npz", "csv", "parquet", "zarr"])
@@ -287,9 +289,9 @@ def test_convert(table, kind, tmp_path, capsys):
         pytest.importorskip("pyarrow")
     assert main(["convert", str(source), str(target), "--columns", "visits,x*"]) == 0
     assert "3 columns, 60 rows" in capsys.readouterr().out
-    found = open_columns(str(target))
-    assert sorted(found.names) == ["visits", "x0", "x1"]
-    np.testing.assert_array_equal(found.select("x1", "--x"), columns["x1"])
+    converted_columns = open_columns(str(target))
+    assert sorted(converted_columns.names) == ["visits", "x0", "x1"]
+    np.testing.assert_array_equal(converted_columns.select("x1", "--x"), columns["x1"])
     assert not [p for p in tmp_path.iterdir() if p.name.startswith("new.") and p != target]
 
 
@@ -306,10 +308,10 @@ def test_convert(table, kind, tmp_path, capsys):
     ],
 )
 def test_bad_predictions(table, spec, message):
-    done = run_cli("evaluate", table[1]("npz"), "--y", "visits", "--prediction", spec)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+    process = run_cli("evaluate", table[1]("npz"), "--y", "visits", "--prediction", spec)
+    assert process.returncode == 2
+    assert message in process.stderr
+    assert process.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -329,10 +331,10 @@ def test_bad_tables(tmp_path, name, content, message):
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
     (tmp_path / name).write_bytes(content)
-    done = run_cli("evaluate", tmp_path / name)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+    process = run_cli("evaluate", tmp_path / name)
+    assert process.returncode == 2
+    assert message in process.stderr
+    assert process.stderr.count("\n") == 1
 
 
 @pytest.mark.slow
@@ -345,53 +347,53 @@ def test_compare_and_report(table, tmp_path):
         "--model",
         "nb=negative-binomial:mean=mu,dispersion=2",
     ]
-    done = run_cli("compare", path, "--y", "visits", *models, "--report", report, "--progress")
-    assert done.returncode == 0, done.stderr
-    assert "Comparison of 2 models" in done.stdout
-    assert f"written: {report}" in done.stdout
-    assert done.stderr.index("fastmcmd: poisson: ") < done.stderr.index("fastmcmd: nb: ")
+    process = run_cli("compare", path, "--y", "visits", *models, "--report", report, "--progress")
+    assert process.returncode == 0, process.stderr
+    assert "Comparison of 2 models" in process.stdout
+    assert f"written: {report}" in process.stdout
+    assert process.stderr.index("fastmcmd: poisson: ") < process.stderr.index("fastmcmd: nb: ")
     assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
-    told = run_cli("compare", path, "--y", "visits", *models, "--format", "json").stdout
-    assert set(json.loads(told)) == {"poisson", "nb", "pairs", "sentence"}
+    output = run_cli("compare", path, "--y", "visits", *models, "--format", "json").stdout
+    assert set(json.loads(output)) == {"poisson", "nb", "pairs", "sentence"}
     for bad in ("poisson", "=poisson:mean=mu"):
-        done = run_cli("compare", path, "--y", "visits", "--model", bad)
-        assert done.returncode == 2
-        assert "NAME=SPEC" in done.stderr
+        process = run_cli("compare", path, "--y", "visits", "--model", bad)
+        assert process.returncode == 2
+        assert "NAME=SPEC" in process.stderr
 
 
 def test_groups_intervals_and_report(table, tmp_path):
     pytest.importorskip("matplotlib")
     report = tmp_path / "r.html"
-    done = run_cli(
+    process = run_cli(
         "evaluate", table[1]("npz"), "--y", "visits", "--prediction", "poisson:mean=mu", "--by", "group",
         "--n-boot", "3", "--report", report,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "95 % interval" in done.stdout
-    assert "0.0 (30)" in done.stdout
+    assert process.returncode == 0, process.stderr
+    assert "95 % interval" in process.stdout
+    assert "0.0 (30)" in process.stdout
     assert "Evaluation of t.npz" in report.read_text(encoding="utf-8")
 
 
 def test_plan(table):
-    done = run_cli("plan", "--shape", "100000,512", "--memory-limit", "2GB")
-    assert done.returncode == 0, done.stderr
-    assert "100,000 rows, 512 columns" in done.stdout
+    process = run_cli("plan", "--shape", "100000,512", "--memory-limit", "2GB")
+    assert process.returncode == 0, process.stderr
+    assert "100,000 rows, 512 columns" in process.stdout
     assert "60 rows, 2 columns" in run_cli("plan", table[1]("npz")).stdout
     for options, message in (
         ([], "either FILE or --shape"),
         (["--shape", "many"], "two integers such as"),
         ([table[1]("npz"), "--x", "z"], "has no column 'z'"),
     ):
-        done = run_cli("plan", *options)
-        assert done.returncode == 2
-        assert message in done.stderr
+        process = run_cli("plan", *options)
+        assert process.returncode == 2
+        assert message in process.stderr
 
 
 def test_info():
-    done = run_cli("info")
-    assert done.returncode == 0
+    process = run_cli("info")
+    assert process.returncode == 0
     for word in ("fastmcmd", "instruction set", "threads", "backend cpu", "free memory"):
-        assert word in done.stdout
+        assert word in process.stdout
     assert json.loads(run_cli("info", "--json").stdout)["backend numpy"] == "available"
 
 
@@ -402,9 +404,9 @@ def test_help_and_version(capsys):
 
     assert "evaluate" in start_cli("--help").stdout
     for command in ([], *([name] for name in COMMANDS)):
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as exit_info:
             main([*command, "--help"])
-        assert left.value.code == 0
+        assert exit_info.value.code == 0
         assert f"\n  {' '.join(['fastmcmd', *command])} " in capsys.readouterr().out, command
     assert run_cli("--version").stdout.strip() == f"fastmcmd {fm.__version__}"
     assert start_cli().returncode == 2
@@ -413,9 +415,9 @@ def test_help_and_version(capsys):
 @pytest.mark.slow
 def test_demo_on_real_data(tmp_path):
     """The main job: the negative binomial is far better than the Poisson model, as is well known."""
-    done = run_cli("demo", "--output", tmp_path / "demo.png")
-    assert done.returncode == 0, done.stderr
-    lines = [line.split() for line in done.stdout.splitlines()]
+    process = run_cli("demo", "--output", tmp_path / "demo.png")
+    assert process.returncode == 0, process.stderr
+    lines = [line.split() for line in process.stdout.splitlines()]
     poisson = next(line for line in lines if line[:1] == ["Poisson"])
     negbin = next(line for line in lines if line[:2] == ["negative", "binomial"])
     assert poisson[1] == negbin[2] == "6,190"
@@ -430,19 +432,19 @@ def test_demo_without_matplotlib(tmp_path, monkeypatch):
     """Without the extra the table still comes, and a line says how to install it."""
     from fastmcmd import demo
 
-    whole, load = 6190, demo.load
+    all_rows, load = 6190, demo.load
 
     def fewer():
-        return {k: v[:200] if np.shape(v)[:1] == (whole,) else v for k, v in load().items()}
+        return {k: v[:200] if np.shape(v)[:1] == (all_rows,) else v for k, v in load().items()}
 
     monkeypatch.setattr(demo, "load", fewer)
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    done = run_cli("demo", "--output", tmp_path / "demo.png")
-    assert done.returncode == 0, done.stderr
-    assert "negative binomial" in done.stdout
-    assert "pip install 'fastmcmd[plot]'" in done.stdout
+    process = run_cli("demo", "--output", tmp_path / "demo.png")
+    assert process.returncode == 0, process.stderr
+    assert "negative binomial" in process.stdout
+    assert "pip install 'fastmcmd[plot]'" in process.stdout
     assert list(tmp_path.iterdir()) == []
 
 
@@ -454,10 +456,10 @@ def test_import_is_quick_and_light():
         "heavy += ('scipy.special', 'scipy.linalg', 'scipy.stats', 'scipy.optimize'); "
         "print([m for m in heavy if m in sys.modules])"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment()
     )
-    assert done.stdout.strip() == "[]"
+    assert process.stdout.strip() == "[]"
 
 
 # ---- tables for people ----
@@ -486,8 +488,8 @@ def words_on(text):
     """Return what a terminal shows of a styled text, and the words of it."""
     from terminal import screen
 
-    seen = "\n".join(screen(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)))
-    return seen, set(re.findall(r"[^\s─]+", seen))
+    screen_text = "\n".join(screen(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)))
+    return screen_text, set(re.findall(r"[^\s─]+", screen_text))
 
 
 def numbers_in(plain):
@@ -499,12 +501,12 @@ def numbers_in(plain):
 def test_a_process_on_a_terminal(groups):
     """It gets styles, where the same command in a pipe gets none."""
     pytest.importorskip("rich")
-    from terminal import watched
+    from terminal import run_on_terminal
 
     arguments = arguments_of("evaluate", groups)
     command = [sys.executable, "-m", "fastmcmd", *arguments]
-    code, _, shown = watched(command, both=True, columns=60, env=environment())
-    text = "".join(part for _, part in shown)
+    code, _, screen_text = run_on_terminal(command, both=True, columns=60, env=environment())
+    text = "".join(part for _, part in screen_text)
     assert code == 0, text
     assert "\x1b[1" in text
     plain = run_cli(*arguments).stdout
@@ -535,17 +537,17 @@ def test_tables_on_a_terminal(groups, monkeypatch, command):
     for columns in (60, 160):
         text = on_a_terminal(columns)
         assert ("\x1b[1" in text) == (command != "info")  # bold
-        seen, words = words_on(text)
+        screen_text, words = words_on(text)
         assert {word for row in sheet.rows for cell in row for word in cell.split()} <= words
         if command != "plan":  # its time is shorter in words
             assert numbers_in(plain) <= words
         if command in ("evaluate", "compare"):
             for section in ("accuracy", "scores", "calibration", "sharpness", "congruence"):
-                assert re.search(rf"^ ?{section}$", seen, re.M)
+                assert re.search(rf"^ ?{section}$", screen_text, re.M)
     if command == "compare":  # the best has a sign, not only a colour
-        line = next(one for one in seen.splitlines() if one.strip().startswith("CRPS"))
+        line = next(one for one in screen_text.splitlines() if one.strip().startswith("CRPS"))
         assert re.match(r" *CRPS +\* [\d.]+ +[\d.]+ ", line)
-        assert "* better than each other model: paired test" in seen
+        assert "* better than each other model: paired test" in screen_text
         colour = r"\x1b\[[0-9;]*3[0-7]m"
         assert re.search(colour, text)
         monkeypatch.setenv("NO_COLOR", "1")
@@ -563,10 +565,10 @@ def test_a_terminal_without_rich_gets_plain_text(groups, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "rich", None)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert main(arguments) == 0
-    told = capsys.readouterr()
-    assert told.err == ""
+    output = capsys.readouterr()
+    assert output.err == ""
     drop = re.compile("(free memory|optional rich).*")
-    assert drop.sub("", told.out) == drop.sub("", plain)
+    assert drop.sub("", output.out) == drop.sub("", plain)
 
 
 def test_hostile_names_are_words(tmp_path, capsys, monkeypatch):
@@ -582,9 +584,9 @@ def test_hostile_names_are_words(tmp_path, capsys, monkeypatch):
 
 
 def test_plan_as_json(groups):
-    told = json.loads(run_cli("plan", groups, "--format", "json").stdout)
-    assert (told["n"], told["d"]) == (80, 2)
-    assert told["solver"] == "cholesky"
+    numbers = json.loads(run_cli("plan", groups, "--format", "json").stdout)
+    assert (numbers["n"], numbers["d"]) == (80, 2)
+    assert numbers["solver"] == "cholesky"
 
 
 @pytest.mark.parametrize("seed", ["-1", "1.5", "1e3", "x"])

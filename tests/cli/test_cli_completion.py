@@ -36,13 +36,13 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def scripts():
-    found = {}
+    by_shell = {}
     for shell in ("bash", "zsh", "fish"):
-        done = run_cli("completion", shell)
-        assert done.returncode == 0
-        assert done.stderr == ""
-        found[shell] = done.stdout
-    return found
+        process = run_cli("completion", shell)
+        assert process.returncode == 0
+        assert process.stderr == ""
+        by_shell[shell] = process.stdout
+    return by_shell
 
 
 # A line as typed, and what may follow: words, or files.
@@ -107,8 +107,8 @@ def split(line):
             words += [sign, ""]
         else:
             words[-1] += sign
-    kept = [word for word in words[:-1] if word] + [words[-1]]
-    return kept[:-1] if line[-1] in ":=" else kept
+    entered_words = [word for word in words[:-1] if word] + [words[-1]]
+    return entered_words[:-1] if line[-1] in ":=" else entered_words
 
 
 def ask_bash(script, folder, line):
@@ -123,31 +123,32 @@ def ask_bash(script, folder, line):
         f"COMP_LINE='{line}'; COMP_POINT={len(line)}; COMP_WORDS=({quoted}); "
         f"COMP_CWORD={len(words) - 1}; COMP_WORDBREAKS=$' \\t\\n\"=:;<>|&('\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "--norc", "-c", begin + program],
         cwd=folder,
         text=True,
         capture_output=True,
         timeout=30,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     word = line.rsplit(" ", 1)[1]
-    cut = word[: max(word.rfind(":"), word.rfind("=")) + 1]
-    return {cut + found for found in done.stdout.splitlines()}
+    prefix = word[: max(word.rfind(":"), word.rfind("=")) + 1]
+    return {prefix + completion for completion in process.stdout.splitlines()}
 
 
 def ask_fish(script, folder, line):
     program = f"{script}\ncomplete -C 'fastmcmd {line}'"
-    done = subprocess.run(
+    process = subprocess.run(
         ["fish", "--no-config", "-c", program],
         cwd=folder,
         text=True,
         capture_output=True,
         timeout=30,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     return {
-        found.split("\t")[0].rstrip("/").replace("\\ ", " ") for found in done.stdout.splitlines()
+        completion.split("\t")[0].rstrip("/").replace("\\ ", " ")
+        for completion in process.stdout.splitlines()
     }
 
 
@@ -167,37 +168,37 @@ HOSTILE = [
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
-@pytest.mark.parametrize("begun", ["", "'", '"'])
-def test_names_of_columns_are_quoted(begun, scripts, tmp_path):
+@pytest.mark.parametrize("prefix", ["", "'", '"'])
+def test_names_of_columns_are_quoted(prefix, scripts, tmp_path):
     """A line that is completed and entered names the column; nothing in a file is ever run."""
     names = [*HOSTILE, "with,comma"]
     cells = ['"' + name.replace('"', '""') + '"' for name in [*names, "esc\x1b[2J"]]
     (tmp_path / "h.csv").write_text(",".join(cells) + "\n", encoding="utf-8")
-    line = f"fastmcmd evaluate h.csv --y {begun}"
+    line = f"fastmcmd evaluate h.csv --y {prefix}"
     begin = (
         f"COMP_LINE={shlex.quote(line)}; COMP_POINT={len(line)}; COMP_CWORD=4\n"
-        f"COMP_WORDS=(fastmcmd evaluate h.csv --y {shlex.quote(begun)})\n"
+        f"COMP_WORDS=(fastmcmd evaluate h.csv --y {shlex.quote(prefix)})\n"
         "COMP_WORDBREAKS=$' \\t\\n\"=:;<>|&('\n"
     )
     entered = 'for each in "${COMPREPLY[@]}"; do eval "printf \'%s\\n\' $quote$each$quote"; done'
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "--norc", "-c", f"{begin}{scripts['bash']}\n_fastmcmd 2>/dev/null\n{entered}"],
         cwd=tmp_path, text=True, capture_output=True, timeout=30, encoding="utf-8",
-        env={**os.environ, "quote": begun},
+        env={**os.environ, "quote": prefix},
     )  # fmt: skip
-    unsafe = {"": "", "'": "'", '"': '"$`'}[begun]
-    assert done.stdout.splitlines() == [name for name in names if not set(name) & set(unsafe)]
+    unsafe = {"": "", "'": "'", '"': '"$`'}[prefix]
+    assert process.stdout.splitlines() == [name for name in names if not set(name) & set(unsafe)]
     assert [file.name for file in tmp_path.iterdir()] == ["h.csv"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish"])
-@pytest.mark.parametrize(("line", "wanted"), LINES + LINES_OF_FILES)
-def test_what_may_follow(scripts, folder, shell, line, wanted):
+@pytest.mark.parametrize(("line", "expected"), LINES + LINES_OF_FILES)
+def test_what_may_follow(scripts, folder, shell, line, expected):
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell}")
     if "data.npz --y" in line and shutil.which("unzip") is None:
         pytest.skip("names in .npz files need unzip")
-    assert ASK[shell](scripts[shell], folder, line) == wanted
+    assert ASK[shell](scripts[shell], folder, line) == expected
 
 
 TYPED = [
@@ -216,8 +217,8 @@ TYPED = [
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-@pytest.mark.parametrize(("keys", "wanted"), TYPED)
-def test_keys_typed_into_a_shell(scripts, folder, tmp_path, shell, keys, wanted):
+@pytest.mark.parametrize(("keys", "expected"), TYPED)
+def test_keys_typed_into_a_shell(scripts, folder, tmp_path, shell, keys, expected):
     """Tab completes, and the command gets what the line then says."""
     from terminal import opened, until
 
@@ -234,15 +235,17 @@ def test_keys_typed_into_a_shell(scripts, folder, tmp_path, shell, keys, wanted)
     )  # fmt: skip
     os.close(theirs)
 
-    def said(text, end):
+    def read_until(text, end):
         os.write(ours, text.encode())
-        found = "".join(part for _, part in until(ours, lambda so_far: end(so_far), 20))
-        assert end(found), found
-        return found
+        screen_text = "".join(part for _, part in until(ours, lambda so_far: end(so_far), 20))
+        assert end(screen_text), screen_text
+        return screen_text
 
     try:
-        said(f"{prepare[shell]}; source {script}; echo re''ady\n", lambda text: "ready" in text)
-        said(
+        read_until(
+            f"{prepare[shell]}; source {script}; echo re''ady\n", lambda text: "ready" in text
+        )
+        read_until(
             "fastmcmd() { printf '<%s>' \"$@\"; echo ']''['; }; echo do''ne\n",
             lambda t: "done" in t,
         )
@@ -252,8 +255,8 @@ def test_keys_typed_into_a_shell(scripts, folder, tmp_path, shell, keys, wanted)
             until(ours, lambda _: False, 0.15)
             os.write(ours, b"\t")
             until(ours, lambda _: False, 0.7)
-        found = said("\n", lambda text: "][" in text)
-        assert wanted in found.replace("\r", "").replace("\n", "")
+        answer_text = read_until("\n", lambda text: "][" in text)
+        assert expected in answer_text.replace("\r", "").replace("\n", "")
     finally:
         os.close(ours)
         process.kill()
@@ -265,27 +268,27 @@ def test_options_are_those_of_the_parser():
     program = answer(make_parser())
     commands = next(a.choices for a in make_parser()._actions if isinstance(a.choices, dict))
     for name, parser in commands.items():
-        done = subprocess.run(
+        process = subprocess.run(
             ["sh", "-c", program, "sh", "--", name], text=True, capture_output=True, timeout=30
         )
-        told = {line.split("\t")[0] for line in done.stdout.splitlines()}
+        options_offered = {line.split("\t")[0] for line in process.stdout.splitlines()}
         options = {o for a in parser._actions for o in a.option_strings if o.startswith("--")}
-        assert told == options, name
-        assert all("\t" in line for line in done.stdout.splitlines())
+        assert options_offered == options, name
+        assert all("\t" in line for line in process.stdout.splitlines())
 
 
 def test_columns_with_hostile_names_run_nothing(tmp_path):
     """Names of columns and files are words, never commands."""
     (tmp_path / "$(touch a).csv").write_text("$(touch b),`touch c`,;touch d\n")
-    done = subprocess.run(
+    process = subprocess.run(
         ["sh", "-c", answer(make_parser()), "sh", "", "evaluate", "$(touch a).csv", "--y"],
         cwd=tmp_path, text=True, capture_output=True, timeout=30,
     )  # fmt: skip
-    assert done.stdout.splitlines() == ["$(touch b)\t", "`touch c`\t", ";touch d\t"]
+    assert process.stdout.splitlines() == ["$(touch b)\t", "`touch c`\t", ";touch d\t"]
     assert [path.name for path in tmp_path.iterdir()] == ["$(touch a).csv"]
 
 
-def test_an_unknown_shell_is_told():
-    done = run_cli("completion", "tcsh")
-    assert done.returncode == 2
-    assert "bash" in done.stderr
+def test_an_unknown_shell_is_an_error():
+    process = run_cli("completion", "tcsh")
+    assert process.returncode == 2
+    assert "bash" in process.stderr

@@ -28,44 +28,46 @@ def file(tmp_path):
 
 def test_diagnosis_in_words_and_by_row(file, tmp_path):
     target = tmp_path / "needs.csv"
-    done = run_cli("diagnose", str(file), *PREDICTION, "--output", str(target))
-    assert done.returncode == 0, done.stderr
-    assert "predictions must move up by 0.4" in done.stdout
+    process = run_cli("diagnose", str(file), *PREDICTION, "--output", str(target))
+    assert process.returncode == 0, process.stderr
+    assert "predictions must move up by 0.4" in process.stdout
     with target.open() as stream:
         lines = list(csv.DictReader(stream))
     assert len(lines) == 400
     assert np.median([float(line["shift"]) for line in lines]) == pytest.approx(0.4, abs=0.05)
-    done = run_cli("diagnose", str(file), *PREDICTION, "--format", "json")
-    found = json.loads(done.stdout)
-    assert found["level"] == 0.9
-    assert len(found["factor"]) == 400
+    process = run_cli("diagnose", str(file), *PREDICTION, "--format", "json")
+    numbers = json.loads(process.stdout)
+    assert numbers["level"] == 0.9
+    assert len(numbers["factor"]) == 400
 
 
 def test_kernel_is_selected(file):
-    done = run_cli("select", str(file), "--format", "json")
-    assert done.returncode == 0, done.stderr
-    assert "sentence" in json.loads(done.stdout)
-    done = run_cli("select", str(file))
-    assert done.stdout.count("\n") > 5
+    process = run_cli("select", str(file), "--format", "json")
+    assert process.returncode == 0, process.stderr
+    assert "sentence" in json.loads(process.stdout)
+    process = run_cli("select", str(file))
+    assert process.stdout.count("\n") > 5
 
 
 @pytest.mark.parametrize("method", ["conditional-rescaling", "std-scaling"])
 def test_predictions_are_mended(file, tmp_path, method):
     x, y = rows(tmp_path / "new.npz", seed=1)
     target, saved = tmp_path / "mended.npz", tmp_path / "mend.npz"
-    done = run_cli(
+    process = run_cli(
         "recalibrate", str(file), *PREDICTION, "--method", method, "--apply",
         str(tmp_path / "new.npz"), "--output", str(target), "--save", str(saved), "--levels", "0.1,0.9",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = np.load(target)
-    assert list(found) == ["row", "mean", "std", "q0.1", "q0.9"]
+    assert process.returncode == 0, process.stderr
+    stored = np.load(target)
+    assert list(stored) == ["row", "mean", "std", "q0.1", "q0.9"]
     mend = fm.load(saved)
     before = fm.Gaussian(np.sin(x) - 0.4, 0.3)
     inputs = (x[:, None],) if method == "conditional-rescaling" else ()
-    np.testing.assert_allclose(mend.transform(before, *inputs).mean, found["mean"])
+    np.testing.assert_allclose(mend.transform(before, *inputs).mean, stored["mean"])
     if method == "conditional-rescaling":
-        assert np.mean((found["q0.1"] <= y) & (y <= found["q0.9"])) == pytest.approx(0.8, abs=0.06)
+        assert np.mean((stored["q0.1"] <= y) & (y <= stored["q0.9"])) == pytest.approx(
+            0.8, abs=0.06
+        )
 
 
 def test_what_is_missing_is_named(file, tmp_path):
@@ -77,23 +79,23 @@ def test_what_is_missing_is_named(file, tmp_path):
         (("compare", str(file), "--model", "pairs=gaussian:mean=m,std=1", "--format", "json"), "pairs"),
         (("compare", str(file), "--model", "sentence=gaussian:mean=m", "--format", "json"), "sentence"),
     ]:  # fmt: skip
-        done = run_cli(*arguments)
-        assert done.returncode == 2, arguments
-        assert message in done.stderr
+        process = run_cli(*arguments)
+        assert process.returncode == 2, arguments
+        assert message in process.stderr
 
 
 @pytest.mark.slow
 def test_comparison_has_pairs_and_takes_groups(file):
     models = ("--model", "a=gaussian:mean=m,std=0.3", "--model", "b=gaussian:mean=other,std=0.3")
-    found = []
+    outputs = []
     for options in ((), ("--groups", "g"), ("--block-length", "40")):
-        done = run_cli("compare", str(file), *models, *options, "--format", "json")
-        assert done.returncode == 0, done.stderr
-        assert "beyond chance" in json.loads(done.stdout)["sentence"]
-        pairs = json.loads(done.stdout)["pairs"]
-        found.append(next(one for one in pairs if one["measure"] == "mean_crps"))
-    assert len({one["low"] for one in found}) == 3
-    assert all(one["p_value"] < 0.01 for one in found)
+        process = run_cli("compare", str(file), *models, *options, "--format", "json")
+        assert process.returncode == 0, process.stderr
+        assert "beyond chance" in json.loads(process.stdout)["sentence"]
+        pairs = json.loads(process.stdout)["pairs"]
+        outputs.append(next(one for one in pairs if one["measure"] == "mean_crps"))
+    assert len({one["low"] for one in outputs}) == 3
+    assert all(one["p_value"] < 0.01 for one in outputs)
 
 
 @pytest.fixture
@@ -115,25 +117,25 @@ CLASSES = ("--y", "animal", "--x", "age", "--prediction", "classes:cat=p_cat,dog
 
 
 def test_why_classes_have_no_diagnosis_is_said_once(animals):
-    done = run_cli("diagnose", str(animals), *CLASSES)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "No diagnosis: classes have neither location nor spread.\n"
+    process = run_cli("diagnose", str(animals), *CLASSES)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == "No diagnosis: classes have neither location nor spread.\n"
 
 
 def test_probabilities_that_do_not_sum_to_one_are_named_by_line(animals):
     lines = animals.read_text().splitlines()
     lines[3] = "5.0,cat,0.5,0.499"
     animals.write_text("\n".join(lines) + "\n")
-    done = run_cli("evaluate", str(animals), *CLASSES)
-    assert done.returncode == 2
-    assert "sum to 0.999" in done.stderr
-    assert "animals.csv, line 4 (1 such rows)" in done.stderr
+    process = run_cli("evaluate", str(animals), *CLASSES)
+    assert process.returncode == 2
+    assert "sum to 0.999" in process.stderr
+    assert "animals.csv, line 4 (1 such rows)" in process.stderr
 
 
 def test_a_report_names_the_columns_of_the_inputs(animals, tmp_path):
     page = tmp_path / "page.html"
-    done = run_cli("evaluate", str(animals), *CLASSES, "--report", str(page))
-    assert done.returncode == 0, done.stderr
+    process = run_cli("evaluate", str(animals), *CLASSES, "--report", str(page))
+    assert process.returncode == 0, process.stderr
     text = page.read_text()
     head = text[text.index("Points of largest CCE") :].split("</thead>")[0]
     assert ">age" in head

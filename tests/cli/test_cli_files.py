@@ -24,7 +24,7 @@ GARBAGE = random.Random(0).randbytes(3000)
 HEAD = "y,mean,std\n"
 
 
-def written(path, **changed):
+def write_table(path, **changed):
     """Write a good file but for some columns."""
     columns = {**COLUMNS, **changed}
     if path.suffix == ".npz":
@@ -40,14 +40,14 @@ def truncated(path):
     if path.suffix == ".npy":
         np.save(path, np.column_stack(list(COLUMNS.values())))
     else:
-        written(path)
+        write_table(path)
     path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
 
 
 def arrow(path, cells):
     import pyarrow
 
-    written(path, y=pyarrow.array(cells))
+    write_table(path, y=pyarrow.array(cells))
 
 
 def twice(path):
@@ -60,9 +60,9 @@ def twice(path):
 def group(path, **arrays):
     import zarr
 
-    found = zarr.open_group(str(path), mode="w")
+    new_group = zarr.open_group(str(path), mode="w")
     for name, values in arrays.items():
-        found[name] = values
+        new_group[name] = values
 
 
 def single(path):
@@ -81,12 +81,12 @@ def raw(content):
 
 # A file's name, what writes it, what the line of the error holds.
 BAD = [
-    *((f"empty.{kind}", raw(b""), told) for kind, told in [
+    *((f"empty.{kind}", raw(b""), message) for kind, message in [
         ("npz", "cannot be read as an .npz"), ("npy", "cannot be read as an .npy"),
         ("csv", "is empty; a first line of names"), ("tsv", "is empty; a first line of names"),
         ("parquet", "cannot be read"),
     ]),
-    *((f"garbage.{kind}", raw(GARBAGE), told) for kind, told in [
+    *((f"garbage.{kind}", raw(GARBAGE), message) for kind, message in [
         ("npz", "cannot be read as an .npz"), ("npy", "Python objects, which are never loaded"),
         ("csv", "cannot be read as text: line 1"), ("tsv", "cannot be read as text: line 1"),
         ("parquet", "cannot be read"), ("zarr", "cannot be read as Zarr"),
@@ -94,11 +94,11 @@ BAD = [
     *((f"folder.{kind}", lambda path: path.mkdir(), "it is a folder")
       for kind in ("npz", "npy", "csv", "parquet")),
     *((f"cut.{kind}", truncated, "cannot be read") for kind in ("npz", "npy", "parquet")),
-    ("objects.npz", lambda p: written(p, y=np.array([{}] * N, dtype=object)), "are never loaded"),
+    ("objects.npz", lambda p: write_table(p, y=np.array([{}] * N, dtype=object)), "are never loaded"),
     ("pickled.npy", lambda p: p.write_bytes(pickle.dumps([1.0])), "are never loaded"),
-    ("unequal.npz", lambda p: written(p, mean=np.zeros(3)), "mean"),
-    ("nan.npz", lambda p: written(p, y=np.full(N, np.nan)), "y holds NaN"),
-    ("one_number.npz", lambda p: written(p, y=np.array(3.0)), "which is one number"),
+    ("unequal.npz", lambda p: write_table(p, mean=np.zeros(3)), "mean"),
+    ("nan.npz", lambda p: write_table(p, y=np.full(N, np.nan)), "y holds NaN"),
+    ("one_number.npz", lambda p: write_table(p, y=np.array(3.0)), "which is one number"),
     ("no_rows.npz", lambda p: np.savez(p, **dict.fromkeys(COLUMNS, np.empty(0))), "has no rows"),
     ("cube.npy", lambda p: np.save(p, np.zeros((2, 2, 2))), "columns need (n,) or (n, k)"),
     ("words.csv", text("1,2,3\n1,zwei,3\n"), "line 3, column 'mean': 'zwei' is not a number"),
@@ -137,10 +137,10 @@ NEEDS = {"parquet": "pyarrow", "zarr": "zarr"}
 
 
 # These also as processes, whose streams have an encoding and whose imports print nothing.
-STARTED = ("garbage.csv", "pickled.npy", "latin_cell.csv", "words.parquet", "folder.zarr")
+IN_A_PROCESS = ("garbage.csv", "pickled.npy", "latin_cell.csv", "words.parquet", "folder.zarr")
 
 
-def judge(call, folder, name):
+def check_refusal(call, folder, name):
     """Call ``evaluate`` with the bad file of a name."""
     if name.rpartition(".")[2] in NEEDS:
         pytest.importorskip(NEEDS[name.rpartition(".")[2]])
@@ -152,22 +152,22 @@ def judge(call, folder, name):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "message"), [(name, message) for name, _, message in BAD])
 def test_bad_files_are_one_line(tmp_path, name, message):
-    done = judge(run_cli, tmp_path, name)
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
-    assert done.stderr.startswith("fastmcmd: error: ")
-    assert done.stderr.count("\n") == 1
-    assert done.stderr[:-1].isprintable()
-    assert " ".join(message.split()) in done.stderr
-    assert len(done.stderr) < 500
+    process = check_refusal(run_cli, tmp_path, name)
+    assert process.returncode == 2, process.stderr
+    assert process.stdout == ""
+    assert process.stderr.startswith("fastmcmd: error: ")
+    assert process.stderr.count("\n") == 1
+    assert process.stderr[:-1].isprintable()
+    assert " ".join(message.split()) in process.stderr
+    assert len(process.stderr) < 500
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STARTED)
+@pytest.mark.parametrize("name", IN_A_PROCESS)
 def test_a_process_answers_bad_files_alike(tmp_path, name):
-    done = judge(start_cli, tmp_path, name)
+    process = check_refusal(start_cli, tmp_path, name)
     called = run_cli("evaluate", tmp_path / name)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", called.stderr)
+    assert (process.returncode, process.stdout, process.stderr) == (2, "", called.stderr)
 
 
 @pytest.mark.skipif(os.name != "posix" or not hasattr(os, "geteuid"), reason="rights of POSIX")
@@ -177,21 +177,21 @@ def test_unreadable_files(tmp_path):
     path.chmod(0)
     if os.geteuid() == 0:
         pytest.skip("root may read everything")
-    done = run_cli("evaluate", path)
-    assert done.returncode == 2
-    assert "secret.csv cannot be read: Permission denied" in done.stderr
+    process = run_cli("evaluate", path)
+    assert process.returncode == 2
+    assert "secret.csv cannot be read: Permission denied" in process.stderr
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_output_to_a_full_disk():
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "fastmcmd", "info"],
             stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), timeout=60,
         )  # fmt: skip
-    assert done.returncode == 1
-    assert "No space left" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert process.returncode == 1
+    assert "No space left" in process.stderr
+    assert process.stderr.count("\n") == 1
 
 
 # ---- texts ----
@@ -211,10 +211,10 @@ def numbers(rng, count):
     """Numbers of all sizes, with 17 digits and with few."""
     wide = rng.normal(size=count) * 10.0 ** rng.integers(-300, 300, count)
     bits = rng.integers(0, 2**63, count).view(np.float64)
-    found = np.concatenate(
+    values = np.concatenate(
         [wide, bits[np.isfinite(bits)], [0.0, -0.0, 5e-324, 1.7976931348623157e308]]
     )
-    return rng.permutation(found)
+    return rng.permutation(values)
 
 
 def test_numbers_are_read_exactly(parser, tmp_path, rng):
@@ -231,7 +231,7 @@ def test_numbers_are_read_exactly(parser, tmp_path, rng):
 
 
 @pytest.mark.parametrize(
-    ("content", "wanted"),
+    ("content", "expected"),
     [
         ("a,b\n1,2\n\n3,4\n", [1, 3]),
         ("a,b\r\n1,2\r\n3,4\r\n", [1, 3]),
@@ -244,10 +244,10 @@ def test_numbers_are_read_exactly(parser, tmp_path, rng):
         ("a\n1\n3\n", [1, 3]),
     ],
 )
-def test_forms_of_texts(parser, tmp_path, content, wanted):
+def test_forms_of_texts(parser, tmp_path, content, expected):
     path = tmp_path / "a.csv"
     path.write_bytes(content.encode())
-    np.testing.assert_array_equal(open_columns(str(path)).select("a", "--a"), wanted)
+    np.testing.assert_array_equal(open_columns(str(path)).select("a", "--a"), expected)
 
 
 def test_both_parsers_refuse_the_same(parser, tmp_path):
@@ -264,12 +264,12 @@ def test_a_text_is_parsed_once(parser, table_of_words, monkeypatch, capsys):
 
     opened = []
 
-    class Counted(module._CountingFile):
+    class CountingFile(module._CountingFile):
         def __init__(self, *arguments):
             opened.append(arguments[0])
             super().__init__(*arguments)
 
-    monkeypatch.setattr(module, "_CountingFile", Counted)
+    monkeypatch.setattr(module, "_CountingFile", CountingFile)
     options = ["--y", "visits", "--x", "age,pay*", "--weights", "w", "--format", "json"]
     assert (
         main(["evaluate", str(table_of_words), *options, "--prediction", "gaussian:mean=mu,std=sd"])
@@ -297,8 +297,8 @@ def table_of_words(tmp_path, rng):
 def test_groups_may_be_words(parser, table_of_words, capsys):
     spec = ["--y", "visits", "--prediction", "gaussian:mean=mu,std=sd", "--format", "json"]
     assert main(["evaluate", str(table_of_words), *spec, "--by", "region"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert {name: group["n"] for name, group in told["by"].items()} == {
+    numbers = json.loads(capsys.readouterr().out)
+    assert {name: group["n"] for name, group in numbers["by"].items()} == {
         "north": 20,
         "süd, west": 20,
     }
@@ -337,7 +337,7 @@ def test_lists_of_one_length_are_draws(tmp_path, rng, fixed):
     pyarrow = pytest.importorskip("pyarrow")
     draws = rng.normal(size=(N, 3))
     kind = pyarrow.list_(pyarrow.float64(), 3 if fixed else -1)
-    written(tmp_path / "a.parquet", samples=pyarrow.array(draws.tolist(), kind))
+    write_table(tmp_path / "a.parquet", samples=pyarrow.array(draws.tolist(), kind))
     columns = open_columns(str(tmp_path / "a.parquet"))
     np.testing.assert_array_equal(columns.select("samples", "--prediction"), draws)
 
@@ -345,11 +345,11 @@ def test_lists_of_one_length_are_draws(tmp_path, rng, fixed):
 def test_nothing_is_pickled_by_convert(tmp_path, capsys):
     pyarrow = pytest.importorskip("pyarrow")
     source, target = tmp_path / "a.parquet", tmp_path / "a.npz"
-    written(source, name=pyarrow.array(["a", "bc"] * (N // 2)))
+    write_table(source, name=pyarrow.array(["a", "bc"] * (N // 2)))
     assert main(["convert", str(source), str(target)]) == 0
     with np.load(target, allow_pickle=False) as stored:
         assert stored["name"].tolist() == ["a", "bc"] * (N // 2)
-    written(source, name=pyarrow.array(["a", None] * (N // 2)))
+    write_table(source, name=pyarrow.array(["a", None] * (N // 2)))
     assert main(["convert", str(source), str(target)]) == 2
     assert "column 'name' holds None in row 1" in capsys.readouterr().err
     with np.load(target, allow_pickle=False) as stored:

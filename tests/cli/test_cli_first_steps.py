@@ -44,14 +44,14 @@ def test_errors_propose_the_nearest_word(table, capsys):
     assert "did you mean '--prediction'?" in error
     assert "fastmcmd evaluate --help" in error
     assert "did you mean 'visits'?" in refused(capsys, "evaluate", table, "--y", "visit")
-    given = ("evaluate", table, "--y", "visits", "--prediction")
-    assert "did you mean 'poisson'?" in refused(capsys, *given, "poison:mean=mean")
+    arguments = ("evaluate", table, "--y", "visits", "--prediction")
+    assert "did you mean 'poisson'?" in refused(capsys, *arguments, "poison:mean=mean")
     assert "did you mean 'cholesky'?" in refused(capsys, "evaluate", table, "--solver", "choleski")
 
 
 def test_words_as_inputs_say_what_to_do(table, capsys):
-    given = ("evaluate", table, "--y", "visits", "--prediction", "poisson:mean=mean")
-    assert "get_dummies" in refused(capsys, *given, "--x", "site")
+    arguments = ("evaluate", table, "--y", "visits", "--prediction", "poisson:mean=mean")
+    assert "get_dummies" in refused(capsys, *arguments, "--x", "site")
 
 
 def test_no_arguments_show_the_commands(capsys, monkeypatch):
@@ -61,9 +61,9 @@ def test_no_arguments_show_the_commands(capsys, monkeypatch):
 
 
 def test_a_pipe_gives_what_the_file_gives(table, capsys, monkeypatch):
-    given = ["--y", "visits", "--prediction", "normal:mean=mean,std=std"]
-    assert main(["evaluate", str(table), *given]) == 0
+    options = ["--y", "visits", "--prediction", "normal:mean=mean,std=std"]
+    assert main(["evaluate", str(table), *options]) == 0
     of_file = capsys.readouterr().out
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table.read_bytes())))
-    assert main(["evaluate", "-", *given]) == 0
+    assert main(["evaluate", "-", *options]) == 0
     assert capsys.readouterr().out == of_file

@@ -41,31 +41,31 @@ def table(tmp_path, change=(), name="t.csv"):
 )
 def test_errors_of_the_data_name_the_line(command, row, message, tmp_path):
     path = table(tmp_path, {1: row})
-    done = run_cli(command, path, "--x", "w", "--weights", "w")
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "line 3" in done.stderr
-    assert str(path) in done.stderr
+    process = run_cli(command, path, "--x", "w", "--weights", "w")
+    assert process.returncode == 2
+    assert message in process.stderr
+    assert "line 3" in process.stderr
+    assert str(path) in process.stderr
 
 
 def test_compare_names_the_line(tmp_path):
-    done = run_cli("compare", table(tmp_path, {2: "4,3,0,a,1"}), *MODELS)
-    assert "t.csv, line 4" in done.stderr
+    process = run_cli("compare", table(tmp_path, {2: "4,3,0,a,1"}), *MODELS)
+    assert "t.csv, line 4" in process.stderr
     wrong = run_cli("compare", table(tmp_path, {3: "nan,3,2,b,1"}), *MODELS)
     assert "line 5" in wrong.stderr
 
 
 def test_binary_files_name_the_row(tmp_path):
     np.savez(tmp_path / "t.npz", y=np.zeros(5), mean=np.zeros(5), std=[1, 1, 1, -1, 1.0])
-    done = run_cli("evaluate", tmp_path / "t.npz")
-    assert done.stderr.rstrip().endswith("t.npz, row 3")
+    process = run_cli("evaluate", tmp_path / "t.npz")
+    assert process.stderr.rstrip().endswith("t.npz, row 3")
 
 
 def test_lines_are_not_guessed_where_rows_are_left_out(tmp_path):
     path = table(tmp_path, {0: ",1,1,a,1", 2: "inf,3,1,a,1"})
-    done = run_cli("evaluate", path, "--nan-policy", "omit")
-    assert done.returncode == 2
-    assert "line" not in done.stderr.replace("fastmcmd", "")
+    process = run_cli("evaluate", path, "--nan-policy", "omit")
+    assert process.returncode == 2
+    assert "line" not in process.stderr.replace("fastmcmd", "")
 
 
 def standard_input(monkeypatch, text):
@@ -89,14 +89,14 @@ def test_standard_input_has_a_name(tmp_path, monkeypatch):
 
 def test_compare_by_group(tmp_path):
     path = table(tmp_path)
-    done = run_cli("compare", path, *MODELS, "--by", "g")
-    assert done.returncode == 0, done.stderr
-    groups = done.stdout[done.stdout.index("a (2 rows)") :]
+    process = run_cli("compare", path, *MODELS, "--by", "g")
+    assert process.returncode == 0, process.stderr
+    groups = process.stdout[process.stdout.index("a (2 rows)") :]
     assert "b (2 rows)" in groups
-    told = json.loads(run_cli("compare", path, *MODELS, "--by", "g", "--format", "json").stdout)
+    numbers = json.loads(run_cli("compare", path, *MODELS, "--by", "g", "--format", "json").stdout)
     y, mean = np.array([2, 3.0]), np.array([2.5, 3.0])
     expected = fm.metrics.mean_crps(y, (mean, np.array([1.0, 2.0])))
-    assert told["m"]["by"]["b"]["mean_crps"] == pytest.approx(expected)
+    assert numbers["m"]["by"]["b"]["mean_crps"] == pytest.approx(expected)
     line = next(line for line in groups.split("b (2 rows)")[1].splitlines() if " CRPS " in line)
     assert float(line.split()[1]) == pytest.approx(expected, rel=1e-4)
 
@@ -105,34 +105,34 @@ def test_compare_by_group(tmp_path):
 def test_compare_writes_values_by_row(suffix, tmp_path):
     path, output = table(tmp_path), tmp_path / f"o{suffix}"
     names = ("--model", "a, b=gaussian:mean=mean,std=std", *MODELS[2:])
-    done = run_cli("compare", path, *names, "--output", output)
-    assert done.returncode == 0, done.stderr
-    assert f"written: {output}" in done.stdout
+    process = run_cli("compare", path, *names, "--output", output)
+    assert process.returncode == 0, process.stderr
+    assert f"written: {output}" in process.stdout
     expected = fm.crps([1, 2, 4, 3], ([1, 2.5, 3, 3], [1.0, 1, 1, 2]))
     if suffix == ".csv":
         with output.open(newline="") as stream:
             rows = list(csv.DictReader(stream))
         assert [row["row"] for row in rows] == ["0", "1", "2", "3"]
-        found = [float(row["a, b.crps"]) for row in rows]
+        crps_values = [float(row["a, b.crps"]) for row in rows]
     else:
         with np.load(output) as stored:
-            found = stored["a, b.crps"]
+            crps_values = stored["a, b.crps"]
             assert set(json.loads(bytes(stored["summary"]))) == {"a, b", "wide"}
-    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(crps_values, expected)
 
 
 def test_compare_takes_nan_policy_and_output(tmp_path):
     path, output = table(tmp_path, {0: ",1,1,a,1"}), tmp_path / "o.csv"
-    done = run_cli("compare", path, *MODELS, "--nan-policy", "omit", "--output", output)
-    assert done.returncode == 0, done.stderr
+    process = run_cli("compare", path, *MODELS, "--nan-policy", "omit", "--output", output)
+    assert process.returncode == 0, process.stderr
     first = output.read_text().splitlines()[1]
     assert set(first.split(",")[1:]) == {"nan"}
 
 
 def test_compare_does_not_overwrite_its_input(tmp_path):
     path = table(tmp_path)
-    done = run_cli("compare", path, *MODELS, "--output", path)
-    assert done.returncode == 2
+    process = run_cli("compare", path, *MODELS, "--output", path)
+    assert process.returncode == 2
     assert path.read_text().startswith("y,mean")
 
 
@@ -140,6 +140,6 @@ def test_compare_does_not_overwrite_its_input(tmp_path):
 def test_progress_names_its_stage(command, tmp_path):
     options = MODELS if command == "compare" else ()
     stderr = io.StringIO()
-    done = run_cli(command, table(tmp_path), *options, "--x", "w", "--progress", stderr=stderr)
-    assert done.returncode == 0
-    assert "reading t.csv" in stderr.getvalue() + (done.stderr or "")
+    process = run_cli(command, table(tmp_path), *options, "--x", "w", "--progress", stderr=stderr)
+    assert process.returncode == 0
+    assert "reading t.csv" in stderr.getvalue() + (process.stderr or "")

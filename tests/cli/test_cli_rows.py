@@ -92,21 +92,21 @@ ROWS += ["1,1,1,null,b"]
 
 @pytest.mark.parametrize("policy", ["omit", "propagate"])
 def test_the_policy_holds_for_every_column(policy, tmp_path, capsys):
-    path, out, whole = (tmp_path / name for name in ("a.csv", "rows.csv", "whole.csv"))
+    path, out, whole_path = (tmp_path / name for name in ("a.csv", "rows.csv", "whole.csv"))
     path.write_text("\n".join(ROWS) + "\n")
     command = ["evaluate", str(path), "--nan-policy", policy, "--format", "json"]
     assert main([*command, "--output", str(out)]) == 0
-    found = json.loads(capsys.readouterr().out)
+    numbers = json.loads(capsys.readouterr().out)
     lines = out.read_text().splitlines()[1:]
     assert [",nan," in line for line in lines] == [False, True, True, False, False, True, True]
     if policy == "propagate":
-        assert found["metrics"]["mean_crps"] == "nan"
+        assert numbers["metrics"]["mean_crps"] == "nan"
         return
-    whole.write_text("\n".join(ROWS[i] for i in (0, 1, 4, 5)) + "\n")
-    assert main(["evaluate", str(whole), "--format", "json"]) == 0
+    whole_path.write_text("\n".join(ROWS[i] for i in (0, 1, 4, 5)) + "\n")
+    assert main(["evaluate", str(whole_path), "--format", "json"]) == 0
     expected = json.loads(capsys.readouterr().out)
-    assert found["metrics"]["mean_crps"] == expected["metrics"]["mean_crps"]
-    assert found["cce"]["mean"] == pytest.approx(expected["cce"]["mean"], abs=1e-6)
+    assert numbers["metrics"]["mean_crps"] == expected["metrics"]["mean_crps"]
+    assert numbers["cce"]["mean"] == pytest.approx(expected["cce"]["mean"], abs=1e-6)
 
 
 def test_the_title_counts_the_rows_that_were_used(tmp_path, capsys):
@@ -122,20 +122,20 @@ def test_compare_leaves_out_what_evaluate_does(policy, tmp_path, capsys):
     path.write_text("\n".join(ROWS) + "\n")
     options = ["--nan-policy", policy, "--format", "json"]
     assert main(["compare", str(path), "--model", "a=gaussian:mean=mean,std=std", *options]) == 0
-    together = json.loads(capsys.readouterr().out)["a"]
+    compared = json.loads(capsys.readouterr().out)["a"]
     assert main(["evaluate", str(path), *options]) == 0
     alone = json.loads(capsys.readouterr().out)
-    assert together["metrics"] == alone["metrics"]
-    assert together["notes"] == alone["notes"]
+    assert compared["metrics"] == alone["metrics"]
+    assert compared["notes"] == alone["notes"]
 
 
 def test_a_missing_number_is_named_with_its_line(tmp_path, capsys):
     path = tmp_path / "a.csv"
     path.write_text("\n".join(ROWS) + "\n")
     assert main(["evaluate", str(path)]) == 2
-    told = capsys.readouterr().err
-    assert "line 3, column 'mean': nothing there (4 such rows)" in told
-    assert "--nan-policy omit" in told
+    message = capsys.readouterr().err
+    assert "line 3, column 'mean': nothing there (4 such rows)" in message
+    assert "--nan-policy omit" in message
     assert main(["compare", str(path), "--model", "a=gaussian:mean=mean,std=std"]) == 2
     assert "line 3, column 'mean': nothing there" in capsys.readouterr().err
     path.write_text("y,mean,std\n1,,1\n,2,1\n")
@@ -177,8 +177,8 @@ def test_columns_of_any_name(tmp_path, capsys):
     path.write_text("file,allow_pickle,y\n1,2,3\n4,5,6\n")
     assert main(["convert", str(path), str(target)]) == 0
     with np.load(target) as stored:
-        found = {name: stored[name].tolist() for name in stored.files}
-    assert found == {"file": [1, 4], "allow_pickle": [2, 5], "y": [3, 6]}
+        columns = {name: stored[name].tolist() for name in stored.files}
+    assert columns == {"file": [1, 4], "allow_pickle": [2, 5], "y": [3, 6]}
     assert main(["convert", str(target), str(tmp_path / "e.csv")]) == 0
     assert (tmp_path / "e.csv").read_text().splitlines()[0] == "file,allow_pickle,y"
     path.write_text("a/b,y\n1,2\n")
@@ -197,9 +197,9 @@ def test_data_command_no_terminal(tmp_path, capsys):
     rows = "".join(f"{i},{i},1,{'ab'[i % 2]}\x1b[2J\u202e\n" for i in range(12))
     path.write_text(f"y,mean,std,g\n{rows}", encoding="utf-8")
     assert main(["evaluate", str(path), "--by", "g", "--report", str(report)]) == 0
-    shown = capsys.readouterr().out
-    assert "a\\x1b[2J\\u202e" in shown
-    for text in (shown, report.read_text(encoding="utf-8")):
+    output = capsys.readouterr().out
+    assert "a\\x1b[2J\\u202e" in output
+    for text in (output, report.read_text(encoding="utf-8")):
         assert "\x1b" not in text
         assert "\u202e" not in text
     path.write_text("y,mean,std\n\x1b[31m,1,2\n")

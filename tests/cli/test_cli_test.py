@@ -18,23 +18,23 @@ def file(tmp_path):
 
 
 def test_conclusion_first(file):
-    done = run_cli("test", str(file), "--prediction", "gaussian:mean=m,std=0.5")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("The predictions are wrong beyond chance (p = 0.005)")
-    assert "outcomes lie closer to them" in done.stdout
-    assert "dispersion" in done.stdout
+    process = run_cli("test", str(file), "--prediction", "gaussian:mean=m,std=0.5")
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("The predictions are wrong beyond chance (p = 0.005)")
+    assert "outcomes lie closer to them" in process.stdout
+    assert "dispersion" in process.stdout
 
 
 def test_json_and_conditioning(file):
-    done = run_cli(
+    process = run_cli(
         "test", str(file), "--prediction", "gaussian:mean=m,std=0.3", "--simulations", "39",
         "--condition-on", "forecast", "--format", "json",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["simulations"] == 39
-    assert found["condition_on"] == "forecast"
-    assert 0 < found["p_value"] <= 1
+    assert process.returncode == 0, process.stderr
+    numbers = json.loads(process.stdout)
+    assert numbers["simulations"] == 39
+    assert numbers["condition_on"] == "forecast"
+    assert 0 < numbers["p_value"] <= 1
 
 
 def test_relevance_and_clusters(tmp_path):
@@ -45,10 +45,10 @@ def test_relevance_and_clusters(tmp_path):
     lines = [f"{a},{b},patient {k // 4}" for k, (a, b) in enumerate(zip(x, y, strict=True))]
     path.write_text("x,y,who\n" + "\n".join(lines) + "\n")
     prediction = "--x", "x", "--prediction", "gaussian:mean=x,std=0.3", "--simulations", "39"
-    done = run_cli("test", str(path), *prediction, "--delta", "0.9")
-    assert done.stdout.startswith("CCE is not shown to be above 0.9"), done.stderr
-    done = run_cli("test", str(path), *prediction, "--groups", "who")
-    assert "30 clusters" in done.stdout, done.stderr
+    process = run_cli("test", str(path), *prediction, "--delta", "0.9")
+    assert process.stdout.startswith("CCE is not shown to be above 0.9"), process.stderr
+    process = run_cli("test", str(path), *prediction, "--groups", "who")
+    assert "30 clusters" in process.stdout, process.stderr
     refused = run_cli("test", str(path), *prediction, "--groups", "who,x")
     assert refused.returncode == 2
     assert "--groups" in refused.stderr
@@ -63,18 +63,20 @@ def test_rows_with_missing_numbers(tmp_path):
     refused = run_cli("test", str(path), "--prediction", "gaussian:mean=x,std=0.3")
     assert refused.returncode == 2
     assert "--nan-policy omit" in refused.stderr
-    done = run_cli(
+    process = run_cli(
         "test", str(path), "--prediction", "gaussian:mean=x,std=0.3", "--nan-policy", "omit"
     )
-    assert "50 rows" in done.stdout
+    assert "50 rows" in process.stdout
 
 
 def test_what_is_missing_is_named(file):
-    done = run_cli("test", str(file), "--prediction", "gaussian:mean=m,std=0.3", "--weights", "m")
-    assert done.returncode == 2
-    assert "--weights" in done.stderr
-    done = run_cli(
+    process = run_cli(
+        "test", str(file), "--prediction", "gaussian:mean=m,std=0.3", "--weights", "m"
+    )
+    assert process.returncode == 2
+    assert "--weights" in process.stderr
+    process = run_cli(
         "test", str(file), "--prediction", "gaussian:mean=m,std=0.3", "--simulations", "3"
     )
-    assert done.returncode == 2
-    assert "simulations" in done.stderr
+    assert process.returncode == 2
+    assert "simulations" in process.stderr

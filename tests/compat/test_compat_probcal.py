@@ -43,7 +43,7 @@ def problem(rng, n=60, m=80, q=30, d=2):
 
 
 def test_signatures_are_the_published_ones():
-    def told(function):
+    def parameters_of(function):
         return [
             (p.name, p.default)
             for p in inspect.signature(function).parameters.values()
@@ -53,8 +53,12 @@ def test_signatures_are_the_published_ones():
     empty = inspect.Parameter.empty
     arrays = [(name, empty) for name in ("grid", "x", "y", "x_prime", "y_prime")]
     mcmd = [*arrays, ("x_kernel", empty), ("y_kernel", empty), ("lmbda", 0.01)]
-    assert told(probcal.compute_mcmd_numpy) == told(probcal.compute_mcmd_torch) == mcmd
-    assert told(probcal.compute_regression_ece) == [
+    assert (
+        parameters_of(probcal.compute_mcmd_numpy)
+        == parameters_of(probcal.compute_mcmd_torch)
+        == mcmd
+    )
+    assert parameters_of(probcal.compute_regression_ece) == [
         ("y_true", empty),
         ("posterior_predictive", empty),
         ("num_bins", 100),
@@ -62,8 +66,12 @@ def test_signatures_are_the_published_ones():
         ("alpha", 1.0),
     ]
     rows = [("x", empty), ("x_prime", empty)]
-    assert told(probcal.rbf_kernel) == told(probcal.laplacian_kernel) == [*rows, ("gamma", None)]
-    assert told(probcal.polynomial_kernel) == [
+    assert (
+        parameters_of(probcal.rbf_kernel)
+        == parameters_of(probcal.laplacian_kernel)
+        == [*rows, ("gamma", None)]
+    )
+    assert parameters_of(probcal.polynomial_kernel) == [
         *rows,
         ("gamma", 1.0),
         ("coef0", 1.0),
@@ -95,11 +103,11 @@ def test_kernels_of_tensors(name, kind, d, rng):
     ours, plain, parameters = KERNELS[name]
     x, z = rng.normal(size=(40, d)), rng.normal(size=(31, d))
     given_x, given_z = (torch.tensor(a, dtype=getattr(torch, kind)) for a in (x, z))
-    found = ours(given_x, given_z, **parameters)
-    assert found.dtype == given_x.dtype
-    assert found.device == given_x.device
+    actual = ours(given_x, given_z, **parameters)
+    assert actual.dtype == given_x.dtype
+    assert actual.device == given_x.device
     np.testing.assert_allclose(
-        found.numpy(), plain(x, z, **parameters), atol=1e-12 if kind == "float64" else 1e-5
+        actual.numpy(), plain(x, z, **parameters), atol=1e-12 if kind == "float64" else 1e-5
     )
 
 
@@ -121,8 +129,8 @@ def test_gamma_of_nothing_is_one_over_d(gamma, tensors, rng):
         torch = pytest.importorskip("torch")
         one, other = torch.tensor(x), torch.tensor(z)
     for name, plain in (("rbf_kernel", published.rbf), ("laplacian_kernel", published.laplacian)):
-        found = getattr(probcal, name)(one, other, gamma=gamma)
-        np.testing.assert_allclose(np.asarray(found), plain(x, z, 0.25), rtol=1e-12)
+        actual = getattr(probcal, name)(one, other, gamma=gamma)
+        np.testing.assert_allclose(np.asarray(actual), plain(x, z, 0.25), rtol=1e-12)
 
 
 def test_vectors_are_rows_of_one_column(rng):
@@ -166,10 +174,10 @@ def test_mcmd_of_random_problems(seed, d, x_name, y_name, lmbda, wrapped):
             else partial(ours, **parameters)
         )
         plain.append(partial(definition, **parameters))
-    found = probcal.compute_mcmd_numpy(*arrays, *kernels, lmbda)
-    assert found.dtype == np.float64
-    assert found.shape == (30,)
-    np.testing.assert_allclose(found, oracle.mcmd(*arrays, *plain, lmbda), atol=1e-6)
+    values = probcal.compute_mcmd_numpy(*arrays, *kernels, lmbda)
+    assert values.dtype == np.float64
+    assert values.shape == (30,)
+    np.testing.assert_allclose(values, oracle.mcmd(*arrays, *plain, lmbda), atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
@@ -178,12 +186,12 @@ def test_mcmd_of_tensors(kind, rng):
     arrays = [a.astype(kind) for a in problem(rng)]
     tensors = [torch.tensor(a) for a in arrays]
     y_kernel = partial(probcal.rbf_kernel, gamma=(1 / (2 * tensors[2].var())))
-    found = probcal.compute_mcmd_torch(*tensors, probcal.polynomial_kernel, y_kernel, lmbda=0.1)
-    assert found.dtype == getattr(torch, kind)
-    assert found.device == tensors[0].device
+    values = probcal.compute_mcmd_torch(*tensors, probcal.polynomial_kernel, y_kernel, lmbda=0.1)
+    assert values.dtype == getattr(torch, kind)
+    assert values.device == tensors[0].device
     gamma = 1 / (2 * arrays[2].var(ddof=1, dtype=np.float64))
     expected = oracle.mcmd(*arrays, published.polynomial, partial(published.rbf, gamma=gamma), 0.1)
-    np.testing.assert_allclose(found.numpy(), expected, atol=2e-6)
+    np.testing.assert_allclose(values.numpy(), expected, atol=2e-6)
 
 
 def test_mcmd_of_a_function_that_takes_one_precision(rng):
@@ -191,16 +199,16 @@ def test_mcmd_of_a_function_that_takes_one_precision(rng):
     torch = pytest.importorskip("torch")
     tensors = [torch.tensor(a, dtype=torch.float32) for a in problem(rng)]
     metric = torch.tensor([[1.0, 0.2], [0.2, 0.5]])
-    seen = set()
+    dtypes = set()
 
     def kernel(x, z):
-        seen.add(x.dtype)
+        dtypes.add(x.dtype)
         return (x @ metric @ z.T + 1) ** 2 / 10
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)  # float32 entries certify no 1e-6
-        found = probcal.compute_mcmd_torch(*tensors, kernel, probcal.rbf_kernel, 0.1)
-    assert torch.float32 in seen
+        values = probcal.compute_mcmd_torch(*tensors, kernel, probcal.rbf_kernel, 0.1)
+    assert torch.float32 in dtypes
     double = metric.double().numpy()
     expected = oracle.mcmd(
         *(t.numpy() for t in tensors),
@@ -208,8 +216,8 @@ def test_mcmd_of_a_function_that_takes_one_precision(rng):
         partial(published.rbf, gamma=1.0),
         0.1,
     )
-    assert found.dtype == torch.float32
-    np.testing.assert_allclose(found.numpy(), expected, atol=1e-4)
+    assert values.dtype == torch.float32
+    np.testing.assert_allclose(values.numpy(), expected, atol=1e-4)
 
 
 def test_mcmd_needs_no_gradient_and_says_so(rng):
@@ -218,8 +226,8 @@ def test_mcmd_needs_no_gradient_and_says_so(rng):
     tensors[4].requires_grad_(True)
     arguments = (*tensors, probcal.rbf_kernel, probcal.rbf_kernel)
     with pytest.warns(UserWarning, match="needs a gradient"):
-        found = probcal.compute_mcmd_torch(*arguments)
-    assert not found.requires_grad
+        values = probcal.compute_mcmd_torch(*arguments)
+    assert not values.requires_grad
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("error")
         probcal.compute_mcmd_torch(*arguments)
@@ -265,9 +273,9 @@ def test_published_laplacian_of_more_columns_is_no_kernel(rng):
     arrays = problem(rng)
     kernels = (probcal.laplacian_kernel, probcal.rbf_kernel)
     with pytest.warns(UserWarning, match="not positive semi-definite"):
-        found = probcal.compute_mcmd_numpy(*arrays, *kernels, 0.1)
+        values = probcal.compute_mcmd_numpy(*arrays, *kernels, 0.1)
     plain = (partial(published.laplacian, gamma=0.5), partial(published.rbf, gamma=1.0))
-    np.testing.assert_allclose(found, oracle.mcmd(*arrays, *plain, 0.1), atol=1e-9)
+    np.testing.assert_allclose(values, oracle.mcmd(*arrays, *plain, 0.1), atol=1e-9)
     grid, x, _, x_prime, _ = arrays
     with pytest.raises(ValueError, match=r"y_kernel.*squared=False"):
         probcal.compute_mcmd_numpy(grid, x, x, x_prime, x_prime, *reversed(kernels))
@@ -295,9 +303,9 @@ def test_mcmd_of_an_object_of_another_library(rng):
     gaussian = pytest.importorskip("sklearn.gaussian_process.kernels")
     arrays = problem(rng)
     kernel = gaussian.RBF(1.3) + gaussian.Matern(0.7, nu=1.5)
-    found = probcal.compute_mcmd_numpy(*arrays, kernel, fm.RBF(0.5), 0.1)
+    values = probcal.compute_mcmd_numpy(*arrays, kernel, fm.RBF(0.5), 0.1)
     expected = oracle.mcmd(*arrays, kernel, partial(published.rbf, gamma=0.5), 0.1)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(values, expected, atol=1e-6)
 
 
 def test_a_function_is_called_by_one_thread_at_a_time(rng):
@@ -308,9 +316,9 @@ def test_a_function_is_called_by_one_thread_at_a_time(rng):
         calls[0] += 1
         most[0] = max(most[0], inside[0])
         threading.Event().wait(0.001)
-        found = published.rbf(x, z, 0.3)
+        actual = published.rbf(x, z, 0.3)
         inside[0] -= 1
-        return found
+        return actual
 
     threads = fm.get_num_threads()
     fm.set_num_threads(4)
@@ -333,8 +341,8 @@ def test_inputs_stay_as_they_are(rng):
 def test_equal_samples_are_at_distance_zero(rng):
     """The published difference of three terms is NaN for some points of equal samples."""
     _, x, y, _, _ = problem(rng)
-    found = probcal.compute_mcmd_numpy(x, x, y, x, y, probcal.rbf_kernel, probcal.rbf_kernel)
-    np.testing.assert_array_equal(found, 0.0)
+    values = probcal.compute_mcmd_numpy(x, x, y, x, y, probcal.rbf_kernel, probcal.rbf_kernel)
+    np.testing.assert_array_equal(values, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -398,9 +406,9 @@ def test_ece_of_scipy_distributions(seed, bins, weights, alpha):
     rng = np.random.default_rng(seed)
     y, mean = rng.normal(size=80), rng.normal(size=80)
     prediction = stats.norm(mean, 1.5)
-    found = probcal.compute_regression_ece(y, prediction, bins, weights, alpha)
+    error = probcal.compute_regression_ece(y, prediction, bins, weights, alpha)
     expected = published.regression_ece(prediction.cdf(y), bins, weights, alpha)
-    assert found == pytest.approx(expected, rel=1e-12, nan_ok=True)
+    assert error == pytest.approx(expected, rel=1e-12, nan_ok=True)
 
 
 @pytest.mark.parametrize("weights", ["uniform", "frequency"])
@@ -410,20 +418,20 @@ def test_ece_of_torch_counts_is_the_sum_of_their_masses(weights, rng):
     y = rng.poisson(rate)
     values = np.arange(400.0)[None, :]
     masses = stats.poisson(rate[:, None]).pmf(values)
-    found = probcal.compute_regression_ece(
+    error = probcal.compute_regression_ece(
         y, torch.distributions.Poisson(torch.tensor(rate)), weights=weights
     )
     expected = published.regression_ece(published.count_cdf(masses, y), weights=weights)
-    assert found == pytest.approx(expected, abs=1e-12)
+    assert error == pytest.approx(expected, abs=1e-12)
     total, probs = rng.uniform(0.5, 5, 200), rng.uniform(0.1, 0.8, 200)
     masses = stats.nbinom(total[:, None], 1 - probs[:, None]).pmf(values)
     for shape in ((200,), (200, 1)):
         prediction = torch.distributions.NegativeBinomial(
             torch.tensor(total).reshape(shape), torch.tensor(probs).reshape(shape)
         )
-        found = probcal.compute_regression_ece(torch.tensor(y), prediction, weights=weights)
+        error = probcal.compute_regression_ece(torch.tensor(y), prediction, weights=weights)
         expected = published.regression_ece(published.count_cdf(masses, y), weights=weights)
-        assert found == pytest.approx(expected, abs=1e-12)
+        assert error == pytest.approx(expected, abs=1e-12)
 
 
 def test_ece_of_large_counts():
@@ -431,10 +439,10 @@ def test_ece_of_large_counts():
     torch = pytest.importorskip("torch")
     rate = np.full(500, 5000.0)
     y = stats.poisson(rate).rvs(random_state=0)
-    found = probcal.compute_regression_ece(y, torch.distributions.Poisson(torch.tensor(rate)))
+    error = probcal.compute_regression_ece(y, torch.distributions.Poisson(torch.tensor(rate)))
     expected = published.regression_ece(stats.poisson(rate).cdf(y))
-    assert found == pytest.approx(expected, abs=1e-12)
-    assert found < 0.05
+    assert error == pytest.approx(expected, abs=1e-12)
+    assert error < 0.05
 
 
 def test_targets_of_continuous_distributions_stay_real():
@@ -442,20 +450,20 @@ def test_targets_of_continuous_distributions_stay_real():
     y = np.random.default_rng(3).normal(0, 0.3, 2000)
     scale = torch.full((2000,), 0.3, dtype=torch.float64)
     prediction = torch.distributions.Normal(torch.zeros(2000, dtype=torch.float64), scale)
-    found = probcal.compute_regression_ece(y, prediction)
+    error = probcal.compute_regression_ece(y, prediction)
     expected = published.regression_ece(stats.norm(0, 0.3).cdf(y))
-    assert found == pytest.approx(expected, abs=1e-12)
-    cut = published.regression_ece(stats.norm(0, 0.3).cdf(np.trunc(y)))
-    assert found < 0.03
-    assert cut > 0.2
+    assert error == pytest.approx(expected, abs=1e-12)
+    truncated = published.regression_ece(stats.norm(0, 0.3).cdf(np.trunc(y)))
+    assert error < 0.03
+    assert truncated > 0.2
 
 
 def test_ece_where_torch_has_no_cdf():
     torch = pytest.importorskip("torch")
     y = np.random.default_rng(3).standard_t(4.0, 300)
     df = torch.full((300,), 4.0, dtype=torch.float64)
-    found = probcal.compute_regression_ece(y, torch.distributions.StudentT(df))
-    assert found == pytest.approx(published.regression_ece(stats.t(4.0).cdf(y)), abs=1e-12)
+    error = probcal.compute_regression_ece(y, torch.distributions.StudentT(df))
+    assert error == pytest.approx(published.regression_ece(stats.t(4.0).cdf(y)), abs=1e-12)
     unknown = torch.distributions.RelaxedBernoulli(torch.tensor(1.0), torch.tensor([0.5, 0.5]))
     with pytest.raises(TypeError, match="RelaxedBernoulli"):
         probcal.compute_regression_ece([0.2, 0.7], unknown)
@@ -467,16 +475,16 @@ def test_ece_of_torch_distributions_of_distributions():
     d = torch.distributions
     y = np.random.default_rng(3).lognormal(size=200)
     one = torch.ones(200, dtype=torch.float64)
-    found = probcal.compute_regression_ece(y, d.LogNormal(0 * one, one))
-    assert found == pytest.approx(published.regression_ece(stats.lognorm(1.0).cdf(y)), abs=1e-12)
+    error = probcal.compute_regression_ece(y, d.LogNormal(0 * one, one))
+    assert error == pytest.approx(published.regression_ece(stats.lognorm(1.0).cdf(y)), abs=1e-12)
     columns = d.Independent(d.Gamma(torch.stack([one]).T, torch.stack([one]).T), 1)
-    found = probcal.compute_regression_ece(y, columns)
-    assert found == pytest.approx(published.regression_ece(stats.expon().cdf(y)), abs=1e-12)
+    error = probcal.compute_regression_ece(y, columns)
+    assert error == pytest.approx(published.regression_ece(stats.expon().cdf(y)), abs=1e-12)
     two = torch.stack([one, 2 * one], dim=1)
     mixture = d.MixtureSameFamily(d.Categorical(two / 3), d.Normal(two, two))
     values = stats.norm(1, 1).cdf(y) / 3 + stats.norm(2, 2).cdf(y) * 2 / 3
-    found = probcal.compute_regression_ece(y, mixture)
-    assert found == pytest.approx(published.regression_ece(values), abs=1e-12)
+    error = probcal.compute_regression_ece(y, mixture)
+    assert error == pytest.approx(published.regression_ece(values), abs=1e-12)
 
 
 class Table:
@@ -510,26 +518,26 @@ def test_ece_of_a_table(use_torch, rng):
     rate = rng.uniform(1, 10, 100)
     masses = stats.poisson(rate[None, :]).pmf(np.arange(60.0)[:, None])
     y = rng.poisson(rate).astype(float)
-    found = probcal.compute_regression_ece(y, Table(masses, use_torch))
-    assert found == pytest.approx(
+    error = probcal.compute_regression_ece(y, Table(masses, use_torch))
+    assert error == pytest.approx(
         published.regression_ece(published.count_cdf(masses.T, y)), abs=1e-12
     )
     y[:3] = [-1.0, 75.0, 2.5]
     values = published.count_cdf(masses.T, y)
     values[1] = 1.0
-    found = probcal.compute_regression_ece(y, Table(masses, use_torch))
-    assert found == pytest.approx(published.regression_ece(values), abs=1e-12)
+    error = probcal.compute_regression_ece(y, Table(masses, use_torch))
+    assert error == pytest.approx(published.regression_ece(values), abs=1e-12)
 
 
 def test_ece_of_our_own_distributions(rng):
     y, mean = rng.normal(size=50), rng.normal(size=50)
-    found = probcal.compute_regression_ece(y, fm.Gaussian(mean, 1.0))
-    assert found == pytest.approx(published.regression_ece(stats.norm(mean, 1).cdf(y)), rel=1e-12)
+    error = probcal.compute_regression_ece(y, fm.Gaussian(mean, 1.0))
+    assert error == pytest.approx(published.regression_ece(stats.norm(mean, 1).cdf(y)), rel=1e-12)
 
 
 def test_ece_of_frequencies_that_are_all_zero():
-    found = probcal.compute_regression_ece([50.0], stats.norm([0.0], 1.0), weights="frequency")
-    assert np.isnan(found)
+    error = probcal.compute_regression_ece([50.0], stats.norm([0.0], 1.0), weights="frequency")
+    assert np.isnan(error)
 
 
 @pytest.mark.parametrize(

@@ -30,19 +30,19 @@ def test_samples_agree_with_the_published_formula(way, repeats, monkeypatch):
     grid = rng.normal(size=(7, 3)) if way == "other points" else x
     if way == "streamed":
         monkeypatch.setattr(replicates, "_SHARE", 0.0)
-    drawn = []
+    samples_used = []
 
     def draw(rows):
-        drawn.append(rng.normal(size=(len(rows), repeats, 1)) + x[rows, None, :1])
-        return drawn[-1]
+        samples_used.append(rng.normal(size=(len(rows), repeats, 1)) + x[rows, None, :1])
+        return samples_used[-1]
 
     tol = 1e-9 if way == "refined" else 1e-5
     kernel = fm.Polynomial(3, 0.2, 1.0)
-    found = bootstrap_mcmd(
+    values = bootstrap_mcmd(
         grid, x, y, samples, draw, 2, kernel, lambda some: fm.RBF(0.5 / some.var()), 0.1, tol
     )
-    assert found.error_bound <= (1e-7 if way == "refined" else tol)
-    trials = iter(drawn)
+    assert values.error_bound <= (1e-7 if way == "refined" else tol)
+    trials = iter(samples_used)
     for sample, rows in enumerate(samples):
         gamma = 0.5 / y[rows].var()
         for trial in range(2):
@@ -51,8 +51,8 @@ def test_samples_agree_with_the_published_formula(way, repeats, monkeypatch):
                 next(trials).reshape(-1, 1), lambda a, b: published.polynomial(a, b, 0.2),
                 partial(published.rbf, gamma=gamma), 0.1,
             )  # fmt: skip
-            gap = np.abs(found.values[sample, trial] - expected).max()
-            assert gap <= found.error_bound + 1e-9
+            gap = np.abs(values.values[sample, trial] - expected).max()
+            assert gap <= values.error_bound + 1e-9
 
 
 def embeddings(n=500, d=64):
@@ -74,24 +74,24 @@ def test_embeddings_need_no_second_solver(monkeypatch):
     monkeypatch.setattr(replicates, "solver_of", refuse)
     rng = np.random.default_rng(4)
     samples = [rng.integers(0, len(x), len(x)) for _ in range(2)]
-    drawn = []
+    samples_used = []
 
     def draw(rows):
-        drawn.append(mean[rows, None, None] + 0.35 * rng.normal(size=(len(rows), 1, 1)))
-        return drawn[-1]
+        samples_used.append(mean[rows, None, None] + 0.35 * rng.normal(size=(len(rows), 1, 1)))
+        return samples_used[-1]
 
-    found = bootstrap_mcmd(
+    values = bootstrap_mcmd(
         x, x, y[:, None], samples, draw, 1, fm.Polynomial(3, 1.0, 1.0),
         lambda some: fm.RBF(0.5 / some.var()), 0.1, 1e-5,
     )  # fmt: skip
-    assert found.error_bound <= 1e-5
+    assert values.error_bound <= 1e-5
     for sample, rows in enumerate(samples):
         expected = oracle.mcmd(
-            x, x[rows], y[rows, None], x[rows], drawn[sample].reshape(-1, 1),
+            x, x[rows], y[rows, None], x[rows], samples_used[sample].reshape(-1, 1),
             lambda a, b: published.polynomial(a, b, 1.0),
             partial(published.rbf, gamma=0.5 / y[rows].var()), 0.1,
         )  # fmt: skip
-        assert np.abs(found.values[sample, 0] - expected).max() <= found.error_bound
+        assert np.abs(values.values[sample, 0] - expected).max() <= values.error_bound
 
 
 def test_values_below_the_expected_ones_get_more_features(monkeypatch):
@@ -108,31 +108,31 @@ def test_values_below_the_expected_ones_get_more_features(monkeypatch):
     monkeypatch.setattr(replicates, "_EXPECTED", 1e6)
     monkeypatch.setattr(replicates, "_MOST_RESIDUAL", 1e-2)
     rng = np.random.default_rng(4)
-    found = bootstrap_mcmd(
+    values = bootstrap_mcmd(
         x, x, y[:, None], [rng.integers(0, 200, 200)],
         lambda rows: mean[rows, None, None] + 0.35 * rng.normal(size=(len(rows), 1, 1)), 2,
         fm.Polynomial(3, 1.0, 1.0), lambda some: fm.RBF(0.5 / some.var()), 0.1, 1e-5,
     )  # fmt: skip
-    first, second = (made.shape[2] for made, _ in kinds)
+    first, second = (feature_array.shape[2] for feature_array, _ in kinds)
     assert first < second
-    assert found.error_bound <= 1e-5
+    assert values.error_bound <= 1e-5
 
 
 def test_summary_is_the_published_one():
     _rng, x, y = problem()
     settings = probcal.CCESettings(num_trials=2, num_mc_samples=2, output_kernel="laplacian")
     model = fm.Gaussian(x[:, 0], 1.0)
-    found, again = (
+    result, again = (
         probcal.bootstrap_cce(
             x, y, model, num_bootstrap_samples=3, settings=settings, random_state=0
         )
         for _ in range(2)
     )
-    assert found.mean_cce_bar == again.mean_cce_bar
-    assert found.expected_values.shape == found.stdevs.shape == (60,)
-    np.testing.assert_allclose(found.expected_values.mean(), found.mean_cce_bar)
-    assert (found.quantiles["0.025"] <= found.quantiles["0.975"]).all()
-    assert list(found.quantiles) == ["0.025", "0.05", "0.1", "0.9", "0.95", "0.975"]
+    assert result.mean_cce_bar == again.mean_cce_bar
+    assert result.expected_values.shape == result.stdevs.shape == (60,)
+    np.testing.assert_allclose(result.expected_values.mean(), result.mean_cce_bar)
+    assert (result.quantiles["0.025"] <= result.quantiles["0.975"]).all()
+    assert list(result.quantiles) == ["0.025", "0.05", "0.1", "0.9", "0.95", "0.975"]
 
 
 def test_around_a_right_model_the_mean_is_too_large():
@@ -141,10 +141,10 @@ def test_around_a_right_model_the_mean_is_too_large():
     ratios = []
     for _ in range(4):
         x = rng.uniform(-2, 2, 150)
-        y, drawn = x + rng.normal(size=(2, 150))
-        found = probcal.bootstrap_cce(x, y, fm.Gaussian(x, 1.0), random_state=rng)
+        y, resampled = x + rng.normal(size=(2, 150))
+        result = probcal.bootstrap_cce(x, y, fm.Gaussian(x, 1.0), random_state=rng)
         kernels = {"x_kernel": fm.Polynomial(3, 1.0, 1.0), "y_kernel": fm.RBF(0.5 / y.var(ddof=1))}
-        ratios.append(found.mean_cce_bar / fm.cce(x, y, drawn, lam=0.1, **kernels).mean)
+        ratios.append(result.mean_cce_bar / fm.cce(x, y, resampled, lam=0.1, **kernels).mean)
     assert 1.1 < np.mean(ratios) < 1.6
 
 
@@ -180,10 +180,10 @@ def test_evaluator_of_torch_models(split, tmp_path):
     assert first.cce.expected_values.shape == (80,)
     assert 0 < first.ece.mean_ece < 0.3
     first.save(tmp_path / "results.npz")
-    read = probcal.CalibrationResults.load(tmp_path / "results.npz")
-    assert read.cce.std_cce_bar == first.cce.std_cce_bar
-    np.testing.assert_array_equal(read.cce.quantiles["0.9"], first.cce.quantiles["0.9"])
-    assert read.ece.quantiles == first.ece.quantiles
+    loaded_results = probcal.CalibrationResults.load(tmp_path / "results.npz")
+    assert loaded_results.cce.std_cce_bar == first.cce.std_cce_bar
+    np.testing.assert_array_equal(loaded_results.cce.quantiles["0.9"], first.cce.quantiles["0.9"])
+    assert loaded_results.ece.quantiles == first.ece.quantiles
     with pytest.raises(ValueError, match=r"filepath.*\.npz"):
         first.save(tmp_path / "results.pt")
     with pytest.raises(ValueError, match="input_grid_2d"):

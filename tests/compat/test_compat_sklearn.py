@@ -48,8 +48,10 @@ def test_importing_the_module_needs_no_scikit_learn():
         "import sys; sys.modules['sklearn'] = None\n"
         "import fastmcmd.compat.sklearn as s; print(len(s.SCORERS) > 10)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "True"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == "True"
 
 
 @pytest.mark.parametrize(
@@ -59,24 +61,24 @@ def test_importing_the_module_needs_no_scikit_learn():
 def test_cross_validation_gives_the_metric_of_each_fold(data, name, metric):
     X, y = data
     folds = KFold(3)
-    found = cross_val_score(
+    scores = cross_val_score(
         BayesianRidge(), X, y, scoring=SCORERS[name], cv=folds, error_score="raise"
     )
-    wanted = []
+    expected = []
     for train, test in folds.split(X):
         model = BayesianRidge().fit(X[train], y[train])
-        wanted.append(
+        expected.append(
             -getattr(fm.metrics, metric)(y[test], model.predict(X[test], return_std=True))
         )
-    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    np.testing.assert_allclose(scores, expected, rtol=1e-12)
 
 
 def test_gaussian_likelihood_against_scipy(data):
     X, y = data
     model = GaussianProcessRegressor(alpha=0.1).fit(X, y)
     mean, std = model.predict(X, return_std=True)
-    wanted = stats.norm.logpdf(y, mean, std).mean()
-    assert SCORERS["neg_nll"](model, X, y) == pytest.approx(wanted, rel=1e-12)
+    expected = stats.norm.logpdf(y, mean, std).mean()
+    assert SCORERS["neg_nll"](model, X, y) == pytest.approx(expected, rel=1e-12)
 
 
 def test_regression_names_all_score(data):
@@ -111,9 +113,9 @@ def test_grid_search_of_a_pipeline(data):
     ).fit(X, y)
     assert search.best_params_ == {"gaussianprocessregressor__alpha": 0.1}
     inside = search.best_estimator_
-    wanted = -fm.metrics.mean_crps(y, inside.predict(X, return_std=True))
-    assert search.score(X, y) == pytest.approx(wanted, rel=1e-12)
-    assert SCORERS["neg_crps"](search, X, y) == pytest.approx(wanted, rel=1e-12)
+    expected = -fm.metrics.mean_crps(y, inside.predict(X, return_std=True))
+    assert search.score(X, y) == pytest.approx(expected, rel=1e-12)
+    assert SCORERS["neg_crps"](search, X, y) == pytest.approx(expected, rel=1e-12)
     assert repr(clone(search).scoring) == repr(SCORERS["neg_crps"])
 
 
@@ -140,29 +142,31 @@ def test_classifiers_against_scikit_learn(labelled):
     assert SCORERS["accuracy"](model, X, labels) == pytest.approx(model.score(X, labels))
     two = np.where(labels == "ape", "yes", "no")
     binary = LogisticRegression().fit(X, two)
-    wanted = brier_score_loss(two, binary.predict_proba(X)[:, 1], pos_label="yes")
-    assert SCORERS["neg_brier_score"](binary, X, two) == pytest.approx(-wanted)
-    found = cross_val_score(
+    expected = brier_score_loss(two, binary.predict_proba(X)[:, 1], pos_label="yes")
+    assert SCORERS["neg_brier_score"](binary, X, two) == pytest.approx(-expected)
+    scores = cross_val_score(
         LogisticRegression(),
         X,
         labels,
         scoring=SCORERS["neg_classification_ece"],
         error_score="raise",
     )
-    assert ((found < 0) & (found > -1)).all()
+    assert ((scores < 0) & (scores > -1)).all()
 
 
 def test_labels_are_places_in_the_classes_of_the_estimator(labelled):
     X, labels = labelled
     model = LogisticRegression().fit(X, labels)
-    wanted = -fm.classification.ece(np.searchsorted(model.classes_, labels), model.predict_proba(X))
-    assert SCORERS["neg_classification_ece"](model, X, labels) == wanted
+    expected = -fm.classification.ece(
+        np.searchsorted(model.classes_, labels), model.predict_proba(X)
+    )
+    assert SCORERS["neg_classification_ece"](model, X, labels) == expected
     with pytest.raises(ValueError, match="not fitted on: dog"):
         SCORERS["accuracy"](model, X, np.where(labels == "ape", "dog", labels))
     with pytest.raises(TypeError, match="no predict_proba"):
         SCORERS["accuracy"](BayesianRidge().fit(X, X[:, 0]), X, labels)
     inside = GridSearchCV(make_pipeline(LogisticRegression()), {}, cv=2).fit(X, labels)
-    assert SCORERS["neg_classification_ece"](inside, X, labels) == wanted
+    assert SCORERS["neg_classification_ece"](inside, X, labels) == expected
 
 
 def test_integer_weights_are_repeated_rows(data, labelled, rng):
@@ -184,25 +188,25 @@ def test_weights_by_metadata_routing(routing, data, rng):
     w = rng.integers(0, 3, 90)
     model = BayesianRidge().set_fit_request(sample_weight=False)
     asks = SCORERS["neg_crps"].set_score_request(sample_weight=True)
-    found = cross_val_score(model, X, y, scoring=asks, cv=KFold(3), params={"sample_weight": w})
-    for value, (train, test) in zip(found, KFold(3).split(X), strict=True):
+    scores = cross_val_score(model, X, y, scoring=asks, cv=KFold(3), params={"sample_weight": w})
+    for value, (train, test) in zip(scores, KFold(3).split(X), strict=True):
         fitted = BayesianRidge().fit(X[train], y[train])
         prediction = fitted.predict(X[test], return_std=True)
-        wanted = fm.metrics.mean_crps(y[test], prediction, sample_weight=w[test])
-        assert value == pytest.approx(-wanted)
+        expected = fm.metrics.mean_crps(y[test], prediction, sample_weight=w[test])
+        assert value == pytest.approx(-expected)
     with pytest.raises(sklearn.exceptions.UnsetMetadataPassedError):
         cross_val_score(
             model, X, y, scoring=SCORERS["neg_crps"], cv=KFold(3), params={"sample_weight": w}
         )
-    named = {
+    scorers = {
         "plain": SCORERS["neg_crps"].set_score_request(sample_weight=False),
         "weighted": SCORERS["neg_crps"].set_score_request(sample_weight="w"),
     }
-    both = cross_validate(model, X, y, scoring=named, cv=KFold(3), params={"w": w})
-    np.testing.assert_array_equal(both["test_weighted"], found)
-    assert not np.array_equal(both["test_plain"], found)
+    both = cross_validate(model, X, y, scoring=scorers, cv=KFold(3), params={"w": w})
+    np.testing.assert_array_equal(both["test_weighted"], scores)
+    assert not np.array_equal(both["test_plain"], scores)
     search = GridSearchCV(model, {"alpha_1": [1e-6]}, scoring=asks, cv=KFold(3))
-    assert search.fit(X, y, sample_weight=w).best_score_ == pytest.approx(found.mean())
+    assert search.fit(X, y, sample_weight=w).best_score_ == pytest.approx(scores.mean())
 
 
 class Frozen:
@@ -216,17 +220,17 @@ class Frozen:
 def test_distributions_of_other_libraries(data):
     X, y = data
     crps = SCORERS["neg_crps"]
-    wanted = -fm.metrics.mean_crps(y, fm.StudentT(5, X[:, 0], 0.3))
+    expected = -fm.metrics.mean_crps(y, fm.StudentT(5, X[:, 0], 0.3))
     frozen = stats.t(5, X[:, 0], 0.3)
     for name in ("pred_dist", "predict_dist"):
         model = Frozen(**{name: lambda X: frozen})
-        assert crps(model, X, y) == pytest.approx(wanted, rel=1e-9)
+        assert crps(model, X, y) == pytest.approx(expected, rel=1e-9)
 
     class Wrapped:  # as NGBoost has them
         dist = frozen
 
     model = Frozen(pred_dist=lambda X: Wrapped(), predict=lambda X, return_std=True: 1 / 0)
-    assert crps(model, X, y) == pytest.approx(wanted, rel=1e-9)
+    assert crps(model, X, y) == pytest.approx(expected, rel=1e-9)
 
 
 def test_ngboost(data):
@@ -235,29 +239,29 @@ def test_ngboost(data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = ngboost.NGBRegressor(n_estimators=10, verbose=False, random_state=0).fit(X, y)
-        found = SCORERS["neg_nll"](model, X, y)
-        wanted = model.pred_dist(X).logpdf(y).mean()
-    assert found == pytest.approx(wanted, rel=1e-9)
+        score = SCORERS["neg_nll"](model, X, y)
+        expected = model.pred_dist(X).logpdf(y).mean()
+    assert score == pytest.approx(expected, rel=1e-9)
 
 
 def test_quantiles(data):
     X, y = data
     levels = (0.1, 0.5, 0.9)
     values = X[:, :1] + 0.3 * stats.norm.ppf(levels)
-    wanted = -fm.metrics.mean_crps(y, fm.Quantiles(levels, values))
-    read = scorer(fm.metrics.mean_crps, predict=QuantilePredictions(levels))
+    expected = -fm.metrics.mean_crps(y, fm.Quantiles(levels, values))
+    quantile_scorer = scorer(fm.metrics.mean_crps, predict=QuantilePredictions(levels))
     models = [
         Frozen(predict_quantiles=lambda X, alpha: values),
         Frozen(predict=lambda X, quantiles=None: values if list(quantiles) == [*levels] else None),
         Frozen(predict=lambda X: values),
     ]
     for model in models:
-        assert read(model, X, y) == wanted
+        assert quantile_scorer(model, X, y) == expected
     crossing = Frozen(predict=lambda X: values[:, ::-1])
     with pytest.raises(ValueError, match="decrease"):
-        read(crossing, X, y)
+        quantile_scorer(crossing, X, y)
     sort = scorer(fm.metrics.mean_crps, predict=QuantilePredictions(levels, sort=True))
-    assert sort(crossing, X, y) == wanted
+    assert sort(crossing, X, y) == expected
     with pytest.raises(ValueError, match="levels"):
         QuantilePredictions((0.9, 0.1))
 
@@ -269,8 +273,8 @@ def test_a_function_of_ones_own(data):
         return estimator.predict(X)[:, None] + np.array([-0.3, 0.0, 0.3])
 
     model = LinearRegression().fit(X, y)
-    found = scorer(fm.metrics.mean_crps, predict=draws)(model, X, y)
-    assert found == -fm.metrics.mean_crps(y, model.predict(X)[:, None] + np.array([-0.3, 0.0, 0.3]))
+    score = scorer(fm.metrics.mean_crps, predict=draws)(model, X, y)
+    assert score == -fm.metrics.mean_crps(y, model.predict(X)[:, None] + np.array([-0.3, 0.0, 0.3]))
 
     def spread(y, prediction, sample_weight=None):
         return prediction[1].mean()
@@ -384,9 +388,9 @@ def test_parameters_and_clones(data):
     with pytest.raises(ValueError, match="not fitted"):
         again.score_samples(X)
     again.set_params(lam=0.3, tol=1e-4)
-    wanted = fm.cce(X, y, (X[:, 0], 0.3), x_kernel=kernel, lam=0.3, tol=1e-4)
-    found = again.fit(X, y, (X[:, 0], 0.3)).result_
-    np.testing.assert_allclose(found.values, wanted.values, atol=1e-12)
+    expected = fm.cce(X, y, (X[:, 0], 0.3), x_kernel=kernel, lam=0.3, tol=1e-4)
+    result = again.fit(X, y, (X[:, 0], 0.3)).result_
+    np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
     with pytest.raises(ValueError, match=r"no parameter 'lamda'.*lam"):
         again.set_params(tol=0.5, lamda=1.0)
     assert again.tol == 1e-4

@@ -90,8 +90,8 @@ def labelled(torch, rng):
     return torch.as_tensor(logits), torch.as_tensor(np.arange(N) % 3)
 
 
-def _value(found):
-    return found.detach().cpu().numpy()
+def _value(result):
+    return result.detach().cpu().numpy()
 
 
 @pytest.mark.parametrize(("name", "options", "function", "same"), REGRESSION + ABOUT)
@@ -102,9 +102,9 @@ def test_batches_give_what_the_function_gives(data, name, options, function, sam
     for part in PARTS:
         weights = (w[part] + 1,) if weighted else ()
         metric.update((mean[part], std[part]), y[part], *weights)
-    whole = function(y, (mean, std), sample_weight=w + 1 if weighted else None, **same)
+    expected = function(y, (mean, std), sample_weight=w + 1 if weighted else None, **same)
     rtol = 1e-3 if name == "MedianAbsoluteError" else 1e-10
-    np.testing.assert_allclose(_value(metric.compute()), whole, rtol=rtol)
+    np.testing.assert_allclose(_value(metric.compute()), expected, rtol=rtol)
 
 
 @pytest.mark.parametrize(("name", "options", "function", "same"), CLASSES)
@@ -119,10 +119,10 @@ def test_classes_in_batches(torch, labelled, name, options, function, same, bina
     for part in PARTS:
         plain.update(p[part], y[part])
         of_logits.update(logits[part], y[part])
-    whole = function(y, p, **same)
+    expected = function(y, p, **same)
     atol = plain.accumulator().compute().error_bound if name == "AUROC" else 0.0
-    np.testing.assert_allclose(_value(plain.compute()), whole, rtol=1e-10, atol=atol)
-    np.testing.assert_allclose(_value(of_logits.compute()), whole, rtol=1e-10, atol=atol)
+    np.testing.assert_allclose(_value(plain.compute()), expected, rtol=1e-10, atol=atol)
+    np.testing.assert_allclose(_value(of_logits.compute()), expected, rtol=1e-10, atol=atol)
 
 
 def test_vectors_of_draws(torch, rng):
@@ -138,14 +138,14 @@ def test_vectors_of_draws(torch, rng):
 
 
 def test_every_accumulator_of_a_number_has_a_class():
-    others = {"Accumulator", "MeanOf", "UncertaintyHistogram"}  # the last has no labels
-    others |= {
+    without_class = {"Accumulator", "MeanOf", "UncertaintyHistogram"}  # the last has no labels
+    without_class |= {
         "CCE",
         "CongruenceEstimate",
         "SlidingWindow",
     }  # of inputs, too: update(x, y, prediction)
     tuples = {"AboveValues", "BrierTerms", "PITValues", "ReliabilityValues", "VarianceValues"}
-    assert set(dir(tm)) == set(streaming.__all__) - others | tuples
+    assert set(dir(tm)) == set(streaming.__all__) - without_class | tuples
     tested = {one[0] for one in REGRESSION + ABOUT + CLASSES + CURVES}
     tested |= {"EnergyScore", "VariogramScore", "BrierDecomposition", "AccuracyAboveConfidence"}
     assert set(dir(tm)) == tested | tuples
@@ -154,11 +154,11 @@ def test_every_accumulator_of_a_number_has_a_class():
 # ---- curves, histograms, decompositions ----
 
 
-def _same_curve(found, whole):
-    for name, value in found._asdict().items():
+def _same_curve(curve, expected):
+    for name, value in curve._asdict().items():
         # Edges of bins of equal mass come from sketches, right to the accuracy of the accumulator.
         rtol = 1e-3 if name == "edges" else 1e-10
-        np.testing.assert_allclose(_value(value), getattr(whole, name), rtol=rtol, err_msg=name)
+        np.testing.assert_allclose(_value(value), getattr(expected, name), rtol=rtol, err_msg=name)
 
 
 def _random_parts(rng, n):
@@ -172,12 +172,12 @@ def _random_parts(rng, n):
 def test_curves_in_batches(data, rng, name, options, function, same, weighted):
     mean, std, y, w = data
     w = w + 1 if weighted else None
-    whole = function(y, (mean, std), sample_weight=w, **same)
+    expected = function(y, (mean, std), sample_weight=w, **same)
     for _ in range(4):
         metric = getattr(tm, name)(**options)
         for part in _random_parts(rng, N):
             metric.update((mean[part], std[part]), y[part], None if w is None else w[part])
-        _same_curve(metric.compute(), whole)
+        _same_curve(metric.compute(), expected)
         metric.reset()
         metric.update((mean[:9], std[:9]), y[:9])
         _same_curve(metric.compute(), function(y[:9], (mean[:9], std[:9]), **same))
@@ -185,12 +185,12 @@ def test_curves_in_batches(data, rng, name, options, function, same, weighted):
 
 def test_terms_of_the_brier_score(torch, labelled, rng):
     logits, y = labelled
-    for given, labels in ((logits, y), (logits[:, 0], (y == 0).long())):
-        p = torch.sigmoid(given) if given.ndim == 1 else torch.softmax(given, 1)
+    for outputs, labels in ((logits, y), (logits[:, 0], (y == 0).long())):
+        p = torch.sigmoid(outputs) if outputs.ndim == 1 else torch.softmax(outputs, 1)
         plain, of_logits = tm.BrierDecomposition(bins=6), tm.BrierDecomposition(6, logits=True)
         for part in _random_parts(rng, N):
             plain.update(p[part], labels[part])
-            of_logits.update(given[part], labels[part])
+            of_logits.update(outputs[part], labels[part])
         _same_curve(plain.compute(), fc.brier_decomposition(labels, p, bins=6))
         _same_curve(of_logits.compute(), fc.brier_decomposition(labels, p, bins=6))
         assert set(plain.compute()._asdict()) == {
@@ -203,9 +203,9 @@ def test_terms_of_the_brier_score(torch, labelled, rng):
 def test_accuracy_above_confidence(torch, labelled, rng, taus, weighted):
     logits, y = labelled
     w = torch.as_tensor(rng.integers(1, 4, N).astype(float)) if weighted else None
-    for given, labels in ((logits, y), (logits[:, 0], (y == 0).long())):
-        p = torch.sigmoid(given) if given.ndim == 1 else torch.softmax(given, 1)
-        whole = fc.accuracy_above_confidence(labels, p, thresholds=taus, sample_weight=w)
+    for outputs, labels in ((logits, y), (logits[:, 0], (y == 0).long())):
+        p = torch.sigmoid(outputs) if outputs.ndim == 1 else torch.softmax(outputs, 1)
+        expected = fc.accuracy_above_confidence(labels, p, thresholds=taus, sample_weight=w)
         # By hand: of class 0 the probability is what class 1 leaves; ties go to the first class.
         full = torch.stack([1 - p, p], 1) if p.ndim == 1 else p
         sure, right = full.max(1).values, full.argmax(1) == labels
@@ -214,16 +214,16 @@ def test_accuracy_above_confidence(torch, labelled, rng, taus, weighted):
         of_logits = tm.AccuracyAboveConfidence(thresholds=taus, logits=True)
         for part in _random_parts(rng, N):
             plain.update(p[part], labels[part], None if w is None else w[part])
-            of_logits.update(given[part], labels[part], None if w is None else w[part])
-        for found in (plain.compute(), of_logits.compute()):
-            assert type(found) is tm.AboveValues
-            _same_curve(found, whole)
+            of_logits.update(outputs[part], labels[part], None if w is None else w[part])
+        for result in (plain.compute(), of_logits.compute()):
+            assert type(result) is tm.AboveValues
+            _same_curve(result, expected)
             # torchmetrics makes numbers of arrays of one element.
-            for tau, accuracy, count, weight in zip(*map(torch.atleast_1d, found), strict=True):
-                kept = sure >= tau
-                assert float(count) == int(kept.sum())
-                assert float(weight) == float(mass[kept].sum())
-                exact = float((mass * right)[kept].sum() / mass[kept].sum())  # NaN of none
+            for tau, accuracy, count, weight in zip(*map(torch.atleast_1d, result), strict=True):
+                is_sure = sure >= tau
+                assert float(count) == int(is_sure.sum())
+                assert float(weight) == float(mass[is_sure].sum())
+                exact = float((mass * right)[is_sure].sum() / mass[is_sure].sum())  # NaN of none
                 assert float(accuracy) == pytest.approx(exact, rel=1e-12, nan_ok=True)
 
 
@@ -267,13 +267,13 @@ def test_curves_of_two_processes(data):
 
         with one.sync_context(dist_sync_fn=gather, distributed_available=lambda: True):
             joined = one.accumulator().compute()
-        whole = function(y, (mean, std), **same)
-        for field, value in vars(whole).items():
+        expected = function(y, (mean, std), **same)
+        for field, value in vars(expected).items():
             if not isinstance(value, str):
                 rtol = 1e-3 if field == "edges" else 1e-10
                 np.testing.assert_allclose(getattr(joined, field), value, rtol=rtol)
         one.merge_state(two)
-        _same_curve(one.compute(), whole)
+        _same_curve(one.compute(), expected)
 
 
 def test_copies_of_curves(data):
@@ -296,24 +296,24 @@ def axes():
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "drawn"),
+    ("name", "options", "fields"),
     [
         ("Reliability", {"levels": [0.1, 0.5, 0.9]}, ("expected", "observed")),
         ("ENCECurve", {"bins": 3}, ("rmv", "rmse")),
     ],
 )
-def test_curves_are_drawn(data, axes, name, options, drawn):
+def test_curves_are_drawn(data, axes, name, options, fields):
     mean, std, y, _ = data
     metric = getattr(tm, name)(**options)
     metric.update((mean, std), y)
-    found, ax = metric.compute(), axes()
-    wanted = np.stack([_value(getattr(found, one)) for one in drawn])
-    for given in ((), (found,)):
-        figure, where = metric.plot(*given, ax=axes())
+    curve, ax = metric.compute(), axes()
+    expected = np.stack([_value(getattr(curve, one)) for one in fields])
+    for arguments in ((), (curve,)):
+        figure, where = metric.plot(*arguments, ax=axes())
         assert where.figure is figure
         lines = [np.stack(line.get_data()) for line in where.lines]
-        assert any(line.shape == wanted.shape and np.allclose(line, wanted) for line in lines)
-    _, where = metric.plot([found, found], ax)
+        assert any(line.shape == expected.shape and np.allclose(line, expected) for line in lines)
+    _, where = metric.plot([curve, curve], ax)
     assert where is ax
     assert [one.get_text() for one in ax.get_legend().get_texts()] == ["1", "2"]
 
@@ -323,16 +323,16 @@ def test_accuracy_above_confidence_is_drawn(labelled, axes):
     for taus in ([0.9, 0.0, 0.5], [0.4]):
         metric = tm.AccuracyAboveConfidence(taus, logits=True)
         metric.update(logits, y)
-        found, ax = metric.compute(), axes()
-        accuracy = dict(zip(taus, np.atleast_1d(_value(found.accuracy)).tolist(), strict=True))
-        for given in ((), (found,)):
-            figure, where = metric.plot(*given, ax=axes())
+        curve, ax = metric.compute(), axes()
+        accuracy = dict(zip(taus, np.atleast_1d(_value(curve.accuracy)).tolist(), strict=True))
+        for arguments in ((), (curve,)):
+            figure, where = metric.plot(*arguments, ax=axes())
             assert where.figure is figure
             assert (where.get_xlabel(), where.get_ylabel()) == ("confidence at least", "accuracy")
             (line,) = where.lines
             assert line.get_xdata().tolist() == sorted(taus)
             assert line.get_ydata().tolist() == [accuracy[tau] for tau in sorted(taus)]
-        assert metric.plot([found, found], ax)[1] is ax
+        assert metric.plot([curve, curve], ax)[1] is ax
         assert [one.get_text() for one in ax.get_legend().get_texts()] == ["1", "2"]
     for wrong in (3.0, [], [1.0]):
         with pytest.raises(TypeError, match=r"what compute\(\) returns"):
@@ -344,10 +344,10 @@ def test_what_is_drawn_is_what_the_functions_return(data, axes, monkeypatch):
 
     mean, std, y, _ = data
     for name, options, function, same in CURVES:
-        drawn = []
+        curves = []
 
-        def draw(curve, ax, label, colour, drawn=drawn):
-            drawn.append(curve)
+        def draw(curve, ax, label, colour, curves=curves):
+            curves.append(curve)
             return axes()
 
         shape = tm._SHAPES[name]
@@ -355,15 +355,15 @@ def test_what_is_drawn_is_what_the_functions_return(data, axes, monkeypatch):
         metric = getattr(tm, name)(**options)
         metric.update((mean, std), y)
         metric.plot()
-        whole = function(y, (mean, std), **same)
-        assert type(drawn[0]) is type(whole)
-        for field, value in vars(whole).items():
-            found = getattr(drawn[0], field)
-            assert type(found) is type(value), field
+        expected = function(y, (mean, std), **same)
+        assert type(curves[0]) is type(expected)
+        for field, value in vars(expected).items():
+            plotted = getattr(curves[0], field)
+            assert type(plotted) is type(value), field
             if isinstance(value, str):
-                assert found == value
+                assert plotted == value
             else:
-                np.testing.assert_allclose(found, value, rtol=1e-3 if field == "edges" else 1e-10)
+                np.testing.assert_allclose(plotted, value, rtol=1e-3 if field == "edges" else 1e-10)
 
 
 def test_histograms_and_numbers_are_drawn(torch, data, labelled, axes):
@@ -378,9 +378,9 @@ def test_histograms_and_numbers_are_drawn(torch, data, labelled, axes):
     for metric in (confusion, terms):
         metric.update(logits, labels)
         assert metric.plot()[0].axes
-    told = {text.get_text() for text in confusion.plot([confusion.compute()] * 2)[1].texts}
+    cell_texts = {text.get_text() for text in confusion.plot([confusion.compute()] * 2)[1].texts}
     matrix = fc.confusion_matrix(labels, torch.softmax(logits, 1))
-    assert told == {str(round(float(count), 2)) for count in matrix.ravel()}
+    assert cell_texts == {str(round(float(count), 2)) for count in matrix.ravel()}
 
 
 def test_what_cannot_be_drawn(data):
@@ -397,25 +397,25 @@ def test_curves_in_a_collection(data, axes):
     from torchmetrics import MetricCollection
 
     mean, std, y, _ = data
-    given = MetricCollection(
+    collection = MetricCollection(
         {"middle": tm.Reliability([0.5]), "all": tm.Reliability(), "pit": tm.PITHistogram(),
          "ence": tm.ENCECurve(3), "crps": tm.CRPS()},
         prefix="val_",
     )  # fmt: skip
     for part in PARTS:
-        given.update((mean[part], std[part]), y[part])
-    found = given.compute()
-    _same_curve(found["val_middle"], metrics.reliability_curve(y, (mean, std), levels=[0.5]))
-    _same_curve(found["val_all"], metrics.reliability_curve(y, (mean, std)))
-    _same_curve(found["val_pit"], metrics.pit_histogram(y, (mean, std)))
-    _same_curve(found["val_ence"], metrics.ence_curve(y, (mean, std), bins=3))
-    assert float(found["val_crps"]) == pytest.approx(metrics.mean_crps(y, (mean, std)))
-    assert len(given.plot(found)) == 5
+        collection.update((mean[part], std[part]), y[part])
+    values = collection.compute()
+    _same_curve(values["val_middle"], metrics.reliability_curve(y, (mean, std), levels=[0.5]))
+    _same_curve(values["val_all"], metrics.reliability_curve(y, (mean, std)))
+    _same_curve(values["val_pit"], metrics.pit_histogram(y, (mean, std)))
+    _same_curve(values["val_ence"], metrics.ence_curve(y, (mean, std), bins=3))
+    assert float(values["val_crps"]) == pytest.approx(metrics.mean_crps(y, (mean, std)))
+    assert len(collection.plot(values)) == 5
 
 
 def test_forms_of_predictions(torch, data):
     mean, std, y, _ = data
-    wanted = metrics.mean_crps(y, (mean, std))
+    expected = metrics.mean_crps(y, (mean, std))
     normal = torch.distributions.Normal(mean, std)
     for preds, target in [
         ((mean, std), y),
@@ -427,7 +427,7 @@ def test_forms_of_predictions(torch, data):
     ]:
         metric = tm.CRPS()
         metric.update(preds, target)
-        assert float(metric.compute()) == pytest.approx(wanted, rel=1e-12)
+        assert float(metric.compute()) == pytest.approx(expected, rel=1e-12)
     draws = torch.stack([mean, mean + 1, mean - 1], 1)
     metric = tm.CRPS(estimator="fair")
     metric.update(draws, y)
@@ -442,8 +442,10 @@ def test_forward_gives_the_batch_and_keeps_the_rest(data):
     mean, std, y, _ = data
     metric = tm.ENCE(bins=3)
     for part in (slice(0, 30), slice(30, N)):
-        found = metric((mean[part], std[part]), y[part])
-        assert float(found) == pytest.approx(metrics.ence(y[part], (mean[part], std[part]), bins=3))
+        batch_value = metric((mean[part], std[part]), y[part])
+        assert float(batch_value) == pytest.approx(
+            metrics.ence(y[part], (mean[part], std[part]), bins=3)
+        )
     assert float(metric.compute()) == pytest.approx(metrics.ence(y, (mean, std), bins=3))
     assert metric.update_count == 2
     metric.reset()
@@ -460,24 +462,24 @@ def test_a_collection_shares_no_state_by_chance(torch, data):
 
     mean, _, y, _ = data
     ones = torch.ones(N, dtype=torch.float64)
-    given = MetricCollection(
+    collection = MetricCollection(
         {"mae": tm.MAE(), "bias": tm.Bias(), "wide": tm.Coverage(0.99), "most": tm.Coverage(0.9)},
         prefix="val_",
     )
     shift = torch.full((N,), 0.5, dtype=torch.float64)
-    given.update((mean, ones), mean - shift)
-    given.update((mean, ones), y)
-    found = given.compute()
+    collection.update((mean, ones), mean - shift)
+    collection.update((mean, ones), y)
+    values = collection.compute()
     outcomes, means = torch.cat([mean - shift, y]), torch.cat([mean, mean])
     both = (means, torch.cat([ones, ones]))
-    for name, wanted in [
+    for name, expected in [
         ("val_mae", metrics.mae(outcomes, means)),
         ("val_bias", metrics.bias(outcomes, means)),
         ("val_wide", metrics.coverage(outcomes, both, level=0.99)),
         ("val_most", metrics.coverage(outcomes, both, level=0.9)),
     ]:
-        assert float(found[name]) == pytest.approx(wanted, rel=1e-10), name
-    again = given.clone(prefix="test_")
+        assert float(values[name]) == pytest.approx(expected, rel=1e-10), name
+    again = collection.clone(prefix="test_")
     again.reset()
     assert set(again.keys()) == {f"test_{name}" for name in ("mae", "bias", "wide", "most")}
 
@@ -486,9 +488,9 @@ def test_weights_through_a_collection(data):
     from torchmetrics import MetricCollection
 
     mean, std, y, w = data
-    given = MetricCollection([tm.CRPS(), tm.NLL()])
-    given.update((mean, std), y, sample_weight=w)
-    assert float(given.compute()["CRPS"]) == pytest.approx(
+    collection = MetricCollection([tm.CRPS(), tm.NLL()])
+    collection.update((mean, std), y, sample_weight=w)
+    assert float(collection.compute()["CRPS"]) == pytest.approx(
         metrics.mean_crps(y, (mean, std), sample_weight=w)
     )
 
@@ -499,16 +501,16 @@ def test_weights_through_a_collection(data):
 def test_states_of_two_are_merged(data, name):
     mean, std, y, _ = data
     kind = getattr(tm, name)
-    one, two, empty, whole = (kind() for _ in range(4))
+    one, two, empty, both = (kind() for _ in range(4))
     one.update((mean[:20], std[:20]), y[:20])
     two.update((mean[20:], std[20:]), y[20:])
-    whole.update((mean, std), y)
+    both.update((mean, std), y)
     one.merge_state(empty)
     one.merge_state(two)
-    np.testing.assert_allclose(_value(one.compute()), _value(whole.compute()), rtol=1e-10)
+    np.testing.assert_allclose(_value(one.compute()), _value(both.compute()), rtol=1e-10)
     by_dict = kind()
-    by_dict.merge_state(whole.metric_state)
-    assert float(by_dict.accumulator().compute()) == float(whole.compute())
+    by_dict.merge_state(both.metric_state)
+    assert float(by_dict.accumulator().compute()) == float(both.compute())
 
 
 def test_processes_of_which_one_has_no_rows(torch, data):
@@ -518,7 +520,7 @@ def test_processes_of_which_one_has_no_rows(torch, data):
     for metric, part in zip(metrics_of, parts, strict=True):
         if part.stop > part.start:
             metric.update((mean[part], std[part]), y[part])
-    wanted = metrics.ence(y, (mean, std), bins=4)
+    expected = metrics.ence(y, (mean, std), bins=4)
 
     def gather(state, group=None):
         """Stand in for all_gather: what each process sends, all of one dtype."""
@@ -533,8 +535,8 @@ def test_processes_of_which_one_has_no_rows(torch, data):
         before = list(metric.sums)
         metric.dist_sync_fn, metric.distributed_available_fn = gather, lambda: True
         with metric.sync_context(dist_sync_fn=gather, distributed_available=lambda: True):
-            found = metric.accumulator().compute()
-        assert found == pytest.approx(wanted)
+            value = metric.accumulator().compute()
+        assert value == pytest.approx(expected)
         assert len(metric.sums) == len(before)  # own rows again
         assert all(map(torch.equal, metric.sums, before))
 
@@ -582,8 +584,8 @@ def test_two_real_processes(torch, tmp_path):
     ]  # fmt: skip
     try:
         for one in ranks:
-            _, told = one.communicate(timeout=90)
-            assert one.returncode == 0, told
+            _, error_text = one.communicate(timeout=90)
+            assert one.returncode == 0, error_text
     finally:
         for one in ranks:
             one.kill()
@@ -652,13 +654,13 @@ def test_bad_input_leaves_the_state(torch, data, labelled):
     metric = tm.CRPS()
     metric.update((mean, std), y)
     before = float(metric.compute())
-    for preds, target, told in [
+    for preds, target, message in [
         ((mean, std), y[:-1], "rows"),
         ((mean, -std), y, "std"),
         ((mean, std), torch.where(y > 0, torch.nan, y), "target holds NaN"),
         ("normal", y, "preds is a"),
     ]:
-        with pytest.raises((ValueError, TypeError), match=told):
+        with pytest.raises((ValueError, TypeError), match=message):
             metric.update(preds, target)
     assert float(metric.compute()) == before
     logits, labels = labelled
@@ -701,8 +703,10 @@ def test_without_the_packages():
         "try: tm.CRPS\n"
         "except fm.MissingDependencyError as error: print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install torch torchmetrics" in done.stdout
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "pip install torch torchmetrics" in process.stdout
 
 
 # Sums as numbers, without torch.
@@ -711,31 +715,31 @@ def test_without_the_packages():
 @pytest.mark.parametrize(("name", "options"), [one[:2] for one in REGRESSION + ABOUT + CURVES])
 def test_rows_of_numbers_hold_all_sums(rng, name, options):
     mean, std, y = rng.normal(size=30), np.full(30, 2.0), rng.normal(size=30)
-    kept = getattr(streaming, name)(**options)
+    accumulator = getattr(streaming, name)(**options)
     parts = [
-        flatten(kept, kept.gather(y[rows], (mean[rows], std[rows])))
+        flatten(accumulator, accumulator.gather(y[rows], (mean[rows], std[rows])))
         for rows in (slice(0, 12), slice(12, 30))
     ]
-    found = kept.conclude(restore(kept, np.concatenate(parts)))
-    kept.update(y[:12], (mean[:12], std[:12])).update(y[12:], (mean[12:], std[12:]))
-    np.testing.assert_equal(_plain(found), _plain(kept.compute()))
+    value = accumulator.conclude(restore(accumulator, np.concatenate(parts)))
+    accumulator.update(y[:12], (mean[:12], std[:12])).update(y[12:], (mean[12:], std[12:]))
+    np.testing.assert_equal(_plain(value), _plain(accumulator.compute()))
 
 
-def _plain(found):
-    return getattr(found, "__dict__", found)
+def _plain(result):
+    return getattr(result, "__dict__", result)
 
 
 def test_rows_of_numbers_that_are_broken(rng):
-    kept = streaming.CRPS()
-    row = flatten(kept, kept.gather([0.0, 1.0], ([0.0, 0.0], 1.0)))
-    assert restore(kept, np.empty(0)) is None
+    accumulator = streaming.CRPS()
+    row = flatten(accumulator, accumulator.gather([0.0, 1.0], ([0.0, 0.0], 1.0)))
+    assert restore(accumulator, np.empty(0)) is None
     for broken in (row[:-1], row[1:], np.full(20, np.nan), np.concatenate([row, row[:3]])):
         with pytest.raises(ValueError, match=r"not sums|another metric"):
-            restore(kept, broken)
+            restore(accumulator, broken)
     with pytest.raises(ValueError, match="another metric"):
         restore(streaming.NLL(), row)
     with pytest.raises(TypeError, match="str"):
-        flatten(kept, "sums")
+        flatten(accumulator, "sums")
 
 
 def test_bins_of_even_weight_merge_over_processes(rng, torch):
@@ -750,16 +754,16 @@ def test_bins_of_even_weight_merge_over_processes(rng, torch):
 
 
 @pytest.mark.parametrize(
-    ("preds", "target", "needed"),
+    ("preds", "target", "message"),
     [
         ((np.zeros(3), np.ones(3)), [0.0, np.nan, 1.0], "^target holds NaN"),
         ((np.zeros(3), np.ones(3)), [0.0, 1.0], "^preds has 3 rows and target has 2"),
         ((np.zeros(3), np.ones(3)), 2.0, "^target has shape"),
     ],
 )
-def test_errors_name_the_arguments_of_torchmetrics(preds, target, needed):
+def test_errors_name_the_arguments_of_torchmetrics(preds, target, message):
     pytest.importorskip("torchmetrics")
-    with pytest.raises(ValueError, match=needed):
+    with pytest.raises(ValueError, match=message):
         tm.CRPS().update(preds, target)
 
 

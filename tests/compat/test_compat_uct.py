@@ -60,11 +60,11 @@ def test_every_public_function_is_there_with_its_signature(name):
         expected = [
             (p.name, p.default, p.kind) for p in inspect.signature(function).parameters.values()
         ]
-        found = [
+        parameters = [
             (p.name, p.default, p.kind)
             for p in inspect.signature(getattr(mine, called)).parameters.values()
         ]
-        assert found == expected, called
+        assert parameters == expected, called
         assert called in mine.__all__
 
 
@@ -80,9 +80,9 @@ def test_the_package_has_the_names_of_the_original():
 @given(seed=st.integers(0, 10_000))
 def test_accuracy(seed):
     mean, _, y = problem(seed)
-    found, expected = (module.prediction_error_metrics(mean, y) for module in (ours, uct))
-    assert list(found) == list(expected)
-    np.testing.assert_allclose(list(found.values()), list(expected.values()), **CLOSE)
+    actual, expected = (module.prediction_error_metrics(mean, y) for module in (ours, uct))
+    assert list(actual) == list(expected)
+    np.testing.assert_allclose(list(actual.values()), list(expected.values()), **CLOSE)
 
 
 def test_accuracy_of_constant_outputs():
@@ -104,17 +104,17 @@ def test_marpd_of_zeros_is_zero():
     ends=st.sampled_from([(0.01, 0.99), (0.2, 0.7), (0.5, 0.5)]),
 )
 def test_scores(seed, scaled, resolution, ends):
-    given_ = problem(seed)
+    arrays = problem(seed)
     for name in ("nll_gaussian", "crps_gaussian"):
-        found, expected = (getattr(module, name)(*given_, scaled) for module in (ours, uct))
-        np.testing.assert_allclose(found, expected, **CLOSE)
+        actual, expected = (getattr(module, name)(*arrays, scaled) for module in (ours, uct))
+        np.testing.assert_allclose(actual, expected, **CLOSE)
     for name in ("check_score", "interval_score"):
-        found, expected = (
-            getattr(module, name)(*given_, scaled, *ends, resolution) for module in (ours, uct)
+        actual, expected = (
+            getattr(module, name)(*arrays, scaled, *ends, resolution) for module in (ours, uct)
         )
-        np.testing.assert_allclose(found, expected, **CLOSE)
+        np.testing.assert_allclose(actual, expected, **CLOSE)
         np.testing.assert_allclose(
-            getattr(ours, name)(*given_), getattr(uct, name)(*given_), **CLOSE
+            getattr(ours, name)(*arrays), getattr(uct, name)(*arrays), **CLOSE
         )
 
 
@@ -138,34 +138,34 @@ def test_average_calibration(seed, bins, kind, vectorized, recalibrated):
         "mean_absolute_calibration_error",
         "miscalibration_area",
     ):
-        rest = (bins, vectorized, model, kind)
-        found = getattr(ours, name)(mean, std, y, *rest)
-        expected = getattr(uct, name)(sign * mean, std, sign * y, *rest)
-        np.testing.assert_allclose(found, expected, err_msg=name, **CLOSE)
+        options = (bins, vectorized, model, kind)
+        actual = getattr(ours, name)(mean, std, y, *options)
+        expected = getattr(uct, name)(sign * mean, std, sign * y, *options)
+        np.testing.assert_allclose(actual, expected, err_msg=name, **CLOSE)
     for name in ("get_proportion_lists", "get_proportion_lists_vectorized"):
-        found = getattr(ours, name)(mean, std, y, bins, model, kind)
+        actual = getattr(ours, name)(mean, std, y, bins, model, kind)
         expected = getattr(uct, name)(sign * mean, std, sign * y, bins, model, kind)
-        for mine, other in zip(found, expected, strict=True):
+        for mine, other in zip(actual, expected, strict=True):
             np.testing.assert_allclose(mine, other, err_msg=name, **CLOSE)
 
 
 @given(seed=st.integers(0, 10_000), level=st.floats(0, 1))
 def test_single_proportions(seed, level):
     mean, std, y = problem(seed)
-    found = ours.get_proportion_in_interval(mean, std, y, level)
-    assert found == pytest.approx(uct.get_proportion_in_interval(mean, std, y, level), abs=1e-12)
-    found = ours.metrics_calibration.get_proportion_under_quantile(mean, std, y, level)
+    actual = ours.get_proportion_in_interval(mean, std, y, level)
+    assert actual == pytest.approx(uct.get_proportion_in_interval(mean, std, y, level), abs=1e-12)
+    actual = ours.metrics_calibration.get_proportion_under_quantile(mean, std, y, level)
     expected = uct.metrics_calibration.get_proportion_under_quantile(-mean, std, -y, level)
-    assert found == pytest.approx(expected, abs=1e-12)
+    assert actual == pytest.approx(expected, abs=1e-12)
 
 
 def test_proportions_below_quantiles_are_those_of_outcomes():
     """A model that predicts too low has few outcomes below its quantiles; the original says many."""
     y = np.random.default_rng(0).normal(1.0, size=5000)
     mean, std = np.zeros(5000), np.ones(5000)
-    found = ours.metrics_calibration.get_proportion_under_quantile(mean, std, y, 0.5)
-    assert found == pytest.approx(np.mean(y <= 0.0), abs=1e-12)
-    assert found < 0.2
+    proportion = ours.metrics_calibration.get_proportion_under_quantile(mean, std, y, 0.5)
+    assert proportion == pytest.approx(np.mean(y <= 0.0), abs=1e-12)
+    assert proportion < 0.2
     assert uct.metrics_calibration.get_proportion_under_quantile(mean, std, y, 0.5) > 0.8
 
 
@@ -187,16 +187,16 @@ def test_intervals_and_quantiles(seed, level):
     mean, std, _ = problem(seed)
     levels = np.linspace(0, 1, 20)
     for model in (None, uct.iso_recal(levels, levels**2)):
-        found, expected = (
+        actual, expected = (
             module.get_prediction_interval(mean, std, level, model) for module in (ours, uct)
         )
-        np.testing.assert_allclose(found.lower, expected.lower, **CLOSE)
-        np.testing.assert_allclose(found.upper, expected.upper, **CLOSE)
-        found, expected = (
+        np.testing.assert_allclose(actual.lower, expected.lower, **CLOSE)
+        np.testing.assert_allclose(actual.upper, expected.upper, **CLOSE)
+        actual, expected = (
             module.metrics_calibration.get_quantile(mean, std, np.array([level]), model)
             for module in (ours, uct)
         )
-        np.testing.assert_allclose(found, expected, **CLOSE)
+        np.testing.assert_allclose(actual, expected, **CLOSE)
 
 
 @given(seed=st.integers(0, 10_000))
@@ -211,7 +211,7 @@ def test_sharpness(seed):
 def test_groups_are_those_of_the_original(cali_type, kind, replace):
     mean, std, y = problem(1, n=57)
     sign = -1 if kind == "quantile" else 1
-    rest = {
+    options = {
         "cali_type": cali_type,
         "prop_type": kind,
         "num_bins": 23,
@@ -221,11 +221,11 @@ def test_groups_are_those_of_the_original(cali_type, kind, replace):
         "num_group_draws": 5,
     }
     np.random.seed(5)  # noqa: NPY002  # what the original draws from
-    expected = uct.adversarial_group_calibration(sign * mean, std, sign * y, **rest)
+    expected = uct.adversarial_group_calibration(sign * mean, std, sign * y, **options)
     np.random.seed(5)  # noqa: NPY002
-    found = ours.adversarial_group_calibration(mean, std, y, **rest)
+    groups = ours.adversarial_group_calibration(mean, std, y, **options)
     for name in ("group_size", "score_mean", "score_stderr"):
-        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), **CLOSE)
+        np.testing.assert_allclose(getattr(groups, name), getattr(expected, name), **CLOSE)
 
 
 def test_progress_of_groups_is_shown(capsys):
@@ -236,27 +236,27 @@ def test_progress_of_groups_is_shown(capsys):
 
 @pytest.mark.slow
 def test_all_metrics(capsys):
-    given_ = problem(3, n=40)
+    arrays = problem(3, n=40)
     np.random.seed(7)  # noqa: NPY002
     with contextlib.redirect_stdout(io.StringIO()):
-        expected = uct.get_all_metrics(*given_, num_bins=20, resolution=9, scaled=False)
+        expected = uct.get_all_metrics(*arrays, num_bins=20, resolution=9, scaled=False)
     capsys.readouterr()
     np.random.seed(7)  # noqa: NPY002
-    found = ours.get_all_metrics(*given_, num_bins=20, resolution=9, scaled=False)
-    told = capsys.readouterr().out
-    assert list(found) == list(expected)
+    metrics = ours.get_all_metrics(*arrays, num_bins=20, resolution=9, scaled=False)
+    printed_text = capsys.readouterr().out
+    assert list(metrics) == list(expected)
     for family, values in expected.items():
-        assert list(found[family]) == list(values)
+        assert list(metrics[family]) == list(values)
         for name, value in values.items():
-            assert ours.metrics.METRIC_NAMES[name] in told
+            assert ours.metrics.METRIC_NAMES[name] in printed_text
             if isinstance(value, dict):
-                assert list(found[family][name]) == list(value)
+                assert list(metrics[family][name]) == list(value)
                 for part in value:
-                    np.testing.assert_allclose(found[family][name][part], value[part], **CLOSE)
+                    np.testing.assert_allclose(metrics[family][name][part], value[part], **CLOSE)
             else:
-                np.testing.assert_allclose(found[family][name], value, **CLOSE)
-    assert f"{found['scoring_rule']['crps']:.4g}" in told
-    ours.get_all_metrics(*given_, verbose=False)
+                np.testing.assert_allclose(metrics[family][name], value, **CLOSE)
+    assert f"{metrics['scoring_rule']['crps']:.4g}" in printed_text
+    ours.get_all_metrics(*arrays, verbose=False)
     assert capsys.readouterr().out == ""
 
 
@@ -304,8 +304,8 @@ def test_isotonic_model(seed, beyond, flat):
             with pytest.raises(ValueError, match="must rise"):
                 ours.iso_recal(expected, observed)
             return
-        found = ours.iso_recal(expected, observed)
-    np.testing.assert_allclose(found.predict(levels), model.predict(levels), **CLOSE)
+        result = ours.iso_recal(expected, observed)
+    np.testing.assert_allclose(result.predict(levels), model.predict(levels), **CLOSE)
 
 
 def test_a_short_range_of_proportions_is_warned_of():
@@ -329,15 +329,15 @@ def test_ratio_is_at_least_as_good(criterion):
     # The other two criteria take the original some ten seconds each.
     for seed in range(6 if criterion == "miscal" else 1):
         mean, std, y = problem(seed, n=150)
-        found = ours.optimize_recalibration_ratio(mean, std, y, criterion)
+        actual = ours.optimize_recalibration_ratio(mean, std, y, criterion)
         original = uct.optimize_recalibration_ratio(mean, std, y, criterion)
-        mine = error(mean, found * std, y, vectorized=True)
+        mine = error(mean, actual * std, y, vectorized=True)
         other = error(mean, original * std, y, vectorized=True)
         # The least of a step function, found on a fine grid of ratios.
         assert mine <= other + 2e-4
         better += mine < other - 1e-6
         recalibrate = ours.recalibration.get_std_recalibrator(mean, std, y, criterion)
-        np.testing.assert_allclose(recalibrate(std), found * std, rtol=1e-12)
+        np.testing.assert_allclose(recalibrate(std), actual * std, rtol=1e-12)
     assert better > 0 or criterion != "miscal"
 
 
@@ -345,15 +345,15 @@ def test_ratio_is_at_least_as_good(criterion):
 def test_recalibrators(level):
     mean, std, y = problem(4, n=300)
     new_mean, new_std, _ = problem(5, n=20)
-    found = ours.recalibration.get_interval_recalibrator(mean, std, y)(new_mean, new_std, level)
+    actual = ours.recalibration.get_interval_recalibrator(mean, std, y)(new_mean, new_std, level)
     expected = uct.recalibration.get_interval_recalibrator(mean, std, y)(new_mean, new_std, level)
-    np.testing.assert_allclose(found.lower, expected.lower, **CLOSE)
-    np.testing.assert_allclose(found.upper, expected.upper, **CLOSE)
-    found = ours.recalibration.get_quantile_recalibrator(mean, std, y)(new_mean, new_std, level)
+    np.testing.assert_allclose(actual.lower, expected.lower, **CLOSE)
+    np.testing.assert_allclose(actual.upper, expected.upper, **CLOSE)
+    actual = ours.recalibration.get_quantile_recalibrator(mean, std, y)(new_mean, new_std, level)
     levels, below = uct.get_proportion_lists_vectorized(-mean, std, -y, prop_type="quantile")
     model = uct.iso_recal(levels, below)
     expected = uct.metrics_calibration.get_quantile(new_mean, new_std, level, model)
-    np.testing.assert_allclose(found, expected, **CLOSE)
+    np.testing.assert_allclose(actual, expected, **CLOSE)
 
 
 def test_recalibrated_quantiles_of_a_shifted_model_go_to_the_outcomes():
@@ -403,27 +403,27 @@ def test_bad_vectors_are_named(name, changed, match):
 
 
 def test_bad_options_are_named():
-    given_ = ([0.0, 1.0], [1.0, 1.0], [0.0, 1.0])
+    arrays = ([0.0, 1.0], [1.0, 1.0], [0.0, 1.0])
     with pytest.raises(ValueError, match="prop_type is 'both'"):
-        ours.miscalibration_area(*given_, prop_type="both")
+        ours.miscalibration_area(*arrays, prop_type="both")
     with pytest.raises(ValueError, match="num_bins is 0"):
-        ours.miscalibration_area(*given_, num_bins=0)
+        ours.miscalibration_area(*arrays, num_bins=0)
     with pytest.raises(ValueError, match="cali_type is 'rms'"):
-        ours.adversarial_group_calibration(*given_, "rms")
+        ours.adversarial_group_calibration(*arrays, "rms")
     with pytest.raises(ValueError, match="y_true has 1 row"):
         ours.adversarial_group_calibration([0.0], [1.0], [0.0], "mean_abs")
     with pytest.raises(ValueError, match="start_q is 0"):
-        ours.check_score(*given_, start_q=0.0)
+        ours.check_score(*arrays, start_q=0.0)
     with pytest.raises(ValueError, match="resolution is 0"):
-        ours.interval_score(*given_, resolution=0)
+        ours.interval_score(*arrays, resolution=0)
     with pytest.raises(TypeError, match="recal_model is 3"):
-        ours.miscalibration_area(*given_, recal_model=3)
+        ours.miscalibration_area(*arrays, recal_model=3)
     with pytest.raises(ValueError, match="quantile is 1"):
-        ours.get_prediction_interval(*given_[:2], 1.0)
+        ours.get_prediction_interval(*arrays[:2], 1.0)
     with pytest.raises(ValueError, match="quantile has shape"):
-        ours.get_prediction_interval(*given_[:2], [0.1, 0.2])
+        ours.get_prediction_interval(*arrays[:2], [0.1, 0.2])
     with pytest.raises(ValueError, match="criterion"):
-        ours.optimize_recalibration_ratio(*given_, "nll")
+        ours.optimize_recalibration_ratio(*arrays, "nll")
 
 
 def test_scikit_learn_is_named_where_it_is_missing(monkeypatch):

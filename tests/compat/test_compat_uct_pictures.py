@@ -27,20 +27,20 @@ def _close():
 
 @pytest.mark.parametrize("name", ["synthetic_arange_random", "synthetic_sine_heteroscedastic"])
 def test_data_are_those_of_the_original(name):
-    drawn = []
+    plotted_data = []
     for module in (ours, uct):
         np.random.seed(3)  # noqa: NPY002
-        drawn.append(getattr(module, name)(25))
-    for found, expected in zip(*drawn, strict=True):
-        np.testing.assert_array_equal(found, expected)
+        plotted_data.append(getattr(module, name)(25))
+    for actual, expected in zip(*plotted_data, strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("absolute", [True, False])
 def test_areas_and_intersections(rng, absolute):
     corners = rng.normal(size=(6, 200)).round(1)  # some lines meet at the ends, some are parallel
-    found = ours.utils.trapezoid_area(*corners, absolute=absolute)
+    actual = ours.utils.trapezoid_area(*corners, absolute=absolute)
     expected = uct.utils.trapezoid_area(*corners, absolute=absolute)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(actual, expected, atol=1e-12)
     points = rng.normal(size=(4, 2, 50))
     points[3] = np.where(np.arange(50) < 5, points[2] + points[1] - points[0], points[3])
     np.testing.assert_allclose(
@@ -70,38 +70,40 @@ def numbers(ax):
 def test_pictures_show_the_numbers_of_the_original(name):
     np.random.seed(0)  # noqa: NPY002
     mean, std, y, x = uct.data.synthetic_sine_heteroscedastic(40)
-    drawn = []
+    plotted_data = []
     for module in (ours, uct):
         np.random.seed(1)  # noqa: NPY002
         parts = {"plot_xy": (mean, std, y, x), "plot_sharpness": (std,)}.get(name, (mean, std, y))
-        drawn.append(getattr(module, name)(*parts, n_subset=20))
-    found, expected = drawn
-    lines = [line for line in numbers(found) if len(line) >= 20 or name.endswith("calibration")]
+        plotted_data.append(getattr(module, name)(*parts, n_subset=20))
+    actual, expected = plotted_data
+    lines = [line for line in numbers(actual) if len(line) >= 20 or name.endswith("calibration")]
     for line in lines:
         assert any(
             line.shape == one.get_xydata().shape and np.allclose(line, one.get_xydata())
             for one in expected.lines
         )
     assert len(lines) >= (name != "plot_sharpness")
-    assert found.get_title() == expected.get_title()
-    assert found.get_xlabel() == expected.get_xlabel().strip("$")
+    assert actual.get_title() == expected.get_title()
+    assert actual.get_xlabel() == expected.get_xlabel().strip("$")
     if name == "plot_sharpness":
-        assert found.texts[0].get_text().strip() == expected.texts[0].get_text().strip()
-        heights = [[bar.get_height() for bar in ax.patches] for ax in drawn]
+        assert actual.texts[0].get_text().strip() == expected.texts[0].get_text().strip()
+        heights = [[bar.get_height() for bar in ax.patches] for ax in plotted_data]
         np.testing.assert_allclose(*heights)
 
 
 def test_given_proportions_and_groups():
-    given = ([0.0, 0.5, 1.0], [0.0, 0.8, 1.0])
-    ax = ours.plot_calibration([0.0], [1.0], [0.0], exp_props=given[0], obs_props=given[1])
-    np.testing.assert_array_equal(numbers(ax)[1], np.transpose(given))
+    proportions = ([0.0, 0.5, 1.0], [0.0, 0.8, 1.0])
+    ax = ours.plot_calibration(
+        [0.0], [1.0], [0.0], exp_props=proportions[0], obs_props=proportions[1]
+    )
+    np.testing.assert_array_equal(numbers(ax)[1], np.transpose(proportions))
     with pytest.raises(ValueError, match="exp_props has 3, obs_props has 2"):
-        ours.plot_calibration([0.0], [1.0], [0.0], exp_props=given[0], obs_props=[0.0, 1.0])
+        ours.plot_calibration([0.0], [1.0], [0.0], exp_props=proportions[0], obs_props=[0.0, 1.0])
     with pytest.raises(ValueError, match=r"exp_props has shape \(3, 1, 1\)"):
         ours.plot_calibration([0.0], [1.0], [0.0], exp_props=np.zeros((3, 1, 1)))
-    column = np.transpose([given[0]])
-    ax = ours.plot_calibration([0.0], [1.0], [0.0], exp_props=column, obs_props=given[1])
-    np.testing.assert_array_equal(numbers(ax)[1], np.transpose(given))
+    column = np.transpose([proportions[0]])
+    ax = ours.plot_calibration([0.0], [1.0], [0.0], exp_props=column, obs_props=proportions[1])
+    np.testing.assert_array_equal(numbers(ax)[1], np.transpose(proportions))
     ax = ours.plot_adversarial_group_calibration(
         [0.0, 1.0], [1.0, 1.0], [0.0, 1.0], group_size=[0.5, 1], score_mean=[0.3, 0.2]
     )

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 ROWS = torch.tensor([[0.0, 0.5], [1.0, -0.5], [0.25, 2.0]])
 KERNELS = [probcal.rbf_kernel, probcal.laplacian_kernel, probcal.polynomial_kernel]
-READ = {
+READABLE = {
     "quantized": lambda a: torch.quantize_per_tensor(a, 0.25, 8, torch.quint8),
     "half": lambda a: a.half(),
     "bfloat16": lambda a: a.bfloat16(),
@@ -30,12 +30,12 @@ REFUSED = {
 
 
 @pytest.mark.filterwarnings("ignore:quantize_per_tensor|.*quantiz")
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("name", READABLE)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
 def test_unusual_tensors_are_read(kernel, name):
     """A quantized tensor reached torch.cdist, which named no argument."""
     expected = kernel(ROWS, ROWS).numpy()
-    for x, z in ((READ[name](ROWS), ROWS), (ROWS, READ[name](ROWS))):
+    for x, z in ((READABLE[name](ROWS), ROWS), (ROWS, READABLE[name](ROWS))):
         np.testing.assert_allclose(kernel(x, z).detach().numpy(), expected, rtol=1e-5)
     assert kernel(ROWS.long(), ROWS.long()).dtype == torch.float64
 
@@ -43,10 +43,10 @@ def test_unusual_tensors_are_read(kernel, name):
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
 def test_tensors_without_rows_of_numbers_are_named(kernel, name):
-    make, kind, told = REFUSED[name]
-    with pytest.raises(kind, match=rf"^x (is|has|holds).*({told})"):
+    make, kind, message = REFUSED[name]
+    with pytest.raises(kind, match=rf"^x (is|has|holds).*({message})"):
         kernel(make(ROWS), ROWS)
-    with pytest.raises(kind, match=rf"^x_prime (is|has|holds).*({told})"):
+    with pytest.raises(kind, match=rf"^x_prime (is|has|holds).*({message})"):
         kernel(ROWS, make(ROWS))
 
 
@@ -68,10 +68,10 @@ def test_what_a_function_returns_is_read_by_the_same_converter():
     for name in ("half", "negated view", "gradient"):
 
         def kernel(a, b, name=name):
-            return READ[name](torch.exp(-((a - b.T) ** 2)))
+            return READABLE[name](torch.exp(-((a - b.T) ** 2)))
 
-        own = probcal.compute_mcmd_torch(grid, x, x, x, x + 1, kernel, probcal.rbf_kernel)
-        np.testing.assert_allclose(own.numpy(), plain.numpy(), rtol=2e-2)
+        from_samples = probcal.compute_mcmd_torch(grid, x, x, x, x + 1, kernel, probcal.rbf_kernel)
+        np.testing.assert_allclose(from_samples.numpy(), plain.numpy(), rtol=2e-2)
     with pytest.raises(TypeError, match="x_kernel returned is a sparse tensor"):
         probcal.compute_mcmd_torch(
             grid, x, x, x, x, lambda a, b: (a @ b.T).to_sparse(), probcal.rbf_kernel
@@ -79,6 +79,6 @@ def test_what_a_function_returns_is_read_by_the_same_converter():
 
 
 @pytest.mark.filterwarnings("ignore:quantize_per_tensor|.*quantiz")
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("name", READABLE)
 def test_arrays_of_tensors(name):
-    np.testing.assert_array_equal(as_array(READ[name](ROWS), "y"), ROWS.numpy())
+    np.testing.assert_array_equal(as_array(READABLE[name](ROWS), "y"), ROWS.numpy())

@@ -47,26 +47,26 @@ def test_products_within_a_budget(budget, dtype):
     backend = backend_of(budget)
     device = backend.devices[0]
     x, z, v = rows_of(700, 40), rows_of(300, 40, seed=1), np.ones((700, 3))
-    points, others = backend.points(x, dtype), backend.points(z, dtype)
+    points, other_points = backend.points(x, dtype), backend.points(z, dtype)
     # Rows, norms, a tile and what rows come through: 0.18 MB in float32, 0.31 MB in float64.
     streams = budget < 50_000 + 1.1 * points.rows.laid_bytes(700)
     exact = KERNEL(x.astype(float))
-    found = backend.symmetric_matmul(KERNEL, points, v)
-    assert np.abs(found - exact @ v).max() < (2e-3 if dtype == np.float32 else 1e-10)
+    product = backend.symmetric_matmul(KERNEL, points, v)
+    assert np.abs(product - exact @ v).max() < (2e-3 if dtype == np.float32 else 1e-10)
     if streams:
         assert device.copied_bytes > 2 * x.nbytes
     else:
         assert device.copied_bytes == x.nbytes
     cross = KERNEL(z.astype(float), x.astype(float))
-    found = backend.matmul(KERNEL, others, points, v)
-    assert np.abs(found - cross @ v).max() < (2e-3 if dtype == np.float32 else 1e-10)
+    product = backend.matmul(KERNEL, other_points, points, v)
+    assert np.abs(product - cross @ v).max() < (2e-3 if dtype == np.float32 else 1e-10)
     w = np.ones((300, 2))
-    found = backend.matmul(KERNEL, points, others, w)
-    assert np.abs(found - cross.T @ w).max() < (2e-3 if dtype == np.float32 else 1e-10)
-    assert np.abs(backend.gram(KERNEL, others, points) - cross).max() < 1e-5
+    product = backend.matmul(KERNEL, points, other_points, w)
+    assert np.abs(product - cross.T @ w).max() < (2e-3 if dtype == np.float32 else 1e-10)
+    assert np.abs(backend.gram(KERNEL, other_points, points) - cross).max() < 1e-5
     assert 0 < device.peak <= budget
     assert device.refused == 0  # kept by construction, not found by failing
-    del points, others
+    del points, other_points
     gc.collect()
     assert device.held < 1000  # the parameters of the programs
 
@@ -91,11 +91,11 @@ def test_any_budget_gives_the_product_or_says_what_it_needs(n, m, d, k, tile, bu
         square = backend.symmetric_matmul(KERNEL, left, v)
         cross = backend.matmul(KERNEL, left, right, w)
     except MemoryLimitError as error:
-        told = str(error)
+        message = str(error)
     else:
-        told = ""
-    if told:
-        assert re.match("device_memory_limit is .* needs at least .* on the device", told)
+        message = ""
+    if message:
+        assert re.match("device_memory_limit is .* needs at least .* on the device", message)
         return
     np.testing.assert_allclose(square, KERNEL(x) @ v, rtol=0, atol=1e-9 * np.abs(v).sum())
     np.testing.assert_allclose(cross, KERNEL(x, z) @ w, rtol=0, atol=1e-9 * np.abs(w).sum())
@@ -104,7 +104,7 @@ def test_any_budget_gives_the_product_or_says_what_it_needs(n, m, d, k, tile, bu
         assert device.refused == 0
 
 
-def test_a_limit_too_small_is_told_with_what_is_needed():
+def test_a_limit_too_small_names_the_bytes_needed():
     backend = backend_of(50_000, tile=256)
     points = backend.points(rows_of(2000, 64), np.float32)
     with pytest.raises(MemoryLimitError, match=r"device_memory_limit is 50 kB; .* at least \d+ kB"):
@@ -114,8 +114,8 @@ def test_a_limit_too_small_is_told_with_what_is_needed():
 def test_right_hand_sides_that_do_not_fit_come_in_parts():
     backend = backend_of(400_000, tile=32)
     x, v = rows_of(500, 2, np.float64), np.random.default_rng(0).normal(size=(500, 90))
-    found = backend.symmetric_matmul(fm.RBF(1.0), backend.points(x, np.float64), v)
-    np.testing.assert_allclose(found, fm.RBF(1.0)(x) @ v, atol=1e-10)
+    product = backend.symmetric_matmul(fm.RBF(1.0), backend.points(x, np.float64), v)
+    np.testing.assert_allclose(product, fm.RBF(1.0)(x) @ v, atol=1e-10)
     assert backend.devices[0].peak <= 400_000
 
 
@@ -128,23 +128,23 @@ def test_tiles_shrink_where_the_device_has_less_than_the_budget():
     free, device.budget = device.budget, 4_000_000
     type(device).budget = property(lambda self: free)  # what it believes
     try:
-        made = device.empty
+        allocate = device.empty
 
         def empty(shape, dtype):
             if device.held + int(np.prod(shape)) * np.dtype(dtype).itemsize > 4_000_000:
                 device.refused += 1
                 raise DeviceMemoryError(int(np.prod(shape)) * np.dtype(dtype).itemsize)
-            return made(shape, dtype)
+            return allocate(shape, dtype)
 
         device.empty = empty
-        found = backend.symmetric_matmul(fm.RBF(1.0), points, v)
+        product = backend.symmetric_matmul(fm.RBF(1.0), points, v)
     finally:
         del type(device).budget
-    np.testing.assert_allclose(found, fm.RBF(1.0)(x) @ v, atol=1e-10)
+    np.testing.assert_allclose(product, fm.RBF(1.0)(x) @ v, atol=1e-10)
     assert device.refused >= 1
 
 
-def test_a_full_device_is_told():
+def test_a_full_device_is_an_error():
     backend = backend_of(10**8, tile=512)
 
     def nothing(shape, dtype):
@@ -195,8 +195,8 @@ def test_split_products_for_tensor_cores(budget, monkeypatch):
     def error(precision):
         backend = backend_of(budget, precision=precision)
         points = backend.points(x, np.float32)
-        found = backend.symmetric_matmul(kernel, points, v)
-        assert np.abs(found - exact @ v).max() <= 200 * 1e-4
+        product = backend.symmetric_matmul(kernel, points, v)
+        assert np.abs(product - exact @ v).max() <= 200 * 1e-4
         assert backend.devices[0].peak <= budget
         return backend, float(np.abs(backend.gram(kernel, points) - exact).max())
 
@@ -216,8 +216,8 @@ def test_split_products_for_tensor_cores(budget, monkeypatch):
 
     monkeypatch.setattr(HostDevice, "multiply", dropped)
     backend = backend_of(10**8, precision="split")
-    found = backend.gram(kernel, backend.points(x, np.float32))
-    assert np.abs(found - exact).max() > 20 * small
+    matrix = backend.gram(kernel, backend.points(x, np.float32))
+    assert np.abs(matrix - exact).max() > 20 * small
 
 
 def test_tensor_cores_are_taken_where_they_pay():
@@ -240,15 +240,15 @@ def test_features_in_blocks_and_on_the_host(rng):
     for budget in (10**8, 2_500_000):
         backend = backend_of(budget)
         landmarks, points = backend.points(z, np.float64), backend.points(x, np.float64)
-        found = backend.features(kernel, landmarks, points, factor, keep=True, sizes=True)
-        there = {piece.is_resident for piece in found.values.pieces}
-        assert there == ({True} if budget == 10**8 else {True, False}) or there == {False}
-        np.testing.assert_allclose(backend.to_host(found.values), expected, atol=1e-9)
-        np.testing.assert_allclose(found.squares, (expected**2).sum(0), atol=1e-9)
+        features = backend.features(kernel, landmarks, points, factor, keep=True, sizes=True)
+        residency = {piece.is_resident for piece in features.values.pieces}
+        assert residency == ({True} if budget == 10**8 else {True, False}) or residency == {False}
+        np.testing.assert_allclose(backend.to_host(features.values), expected, atol=1e-9)
+        np.testing.assert_allclose(features.squares, (expected**2).sum(0), atol=1e-9)
         sizes = np.linalg.norm(np.linalg.solve(factor.T, expected), axis=0)
-        np.testing.assert_allclose(found.sizes, sizes, rtol=1e-6)
+        np.testing.assert_allclose(features.sizes, sizes, rtol=1e-6)
         gram, cross = np.ones((60, 60)), np.ones((60, 3))
-        backend.add_products(found.values, rhs, weight, gram, cross)
+        backend.add_products(features.values, rhs, weight, gram, cross)
         np.testing.assert_allclose(gram - 1, (expected * weight) @ expected.T, atol=1e-8)
         np.testing.assert_allclose(cross - 1, (expected * weight) @ rhs, atol=1e-8)
         assert backend.devices[0].peak <= budget
@@ -257,15 +257,17 @@ def test_features_in_blocks_and_on_the_host(rng):
 @pytest.fixture
 def stand_in(monkeypatch):
     """``backend="cupy"`` on the stand-in."""
-    made = {}
+    devices = {}
 
     def device(index, budget):
-        return made.setdefault(index, HostDevice(budget or 10**9, f"stand-in {index}", index=index))
+        return devices.setdefault(
+            index, HostDevice(budget or 10**9, f"stand-in {index}", index=index)
+        )
 
     monkeypatch.setattr(cuda, "cupy", lambda: None)
     monkeypatch.setattr(cuda, "cuda_device_count", lambda: (2, ""))
     monkeypatch.setattr(cuda, "cuda_device", device)
-    return made
+    return devices
 
 
 @pytest.mark.parametrize("solver", ["auto", "cg", "cholesky", "lowrank"])
@@ -276,12 +278,12 @@ def test_cce_on_a_device(stand_in, solver, rng):
     kernels = dict(x_kernel=fm.RBF(0.5), y_kernel="paper", lam=0.1)
     options = dict(**kernels, tol=1e-6, solver=solver)
     exact = fm.cce(x, y, fm.Gaussian(x[:, 0], 0.4), **kernels, tol=1e-9, dtype="float64")
-    found = fm.cce(
+    result = fm.cce(
         x, y, fm.Gaussian(x[:, 0], 0.4), backend="cupy", device_memory_limit="12MB", **options
     )
-    assert found.info.backend == "cupy"
-    assert found.error_bound <= 1e-6
-    assert np.abs(found.values - exact.values).max() <= found.error_bound + exact.error_bound
+    assert result.info.backend == "cupy"
+    assert result.error_bound <= 1e-6
+    assert np.abs(result.values - exact.values).max() <= result.error_bound + exact.error_bound
     assert 0 < stand_in[0].peak <= 12_000_000
 
 
@@ -303,10 +305,10 @@ def test_no_low_rank_of_the_outputs(stand_in, rng):
     x = rng.normal(size=(150, 2))
     y, draws = rng.normal(size=150), rng.normal(size=(150, 2))
     options = dict(y_kernel=fm.Laplacian(3.0), tol=1e-6)
-    found = fm.cce(x, y, draws, backend="cupy", **options)
+    result = fm.cce(x, y, draws, backend="cupy", **options)
     exact = fm.cce(x, y, draws, backend="numpy", dtype="float64", **options)
-    assert found.info.form == exact.info.form == "dense"
-    assert np.abs(found.values - exact.values).max() <= found.error_bound + exact.error_bound
+    assert result.info.form == exact.info.form == "dense"
+    assert np.abs(result.values - exact.values).max() <= result.error_bound + exact.error_bound
 
 
 @pytest.fixture
@@ -327,21 +329,21 @@ def on_second(monkeypatch):
 def test_data_on_a_device_are_computed_there(stand_in, on_second, rng):
     x = rng.normal(size=(300, 3))
     y, mean = x[:, 0] + rng.normal(size=300), x[:, 0]
-    there = fm.cce(on_second(x), on_second(y), (on_second(mean), 1.0))
-    here = fm.cce(x, y, (mean, 1.0))
-    assert (there.info.backend, here.info.backend) == ("cupy", "cpu")
+    on_device = fm.cce(on_second(x), on_second(y), (on_second(mean), 1.0))
+    on_host = fm.cce(x, y, (mean, 1.0))
+    assert (on_device.info.backend, on_host.info.backend) == ("cupy", "cpu")
     assert list(stand_in) == [1]  # the device that x lies on
-    assert isinstance(there.values, on_second.kind)
-    assert isinstance(there.error_bounds, on_second.kind)
-    np.testing.assert_allclose(np.asarray(there), here.values, atol=2e-6)
-    assert "cupy (stand-in 1)" in repr(there)
-    assert there.to_dict()["mean"] == pytest.approx(here.mean, abs=2e-6)
-    assert len(there.to_frame()) == 300
-    there.plot().figure.clear()
+    assert isinstance(on_device.values, on_second.kind)
+    assert isinstance(on_device.error_bounds, on_second.kind)
+    np.testing.assert_allclose(np.asarray(on_device), on_host.values, atol=2e-6)
+    assert "cupy (stand-in 1)" in repr(on_device)
+    assert on_device.to_dict()["mean"] == pytest.approx(on_host.mean, abs=2e-6)
+    assert len(on_device.to_frame()) == 300
+    on_device.plot().figure.clear()
     fitted = fm.ConditionalCongruence().fit(on_second(x), y, (mean, 1.0))
     assert fitted.result_.info.device == "stand-in 1"
-    asked = fm.cce(on_second(x), y, (mean, 1.0), backend="cpu")
-    assert asked.info.backend == "cpu"
+    on_request = fm.cce(on_second(x), y, (mean, 1.0), backend="cpu")
+    assert on_request.info.backend == "cpu"
     mine = fm.mcmd(on_second(x), on_second(x), y, x, mean)
     assert isinstance(mine.values, on_second.kind)
 
@@ -350,7 +352,7 @@ def test_data_on_a_device_are_computed_there(stand_in, on_second, rng):
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "told"),
+    ("options", "error", "message"),
     [
         ({"devices": [0]}, ValueError, "devices is an option of backend='cupy'"),
         ({"device_memory_limit": "1GB"}, ValueError, "device_memory_limit is an option of backend"),
@@ -362,8 +364,8 @@ def test_data_on_a_device_are_computed_there(stand_in, on_second, rng):
         ({"backend": "cupy", "device_memory_limit": 0}, ValueError, "device_memory_limit is 0"),
     ],
 )
-def test_bad_options(options, error, told):
-    with pytest.raises(error, match=told):
+def test_bad_options(options, error, message):
+    with pytest.raises(error, match=message):
         fm.cce([0.0, 1.0], [0.0, 1.0], (0.0, 1.0), **options)
 
 
@@ -438,12 +440,12 @@ def test_sources_compile_for_devices(gpu, dtype, tmp_path):
             "-Werror",
             "all-warnings",
         ]
-        done = subprocess.run(
+        process = subprocess.run(
             ["nvcc", *flags, "-o", str(tmp_path / "out.cubin"), str(path)],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        spills = [line for line in done.stderr.splitlines() if "spill" in line]
+        assert process.returncode == 0, process.stderr
+        spills = [line for line in process.stderr.splitlines() if "spill" in line]
         assert spills
         assert all(" 0 bytes spill stores, 0 bytes spill loads" in line for line in spills)
 

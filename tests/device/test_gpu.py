@@ -58,9 +58,9 @@ def _has(module, name):
 @pytest.fixture
 def calls(monkeypatch, request):
     """A module in the place of CuPy."""
-    chosen = zlib.crc32(request.node.nodeid.encode())
-    mode = os.environ.get("FASTMCMD_TEST_STREAMS", MODES[chosen % len(MODES)])
-    monkeypatch.setitem(sys.modules, "cupy", fake_cupy.module(mode=mode, seed=chosen))
+    seed = zlib.crc32(request.node.nodeid.encode())
+    mode = os.environ.get("FASTMCMD_TEST_STREAMS", MODES[seed % len(MODES)])
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy.module(mode=mode, seed=seed))
     monkeypatch.setattr(cuda, "_MEASURED", 64)
     forget = (cuda.cuda_device_count, cuda.cuda_device)
     for cached in forget:
@@ -87,10 +87,12 @@ def cupy_backend(request, monkeypatch):
         if request.param == "calls":
             request.getfixturevalue("calls")
         return lambda limit: cuda.cuda_device(0, limit)
-    made = {}
+    backends = {}
 
     def device(index, budget):
-        return made.setdefault((index, budget), HostDevice(budget or 10**9, f"stand-in {index}"))
+        return backends.setdefault(
+            (index, budget), HostDevice(budget or 10**9, f"stand-in {index}")
+        )
 
     monkeypatch.setattr(cuda, "cupy", lambda: None)
     monkeypatch.setattr(cuda, "cuda_device_count", lambda: (2, ""))
@@ -112,9 +114,9 @@ def test_products_do_not_depend_on_tiles_or_memory(make, kernel, precision):
         backend = CupyBackend(tile=tile, devices=(device,), precision=precision)
         for dtype, unit in ((np.float32, 2.0**-21), (np.float64, 2.0**-50)):
             points = backend.points(x, dtype)
-            found = backend.symmetric_matmul(kernel, points, v)
+            product = backend.symmetric_matmul(kernel, points, v)
             # Entries and sums: 64 coordinates, 700 terms.
-            assert (np.abs(found - exact) <= 300 * unit * size).all()
+            assert (np.abs(product - exact) <= 300 * unit * size).all()
             assert device.peak <= budget + 100_000  # pools round sizes up
             del points
 
@@ -125,15 +127,15 @@ def test_rows_that_are_used_again_are_copied_once(make):
     backend = CupyBackend(devices=(device,))
     points = backend.points(x, np.float32)
     first = backend.symmetric_matmul(fm.RBF(0.5), points, y[:, None])
-    held = device.held
+    held_bytes = device.held
     again = backend.symmetric_matmul(fm.RBF(0.5), points, y[:, None])
     np.testing.assert_array_equal(first, again)
-    assert device.held == held > x.nbytes
+    assert device.held == held_bytes > x.nbytes
     del points
-    assert device.held < held - x.nbytes // 2
+    assert device.held < held_bytes - x.nbytes // 2
 
 
-def test_out_of_memory_is_told(make):
+def test_out_of_memory_is_an_error(make):
     x, y, _ = unit_inputs(3000)
     backend = CupyBackend(devices=(make(200_000),))
     with pytest.raises(fm.MemoryLimitError, match=r"device_memory_limit is .* needs at least"):
@@ -147,11 +149,11 @@ def test_certified_on_a_device(cupy_backend, solver, columns):
     x, y, draws = unit_inputs(900, columns)
     options = dict(x_kernel=fm.RBF(0.5), solver=solver, tol=1e-6)
     exact = fm.cce(x, y, draws, x_kernel=fm.RBF(0.5), tol=1e-10, dtype="float64", backend="cpu")
-    found = fm.cce(x, y, draws, backend="cupy", device_memory_limit="40MB", **options)
-    assert found.info.backend == "cupy"
-    assert found.info.device
-    assert found.error_bound <= 1e-6
-    assert np.abs(found.values - exact.values).max() <= found.error_bound + exact.error_bound
+    result = fm.cce(x, y, draws, backend="cupy", device_memory_limit="40MB", **options)
+    assert result.info.backend == "cupy"
+    assert result.info.device
+    assert result.error_bound <= 1e-6
+    assert np.abs(result.values - exact.values).max() <= result.error_bound + exact.error_bound
     assert cupy_backend(40_000_000).peak <= 40_100_000
 
 
@@ -161,20 +163,26 @@ def test_two_devices(cupy_backend, solver):
         pytest.skip("one device only")
     x, y, draws = unit_inputs(700, 2)
     options = dict(x_kernel=fm.RBF(0.5), tol=1e-6)
-    here = fm.cce(x, y, draws, backend="cpu", dtype="float64", **options)
-    there = fm.cce(x, y, draws, backend="cupy", devices=[0, 1], solver=solver, **options)
-    assert there.error_bound <= 1e-6
-    assert np.abs(there.values - here.values).max() <= there.error_bound + here.error_bound
+    on_host = fm.cce(x, y, draws, backend="cpu", dtype="float64", **options)
+    on_device = fm.cce(x, y, draws, backend="cupy", devices=[0, 1], solver=solver, **options)
+    assert on_device.error_bound <= 1e-6
+    assert (
+        np.abs(on_device.values - on_host.values).max()
+        <= on_device.error_bound + on_host.error_bound
+    )
 
 
 def test_weights_and_the_bootstrap(cupy_backend):
     x, y, draws = unit_inputs(500, 3)
     weights = np.random.default_rng(1).integers(0, 3, 500)
-    there = fm.cce(x, y, draws, weights=weights, backend="cupy", tol=1e-7)
-    here = fm.cce(x, y, draws, weights=weights, backend="cpu", tol=1e-7)
-    assert np.abs(there.values - here.values).max() <= there.error_bound + here.error_bound
-    found = fm.evaluate(y, (x[:, 0], 0.3), x, backend="cupy", n_boot=10)
-    assert found.cce.info.backend == "cupy"
+    on_device = fm.cce(x, y, draws, weights=weights, backend="cupy", tol=1e-7)
+    on_host = fm.cce(x, y, draws, weights=weights, backend="cpu", tol=1e-7)
+    assert (
+        np.abs(on_device.values - on_host.values).max()
+        <= on_device.error_bound + on_host.error_bound
+    )
+    evaluation = fm.evaluate(y, (x[:, 0], 0.3), x, backend="cupy", n_boot=10)
+    assert evaluation.cce.info.backend == "cupy"
 
 
 @pytest.mark.slow
@@ -183,33 +191,36 @@ def test_inputs_on_disk(cupy_backend, tmp_path):
     path = tmp_path / "x.npy"
     np.save(path, x)
     options = dict(x_kernel=fm.RBF(0.05), solver="lowrank", tol=1e-3, memory_limit="40MB")
-    there = fm.cce(path, y, draws, backend="cupy", **options)
-    here = fm.cce(x, y, draws, backend="cpu", tol=1e-8, x_kernel=fm.RBF(0.05))
-    assert np.abs(there.values - here.values).max() <= there.error_bound + here.error_bound
+    on_device = fm.cce(path, y, draws, backend="cupy", **options)
+    on_host = fm.cce(x, y, draws, backend="cpu", tol=1e-8, x_kernel=fm.RBF(0.05))
+    assert (
+        np.abs(on_device.values - on_host.values).max()
+        <= on_device.error_bound + on_host.error_bound
+    )
 
 
 @pytest.mark.gpu
 def test_arrays_of_cupy_and_torch_on_a_device():
     cp = cuda.cupy()
     x, y, draws = unit_inputs(400, 8)
-    here = fm.cce(x, y, draws)
-    there = fm.cce(cp.asarray(x), cp.asarray(y), cp.asarray(draws))
-    assert isinstance(there.values, cp.ndarray)
-    assert there.info.backend == "cupy"
-    bound = here.error_bound + float(there.error_bound)
-    assert np.abs(np.asarray(there) - here.values).max() <= bound
+    on_host = fm.cce(x, y, draws)
+    on_device = fm.cce(cp.asarray(x), cp.asarray(y), cp.asarray(draws))
+    assert isinstance(on_device.values, cp.ndarray)
+    assert on_device.info.backend == "cupy"
+    bound = on_host.error_bound + float(on_device.error_bound)
+    assert np.abs(np.asarray(on_device) - on_host.values).max() <= bound
     # Too large to be simply copied: rows that stay there, and are read in blocks.
     x, y, draws = unit_inputs(9000, 128)
     options = dict(x_kernel=fm.RBF(0.05), tol=1e-5)
-    here, there = fm.cce(x, y, draws, **options), fm.cce(cp.asarray(x), y, draws, **options)
-    bound = here.error_bound + float(there.error_bound)
-    assert np.abs(np.asarray(there) - here.values).max() <= bound
+    on_host, on_device = fm.cce(x, y, draws, **options), fm.cce(cp.asarray(x), y, draws, **options)
+    bound = on_host.error_bound + float(on_device.error_bound)
+    assert np.abs(np.asarray(on_device) - on_host.values).max() <= bound
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         tensors = (torch.as_tensor(v, device="cuda") for v in (x, y, draws))
-        found = fm.cce(*tensors)
-        assert found.info.backend == "cupy"
-        assert np.abs(found.values - here.values).max() <= bound
+        from_tensors = fm.cce(*tensors)
+        assert from_tensors.info.backend == "cupy"
+        assert np.abs(from_tensors.values - on_host.values).max() <= bound
 
 
 @pytest.fixture(params=KINDS[1:])
@@ -237,10 +248,10 @@ def test_rates_are_measured(gpu):
 
 def test_copies(gpu):
     host = np.arange(600.0).reshape(20, 30)
-    there = gpu.upload(host)
-    np.testing.assert_array_equal(gpu.download(there), host)
-    np.testing.assert_array_equal(gpu.download(there[3:7, 5:9]), host[3:7, 5:9])
-    np.testing.assert_array_equal(gpu.download(gpu.copy(there[:, 2:4])), host[:, 2:4])
+    on_device = gpu.upload(host)
+    np.testing.assert_array_equal(gpu.download(on_device), host)
+    np.testing.assert_array_equal(gpu.download(on_device[3:7, 5:9]), host[3:7, 5:9])
+    np.testing.assert_array_equal(gpu.download(gpu.copy(on_device[:, 2:4])), host[:, 2:4])
     np.testing.assert_array_equal(gpu.download(gpu.zeros((4, 5), np.float32)), np.zeros((4, 5)))
     for slot, rows in ((0, host[:8]), (1, host[8:]), (0, host[8:]), (1, host[:2])):
         gpu.copy_in(slot, rows)
@@ -252,14 +263,16 @@ def test_copies(gpu):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_copies_from_device_to_device(gpu, other, dtype):
     host = np.arange(600, dtype=dtype).reshape(20, 30)
-    there = gpu.upload(host)
+    on_device = gpu.upload(host)
     for part in (np.s_[:], np.s_[3:7], np.s_[3:7, 5:9], np.s_[:0]):
-        np.testing.assert_array_equal(other.download(other.take_from(gpu, there[part])), host[part])
-    assert gpu.adopted(there) is there
-    assert other.adopted(there) is None
+        np.testing.assert_array_equal(
+            other.download(other.take_from(gpu, on_device[part])), host[part]
+        )
+    assert gpu.adopted(on_device) is on_device
+    assert other.adopted(on_device) is None
     assert gpu.adopted(object()) is None
     for slot, rows in ((0, slice(0, 8)), (1, slice(8, 20)), (0, slice(8, 20))):
-        other.copy_in(slot, there[rows])
+        other.copy_in(slot, on_device[rows])
         np.testing.assert_array_equal(other.download(other.arrived(slot)), host[rows])
         other.done_with(slot)
         other.copy_in(slot, host[rows])  # and from the host through the same memory
@@ -277,11 +290,11 @@ def test_factors(make, dtype):
     matrix = (root @ root.T + np.eye(40)).astype(dtype)
     for place in (np.s_[:40, :40], np.s_[3:30, 3:30], np.s_[:1, :1], np.s_[:0, :0]):
         part = matrix[place]
-        there = device.upload(np.tril(matrix) + np.triu(np.full((40, 40), 7, dtype), 1))
-        assert device.factor(there[place]) == -1
-        found = np.tril(device.download(there[place]))
+        on_device = device.upload(np.tril(matrix) + np.triu(np.full((40, 40), 7, dtype), 1))
+        assert device.factor(on_device[place]) == -1
+        lower = np.tril(device.download(on_device[place]))
         atol = 50 * np.finfo(dtype).eps * float(np.abs(matrix).max())
-        np.testing.assert_allclose(found @ found.T, part, atol=atol)
+        np.testing.assert_allclose(lower @ lower.T, part, atol=atol)
     for bad in (0, 17, 39):
         broken = matrix.copy()
         broken[bad, bad] = -1.0
@@ -314,8 +327,8 @@ def test_products_and_solutions_of_parts(gpu, dtype):
     for right, transposed in ((False, False), (False, True), (True, False), (True, True)):
         operator = part.T if transposed else part
         rhs = a[:8, 3:20] if not right else a[:17, 3:11]
-        there = gpu.upload(a)
-        where = there[:8, 3:20] if not right else there[:17, 3:11]
+        on_device = gpu.upload(a)
+        where = on_device[:8, 3:20] if not right else on_device[:17, 3:11]
         gpu.solve(factor[4:12, 4:12], where, right=right, transposed=transposed)
         expected = (
             np.linalg.solve(operator, rhs) if not right else np.linalg.solve(operator.T, rhs.T).T
@@ -324,15 +337,15 @@ def test_products_and_solutions_of_parts(gpu, dtype):
 
 
 def test_a_budget_that_is_used_up(gpu):
-    held = gpu.held
+    held_bytes = gpu.held
     resident = gpu.empty((1_000_000,), np.float64)
-    assert gpu.held >= held + 8_000_000
+    assert gpu.held >= held_bytes + 8_000_000
     assert not gpu.has_memory(13_000_000)
     with pytest.raises(DeviceMemoryError) as caught:
         gpu.empty((2_000_000,), np.float64)
     assert caught.value.wanted == 16_000_000
     del resident
-    assert gpu.held < held + 1000
+    assert gpu.held < held_bytes + 1000
     assert gpu.peak >= 8_000_000
 
 

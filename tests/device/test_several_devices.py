@@ -21,15 +21,15 @@ def test_several_devices_give_what_one_gives(gpus):
         backend.packed_add_diagonal(packed, np.full(500, 50.0))
         backend.packed_cholesky(packed)
         solution = backend.packed_solve(packed, v)
-        found = (
+        results = (
             backend.gram(KERNEL, points),
             backend.symmetric_matmul(KERNEL, points, v),
             product,
             solution,
         )
         if backend is one:
-            first = found
-    for mine, other in zip(first, found, strict=True):
+            first = results
+    for mine, other in zip(first, results, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-11, atol=1e-11)
     assert all("pairs" in device.launched for device in many.devices)
 
@@ -65,7 +65,7 @@ def test_a_factor_is_spread_over_devices(n, tile, dtype):
 
 @pytest.mark.parametrize("gpus", [1, 3])
 @pytest.mark.parametrize("bad", [0, 70, 299])
-def test_a_pivot_that_is_not_positive_is_told(gpus, bad):
+def test_a_pivot_that_is_not_positive_is_an_error(gpus, bad):
     backend = backend_of(10**8, gpus)
     packed = backend.pack(fm.RBF(50.0), backend.points(rows_of(300, 5, np.float64), np.float64))
     diagonal = np.full(300, 5.0)
@@ -76,7 +76,7 @@ def test_a_pivot_that_is_not_positive_is_told(gpus, bad):
     assert caught.value.index == bad
 
 
-def test_a_device_too_small_for_a_factor_is_told():
+def test_a_device_too_small_for_a_factor_is_an_error():
     backend = backend_of(300_000, 2)
     points = backend.points(rows_of(600, 5, np.float64), np.float64)
     with pytest.raises(
@@ -96,38 +96,38 @@ def test_features_are_shared_by_devices(budget, n, rng):
     rhs, weight = rng.normal(size=(n, 3)), rng.uniform(0.5, 2, n)
     backend = backend_of(budget, 3)
     landmarks, points = backend.points(z, np.float64), backend.points(x, np.float64)
-    found = backend.features(kernel, landmarks, points, factor, keep=True, sizes=True)
-    np.testing.assert_allclose(backend.to_host(found.values), expected, atol=1e-9)
-    np.testing.assert_allclose(found.squares, (expected**2).sum(0), atol=1e-9)
+    features = backend.features(kernel, landmarks, points, factor, keep=True, sizes=True)
+    np.testing.assert_allclose(backend.to_host(features.values), expected, atol=1e-9)
+    np.testing.assert_allclose(features.squares, (expected**2).sum(0), atol=1e-9)
     sizes = np.linalg.norm(np.linalg.solve(factor.T, expected), axis=0)
-    np.testing.assert_allclose(found.sizes, sizes, rtol=1e-6)
+    np.testing.assert_allclose(features.sizes, sizes, rtol=1e-6)
     busy = ["substitute" in device.launched for device in backend.devices]
     assert sum(busy) == max(1, min(3, n // 256))
     for device in backend.devices:  # another factor, and the first one again
         device.uploaded = 0
     other = backend.features(kernel, landmarks, points, 2 * factor, keep=False, sizes=False)
-    np.testing.assert_allclose(other.squares, found.squares / 4, atol=1e-12)
+    np.testing.assert_allclose(other.squares, features.squares / 4, atol=1e-12)
     assert [device.uploaded >= factor.nbytes for device in backend.devices] == busy
     backend.features(kernel, landmarks, points, factor, keep=False, sizes=False)
     for device in backend.devices:
         device.uploaded = 0
     alone = backend.features(kernel, landmarks, points, factor, keep=False, sizes=False)
     assert all(device.uploaded < 1000 for device in backend.devices)  # parameters of the kernel
-    np.testing.assert_allclose(alone.squares, found.squares, atol=1e-12)
+    np.testing.assert_allclose(alone.squares, features.squares, atol=1e-12)
     assert alone.values is alone.sizes is None
     exact = (expected * weight) @ expected.T, (expected * weight) @ rhs
     for columns in (3, 0):
         sums = backend.products(60, columns)
-        sums.add(found.values, rhs[:, :columns], weight)
+        sums.add(features.values, rhs[:, :columns], weight)
         sums.add(np.ascontiguousarray(expected), rhs[:, :columns], weight)  # those of the host
         half = sums.sums()
         sums = backend.products(60, columns)
-        sums.add(found.values, rhs[:, :columns], None)  # forgotten
+        sums.add(features.values, rhs[:, :columns], None)  # forgotten
         sums.start(*half)
-        sums.add(found.values, rhs[:, :columns], weight)
-        for told, whole in zip(sums.sums(), exact, strict=True):
-            whole = whole[:, :columns] if whole is exact[1] else whole
-            np.testing.assert_allclose(told, 3 * whole, rtol=1e-9, atol=1e-7)
+        sums.add(features.values, rhs[:, :columns], weight)
+        for total, exact_sum in zip(sums.sums(), exact, strict=True):
+            exact_sum = exact_sum[:, :columns] if exact_sum is exact[1] else exact_sum
+            np.testing.assert_allclose(total, 3 * exact_sum, rtol=1e-9, atol=1e-7)
     if n == 3000:
         assert all("weighted" in device.launched for device in backend.devices)
     assert all(device.peak <= budget for device in backend.devices)

@@ -73,52 +73,52 @@ def ones(size):
 @pytest.mark.parametrize("waits", [True, False])
 def test_work_that_does_not_wait_for_a_copy(play, waits):
     cp, work, copies = two_streams(play)
-    there, event = cp.zeros((100,), np.float32), cp.cuda.Event()
+    on_device, event = cp.zeros((100,), np.float32), cp.cuda.Event()
     cp.cuda.get_current_stream().synchronize()
-    there.set(ones(100), stream=copies)
+    on_device.set(ones(100), stream=copies)
     event.record(copies)
     if waits:
         work.wait_event(event)
-    found = there.get(stream=work)
-    assert (found == (1 if waits else 0)).all()
+    copied = on_device.get(stream=work)
+    assert (copied == (1 if waits else 0)).all()
 
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_pinned_memory_that_is_written_to_too_early(play, waits):
     cp, _, copies = two_streams(play)
-    there = cp.empty((100,), np.float32)
+    on_device = cp.empty((100,), np.float32)
     cp.cuda.get_current_stream().synchronize()
     pinned = np.frombuffer(cp.cuda.alloc_pinned_memory(400), np.float32, 100)
     pinned[:] = 1
-    there.set(pinned, stream=copies)
+    on_device.set(pinned, stream=copies)
     if waits:
         copies.synchronize()
     pinned[:] = 2
-    assert (there.get(stream=copies) == (1 if waits else 2)).all()
+    assert (on_device.get(stream=copies) == (1 if waits else 2)).all()
 
 
 @pytest.mark.parametrize("resident", [True, False])
 def test_pinned_memory_that_is_given_back_too_early(play, resident):
     cp, _, copies = two_streams(play)
-    there = cp.empty((100,), np.float32)
+    on_device = cp.empty((100,), np.float32)
     cp.cuda.get_current_stream().synchronize()
-    held = cp.cuda.alloc_pinned_memory(400)
-    pinned = np.frombuffer(held, np.float32, 100)
+    pinned_block = cp.cuda.alloc_pinned_memory(400)
+    pinned = np.frombuffer(pinned_block, np.float32, 100)
     pinned[:] = 1
-    there.set(pinned, stream=copies)
+    on_device.set(pinned, stream=copies)
     if not resident:
-        del held, pinned
+        del pinned_block, pinned
     np.frombuffer(cp.cuda.alloc_pinned_memory(300), np.float32)[:] = 2
-    assert (there.get(stream=copies) == (1 if resident else 2)).all()
+    assert (on_device.get(stream=copies) == (1 if resident else 2)).all()
 
 
 def test_other_memory_of_the_host_is_read_at_the_call(play):
     cp, _, copies = two_streams(play)
-    there, host = cp.empty((100,), np.float32), ones(100)
+    on_device, host = cp.empty((100,), np.float32), ones(100)
     cp.cuda.get_current_stream().synchronize()
-    there.set(host, stream=copies)
+    on_device.set(host, stream=copies)
     host[:] = 2
-    assert (there.get(stream=copies) == 1).all()
+    assert (on_device.get(stream=copies) == 1).all()
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -179,30 +179,30 @@ def test_an_event_is_waited_for_as_it_was_at_the_call(play):
     assert (second.get(stream=work) == 1).all()
 
 
-def test_nothing_more_is_done_than_is_asked_for(play):
+def test_only_the_requested_work_runs(play):
     cp, work, copies = two_streams(play)
-    done = []
-    work._queue().issue(lambda: done.append("work"))
-    copies._queue().issue(lambda: done.append("copy"))
+    log = []
+    work._queue().issue(lambda: log.append("work"))
+    copies._queue().issue(lambda: log.append("copy"))
     event = cp.cuda.Event()
     event.record(copies)
-    copies._queue().issue(lambda: done.append("later"))
+    copies._queue().issue(lambda: log.append("later"))
     cp.cuda.runtime.memGetInfo()
-    assert not done
+    assert not log
     work.wait_event(event)
-    work._queue().issue(lambda: done.append("after"))
+    work._queue().issue(lambda: log.append("after"))
     work.synchronize()
-    assert done == ["work", "copy", "after"]
+    assert log == ["work", "copy", "after"]
     pool = cp.cuda.MemoryPool()
     _ = pool.malloc(100)
     del _
     pool.free_all_blocks()  # by cudaFree, which waits for the device
-    assert done[-1] == "later"
+    assert log[-1] == "later"
 
 
 def test_devices_and_threads_have_streams_of_their_own(play):
     cp, work, _ = two_streams(play)
-    found = []
+    streams = []
     with work:
         assert cp.cuda.get_current_stream() is work
         with cp.cuda.Device(1):
@@ -212,37 +212,37 @@ def test_devices_and_threads_have_streams_of_their_own(play):
             event = cp.cuda.Event()
         with pytest.raises(AssertionError, match="another device"):
             event.record(work)
-        thread = threading.Thread(target=lambda: found.append(cp.cuda.get_current_stream()))
+        thread = threading.Thread(target=lambda: streams.append(cp.cuda.get_current_stream()))
         thread.start()
         thread.join()
         assert cp.cuda.get_current_stream() is work
-    assert found[0] is cp.cuda.get_current_stream() is not work
+    assert streams[0] is cp.cuda.get_current_stream() is not work
 
 
 @given(SEEDS)
 @settings(max_examples=10)
 def test_chance_keeps_the_order_of_streams_and_events(play, seed):
     cp, work, copies = two_streams(play, "random", seed)
-    done = []
+    log = []
     for turn in range(20):
-        copies._queue().issue(lambda turn=turn: done.append(turn))
+        copies._queue().issue(lambda turn=turn: log.append(turn))
         event = cp.cuda.Event()
         event.record(copies)
         work.wait_event(event)
-        work._queue().issue(lambda turn=turn: done.append(turn + 0.5))
+        work._queue().issue(lambda turn=turn: log.append(turn + 0.5))
     work.synchronize()
-    assert [v for v in done if v == int(v)] == list(range(20))
-    assert [v for v in done if v != int(v)] == [turn + 0.5 for turn in range(20)]
-    assert all(done.index(turn) < done.index(turn + 0.5) for turn in range(20))
+    assert [v for v in log if v == int(v)] == list(range(20))
+    assert [v for v in log if v != int(v)] == [turn + 0.5 for turn in range(20)]
+    assert all(log.index(turn) < log.index(turn + 0.5) for turn in range(20))
 
 
 def test_chance_finds_a_race(play):
     def wrong(seed):
         cp, work, copies = two_streams(play, "random", seed)
-        there = cp.zeros((9,), np.float32)
+        on_device = cp.zeros((9,), np.float32)
         cp.cuda.get_current_stream().synchronize()
-        there.set(ones(9), stream=copies)
-        return (there.get(stream=work) != 1).any()
+        on_device.set(ones(9), stream=copies)
+        return (on_device.get(stream=work) != 1).any()
 
     assert 5 < sum(wrong(seed) for seed in range(40)) < 35
 
@@ -252,8 +252,8 @@ def test_a_pool_splits_and_joins(play):
     pool = cp.cuda.MemoryPool()
     pool.set_limit(size=4096)
     with cp.cuda.using_allocator(pool.malloc):
-        whole = cp.empty((4096,), np.uint8)
-        del whole
+        large = cp.empty((4096,), np.uint8)
+        del large
         parts = [cp.empty((1000,), np.uint8) for _ in range(4)]
         assert pool.used_bytes() == 4096
         del parts[1], parts[2]  # the second and the fourth: no room for two together
@@ -284,34 +284,39 @@ def rows_that_pass_through(cp, tmp_path):
     """Several blocks of both sides, of two precisions: slots of the second are larger."""
     x, z = unit_inputs(420)[0], unit_inputs(420, seed=1)[0].astype(np.float64)
     backend = backend_of(170_000)
-    points, others = backend.points(x, np.float32), backend.points(z, np.float32)
+    points, other_points = backend.points(x, np.float32), backend.points(z, np.float32)
     v = np.random.default_rng(2).normal(size=(420, 3))
-    found = [backend.matmul(KERNEL, points, others, v), backend.matmul(KERNEL, others, points, v)]
-    found.append(backend.symmetric_matmul(KERNEL, others, v))
+    results = [
+        backend.matmul(KERNEL, points, other_points, v),
+        backend.matmul(KERNEL, other_points, points, v),
+    ]
+    results.append(backend.symmetric_matmul(KERNEL, other_points, v))
     assert (
-        points.rows.resident(backend.devices[0]) is others.rows.resident(backend.devices[0]) is None
+        points.rows.resident(backend.devices[0])
+        is other_points.rows.resident(backend.devices[0])
+        is None
     )
     exact = [KERNEL(a.astype(float), b.astype(float)) @ v for a, b in ((x, z), (z, x), (z, z))]
-    return found, exact
+    return results, exact
 
 
 def rows_of_another_device(cp, tmp_path):
     x, z = unit_inputs(420)[0], unit_inputs(420, seed=1)[0]
     with cp.cuda.Device(1):
-        there = cp.asarray(x)
+        on_device = cp.asarray(x)
         cp.cuda.get_current_stream().synchronize()
     backend = backend_of(150_000)
-    points, others = backend.points(there, np.float32), backend.points(z, np.float32)
-    found = [backend.gram(KERNEL, points, others), backend.gram(KERNEL, points)]
-    return found, [KERNEL(x.astype(float), w.astype(float)) for w in (z, x)]
+    points, other_points = backend.points(on_device, np.float32), backend.points(z, np.float32)
+    results = [backend.gram(KERNEL, points, other_points), backend.gram(KERNEL, points)]
+    return results, [KERNEL(x.astype(float), w.astype(float)) for w in (z, x)]
 
 
-def rows_that_are_kept(cp, tmp_path):
+def rows_that_stay(cp, tmp_path):
     x, z = unit_inputs(200)[0], unit_inputs(300, seed=1)[0]
     backend = backend_of(10**7, 2)
-    points, others = backend.points(x, np.float64), backend.points(z, np.float64)
-    found = [backend.gram(KERNEL, points, others), backend.gram(KERNEL, points)]
-    return found, [KERNEL(x.astype(float), w.astype(float)) for w in (z, x)]
+    points, other_points = backend.points(x, np.float64), backend.points(z, np.float64)
+    results = [backend.gram(KERNEL, points, other_points), backend.gram(KERNEL, points)]
+    return results, [KERNEL(x.astype(float), w.astype(float)) for w in (z, x)]
 
 
 def a_factor(cp, tmp_path, gpus=1):
@@ -321,10 +326,10 @@ def a_factor(cp, tmp_path, gpus=1):
     packed, product = backend.pack_matmul(KERNEL, backend.points(x, np.float64), v)
     backend.packed_add_diagonal(packed, np.full(300, 0.5))
     backend.packed_cholesky(packed)
-    whole = KERNEL(x.astype(float))
-    shifted = whole + 0.5 * np.eye(300)
-    found = [product, packed.tiles.to_host(), backend.packed_solve(packed, v)]
-    return found, [whole @ v, np.linalg.cholesky(shifted), np.linalg.solve(shifted, v)]
+    matrix = KERNEL(x.astype(float))
+    shifted = matrix + 0.5 * np.eye(300)
+    results = [product, packed.tiles.to_host(), backend.packed_solve(packed, v)]
+    return results, [matrix @ v, np.linalg.cholesky(shifted), np.linalg.solve(shifted, v)]
 
 
 def a_factor_on_two_devices(cp, tmp_path):
@@ -337,14 +342,14 @@ def features(cp, tmp_path):
     factor = np.linalg.cholesky(KERNEL(z.astype(float)) + 1e-3 * np.eye(50))
     backend = backend_of(1_000_000, 2)
     marks, points = backend.points(z, np.float64), backend.points(x, np.float64)
-    made = backend.features(KERNEL, marks, points, factor, keep=True, sizes=True)
+    result = backend.features(KERNEL, marks, points, factor, keep=True, sizes=True)
     sums = backend.products(50, 2)
-    sums.add(made.values, rhs, np.abs(y))
+    sums.add(result.values, rhs, np.abs(y))
     again = backend.features(KERNEL, marks, points, factor, keep=False, sizes=False)
     exact = np.linalg.solve(factor, KERNEL(z.astype(float), x.astype(float)))
     weighted = exact * np.abs(y)
     return (
-        [backend.to_host(made.values), made.squares, made.sizes, *sums.sums(), again.squares],
+        [backend.to_host(result.values), result.squares, result.sizes, *sums.sums(), again.squares],
         [
             exact, (exact**2).sum(0), np.linalg.norm(np.linalg.solve(factor.T, exact), axis=0),
             weighted @ exact.T, weighted @ rhs, (exact**2).sum(0),
@@ -358,39 +363,39 @@ def copies(cp, tmp_path):
     pinned = np.frombuffer(cp.cuda.alloc_pinned_memory(8000), np.float64, 1000).reshape(20, 50)
     exact = np.random.default_rng(0).normal(size=(20, 50))
     pinned[:] = exact
-    there = gpu.upload(pinned)
+    on_device = gpu.upload(pinned)
     pinned[:] = 0
-    moved = other.take_from(gpu, gpu.copy(there))
-    gpu.clear(there)  # and memory of what is gone is used again
+    on_other = other.take_from(gpu, gpu.copy(on_device))
+    gpu.clear(on_device)  # and memory of what is gone is used again
     parts = [other.take_from(gpu, gpu.upload(exact)[:, 3:9])]
     scratch = [gpu.zeros((20, 50), np.float64) for _ in range(4)]
-    found = [gpu.download(there), other.download(moved), other.download(parts[0])]
+    results = [gpu.download(on_device), other.download(on_other), other.download(parts[0])]
     del scratch
-    return found, [np.zeros((20, 50)), exact, exact[:, 3:9]]
+    return results, [np.zeros((20, 50)), exact, exact[:, 3:9]]
 
 
 CASES = [
-    rows_that_pass_through, rows_of_another_device, rows_that_are_kept, a_factor, a_factor_on_two_devices,
+    rows_that_pass_through, rows_of_another_device, rows_that_stay, a_factor, a_factor_on_two_devices,
     features, copies,
 ]  # fmt: skip
 
 
-def right(found, exact):
+def right(results, exact):
     return all(
         np.allclose(one, other, rtol=1e-4, atol=1e-4)
-        for one, other in zip(found, exact, strict=True)
+        for one, other in zip(results, exact, strict=True)
     )
 
 
 @pytest.fixture(scope="module")
 def at_once(play, tmp_path_factory):
     """What the cases give where everything happens at once, which is right."""
-    made = {}
+    cases = {}
     for case in CASES:
-        found, exact = case(play("eager"), tmp_path_factory.getbasetemp())
-        assert right(found, exact)
-        made[case] = found
-    return made
+        results, exact = case(play("eager"), tmp_path_factory.getbasetemp())
+        assert right(results, exact)
+        cases[case] = results
+    return cases
 
 
 def same(one, other):
@@ -399,16 +404,16 @@ def same(one, other):
 
 @pytest.mark.parametrize("case", CASES)
 def test_work_as_late_as_may_be_gives_the_same_bits(play, at_once, tmp_path, case):
-    found, _ = case(play("late"), tmp_path)
-    assert same(found, at_once[case])
+    results, _ = case(play("late"), tmp_path)
+    assert same(results, at_once[case])
 
 
 @pytest.mark.parametrize("case", CASES)
 @given(SEEDS)
 @settings(max_examples=3)
 def test_work_at_random_gives_the_same_bits(play, at_once, tmp_path_factory, case, seed):
-    found, _ = case(play("random", seed), tmp_path_factory.getbasetemp())
-    assert same(found, at_once[case])
+    results, _ = case(play("random", seed), tmp_path_factory.getbasetemp())
+    assert same(results, at_once[case])
 
 
 # What is given as x, and how.
@@ -465,9 +470,9 @@ def test_whole_calls(play, layouts, tmp_path, name):
     bound = plain.error_bound + exact.error_bound
     assert np.abs(np.asarray(plain) - exact.values).max() <= bound
     for mode, seed in (("late", 0), ("random", 1)):
-        found = called(play(mode, seed), name, tmp_path)
-        np.testing.assert_array_equal(np.asarray(found), np.asarray(plain))
-        assert found.error_bound == plain.error_bound
+        results = called(play(mode, seed), name, tmp_path)
+        np.testing.assert_array_equal(np.asarray(results), np.asarray(plain))
+        assert results.error_bound == plain.error_bound
 
 
 @functools.cache
@@ -478,14 +483,14 @@ def on_the_cpu(d):
 @pytest.fixture
 def layouts(monkeypatch):
     """How products were cut."""
-    made = []
+    layouts_seen = []
 
     def choose(*arguments):
-        made.append(layout.choose(*arguments))
-        return made[-1]
+        layouts_seen.append(layout.choose(*arguments))
+        return layouts_seen[-1]
 
     monkeypatch.setattr("fastmcmd.backends.cupy.choose", choose)
-    return made
+    return layouts_seen
 
 
 # ------------------------------------------------------------------------------------ regressions
@@ -541,7 +546,7 @@ def test_pieces_of_many_sizes_are_given_back(play):
     assert gpu.held == sum(array.nbytes for array in resident)
 
 
-def test_arrays_in_a_cycle_are_found(play):
+def test_arrays_in_a_cycle_are_an_error(play):
     play("eager")
     gpu = cuda.CudaDevice(0, 10**6)
     cycle = [gpu.empty((600_000,), np.uint8)]
@@ -591,7 +596,7 @@ def test_a_slot_that_grows_after_an_error_is_not_written_to(play):
 
 def test_threads_share_a_device(gpus):
     """Two calls at once on one device: each its own slots."""
-    gpu, turns, found = gpus[0], threading.Barrier(2, timeout=20), {}
+    gpu, turns, results = gpus[0], threading.Barrier(2, timeout=20), {}
 
     def work(value):
         gpu.copy_in(0, block(value))
@@ -601,12 +606,12 @@ def test_threads_share_a_device(gpus):
         gpu.copy_in(1, block(value + 10))
         turns.wait()
         gpu.copy_in(0, block(value + 20))
-        found[value] = [gpu.download(v) for v in (first, gpu.arrived(1), gpu.arrived(0))]
+        results[value] = [gpu.download(v) for v in (first, gpu.arrived(1), gpu.arrived(0))]
         gpu.drop_slots()
 
     on_threads(work, 1, 2)
     for value in (1, 2):
-        for step, part in enumerate(found[value]):
+        for step, part in enumerate(results[value]):
             assert (part == value + 10 * step).all()
     assert gpu.held == 0
 
@@ -638,7 +643,7 @@ def test_a_thread_that_ends_leaves_no_slots(gpus):
 
 def test_a_copy_that_fails_leaves_no_thread_at_work():
     """Pinned memory may be filled again at once."""
-    begun, failed, done = threading.Event(), threading.Event(), []
+    start_event, failed, log = threading.Event(), threading.Event(), []
 
     class Rows:
         def __len__(self):
@@ -648,19 +653,19 @@ def test_a_copy_that_fails_leaves_no_thread_at_work():
             if rows == slice(None, 1):
                 return np.empty(slots._PIECE, np.uint8)
             if rows.start == 0:
-                begun.wait(20)
+                start_event.wait(20)
                 failed.set()
                 raise OSError("the file is gone")
-            begun.set()
+            start_event.set()
             failed.wait(20)
             threading.Event().wait(0.2)
-            done.append(rows)
+            log.append(rows)
             return np.zeros((1, 3))
 
     with ThreadPoolExecutor(2) as pool:
         with pytest.raises(OSError, match="gone"):
             slots.copy_rows(pool, np.empty((2, 3)), Rows())
-        assert done
+        assert log
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, DeviceMemoryError])
@@ -692,8 +697,8 @@ def test_a_device_is_used_again_after_an_error(play, monkeypatch, mode, error):
         )
     assert "failed" in tiles
     for rows in (x.astype(np.float64), x):
-        found = backend.symmetric_matmul(KERNEL, backend.points(rows, np.float32), v)
-        np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-4)
+        product = backend.symmetric_matmul(KERNEL, backend.points(rows, np.float32), v)
+        np.testing.assert_allclose(product, exact, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("mode", ["eager", "late", "random"])
@@ -706,9 +711,9 @@ def test_two_calls_at_once_on_one_device(play, mode):
     def work(seed):
         for _ in range(3):
             points = backend.points(rows[seed], np.float32)
-            found = backend.matmul(KERNEL, points, backend.points(rows[seed], np.float32), v)
+            product = backend.matmul(KERNEL, points, backend.points(rows[seed], np.float32), v)
             exact = KERNEL(rows[seed]) @ v
-            np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(product, exact, rtol=1e-4, atol=1e-4)
 
     on_threads(work, 1, 2)
 
@@ -718,11 +723,11 @@ def test_the_callers_own_stream_is_waited_for(play, gpu):
     x, y, draws = unit_inputs(420)
     cp = play("late")
     with cp.cuda.Device(gpu), cp.cuda.Stream(non_blocking=True):
-        found = fm.cce(cp.asarray(x), y, draws, x_kernel=KERNEL, tol=1e-5, solver="cg")
-        assert found.info.device.endswith(f"cuda:{gpu})")
-        values = np.asarray(found)
+        result = fm.cce(cp.asarray(x), y, draws, x_kernel=KERNEL, tol=1e-5, solver="cg")
+        assert result.info.device.endswith(f"cuda:{gpu})")
+        values = np.asarray(result)
     exact = on_the_cpu(64)
-    assert np.abs(values - exact.values).max() <= float(found.error_bound) + exact.error_bound
+    assert np.abs(values - exact.values).max() <= float(result.error_bound) + exact.error_bound
 
 
 class Tensor:
@@ -730,8 +735,8 @@ class Tensor:
 
     is_cuda, dtype = True, types.SimpleNamespace(is_complex=False, is_floating_point=True)
 
-    def __init__(self, given, event, gpu):
-        self._given, self.event, self.device = given, event, types.SimpleNamespace(index=gpu)
+    def __init__(self, array, event, gpu):
+        self._array, self.event, self.device = array, event, types.SimpleNamespace(index=gpu)
 
     def detach(self):
         return self
@@ -740,7 +745,7 @@ class Tensor:
         return 4
 
     def numpy(self):
-        return self._given._inner
+        return self._array._inner
 
 
 @pytest.mark.parametrize("gpu", [0, 1])
@@ -749,14 +754,14 @@ def test_the_stream_of_a_tensor_is_waited_for(play, monkeypatch, gpu):
     x, cp = unit_inputs(420)[0], play("late")
     device = cuda.CudaDevice(gpu, 10**6)
     with cp.cuda.Device(gpu), cp.cuda.Stream(non_blocking=True) as stream:
-        given, event = cp.zeros(x.shape, x.dtype), cp.cuda.Event()
+        array, event = cp.zeros(x.shape, x.dtype), cp.cuda.Event()
         stream.synchronize()
-        given.set(x)
+        array.set(x)
         event.record()
-    assert (given._inner == 0).all()  # so far
-    rows = open_rows(Tensor(given, event, gpu), "x", stays=True)
-    there = device.adopted(rows.on_device)
-    np.testing.assert_array_equal(device.download(device.copy(there)), x)
+    assert (array._inner == 0).all()  # so far
+    rows = open_rows(Tensor(array, event, gpu), "x", stays=True)
+    on_device = device.adopted(rows.on_device)
+    np.testing.assert_array_equal(device.download(device.copy(on_device)), x)
 
 
 # -------------------------------------------------------------------------------- without each of them
@@ -767,10 +772,10 @@ _WAITS = re.compile(
 )
 _SOURCES = {m: Path(m.__file__).read_text(encoding="utf-8").splitlines() for m in (cuda, slots)}
 MUTANTS = {
-    f"{Path(module.__file__).name} {line}: {found[2]}": (module, line)
+    f"{Path(module.__file__).name} {line}: {match[2]}": (module, line)
     for module, source in _SOURCES.items()
     for line, text in enumerate(source, 1)
-    if (found := _WAITS.match(text))
+    if (match := _WAITS.match(text))
 }
 
 
@@ -778,12 +783,14 @@ def without(module, line):
     """Return a module as it is without a line."""
     text = [*_SOURCES[module]]
     text[line - 1] = _WAITS.sub(r"\1pass", text[line - 1])
-    made = types.ModuleType(module.__name__)
-    exec(compile("\n".join(text), f"{module.__name__} without a line", "exec"), made.__dict__)
-    return made
+    module_copy = types.ModuleType(module.__name__)
+    exec(
+        compile("\n".join(text), f"{module.__name__} without a line", "exec"), module_copy.__dict__
+    )
+    return module_copy
 
 
-def test_all_synchronisations_are_found():
+def test_the_list_of_synchronisations_is_complete():
     """Those of events, streams and devices: one more needs a case in which it matters."""
     text = "\n".join(line for source in _SOURCES.values() for line in source)
     calls = re.findall(r"\.(?:wait_event|record|synchronize)\(", text)
@@ -794,12 +801,12 @@ def test_all_synchronisations_are_found():
 def test_without_it_something_goes_wrong(play, patch, at_once, tmp_path, name):
     with pytest.MonkeyPatch.context() as changed:
         module, line = MUTANTS[name]
-        made = without(module, line)
+        module_copy = without(module, line)
         if module is slots:
-            changed.setattr(cuda, "Slot", made.Slot)
+            changed.setattr(cuda, "Slot", module_copy.Slot)
         else:
-            made._MEASURED = 64
-            changed.setattr(cuda, "CudaDevice", made.CudaDevice)
+            module_copy._MEASURED = 64
+            changed.setattr(cuda, "CudaDevice", module_copy.CudaDevice)
         assert any(
             goes_wrong(case, play(mode, seed), tmp_path, at_once[case])
             for mode, seed in (("late", 0), ("random", 0), ("random", 1))

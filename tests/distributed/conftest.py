@@ -6,7 +6,7 @@ import os
 import warnings
 
 import pytest
-from in_blocks import Data, made
+from in_blocks import Data, make_data
 
 import fastmcmd as fm
 
@@ -33,4 +33,4 @@ def _loose():
 
 @pytest.fixture
 def data() -> Data:
-    return made()
+    return make_data()

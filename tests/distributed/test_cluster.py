@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from in_blocks import made
+from in_blocks import make_data
 
 import fastmcmd as fm
 from fastmcmd.distributed import BlockError, SchedulerLostError, predicted, running
@@ -54,7 +54,7 @@ def slowly(mean, seconds=0.1):
 
 
 def test_every_function_gives_the_bits_of_this_process(client):
-    data, other = made(SIZES), made((50, 3), seed=1)
+    data, other = make_data(SIZES), make_data((50, 3), seed=1)
     x, y, mean = (data.blocks(name) for name in ("x", "y", "mean"))
     p = fm.Gaussian(mean, 0.5)
     calls = {
@@ -74,21 +74,21 @@ def test_every_function_gives_the_bits_of_this_process(client):
 
 
 def test_a_worker_is_killed_in_the_middle(client, cluster):
-    data = made(SIZES)
+    data = make_data(SIZES)
     x, y = data.blocks("x"), data.blocks("y")
-    whole = fm.cce(x, y, fm.Gaussian(data.blocks("mean"), 0.5), **KERNELS)
+    in_memory = fm.cce(x, y, fm.Gaussian(data.blocks("mean"), 0.5), **KERNELS)
     pids = list(client.run(os.getpid).values())
     assert len(pids) == 3
     threading.Timer(1.0, os.kill, (pids[0], signal.SIGKILL)).start()
     killed = fm.cce(x, y, slowly(data.blocks("mean")), client=client, **KERNELS)
-    assert killed.estimate.value == pytest.approx(whole.estimate.value, rel=1e-12)
-    assert killed.estimate.rows == whole.estimate.rows
+    assert killed.estimate.value == pytest.approx(in_memory.estimate.value, rel=1e-12)
+    assert killed.estimate.rows == in_memory.estimate.rows
     client.wait_for_workers(3, timeout=30)
     assert pids[0] not in client.run(os.getpid).values()
 
 
 def test_a_corrupt_block_is_named(client):
-    data = made(SIZES)
+    data = make_data(SIZES)
 
     def corrupt(block, block_info=None):
         if block_info[0]["chunk-location"][0] == 7:
@@ -105,25 +105,25 @@ def test_a_corrupt_block_is_named(client):
 
 def test_a_slow_block_does_not_hold_the_others(client, monkeypatch):
     monkeypatch.setattr(running, "GROUP", 2)
-    data = made(SIZES)
+    data = make_data(SIZES)
 
     def slow(mean, x):
         time.sleep(1.5 if np.array_equal(x[:1], data.x[:1]) else 0.05)
         return fm.Gaussian(mean, 0.5)
 
     start = time.perf_counter()
-    found = fm.evaluate(
+    evaluation = fm.evaluate(
         data.blocks("y"), predicted(slow, data.blocks("mean"), data.blocks("x")), client=client
     )
     assert time.perf_counter() - start < 6
-    assert found["crps"] == pytest.approx(
+    assert evaluation["crps"] == pytest.approx(
         fm.evaluate(data.y, fm.Gaussian(data.mean, 0.5))["crps"], rel=1e-12
     )
 
 
 def test_cancel_leaves_nothing_running(client):
     """An error in this process, such as Ctrl-C, cancels what the workers do."""
-    data = made(SIZES)
+    data = make_data(SIZES)
     main = threading.main_thread().ident
     assert main is not None
     threading.Timer(1.0, signal.pthread_kill, (main, signal.SIGINT)).start()
@@ -139,13 +139,13 @@ def test_a_block_that_kills_its_workers_is_named():
     """A worker that runs out of memory is killed by its nanny; the block at fault is named."""
     import dask
 
-    data = made((40,) * 4)
+    data = make_data((40,) * 4)
 
     def greedy(mean, x):
         if np.array_equal(x[:1], data.x[80:81]):
-            held = [np.ones(1 << 24) for _ in range(8)]  # 1 GB, of 0.6 allowed
+            memory = [np.ones(1 << 24) for _ in range(8)]  # 1 GB, of 0.6 allowed
             time.sleep(20)
-            del held
+            del memory
         return fm.Gaussian(mean, 0.5)
 
     with (
@@ -167,7 +167,7 @@ def test_a_block_that_kills_its_workers_is_named():
         )
 
 
-def started(module: str, *options: str) -> subprocess.Popen[bytes]:
+def start_process(module: str, *options: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", f"distributed.cli.{module}", *options, "--no-dashboard"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -177,12 +177,12 @@ def started(module: str, *options: str) -> subprocess.Popen[bytes]:
 def test_the_scheduler_is_killed_and_the_checkpoint_resumes(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "GROUP", 3)
     monkeypatch.setattr(Saved, "every", 0.0)
-    data = made(SIZES)
+    data = make_data(SIZES)
     x, y, mean = (data.blocks(name) for name in ("x", "y", "mean"))
     file, path = str(tmp_path / "scheduler.json"), tmp_path / "run.ckpt"
-    processes = [started("dask_scheduler", "--port", "0", "--scheduler-file", file)]
+    processes = [start_process("dask_scheduler", "--port", "0", "--scheduler-file", file)]
     processes.append(
-        started("dask_worker", "--scheduler-file", file, "--nthreads", "1", "--no-nanny")
+        start_process("dask_worker", "--scheduler-file", file, "--nthreads", "1", "--no-nanny")
     )
     prediction = slowly(mean)
     try:
@@ -206,19 +206,19 @@ def test_the_scheduler_is_killed_and_the_checkpoint_resumes(tmp_path, monkeypatc
         for one in processes:
             one.kill()
             one.wait()
-    counted = []
+    block_counts = []
     original = running.block_sums
-    monkeypatch.setattr(running, "block_sums", lambda *a: counted.append(a[2]) or original(*a))
+    monkeypatch.setattr(running, "block_sums", lambda *a: block_counts.append(a[2]) or original(*a))
     resumed = fm.evaluate(y, prediction, x, checkpoint=path, **KERNELS)
-    assert len(counted) < 3 * len(SIZES)  # three passes
+    assert len(block_counts) < 3 * len(SIZES)  # three passes
     assert not path.exists()
-    whole = fm.evaluate(y, fm.Gaussian(mean, 0.5), x, **KERNELS)
-    assert resumed.to_dict()["metrics"] == whole.to_dict()["metrics"]
+    in_memory = fm.evaluate(y, fm.Gaussian(mean, 0.5), x, **KERNELS)
+    assert resumed.to_dict()["metrics"] == in_memory.to_dict()["metrics"]
 
 
 def test_another_call_does_not_resume(tmp_path, monkeypatch):
     monkeypatch.setattr(Saved, "every", 0.0)
-    data, path = made(SIZES), tmp_path / "run.ckpt"
+    data, path = make_data(SIZES), tmp_path / "run.ckpt"
     arguments = data.blocks("x"), data.blocks("y")
 
     def broken(mean):

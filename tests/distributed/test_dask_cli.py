@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from cli_process import run_cli
-from in_blocks import made
+from in_blocks import make_data
 
 import fastmcmd as fm
 
@@ -18,7 +18,7 @@ pytest.importorskip("dask.dataframe", reason="Dask is not installed")
 
 @pytest.fixture
 def folder(tmp_path):
-    data = made((150, 1, 200))
+    data = make_data((150, 1, 200))
     frame = pandas.DataFrame(
         {
             "y": data.y,
@@ -39,7 +39,7 @@ def folder(tmp_path):
 @pytest.mark.slow
 def test_a_folder_of_parquet_files(folder):
     path, frame = folder
-    done = run_cli(
+    process = run_cli(
         "evaluate",
         path / "*.parquet",
         "--dask",
@@ -50,21 +50,21 @@ def test_a_folder_of_parquet_files(folder):
         "--output",
         path / "rows",
     )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    whole = fm.evaluate(
+    assert process.returncode == 0, process.stderr
+    numbers = json.loads(process.stdout)
+    in_memory = fm.evaluate(
         frame["y"],
         fm.Gaussian(frame["mean"], frame["std"]),
         frame[["x0", "x1"]],
         by=frame["g"],
         test=False,
     )
-    assert found["n"] == 351
-    assert found["metrics"]["mean_crps"] == pytest.approx(whole["crps"], rel=1e-9)
-    assert abs(found["metrics"]["mean_cce"] - whole["cce"]) < 0.05 * whole["cce"]
-    assert list(found["by"]) == ["early", "late"]
+    assert numbers["n"] == 351
+    assert numbers["metrics"]["mean_crps"] == pytest.approx(in_memory["crps"], rel=1e-9)
+    assert abs(numbers["metrics"]["mean_cce"] - in_memory["cce"]) < 0.05 * in_memory["cce"]
+    assert list(numbers["by"]) == ["early", "late"]
     rows = pandas.read_parquet(path / "rows")
-    assert np.allclose(rows["crps"], whole.rows["crps"], rtol=1e-12)
+    assert np.allclose(rows["crps"], in_memory.rows["crps"], rtol=1e-12)
 
 
 def test_usage_errors(folder):
@@ -74,6 +74,6 @@ def test_usage_errors(folder):
         (["--n-boot", "10"], "--n-boot is not available with --dask"),
         (["--y", "outcome"], "has no column 'outcome'"),
     ):
-        done = run_cli("evaluate", path / "*.parquet", "--dask", *options)
-        assert done.returncode == 2
-        assert message in done.stderr
+        process = run_cli("evaluate", path / "*.parquet", "--dask", *options)
+        assert process.returncode == 2
+        assert message in process.stderr

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_blocks import Data, made
+from in_blocks import Data, make_data
 
 import fastmcmd as fm
 from fastmcmd.distributed import BlockError, predicted
@@ -19,31 +19,31 @@ SKETCHED = {"median_absolute_error": 2e-3, "ence": 5e-3, "uce": 5e-3, "auroc": 5
 KERNELS = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.7), "lam": 0.02}
 
 
-def same_numbers(blocked, whole):
+def same_numbers(blocked, in_memory):
     """Every number is that of the rows in memory: sums to rounding, sketches to their accuracy."""
-    assert set(whole.keys()) - set(blocked.keys()) <= {"null_ence"}
-    for name in set(whole.keys()) & set(blocked.keys()):
+    assert set(in_memory.keys()) - set(blocked.keys()) <= {"null_ence"}
+    for name in set(in_memory.keys()) & set(blocked.keys()):
         if name not in ("mean_cce", "max_cce"):
             assert blocked[name] == pytest.approx(
-                whole[name], rel=SKETCHED.get(name, 1e-9), abs=1e-9
+                in_memory[name], rel=SKETCHED.get(name, 1e-9), abs=1e-9
             ), name
 
 
 def test_cce_is_within_both_bounds(data):
-    whole = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), weights=data.weights)
+    in_memory = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), weights=data.weights)
     blocked = fm.cce(
         data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5),
         weights=data.blocks("weights"), rank=200,
     )  # fmt: skip
     values, bounds = blocked.values.compute(), blocked.error_bounds.compute()
-    assert (np.abs(values - whole.values) <= bounds + whole.error_bounds).all()
-    assert abs(blocked.mean - whole.mean) <= blocked.mean_error_bound + whole.error_bound
-    assert blocked.mean_error_bound < 0.05 * whole.mean
+    assert (np.abs(values - in_memory.values) <= bounds + in_memory.error_bounds).all()
+    assert abs(blocked.mean - in_memory.mean) <= blocked.mean_error_bound + in_memory.error_bound
+    assert blocked.mean_error_bound < 0.05 * in_memory.mean
     assert len(blocked) == len(data.y)
     assert blocked.estimate.value == pytest.approx(
         np.sqrt(np.average(values**2, weights=data.weights)), rel=1e-9
     )
-    assert blocked.null_mean.compute() == pytest.approx(whole.null_mean, rel=0.2)
+    assert blocked.null_mean.compute() == pytest.approx(in_memory.null_mean, rel=0.2)
     assert "landmarks" in blocked.info.notes[-1]
     assert "kernels" not in " ".join(blocked.info.notes)  # all rows were in the sample
 
@@ -51,53 +51,56 @@ def test_cce_is_within_both_bounds(data):
 def test_cce_at_points_in_memory_and_in_blocks(data):
     arguments = data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)
     grid = np.random.default_rng(1).normal(size=(30, 2))
-    here = fm.cce(*arguments, at=grid, **KERNELS)
-    there = fm.cce(*arguments, at=da.from_array(grid, chunks=(11, 1)), **KERNELS)
+    at_memory = fm.cce(*arguments, at=grid, **KERNELS)
+    at_blocks = fm.cce(*arguments, at=da.from_array(grid, chunks=(11, 1)), **KERNELS)
     # Products of 11 and of 30 rows may round differently.
-    np.testing.assert_allclose(here.values, there.values.compute(), rtol=1e-12)
-    assert here.mean == pytest.approx(there.mean, rel=1e-12)
-    whole = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), at=grid, **KERNELS)
-    assert (np.abs(here.values - whole.values) <= here.error_bounds + whole.error_bounds).all()
+    np.testing.assert_allclose(at_memory.values, at_blocks.values.compute(), rtol=1e-12)
+    assert at_memory.mean == pytest.approx(at_blocks.mean, rel=1e-12)
+    in_memory = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), at=grid, **KERNELS)
+    assert (
+        np.abs(at_memory.values - in_memory.values)
+        <= at_memory.error_bounds + in_memory.error_bounds
+    ).all()
 
 
 def test_mcmd_is_within_both_bounds(data):
-    other = made((100, 250), seed=1)
-    whole = fm.mcmd(data.x, data.x, data.y, other.x, other.y + 0.3, weights=data.weights)
+    other = make_data((100, 250), seed=1)
+    in_memory = fm.mcmd(data.x, data.x, data.y, other.x, other.y + 0.3, weights=data.weights)
     blocked = fm.mcmd(
         data.blocks("x"), data.blocks("x"), data.blocks("y"), other.blocks("x"), other.blocks("y") + 0.3,
         weights=data.blocks("weights"),
     )  # fmt: skip
-    bounds = blocked.error_bounds.compute() + whole.error_bounds
-    gaps = np.abs(blocked.values.compute() - whole.values)
+    bounds = blocked.error_bounds.compute() + in_memory.error_bounds
+    gaps = np.abs(blocked.values.compute() - in_memory.values)
     assert (gaps <= bounds).all()
-    assert gaps.max() < 0.01 * whole.mean
+    assert gaps.max() < 0.01 * in_memory.mean
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_evaluate_of_numbers(data, weighted):
     weights = {"sample_weight": data.weights} if weighted else {}
     in_blocks = {"sample_weight": data.blocks("weights")} if weighted else {}
-    whole = fm.evaluate(
+    in_memory = fm.evaluate(
         data.y, fm.Gaussian(data.mean, 0.5), data.x, by=data.groups, test=False, **weights
     )
     blocked = fm.evaluate(
         data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), data.blocks("x"),
         by=data.blocks("groups"), **in_blocks,
     )  # fmt: skip
-    same_numbers(blocked, whole)
-    assert abs(blocked["mean_cce"] - whole["mean_cce"]) <= (
-        blocked.cce.mean_error_bound + whole.cce.error_bound
+    same_numbers(blocked, in_memory)
+    assert abs(blocked["mean_cce"] - in_memory["mean_cce"]) <= (
+        blocked.cce.mean_error_bound + in_memory.cce.error_bound
     )
     assert list(blocked.by) == ["early", "late"]
-    for label, (rows, numbers) in whole.by.items():
+    for label, (rows, numbers) in in_memory.by.items():
         assert blocked.by[label][0] == rows
-        known = {one.name: one.value for one in numbers}
+        by_name = {one.name: one.value for one in numbers}
         for one in blocked.by[label][1]:
-            assert one.value == pytest.approx(known[one.name], rel=SKETCHED.get(one.name, 1e-9))
+            assert one.value == pytest.approx(by_name[one.name], rel=SKETCHED.get(one.name, 1e-9))
     for name in ("crps", "pit", "log_score"):
-        assert np.array_equal(blocked.rows[name].compute(), whole.rows[name])
+        assert np.array_equal(blocked.rows[name].compute(), in_memory.rows[name])
     curve = blocked.curves["reliability"]
-    assert curve.observed == pytest.approx(whole.curves["reliability"].observed, abs=1e-12)
+    assert curve.observed == pytest.approx(in_memory.curves["reliability"].observed, abs=1e-12)
     assert f"{len(data.y):,} rows" in str(blocked)
 
 
@@ -107,25 +110,27 @@ def test_evaluate_of_classes_of_which_one_appears_late():
     names = np.array(["ant", "bee", "cow"])
     y = names[[rng.choice(3, p=row) for row in p]]
     y[:200][y[:200] == "cow"] = "ant"
-    whole = fm.evaluate(y, fm.Categorical(p, classes=list(names)), p[:, :1], test=False)
+    in_memory = fm.evaluate(y, fm.Categorical(p, classes=list(names)), p[:, :1], test=False)
     blocked = fm.evaluate(
         da.from_array(y, chunks=70), fm.Categorical(da.from_array(p, chunks=(70, 2)), classes=list(names)),
         da.from_array(p[:, :1], chunks=70),
     )  # fmt: skip
-    same_numbers(blocked, whole)
-    assert blocked["mean_cce"] == pytest.approx(whole["mean_cce"], abs=blocked.cce.mean_error_bound)
+    same_numbers(blocked, in_memory)
+    assert blocked["mean_cce"] == pytest.approx(
+        in_memory["mean_cce"], abs=blocked.cce.mean_error_bound
+    )
 
 
 def test_evaluate_of_vectors(data):
     y = np.stack([data.y, data.x[:, 1]], axis=1)
     draws = y[:, None, :] + np.random.default_rng(3).normal(size=(len(y), 5, 2))
-    whole = fm.evaluate(y, draws, data.x, test=False)
+    in_memory = fm.evaluate(y, draws, data.x, test=False)
     blocked = fm.evaluate(
         da.from_array(y, chunks=(111, 1)), da.from_array(draws, chunks=(97, 2, 1)), data.blocks("x")
     )
-    same_numbers(blocked, whole)
-    assert abs(blocked["mean_cce"] - whole["mean_cce"]) <= (
-        blocked.cce.mean_error_bound + whole.cce.error_bound
+    same_numbers(blocked, in_memory)
+    assert abs(blocked["mean_cce"] - in_memory["mean_cce"]) <= (
+        blocked.cce.mean_error_bound + in_memory.cce.error_bound
     )
 
 
@@ -134,10 +139,10 @@ def test_evaluate_leaves_rows_with_nan_out(data):
     y[[3, 150, 210]] = np.nan
     y[200:201] = np.nan  # all rows of a block
     data.y = y
-    whole = fm.evaluate(y, fm.Gaussian(data.mean, 0.5), data.x, nan_policy="omit", test=False)
+    in_memory = fm.evaluate(y, fm.Gaussian(data.mean, 0.5), data.x, nan_policy="omit", test=False)
     arguments = data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), data.blocks("x")
     blocked = fm.evaluate(*arguments, nan_policy="omit")
-    same_numbers(blocked, whole)
+    same_numbers(blocked, in_memory)
     assert "4 of 600 rows hold NaN" in blocked.notes[0]
     crps = blocked.rows["crps"].compute()
     assert np.array_equal(np.isnan(crps), np.isnan(y))
@@ -154,14 +159,14 @@ def test_compare_has_the_intervals_of_rows_in_memory(data):
         {"one": fm.Gaussian(mean, 0.5), "two": fm.Gaussian(mean - 0.2, 0.5)}, data.blocks("y"),
         data.blocks("x"), sample_weight=data.blocks("weights"),
     )  # fmt: skip
-    whole = fm.compare(models, data.y, data.x, sample_weight=data.weights, test=False)
+    in_memory = fm.compare(models, data.y, data.x, sample_weight=data.weights, test=False)
     for one in ("nll", "mean_crps"):
-        (ours,), (theirs,) = blocked.pairs.of(one), whole.pairs.of(one)
+        (ours,), (theirs,) = blocked.pairs.of(one), in_memory.pairs.of(one)
         for name in ("difference", "low", "high", "p_value", "p_adjusted"):
             assert getattr(ours, name) == pytest.approx(getattr(theirs, name), rel=1e-7, abs=1e-12)
-    assert blocked.sentence.split(":")[0] == whole.sentence.split(":")[0]
+    assert blocked.sentence.split(":")[0] == in_memory.sentence.split(":")[0]
     for name in models:
-        same_numbers(blocked[name], whole[name])
+        same_numbers(blocked[name], in_memory[name])
 
 
 @pytest.mark.slow
@@ -169,7 +174,7 @@ def test_exact_test_is_that_of_the_accumulator_and_holds_its_level():
     """A right model is rejected as often as the level says; a wrong one nearly always."""
     rejected = wrong = 0
     for seed in range(40):
-        data = made((60, 40), seed)
+        data = make_data((60, 40), seed)
         right = np.sin(data.x[:, 0])
         x, y = data.blocks("x"), data.blocks("y")
         data.mean = right
@@ -187,16 +192,16 @@ def test_exact_test_is_that_of_the_accumulator_and_holds_its_level():
 @settings(max_examples=15, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 150), max_size=8),
-    others=st.lists(st.integers(0, 150), max_size=8),
+    order=st.lists(st.integers(0, 150), max_size=8),
     seed=st.integers(0, 1000),
 )
-def test_any_split_gives_the_same_sums(cuts, others, seed):
+def test_any_split_gives_the_same_sums(cuts, order, seed):
     """Blocks of any sizes, of 0 and 1 rows among them, give equal numbers at given landmarks."""
-    found = []
-    for places in (cuts, others):
+    results = []
+    for places in (cuts, order):
         ends = [0, *sorted(places), 150]
-        data = made(tuple(np.diff(ends).tolist()), seed)
-        found.append(
+        data = make_data(tuple(np.diff(ends).tolist()), seed)
+        results.append(
             fm.cce(
                 data.blocks("x"),
                 data.blocks("y"),
@@ -206,12 +211,14 @@ def test_any_split_gives_the_same_sums(cuts, others, seed):
                 **KERNELS,
             )
         )
-    one, two = found
+    one, two = results
     assert one.estimate.value == pytest.approx(two.estimate.value, rel=1e-9)
     assert one.estimate.excess == pytest.approx(two.estimate.excess, rel=1e-9, abs=1e-12)
     assert one.mean == pytest.approx(two.mean, rel=1e-9)
-    whole = fm.streaming.CCE(KERNELS["x_kernel"], KERNELS["y_kernel"], data.x[:20], KERNELS["lam"])
-    value = whole.update(data.x, data.y, fm.Gaussian(data.mean, 0.5)).compute().value
+    in_memory = fm.streaming.CCE(
+        KERNELS["x_kernel"], KERNELS["y_kernel"], data.x[:20], KERNELS["lam"]
+    )
+    value = in_memory.update(data.x, data.y, fm.Gaussian(data.mean, 0.5)).compute().value
     assert one.estimate.value == pytest.approx(value, rel=1e-9)
 
 
@@ -222,7 +229,7 @@ def test_sums_of_blocks_add_in_any_order_and_grouping(order, seed):
     from fastmcmd.distributed.running import added
     from fastmcmd.evaluation.context import Settings
 
-    data = made((10, 20, 5, 1, 30, 40), seed)
+    data = make_data((10, 20, 5, 1, 30, 40), seed)
     ends = np.cumsum([0, *data.sizes])
     job = EvaluationJob(Settings(), "raise", np.random.SeedSequence(0), None, 100)
     sums = []
@@ -257,10 +264,10 @@ def test_frames_of_unequal_types_and_parts_without_rows(data):
     frame.iloc[100] = parts[2].iloc[0]
     table = dataframe.from_map(lambda part: part, parts, meta=frame.iloc[:0])
     blocked = fm.evaluate(table["y"], fm.Gaussian(table["m"], 0.5), table[["a", "b"]])
-    whole = fm.evaluate(
+    in_memory = fm.evaluate(
         frame["y"], fm.Gaussian(frame["m"], 0.5), frame[["a", "b"]].to_numpy(), test=False
     )
-    same_numbers(blocked, whole)
+    same_numbers(blocked, in_memory)
     by_function = fm.evaluate(
         table["y"], predicted(lambda part: fm.Gaussian(part["m"], 0.5), table), table[["a", "b"]]
     )
@@ -280,7 +287,7 @@ def test_large_data_are_sampled_and_landmarks_proposed_by_blocks(monkeypatch):
     """A cluster of 2 % of the rows in one block gets landmarks, though the first sample is small."""
     from fastmcmd.distributed import setting
 
-    data = made((500, 500, 500, 500))
+    data = make_data((500, 500, 500, 500))
     data.x[1990:] += 30.0
     monkeypatch.setattr(setting, "CANDIDATES", 100)
     blocked = fm.cce(
@@ -293,8 +300,10 @@ def test_large_data_are_sampled_and_landmarks_proposed_by_blocks(monkeypatch):
     landmarks = blocked.accumulator._smoother.features.pivots
     assert (landmarks[:, 0] > 20).sum() >= 3
     assert "were chosen from 100 of 2,000 rows" in blocked.info.notes[0]
-    whole = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), **KERNELS)
-    assert (np.abs(blocked.values.compute() - whole.values) <= blocked.error_bounds.compute()).all()
+    in_memory = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), **KERNELS)
+    assert (
+        np.abs(blocked.values.compute() - in_memory.values) <= blocked.error_bounds.compute()
+    ).all()
 
 
 @pytest.mark.slow
@@ -302,7 +311,7 @@ def test_measured_certificate_holds():
     """The bound of the root mean square is above the error in each of 30 data sets, and seldom loose."""
     ratios = []
     for seed in range(30):
-        data = made((150, 250), seed)
+        data = make_data((150, 250), seed)
         exact = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), **KERNELS)
         blocked = fm.cce(
             data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5),
@@ -405,12 +414,14 @@ def test_the_scheduler_that_is_set_is_used(data, scheduler):
 
     arguments = data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), data.blocks("x")
     with dask.config.set(scheduler=scheduler):
-        there = fm.evaluate(*arguments, **KERNELS)
+        evaluation = fm.evaluate(*arguments, **KERNELS)
         with pytest.raises(BlockError, match=r"block 1 .*std has values down to -1"):
             fm.evaluate(
                 arguments[0], predicted(lambda m: fm.Gaussian(m, min(len(m) - 2, 1)), arguments[0])
             )
-    assert there.to_dict()["metrics"] == fm.evaluate(*arguments, **KERNELS).to_dict()["metrics"]
+    assert (
+        evaluation.to_dict()["metrics"] == fm.evaluate(*arguments, **KERNELS).to_dict()["metrics"]
+    )
 
 
 def test_sums_of_spark_partitions_merge(data):
@@ -428,9 +439,9 @@ def test_sums_of_spark_partitions_merge(data):
         batches = table.slice(rows.start, rows.stop - rows.start).to_batches(max_chunksize=90)
         (one,) = names["part"](iter(batches), landmarks)
         parts.append(one["sums"][0].as_py())
-    whole = fm.streaming.CCE(fm.RBF(0.5), fm.RBF(0.5), landmarks)
-    whole.update(x, data.y, fm.Gaussian(data.mean, std))
-    assert names["total"](parts).value == pytest.approx(whole.compute().value, rel=1e-12)
+    in_memory = fm.streaming.CCE(fm.RBF(0.5), fm.RBF(0.5), landmarks)
+    in_memory.update(x, data.y, fm.Gaussian(data.mean, std))
+    assert names["total"](parts).value == pytest.approx(in_memory.compute().value, rel=1e-12)
 
 
 def test_dask_is_not_imported_for_arrays_in_memory():
@@ -454,17 +465,19 @@ def test_exact_solver_over_pairs_of_blocks(data, weighted):
     ours = {"weights": data.blocks("weights")} if weighted else {}
     theirs = {"weights": weights} if weighted else {}
     arguments = data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)
-    whole = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), tol=1e-9, **theirs)
+    in_memory = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), tol=1e-9, **theirs)
     exact = fm.cce(*arguments, solver="cg", rank=20, tol=1e-5, **ours)
     assert exact.info.solver == "cg"
     assert exact.info.certificate == "rigorous"
     assert exact.error_bound <= 1e-5  # of which output features miss about 2e-6
-    assert (np.abs(exact.values - whole.values) <= exact.error_bounds + whole.error_bounds).all()
+    assert (
+        np.abs(exact.values - in_memory.values) <= exact.error_bounds + in_memory.error_bounds
+    ).all()
     assert "25 pairs of blocks" in " ".join(exact.info.notes)
     grid = np.random.default_rng(1).normal(size=(30, 2))
     at = fm.cce(*arguments, solver="cg", at=grid, tol=1e-5, **ours)
-    there = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), at=grid, tol=1e-9, **theirs)
-    assert (np.abs(at.values - there.values) <= at.error_bounds + there.error_bounds).all()
+    at_blocks = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), at=grid, tol=1e-9, **theirs)
+    assert (np.abs(at.values - at_blocks.values) <= at.error_bounds + at_blocks.error_bounds).all()
 
 
 def test_exact_solver_ends_with_low_rank_above_a_million_rows(data, monkeypatch):

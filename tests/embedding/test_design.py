@@ -33,13 +33,13 @@ def test_distinct_rows_match_a_dictionary(dtype, columns, values):
         first, group = distinct_rows(x)
         expected_first, expected_group = _oracle(x)
         assert first.tolist() == expected_first
-        found = list(range(n)) if group is None else group.tolist()
-        assert found == expected_group
+        groups = list(range(n)) if group is None else group.tolist()
+        assert groups == expected_group
         assert (group is None) == (len(first) == n)
 
 
 @pytest.mark.parametrize("columns", [1, 5, 9])
-def test_one_repeated_row_is_found(columns):
+def test_one_repeated_row_is_merged(columns):
     x = np.random.default_rng(0).normal(size=(1000, columns))
     x[700] = x[3]
     first, group = distinct_rows(x)

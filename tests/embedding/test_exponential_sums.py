@@ -43,17 +43,17 @@ def _outputs(kind, rng):
 def test_against_the_matrix(kernel, kind, rng):
     y = np.unique(_outputs(kind, rng))[:, None]
     c = rng.normal(size=(len(y), 3)) * rng.uniform(0, 1, (len(y), 1)) ** 4
-    found = ExponentialSum.of(kernel, 1)
+    exponential_sum = ExponentialSum.of(kernel, 1)
     order = rng.permutation(len(y))
     largest = float(kernel.diagonal(y).max())
     long = y[:, 0].astype(np.longdouble)
     with np.errstate(all="ignore"):
         matrix = _plain(kernel, long[:, None], long[None, :])
     expected = (c * (matrix @ c.astype(np.longdouble))).sum(axis=0)
-    allowed = UNIT * found.rounding(len(y)) * largest * np.abs(c).sum(axis=0) ** 2
+    allowed = UNIT * exponential_sum.rounding(len(y)) * largest * np.abs(c).sum(axis=0) ** 2
     for rows in (slice(None), order):
-        got = found.quadratic_forms(y[rows], c[rows])
-        assert (np.abs(got - expected) <= allowed).all()
+        actual = exponential_sum.quadratic_forms(y[rows], c[rows])
+        assert (np.abs(actual - expected) <= allowed).all()
 
 
 def _plain(kernel, a, b):
@@ -77,8 +77,8 @@ def test_many_outputs_in_one_length(rng):
     """Rounding grows with the blocks, not with the outputs: the kernel is nearly constant here."""
     y = np.sort(rng.uniform(0, 1, 20_000))[:, None]
     c = np.abs(rng.normal(size=(len(y), 2)))
-    found = ExponentialSum.of(fm.Matern(2.5, 1e4), 1).quadratic_forms(y, c)
-    np.testing.assert_allclose(found, c.sum(axis=0) ** 2, rtol=2e-8)
+    actual = ExponentialSum.of(fm.Matern(2.5, 1e4), 1).quadratic_forms(y, c)
+    np.testing.assert_allclose(actual, c.sum(axis=0) ** 2, rtol=2e-8)
     cosh = ExponentialSum.of(fm.Laplacian(1e-3), 1).quadratic_forms(y, c)
     right = np.exp(-1e-3 * y)
     c64 = c.astype(np.longdouble)
@@ -98,8 +98,8 @@ def test_vectors_have_constants_and_equality_only(rng):
     y = np.unique(y, axis=0)
     c = rng.normal(size=(len(y), 2))
     kernel = 0.3 * fm.Delta() + 0.2
-    found = ExponentialSum.of(kernel, 2).quadratic_forms(y, c)
-    np.testing.assert_allclose(found, np.einsum("ij,ik,kj->j", c, kernel(y), c), rtol=1e-13)
+    actual = ExponentialSum.of(kernel, 2).quadratic_forms(y, c)
+    np.testing.assert_allclose(actual, np.einsum("ij,ik,kj->j", c, kernel(y), c), rtol=1e-13)
     assert ExponentialSum.of(fm.Laplacian(1.0), 2) is None
 
 
@@ -108,9 +108,9 @@ def test_vectors_have_constants_and_equality_only(rng):
 )
 def test_kernels_without_delta(kernel, rng):
     y, z = rng.normal(size=(2, 30, 1))
-    rest, had = split_delta(kernel)
+    remainder, had = split_delta(kernel)
     assert had == ("Delta" in repr(kernel))
     expected = kernel(y, z)  # no two are equal
     np.testing.assert_allclose(
-        np.zeros((30, 30)) if rest is None else rest(y, z), expected, rtol=1e-14
+        np.zeros((30, 30)) if remainder is None else remainder(y, z), expected, rtol=1e-14
     )

@@ -27,16 +27,16 @@ def outcomes():
 def test_sum_with_cosine_is_the_sum_of_squares(name):
     """Under a constant input kernel squared CCEs add up; the bound was 1e-10 for an error of 3e-3."""
     x, y = outcomes()
-    found, bound = {}, 0.0
+    results, bound = {}, 0.0
     for key, kernel in {
         "signs": fm.Cosine(), "rbf": fm.RBF(0.5), "both": 0.7 * fm.Cosine() + fm.RBF(0.5)
     }.items():  # fmt: skip
         result = fm.cce(x, y, FAMILIES[name], x_kernel=fm.Constant(1.0), y_kernel=kernel, lam=0.01)
-        found[key], bound = result.values[0], bound + result.error_bounds[0]
-    expected = np.sqrt(0.7 * found["signs"] ** 2 + found["rbf"] ** 2)
-    assert abs(found["both"] - expected) <= bound <= 1e-5
+        results[key], bound = result.values[0], bound + result.error_bounds[0]
+    expected = np.sqrt(0.7 * results["signs"] ** 2 + results["rbf"] ** 2)
+    assert abs(results["both"] - expected) <= bound <= 1e-5
     signs = np.mean(np.sign(y)) - (1 - 2 * FAMILIES[name].cdf(np.zeros(N))[0])
-    assert found["signs"] == pytest.approx(abs(signs) / 1.01, abs=1e-6)
+    assert results["signs"] == pytest.approx(abs(signs) / 1.01, abs=1e-6)
 
 
 @pytest.mark.slow
@@ -51,6 +51,6 @@ def test_product_with_cosine_is_within_its_bound(name, form):
         result = fm.cce(x, y, prediction, x_kernel=fm.Constant(1.0), y_kernel=kernel, lam=0.01)
     levels = (np.arange(4_000) + 0.5) / 4_000
     nodes = prediction.take(np.array([0])).quantile(levels)[0]
-    cross, own = kernel(y, nodes).mean(), kernel(nodes, nodes).mean()
-    truth = np.sqrt(max(kernel(y, y).mean() - 2 * cross + own, 0.0)) / 1.01
+    cross, self_term = kernel(y, nodes).mean(), kernel(nodes, nodes).mean()
+    truth = np.sqrt(max(kernel(y, y).mean() - 2 * cross + self_term, 0.0)) / 1.01
     assert abs(result.values[0] - truth) <= result.error_bounds[0] + 3e-3

@@ -70,11 +70,11 @@ def test_panels_of_several_models_give_products_between_them():
     assert all(mean.shape == (3, features.rank) for mean in means)
     for one, at in enumerate(centres.values()):
         for other, to in enumerate(centres.values()):
-            wanted = [
+            target = [
                 expected(lambda w: spectra[one](w) * spectra[other](w), at[2] - t)  # noqa: B023
                 for t in to
             ]
-            np.testing.assert_allclose(means[one][2] @ means[other].T, wanted, atol=3e-7)
+            np.testing.assert_allclose(means[one][2] @ means[other].T, target, atol=3e-7)
 
 
 def test_densities_with_poles():
@@ -93,8 +93,8 @@ def test_values_of_heavy_tails_with_all_defaults(rng, outliers):
     y = x + 0.1 * rng.standard_normal(n)
     y[: len(outliers)] = outliers
     prediction = fm.StudentT(np.ones(n), x, np.ones(n))
-    found = fm.cce(x, y, prediction)
-    assert found.error_bound <= 1e-6
+    result = fm.cce(x, y, prediction)
+    assert result.error_bound <= 1e-6
     kernels = default_kernels_of(x, y)
     widths = kernels.marginal_spread, kernels.residual_spread
     nodes = np.linspace(0, 30, 4001)  # of exp(-|w|), whose kink is at 0
@@ -107,8 +107,8 @@ def test_values_of_heavy_tails_with_all_defaults(rng, outliers):
                 total[at] += integrate.simpson(weight * np.cos(nodes * gaps[at]), x=nodes)
         return total / np.sqrt(2 * np.pi)
 
-    rest = np.arange(len(outliers), n)
-    at = x[rest][:3]
+    inner_rows = np.arange(len(outliers), n)
+    at = x[inner_rows][:3]
     near, centres = np.subtract.outer(y, x), np.subtract.outer(x, x)
     far = (
         np.abs(near) > 20
@@ -118,7 +118,9 @@ def test_values_of_heavy_tails_with_all_defaults(rng, outliers):
     cross = np.where(far, tail, cross)
     gram = kernels.y_kernel(y[:, None]) - cross - cross.T + spectral(centres, 2.0)
     truth = values_by_definition(kernels.x_kernel, 0.01, x[:, None], at[:, None], gram)
-    np.testing.assert_allclose(found.values[rest][:3], truth, atol=1e-4 if outliers else 2e-6)
+    np.testing.assert_allclose(
+        result.values[inner_rows][:3], truth, atol=1e-4 if outliers else 2e-6
+    )
 
 
 def test_log_normal_predictions_of_small_scatter(rng):
@@ -128,9 +130,9 @@ def test_log_normal_predictions_of_small_scatter(rng):
     y = x + 0.1 * rng.standard_normal(n)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = fm.cce(x, y, fm.LogNormal(x, np.ones(n)))
-    assert found.error_bound <= 1e-6
-    assert found.info.certificate == "sampled"
+        result = fm.cce(x, y, fm.LogNormal(x, np.ones(n)))
+    assert result.error_bound <= 1e-6
+    assert result.info.certificate == "sampled"
 
 
 @pytest.mark.parametrize(
@@ -158,8 +160,8 @@ def test_a_rare_row_has_panels_of_its_own(rng):
     prediction = fm.StudentT(np.full(n, 5.0), mean, scale)
     _, features, error = line_features(KERNEL, np.sort(x), prediction, 1e-8)
     assert error.max() < 1e-6
-    own = prediction.take(np.array([301])).expected_kernel(KERNEL, [300.0])[0, 0]
-    assert features[301] @ features[301] == pytest.approx(own, rel=1e-2)
+    self_expectation = prediction.take(np.array([301])).expected_kernel(KERNEL, [300.0])[0, 0]
+    assert features[301] @ features[301] == pytest.approx(self_expectation, rel=1e-2)
 
 
 def test_mass_between_two_doubles_is_in_the_features():

@@ -56,12 +56,12 @@ def test_values_are_those_of_the_definition(monkeypatch):
     n, draws = 60, 40
     rng = np.random.default_rng(2)
     x = rng.normal(size=(n, 2))
-    y, drawn = x[:, 0] + rng.normal(size=n), x[:, :1] + rng.normal(size=(n, draws))
-    drawn[3, :2] = 90.0, 33.0
+    y, members = x[:, 0] + rng.normal(size=n), x[:, :1] + rng.normal(size=(n, draws))
+    members[3, :2] = 90.0, 33.0
     kernel, lam = fm.RBF(0.5), 0.05
-    ours = fm.cce(x, y, drawn, x_kernel=kernel, y_kernel=kernel, lam=lam)
+    ours = fm.cce(x, y, members, x_kernel=kernel, y_kernel=kernel, lam=lam)
     inverse = np.linalg.inv(kernel(x) + n * lam * np.eye(n)) @ kernel(x)
-    flat = drawn.reshape(-1, 1)
+    flat = members.reshape(-1, 1)
     across = kernel(flat, y[:, None]).reshape(n, draws, n).mean(axis=1)
     within = kernel(flat).reshape(n, draws, n, draws).mean(axis=(1, 3))
     middle = kernel(y[:, None]) - across - across.T + within

@@ -191,9 +191,9 @@ def test_rare_rows_that_quadrature_must_resolve(family, gamma):
         warnings.simplefilter("ignore", fm.ToleranceWarning)
         result = fm.cce(x, y, make(scale), x_kernel=x_kernel, y_kernel=y_kernel, lam=1e-3, at=at)
     distinct, kind = np.unique(scale, return_inverse=True)
-    known = [nodes(s) for s in distinct]
-    inner = np.array([[w @ _products(gamma, v, u, t) for u, t in known] for v, w in known])
-    cross = np.stack([_products(gamma, y[:, 0], v, w) for v, w in known], axis=1)[:, kind]
+    node_sets = [nodes(s) for s in distinct]
+    inner = np.array([[w @ _products(gamma, v, u, t) for u, t in node_sets] for v, w in node_sets])
+    cross = np.stack([_products(gamma, y[:, 0], v, w) for v, w in node_sets], axis=1)[:, kind]
     gram = y_kernel(y, y) - cross - cross.T + inner[np.ix_(kind, kind)]
     truth = values_by_definition(x_kernel, 1e-3, x, at, gram)
     error = np.abs(result.values - truth)
@@ -242,15 +242,17 @@ def test_kernels_that_are_narrow_for_a_log_normal_are_answered_to_the_tolerance(
     options = {"x_kernel": "paper", "y_kernel": "paper"}
     result = fm.cce(x, y, prediction, **options)
     assert result.error_bound <= 1e-6
-    drawn = fm.cce(x, y, prediction, draws=100, random_state=0, **options)
-    assert np.abs(result.values - drawn.values).max() < 0.05
+    from_draws = fm.cce(x, y, prediction, draws=100, random_state=0, **options)
+    assert np.abs(result.values - from_draws.values).max() < 0.05
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gamma", [1e8, 1e4, 1.0, 0.01])
 def test_expected_kernels_that_are_narrow_against_the_distribution(gamma):
     points = np.array([0.0, 6.8, 100.0, -30.0])
-    found = fm.StudentT(np.ones(2), np.zeros(2), np.ones(2)).expected_kernel(fm.RBF(gamma), points)
+    expectations = fm.StudentT(np.ones(2), np.zeros(2), np.ones(2)).expected_kernel(
+        fm.RBF(gamma), points
+    )
     reach = 8 / np.sqrt(gamma)
     expected = [
         integrate.quad(
@@ -259,15 +261,15 @@ def test_expected_kernels_that_are_narrow_against_the_distribution(gamma):
         )[0]
         for z in points
     ]  # fmt: skip
-    np.testing.assert_allclose(found, [expected, expected], rtol=1e-9)
+    np.testing.assert_allclose(expectations, [expected, expected], rtol=1e-9)
 
 
 def test_a_narrow_kernel_at_the_end_of_a_uniform_distribution():
-    found = fm.Uniform(np.zeros(2), np.full(2, 1000.0)).expected_kernel(
+    expectations = fm.Uniform(np.zeros(2), np.full(2, 1000.0)).expected_kernel(
         fm.RBF(1e4), np.array([0.0, 500.0, 1000.005])
     )
-    known = np.sqrt(np.pi) / 1e2 / 1000 * np.array([0.5, 1.0, stats.norm.sf(0.5 * np.sqrt(2))])
-    np.testing.assert_allclose(found[0], known, rtol=1e-9)
+    expected = np.sqrt(np.pi) / 1e2 / 1000 * np.array([0.5, 1.0, stats.norm.sf(0.5 * np.sqrt(2))])
+    np.testing.assert_allclose(expectations[0], expected, rtol=1e-9)
 
 
 def test_a_narrow_kernel_takes_closed_forms_and_warns_of_nothing():
@@ -346,14 +348,14 @@ def test_a_jump_of_the_kernel_between_the_same_nodes():
     backend = CpuBackend()
     outputs = np.concatenate([np.linspace(-0.2, 1.3, 40), [53.351, 53.353]])[:, None]
     features = output_features(kernel, backend, outputs, 1e-14, 30)[0]
-    found, _, error = mean_features_by_nodes(features, prediction, 1e-6)
+    means, _, error = mean_features_by_nodes(features, prediction, 1e-6)
     z = np.array([[1.0]])
     at, mass = np.polynomial.legendre.leggauss(200)
     parts = [(a + (b - a) * (at + 1) / 2, mass * (b - a)) for a, b in ((-0.145, 0.0), (0.0, 1.225))]
     values, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
     weights = weights * np.exp(-((values / 0.145) ** 2) / 2)
     exact = float((weights / weights.sum()) @ kernel(values[:, None], z)[:, 0])
-    off = np.abs(found @ features.transform(z)[0] - exact)[np.arange(n) != 14]
+    off = np.abs(means @ features.transform(z)[0] - exact)[np.arange(n) != 14]
     size = np.sqrt(kernel.diagonal(z)[0])
     assert (off <= error[np.arange(n) != 14] * size + 1e-6).all()
 
@@ -373,11 +375,11 @@ def test_sums_leave_out_features_beyond_the_reach_of_the_kernel(rng):
     values[:, 700:720] = 40 + rng.normal(size=(3, 20))
     weights = rng.dirichlet(np.ones(1000), size=3)
     sums = PanelSums.of(features, values[:, :500].ravel())
-    asked = []
+    requests = []
     transform = features.transform
-    object.__setattr__(features, "transform", lambda y: asked.append(y) or transform(y))
+    object.__setattr__(features, "transform", lambda y: requests.append(y) or transform(y))
     mean, residual, extra = sums.sums(values, weights)
-    assert np.abs(np.concatenate(asked)).max() < 100
+    assert np.abs(np.concatenate(requests)).max() < 100
     p = transform(values.reshape(-1, 1))
     expected = np.einsum("nl,nlr->nr", weights, p.reshape(3, 1000, -1))
     np.testing.assert_allclose(mean, expected, atol=float(extra.max()) + 1e-12)

@@ -26,12 +26,14 @@ def test_expectations_know_no_unit(kernel, unit):
     # The square of a standard deviation of 1e-165 is 0, of one of 1e158 infinite.
     make = KERNELS[kernel]
     for one, other in zip(predictions(1.0), predictions(unit), strict=True):
-        wanted = one.expected_kernel(make(1.0), Y)
-        np.testing.assert_allclose(other.expected_kernel(make(unit), Y * unit), wanted, rtol=1e-12)
+        expected = one.expected_kernel(make(1.0), Y)
+        np.testing.assert_allclose(
+            other.expected_kernel(make(unit), Y * unit), expected, rtol=1e-12
+        )
     one, other = predictions(1.0)[0], predictions(unit)[0]
-    wanted = one.closed_form_pairs(make(1.0), one)
+    expected = one.closed_form_pairs(make(1.0), one)
     np.testing.assert_allclose(
-        other.closed_form_pairs(make(unit), other), wanted, rtol=1e-12, atol=1e-15
+        other.closed_form_pairs(make(unit), other), expected, rtol=1e-12, atol=1e-15
     )
 
 
@@ -40,8 +42,8 @@ def test_bound_holds_in_a_tiny_unit():
     x = rng.standard_normal((40, 2))
     y, mean, std = x[:, 0], x[:, 1], np.full(40, 0.3)
     kernel = fm.Laplacian("median")
-    wanted = fm.cce(x, y, fm.Gaussian(mean, std), y_kernel=kernel)
+    expected = fm.cce(x, y, fm.Gaussian(mean, std), y_kernel=kernel)
     unit = 1e-165
-    found = fm.cce(x, y * unit, fm.Gaussian(mean * unit, std * unit), y_kernel=kernel)
-    error = np.abs(found.values - wanted.values)
-    assert (error <= found.error_bound + wanted.error_bound).all()
+    result = fm.cce(x, y * unit, fm.Gaussian(mean * unit, std * unit), y_kernel=kernel)
+    error = np.abs(result.values - expected.values)
+    assert (error <= result.error_bound + expected.error_bound).all()

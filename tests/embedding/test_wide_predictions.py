@@ -21,21 +21,21 @@ def test_refinement_goes_on_until_wide_rows_are_resolved():
     x, y = problem()
     low, high = np.zeros(N), np.ones(N)
     high[RARE] = [60, 1e-4, 300]
-    found = fm.cce(
+    result = fm.cce(
         x, y, fm.Uniform(low, high), x_kernel=fm.RBF(2.0), y_kernel=fm.RBF(0.5), lam=0.01, tol=1e-5
     )
-    assert found.error_bound < 1e-5
+    assert result.error_bound < 1e-5
     kernel = np.exp(-2.0 * (x[:, None] - x[None]) ** 2)
     weights = np.linalg.solve(kernel + N * 0.01 * np.eye(N), kernel)
     levels, shares = np.polynomial.legendre.leggauss(1200)
     nodes = low[:, None] + (high - low)[:, None] * (levels + 1) / 2
     square = np.zeros(N)
     parts = [(y[:, None], np.ones((N, 1))), (nodes, np.broadcast_to(-shares / 2, nodes.shape))]
-    for one, given in parts:
-        for other, taken in parts:
+    for one, left_part in parts:
+        for other, right_part in parts:
             block = [
                 [
-                    given[i] @ np.exp(-0.5 * (one[i][:, None] - other[j]) ** 2) @ taken[j]
+                    left_part[i] @ np.exp(-0.5 * (one[i][:, None] - other[j]) ** 2) @ right_part[j]
                     for j in RARE
                 ]
                 for i in RARE
@@ -43,7 +43,7 @@ def test_refinement_goes_on_until_wide_rows_are_resolved():
             square += np.einsum("iq,ij,jq->q", weights[RARE], block, weights[RARE])
     # Rare rows are isolated: their values are made of their own outputs alone.
     np.testing.assert_allclose(
-        found.values[RARE], np.sqrt(square[RARE]), rtol=0, atol=found.error_bound
+        result.values[RARE], np.sqrt(square[RARE]), rtol=0, atol=result.error_bound
     )
 
 
@@ -54,7 +54,7 @@ def test_polynomial_under_a_heavy_tail_has_features():
     sigma = np.full(N, 0.3)
     sigma[RARE] = [3, 1e-3, 2]
     kernel = np.exp(-2.0 * (x[:, None] - x[None]) ** 2)
-    found = fm.cce(
+    result = fm.cce(
         x,
         y,
         fm.LogNormal(np.zeros(N), sigma),
@@ -66,5 +66,5 @@ def test_polynomial_under_a_heavy_tail_has_features():
     first, second = np.exp(sigma**2 / 2), np.exp(2 * sigma**2)
     features = np.stack([np.sqrt(0.2) * (y - first), 0.1 * (y**2 - second)])
     weights = np.linalg.solve(kernel + N * 0.01 * np.eye(N), kernel)
-    wanted = np.linalg.norm(features @ weights, axis=0)
-    assert (np.abs(found.values - wanted) <= found.error_bound).all()
+    expected = np.linalg.norm(features @ weights, axis=0)
+    assert (np.abs(result.values - expected) <= result.error_bound).all()

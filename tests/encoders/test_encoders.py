@@ -18,7 +18,7 @@ from fastmcmd import encoders
 from fastmcmd.encoders.cache import digest_of
 
 
-class Counted:
+class CountingEncoder:
     """A function that counts its calls and keeps the sizes of its batches."""
 
     def __init__(self, function):
@@ -36,11 +36,11 @@ def two_columns(batch):
 
 def test_batches_are_put_together(rng):
     x = rng.normal(size=(23, 5))
-    function = Counted(two_columns)
-    found = encoders.batched(function, batch_size=10)(x)
+    function = CountingEncoder(two_columns)
+    features = encoders.batched(function, batch_size=10)(x)
     assert function.sizes == [10, 10, 3]
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, two_columns(x).astype(np.float32))
+    assert features.dtype == np.float32
+    np.testing.assert_array_equal(features, two_columns(x).astype(np.float32))
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 100])
@@ -60,24 +60,24 @@ def test_lists_of_strings_and_columns_of_frames():
 
     words = ["a", "bb", "", "dddd"]
     for inputs in (words, tuple(words), np.array(words), pd.Series(words), iter(words)):
-        found = encoders.batched(lengths, batch_size=3)(inputs)
-        np.testing.assert_array_equal(found, [[1], [2], [0], [4]])
+        features = encoders.batched(lengths, batch_size=3)(inputs)
+        np.testing.assert_array_equal(features, [[1], [2], [0], [4]])
 
 
 def test_tensors_are_sliced_and_keep_no_graph(rng):
     torch = pytest.importorskip("torch")
     model = torch.nn.Linear(4, 3)
-    seen = []
+    batches = []
 
     def encode(batch):
         out = model(batch)
-        seen.append(out.requires_grad)
+        batches.append(out.requires_grad)
         return out
 
     x = torch.tensor(rng.normal(size=(11, 4)), dtype=torch.float32)
-    found = encoders.batched(encode, batch_size=4)(x)
-    assert seen == [False] * 3
-    np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+    features = encoders.batched(encode, batch_size=4)(x)
+    assert batches == [False] * 3
+    np.testing.assert_allclose(features, model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
     half = encoders.batched(lambda batch: model(batch).bfloat16())(x)
     np.testing.assert_array_equal(half, model(x).detach().bfloat16().float().numpy())
 
@@ -87,8 +87,8 @@ def test_as_an_encoder_of_cce(rng):
     y = x.sum(axis=(1, 2)) + rng.normal(size=60)
     prediction = fm.Gaussian(y * 0, 1.0)
     flat = x.reshape(60, 6).astype(np.float32)
-    found = fm.cce(x, y, prediction, encoder=encoders.batched(lambda b: b.reshape(len(b), -1)))
-    np.testing.assert_allclose(found.values, fm.cce(flat, y, prediction).values, atol=1e-6)
+    result = fm.cce(x, y, prediction, encoder=encoders.batched(lambda b: b.reshape(len(b), -1)))
+    np.testing.assert_allclose(result.values, fm.cce(flat, y, prediction).values, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_bad_options_are_named(tmp_path):
         encoders.batched(two_columns, cache_dir=tmp_path / "none", name="m")
 
 
-def test_progress_is_told(capsys, rng):
+def test_progress_is_reported(capsys, rng):
     encoders.batched(two_columns, batch_size=5, progress=True)(rng.normal(size=(20, 3)))
     assert "20 of 20 rows" in capsys.readouterr().err
     encoders.batched(two_columns, batch_size=5)(rng.normal(size=(20, 3)))
@@ -149,7 +149,7 @@ def test_progress_is_told(capsys, rng):
 
 def test_a_second_call_reads_the_first(tmp_path, rng):
     x = rng.normal(size=(30, 4))
-    function = Counted(two_columns)
+    function = CountingEncoder(two_columns)
     first = encoders.batched(function, cache_dir=tmp_path, name="sums v1")(x)
     assert len(function.sizes) == 1
     again = encoders.batched(function, batch_size=3, cache_dir=tmp_path, name="sums v1")(x.copy())
@@ -165,7 +165,7 @@ def test_a_second_call_reads_the_first(tmp_path, rng):
     assert len(function.sizes) == 3
 
 
-def test_contents_are_told_apart(tmp_path, rng):
+def test_contents_have_different_keys(tmp_path, rng):
     torch = pytest.importorskip("torch")
     image = pytest.importorskip("PIL.Image")
     x = rng.normal(size=(4, 6))
@@ -226,7 +226,7 @@ def test_large_arrays_are_hashed_in_blocks():
 
 
 @pytest.mark.parametrize("content", [b"", b"not an array", b"\x93NUMPY\x01\x00"])
-def test_a_broken_file_is_told_of_and_replaced(content, tmp_path, rng):
+def test_a_broken_file_is_reported_and_replaced(content, tmp_path, rng):
     x = rng.normal(size=(6, 4))
     encoder = encoders.batched(two_columns, cache_dir=tmp_path, name="m")
     expected = encoder(x)
@@ -344,8 +344,8 @@ def test_open_clip_of_images(open_clip, tmp_path, rng):
     import torch
 
     prepared = torch.tensor(arrays).permute(0, 3, 1, 2).float() / 255
-    given = (paths, [str(p) for p in paths], [image.open(p) for p in paths], arrays, prepared)
-    for inputs in given:
+    forms = (paths, [str(p) for p in paths], [image.open(p) for p in paths], arrays, prepared)
+    for inputs in forms:
         np.testing.assert_allclose(encoder(inputs), expected, rtol=1e-5)
     assert open_clip.loads == [("ViT-B-32", "laion2b_s34b_b79k", "cpu")]
     plain = encoders.OpenCLIP(device="cpu", normalize=False)
@@ -358,8 +358,8 @@ def test_open_clip_of_images(open_clip, tmp_path, rng):
 
 def test_open_clip_of_texts(open_clip):
     encoder = encoders.OpenCLIP(device="cpu", modality="text", normalize=False, batch_size=2)
-    found = encoder(["aab", "b", ""])
-    np.testing.assert_array_equal(found, [[2, 1, 1], [0, 1, 1], [0, 0, 1]])
+    features = encoder(["aab", "b", ""])
+    np.testing.assert_array_equal(features, [[2, 1, 1], [0, 1, 1], [0, 0, 1]])
     with pytest.raises(TypeError, match="inputs hold a int"):
         encoder(["a", 3])
     with pytest.raises(ValueError, match="modality is 'sound'"):
@@ -491,10 +491,10 @@ def test_torchvision(torchvision, rng):
     np.testing.assert_allclose(encoder(tensor), expected, rtol=1e-5)
     encoders.Torchvision("tiny", None, device="cpu")(arrays)
     encoders.Torchvision("tiny", "V1", device="cpu")(arrays)
-    told = [
+    loads = [
         (name, None if weights is None else weights.name) for name, weights in torchvision.loads
     ]
-    assert told == [("tiny", "V2"), ("tiny", None), ("tiny", "V1")]
+    assert loads == [("tiny", "V2"), ("tiny", None), ("tiny", "V1")]
     with pytest.raises(ValueError, match=r"weights is 'V7'.*'V1', 'V2'"):
         encoders.Torchvision("tiny", "V7", device="cpu")(arrays)
     with pytest.raises(ValueError, match="no linear layer"):
@@ -502,7 +502,7 @@ def test_torchvision(torchvision, rng):
 
 
 @pytest.mark.parametrize(
-    ("encoder", "module", "told"),
+    ("encoder", "module", "message"),
     [
         (encoders.OpenCLIP, "open_clip", r"pip install open_clip_torch.*fastmcmd\[open-clip\]"),
         (
@@ -517,13 +517,13 @@ def test_torchvision(torchvision, rng):
         ),
     ],
 )
-def test_a_missing_package_is_named_when_it_is_needed(encoder, module, told, monkeypatch, rng):
-    made = encoder()
+def test_a_missing_package_is_named_when_it_is_needed(encoder, module, message, monkeypatch, rng):
+    instance = encoder()
     inputs = ["a text"] if module == "sentence_transformers" else images(rng)
     monkeypatch.setitem(sys.modules, module.partition(".")[0], None)
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(fm.MissingDependencyError, match=told):
-        made(inputs)
+    with pytest.raises(fm.MissingDependencyError, match=message):
+        instance(inputs)
 
 
 def test_real_torchvision(rng):
@@ -531,17 +531,17 @@ def test_real_torchvision(rng):
     if importlib.util.find_spec("torchvision") is None:
         pytest.skip("torchvision is not installed")
     for name, columns in (("resnet18", 512), ("mobilenet_v3_small", 1024)):
-        found = encoders.Torchvision(name, None, device="cpu")(images(rng, 2))
-        assert found.shape == (2, columns)
+        features = encoders.Torchvision(name, None, device="cpu")(images(rng, 2))
+        assert features.shape == (2, columns)
 
 
 def test_real_open_clip(rng):
     """Random weights, no download."""
     if importlib.util.find_spec("open_clip") is None:
         pytest.skip("open_clip is not installed")
-    found = encoders.OpenCLIP(pretrained=None, device="cpu")(images(rng, 2))
-    assert found.shape == (2, 512)
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-4)
+    features = encoders.OpenCLIP(pretrained=None, device="cpu")(images(rng, 2))
+    assert features.shape == (2, 512)
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -99,28 +99,28 @@ def measured(case):
     """Return the message of a limit too small, and limit, peak and info of each call."""
     n, d, x_kernel, y_kernel, options, _, limits = CASES[case]
     sizes = [limit * 10**6 for limit in limits]
-    given = json.dumps([n, d, x_kernel, y_kernel, options, sizes])
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, given], capture_output=True, text=True, timeout=300
+    job = json.dumps([n, d, x_kernel, y_kernel, options, sizes])
+    process = subprocess.run(
+        [sys.executable, "-c", CODE, job], capture_output=True, text=True, timeout=300
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 @pytest.mark.slow
 @linux
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("case", CASES)
-def test_limit_is_kept(case, limit):
+def test_memory_stays_within_the_limit(case, limit):
     message, rows = measured(case)
     row = rows[LIMITS.index(limit)]
     assert row is not None, message
-    size, peak, told = row
-    assert not isinstance(told, str), f"{format_bytes(size)} was too small: {told}"
+    size, peak, stated_peak = row
+    assert not isinstance(stated_peak, str), f"{format_bytes(size)} was too small: {stated_peak}"
     solver = CASES[case][5]
-    assert solver is None or told[0] == solver
-    assert (told[1] == "dense") == (case == "dense")
-    assert peak <= SHARE * size + CONSTANT, (format_bytes(peak), format_bytes(size), told)
+    assert solver is None or stated_peak[0] == solver
+    assert (stated_peak[1] == "dense") == (case == "dense")
+    assert peak <= SHARE * size + CONSTANT, (format_bytes(peak), format_bytes(size), stated_peak)
 
 
 @pytest.mark.slow

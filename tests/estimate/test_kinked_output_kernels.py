@@ -50,10 +50,10 @@ def test_laplace_predictions_against_integrals(kernel, delta, rng):
     levels = (np.arange(500) + 0.5) / 500
     nodes = stats.laplace(mean[:, None], scale[:, None]).ppf(levels)
     cross = np.array([kernel(row, y).mean(axis=0) for row in nodes])
-    own = np.array([[kernel(a, b).mean() for b in nodes] for a in nodes])
+    self_terms = np.array([[kernel(a, b).mean() for b in nodes] for a in nodes])
     at = np.linspace(-1.5, 1.5, 5)
     a = _weights(x, 0.05, at)
-    square = np.einsum("iq,ij,jq->q", a, kernel(y) + delta * (y[:, None] == y) + own, a)
+    square = np.einsum("iq,ij,jq->q", a, kernel(y) + delta * (y[:, None] == y) + self_terms, a)
     square -= 2 * np.einsum("iq,ij,jq->q", a, cross, a)
     y_kernel = kernel + delta * fm.Delta() if delta else kernel
     fitted = fm.ConditionalCongruence(x_kernel=fm.RBF(0.5), y_kernel=y_kernel, lam=0.05).fit(

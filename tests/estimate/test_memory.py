@@ -48,16 +48,16 @@ print(field("VmHWM:") - before, result.info.cache, result.info.solver)
         ("120MB", {"dtype": "float64", "solver": "cg"}, "streamed"),
     ],
 )
-def test_limit_is_kept(limit, options, cache):
+def test_memory_stays_within_the_limit(limit, options, cache):
     size = parse_memory(limit)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", CODE, "6000", "128", str(size), repr(options)],
         capture_output=True,
         text=True,
         timeout=300,
     )
-    assert done.returncode == 0, done.stderr
-    peak, mode, _ = done.stdout.split()
+    assert process.returncode == 0, process.stderr
+    peak, mode, _ = process.stdout.split()
     assert mode == cache
     assert int(peak) <= 1.1 * size + ALLOWANCE, (format_bytes(int(peak)), limit)
 
@@ -81,17 +81,17 @@ def test_cholesky_that_does_not_fit_says_at_once_what_it_needs(y_kernel, on_disk
     if on_disk:
         options["cache_dir"] = tmp_path
     part = "panels of " if on_disk else ""
-    told = (
+    message = (
         r"memory_limit is 1 MB; at least (\d+) MB are needed for solver='cholesky', .* of them for "
         rf"{part}the factor of 1,200 distinct inputs; raise memory_limit"
     )
-    with pytest.raises(fm.MemoryLimitError, match=told) as caught:
+    with pytest.raises(fm.MemoryLimitError, match=message) as caught:
         fm.mcmd(x[:20], x, y, other, other[:, 0], memory_limit="1MB", **options)
-    need = 10**6 * int(re.search(told, str(caught.value))[1])
+    need = 10**6 * int(re.search(message, str(caught.value))[1])
     assert ("cache_dir" in str(caught.value)) != on_disk
     # Rounded to megabytes.
-    found = fm.mcmd(x[:20], x, y, other, other[:, 0], memory_limit=need + 10**6, **options)
-    assert found.info.form == ("dense" if y_kernel == fm.Laplacian(20.0) else "feature")
+    result = fm.mcmd(x[:20], x, y, other, other[:, 0], memory_limit=need + 10**6, **options)
+    assert result.info.form == ("dense" if y_kernel == fm.Laplacian(20.0) else "feature")
     with pytest.raises(fm.MemoryLimitError, match="at least"):
         fm.mcmd(x[:20], x, y, other, other[:, 0], memory_limit=need - 10**6, **options)
 

@@ -51,15 +51,15 @@ print(field("VmHWM:") - before, info.peak_bytes, info.solver)
 )
 def test_peak_bytes_of_the_low_rank_form_are_those_measured(n, d, options):
     """They were 4 MB for a peak of 170 MB."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", CODE, f"({n}, {d}, {options})"],
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    peak, told, solver = done.stdout.split()
+    assert process.returncode == 0, process.stderr
+    peak, stated_peak, solver = process.stdout.split()
     assert solver == "lowrank"
-    assert int(told) <= FACTOR * int(peak)
-    assert int(peak) - ALLOWANCE <= FACTOR * int(told)
+    assert int(stated_peak) <= FACTOR * int(peak)
+    assert int(peak) - ALLOWANCE <= FACTOR * int(stated_peak)
 
 
 @pytest.mark.parametrize("solver", ["auto", "cg", "lowrank", "cholesky"])
@@ -76,21 +76,21 @@ def test_a_refusal_comes_before_anything_is_allocated(solver, draws):
     try:
         with pytest.raises(fm.MemoryLimitError, match="memory_limit is 1 kB"):
             fm.cce(x, y, prediction, x_kernel=fm.RBF(0.5), memory_limit=1000, solver=solver)
-        taken = tracemalloc.get_traced_memory()[1]
+        peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert taken < 6_000_000  # less than the 8 MB of blocks that any call needs
+    assert peak < 6_000_000  # less than the 8 MB of blocks that any call needs
 
 
-def test_auto_takes_landmarks_where_cg_has_no_room():
+def test_auto_takes_landmarks_where_cg_exceeds_the_budget():
     rng, n = np.random.default_rng(1), 30000
     x = rng.normal(size=(n, 2))
     y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
     options = {"x_kernel": fm.RBF(0.5), "tol": 1e-3, "memory_limit": "70MB", "backend": "cpu"}
     for lam in (0.1, 0.3):  # with and without a look at landmarks before CG is considered
-        found = fm.cce(x, y, y + 0.1, lam=lam, **options)
-        assert found.info.solver == "lowrank"
-        assert found.error_bound <= 1e-3
+        result = fm.cce(x, y, y + 0.1, lam=lam, **options)
+        assert result.info.solver == "lowrank"
+        assert result.error_bound <= 1e-3
     with pytest.raises(fm.MemoryLimitError):
         fm.cce(x, y, y + 0.1, solver="cg", **options)
 
@@ -105,8 +105,10 @@ def test_auto_takes_landmarks_below_the_rows_it_usually_looks_at_them(monkeypatc
     monkeypatch.setattr("fastmcmd._base.threads._thread_count", 2)  # each has tiles of its own
     with pytest.raises(fm.MemoryLimitError):
         fm.cce(x, y, draws, solver="cg", **options)
-    wanted = fm.cce(x, y, draws, solver="lowrank", **options)
-    found = fm.cce(x, y, draws, **options)
-    assert found.info.solver == "lowrank"
-    assert any("no room for cg" in note for note in found.info.notes)
-    assert np.all(np.abs(found.values - wanted.values) <= found.error_bound + wanted.error_bound)
+    expected = fm.cce(x, y, draws, solver="lowrank", **options)
+    result = fm.cce(x, y, draws, **options)
+    assert result.info.solver == "lowrank"
+    assert any("no room for cg" in note for note in result.info.notes)
+    assert np.all(
+        np.abs(result.values - expected.values) <= result.error_bound + expected.error_bound
+    )

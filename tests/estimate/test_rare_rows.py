@@ -22,7 +22,7 @@ def test_isolated_gross_failures_are_seen_by_landmarks(seed, certificate):
     y = 0.1 * x[:, 0] / 60
     mean = y.copy()
     mean[rare] += 3
-    found = fm.cce(
+    result = fm.cce(
         x, y, fm.Gaussian(mean, np.full(n, 0.05)), at=x[rare], x_kernel=fm.RBF(0.5),
         y_kernel=fm.RBF(0.5), lam=0.1, solver="lowrank", tol=3e-3, certificate=certificate,
     )  # fmt: skip
@@ -32,9 +32,9 @@ def test_isolated_gross_failures_are_seen_by_landmarks(seed, certificate):
     cross = (1 + 2 * 0.5 * v) ** -0.5 * np.exp(-0.5 * (y0 - m0) ** 2 / (1 + 2 * 0.5 * v))
     truth = np.sqrt(both - 2 * cross) / (1 + n * 0.1)
     assert np.all(truth > 6e-3)
-    assert np.all(np.abs(found.values - truth) <= found.error_bounds)
-    assert found.error_bound <= 3e-3
-    assert found.info.landmarks < 300  # the failures are landmarks before the bulk is
+    assert np.all(np.abs(result.values - truth) <= result.error_bounds)
+    assert result.error_bound <= 3e-3
+    assert result.info.landmarks < 300  # the failures are landmarks before the bulk is
 
 
 def test_a_heavy_row_of_cg_is_in_the_sample():
@@ -48,12 +48,12 @@ def test_a_heavy_row_of_cg_is_in_the_sample():
         options = {"x_kernel": fm.RBF(1.0), "y_kernel": fm.RBF(0.5), "weights": weights}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", fm.ToleranceWarning)
-            found = fm.cce(
+            result = fm.cce(
                 x, y, p, solver="cg", dtype="float32", certificate="sampled", tol=1e-4, **options
             )
         exact = fm.cce(x, y, p, solver="cholesky", tol=1e-7, **options)
-        assert found.info.certificate == "sampled"
-        assert np.all(np.abs(found.values - exact.values) <= found.error_bounds)
+        assert result.info.certificate == "sampled"
+        assert np.all(np.abs(result.values - exact.values) <= result.error_bounds)
 
 
 def test_few_rows_far_from_the_origin_are_in_the_sample():
@@ -65,16 +65,16 @@ def test_few_rows_far_from_the_origin_are_in_the_sample():
     options = {"x_kernel": fm.RBF(0.5 / d), "y_kernel": fm.RBF(0.5), "lam": 0.1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)
-        found = fm.cce(
+        result = fm.cce(
             x, y, p, solver="cg", dtype="float32", certificate="sampled", tol=1e-5, **options
         )
     exact = fm.cce(x, y, p, solver="cholesky", tol=1e-8, **options)
-    assert found.info.certificate == "sampled"
-    assert np.all(np.abs(found.values - exact.values) <= found.error_bounds)
+    assert result.info.certificate == "sampled"
+    assert np.all(np.abs(result.values - exact.values) <= result.error_bounds)
 
 
 @pytest.mark.parametrize("seed", range(16))
 def test_random_rare_rows(seed):
     """A small part of ``tests/adversary/sampled.py``; the rate it measures is in docs/theory.md."""
-    found = sampled.attack(seed, 1100)
-    assert found.ratio <= 1.0, found
+    outcome = sampled.attack(seed, 1100)
+    assert outcome.ratio <= 1.0, outcome

@@ -62,23 +62,23 @@ def test_stopped_again_and_again(case, tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             stopping(patch, 1, stages)
             try:
-                found = run(case, path)
+                result = run(case, path)
             except Stopped:
                 stops += 1
                 assert path.exists()
                 continue
         break
     assert stops >= 2
-    np.testing.assert_array_equal(found.values, expected.values)
-    np.testing.assert_array_equal(found.error_bounds, expected.error_bounds)
-    assert found.info.notes == expected.info.notes
-    assert found.info.iterations == expected.info.iterations
+    np.testing.assert_array_equal(result.values, expected.values)
+    np.testing.assert_array_equal(result.error_bounds, expected.error_bounds)
+    assert result.info.notes == expected.info.notes
+    assert result.info.iterations == expected.info.iterations
     assert os.listdir(tmp_path) == []
     if case == "residuals":
         assert any("residuals" in stage for stage in stages)
-        assert found.info.certificate == "sampled"
+        assert result.info.certificate == "sampled"
     if case == "preconditioned":
-        assert any("preconditioned with" in note for note in found.info.notes)
+        assert any("preconditioned with" in note for note in result.info.notes)
 
 
 CODE = """
@@ -102,13 +102,13 @@ def test_killed_at_random_moments(case, tmp_path):
     assert killed_until_done(command, 0.1) >= 1
     assert not path.exists()
     expected = run(case)
-    with np.load(results, allow_pickle=False) as found:
-        np.testing.assert_array_equal(found["values"], expected.values)
-        np.testing.assert_array_equal(found["bounds"], expected.error_bounds)
+    with np.load(results, allow_pickle=False) as archive:
+        np.testing.assert_array_equal(archive["values"], expected.values)
+        np.testing.assert_array_equal(archive["bounds"], expected.error_bounds)
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"lam": 0.2}, "lam was 0.001, is 0.2"),
         ({"tol": 1e-5}, "tol was 1e-06, is 1e-05"),
@@ -116,19 +116,19 @@ def test_killed_at_random_moments(case, tmp_path):
         ({"x_kernel": fm.RBF(2.0)}, "x_kernel was"),
     ],
 )
-def test_other_computations_are_refused(changed, told, tmp_path, monkeypatch):
+def test_other_computations_are_refused(changed, message, tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
     with monkeypatch.context() as patch:
         stopping(patch, 2)
         with pytest.raises(Stopped):
             run("cg float64", path)
-    with pytest.raises(ValueError, match=f"checkpoint .*belongs to another computation: {told}"):
+    with pytest.raises(ValueError, match=f"checkpoint .*belongs to another computation: {message}"):
         run("cg float64", path, **changed)
     assert path.exists()
 
 
-@pytest.mark.parametrize("which", ["x", "y", "grid"])
-def test_other_data_are_refused(which, tmp_path, monkeypatch):
+@pytest.mark.parametrize("changed_input", ["x", "y", "grid"])
+def test_other_data_are_refused(changed_input, tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
     x, y, _, y_prime = data()
     arrays = {"grid": x[:50].copy(), "x": x, "y": y}
@@ -137,9 +137,11 @@ def test_other_data_are_refused(which, tmp_path, monkeypatch):
         stopping(patch, 2)
         with pytest.raises(Stopped):
             fm.mcmd(arrays["grid"], arrays["x"], arrays["y"], x, y_prime, **options)
-    arrays[which] = arrays[which].copy()
-    arrays[which][7] += 1e-9
-    with pytest.raises(ValueError, match=f"checkpoint .*another computation: .*{which} was"):
+    arrays[changed_input] = arrays[changed_input].copy()
+    arrays[changed_input][7] += 1e-9
+    with pytest.raises(
+        ValueError, match=f"checkpoint .*another computation: .*{changed_input} was"
+    ):
         fm.mcmd(arrays["grid"], arrays["x"], arrays["y"], x, y_prime, **options)
 
 
@@ -185,9 +187,9 @@ def test_progress_and_memory_may_differ(tmp_path, monkeypatch, capsys):
         stopping(patch, 3)
         with pytest.raises(Stopped):
             run("cg float64", path, memory_limit="1GB")
-    found = run("cg float64", path, memory_limit="900MB", progress=True)
+    result = run("cg float64", path, memory_limit="900MB", progress=True)
     assert "went on from a checkpoint after" in capsys.readouterr().err
-    np.testing.assert_array_equal(found.values, run("cg float64").values)
+    np.testing.assert_array_equal(result.values, run("cg float64").values)
 
 
 def test_the_estimator_goes_on_too(tmp_path, monkeypatch):
@@ -210,11 +212,11 @@ def test_the_estimator_goes_on_too(tmp_path, monkeypatch):
 def test_ctrl_c_keeps_the_file(tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
     monkeypatch.setattr(resume, "_EVERY", 3600.0)
-    matmul, left = fm.gram.GramOperator.matmul, [5]
+    matmul, products_left = fm.gram.GramOperator.matmul, [5]
 
     def interrupted(self, v):
-        left[0] -= 1
-        if left[0] < 0:
+        products_left[0] -= 1
+        if products_left[0] < 0:
             raise KeyboardInterrupt
         return matmul(self, v)
 
@@ -223,9 +225,9 @@ def test_ctrl_c_keeps_the_file(tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             run("cg float64", path)
     assert path.exists()
-    found, expected = run("cg float64", path), run("cg float64")
-    np.testing.assert_array_equal(found.values, expected.values)
-    assert found.info.passes == expected.info.passes
+    actual, expected = run("cg float64", path), run("cg float64")
+    np.testing.assert_array_equal(actual.values, expected.values)
+    assert actual.info.passes == expected.info.passes
 
 
 def test_a_result_that_cannot_be_written_keeps_the_file(tmp_path, monkeypatch):

@@ -38,9 +38,9 @@ def data(rng):
     return x, y, models
 
 
-def _agree(found, alone):
+def _agree(estimators, alone):
     """Each within the sum of both bounds, at every input."""
-    a, b = found.result_, alone.result_
+    a, b = estimators.result_, alone.result_
     assert (np.abs(a.values - b.values) <= a.error_bounds + b.error_bounds).all()
 
 
@@ -49,23 +49,23 @@ def _agree(found, alone):
 def test_each_is_as_it_would_be_alone(data, rng, solver, weighted):
     x, y, models = data
     weights = rng.integers(0, 4, len(x)).astype(float) if weighted else None
-    made = fm.ConditionalCongruence(x_kernel=KERNEL, lam=0.02, solver=solver, tol=1e-5)
-    together = made.fit_each(x, y, models, weights)
-    assert list(together) == list(models)
+    estimator = fm.ConditionalCongruence(x_kernel=KERNEL, lam=0.02, solver=solver, tol=1e-5)
+    estimators = estimator.fit_each(x, y, models, weights)
+    assert list(estimators) == list(models)
     new = rng.uniform(-2, 2, (9, 2))
     for name, prediction in models.items():
-        alone = fm.ConditionalCongruence(**made.get_params()).fit(x, y, prediction, weights)
-        one = together[name]
+        alone = fm.ConditionalCongruence(**estimator.get_params()).fit(x, y, prediction, weights)
+        one = estimators[name]
         _agree(one, alone)
         a, b = one.evaluate(new), alone.evaluate(new)
         assert (np.abs(a.values - b.values) <= a.error_bounds + b.error_bounds).all()
-        assert one.result_.error_bound <= made.tol
+        assert one.result_.error_bound <= estimator.tol
         assert one.result_.info.form == alone.result_.info.form
         assert one.n_features_in_ == 2
         np.testing.assert_allclose(
             one.witness(new, [0.0, 2.0]), alone.witness(new, [0.0, 2.0]), atol=1e-4
         )
-    zero = together["the outcomes"].result_
+    zero = estimators["the outcomes"].result_
     assert zero.values.max() <= zero.error_bound
 
 
@@ -75,13 +75,13 @@ def test_bounds_hold_against_the_definition(data, solver):
     x, y, models = data
     models = {name: models[name] for name in ("one draw", "the outcomes")}
     models["far"] = 40.0 + 9 * models["one draw"]
-    found = fm.ConditionalCongruence(
+    estimators = fm.ConditionalCongruence(
         x_kernel=KERNEL, y_kernel=fm.RBF(0.3), lam=0.01, solver=solver, tol=1e-4
     ).fit_each(x, y, models)
     for name, draws in models.items():
         arguments = (x, x, y, x, draws, KERNEL, fm.RBF(0.3))
         exact = np.maximum(oracle.mcmd_squared(*arguments, lam=0.01), 0.0)
-        result = found[name].result_
+        result = estimators[name].result_
         off = oracle.cancellation(x, x, x, KERNEL, fm.RBF(0.3), y, lam=0.01)
         low = np.sqrt(np.maximum(exact - off, 0.0)) - result.error_bounds
         high = np.sqrt(exact + off) + result.error_bounds
@@ -97,15 +97,16 @@ def test_vectors_and_random_draws(rng):
         "draws": rng.normal(size=(70, 4, 2)),
     }
     for draws in (None, 2):
-        made = fm.ConditionalCongruence(
+        estimator = fm.ConditionalCongruence(
             x_kernel=KERNEL, y_kernel=fm.RBF(0.1), draws=draws, random_state=3, tol=1e-4
         )
-        together = made.fit_each(x, y, models)
+        estimators = estimator.fit_each(x, y, models)
         for name, prediction in models.items():
             _agree(
-                together[name], fm.ConditionalCongruence(**made.get_params()).fit(x, y, prediction)
+                estimators[name],
+                fm.ConditionalCongruence(**estimator.get_params()).fit(x, y, prediction),
             )
-            assert together[name].output_columns_ == 2
+            assert estimators[name].output_columns_ == 2
 
 
 def test_one_solve_and_one_factor_serve_all(data, monkeypatch):
@@ -117,9 +118,9 @@ def test_one_solve_and_one_factor_serve_all(data, monkeypatch):
         def __init__(self, options):
             self.solver = solver_of(options)
 
-        def solve(self, problem, *rest):
+        def solve(self, problem, *args):
             solves.append(len(problem.systems))
-            return self.solver.solve(problem, *rest)
+            return self.solver.solve(problem, *args)
 
     monkeypatch.setattr(feature_form, "solver_of", Counting)
     from fastmcmd.backends.numpy import NumpyBackend
@@ -131,9 +132,9 @@ def test_one_solve_and_one_factor_serve_all(data, monkeypatch):
         lambda self, packed: factors.append(1) or factor(self, packed),
     )
     for solver in ("cg", "cholesky"):
-        made = fm.ConditionalCongruence(x_kernel=KERNEL, solver=solver, backend="numpy")
-        found = made.fit_each(x, y, models)
-        assert {one.result_.info.solver for one in found.values()} == {solver}
+        estimator = fm.ConditionalCongruence(x_kernel=KERNEL, solver=solver, backend="numpy")
+        estimators = estimator.fit_each(x, y, models)
+        assert {one.result_.info.solver for one in estimators.values()} == {solver}
     assert solves == [5, 5]
     assert factors == [1]
 
@@ -145,11 +146,11 @@ def test_one_pass_serves_all(data, monkeypatch):
     monkeypatch.setattr(
         StackedRowStream, "begin", lambda self: passes.append(self.columns) or begin(self)
     )
-    made = fm.ConditionalCongruence(x_kernel=KERNEL, solver="lowrank", rank=60, tol=1e-3)
-    found = made.fit_each(x, y, models)
-    ranks = [one.result_.info.rank for one in found.values()]
+    estimator = fm.ConditionalCongruence(x_kernel=KERNEL, solver="lowrank", rank=60, tol=1e-3)
+    estimators = estimator.fit_each(x, y, models)
+    ranks = [one.result_.info.rank for one in estimators.values()]
     assert passes == [sum(ranks)]
-    assert {one.result_.info.landmarks for one in found.values()} == {60}
+    assert {one.result_.info.landmarks for one in estimators.values()} == {60}
 
 
 @pytest.mark.slow
@@ -159,21 +160,25 @@ def test_a_model_out_of_reach_does_not_hold_back_others(rng, monkeypatch):
     x = rng.uniform(-2, 2, (n, 1))
     y = np.sin(x[:, 0]) + 0.2 * rng.normal(size=n)
     models = {"a": fm.Gaussian(np.sin(x[:, 0]), 0.2), "b": fm.Gaussian(np.zeros(n), 1.0)}
-    made = fm.ConditionalCongruence(x_kernel=fm.RBF(1.0))
-    assert {one.result_.info.solver for one in made.fit_each(x, y, models).values()} == {"lowrank"}
+    estimator = fm.ConditionalCongruence(x_kernel=fm.RBF(1.0))
+    assert {one.result_.info.solver for one in estimator.fit_each(x, y, models).values()} == {
+        "lowrank"
+    }
     errors = CandidateProblem.errors
 
     def hard(self, kind):
-        found = errors(self, kind)
-        if len(found) == 2:
-            found[1] = 1e9
-        return found
+        errors_of = errors(self, kind)
+        if len(errors_of) == 2:
+            errors_of[1] = 1e9
+        return errors_of
 
     monkeypatch.setattr(CandidateProblem, "errors", hard)
-    found = made.fit_each(x, y, models)
-    assert [one.result_.info.solver for one in found.values()] == ["lowrank", "cg"]
+    estimators = estimator.fit_each(x, y, models)
+    assert [one.result_.info.solver for one in estimators.values()] == ["lowrank", "cg"]
     for name, prediction in models.items():
-        _agree(found[name], fm.ConditionalCongruence(x_kernel=fm.RBF(1.0)).fit(x, y, prediction))
+        _agree(
+            estimators[name], fm.ConditionalCongruence(x_kernel=fm.RBF(1.0)).fit(x, y, prediction)
+        )
 
 
 @pytest.mark.slow
@@ -186,35 +191,35 @@ def test_memory_for_one_at_a_time(rng, monkeypatch):
     groups = []
     fit = fitting.fit_features
 
-    def counted(nature, pairs, task, budget, *rest):
+    def counting(nature, pairs, task, budget, *args):
         if len(pairs) > 1:
             assert budget.working + 8_000_000 <= task.options.memory_limit
         groups.append(len(pairs))
-        return fit(nature, pairs, task, budget, *rest)
+        return fit(nature, pairs, task, budget, *args)
 
-    monkeypatch.setattr(fitting, "fit_features", counted)
-    seen = {}
+    monkeypatch.setattr(fitting, "fit_features", counting)
+    by_limit = {}
     for limit in (24_000_000, 30_000_000, 34_000_000, 38_000_000, 400_000_000):
-        made = fm.ConditionalCongruence(
+        estimator = fm.ConditionalCongruence(
             x_kernel=KERNEL, solver="cg", memory_limit=limit, y_kernel="paper", lam=0.1
         )
         groups.clear()
         try:
             for prediction in models.values():
-                alone = made.fit(x, y, prediction).result_
+                alone = estimator.fit(x, y, prediction).result_
         except fm.MemoryLimitError:
             with pytest.raises(fm.MemoryLimitError):
-                made.fit_each(x, y, models)
+                estimator.fit_each(x, y, models)
             continue
         groups.clear()
-        found = made.fit_each(x, y, models)
+        estimators = estimator.fit_each(x, y, models)
         assert sum(groups) == 4
-        seen[max(groups)] = limit
-        assert found["3"].result_.info.cache == alone.info.cache  # as fast as alone
-        np.testing.assert_allclose(found["3"].result_.values, alone.values, atol=2e-6)
-    assert 1 in seen
-    assert 4 in seen
-    assert len(seen) > 2
+        by_limit[max(groups)] = limit
+        assert estimators["3"].result_.info.cache == alone.info.cache  # as fast as alone
+        np.testing.assert_allclose(estimators["3"].result_.values, alone.values, atol=2e-6)
+    assert 1 in by_limit
+    assert 4 in by_limit
+    assert len(by_limit) > 2
 
 
 def test_low_rank_memory(rng, monkeypatch):
@@ -230,15 +235,15 @@ def test_low_rank_memory(rng, monkeypatch):
     monkeypatch.setattr(
         lowrank_choice,
         "fit_low_rank",
-        lambda nature, models, *rest: calls.append(len(models)) or fit(nature, models, *rest),
+        lambda nature, models, *args: calls.append(len(models)) or fit(nature, models, *args),
     )
     results = {}
     for limit in ("120MB", "4GB"):
         calls.clear()
-        made = fm.ConditionalCongruence(
+        estimator = fm.ConditionalCongruence(
             x_kernel=KERNEL, solver="lowrank", tol=1e-3, memory_limit=limit
         )
-        results[limit] = made.fit_each(x, y, models)
+        results[limit] = estimator.fit_each(x, y, models)
         assert calls == ([1, 1, 1] if limit == "120MB" else [3])
     for name in models:
         _agree(results["120MB"][name], results["4GB"][name])
@@ -250,12 +255,12 @@ def test_dense_and_feature_forms_side_by_side(rng):
     x = rng.normal(size=(n, 2))
     y = rng.integers(0, 3, n).astype(float)
     models = {"few": rng.integers(0, 3, n).astype(float), "many": rng.normal(size=n)}
-    made = fm.ConditionalCongruence(x_kernel=KERNEL, y_kernel=fm.Laplacian(1.0), lam=0.1)
-    found = made.fit_each(x, y, models)
-    assert [one.result_.info.form for one in found.values()] == ["feature", "dense"]
+    estimator = fm.ConditionalCongruence(x_kernel=KERNEL, y_kernel=fm.Laplacian(1.0), lam=0.1)
+    estimators = estimator.fit_each(x, y, models)
+    assert [one.result_.info.form for one in estimators.values()] == ["feature", "dense"]
     for name, draws in models.items():
         exact = oracle.mcmd(x, x, y, x, draws, KERNEL, fm.Laplacian(1.0))
-        np.testing.assert_allclose(found[name].result_.values, exact, atol=2e-6)
+        np.testing.assert_allclose(estimators[name].result_.values, exact, atol=2e-6)
 
 
 def test_small_regulariser_shares_a_preconditioner(rng):
@@ -263,25 +268,25 @@ def test_small_regulariser_shares_a_preconditioner(rng):
     x = rng.uniform(-2, 2, (n, 2))
     y = x[:, 0] + 0.3 * rng.normal(size=n)
     models = {"a": fm.Gaussian(x[:, 0], 0.3), "b": fm.Gaussian(x[:, 1], 1.0)}
-    made = fm.ConditionalCongruence(
+    estimator = fm.ConditionalCongruence(
         x_kernel=fm.RBF(1.0), lam=1e-5, solver="cg", tol=1e-4, y_kernel="paper"
     )
-    found = made.fit_each(x, y, models)
+    estimators = estimator.fit_each(x, y, models)
     for name, prediction in models.items():
-        assert any("preconditioned" in note for note in found[name].result_.info.notes)
+        assert any("preconditioned" in note for note in estimators[name].result_.info.notes)
         _agree(
-            found[name],
-            fm.ConditionalCongruence(**made.get_params()).fit(x, y, prediction),
+            estimators[name],
+            fm.ConditionalCongruence(**estimator.get_params()).fit(x, y, prediction),
         )
 
 
 def test_saved_and_loaded(data, tmp_path):
     x, y, models = data
     for solver in ("cg", "lowrank"):
-        found = fm.ConditionalCongruence(x_kernel=KERNEL, solver=solver, tol=1e-4).fit_each(
+        estimators = fm.ConditionalCongruence(x_kernel=KERNEL, solver=solver, tol=1e-4).fit_each(
             x, y, models
         )
-        for one in found.values():
+        for one in estimators.values():
             one.save(tmp_path / "one.npz")
             again = fm.load(tmp_path / "one.npz")
             np.testing.assert_array_equal(again.score_samples(x[:5]), one.score_samples(x[:5]))
@@ -289,8 +294,8 @@ def test_saved_and_loaded(data, tmp_path):
 
 def test_arrays_of_a_model_are_its_own(data):
     x, y, models = data
-    found = fm.ConditionalCongruence(x_kernel=KERNEL, solver="cg").fit_each(x, y, models)
-    parts = [one.fitted().form.parts[0] for one in found.values()]
+    estimators = fm.ConditionalCongruence(x_kernel=KERNEL, solver="cg").fit_each(x, y, models)
+    parts = [one.fitted().form.parts[0] for one in estimators.values()]
     for part in parts:
         base = part.image if part.image.base is None else part.image.base
         assert base.shape == part.image.shape
@@ -299,28 +304,28 @@ def test_arrays_of_a_model_are_its_own(data):
 
 def test_what_is_refused(data, tmp_path):
     x, y, models = data
-    made = fm.ConditionalCongruence(x_kernel=KERNEL)
+    estimator = fm.ConditionalCongruence(x_kernel=KERNEL)
     for wrong in ({}, [models["normal"]], models["normal"]):
         with pytest.raises(TypeError, match="predictions must be a dict of at least one"):
-            made.fit_each(x, y, wrong)
-    kept = fm.ConditionalCongruence(checkpoint=tmp_path / "state")
+            estimator.fit_each(x, y, wrong)
+    with_checkpoint = fm.ConditionalCongruence(checkpoint=tmp_path / "state")
     with pytest.raises(ValueError, match="checkpoint holds the state of one fit"):
-        kept.fit_each(x, y, models)
+        with_checkpoint.fit_each(x, y, models)
     with pytest.raises(ValueError, match="rows must match"):
-        made.fit_each(x, y[:-1], models)
+        estimator.fit_each(x, y[:-1], models)
 
 
-def test_a_missed_tolerance_names_the_model(data):
+def test_an_unmet_tolerance_names_the_model(data):
     x, y, models = data
-    made = fm.ConditionalCongruence(
+    estimator = fm.ConditionalCongruence(
         x_kernel=KERNEL, solver="lowrank", rank=5, tol=1e-9, certificate="rigorous"
     )
-    with pytest.warns(fm.ToleranceWarning) as told:
-        found = made.fit_each(x, y, models)
-    texts = [str(one.message) for one in told]
+    with pytest.warns(fm.ToleranceWarning) as record:
+        estimators = estimator.fit_each(x, y, models)
+    texts = [str(one.message) for one in record]
     for name in ("counts", "draws"):
         assert any(f"CCE of {name!r}" in text for text in texts)
-        assert found[name].result_.name == "CCE"
+        assert estimators[name].result_.name == "CCE"
 
 
 def test_encoder_runs_once(data):
@@ -331,11 +336,11 @@ def test_encoder_runs_once(data):
         calls.append(len(rows))
         return np.asarray(rows) * 2
 
-    made = fm.ConditionalCongruence(x_kernel=KERNEL, encoder=encoder)
-    found = made.fit_each(x, y, models)
+    estimator = fm.ConditionalCongruence(x_kernel=KERNEL, encoder=encoder)
+    estimators = estimator.fit_each(x, y, models)
     assert calls == [len(x)]
     np.testing.assert_allclose(
-        found["normal"].result_.values,
+        estimators["normal"].result_.values,
         fm.cce(2 * x, y, models["normal"], x_kernel=KERNEL).values,
         atol=2e-6,
     )
@@ -351,20 +356,24 @@ def test_by_diagonal(rng):
 @pytest.mark.parametrize(("rows", "tiles"), [(1, 0), (1, 1), (2, 1), (3, 1)])
 def test_budget_serves_as_another_until_something_no_longer_fits(size, rows, tiles):
     n, dim = 10_000, 2500
-    held = size * n * (rows * dim + tiles * n // 2)
-    alone = Budget(2 * held, 2 * held - held * 15 // 10)
-    assert Budget(2 * held, alone.working + 1000).serves_as(alone, n, dim)
-    assert not Budget(2 * held, 2 * held - held * 9 // 10).serves_as(alone, n, dim)
-    left = alone.limit - alone.working - 1000
-    assert not Budget(2 * held, alone.working + 1000).serves_as(alone, n, dim, least=left + 1)
+    tile_bytes = size * n * (rows * dim + tiles * n // 2)
+    alone = Budget(2 * tile_bytes, 2 * tile_bytes - tile_bytes * 15 // 10)
+    assert Budget(2 * tile_bytes, alone.working + 1000).serves_as(alone, n, dim)
+    assert not Budget(2 * tile_bytes, 2 * tile_bytes - tile_bytes * 9 // 10).serves_as(
+        alone, n, dim
+    )
+    available = alone.limit - alone.working - 1000
+    assert not Budget(2 * tile_bytes, alone.working + 1000).serves_as(
+        alone, n, dim, least=available + 1
+    )
 
 
-def test_budget_without_room_serves_as_none():
+def test_budget_without_free_bytes_serves_as_none():
     """Its own error says so, of one model and not of several."""
     assert not Budget(1000, 3000).serves_as(Budget(1000, 2000), 100, 2)
 
 
-def test_streams_abreast(rng):
+def test_stacked_streams(rng):
     """Right-hand sides side by side, each stream with its own account, also from a saved state."""
     from fastmcmd.embedding.features import output_features
     from fastmcmd.estimate.samples import problem_of
@@ -383,25 +392,25 @@ def test_streams_abreast(rng):
         streams.append(RowStream([nature, model], features, True))
     both = StackedRowStream(streams)
     assert both.columns == sum(one.features.rank for one in streams)
-    rhs, missed = both.rhs(slice(3, 9))
+    rhs, residual = both.rhs(slice(3, 9))
     np.testing.assert_array_equal(rhs, np.hstack([one.rhs(slice(3, 9))[0] for one in streams]))
-    assert len(missed) == 4
+    assert len(residual) == 4
     both.begin()
     first, second = both.blocks(30)
     both.account(first)
     saved = both.state()
     both.account(second)
-    whole = [one.truncated() for one in streams]
+    single = [one.truncated() for one in streams]
     both.begin()
     both.restore(saved)
     both.account(second)
-    assert [one.truncated() for one in streams] == whole
+    assert [one.truncated() for one in streams] == single
     for one in streams:
         one.begin()
         for block in StackedRowStream([one]).blocks(30):
             one.account(block)
-    np.testing.assert_allclose([one.truncated() for one in streams], whole, rtol=1e-12)
-    assert whole[0] != whole[1]
+    np.testing.assert_allclose([one.truncated() for one in streams], single, rtol=1e-12)
+    assert single[0] != single[1]
 
 
 def test_low_rank_is_not_considered_for_few_rows(data):
@@ -435,20 +444,20 @@ def test_only_the_model_that_misses_outputs_goes_another_round(rng, monkeypatch)
     monkeypatch.setattr(
         lowrank_form,
         "_fitted",
-        lambda pending, *rest: (
-            rounds.append([one.number for one in pending]) or fitted(pending, *rest)
+        lambda pending, *args: (
+            rounds.append([one.number for one in pending]) or fitted(pending, *args)
         ),
     )
-    made = fm.ConditionalCongruence(
+    estimator = fm.ConditionalCongruence(
         x_kernel=KERNEL, y_kernel=fm.RBF(1.0), solver="lowrank", tol=1e-4, lam=0.1
     )
-    found = made.fit_each(x, y, models)
+    estimators = estimator.fit_each(x, y, models)
     assert rounds[0] == [0, 1]
     assert rounds[1] == [1]
     for name, draws in models.items():
         exact = oracle.mcmd(x, x, y, x, draws, KERNEL, fm.RBF(1.0))
-        result = found[name].result_
-        assert result.error_bound <= made.tol
+        result = estimators[name].result_
+        assert result.error_bound <= estimator.tol
         assert (np.abs(result.values - exact) <= result.error_bounds + 1e-7).all()
 
 
@@ -489,14 +498,14 @@ print(field("VmHWM:") - before, *groups)
         (150_000_000, {"solver": "lowrank", "rank": 200, "tol": 1.0}, 0),
     ],
 )
-def test_limit_is_kept(limit, options, groups):
+def test_memory_stays_within_the_limit(limit, options, groups):
     """Peak resident memory beyond the inputs, as in test_memory.py; the results are the caller's."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PEAK, str(limit), repr(options)],
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    peak, *seen = map(int, done.stdout.split())
+    assert process.returncode == 0, process.stderr
+    peak, *peaks = map(int, process.stdout.split())
     results = 6 * 8 * 6000 * (2 * 40 + 2)  # coefficients and images of at most 40 features, values
     assert peak <= 1.1 * limit + 25_000_000 + results
-    assert len(seen) == groups
+    assert len(peaks) == groups

@@ -17,14 +17,14 @@ def test_null_of_mean_cce_is_the_mean_over_right_outcomes(rng, family):
     n, draws = 120, family == "draws"
     x = rng.uniform(-2, 2, n)
     truth = fm.Poisson(np.exp(1 + 0.5 * x)) if family == "counts" else fm.Gaussian(np.sin(x), 0.3)
-    y, *drawn = truth.sample(31, random_state=0).T
+    y, *repeats = truth.sample(31, random_state=0).T
     members = truth.sample(31 * 10, random_state=1).reshape(n, 31, 10)  # an ensemble a sample
     models = [fm.Draws(members[:, k]) if draws else truth for k in range(31)]
     cc = fm.ConditionalCongruence().fit(x, y, models[0])
     kernels = {"x_kernel": cc.x_kernel_, "y_kernel": cc.y_kernel_, "lam": cc.lam_}
     means = [
         fm.cce(x, one, model, **kernels, tol=1e-4).mean
-        for one, model in zip(drawn, models[1:], strict=True)
+        for one, model in zip(repeats, models[1:], strict=True)
     ]
     null = cc.chance.right_values(np.arange(n)).mean()
     assert null == pytest.approx(np.mean(means), abs=0.03 * null + 3 * np.std(means) / np.sqrt(30))
@@ -32,35 +32,35 @@ def test_null_of_mean_cce_is_the_mean_over_right_outcomes(rng, family):
 
 def test_evaluations_print_it(rng):
     x, y, model = right(rng)
-    found = fm.evaluate(y, model, x)
-    null = next(one.null for one in found.measured if one.name == "mean_cce")
-    assert 0.5 < found["mean_cce"] / null < 2
-    text = repr(found)
-    assert f"(a right model here: {null:.3g}; detectable from {found.detectable:.3g})" in text
-    assert f"CCE {found.detectable:.2g} would have been seen" in text
+    evaluation = fm.evaluate(y, model, x)
+    null = next(one.null for one in evaluation.measured if one.name == "mean_cce")
+    assert 0.5 < evaluation["mean_cce"] / null < 2
+    text = repr(evaluation)
+    assert f"(a right model here: {null:.3g}; detectable from {evaluation.detectable:.3g})" in text
+    assert f"CCE {evaluation.detectable:.2g} would have been seen" in text
     assert text.count("detectable from") == 1
-    assert found.kernels.sentence in text
-    assert found.kernels.power["ignores x"] > 0.9
-    told = found.to_dict()
-    assert told["if_right"]["mean_cce"] == null
-    assert told["kernels"]["sentence"] == found.kernels.sentence
+    assert evaluation.kernels.sentence in text
+    assert evaluation.kernels.power["ignores x"] > 0.9
+    numbers = evaluation.to_dict()
+    assert numbers["if_right"]["mean_cce"] == null
+    assert numbers["kernels"]["sentence"] == evaluation.kernels.sentence
 
 
 def test_its_figures_belong_to_one_pair_of_kernels(rng):
     """CCE, null mean and what it detects are by the kernels of the CCE, given or chosen."""
     x, y, model = right(rng)
     for kernels in ({}, {"x_kernel": fm.RBF(0.7), "y_kernel": fm.RBF(3.0), "lam": 0.05}):
-        found = fm.evaluate(y, model, x, **kernels)
+        evaluation = fm.evaluate(y, model, x, **kernels)
         squares = fm.cce(x, y, model, **kernels)
-        assert found.test.cce == pytest.approx(np.sqrt(np.mean(squares.values**2)), rel=0.05)
-        assert found.test.null_mean == pytest.approx(squares.null_mean.mean(), rel=0.1)
-        fitted = found.congruence
+        assert evaluation.test.cce == pytest.approx(np.sqrt(np.mean(squares.values**2)), rel=0.05)
+        assert evaluation.test.null_mean == pytest.approx(squares.null_mean.mean(), rel=0.1)
+        fitted = evaluation.congruence
         same = fm.congruence_test(x, y, model, fitted.x_kernel_, fitted.y_kernel_, fitted.lam_)
-        assert found.detectable == same.detectable
-        assert found.to_dict()["detectable"] == found.detectable
+        assert evaluation.detectable == same.detectable
+        assert evaluation.to_dict()["detectable"] == evaluation.detectable
         alone = fm.congruence_test(x, y, model)
-        assert found.test.p_value == alone.p_value
-        assert found.test.evidence == alone.evidence
+        assert evaluation.test.p_value == alone.p_value
+        assert evaluation.test.evidence == alone.evidence
 
 
 @pytest.mark.slow
@@ -84,13 +84,13 @@ def test_what_is_detectable_is_seen_in_half_of_all_samples(rng):
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if misfit(middle) < right_one.detectable else (low, middle)
-    seen = [
+    rejections = [
         fm.congruence_test(
             x, mean + low + 0.5 * rng.normal(size=n), (mean, 0.5), *kernels, simulations=19, random_state=k
         ).statistic > right_one.critical_value
         for k in range(200)
     ]  # fmt: skip
-    assert 0.35 < np.mean(seen) < 0.65
+    assert 0.35 < np.mean(rejections) < 0.65
 
 
 def test_a_blind_kernel_is_warned_of(rng):
@@ -121,14 +121,14 @@ def test_points_without_support_are_grey_and_marked(rng, tmp_path):
 
     x, y, model = right(rng)
     x[7], y[7] = 60.0, 4.0  # far from all others, and a large CCE
-    found = fm.evaluate(y, fm.Gaussian(model.mean, 0.8), x)
-    np.testing.assert_array_equal(np.flatnonzero(~found.supported), [7])
-    np.testing.assert_array_equal(found.supported, found.cce.effective_rows >= 5)
-    (picture,) = (one for one in panels.panels({"": found}) if one.title == "CCE over inputs")
+    evaluation = fm.evaluate(y, fm.Gaussian(model.mean, 0.8), x)
+    np.testing.assert_array_equal(np.flatnonzero(~evaluation.supported), [7])
+    np.testing.assert_array_equal(evaluation.supported, evaluation.cce.effective_rows >= 5)
+    (picture,) = (one for one in panels.panels({"": evaluation}) if one.title == "CCE over inputs")
     ax = Figure().subplots()
     picture.draw(ax)
     grey = [one for one in ax.lines if one.get_color() == GREY]
     assert [float(one) for one in grey[0].get_xdata()] == [60.0]
-    found.report(tmp_path / "r.html")
+    evaluation.report(tmp_path / "r.html")
     assert "few rows near" in (tmp_path / "r.html").read_text(encoding="utf-8")
     assert fm.evaluate(y, model).supported is None

@@ -61,11 +61,11 @@ def test_names_are_outcomes(rng):
     )
     labels = names.astype(object)
     labels[4] = None
-    kept = np.delete(np.arange(len(y)), 4)
+    valid = np.delete(np.arange(len(y)), 4)
     with pytest.raises(ValueError, match="NaN"):
         fm.evaluate(labels, prediction)
     omitted = fm.evaluate(labels, prediction, nan_policy="omit")
-    assert omitted["nll"] == pytest.approx(fm.evaluate(y[kept], prediction.take(kept))["nll"])
+    assert omitted["nll"] == pytest.approx(fm.evaluate(y[valid], prediction.take(valid))["nll"])
 
 
 def test_what_is_no_class_is_refused(rng):
@@ -114,14 +114,14 @@ def test_gaps_give_the_calibration_errors(rng):
 
 def test_a_right_model_is_near_what_is_expected_of_it(rng):
     """Means over 40 samples: with 4 standard errors on either side."""
-    found, expected = [], []
+    values, expected = [], []
     for _ in range(40):
         _, y, p = sample(rng, 200)
         evaluation = fm.evaluate(y, fm.Categorical(p, classes=NAMES))
         nulls = {one.name: one.null for one in evaluation.measured}
-        found.append([evaluation["ece"], evaluation["classwise_ece"]])
+        values.append([evaluation["ece"], evaluation["classwise_ece"]])
         expected.append([nulls["ece"], nulls["classwise_ece"]])
-    gap = np.array(found) - np.array(expected)
+    gap = np.array(values) - np.array(expected)
     assert np.all(np.abs(gap.mean(axis=0)) < 4 * gap.std(axis=0) / np.sqrt(40))
 
 
@@ -216,9 +216,11 @@ def test_numbers_are_no_names(rng, classes):
 
 def test_numbers_of_columns_are_names(rng):
     _, y, p = sample(rng)
-    counted = fm.Categorical(p, classes=np.arange(3))  # the classes_ of a scikit-learn classifier
+    numbered = fm.Categorical(p, classes=np.arange(3))  # the classes_ of a scikit-learn classifier
     expected = fm.evaluate(y, fm.Categorical(p, classes=NAMES))["nll"]
-    assert fm.evaluate(y, counted)["nll"] == fm.evaluate(y.astype(str), counted)["nll"] == expected
+    assert (
+        fm.evaluate(y, numbered)["nll"] == fm.evaluate(y.astype(str), numbered)["nll"] == expected
+    )
 
 
 def test_numbers_that_are_no_class_are_refused_everywhere(rng):
@@ -239,8 +241,8 @@ def test_names_are_outcomes_of_verdict_diagnosis_and_selection(rng):
     assert fm.verdict(x, names, wrong).sentence == fm.verdict(x, y, wrong).sentence
     assert fm.verdict(x, names, wrong).wrong
     assert "classes" in fm.diagnose(x, names, wrong).reason
-    chosen, same = fm.select_kernel(x, names), fm.select_kernel(x, y, y_kernel=fm.Delta())
-    assert (chosen.x_kernel, chosen.lam) == (same.x_kernel, same.lam)
+    by_names, same = fm.select_kernel(x, names), fm.select_kernel(x, y, y_kernel=fm.Delta())
+    assert (by_names.x_kernel, by_names.lam) == (same.x_kernel, same.lam)
 
 
 def test_a_witness_is_of_numbers_of_classes(rng):
@@ -381,19 +383,19 @@ def test_a_number_is_no_outcome_where_names_are_other_numbers(rng):
     """The classes "2", "0", "1": the outcome 0 was read as the first one."""
     x, y, p = sample(rng)
     names = np.array(["2", "0", "1"])
-    moved, plain = fm.Categorical(p, classes=names), fm.Categorical(p, classes=NAMES)
+    shifted, plain = fm.Categorical(p, classes=names), fm.Categorical(p, classes=NAMES)
     for function in (fm.cce, fm.congruence_test, fm.diagnose, fm.kernel_report, fm.verdict):
         with pytest.raises(
             ValueError, match=r"y holds numbers, and classes has the name '2'.*astype"
         ):
-            function(x, y, moved)
+            function(x, y, shifted)
     with pytest.raises(ValueError, match="a number may mean a name or a place"):
-        fm.evaluate(y, moved, x)
-    found, wanted = (
-        fm.evaluate(np.asarray(each)[y.astype(int)], prediction, x)
-        for each, prediction in ((names, moved), (NAMES, plain))
+        fm.evaluate(y, shifted, x)
+    actual, expected = (
+        fm.evaluate(np.asarray(column_names)[y.astype(int)], prediction, x)
+        for column_names, prediction in ((names, shifted), (NAMES, plain))
     )
-    assert found["nll"] == wanted["nll"]
-    assert found["accuracy"] == wanted["accuracy"]
+    assert actual["nll"] == expected["nll"]
+    assert actual["accuracy"] == expected["accuracy"]
     in_order = fm.Categorical(p, classes=["0", "1", "2"])
-    assert fm.evaluate(y, in_order)["nll"] == wanted["nll"]
+    assert fm.evaluate(y, in_order)["nll"] == expected["nll"]

@@ -43,8 +43,8 @@ OF_CURVES = {
 def test_numbers_are_those_of_the_functions(gaussian, rng, weighted):
     x, y, prediction = gaussian
     weights = rng.integers(0, 4, N).astype(float) if weighted else None
-    found = fm.evaluate(y, prediction, x, sample_weight=weights, level=0.8)
-    for one in found.measured:
+    evaluation = fm.evaluate(y, prediction, x, sample_weight=weights, level=0.8)
+    for one in evaluation.measured:
         if one.section == "congruence":
             continue
         function = OF_CURVES.get(one.name) or (
@@ -52,9 +52,9 @@ def test_numbers_are_those_of_the_functions(gaussian, rng, weighted):
         )
         assert one.value == pytest.approx(function(y, prediction, weights), rel=1e-12), one.name
     cce = fm.cce(x, y, prediction, weights=weights)
-    np.testing.assert_allclose(found.rows["cce"], cce.values, rtol=1e-12)
-    assert found["mean_cce"] == pytest.approx(np.average(cce.values, weights=weights))
-    assert found["max_cce"] == cce.values.max()
+    np.testing.assert_allclose(evaluation.rows["cce"], cce.values, rtol=1e-12)
+    assert evaluation["mean_cce"] == pytest.approx(np.average(cce.values, weights=weights))
+    assert evaluation["max_cce"] == cce.values.max()
     of_classes = {
         "accuracy",
         "auroc",
@@ -64,7 +64,7 @@ def test_numbers_are_those_of_the_functions(gaussian, rng, weighted):
         "confidence",
         "entropy",
     }
-    names = {one.name for one in found.measured} | set(found.skipped)
+    names = {one.name for one in evaluation.measured} | set(evaluation.skipped)
     assert names == {one.name for one in MEASURES} - of_classes
 
 
@@ -84,17 +84,17 @@ def test_numbers_are_those_of_the_functions(gaussian, rng, weighted):
 def test_any_prediction(make, rng):
     """What applies is computed, the rest is told with a reason; and nothing fails."""
     y, prediction = make(rng)
-    found = fm.evaluate(y, prediction)
-    assert all(np.isfinite(one.value) for one in found.measured)
-    assert found["rmse"] > 0
-    assert {one.name for one in found.measured}.isdisjoint(found.skipped)
-    json.dumps(found.to_dict(), allow_nan=False)
-    assert len(found.to_frame()) == len(found.measured)
-    for one in found.measured:
-        assert one.label in repr(found)
+    evaluation = fm.evaluate(y, prediction)
+    assert all(np.isfinite(one.value) for one in evaluation.measured)
+    assert evaluation["rmse"] > 0
+    assert {one.name for one in evaluation.measured}.isdisjoint(evaluation.skipped)
+    json.dumps(evaluation.to_dict(), allow_nan=False)
+    assert len(evaluation.to_frame()) == len(evaluation.measured)
+    for one in evaluation.measured:
+        assert one.label in repr(evaluation)
 
 
-def test_reasons_are_told(rng):
+def test_reasons_are_reported(rng):
     y = rng.normal(size=N)
     draws = fm.evaluate(y, rng.normal(size=(N, 5)))
     assert draws.skipped["nll"] == "the prediction has no density"
@@ -116,10 +116,10 @@ def test_reasons_are_told(rng):
 
 def test_an_excluded_outcome_is_counted(rng):
     y = np.append(rng.poisson(3.0, N - 1).astype(float), 0.5)
-    found = fm.evaluate(y, fm.Poisson(np.full(N, 3.0)))
-    assert found["nll"] == np.inf
-    assert found.notes == ("1 outcome has no probability under the prediction",)
-    assert found.to_dict()["metrics"]["nll"] == "inf"
+    evaluation = fm.evaluate(y, fm.Poisson(np.full(N, 3.0)))
+    assert evaluation["nll"] == np.inf
+    assert evaluation.notes == ("1 outcome has no probability under the prediction",)
+    assert evaluation.to_dict()["metrics"]["nll"] == "inf"
 
 
 @pytest.mark.parametrize("policy", ["omit", "propagate"])
@@ -127,34 +127,34 @@ def test_rows_with_nan(gaussian, policy):
     x, y, prediction = gaussian
     with pytest.raises(ValueError, match="y holds NaN"):
         fm.evaluate(np.where(np.arange(N) < 3, np.nan, y), prediction)
-    spoiled = np.where(np.arange(N) < 3, np.nan, y)
-    found = fm.evaluate(spoiled, prediction, x, nan_policy=policy, n_boot=3)
+    with_nan = np.where(np.arange(N) < 3, np.nan, y)
+    evaluation = fm.evaluate(with_nan, prediction, x, nan_policy=policy, n_boot=3)
     clean = fm.evaluate(y[3:], prediction.take(np.arange(3, N)), x[3:])
-    for name, values in found.rows.items():
+    for name, values in evaluation.rows.items():
         assert np.isnan(values[:3]).all()
         np.testing.assert_allclose(values[3:], clean.rows[name], rtol=1e-9)
     if policy == "omit":
-        assert [one.value for one in found.measured] == pytest.approx(
+        assert [one.value for one in evaluation.measured] == pytest.approx(
             [one.value for one in clean.measured]
         )
-        assert found.notes == ("3 of 400 rows hold NaN: they are left out",)
+        assert evaluation.notes == ("3 of 400 rows hold NaN: they are left out",)
     else:
-        assert all(np.isnan(one.value) for one in found.measured)
-        assert found.notes == ("3 of 400 rows hold NaN: every number is NaN",)
+        assert all(np.isnan(one.value) for one in evaluation.measured)
+        assert evaluation.notes == ("3 of 400 rows hold NaN: every number is NaN",)
 
 
 def test_intervals_are_those_of_resampled_rows(gaussian):
     """A bootstrap sample as weights gives the numbers of the rows repeated."""
     _x, y, prediction = gaussian
-    found = fm.evaluate(y, prediction, n_boot=1, random_state=5)
+    evaluation = fm.evaluate(y, prediction, n_boot=1, random_state=5)
     rows = generator(5, Purpose.BOOTSTRAP).integers(0, N, N)
     again = fm.evaluate(y[rows], prediction.take(rows))
     # The medians of repeated rows and of weights agree where weights are whole numbers.
     for one in again.measured:
-        if one.name in found.replicates.values:
-            value = found.replicates.values[one.name][0]
+        if one.name in evaluation.replicates.values:
+            value = evaluation.replicates.values[one.name][0]
             assert value == pytest.approx(one.value, rel=1e-9), one.name
-    assert len(found.replicates.values) >= 23
+    assert len(evaluation.replicates.values) >= 23
     many = fm.evaluate(y, prediction, n_boot=200, confidence=0.9)
     mae = next(one for one in many.measured if one.name == "mae")
     spread = np.abs(y - prediction.mean).std() / np.sqrt(N)
@@ -168,26 +168,26 @@ def test_intervals_are_those_of_resampled_rows(gaussian):
 def test_groups(gaussian):
     x, y, prediction = gaussian
     side = np.where(x[:, 0] > 0, "right", "left")
-    found = fm.evaluate(y, prediction, x, by=side)
-    assert list(found.by) == ["left", "right"]
-    for label, (rows, numbers) in found.by.items():
+    evaluation = fm.evaluate(y, prediction, x, by=side)
+    assert list(evaluation.by) == ["left", "right"]
+    for label, (rows, numbers) in evaluation.by.items():
         inside = np.flatnonzero(side == label)
         assert rows == len(inside)
         alone = fm.evaluate(y[inside], prediction.take(inside))
         values = {one.name: one.value for one in numbers}
         assert values["mean_crps"] == pytest.approx(alone["mean_crps"])
         assert values["ence"] == pytest.approx(alone["ence"])
-        assert values["mean_cce"] == pytest.approx(found.rows["cce"][inside].mean())
-    assert "left (" in found.table()
-    assert set(found.to_dict()["by"]) == {"left", "right"}
+        assert values["mean_cce"] == pytest.approx(evaluation.rows["cce"][inside].mean())
+    assert "left (" in evaluation.table()
+    assert set(evaluation.to_dict()["by"]) == {"left", "right"}
 
 
 def test_adversarial_groups_on_demand(gaussian):
     _, y, prediction = gaussian
     assert "groups" not in fm.evaluate(y, prediction).curves
-    found = fm.evaluate(y, prediction, adversarial=True).curves["groups"]
+    groups_curve = fm.evaluate(y, prediction, adversarial=True).curves["groups"]
     expected = metrics.adversarial_group_calibration(y, prediction, random_state=0)
-    np.testing.assert_array_equal(found.mean, expected.mean)
+    np.testing.assert_array_equal(groups_curve.mean, expected.mean)
 
 
 def test_curves_are_those_of_the_functions(gaussian):
@@ -263,8 +263,10 @@ def test_a_prediction_that_remembers(rng):
 def test_comparison(gaussian):
     x, y, prediction = gaussian
     wide = fm.Gaussian(prediction.mean, 3 * prediction.std)
-    found = fm.compare({"right": fm.evaluate(y, prediction, x), "wide": fm.evaluate(y, wide, x)})
-    lines = [line for line in found.table().splitlines() if line.startswith("  ")]
+    comparison = fm.compare(
+        {"right": fm.evaluate(y, prediction, x), "wide": fm.evaluate(y, wide, x)}
+    )
+    lines = [line for line in comparison.table().splitlines() if line.startswith("  ")]
     table = {line.strip().split("  ")[0]: line for line in lines}
     for label in ("CRPS", "negative log-likelihood"):
         cells = [cell for cell in table[label].split("  ") if cell]
@@ -273,7 +275,7 @@ def test_comparison(gaussian):
     assert "*" not in table["mean absolute error"]  # the same means
     assert "*" in table["CCE, mean"]  # by its mean square
     assert "*" not in table["ENCE"]  # no bootstrap samples
-    assert "paired test of the same rows, level 0.05" in str(found)
+    assert "paired test of the same rows, level 0.05" in str(comparison)
     few = fm.compare({name: fm.evaluate(y, prediction) for name in ("right", "wide")})
     assert set(few.to_dict()) == {"right", "wide"}
     alone = fm.compare({"right": fm.evaluate(y, prediction)})
@@ -286,9 +288,9 @@ def test_comparison(gaussian):
         fm.compare({"a": 1.0})
 
 
-def _same_numbers(found, alone, tol=4e-6):
-    assert [one.name for one in found] == [one.name for one in alone]
-    for one, other in zip(found, alone, strict=True):
+def _same_numbers(evaluation, alone, tol=4e-6):
+    assert [one.name for one in evaluation] == [one.name for one in alone]
+    for one, other in zip(evaluation, alone, strict=True):
         np.testing.assert_allclose(one.value, other.value, rtol=1e-9, atol=tol)
         if other.low is None:
             assert one.low is None
@@ -315,11 +317,11 @@ def test_models_together_are_as_each_alone(gaussian, rng, with_x, nan_policy):
         "by": np.where(rng.uniform(size=n) < 0.4, "north", "south"), "random_state": 5,
         "x_kernel": fm.RBF(0.5), "draws": 2, "adversarial": True,
     }  # fmt: skip
-    given = x if with_x else None
-    found = fm.compare(models, y, given, **how)
-    assert list(found.evaluations) == list(models)
+    inputs = x if with_x else None
+    comparison = fm.compare(models, y, inputs, **how)
+    assert list(comparison.evaluations) == list(models)
     for name, model in models.items():
-        one, alone = found.evaluations[name], fm.evaluate(y, model, given, **how)
+        one, alone = comparison.evaluations[name], fm.evaluate(y, model, inputs, **how)
         _same_numbers(one.measured, alone.measured)
         assert one.by.keys() == alone.by.keys()
         for label, (rows, numbers) in alone.by.items():
@@ -336,54 +338,54 @@ def test_models_together_are_as_each_alone(gaussian, rng, with_x, nan_policy):
         assert (one.cce is None) == (not with_x)
         np.testing.assert_array_equal(one.y, alone.y)
     if with_x and nan_policy == "raise":
-        made = found.evaluations["right"].congruence
+        estimator = comparison.evaluations["right"].congruence
         np.testing.assert_allclose(
-            made.score_samples(x[:4]), made.result_.values[:4], atol=2 * made.tol
+            estimator.score_samples(x[:4]), estimator.result_.values[:4], atol=2 * estimator.tol
         )
 
 
 def test_together_what_is_refused(gaussian):
     x, y, prediction = gaussian
-    spoiled = np.asarray(prediction.mean).copy()
-    spoiled[5] = np.nan
+    with_nan = np.asarray(prediction.mean).copy()
+    with_nan[5] = np.nan
     with pytest.raises(ValueError, match=r"models\['b'\] holds NaN in other rows"):
-        fm.compare({"a": prediction, "b": (spoiled, 1.0)}, y, nan_policy="omit")
+        fm.compare({"a": prediction, "b": (with_nan, 1.0)}, y, nan_policy="omit")
     with pytest.raises(ValueError, match=r"models\['b'\]: "):
-        fm.compare({"a": prediction, "b": (spoiled, 1.0)}, y)
+        fm.compare({"a": prediction, "b": (with_nan, 1.0)}, y)
     with pytest.raises(ValueError, match="level"):
         fm.compare({"a": prediction}, y, level=2.0)
     with pytest.raises(TypeError, match="unexpected keyword argument 'levels'"):
         fm.compare({"a": prediction}, y, levels=0.5)
     with pytest.raises(TypeError, match="multiple values for argument 'prediction'"):
         fm.compare({"a": prediction}, y, prediction=prediction)
-    found = fm.evaluate(y, prediction)
+    evaluation = fm.evaluate(y, prediction)
     with pytest.raises(TypeError, match=r"models\['a'\] is an Evaluation already"):
-        fm.compare({"a": found}, y)
+        fm.compare({"a": evaluation}, y)
     with pytest.raises(TypeError, match="x, n_boot without y"):
-        fm.compare({"a": found}, x=x, n_boot=3)
+        fm.compare({"a": evaluation}, x=x, n_boot=3)
     with pytest.raises(ValueError, match="same names as text: 1, 1"):
-        fm.compare({1: found, "1": found})
+        fm.compare({1: evaluation, "1": evaluation})
 
 
 def test_together_on_disk_and_with_progress(gaussian, tmp_path, capsys):
     x, y, prediction = gaussian
     np.save(tmp_path / "x.npy", x)
     models = {"a": prediction, "b": fm.Gaussian(prediction.mean, 3 * prediction.std)}
-    found = fm.compare(models, y, tmp_path / "x.npy", progress=True, n_boot=2)
-    told = capsys.readouterr().err
-    assert "fastmcmd: a: " in told
-    assert "fastmcmd: b: bootstrap" in told
+    comparison = fm.compare(models, y, tmp_path / "x.npy", progress=True, n_boot=2)
+    progress_text = capsys.readouterr().err
+    assert "fastmcmd: a: " in progress_text
+    assert "fastmcmd: b: bootstrap" in progress_text
     for name, model in models.items():
         np.testing.assert_allclose(
-            found.evaluations[name].rows["cce"], fm.cce(x, y, model).values, atol=2e-6
+            comparison.evaluations[name].rows["cce"], fm.cce(x, y, model).values, atol=2e-6
         )
 
 
 def test_inputs_on_disk(gaussian, tmp_path):
     x, y, prediction = gaussian
     np.save(tmp_path / "x.npy", x)
-    found = fm.evaluate(y, prediction, tmp_path / "x.npy")
-    np.testing.assert_allclose(found.rows["cce"], fm.cce(x, y, prediction).values, atol=2e-6)
+    evaluation = fm.evaluate(y, prediction, tmp_path / "x.npy")
+    np.testing.assert_allclose(evaluation.rows["cce"], fm.cce(x, y, prediction).values, atol=2e-6)
     y[0] = np.nan
     with pytest.raises(ValueError, match="x is on disk and rows hold NaN"):
         fm.evaluate(y, prediction, tmp_path / "x.npy", nan_policy="omit")
@@ -392,21 +394,21 @@ def test_inputs_on_disk(gaussian, tmp_path):
 def test_a_group_of_one_row(gaussian):
     """What one row cannot tell is left out of its group, and the rest is told."""
     _, y, prediction = gaussian
-    found = fm.evaluate(y, prediction, by=(np.arange(N) == 7).astype(int))
-    rows, numbers = found.by[1]
+    evaluation = fm.evaluate(y, prediction, by=(np.arange(N) == 7).astype(int))
+    rows, numbers = evaluation.by[1]
     assert rows == 1
     names = {one.name for one in numbers}
     assert "mae" in names
     assert "variance_variation" not in names
 
 
-class Counted(fm.Gaussian):
+class CountingGaussian(fm.Gaussian):
     """A Gaussian that tells how many outcomes it was asked about."""
 
-    asked: dict[str, int] = {}
+    calls: dict[str, int] = {}
 
     def _note(self, name, y):
-        self.asked[name] = self.asked.get(name, 0) + np.size(y)
+        self.calls[name] = self.calls.get(name, 0) + np.size(y)
 
     def cdf(self, y):
         self._note("cdf", y)
@@ -421,21 +423,21 @@ class Counted(fm.Gaussian):
         return super().crps(y)
 
     def take(self, rows):
-        return Counted(self.mean[rows], self.std[rows])
+        return CountingGaussian(self.mean[rows], self.std[rows])
 
 
 def test_groups_and_bootstrap_ask_nothing_again(gaussian, rng):
     """Scores of rows are computed once, whatever is told of them."""
     _, y, prediction = gaussian
-    Counted.asked.clear()
-    counted = Counted(prediction.mean, prediction.std)
+    CountingGaussian.calls.clear()
+    counting = CountingGaussian(prediction.mean, prediction.std)
     labels = rng.integers(0, 3, N)
-    found = fm.evaluate(y, counted, by=labels, n_boot=3)
-    assert Counted.asked == {"cdf": N, "log_prob": N, "crps": N}
+    evaluation = fm.evaluate(y, counting, by=labels, n_boot=3)
+    assert CountingGaussian.calls == {"cdf": N, "log_prob": N, "crps": N}
     for label in range(3):
         rows = labels == label
         alone = fm.evaluate(y[rows], prediction.take(np.flatnonzero(rows)))
-        count, numbers = found.by[label]
+        count, numbers = evaluation.by[label]
         assert count == rows.sum()
         for one in numbers:
             assert one.value == pytest.approx(alone[one.name], rel=1e-12), one.name
@@ -455,7 +457,7 @@ def test_scores_of_quantiles_are_those_of_the_functions(name, rng):
         "Poisson": lambda: fm.Poisson(shape),
     }[name]()
     y = np.floor(rng.gamma(shape)) if name == "Poisson" else rng.gamma(shape)
-    found = fm.evaluate(y, prediction, level=0.8)
+    evaluation = fm.evaluate(y, prediction, level=0.8)
     for measure, options in [
         ("mean_check_score", {}),
         ("mean_interval_score", {"level": 0.8}),
@@ -464,7 +466,7 @@ def test_scores_of_quantiles_are_those_of_the_functions(name, rng):
         ("mean_interval_width", {"level": 0.8}),
     ]:
         expected = getattr(metrics, measure)(y, prediction, **options)
-        assert found[measure] == pytest.approx(expected, rel=1e-12), measure
+        assert evaluation[measure] == pytest.approx(expected, rel=1e-12), measure
 
 
 def test_checked_outcomes_are_taken_as_they_are(gaussian):
@@ -492,8 +494,8 @@ def test_a_memo_knows_its_outcomes_by_identity(gaussian):
 def test_a_name_in_the_data_cannot_command_a_terminal():
     y = np.linspace(-1, 1, 30)
     by = np.where(y > 0, "north\x1b[2J", "south")
-    found = fm.evaluate(y, fm.Gaussian(y, 1.0), by=by)
-    found = dataclasses.replace(found, notes=("a \x1b]0;title\x07 note",))
-    assert "\x1b" not in repr(found)
-    assert "\x07" not in repr(found)
-    assert "\x1b" not in repr(fm.compare({"a\x1b[2J": found, "b": found}))
+    evaluation = fm.evaluate(y, fm.Gaussian(y, 1.0), by=by)
+    evaluation = dataclasses.replace(evaluation, notes=("a \x1b]0;title\x07 note",))
+    assert "\x1b" not in repr(evaluation)
+    assert "\x07" not in repr(evaluation)
+    assert "\x1b" not in repr(fm.compare({"a\x1b[2J": evaluation, "b": evaluation}))

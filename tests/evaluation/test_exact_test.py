@@ -55,6 +55,6 @@ def test_where_it_does_not_apply(data):
 
 def test_each_compared_model_is_tested(data):
     x, y = data
-    found = fm.compare({"right": fm.Gaussian(x, 0.3), "wide": fm.Gaussian(x, 0.6)}, y, x)
-    assert found.evaluations["right"].test.p_value > 0.05
-    assert found.evaluations["wide"].test.p_value == 1 / 200
+    comparison = fm.compare({"right": fm.Gaussian(x, 0.3), "wide": fm.Gaussian(x, 0.6)}, y, x)
+    assert comparison.evaluations["right"].test.p_value > 0.05
+    assert comparison.evaluations["wide"].test.p_value == 1 / 200

@@ -22,20 +22,22 @@ def test_intervals_hold_the_truth(scenario):
 
     Percentile intervals of norms held 0 in none of them.
     """
-    known = interval_coverage.truth(scenario, rows=200_000)
-    found = interval_coverage.coverage(scenario, 200, REPEATS, known, n_boot=40, confidence=0.9)
+    true_values = interval_coverage.truth(scenario, rows=200_000)
+    by_measure = interval_coverage.coverage(
+        scenario, 200, REPEATS, true_values, n_boot=40, confidence=0.9
+    )
     of_classes = scenario.startswith("classes")
-    assert set(interval_coverage.ZERO_OF_CLASSES if of_classes else NORMS) <= found.keys()
-    assert len(found) == (8 if of_classes else 23)
-    assert min(found.values()) >= 29 / REPEATS, found
+    assert set(interval_coverage.ZERO_OF_CLASSES if of_classes else NORMS) <= by_measure.keys()
+    assert len(by_measure) == (8 if of_classes else 23)
+    assert min(by_measure.values()) >= 29 / REPEATS, by_measure
 
 
 def test_what_has_no_interval(rng):
     x = rng.normal(size=150)
     y = x + 0.3 * rng.normal(size=150)
     prediction = fm.Gaussian(x, 0.2 + 0.1 * np.abs(x))
-    found = fm.evaluate(y, prediction, x, n_boot=5, x_kernel=fm.RBF(1.0))
-    assert not {"mean_cce", "max_cce", "null_ence"} & found.to_dict()["intervals"].keys()
+    evaluation = fm.evaluate(y, prediction, x, n_boot=5, x_kernel=fm.RBF(1.0))
+    assert not {"mean_cce", "max_cce", "null_ence"} & evaluation.to_dict()["intervals"].keys()
     wide = fm.evaluate(y, prediction, n_boot=5, binning="width").to_dict()["intervals"]
     assert not {"ence", "uce"} & wide.keys()
     assert "regression_ece" in wide
@@ -43,19 +45,19 @@ def test_what_has_no_interval(rng):
 
 def test_intervals_of_norms_hold_their_number_and_reach_zero(rng):
     y = rng.normal(size=500)
-    found = fm.evaluate(y, (np.zeros(500), np.linspace(0.9, 1.1, 500)), n_boot=100)
-    for one in found.measured:
+    evaluation = fm.evaluate(y, (np.zeros(500), np.linspace(0.9, 1.1, 500)), n_boot=100)
+    for one in evaluation.measured:
         if one.name in NORMS:
             assert one.low == 0.0 < one.value < one.high, one.name
             assert one.null > 0, one.name
             assert one.value < 3 * one.null, one.name
-    assert "if right" in found.table()
-    assert set(found.to_dict()["if_right"]) == set(NORMS)
+    assert "if right" in evaluation.table()
+    assert set(evaluation.to_dict()["if_right"]) == set(NORMS)
 
 
 def test_coverage_of_all_rows_has_an_interval():
-    found = fm.evaluate(np.zeros(50), (np.zeros(50), 1.0), n_boot=3)
-    one = next(one for one in found.measured if one.name == "coverage")
+    evaluation = fm.evaluate(np.zeros(50), (np.zeros(50), 1.0), n_boot=3)
+    one = next(one for one in evaluation.measured if one.name == "coverage")
     assert one.value == one.high == 1.0
     assert 0.9 < one.low < 0.95  # Wilson: 50 / (50 + 1.96^2)
 
@@ -76,8 +78,8 @@ def test_null_expectations_are_means_over_right_models(family, pit):
     values = {name: [] for name in NORMS}
     for trial in range(150):
         y = prediction.sample(1, rng)[:, 0]
-        found = fm.evaluate(y, prediction, pit=pit, random_state=trial)
-        for one in found.measured:
+        evaluation = fm.evaluate(y, prediction, pit=pit, random_state=trial)
+        for one in evaluation.measured:
             if one.name in values:
                 values[one.name].append((one.value, one.null))
     for name, pairs in values.items():
@@ -89,8 +91,8 @@ def test_null_of_weighted_rows(rng):
     weights = rng.uniform(0, 2, 400)
     values = []
     for _ in range(100):
-        found = fm.evaluate(rng.normal(size=400), (np.zeros(400), 1.0), sample_weight=weights)
-        one = next(one for one in found.measured if one.name == "regression_ece")
+        evaluation = fm.evaluate(rng.normal(size=400), (np.zeros(400), 1.0), sample_weight=weights)
+        one = next(one for one in evaluation.measured if one.name == "regression_ece")
         values.append((one.value, one.null))
     mean, null = np.mean(values, axis=0)
     assert null == pytest.approx(mean, rel=0.15)
@@ -113,9 +115,9 @@ def test_equal_models_get_few_stars(several):
     stars = dict.fromkeys(("mean_crps", "nll", "rmse", "mae", "r2", "mean_interval_score"), 0)
     for _ in range(150):
         y, models = _equal_models(rng, 60, several)
-        found = fm.compare(models, y, confidence=0.9)
+        comparison = fm.compare(models, y, confidence=0.9)
         for name in stars:
-            stars[name] += bool(found.starred(name))
+            stars[name] += bool(comparison.starred(name))
     assert max(stars.values()) <= 26, stars
     assert max(stars.values()) > 0
 
@@ -127,9 +129,9 @@ def test_equal_models_get_few_stars_by_the_bootstrap():
     stars = dict.fromkeys(names, 0)
     for _ in range(40):
         y, models = _equal_models(rng, 80, 2)
-        found = fm.compare(models, y, confidence=0.9, n_boot=30)
+        comparison = fm.compare(models, y, confidence=0.9, n_boot=30)
         for name in names:
-            stars[name] += bool(found.starred(name))
+            stars[name] += bool(comparison.starred(name))
     assert max(stars.values()) <= 11, stars  # 10 %: more have a probability of 0.1 %
 
 
@@ -137,11 +139,11 @@ def test_better_models_get_stars(rng):
     x = rng.normal(size=400)
     y = x + 0.5 * rng.normal(size=400)
     models = {"right": (x, 0.5), "narrow": (x, 0.1), "shifted": (x + 1, 0.5)}
-    found = fm.compare(models, y, n_boot=99)
+    comparison = fm.compare(models, y, n_boot=99)
     for name in ("mean_crps", "nll", "rms_calibration_error"):
-        assert found.starred(name) == {0}, name
-    assert found.starred("rmse") == set()  # "narrow" has the same means
-    assert found.starred("coverage") == set()  # no value is best in itself
+        assert comparison.starred(name) == {0}, name
+    assert comparison.starred("rmse") == set()  # "narrow" has the same means
+    assert comparison.starred("coverage") == set()  # no value is best in itself
     apart = {name: fm.evaluate(y, model, n_boot=99) for name, model in models.items()}
     assert fm.compare(apart).starred("rms_calibration_error") == {0}
     apart["right"] = fm.evaluate(y, models["right"], n_boot=99, random_state=5)
@@ -158,9 +160,9 @@ def test_tests_of_pairs():
     expected = stats.ttest_rel(first, second).pvalue
     interval = stats.ttest_rel(first, second).confidence_interval(0.95)
     for weights in (None, np.full(30, 2.0)):
-        found = losses_test(first, second, weights)
-        assert found.p_value == pytest.approx(expected, rel=1e-9)
-        np.testing.assert_allclose([found.low, found.high], [interval.low, interval.high])
+        test = losses_test(first, second, weights)
+        assert test.p_value == pytest.approx(expected, rel=1e-9)
+        np.testing.assert_allclose([test.low, test.high], [interval.low, interval.high])
     assert losses_test(first, first * (1 + 1e-15)).p_value == 1.0  # rounding is no difference
     infinite = np.where(np.arange(30) == 3, np.inf, first)
     assert losses_test(infinite, second).p_value == 0.0
@@ -179,19 +181,22 @@ def test_r2_and_correlation_have_intervals_on_their_own_scales(rng):
     """The hull of the equal-tailed and the symmetric bootstrap-t interval, inside what is possible."""
     n = 60
     x = rng.normal(size=n)
-    found = fm.evaluate(
+    evaluation = fm.evaluate(
         x + 0.2 * rng.normal(size=n), fm.Gaussian(x, 0.2), n_boot=39, confidence=0.9
     )
-    values, (error, errors) = found.replicates.values["pearson"], found.replicates.errors["pearson"]
-    z, r = np.arctanh(values), found["pearson"]
+    values, (error, errors) = (
+        evaluation.replicates.values["pearson"],
+        evaluation.replicates.errors["pearson"],
+    )
+    z, r = np.arctanh(values), evaluation["pearson"]
     ratios = (z - np.arctanh(r)) / (errors / (1 - values**2))
     low, high = np.quantile(ratios, [0.05, 0.95], method="weibull")
     reach = np.quantile(np.abs(ratios), 0.9, method="weibull")
     unit = error / (1 - r**2)
     ends = np.tanh(np.arctanh(r) - unit * np.array([max(high, reach), min(low, -reach)]))
-    one = next(one for one in found.measured if one.name == "pearson")
+    one = next(one for one in evaluation.measured if one.name == "pearson")
     np.testing.assert_allclose([one.low, one.high], ends)
-    other = next(one for one in found.measured if one.name == "r2")
+    other = next(one for one in evaluation.measured if one.name == "r2")
     assert other.low < other.value < other.high < 1
     perfect = fm.evaluate(x, fm.Gaussian(x, 0.2), n_boot=19)
     assert [(one.low, one.high) for one in perfect.measured if one.name == "r2"] == [(1.0, 1.0)]
@@ -203,7 +208,7 @@ def test_a_constant_width_has_an_interval(offset):
     rng = np.random.default_rng(2)
     mean = offset + rng.standard_normal(200)
     y = mean + 0.3 * rng.standard_normal(200)
-    found = fm.evaluate(y, fm.Gaussian(mean, np.full(200, 0.3)), n_boot=60)
-    (width,) = [one for one in found.measured if one.name == "mean_interval_width"]
+    evaluation = fm.evaluate(y, fm.Gaussian(mean, np.full(200, 0.3)), n_boot=60)
+    (width,) = [one for one in evaluation.measured if one.name == "mean_interval_width"]
     np.testing.assert_allclose([width.low, width.high], width.value, rtol=1e-9)
-    assert "nan to nan" not in repr(found)
+    assert "nan to nan" not in repr(evaluation)

@@ -52,8 +52,8 @@ def test_notebooks_show_tables(comparison):
     html = comparison._repr_html_()
     assert html.count("<tr>") == len(comparison.table().splitlines()) - 1
     assert "<table>" in comparison["GP"]._repr_html_()
-    named = fm.compare({"<script>": fm.Gaussian(X, 0.3)}, Y)._repr_html_()
-    assert "<script>" not in named
+    as_html = fm.compare({"<script>": fm.Gaussian(X, 0.3)}, Y)._repr_html_()
+    assert "<script>" not in as_html
 
 
 def test_report_returns_its_path(comparison, tmp_path):

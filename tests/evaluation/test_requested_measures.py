@@ -28,11 +28,11 @@ def test_numbers_are_those_of_the_functions(weighted, full, rng):
         (fm.Gaussian(0.2 * y, np.full(60, 1.1)), OF_DENSITIES),
     ):
         names = [f"mean_{one}" if full else one for one in scores]
-        found = fm.evaluate(y, prediction, sample_weight=weights, measures=names, by=by)
+        evaluation = fm.evaluate(y, prediction, sample_weight=weights, measures=names, by=by)
         for one in scores:
             mean = getattr(fm.metrics, f"mean_{one}")
-            assert found[one] == pytest.approx(mean(y, prediction, sample_weight=weights))
-        shares = {one.name: one.value for one in found.by[1][1]}
+            assert evaluation[one] == pytest.approx(mean(y, prediction, sample_weight=weights))
+        shares = {one.name: one.value for one in evaluation.by[1][1]}
         part = fm.Draws(prediction) if isinstance(prediction, np.ndarray) else prediction
         some = np.flatnonzero(by)
         expected = getattr(fm.metrics, f"mean_{scores[0]}")(
@@ -64,11 +64,11 @@ def test_the_usual_ones_may_be_named(rng):
 
 def test_vectors_have_a_kernel_score(rng):
     y, draws = rng.normal(size=(30, 2)), rng.normal(size=(30, 8, 2))
-    found = fm.evaluate(y, draws, measures=["gaussian_kernel_score", "quadratic_score"])
+    evaluation = fm.evaluate(y, draws, measures=["gaussian_kernel_score", "quadratic_score"])
     expected = fm.metrics.mean_gaussian_kernel_score(y, draws)
-    assert found["gaussian_kernel_score"] == pytest.approx(expected)
+    assert evaluation["gaussian_kernel_score"] == pytest.approx(expected)
     with pytest.raises(KeyError, match="outputs are vectors"):
-        found["quadratic_score"]
+        evaluation["quadratic_score"]
 
 
 @pytest.mark.parametrize(
@@ -86,30 +86,30 @@ def test_where_they_do_not_apply(name, prediction, why, rng):
     if prediction == "equal":
         draws[3] = 1.0
     of = fm.Gaussian(y, 1.0) if prediction == "gaussian" else draws
-    found = fm.evaluate(y, of, measures=[name])
+    evaluation = fm.evaluate(y, of, measures=[name])
     with pytest.raises(KeyError, match=why):
-        found[name]
+        evaluation[name]
 
 
 def test_classes_have_none_of_them(rng):
     prediction = fm.Categorical(rng.dirichlet(np.ones(3), 30), classes=["a", "b", "c"])
-    found = fm.evaluate(rng.integers(0, 3, 30), prediction, measures=OF_DENSITIES)
-    assert all(one.name in found.skipped for one in ON_REQUEST if one.name[5:] in OF_DENSITIES)
+    evaluation = fm.evaluate(rng.integers(0, 3, 30), prediction, measures=OF_DENSITIES)
+    assert all(one.name in evaluation.skipped for one in ON_REQUEST if one.name[5:] in OF_DENSITIES)
 
 
 def test_intervals_and_comparisons_have_them(rng):
     y = rng.normal(size=80)
     models = {"right": fm.Gaussian(np.zeros(80), 1.0), "wide": fm.Gaussian(np.zeros(80), 3.0)}
     names = ["quadratic_score", "gaussian_kernel_score"]
-    found = fm.compare(models, y, measures=names, n_boot=50)
+    comparison = fm.compare(models, y, measures=names, n_boot=50)
     for name in names:
-        pair = found.pairs.of(f"mean_{name}")[0]
+        pair = comparison.pairs.of(f"mean_{name}")[0]
         losses = [getattr(fm.metrics, name)(y, one) for one in models.values()]
         assert abs(pair.difference) == pytest.approx(abs(np.mean(losses[0] - losses[1])))
-        measured = {one.name: one for one in found["right"].measured}[f"mean_{name}"]
+        measured = {one.name: one for one in comparison["right"].measured}[f"mean_{name}"]
         assert measured.low < measured.value < measured.high
-    assert "quadratic score" in found.table()
-    assert found.confidence_set("mean_quadratic_score")["right"] == 1
+    assert "quadratic score" in comparison.table()
+    assert comparison.confidence_set("mean_quadratic_score")["right"] == 1
 
 
 @pytest.mark.parametrize(

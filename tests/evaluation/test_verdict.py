@@ -135,8 +135,8 @@ def test_evaluations_begin_with_it(planted):
     assert "age" in evaluation.sentence
     assert repr(evaluation).startswith(evaluation.sentence)
     assert evaluation.to_dict()["sentence"] == evaluation.sentence
-    named = evaluation.verdict({"years": x[:, 0]})
-    assert "years" in named.sentence
+    with_columns = evaluation.verdict({"years": x[:, 0]})
+    assert "years" in with_columns.sentence
     with pytest.raises(ValueError, match="no exact test"):
         fm.evaluate(y, fm.Gaussian(mean, 0.5)).verdict()
 
@@ -169,14 +169,14 @@ def test_columns_of_all_rows_where_some_were_left_out(rng):
     x = rng.uniform(-2, 2, 300)
     y = x + 0.5 + 0.3 * rng.normal(size=300)
     y[::7] = np.nan
-    found = fm.evaluate(y, fm.Gaussian(x, 0.3), x, nan_policy="omit", test=True)
-    used = np.isfinite(y)
+    evaluation = fm.evaluate(y, fm.Gaussian(x, 0.3), x, nan_policy="omit", test=True)
+    valid = np.isfinite(y)
     columns = {"x": x, "side": np.where(x > 0, "left", "right")}
-    part = {name: values[used] for name, values in columns.items()}
-    regions = [found.verdict(one).regions for one in (columns, part)]
+    part = {name: values[valid] for name, values in columns.items()}
+    regions = [evaluation.verdict(one).regions for one in (columns, part)]
     assert regions[0].table() == regions[1].table()
     pd = pytest.importorskip("pandas")
-    assert found.verdict(pd.DataFrame(columns)).regions.table() == regions[0].table()
+    assert evaluation.verdict(pd.DataFrame(columns)).regions.table() == regions[0].table()
 
 
 def _faults():
@@ -195,16 +195,16 @@ def _faults():
     ]
 
 
-@pytest.mark.parametrize(("name", "draw", "fault", "said"), _faults(), ids=lambda a: str(a)[:12])
-def test_the_sentence_says_what_is_wrong_and_nothing_else(name, draw, fault, said):
+@pytest.mark.parametrize(("name", "draw", "fault", "message"), _faults(), ids=lambda a: str(a)[:12])
+def test_the_sentence_says_what_is_wrong_and_nothing_else(name, draw, fault, message):
     """A skewed truth of the same mean and std was called shifted and too wide; the numbers are moments."""
     rng = np.random.default_rng(3)
     n = 1500
     x = rng.uniform(-1, 1, n)
     sentence = fm.verdict(x, x + draw(rng, n), fm.Gaussian(x + fault[0], fault[1])).sentence
-    assert said in sentence.replace("0.48", "0.5").replace("0.49", "0.5"), sentence
+    assert message in sentence.replace("0.48", "0.5").replace("0.49", "0.5"), sentence
     for claim in ("predicts", "too wide", "too narrow", "wrong shape"):
-        assert (claim in sentence) == (claim in said), sentence
+        assert (claim in sentence) == (claim in message), sentence
 
 
 def test_thresholds_of_incomes_have_no_exponent():

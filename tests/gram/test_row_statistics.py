@@ -43,10 +43,12 @@ def make(request, tmp_path, monkeypatch):
 @pytest.fixture
 def reads(monkeypatch):
     """The passes that are made."""
-    made, over, squares = [], row_statistics._over, row_statistics._squares
-    monkeypatch.setattr(row_statistics, "_over", lambda x, work: made.append(x) or over(x, work))
-    monkeypatch.setattr(row_statistics, "_squares", lambda x, at: made.append(x) or squares(x, at))
-    return made
+    passes, over, squares = [], row_statistics._over, row_statistics._squares
+    monkeypatch.setattr(row_statistics, "_over", lambda x, work: passes.append(x) or over(x, work))
+    monkeypatch.setattr(
+        row_statistics, "_squares", lambda x, at: passes.append(x) or squares(x, at)
+    )
+    return passes
 
 
 def plain(kernel, x):
@@ -71,8 +73,8 @@ def test_against_plain_definitions(make, kernel, dtype, n, d):
     assert (offset is not None) is centred
     if centred:
         np.testing.assert_allclose(offset, exact.mean(axis=0), rtol=1e-12, atol=1e-12)
-    moved = exact - (exact.mean(axis=0) if centred else 0.0)
-    expected = (moved**2).sum(axis=1).max()
+    centred_rows = exact - (exact.mean(axis=0) if centred else 0.0)
+    expected = (centred_rows**2).sum(axis=1).max()
     assert largest_norm2(x, offset) == pytest.approx(expected, rel=1e-12)
     operator = GramOperator(backend, kernel, x, np.dtype(np.float32), 10**9)
     assert operator.max_norm2 == pytest.approx(expected, rel=1e-12)
@@ -81,15 +83,15 @@ def test_against_plain_definitions(make, kernel, dtype, n, d):
 
 def test_the_same_bits_for_any_number_of_threads(make):
     x = make(np.random.default_rng(0).normal(size=(900, 40)).astype(np.float32))
-    found, backend = [], get_backend("cpu", fm.RBF(1.0))
+    results, backend = [], get_backend("cpu", fm.RBF(1.0))
     try:
         for threads in (1, 3):
             fm.set_num_threads(threads)
             mean = offset_of(fm.RBF(1.0), backend, x)
-            found.append((mean, diagonal_of(KERNELS[0], x), largest_norm2(x, mean)))
+            results.append((mean, diagonal_of(KERNELS[0], x), largest_norm2(x, mean)))
     finally:
         fm.set_num_threads(None)
-    for one, other in zip(*found, strict=True):
+    for one, other in zip(*results, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -100,14 +102,14 @@ def test_a_call_makes_each_pass_once(make, reads):
         reads.clear()
         with shared_row_statistics():
             scale = diagonal_of(kernel, x)
-            made = [
+            operators = [
                 GramOperator(backend, kernel, x, np.dtype(kind), 10**9)
                 for kind in (np.float32, np.float64)
             ]
-            assert made[1].largest(x[:3]) == pytest.approx(scale.max(), rel=2)
+            assert operators[1].largest(x[:3]) == pytest.approx(scale.max(), rel=2)
         assert sum(some is x for some in reads) == passes
-        assert made[0].offset is made[1].offset
-        np.testing.assert_array_equal(made[0].diagonal, scale)
+        assert operators[0].offset is operators[1].offset
+        np.testing.assert_array_equal(operators[0].diagonal, scale)
 
 
 def test_a_whole_call(reads, monkeypatch):
@@ -121,7 +123,7 @@ def test_a_whole_call(reads, monkeypatch):
         assert len(reads) == passes
 
 
-def test_nothing_is_kept_after_a_call(reads):
+def test_no_statistics_remain_after_a_call(reads):
     """Rows may be changed between two calls, and others may take their place in memory."""
     kernel, x = KERNELS[0], np.ones((50, 3))
     with shared_row_statistics():
@@ -142,7 +144,7 @@ def test_nothing_is_kept_after_a_call(reads):
     assert len(reads) == 2
 
 
-def test_bad_rows_on_disk_are_told(tmp_path):
+def test_bad_rows_on_disk_are_an_error(tmp_path):
     x = np.ones((3000, 4))
     x[2000, 1] = np.inf
     np.save(tmp_path / "x.npy", x)

@@ -55,9 +55,9 @@ def naive_norms(kernel, y, prediction):
         k = kernel(values[i][:, None], values[i][:, None])
         inner = weights[i] @ k @ weights[i]
         cross = weights[i] @ kernel(values[i][:, None], [[outcome]])[:, 0]
-        own = weights[i] @ k.diagonal()
+        self_term = weights[i] @ k.diagonal()
         errors[i] = kernel([[outcome]], [[outcome]])[0, 0] - 2 * cross + inner
-        variances[i] = own - inner
+        variances[i] = self_term - inner
         if isinstance(prediction, fm.Draws):
             draws = values.shape[1]
             variances[i] *= (draws + 1) / (draws - 1)
@@ -74,7 +74,7 @@ def predictions(x, rng):
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
 @pytest.mark.parametrize(
-    ("which", "y_kernel"),
+    ("form", "y_kernel"),
     [
         ("gaussian", fm.RBF(2.0)),
         ("gaussian", fm.Polynomial(degree=2, gamma=0.5)),
@@ -86,21 +86,23 @@ def predictions(x, rng):
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_against_the_definition(which, y_kernel, weighted):
+def test_against_the_definition(form, y_kernel, weighted):
     rng, x, y = data()
-    prediction = predictions(x, rng)[which]
-    if which == "poisson":
+    prediction = predictions(x, rng)[form]
+    if form == "poisson":
         y = rng.poisson(np.exp(0.4 * x[:, 0])).astype(float)
     weights = rng.integers(0, 4, N).astype(float) if weighted else None
     grid = rng.uniform(-3, 3, (9, 2))
-    found = fm.cce(x, y, prediction, grid, X_KERNEL, y_kernel, LAM, weights=weights, tol=1e-5)
+    result = fm.cce(x, y, prediction, grid, X_KERNEL, y_kernel, LAM, weights=weights, tol=1e-5)
     a2 = oracle.coefficients(X_KERNEL, x, grid, LAM, weights) ** 2
     errors, variances = naive_norms(y_kernel, y, prediction)
-    np.testing.assert_allclose(found.null_mean, a2.T @ variances, rtol=1e-6, atol=1e-12)
-    np.testing.assert_allclose(found.excess, found.values**2 - a2.T @ errors, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(result.null_mean, a2.T @ variances, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(
+        result.excess, result.values**2 - a2.T @ errors, rtol=1e-6, atol=1e-9
+    )
     explained = np.einsum("iq,iq->q", np.sqrt(a2) * np.sign(
         oracle.coefficients(X_KERNEL, x, grid, LAM, weights)), X_KERNEL(x, grid))  # fmt: skip
-    np.testing.assert_allclose(found.effective_rows, explained**2 / a2.sum(axis=0), rtol=1e-8)
+    np.testing.assert_allclose(result.effective_rows, explained**2 / a2.sum(axis=0), rtol=1e-8)
 
 
 @pytest.mark.slow
@@ -108,11 +110,11 @@ def test_gaussian_under_a_kernel_with_a_kink():
     _rng, x, y = data()
     kernel = fm.Laplacian(1.5)
     prediction = fm.Gaussian(np.sin(x[:, 0]), 0.4)
-    found = fm.cce(x, y, prediction, x, X_KERNEL, kernel, LAM, tol=1e-4)
-    drawn = prediction.sample(2_000, 1)
-    inner = np.array([kernel(row[:1000, None], row[1000:, None]).mean() for row in drawn])
+    result = fm.cce(x, y, prediction, x, X_KERNEL, kernel, LAM, tol=1e-4)
+    draws = prediction.sample(2_000, 1)
+    inner = np.array([kernel(row[:1000, None], row[1000:, None]).mean() for row in draws])
     a2 = oracle.coefficients(X_KERNEL, x, x, LAM) ** 2
-    np.testing.assert_allclose(found.null_mean, a2.T @ (1 - inner), rtol=0.02)
+    np.testing.assert_allclose(result.null_mean, a2.T @ (1 - inner), rtol=0.02)
 
 
 def test_landmarks_agree_with_the_dense_factor(monkeypatch):
@@ -121,12 +123,14 @@ def test_landmarks_agree_with_the_dense_factor(monkeypatch):
     weights = rng.integers(0, 4, 600).astype(float)
     grid = rng.uniform(-2, 2, (50, 2))
     exact = fm.cce(x, y, prediction, grid, X_KERNEL, None, LAM, weights=weights)
-    wanted = exact.null_mean, exact.excess, exact.effective_rows
+    expected = exact.null_mean, exact.excess, exact.effective_rows
     assert exact.source.landmarks == 0
     assert exact.source.approximation == 0
     monkeypatch.setattr(module, "_EXACT", 10)
     near = fm.cce(x, y, prediction, grid, X_KERNEL, None, LAM, weights=weights)
-    for one, other in zip((near.null_mean, near.excess, near.effective_rows), wanted, strict=True):
+    for one, other in zip(
+        (near.null_mean, near.excess, near.effective_rows), expected, strict=True
+    ):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
     assert near.source.landmarks > 10
     assert near.source.approximation < 1e-3
@@ -135,7 +139,7 @@ def test_landmarks_agree_with_the_dense_factor(monkeypatch):
 def test_rows_at_one_input_support_it_as_many_as_they_are():
     x = np.repeat([[0.0], [100.0], [200.0]], [1, 7, 12], axis=0)
     y = np.arange(20.0)
-    found = fm.cce(
+    result = fm.cce(
         x,
         y,
         fm.Gaussian(y, 1.0),
@@ -145,7 +149,7 @@ def test_rows_at_one_input_support_it_as_many_as_they_are():
         lam=0.1,
         tol=1e-5,
     )
-    np.testing.assert_allclose(found.effective_rows, [1, 7, 12, 0], atol=1e-9)
+    np.testing.assert_allclose(result.effective_rows, [1, 7, 12, 0], atol=1e-9)
     # A row of large weight is one row.
     heavy = fm.cce(x[:1], y[:1], fm.Gaussian(y[:1], 1.0), x_kernel=X_KERNEL, y_kernel=fm.RBF(1.0),
                    weights=[50.0], lam=0.1)  # fmt: skip
@@ -156,27 +160,27 @@ def test_one_row_and_constant_outcomes():
     one = fm.cce([[0.0]], [1.0], fm.Gaussian([0.0], 1.0), x_kernel=X_KERNEL, y_kernel=fm.RBF(1.0))
     np.testing.assert_allclose(one.excess, 0.0, atol=1e-9)  # a single row has no pairs
     x = np.linspace(-1, 1, 30)
-    found = fm.cce(x, np.ones(30), fm.Gaussian(np.ones(30), 0.5), y_kernel=fm.RBF(1.0))
-    assert np.isfinite(found.excess).all()
-    assert (found.null_mean > 0).all()
+    result = fm.cce(x, np.ones(30), fm.Gaussian(np.ones(30), 0.5), y_kernel=fm.RBF(1.0))
+    assert np.isfinite(result.excess).all()
+    assert (result.null_mean > 0).all()
 
 
 def test_predictions_of_infinite_variance():
     rng, x, _ = data()
     y = np.sin(x[:, 0]) + 0.3 * rng.standard_cauchy(N)
     prediction = fm.Draws(np.sin(x[:, :1]) + 0.3 * rng.standard_cauchy((N, 10)))
-    found = fm.cce(x, y, prediction, x, X_KERNEL, fm.RBF(1.0), LAM, tol=1e-4)
-    assert np.isfinite(found.null_mean).all()
-    assert abs(found.excess.mean()) < 0.3 * found.null_mean.mean()
+    result = fm.cce(x, y, prediction, x, X_KERNEL, fm.RBF(1.0), LAM, tol=1e-4)
+    assert np.isfinite(result.null_mean).all()
+    assert abs(result.excess.mean()) < 0.3 * result.null_mean.mean()
 
 
 def test_costs_nothing_until_read():
     _, x, y = data()
-    found = fm.cce(x, y, fm.Gaussian(y, 1.0), x_kernel=X_KERNEL)
-    assert "right model" not in repr(found)
-    assert not {"norms", "_sums"} & set(found.source.__dict__)
-    found.null_mean.mean()
-    assert "a right model" in repr(found)
+    result = fm.cce(x, y, fm.Gaussian(y, 1.0), x_kernel=X_KERNEL)
+    assert "right model" not in repr(result)
+    assert not {"norms", "_sums"} & set(result.source.__dict__)
+    result.null_mean.mean()
+    assert "a right model" in repr(result)
 
 
 def test_errors_say_why():
@@ -191,8 +195,8 @@ def test_errors_say_why():
 def test_rows_on_disk_are_refused_with_the_reason(tmp_path):
     _, x, y = data()
     np.save(tmp_path / "x.npy", x)
-    found = fm.cce(x, y, fm.Gaussian(y, 1.0), x_kernel=X_KERNEL)
-    stored = replace(found, source=found.source.at(open_rows(str(tmp_path / "x.npy"), "at")))
+    result = fm.cce(x, y, fm.Gaussian(y, 1.0), x_kernel=X_KERNEL)
+    stored = replace(result, source=result.source.at(open_rows(str(tmp_path / "x.npy"), "at")))
     with pytest.raises(ValueError, match="the inputs are on disk"):
         stored.excess  # noqa: B018
 
@@ -200,27 +204,27 @@ def test_rows_on_disk_are_refused_with_the_reason(tmp_path):
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r))])
 def test_copies(copied):
     _, x, y = data()
-    found = fm.cce(x, y, fm.Gaussian(y, 1.0), x_kernel=X_KERNEL)
-    wanted = found.excess
-    again = copied(found)
-    np.testing.assert_array_equal(again.excess, wanted)
+    result = fm.cce(x, y, fm.Gaussian(y, 1.0), x_kernel=X_KERNEL)
+    expected = result.excess
+    again = copied(result)
+    np.testing.assert_array_equal(again.excess, expected)
     if again.source is None:
         with pytest.raises(ValueError, match="without the data"):
             again.null_mean  # noqa: B018
     else:
-        np.testing.assert_array_equal(again.null_mean, found.null_mean)
+        np.testing.assert_array_equal(again.null_mean, result.null_mean)
 
 
 def test_fitted_estimators_score_new_inputs_with_support():
     _, x, y = data()
     models = {"a": fm.Gaussian(y, 1.0), "b": fm.Gaussian(np.sin(x[:, 0]), 0.3)}
-    found = fm.ConditionalCongruence(x_kernel=X_KERNEL, y_kernel="paper", lam=0.1).fit_each(
+    estimators = fm.ConditionalCongruence(x_kernel=X_KERNEL, y_kernel="paper", lam=0.1).fit_each(
         x, y, models
     )
     for name, prediction in models.items():
         alone = fm.cce(x, y, prediction, x_kernel=X_KERNEL, y_kernel="paper", lam=0.1)
-        np.testing.assert_allclose(found[name].result_.excess, alone.excess, atol=1e-5)
-    far = found["b"].evaluate([[0.0, 0.0], [30.0, 0.0]])
+        np.testing.assert_allclose(estimators[name].result_.excess, alone.excess, atol=1e-5)
+    far = estimators["b"].evaluate([[0.0, 0.0], [30.0, 0.0]])
     assert far.effective_rows[0] > 5
     assert far.effective_rows[1] < 1e-6
 
@@ -228,29 +232,29 @@ def test_fitted_estimators_score_new_inputs_with_support():
 def test_best_and_worst():
     _, x, y = data()
     wrong = np.where(x[:, 0] > 1, 1.5, 0.0)
-    found = fm.cce(x, y, fm.Gaussian(np.sin(x[:, 0]) + wrong, 0.3), x_kernel=X_KERNEL)
-    worst = found.worst(5)
-    supported = found.effective_rows >= 5
+    result = fm.cce(x, y, fm.Gaussian(np.sin(x[:, 0]) + wrong, 0.3), x_kernel=X_KERNEL)
+    worst = result.worst(5)
+    supported = result.effective_rows >= 5
     assert (x[worst, 0] > 0.7).all()
-    assert found.excess[worst[0]] == found.excess[supported].max()
-    assert found.excess[found.best(1)[0]] == found.excess[supported].min()
-    assert found.worst(3, by="value").tolist() == np.argsort(-found.values)[:3].tolist()
-    assert len(found.best(10_000)) == N
+    assert result.excess[worst[0]] == result.excess[supported].max()
+    assert result.excess[result.best(1)[0]] == result.excess[supported].min()
+    assert result.worst(3, by="value").tolist() == np.argsort(-result.values)[:3].tolist()
+    assert len(result.best(10_000)) == N
     with pytest.raises(ValueError, match="by"):
-        found.best(3, by="luck")
+        result.best(3, by="luck")
     with pytest.raises(ValueError, match="k"):
-        found.best(0)
+        result.best(0)
 
 
 def test_frames_hold_what_was_computed():
     pytest.importorskip("pandas")
     _, x, y = data()
-    found = fm.cce(x, y, fm.Gaussian(y, 1.0), x_kernel=X_KERNEL)
-    assert list(found.to_frame()) == ["cce", "error_bound"]
-    found.effective_rows.mean()
-    frame = found.to_frame()
+    result = fm.cce(x, y, fm.Gaussian(y, 1.0), x_kernel=X_KERNEL)
+    assert list(result.to_frame()) == ["cce", "error_bound"]
+    result.effective_rows.mean()
+    frame = result.to_frame()
     assert list(frame) == ["cce", "error_bound", "effective_rows", "supported"]
-    assert (frame["supported"] == (found.effective_rows >= 5)).all()
+    assert (frame["supported"] == (result.effective_rows >= 5)).all()
 
 
 @pytest.mark.parametrize("factor", [2.0, 0.5])

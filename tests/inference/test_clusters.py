@@ -30,7 +30,7 @@ def test_signed_residuals_by_their_definition(rng):
     basis = Smoother.of(fm.RBF(0.5), x, n).basis(x)
     signs = ClusterSigns.random(np.arange(n) // 3, count + 1, rng)
     energy = basis.energy(lam)
-    found = project(outcomes, kinds, basis, x, energy, Progress(False, 0.0), signs=signs)
+    projection = project(outcomes, kinds, basis, x, energy, Progress(False, 0.0), signs=signs)
     features = kinds[0].transform(BlockOutcomes(outcomes.block(0))).astype(float)
     e = features - features.mean(axis=1, keepdims=True)
     root = np.sqrt((count + 1) / count)
@@ -39,9 +39,9 @@ def test_signed_residuals_by_their_definition(rng):
     for b in range(count + 1):
         w = signs.signs[np.arange(n) // 3, b]
         np.testing.assert_allclose(
-            found.outcomes[0][:, b], g.T @ (w[:, None] * e[:, 0]) * root, atol=1e-5
+            projection.outcomes[0][:, b], g.T @ (w[:, None] * e[:, 0]) * root, atol=1e-5
         )
-        assert found.dispersion[0, b] == pytest.approx((w * above).mean(), abs=1e-6)
+        assert projection.dispersion[0, b] == pytest.approx((w * above).mean(), abs=1e-6)
     assert (signs.signs[:, 0] == 1).all()
     assert set(np.unique(signs.signs)) == {-1, 1}
 

@@ -57,19 +57,19 @@ def test_terms_against_the_definition(weighted):
         x, y, {name: fm.Gaussian(*p) for name, p in models.items()}, weights
     )
     parts = congruence_losses([one.chance for one in fitted.values()])
-    wanted = naive(x, y, *models.values(), weights)
+    expected = naive(x, y, *models.values(), weights)
     if weighted:
-        assert np.abs(wanted[weights == 0]).max() == 0
-        wanted = wanted[weights > 0]
-    np.testing.assert_allclose(parts.pair(0, 1), wanted, atol=2e-8)
+        assert np.abs(expected[weights == 0]).max() == 0
+        expected = expected[weights > 0]
+    np.testing.assert_allclose(parts.pair(0, 1), expected, atol=2e-8)
     squares = [np.average(one.result_.values**2, weights=weights) for one in fitted.values()]
     assert parts.pair(0, 1).sum() == pytest.approx(squares[0] - squares[1], abs=1e-6)
     losses = parts.losses().sum(axis=0)
     assert losses[0] - losses[1] == pytest.approx(squares[0] - squares[1], abs=1e-6)
     assert (parts.pair(0, 0) == 0).all()
-    found = fm.compare({name: fm.Gaussian(*p) for name, p in models.items()}, y, x,
+    comparison = fm.compare({name: fm.Gaussian(*p) for name, p in models.items()}, y, x,
                        sample_weight=weights, **options)  # fmt: skip
-    (record,) = found.pairs.of("mean_cce")
+    (record,) = comparison.pairs.of("mean_cce")
     assert record.difference == pytest.approx(squares[0] - squares[1], abs=1e-6)
     assert record.low < record.difference < record.high
 
@@ -83,23 +83,25 @@ def test_wide_predictions_against_the_definition():
         x, y, {name: fm.Gaussian(*p) for name, p in models.items()}
     )
     parts = congruence_losses([one.chance for one in fitted.values()])
-    wanted = naive(x, y, *models.values())
-    np.testing.assert_allclose(parts.pair(0, 1), wanted, rtol=0, atol=1e-6 * np.abs(wanted).max())
+    expected = naive(x, y, *models.values())
+    np.testing.assert_allclose(
+        parts.pair(0, 1), expected, rtol=0, atol=1e-6 * np.abs(expected).max()
+    )
 
 
 def test_draws_are_not_punished_for_their_noise():
     """What the sampling noise of l draws adds is subtracted, against the definition."""
     rng, x, y = sample()
-    drawn = np.sin(x) + 0.3 * rng.normal(size=(len(y), 4))
+    draws = np.sin(x) + 0.3 * rng.normal(size=(len(y), 4))
     prediction = fm.Gaussian(np.sin(x[:, 0]), 0.3)
     options = {"x_kernel": X_KERNEL, "y_kernel": Y_KERNEL, "lam": LAM}
     fitted = fm.ConditionalCongruence(**options).fit_each(
-        x, y, {"draws": fm.Draws(drawn), "exact": prediction}
+        x, y, {"draws": fm.Draws(draws), "exact": prediction}
     )
     parts = congruence_losses([one.chance for one in fitted.values()])
     c = oracle.coefficients(X_KERNEL, x, x, LAM)
     smoother = c @ c.T / len(y)
-    k = np.exp(-1.5 * (drawn[:, :, None] - drawn[:, None, :]) ** 2)
+    k = np.exp(-1.5 * (draws[:, :, None] - draws[:, None, :]) ** 2)
     spread = (1 - k.mean(axis=(1, 2))) * 4 / 3
     np.testing.assert_allclose(parts.corrections[0], smoother.diagonal() * spread / 4, rtol=1e-6)
     assert parts.variances[0] > 0
@@ -121,14 +123,14 @@ def test_equal_models_tie():
         "b": fm.Gaussian(y * 0, 1.0),
         "far": fm.Gaussian(y + 3, 0.1),
     }
-    found = fm.compare(models, y, x, x_kernel=X_KERNEL)
+    comparison = fm.compare(models, y, x, x_kernel=X_KERNEL)
     for measure in ("mean_cce", "mean_crps", "rmse"):
-        tie = found.pairs.of(measure)[0]
+        tie = comparison.pairs.of(measure)[0]
         assert (tie.difference, tie.p_value, tie.p_adjusted) == (0.0, 1.0, 1.0), measure
-        assert found.starred(measure) == set()
-    assert "tie" in found.pairs.table()
-    assert found.confidence_set("mean_cce")["a"] == 1.0
-    assert found.confidence_set("mean_cce")["far"] < 0.05
+        assert comparison.starred(measure) == set()
+    assert "tie" in comparison.pairs.table()
+    assert comparison.confidence_set("mean_cce")["a"] == 1.0
+    assert comparison.confidence_set("mean_cce")["far"] < 0.05
 
 
 def test_better_models_are_starred_and_printed():
@@ -136,13 +138,13 @@ def test_better_models_are_starred_and_printed():
     x = rng.uniform(-2, 2, 300)
     y = np.sin(x) + 0.3 * rng.normal(size=300)
     models = {"right": fm.Gaussian(np.sin(x), 0.3), "marginal": fm.Gaussian(0 * x, 0.8)}
-    found = fm.compare(models, y, x, x_kernel=X_KERNEL)
-    assert found.starred("mean_cce") == {0}
-    assert found.starred("mean_crps") == {0}
-    printed = str(found)
+    comparison = fm.compare(models, y, x, x_kernel=X_KERNEL)
+    assert comparison.starred("mean_cce") == {0}
+    assert comparison.starred("mean_crps") == {0}
+    printed = str(comparison)
     assert "CCE squared, mean" in printed
     assert "95 % interval" in printed
-    (record,) = found.pairs.of("mean_cce")
+    (record,) = comparison.pairs.of("mean_cce")
     assert record.high < 0
     assert record.p_value < 1e-4
     apart = {name: fm.evaluate(y, model, x, x_kernel=X_KERNEL) for name, model in models.items()}
@@ -158,12 +160,12 @@ def test_better_models_are_starred_and_printed():
 def test_records_as_a_frame():
     pytest.importorskip("pandas")
     _, x, y = sample()
-    found = fm.compare({"a": (0 * y, 1.0), "b": (y * 0, 2.0)}, y, x)
-    frame = found.pairs.to_frame()
+    comparison = fm.compare({"a": (0 * y, 1.0), "b": (y * 0, 2.0)}, y, x)
+    frame = comparison.pairs.to_frame()
     assert list(frame) == [
         "measure", "first", "second", "difference", "low", "high", "p_value", "p_adjusted",
     ]  # fmt: skip
-    assert len(frame) == len(found.pairs) == len(found.pairs.to_dict())
+    assert len(frame) == len(comparison.pairs) == len(comparison.pairs.to_dict())
 
 
 def test_holm_and_clusters():
@@ -177,10 +179,10 @@ def test_intervals_of_sums_over_clusters():
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(12), 5)
     terms = rng.normal(size=60)
-    found = paired(terms, groups, 0.9)
+    interval = paired(terms, groups, 0.9)
     sums = terms.reshape(12, 5).sum(axis=1)
-    assert found.error == pytest.approx(np.sqrt(12) * sums.std(ddof=1))
-    assert found.difference == pytest.approx(terms.sum())
+    assert interval.error == pytest.approx(np.sqrt(12) * sums.std(ddof=1))
+    assert interval.difference == pytest.approx(terms.sum())
     assert paired(terms, np.repeat(np.arange(3), 20), 0.9) is None  # too few to say anything
 
 
@@ -202,25 +204,25 @@ def test_arguments_of_dependence():
 def test_confidence_set_against_a_loop():
     rng = np.random.default_rng(1)
     losses = rng.normal(size=(50, 3)) + np.array([0.0, 0.2, 1.0])
-    found = model_confidence_set(losses, samples=400, random_state=0)
-    assert found.max() == 1.0
-    assert found[2] < 0.01
-    assert (found == model_confidence_set(losses, samples=400, random_state=0)).all()
+    confidence_set = model_confidence_set(losses, samples=400, random_state=0)
+    assert confidence_set.max() == 1.0
+    assert confidence_set[2] < 0.01
+    assert (confidence_set == model_confidence_set(losses, samples=400, random_state=0)).all()
     # Two models: the statistic is the t of one difference, whose null is the bootstrap of it.
     two = losses[:, :2]
     d = two[:, 1] - two[:, 0]
-    drawn = np.random.default_rng(5).integers(0, 50, (20_000, 50))
-    moved = d[drawn].sum(axis=1) - d.sum()
-    wanted = (np.abs(moved) >= abs(d.sum())).mean()
+    resampled_rows = np.random.default_rng(5).integers(0, 50, (20_000, 50))
+    resampled = d[resampled_rows].sum(axis=1) - d.sum()
+    expected = (np.abs(resampled) >= abs(d.sum())).mean()
     p = model_confidence_set(two, samples=4_000).min()
-    assert p == pytest.approx(wanted, abs=0.04)
+    assert p == pytest.approx(expected, abs=0.04)
 
 
 def test_small_simulation_of_error_rates():
     """Equally wrong models: at a level of 5 %, more than 6 of 30 have a probability of 0.1 %."""
-    found = simulations.equally_wrong(n=100, repeats=30)
-    assert found["called different"] <= 6 / 30
-    assert found["coverage"] >= 24 / 30
+    rates = simulations.equally_wrong(n=100, repeats=30)
+    assert rates["called different"] <= 6 / 30
+    assert rates["coverage"] >= 24 / 30
 
 
 @pytest.mark.parametrize("power", [-660, 660])
@@ -233,23 +235,29 @@ def test_conclusions_do_not_depend_on_the_unit(rng, power):
         models = {"A": (mean * unit, unit), "B": (mean * unit / 2, std * unit)}
         return fm.compare(models, y * unit, x, n_boot=50)
 
-    found, scaled, unit = compared(1.0), compared(2.0**power), 2.0**power
+    comparison, scaled, unit = compared(1.0), compared(2.0**power), 2.0**power
     of_unit = {"mae", "rmse", "mean_crps", "bias", "mean_interval_score", "sharpness"}
     measured, scaled_measures = (
-        {one.name: one for one in each.evaluations["B"].measured} for each in (found, scaled)
+        {one.name: one for one in one_comparison.evaluations["B"].measured}
+        for one_comparison in (comparison, scaled)
     )
     for name in [*of_unit, "r2", "pearson", "variance_variation"]:
         factor = unit if name in of_unit else 1.0
         for part in ("value", "low", "high"):
             number = getattr(measured[name], part) * factor
             assert getattr(scaled_measures[name], part) == pytest.approx(number, rel=1e-9), name
-    pairs, scaled_pairs = ({one.measure: one for one in each.pairs} for each in (found, scaled))
+    pairs, scaled_pairs = (
+        {one.measure: one for one in one_comparison.pairs}
+        for one_comparison in (comparison, scaled)
+    )
     for name in [*of_unit - {"sharpness"}, "r2", "pearson"]:
         one, other = pairs[name], scaled_pairs[name]
         assert other.p_value == pytest.approx(one.p_value, rel=1e-6)
         if np.isfinite(one.low):
             ends = [one.low * unit, one.high * unit]
             assert [other.low, other.high] == pytest.approx(ends, rel=1e-6)
-    assert scaled.confidence_set("mean_crps") == found.confidence_set("mean_crps")
-    of_scaled, of_found = (each.map("A", "B", simulations=50) for each in (scaled, found))
-    np.testing.assert_allclose(of_scaled.band, of_found.band * unit)
+    assert scaled.confidence_set("mean_crps") == comparison.confidence_set("mean_crps")
+    of_scaled, of_plain = (
+        one_comparison.map("A", "B", simulations=50) for one_comparison in (scaled, comparison)
+    )
+    np.testing.assert_allclose(of_scaled.band, of_plain.band * unit)

@@ -35,15 +35,15 @@ def test_excess_given_the_forecast_is_the_unbiased_skce(rng):
     """For a large regulariser S is K^2 / (n^3 lam^2): mean excess and SKCE under K^2 / n agree."""
     y, mean, std = forecasts(rng)
     n, lam, gamma, prediction = len(y), 1e4, 0.7, fm.Gaussian(mean, std)
-    given, name = inputs_of("forecast", np.zeros((n, 1)), prediction)
+    conditioned, name = inputs_of("forecast", np.zeros((n, 1)), prediction)
     assert name == "forecast"
-    np.testing.assert_allclose(given, np.stack([mean, np.log(std)], axis=1))
+    np.testing.assert_allclose(conditioned, np.stack([mean, np.log(std)], axis=1))
     kernel = fm.RBF(0.5)
-    k = kernel(given)
+    k = kernel(conditioned)
     skce = unbiased_skce(k @ k / n, y, mean, std, gamma)
     limit = skce * (n - 1) / n / lam**2
     options = {"x_kernel": kernel, "y_kernel": fm.RBF(gamma), "lam": lam}
-    excess = fm.cce(given, y, prediction, **options, tol=1e-10).excess.mean()
+    excess = fm.cce(conditioned, y, prediction, **options, tol=1e-10).excess.mean()
     assert excess == pytest.approx(limit, rel=1e-3)
     test = fm.congruence_test(
         np.zeros(n),

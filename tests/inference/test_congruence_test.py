@@ -53,11 +53,11 @@ def test_statistic_is_the_mean_squared_cce(rng, kernel):
     pool = outcomes.block(0)
     kinds = [landmark_features(kernel, pool, rng, "y")]
     basis = Smoother.of(fm.RBF(0.5), x, n).basis(x)
-    found = project(outcomes, kinds, basis, x, basis.energy(lam), Progress(False, 0.0))
+    projection = project(outcomes, kinds, basis, x, basis.energy(lam), Progress(False, 0.0))
     squares = plain_squares(x, pool[:, :, 0], fm.RBF(0.5), kernel, lam) * (count + 1) / count
-    energy = basis.energy(lam) @ (found.outcomes[0].astype(float) ** 2).sum(axis=2)
+    energy = basis.energy(lam) @ (projection.outcomes[0].astype(float) ** 2).sum(axis=2)
     np.testing.assert_allclose(energy, squares.mean(axis=0), rtol=2e-4)
-    rows = row_test(basis, found.outcomes[0], x, lam)
+    rows = row_test(basis, projection.outcomes[0], x, lam)
     np.testing.assert_allclose(rows.values, np.sqrt(squares[:, 0]), rtol=2e-4)
     np.testing.assert_allclose(rows.null_mean, np.sqrt(squares[:, 1:].mean(axis=1)), rtol=2e-4)
     p = (squares >= squares[:, :1] * (1 - 1e-6)).mean(axis=1)
@@ -75,11 +75,11 @@ def test_spread_is_the_mean_squared_residual(rng):
     kernel = fm.RBF(0.5)
     kinds = [Bumps("y", "raw", -12.0, 1.0, 29)]
     basis = Smoother.of(fm.RBF(1.0), y, n).basis(y)
-    found = project(outcomes, kinds, basis, y, basis.energy(0.01), Progress(False, 0.0))
+    projection = project(outcomes, kinds, basis, y, basis.energy(0.01), Progress(False, 0.0))
     gram = np.stack([kernel(row[:, 0]) for row in pool])
     squares = 1 - 2 * gram.mean(axis=2) + gram.mean(axis=(1, 2))[:, None]
     np.testing.assert_allclose(
-        found.spread[0], squares.mean(axis=0) * (count + 1) / count, rtol=6e-3
+        projection.spread[0], squares.mean(axis=0) * (count + 1) / count, rtol=6e-3
     )
 
 
@@ -87,8 +87,8 @@ def test_bumps_are_a_gaussian_kernel(rng):
     raw = rng.uniform(-3, 3, (4, 50, 1))
     features = Bumps("y", "raw", -9.0, 0.7, 40).transform(BlockOutcomes(raw)).astype(float)
     kernel = fm.RBF(1 / (2 * 0.7**2))
-    for row, own in zip(features, raw, strict=True):
-        np.testing.assert_allclose(row @ row.T, kernel(own[:, 0]), atol=4e-3)
+    for row, row_values in zip(features, raw, strict=True):
+        np.testing.assert_allclose(row @ row.T, kernel(row_values[:, 0]), atol=4e-3)
     plain = np.exp(-(((raw + 9.0) / 0.7 - 0.6 * np.sqrt(2) * np.arange(40)) ** 2))
     np.testing.assert_allclose(features / features.max(), plain / plain.max(), atol=2e-2)
     far = Bumps("y", "raw", -9.0, 0.7, 40).transform(BlockOutcomes(np.array([[[1e300], [-1e300]]])))
@@ -111,11 +111,11 @@ def test_ranks_and_standardised_outcomes(rng, discrete):
     block = BlockOutcomes(raw)
     for i in range(6):
         for c in range(2):
-            own = raw[i, :, c]
-            below = (own[None, :] < own[:, None]).sum(axis=1)
-            equal = (own[None, :] == own[:, None]).sum(axis=1)
+            column = raw[i, :, c]
+            below = (column[None, :] < column[:, None]).sum(axis=1)
+            equal = (column[None, :] == column[:, None]).sum(axis=1)
             np.testing.assert_allclose(block.ranks[i, :, c], (below + equal / 2) / 20)
-            order = np.argsort(own, kind="stable")
+            order = np.argsort(column, kind="stable")
             assert (np.diff(block.standardised[i, order, c]) >= 0).all()
     assert np.isfinite(block.standardised).all()
 
@@ -151,17 +151,17 @@ def test_draws_tested_against_their_own_mean_would_fail():
 
 
 @pytest.mark.parametrize(
-    ("std", "said"),
+    ("std", "message"),
     [(0.45, "too wide"), (0.2, "too narrow"), (0.3, "")],
     ids=["wide", "narrow", "right"],
 )
-def test_dispersion_is_named(std, said):
+def test_dispersion_is_named(std, message):
     x, y, prediction = problem(np.random.default_rng(12), std=std)
     test = fm.congruence_test(x, y, prediction, random_state=1)
-    assert test.dispersion == said
-    assert (test.p_value <= 0.05) == bool(said)
+    assert test.dispersion == message
+    assert (test.p_value <= 0.05) == bool(message)
     words = {"too wide": "closer to them", "too narrow": "further from them", "": "No misfit"}
-    assert words[said] in repr(test)
+    assert words[message] in repr(test)
 
 
 def test_what_plain_cce_cannot_see_is_seen(rng):
@@ -201,10 +201,12 @@ def test_an_encoder_maps_inputs_and_points(rng):
     def encoder(rows):
         return np.stack([np.sin(np.asarray(rows)).ravel(), np.asarray(rows).ravel()], axis=1)
 
-    found = fm.congruence_test(x.tolist(), y, model, encoder=encoder, at=[0.0, 1.0], simulations=19)
+    result = fm.congruence_test(
+        x.tolist(), y, model, encoder=encoder, at=[0.0, 1.0], simulations=19
+    )
     same = fm.congruence_test(encoder(x), y, model, at=encoder([0.0, 1.0]), simulations=19)
-    assert (found.p_value, found.statistic) == (same.p_value, same.statistic)
-    np.testing.assert_array_equal(found.rows.values, same.rows.values)
+    assert (result.p_value, result.statistic) == (same.p_value, same.statistic)
+    np.testing.assert_array_equal(result.rows.values, same.rows.values)
     with pytest.raises((TypeError, ValueError), match="encoder"):
         fm.congruence_test(x, y, model, encoder=3)
 
@@ -216,9 +218,9 @@ def test_conditioning(rng):
     marginal = fm.Gaussian(np.zeros(600), np.sqrt(4 / 3 + 0.09))
     draws = rng.uniform(-2, 2, (600, 60)) + 0.3 * rng.standard_normal((600, 60))
     assert fm.congruence_test(x, y, marginal, random_state=0).p_value == 1 / 200
-    given = fm.congruence_test(x, y, draws, random_state=0, condition_on="forecast")
-    assert given.p_value > 0.05
-    assert "given the forecast" in repr(given)
+    on_forecast = fm.congruence_test(x, y, draws, random_state=0, condition_on="forecast")
+    assert on_forecast.p_value > 0.05
+    assert "given the forecast" in repr(on_forecast)
     column = fm.congruence_test(x, y, draws, random_state=0, condition_on=rng.uniform(size=600))
     assert column.p_value > 0.05
     assert column.condition_on == "columns"
@@ -286,10 +288,12 @@ def test_kernels_by_name(rng):
     auto = {"x_kernel": "auto", "y_kernel": "auto", "lam": "auto"}
     plain = fm.congruence_test(x, y, prediction, random_state=0)
     assert fm.congruence_test(x, y, prediction, **auto, random_state=0).statistic == plain.statistic
-    named = dict.fromkeys(auto, "paper")
+    kernels = dict.fromkeys(auto, "paper")
     published = {"x_kernel": fm.Polynomial(3), "y_kernel": fm.RBF("variance"), "lam": 0.1}
     test = fm.congruence_test(x, y, prediction, **published, random_state=0)
-    assert fm.congruence_test(x, y, prediction, **named, random_state=0).statistic == test.statistic
+    assert (
+        fm.congruence_test(x, y, prediction, **kernels, random_state=0).statistic == test.statistic
+    )
 
 
 @pytest.mark.filterwarnings("error")

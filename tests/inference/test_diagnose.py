@@ -56,8 +56,8 @@ def test_embeddings_of_corrected_gaussians_are_plain_sums():
     prediction = fm.Gaussian(rng.normal(size=6), rng.uniform(0.5, 2, 6))
     model = LocationScale(prediction)
     shift, log_factor = rng.normal(size=6) / 3, rng.normal(size=6) / 3
-    found = model.embed(shift, log_factor, slice(0, 6))
-    for one, plain in zip(found, plain_embedding(model, shift, log_factor), strict=True):
+    embedding = model.embed(shift, log_factor, slice(0, 6))
+    for one, plain in zip(embedding, plain_embedding(model, shift, log_factor), strict=True):
         np.testing.assert_allclose(one, plain, atol=2e-5)
 
 
@@ -72,8 +72,8 @@ def test_fit_and_variances_are_those_of_n_by_n_matrices():
     # Ridge regression three times: A = I - (I - H)^3, with H over the rows.
     kernel = fm.RBF(2.0)(x, x)
     ridge = kernel @ np.linalg.inv(kernel + weights.sum() * lam * np.diag(1 / weights))
-    rest = np.eye(120) - ridge
-    smooth = np.eye(120) - rest @ rest @ rest
+    residual_maker = np.eye(120) - ridge
+    smooth = np.eye(120) - residual_maker @ residual_maker @ residual_maker
     shift, log_factor = np.zeros(120), np.zeros(120)
     for _ in range(2):
         mean, by_shift, by_factor = plain_embedding(model, shift, log_factor)
@@ -97,14 +97,14 @@ def test_fit_and_variances_are_those_of_n_by_n_matrices():
         influences.add(g, weights[rows], features[rows] - mean)
     variances = influences.uncertainty()
     residual = features - plain_embedding(model, shift, log_factor)[0]
-    total, own = smooth.sum(axis=1), np.diagonal(smooth)
+    total, diagonal = smooth.sum(axis=1), np.diagonal(smooth)
     influence = np.array(
         [
             np.linalg.lstsq(np.stack([one[i], two[i]], axis=1), residual[i], rcond=None)[0]
             for i in range(120)
         ]
     )
-    influence *= (total / (1 - np.clip(own / total, 0, 0.8)))[:, None]
+    influence *= (total / (1 - np.clip(diagonal / total, 0, 0.8)))[:, None]
     plain = smooth**2 @ influence**2
     g = basis.coordinates(x)
     of_shift = quadratic(g, variances.shift) * variances.unit**2
@@ -114,30 +114,30 @@ def test_fit_and_variances_are_those_of_n_by_n_matrices():
 
 def test_finds_what_is_wrong_where():
     x, y, prediction = wrong_model(2000)
-    found = fm.diagnose(x, y, prediction, at=[-1.6, 0.0, 1.6])
-    assert found.supported.all()
-    np.testing.assert_allclose(found.shift, [0, 0, -0.4], atol=0.06)
-    np.testing.assert_allclose(found.factor, [2, 1, 1], rtol=0.2)
-    assert (found.shift_band[:, 0] < found.shift).all()
-    assert found.location[2] > 0.9
-    assert found.spread[0] > 0.5
-    assert sum(found.total.values()) == pytest.approx(1)
-    assert "down by 0." in repr(found)
-    assert "wider" in repr(found)
-    assert len(found.table().splitlines()) > 4
+    diagnosis = fm.diagnose(x, y, prediction, at=[-1.6, 0.0, 1.6])
+    assert diagnosis.supported.all()
+    np.testing.assert_allclose(diagnosis.shift, [0, 0, -0.4], atol=0.06)
+    np.testing.assert_allclose(diagnosis.factor, [2, 1, 1], rtol=0.2)
+    assert (diagnosis.shift_band[:, 0] < diagnosis.shift).all()
+    assert diagnosis.location[2] > 0.9
+    assert diagnosis.spread[0] > 0.5
+    assert sum(diagnosis.total.values()) == pytest.approx(1)
+    assert "down by 0." in repr(diagnosis)
+    assert "wider" in repr(diagnosis)
+    assert len(diagnosis.table().splitlines()) > 4
 
 
 def test_standardised_outcomes_see_a_spread_that_the_means_hide():
     rng = np.random.default_rng(0)
     x = rng.normal(size=1000)
     y = 100 * x + rng.normal(size=1000)
-    found = fm.diagnose(x, y, fm.Gaussian(100 * x, 10.0))
-    np.testing.assert_allclose(np.median(found.factor[found.supported]), 0.1, rtol=0.1)
+    diagnosis = fm.diagnose(x, y, fm.Gaussian(100 * x, 10.0))
+    np.testing.assert_allclose(np.median(diagnosis.factor[diagnosis.supported]), 0.1, rtol=0.1)
 
 
 @pytest.mark.parametrize("factor", [0.7, 1.0, 1.4])
 @pytest.mark.parametrize("family", [fm.Poisson, lambda mean: fm.NegativeBinomial(mean, 0.5)])
-def test_corrected_counts_have_the_moments_asked_for(family, factor):
+def test_corrected_counts_have_the_requested_moments(family, factor):
     prediction = family(np.array([1.0, 3.0, 20.0]))
     model = CountCorrection(prediction)
     rows = slice(0, 3)
@@ -154,10 +154,10 @@ def test_counts_that_need_another_mean():
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, 1500)
     mean = np.exp(1 + 0.5 * x)
-    found = fm.diagnose(x, rng.poisson(mean), fm.Poisson(mean * 1.3))
-    assert found.scale == "log mean"
-    np.testing.assert_allclose(np.median(found.shift), -np.log(1.3), atol=0.05)
-    np.testing.assert_allclose(np.median(found.factor), 1, atol=0.08)
+    diagnosis = fm.diagnose(x, rng.poisson(mean), fm.Poisson(mean * 1.3))
+    assert diagnosis.scale == "log mean"
+    np.testing.assert_allclose(np.median(diagnosis.shift), -np.log(1.3), atol=0.05)
+    np.testing.assert_allclose(np.median(diagnosis.factor), 1, atol=0.08)
 
 
 @pytest.mark.parametrize(
@@ -170,19 +170,19 @@ def test_counts_that_need_another_mean():
 )
 def test_says_why_there_is_no_answer(prediction, reason):
     x = np.linspace(0, 1, 60)
-    found = fm.diagnose(x, np.zeros(60), prediction)
-    assert reason in found.reason
-    assert reason in repr(found)
-    assert np.isnan(found.shift).all()
-    assert not found.supported.any()
+    diagnosis = fm.diagnose(x, np.zeros(60), prediction)
+    assert reason in diagnosis.reason
+    assert reason in repr(diagnosis)
+    assert np.isnan(diagnosis.shift).all()
+    assert not diagnosis.supported.any()
 
 
 def test_infinite_variance_is_no_obstacle():
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, 1000)
     y = x + 0.5 * rng.standard_t(1.5, 1000)
-    found = fm.diagnose(x, y + 1, fm.StudentT(np.full(1000, 1.5), x, 0.5))
-    np.testing.assert_allclose(np.median(found.shift), 1, atol=0.15)
+    diagnosis = fm.diagnose(x, y + 1, fm.StudentT(np.full(1000, 1.5), x, 0.5))
+    np.testing.assert_allclose(np.median(diagnosis.shift), 1, atol=0.15)
 
 
 def test_edges():
@@ -204,7 +204,7 @@ def test_edges():
 
 def test_a_kernel_of_the_caller_and_landmarks_from_a_seed():
     x, y, prediction = wrong_model(400)
-    found = fm.diagnose(
+    diagnosis = fm.diagnose(
         x,
         y,
         prediction,
@@ -213,7 +213,7 @@ def test_a_kernel_of_the_caller_and_landmarks_from_a_seed():
         y_kernel=fm.RBF("variance"),
         random_state=3,
     )
-    np.testing.assert_allclose(found.shift, -0.4, atol=0.1)
+    np.testing.assert_allclose(diagnosis.shift, -0.4, atol=0.1)
     same = fm.diagnose(x, y, prediction, random_state=3)
     again = fm.diagnose(x, y, prediction, random_state=3)
     np.testing.assert_array_equal(same.shift, again.shift)
@@ -254,20 +254,24 @@ def test_bands_hold_at_the_end_of_inputs_where_the_shift_is_steep():
     prediction = fm.Gamma.from_mean(np.exp(0.5 * x), dispersion=0.3)
     y = prediction.mean + shift + factor * (prediction.sample(1, rng)[:, 0] - prediction.mean)
     ends = np.array([-1.9, -1.8, -1.7, -1.6, -1.4])
-    found = fm.diagnose(x, y, prediction, at=ends)
-    held = np.abs(np.log(found.factor_band / 1.5 ** np.cos(1.5 * ends)[:, None]).mean(axis=1))
-    assert (held < np.log(found.factor_band[:, 1] / found.factor_band[:, 0]) / 2).all()
+    diagnosis = fm.diagnose(x, y, prediction, at=ends)
+    band_errors = np.abs(
+        np.log(diagnosis.factor_band / 1.5 ** np.cos(1.5 * ends)[:, None]).mean(axis=1)
+    )
+    assert (
+        band_errors < np.log(diagnosis.factor_band[:, 1] / diagnosis.factor_band[:, 0]) / 2
+    ).all()
 
 
 def test_rows_left_out_of_early_steps_change_nothing_that_matters(monkeypatch):
     x, y, prediction = wrong_model(3000)
-    whole = fm.diagnose(x, y, prediction)
+    expected = fm.diagnose(x, y, prediction)
     monkeypatch.setattr("fastmcmd.inference.local_corrections._ENOUGH", 1000)
     thinned = fm.diagnose(x, y, prediction)
-    some = whole.supported
+    some = expected.supported
     for name in ("shift", "factor"):
-        band = getattr(whole, name + "_band")[some]
-        change = np.abs(getattr(thinned, name) - getattr(whole, name))[some]
+        band = getattr(expected, name + "_band")[some]
+        change = np.abs(getattr(thinned, name) - getattr(expected, name))[some]
         assert (change < 0.2 * (band[:, 1] - band[:, 0])).all()
 
 
@@ -276,11 +280,11 @@ def test_units_of_y_do_not_matter(unit):
     """Squares of shifts left float64: no input had an answer."""
     x, y, prediction = wrong_model(300)
     scaled = fm.Gaussian(prediction.mean * unit, prediction.std * unit)
-    plain, found = fm.diagnose(x, y, prediction), fm.diagnose(x, y * unit, scaled)
+    plain, diagnosis = fm.diagnose(x, y, prediction), fm.diagnose(x, y * unit, scaled)
     assert plain.supported.any()
-    np.testing.assert_allclose(found.shift / unit, plain.shift, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(found.shift_band / unit, plain.shift_band, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(found.factor_band, plain.factor_band, rtol=1e-6)
+    np.testing.assert_allclose(diagnosis.shift / unit, plain.shift, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(diagnosis.shift_band / unit, plain.shift_band, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(diagnosis.factor_band, plain.factor_band, rtol=1e-6)
 
 
 @pytest.mark.parametrize("unit", [1e-20, 1e20])
@@ -288,8 +292,8 @@ def test_the_scale_of_weights_does_not_matter(unit):
     """Chance was judged by the sum of the weights in place of the number of rows."""
     x, y, prediction = wrong_model(300)
     plain = fm.diagnose(x, y, prediction)
-    found = fm.diagnose(x, y, prediction, weights=np.full(300, unit))
-    assert plain.total.keys() == found.total.keys() != set()
+    diagnosis = fm.diagnose(x, y, prediction, weights=np.full(300, unit))
+    assert plain.total.keys() == diagnosis.total.keys() != set()
     right = fm.Gaussian(np.sin(2 * x), 0.2)
     assert not fm.diagnose(x, y, right, weights=np.full(300, unit)).total
 

@@ -25,51 +25,60 @@ def two_models(n=400, seed=0):
 
 def test_each_model_is_better_on_its_side():
     x, y, models = two_models()
-    found = fm.compare(models, y, x).map()
-    assert found.p_value <= 0.01
-    assert found.p_value < found.p_value_mean  # the means are nearly equal
-    assert (found.better[x > 0] >= 0).all()
-    assert (found.better[x < 0] <= 0).all()
-    assert (found.better != 0).mean() > 0.3
-    assert "left" in repr(found)
-    assert "right" in found.table()
-    assert json.dumps(found.to_dict())
-    assert len(found.to_frame()) == len(found) == 400
-    assert found.plot().get_xlabel() == "x"
+    result = fm.compare(models, y, x).map()
+    assert result.p_value <= 0.01
+    assert result.p_value < result.p_value_mean  # the means are nearly equal
+    assert (result.better[x > 0] >= 0).all()
+    assert (result.better[x < 0] <= 0).all()
+    assert (result.better != 0).mean() > 0.3
+    assert "left" in repr(result)
+    assert "right" in result.table()
+    assert json.dumps(result.to_dict())
+    assert len(result.to_frame()) == len(result) == 400
+    assert result.plot().get_xlabel() == "x"
 
 
 def test_difference_is_the_ridge_regression():
     rng = np.random.default_rng(0)
     x, grid, d = rng.normal(size=(80, 2)), rng.normal(size=(5, 2)), rng.normal(size=80)
     kernel, weights = fm.RBF(0.5), rng.uniform(0.5, 2, 80)
-    seen = InputMap(np.zeros(2), np.ones(2), kernel)
-    found, *_ = difference_map(
-        x, d, grid, seen, 0.05, weights=weights, clusters=None, level=0.9, simulations=19, rng=rng
+    inputs_map = InputMap(np.zeros(2), np.ones(2), kernel)
+    difference, *_ = difference_map(
+        x,
+        d,
+        grid,
+        inputs_map,
+        0.05,
+        weights=weights,
+        clusters=None,
+        level=0.9,
+        simulations=19,
+        rng=rng,
     )
     shift = np.diag(0.05 * weights.sum() / weights)
     a = np.linalg.solve(kernel(x, x) + shift, kernel(x, grid))
     expected = d @ a / a.sum(axis=0)
-    known = np.isfinite(found)
-    assert known.any()
-    np.testing.assert_allclose(found[known], expected[known], rtol=1e-6)
+    supported = np.isfinite(difference)
+    assert supported.any()
+    np.testing.assert_allclose(difference[supported], expected[supported], rtol=1e-6)
 
 
 def test_equal_models_are_seldom_called_different():
     """A fixed-seed excerpt of tests/simulations/difference_map.py."""
-    rejected = missed = 0
+    rejected = misses = 0
     for run in range(60):
         rng = np.random.default_rng(run)
         x, d = rng.uniform(-2, 2, (150, 1)), rng.normal(size=150)
         clusters = None if run % 2 else np.arange(150) // 3
-        _, band, known, p, p_mean = difference_map(
+        _, band, supported, p, p_mean = difference_map(
             x, d, x[:20], input_map(x, None), 0.01, weights=np.ones(150), clusters=clusters,
             level=0.95, simulations=99, rng=rng,
         )  # fmt: skip
         rejected += p <= 0.05
-        missed += ((band[known, 0] > 0) | (band[known, 1] < 0)).any()
+        misses += ((band[supported, 0] > 0) | (band[supported, 1] < 0)).any()
         assert 0.01 <= min(p, p_mean) <= 1
     assert rejected <= 8
-    assert missed <= 10
+    assert misses <= 10
 
 
 def test_clusters_widen_the_band():
@@ -89,9 +98,9 @@ def test_clusters_widen_the_band():
 def test_same_model_twice_and_named_errors():
     x, y, models = two_models(n=60)
     twice = fm.compare({"a": models["left"], "b": models["left"]}, y, x)
-    found = twice.map(simulations=19)
-    assert found.p_value == found.p_value_mean == 1.0
-    assert not found.better.any()
+    result = twice.map(simulations=19)
+    assert result.p_value == result.p_value_mean == 1.0
+    assert not result.better.any()
     with pytest.raises(ValueError, match="second"):
         twice.map("a", "c")
     with pytest.raises(ValueError, match="measure"):
@@ -106,23 +115,23 @@ def test_skewed_differences_have_no_band():
     """Bands of exponential differences missed in a fifth of simulated samples."""
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (400, 1))
-    shown = []
+    bands = []
     for d in (rng.normal(size=400), rng.exponential(size=400) - 1):
-        _, band, known, *_ = difference_map(
+        _, band, supported, *_ = difference_map(
             x, d, x[:20], input_map(x, None), 0.01, weights=np.ones(400), clusters=None,
             level=0.95, simulations=99, rng=rng,
         )  # fmt: skip
-        assert known.any()
-        shown.append(bool(np.isfinite(band).any()))
-    assert shown == [True, False]
+        assert supported.any()
+        bands.append(bool(np.isfinite(band).any()))
+    assert bands == [True, False]
 
 
 def test_signs_of_few_clusters_that_are_drawn_again_count_as_equal():
     """Of six clusters, two of 64 signs are as extreme: rounding had broken the ties, p was 0.001."""
     x, rng = np.linspace(-1, 1, 60), np.random.default_rng(0)
     models = {"near": fm.Gaussian(np.zeros(60), 1.0), "far": fm.Gaussian(np.full(60, 3.0), 1.0)}
-    found = fm.compare(models, rng.normal(size=60), x, groups=np.arange(60) // 10).map()
-    assert found.p_value == found.p_value_mean > 0.02
+    result = fm.compare(models, rng.normal(size=60), x, groups=np.arange(60) // 10).map()
+    assert result.p_value == result.p_value_mean > 0.02
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e200])
@@ -130,6 +139,6 @@ def test_units_of_y_do_not_matter(unit):
     x, y, models = two_models(200)
     scaled = {name: fm.Gaussian(one.mean * unit, one.std * unit) for name, one in models.items()}
     plain = fm.compare(models, y, x).map(simulations=99)
-    found = fm.compare(scaled, y * unit, x).map(simulations=99)
-    assert found.p_value == plain.p_value
-    np.testing.assert_allclose(found.band / unit, plain.band, rtol=1e-6)
+    result = fm.compare(scaled, y * unit, x).map(simulations=99)
+    assert result.p_value == plain.p_value
+    np.testing.assert_allclose(result.band / unit, plain.band, rtol=1e-6)

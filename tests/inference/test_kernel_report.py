@@ -20,12 +20,12 @@ def plain_power(x, y, truth, wrong, x_kernel, y_kernel, lam, rng, samples=40):
     """Return how often the wrong model is seen, by kernel matrices of outcomes and `fastmcmd.cce` alone."""
 
     def statistic(outcomes):
-        found = fm.cce(x, outcomes, wrong, None, x_kernel, y_kernel, lam, tol=1e-4)
-        return float(np.mean(found.values**2))
+        result = fm.cce(x, outcomes, wrong, None, x_kernel, y_kernel, lam, tol=1e-4)
+        return float(np.mean(result.values**2))
 
     null = np.array([statistic(wrong.sample(1, rng)[:, 0]) for _ in range(samples)])
-    seen = np.array([statistic(truth.sample(1, rng)[:, 0]) for _ in range(samples)])
-    ranks = (1 + (null[None] >= seen[:, None]).sum(axis=1)) / (samples + 1)
+    null_values = np.array([statistic(truth.sample(1, rng)[:, 0]) for _ in range(samples)])
+    ranks = (1 + (null[None] >= null_values[:, None]).sum(axis=1)) / (samples + 1)
     return float(np.mean(ranks <= 0.05))
 
 
@@ -37,17 +37,17 @@ def test_powers_are_those_of_plain_simulation(rng, factor, name):
     wrong = fm.Gaussian(np.zeros(60), np.full(60, factor))
     y = truth.sample(1, rng)[:, 0]
     kernels = fm.RBF(0.5), fm.RBF(0.2), 0.1
-    found = kernel_report(x, y, truth, *kernels, simulations=199, random_state=0)
+    report = kernel_report(x, y, truth, *kernels, simulations=199, random_state=0)
     plain = plain_power(x, y, truth, wrong, *kernels, rng)
-    assert found.power[name] == pytest.approx(plain, abs=0.25)  # of 40 samples
+    assert report.power[name] == pytest.approx(plain, abs=0.25)  # of 40 samples
 
 
 def test_good_kernels_see_everything(rng):
-    found = kernel_report(*line(rng), **OPTIONS)
-    assert min(found.power.values()) > 0.9
-    assert found.warnings == ()
-    assert found.effective_dimension > 4
-    assert found.explained > 0.3
+    report = kernel_report(*line(rng), **OPTIONS)
+    assert min(report.power.values()) > 0.9
+    assert report.warnings == ()
+    assert report.effective_dimension > 4
+    assert report.explained > 0.3
 
 
 def test_published_kernels_are_blind_on_unit_norm_embeddings(rng):
@@ -68,25 +68,25 @@ def test_published_kernels_are_blind_on_unit_norm_embeddings(rng):
 def test_steep_means_hide_the_spread_from_plain_cce_alone(rng):
     x = rng.uniform(-2, 2, 200)
     y = 100 * x + rng.normal(size=200)
-    found = kernel_report(x, y, fm.Gaussian(100 * x, 1.0), **OPTIONS)
-    wide = found.powers[1]
+    report = kernel_report(x, y, fm.Gaussian(100 * x, 1.0), **OPTIONS)
+    wide = report.powers[1]
     assert wide.power < 0.3 < 0.9 < wide.standardised
-    assert "Plain CCE" in found.warnings[0]
-    assert "Standardised outcomes can" in found.warnings[0]
+    assert "Plain CCE" in report.warnings[0]
+    assert "Standardised outcomes can" in report.warnings[0]
 
 
 def test_a_prediction_that_does_not_depend_on_x_is_said_to(rng):
     x = rng.normal(size=(150, 2))
-    found = kernel_report(x, rng.normal(size=150), (np.zeros(150), 1.0), **OPTIONS)
-    assert np.isnan(found.power["ignores x"])
-    assert "hardly changes with x" in found.warnings[0]
+    report = kernel_report(x, rng.normal(size=150), (np.zeros(150), 1.0), **OPTIONS)
+    assert np.isnan(report.power["ignores x"])
+    assert "hardly changes with x" in report.warnings[0]
 
 
 def test_a_regression_stands_in_for_a_prediction(rng):
     x, y, prediction = line(rng)
-    found = kernel_report(x, y, **OPTIONS)
-    assert found.assumed
-    assert min(found.power.values()) > 0.9
+    report = kernel_report(x, y, **OPTIONS)
+    assert report.assumed
+    assert min(report.power.values()) > 0.9
     assert not kernel_report(x, y, prediction, **OPTIONS).assumed
 
 
@@ -107,29 +107,29 @@ def test_all_kinds_of_prediction(rng, kind):
     elif kind == "vectors":
         y = x + 0.3 * rng.normal(size=(150, 2))
         prediction = x[:, None] + 0.3 * rng.normal(size=(150, 20, 2))
-    found = kernel_report(x, y, prediction, **OPTIONS)
-    assert found.power["ignores x"] > 0.8
-    known = kind not in ("one draw", "classes")
-    assert np.isfinite(found.power["std x 0.5"]) == known
-    assert json.dumps(found.to_dict(), allow_nan=False)
+    report = kernel_report(x, y, prediction, **OPTIONS)
+    assert report.power["ignores x"] > 0.8
+    has_power = kind not in ("one draw", "classes")
+    assert np.isfinite(report.power["std x 0.5"]) == has_power
+    assert json.dumps(report.to_dict(), allow_nan=False)
 
 
 def test_kernels_are_resolved_on_all_rows_and_few_are_looked_at(rng):
     x, y, prediction = line(rng, 1_500)
-    found = kernel_report(x, y, prediction, fm.RBF("median"), "paper", 0.1, 19)
-    assert found.rows == 1_000
-    assert found.y_kernel == fm.RBF("variance").resolve(y)
-    assert "1,000 rows" in found.sentence
+    report = kernel_report(x, y, prediction, fm.RBF("median"), "paper", 0.1, 19)
+    assert report.rows == 1_000
+    assert report.y_kernel == fm.RBF("variance").resolve(y)
+    assert "1,000 rows" in report.sentence
 
 
 def test_result_can_be_taken_apart(rng):
     x, y, prediction = line(rng)
-    found = kernel_report(x, y, prediction, **OPTIONS)
-    assert found == kernel_report(x, y, prediction, **OPTIONS)
-    assert repr(found).startswith("With these kernels, plain CCE sees")
-    assert len(found.table().splitlines()) == 5
-    assert list(found.to_frame()["model"]) == ["std x 0.5", "std x 2", "ignores x"]
-    assert found.plot() is not None
+    report = kernel_report(x, y, prediction, **OPTIONS)
+    assert report == kernel_report(x, y, prediction, **OPTIONS)
+    assert repr(report).startswith("With these kernels, plain CCE sees")
+    assert len(report.table().splitlines()) == 5
+    assert list(report.to_frame()["model"]) == ["std x 0.5", "std x 2", "ignores x"]
+    assert report.plot() is not None
 
 
 def test_bad_arguments_are_named(rng):
@@ -151,12 +151,12 @@ def test_values_whose_squares_overflow_are_refused(rng):
         kernel_report(x, prediction.mean, fm.Gaussian(y, 1.0), **OPTIONS)
 
 
-def test_who_uses_the_default_kernel_is_not_told_to(rng):
+def test_users_of_the_default_kernel_get_no_advice_to_use_it(rng):
     x, y = rng.normal(size=(30, 13)), rng.normal(size=30)
     prediction = fm.Gaussian(0.3 * x[:, 0], 1.0)
-    used = fm.kernel_report(x, y, prediction).warnings[0]
-    assert "Nearly blind to x" in used
-    assert "More rows help" in used
+    warning = fm.kernel_report(x, y, prediction).warnings[0]
+    assert "Nearly blind to x" in warning
+    assert "More rows help" in warning
     default = fm.ConditionalCongruence().fit(x, y, prediction).x_kernel_
-    assert fm.kernel_report(x, y, prediction, default).warnings[0] == used
+    assert fm.kernel_report(x, y, prediction, default).warnings[0] == warning
     assert 'Use x_kernel="auto"' in fm.kernel_report(x, y, prediction, fm.RBF(1e-6)).warnings[0]

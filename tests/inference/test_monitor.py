@@ -11,33 +11,33 @@ from fastmcmd.inference.monitor import QUESTIONS, evidence_of
 from fastmcmd.inference.shift_tests import View, batch_p_values, cells_of, log_odds
 
 
-def data(rng, n, moved=None):
+def data(rng, n, change=None):
     x = rng.normal(size=(n, 2))
-    if moved == "x":
+    if change == "x":
         x[:, 0] += 1.0
     mean = np.sin(2 * x[:, 0]) + x[:, 1]
-    sign, shift = (-1 if moved == "flip" else 1), (0.5 if moved == "y" else 0.0)
+    sign, shift = (-1 if change == "flip" else 1), (0.5 if change == "y" else 0.0)
     return x, sign * mean + shift + 0.5 * rng.normal(size=n), fm.Gaussian(mean, 0.5)
 
 
-def watched(moved, seed=0, batches=6, quiet=2, **options):
+def monitored(change, seed=0, batches=6, quiet=2, **options):
     rng = np.random.default_rng(seed)
     monitor = fm.Monitor(*data(rng, 400), simulations=199, **options)
     for number in range(batches):
-        monitor.update(*data(rng, 100, moved if number >= quiet else None))
+        monitor.update(*data(rng, 100, change if number >= quiet else None))
     return monitor
 
 
 @pytest.mark.parametrize(
-    ("moved", "expected"),
+    ("change", "expected"),
     [(None, set()), ("x", {"P(x)"}), ("flip", {"P(y | x)"}), ("y", {"P(y | x)"})],
 )
-def test_what_moved_is_found_and_nothing_else(moved, expected):
-    monitor = watched(moved)
-    found = set(monitor.moved)
-    assert expected <= found
-    if moved != "y":  # P(y) moves as well
-        assert found == expected
+def test_the_monitor_names_what_changed_and_nothing_else(change, expected):
+    monitor = monitored(change)
+    changed_parts = set(monitor.moved)
+    assert expected <= changed_parts
+    if change != "y":  # P(y) moves as well
+        assert changed_parts == expected
     for name in expected:
         assert monitor.history[-1].alarms[name] > 2
         assert name in repr(monitor)
@@ -48,12 +48,12 @@ def test_p_values_of_exchangeable_rows_are_valid():
     rng = np.random.default_rng(1)
     aside = rng.normal(size=(80, 2))
     view_x, view_y = View.of(aside, "x"), View.of(rng.standard_t(2, size=(80, 1)), "y")
-    found = []
+    p_values = []
     for _ in range(120):
         x, y = rng.normal(size=(90, 2)), rng.standard_t(2, size=(90, 1))
         one = batch_p_values((view_x, x), (view_y, y), None, np.arange(90) >= 60, 39, rng)
-        found.append([one.x, one.y, one.y_given_x])
-    for p in np.array(found).T:
+        p_values.append([one.x, one.y, one.y_given_x])
+    for p in np.array(p_values).T:
         assert stats.kstest(p - rng.uniform(0, 1 / 40, len(p)), "uniform").pvalue > 1e-3
         assert np.mean(p <= 0.1) < 0.2
 
@@ -70,7 +70,7 @@ def test_e_values_have_a_mean_of_at_most_one():
 
 
 def test_evidence_is_the_mixture_over_starting_batches():
-    monitor = watched("x")
+    monitor = monitored("x")
     for name in QUESTIONS:
         e = [one.e_values[name] for one in monitor.history]
         t = len(e)
@@ -79,7 +79,7 @@ def test_evidence_is_the_mixture_over_starting_batches():
 
 
 def test_saved_monitors_go_on_to_the_same_numbers(tmp_path):
-    monitor = watched(None, batches=2)
+    monitor = monitored(None, batches=2)
     monitor.save(tmp_path / "monitor.npz")
     again = fm.load(tmp_path / "monitor.npz")
     assert again.history[-1].p_values == monitor.history[-1].p_values
@@ -106,9 +106,9 @@ def test_logistic_regression_solves_its_equations():
     rng = np.random.default_rng(2)
     features = rng.normal(size=(200, 3))
     batch = rng.random(200) < 0.3
-    found = log_odds(features, batch)
-    odds = 1 / (1 + np.exp(-(features @ found[:3] + found[3])))
-    np.testing.assert_allclose(features.T @ (batch - odds), found[:3], atol=1e-6)
+    coefficients = log_odds(features, batch)
+    odds = 1 / (1 + np.exp(-(features @ coefficients[:3] + coefficients[3])))
+    np.testing.assert_allclose(features.T @ (batch - odds), coefficients[:3], atol=1e-6)
 
 
 def test_cells_hold_every_row_once():
@@ -120,7 +120,7 @@ def test_cells_hold_every_row_once():
 
 
 def test_old_rows_are_bounded_and_tables_are_there():
-    monitor = watched(None, batches=2, most_rows=100)
+    monitor = monitored(None, batches=2, most_rows=100)
     assert len(monitor._state.x) == 100
     frame = monitor.to_frame()
     assert list(frame["batch"]) == [1, 2]

@@ -7,33 +7,34 @@ import fastmcmd as fm
 from fastmcmd.inference.outcome_features import BlockOutcomes, landmark_features
 
 
-def features_of(kernel, drawn, rng):
-    return landmark_features(kernel, drawn.reshape(-1, 1, 1), rng, "y")
+def features_of(kernel, draws, rng):
+    return landmark_features(kernel, draws.reshape(-1, 1, 1), rng, "y")
 
 
 @pytest.mark.parametrize(
     "kernel", [fm.RBF(0.5), 0.5 * fm.RBF(0.5) + 0.5 * fm.RBF(50.0), fm.Matern(2.5, 1.0)]
 )
 def test_tables_give_what_the_kernel_gives(rng, kernel):
-    made = features_of(kernel, 3 + rng.standard_normal(2_000), rng)
+    features = features_of(kernel, 3 + rng.standard_normal(2_000), rng)
     values = np.concatenate([3 + 2 * rng.standard_normal(500), [-1e3, 1e9, -1e100]])
-    expected = made.features.transform(values[:, None])
-    assert made.table is not None
-    assert made.table.holds(values).sum() > 400
-    assert np.abs(made.of_values(values[:, None]) - expected).max() < 3e-6
+    expected = features.features.transform(values[:, None])
+    assert features.table is not None
+    assert features.table.holds(values).sum() > 400
+    assert np.abs(features.of_values(values[:, None]) - expected).max() < 3e-6
     raw = values[:500].reshape(50, 10, 1)
     np.testing.assert_array_equal(
-        made.transform(BlockOutcomes(raw)).reshape(500, -1), made.of_values(values[:500, None])
+        features.transform(BlockOutcomes(raw)).reshape(500, -1),
+        features.of_values(values[:500, None]),
     )
 
 
 @pytest.mark.parametrize("kernel", [fm.Delta(), fm.Laplacian(1.0), fm.RBF(1e8)])
 def test_rough_kernels_have_no_table(rng, kernel):
-    drawn = rng.integers(0, 9, 500).astype(float)
-    made = features_of(kernel, drawn, rng)
-    assert made.table is None
-    expected = made.features.transform(drawn[:, None])
-    np.testing.assert_array_equal(made.of_values(drawn[:, None]), expected.astype(np.float32))
+    draws = rng.integers(0, 9, 500).astype(float)
+    features = features_of(kernel, draws, rng)
+    assert features.table is None
+    expected = features.features.transform(draws[:, None])
+    np.testing.assert_array_equal(features.of_values(draws[:, None]), expected.astype(np.float32))
 
 
 def test_a_smooth_kernel_has_a_table(rng):

@@ -20,30 +20,30 @@ def problem(n=600, seed=0, shift=0.5):
     return x, columns, wrong, x + np.where(wrong, shift, 0.0) + 0.3 * rng.normal(size=n)
 
 
-def test_a_planted_region_is_found_in_columns_that_the_kernel_never_saw():
+def test_a_planted_region_in_columns_that_the_kernel_never_saw():
     x, columns, wrong, y = problem(1000, shift=0.6)
-    found = fm.weak_regions(columns, x, y, fm.Gaussian(x, 0.3), X_KERNEL)
-    first = found.significant[0]
+    regions = fm.weak_regions(columns, x, y, fm.Gaussian(x, 0.3), X_KERNEL)
+    first = regions.significant[0]
     assert "age >" in first.description
     assert "chronic >" in first.description
     assert first.cce > 1.5 * first.null_cce
     assert first.p_adjusted <= 0.05
-    inside = found.contains(columns) == 0
+    inside = regions.contains(columns) == 0
     assert inside.sum() == first.rows
     assert wrong[inside].mean() > 0.7
-    assert "wrong beyond chance" in repr(found)
-    assert first.description in str(found)
-    assert sum(one.rows for one in found) == 1000
+    assert "wrong beyond chance" in repr(regions)
+    assert first.description in str(regions)
+    assert sum(one.rows for one in regions) == 1000
 
 
 @pytest.mark.parametrize(("factor", "spread"), [(2.0, "too wide"), (0.5, "too narrow")])
 def test_wrong_spread_is_named(factor, spread):
     x, columns, _, y = problem(shift=0.0)
     prediction = fm.Gaussian(x, np.where(columns["age"] > 50, factor * 0.3, 0.3))
-    found = fm.weak_regions(columns, x, y, prediction, X_KERNEL)
-    assert found.significant
-    assert {one.spread for one in found.significant} == {spread}
-    wrong = found.contains(columns) < len(found.significant)
+    regions = fm.weak_regions(columns, x, y, prediction, X_KERNEL)
+    assert regions.significant
+    assert {one.spread for one in regions.significant} == {spread}
+    wrong = regions.contains(columns) < len(regions.significant)
     assert (columns["age"][wrong] > 45).mean() > 0.95
 
 
@@ -58,11 +58,11 @@ def test_other_predictions(kind):
     else:
         y = rng.poisson(np.exp(x + shift)).astype(float)
         prediction = fm.Poisson(np.exp(x))
-    found = fm.weak_regions({"sex": group}, x, y, prediction, X_KERNEL)
-    assert found.significant[0].description == "sex is f"
-    assert [one.description for one in found[1:]] == ["sex is not f"]
-    assert found[1].p_adjusted > 0.01
-    assert (found.contains({"sex": group}) == (group != "f")).all()
+    regions = fm.weak_regions({"sex": group}, x, y, prediction, X_KERNEL)
+    assert regions.significant[0].description == "sex is f"
+    assert [one.description for one in regions[1:]] == ["sex is not f"]
+    assert regions[1].p_adjusted > 0.01
+    assert (regions.contains({"sex": group}) == (group != "f")).all()
 
 
 def test_random_state_and_frames():
@@ -80,8 +80,8 @@ def test_random_state_and_frames():
 
 def test_constant_columns_are_one_region():
     x, _, _, y = problem(100, shift=0.0)
-    found = fm.weak_regions({"a": np.ones(100)}, x, y, (x, 0.3), X_KERNEL, simulations=19)
-    assert [one.description for one in found] == ["all rows"]
+    regions = fm.weak_regions({"a": np.ones(100)}, x, y, (x, 0.3), X_KERNEL, simulations=19)
+    assert [one.description for one in regions] == ["all rows"]
 
 
 def test_bad_arguments():
@@ -111,7 +111,7 @@ def test_units_of_columns_do_not_matter(unit):
     one = fm.weak_regions(columns, x, y, (x, 0.3), X_KERNEL, simulations=19)
     other = fm.weak_regions(scaled, x, y, (x, 0.3), X_KERNEL, simulations=19)
     assert len(one) > 1
-    assert [each.p_value for each in one] == [each.p_value for each in other]
+    assert [region.p_value for region in one] == [region.p_value for region in other]
     assert (one.contains(columns) == other.contains(scaled)).all()
 
 
@@ -121,10 +121,13 @@ def test_thresholds_are_shown_with_the_digits_that_tell_values_apart():
     years = np.tile([2019, 2020], 100)
     y = x + 0.6 * (years == 2020) + 0.3 * rng.normal(size=200)
     for start in (0, 10**15):
-        found = fm.weak_regions({"year": years + start}, x, y, (x, 0.3), X_KERNEL, simulations=19)
+        regions = fm.weak_regions({"year": years + start}, x, y, (x, 0.3), X_KERNEL, simulations=19)
         threshold = f"{start + 2019.5:.17g}"
-        assert {one.description for one in found} == {f"year > {threshold}", f"year <= {threshold}"}
-        assert len(np.unique(found.contains({"year": years + start}))) == 2
+        assert {one.description for one in regions} == {
+            f"year > {threshold}",
+            f"year <= {threshold}",
+        }
+        assert len(np.unique(regions.contains({"year": years + start}))) == 2
 
 
 def test_columns_of_one_name_are_refused():

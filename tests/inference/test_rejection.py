@@ -27,48 +27,50 @@ def test_against_a_loop(tied):
     rng = np.random.default_rng(0)
     score = rng.integers(0, 3, 6).astype(float) if tied else rng.normal(size=6)
     loss, std = rng.exponential(size=6), rng.exponential(size=6)
-    found = fm.rejection_curve(score, loss, std)
-    wanted = naive(score, loss)
-    np.testing.assert_allclose(found.loss, wanted[::-1])
-    np.testing.assert_allclose(found.std_loss, naive(std, loss)[::-1])
-    np.testing.assert_allclose(found.rejected, np.arange(6) / 6)
-    assert found.area == pytest.approx(wanted.mean())
-    assert found.best_area == pytest.approx(naive(loss, loss).mean())
-    assert found.random_area == pytest.approx(loss.mean())
+    curve = fm.rejection_curve(score, loss, std)
+    expected = naive(score, loss)
+    np.testing.assert_allclose(curve.loss, expected[::-1])
+    np.testing.assert_allclose(curve.std_loss, naive(std, loss)[::-1])
+    np.testing.assert_allclose(curve.rejected, np.arange(6) / 6)
+    assert curve.area == pytest.approx(expected.mean())
+    assert curve.best_area == pytest.approx(naive(loss, loss).mean())
+    assert curve.random_area == pytest.approx(loss.mean())
 
 
 def test_weights_count_as_rows_repeat():
     rng = np.random.default_rng(0)
     score, loss = rng.normal(size=6), rng.exponential(size=6)
     weights = np.array([1.0, 2.0, 0.0, 3.0, 0.5, 1.0])
-    found = fm.rejection_curve(score, loss, weights=weights)
-    used = weights > 0
-    np.testing.assert_allclose(found.loss, naive(score[used], loss[used], weights[used])[::-1])
+    curve = fm.rejection_curve(score, loss, weights=weights)
+    has_weight = weights > 0
+    np.testing.assert_allclose(
+        curve.loss, naive(score[has_weight], loss[has_weight], weights[has_weight])[::-1]
+    )
 
 
 def test_scores_that_know_and_scores_that_do_not():
     rng = np.random.default_rng(1)
     std = rng.uniform(0.1, 2, 400)
     loss = np.abs(std * rng.normal(size=400))
-    known = fm.rejection_curve(std, loss, np.abs(rng.normal(size=400)))
-    assert known.p_value == 1 / 200
-    assert 0.2 < known.gain < 1
-    assert known.std_p_value > 0.01
-    assert abs(known.std_gain) < 0.3
-    assert known.loss[50] < known.random_band[50, 0]
+    informed = fm.rejection_curve(std, loss, np.abs(rng.normal(size=400)))
+    assert informed.p_value == 1 / 200
+    assert 0.2 < informed.gain < 1
+    assert informed.std_p_value > 0.01
+    assert abs(informed.std_gain) < 0.3
+    assert informed.loss[50] < informed.random_band[50, 0]
     assert fm.rejection_curve(-std, loss).p_value > 0.99
     assert fm.rejection_curve(loss, loss).gain == pytest.approx(1.0)
     again = fm.rejection_curve(std, loss, np.abs(rng.normal(size=400)), random_state=0)
-    np.testing.assert_array_equal(again.random_band, known.random_band)
+    np.testing.assert_array_equal(again.random_band, informed.random_band)
 
 
 def test_the_band_holds_random_scores_and_p_is_uniform():
     rng = np.random.default_rng(2)
     loss = rng.exponential(size=80)
-    found = [fm.rejection_curve(rng.normal(size=80), loss, simulations=99) for _ in range(100)]
-    inside = [(r.loss >= r.random_band[:, 0]) & (r.loss <= r.random_band[:, 1]) for r in found]
+    curves = [fm.rejection_curve(rng.normal(size=80), loss, simulations=99) for _ in range(100)]
+    inside = [(r.loss >= r.random_band[:, 0]) & (r.loss <= r.random_band[:, 1]) for r in curves]
     assert 0.9 < np.mean(inside) <= 1
-    assert 35 < sum(r.p_value <= 0.5 for r in found) < 65
+    assert 35 < sum(r.p_value <= 0.5 for r in curves) < 65
 
 
 def test_edges():
@@ -92,14 +94,14 @@ def test_results_are_shown():
     pytest.importorskip("pandas")
     pytest.importorskip("matplotlib")
     rng = np.random.default_rng(1)
-    found = fm.rejection_curve(
+    curve = fm.rejection_curve(
         rng.normal(size=50), rng.exponential(size=50), rng.exponential(size=50)
     )
-    frame = found.to_frame()
+    frame = curve.to_frame()
     assert list(frame) == ["rejected", "loss", "std_loss", "random_low", "random_high", "best_loss"]
-    assert "Rejection by the predicted std" in repr(found)
-    assert len(found.to_dict()["loss"]) == len(frame)
-    assert len(found.plot().lines) == 3
+    assert "Rejection by the predicted std" in repr(curve)
+    assert len(curve.to_dict()["loss"]) == len(frame)
+    assert len(curve.plot().lines) == 3
 
 
 def test_sums_of_losses_beyond_float64_and_infinities_of_both_signs():

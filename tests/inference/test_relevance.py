@@ -24,22 +24,24 @@ def test_excess_by_its_definition(rng):
     n, lam = 60, 0.02
     x, e = rng.standard_normal((n, 2)), rng.standard_normal((n, 5)) + 0.5
     basis = Smoother.of(fm.RBF(0.5), x, n).basis(x)
-    found = excess_of(basis, x, e.astype(np.float32), lam, rng)
+    excess = excess_of(basis, x, e.astype(np.float32), lam, rng)
     gram = fm.RBF(0.5)(x)
     h = gram @ np.linalg.inv(gram + n * lam * np.eye(n))
     s = h.T @ h / n
-    others = s - np.diag(np.diag(s))
-    products = others * (e @ e.T)
-    assert found.value == pytest.approx(products.sum(), rel=1e-5)
+    off_diagonal = s - np.diag(np.diag(s))
+    products = off_diagonal * (e @ e.T)
+    assert excess.value == pytest.approx(products.sum(), rel=1e-5)
     # The mean and the variance of the part with random signs are those of a quadratic form.
     variance = 2 * np.square(products).sum()
-    assert abs(found.quadratic.mean()) < 5 * np.sqrt(variance / 199)
-    assert found.quadratic.var() == pytest.approx(variance, rel=0.5)
+    assert abs(excess.quadratic.mean()) < 5 * np.sqrt(variance / 199)
+    assert excess.quadratic.var() == pytest.approx(variance, rel=0.5)
     left = np.array(
         [e[i] - np.delete(h[i], i) @ np.delete(e, i, 0) / (1 - h[i, i]) for i in range(n)]
     )
-    terms = 4 * np.square(np.einsum("ir,ir->i", left, others @ e)).sum()
-    assert found.error**2 == pytest.approx(terms - 2 * np.square(found.quadratic).mean(), rel=1e-4)
+    terms = 4 * np.square(np.einsum("ir,ir->i", left, off_diagonal @ e)).sum()
+    assert excess.error**2 == pytest.approx(
+        terms - 2 * np.square(excess.quadratic).mean(), rel=1e-4
+    )
 
 
 def test_p_value_and_bound_are_one_another():

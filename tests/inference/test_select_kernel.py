@@ -18,11 +18,15 @@ def naive(kernel, y_kernel, x, y, lam, weights=None):
     weights = np.ones(n) if weights is None else weights
     k, outputs, errors = kernel(x), y_kernel(y), []
     for i in range(n):
-        rest = np.flatnonzero(np.arange(n) != i)
-        system = k[np.ix_(rest, rest)] + np.diag(weights.sum() * lam / weights[rest])
-        a = np.linalg.solve(system, k[rest, i])
+        other_rows = np.flatnonzero(np.arange(n) != i)
+        system = k[np.ix_(other_rows, other_rows)] + np.diag(
+            weights.sum() * lam / weights[other_rows]
+        )
+        a = np.linalg.solve(system, k[other_rows, i])
         errors.append(
-            outputs[i, i] - 2 * a @ outputs[rest, i] + a @ outputs[np.ix_(rest, rest)] @ a
+            outputs[i, i]
+            - 2 * a @ outputs[other_rows, i]
+            + a @ outputs[np.ix_(other_rows, other_rows)] @ a
         )
     return np.array(errors)
 
@@ -38,34 +42,34 @@ def test_errors_are_those_of_refitting_without_the_row(rng, weighted, repeats):
     kernels = {"rbf": fm.RBF(0.7), "matern": fm.Matern(1.5, 1.0), "linear": fm.Linear() + 1.0}
     lams = (0.1, 0.003)
     y_kernel = fm.RBF(0.8)
-    found = select_kernel(x, y, kernels, lams, None, y_kernel, weights, landmarks=50)
+    selection = select_kernel(x, y, kernels, lams, None, y_kernel, weights, landmarks=50)
     share = np.full(50, 1 / 50) if weights is None else weights / weights.sum()
-    assert len(found.scores) == 6
-    for one in found.scores:
+    assert len(selection.scores) == 6
+    for one in selection.scores:
         errors = naive(kernels[one.name], y_kernel, x, y, one.lam, weights)
         assert one.error == pytest.approx(share @ errors, rel=1e-6)
         assert one.residual == pytest.approx(0, abs=1e-8)
-    assert found.scores[0].error == min(one.error for one in found.scores)
-    assert found.best == found.scores[0]
-    assert found.best.behind == 0
+    assert selection.scores[0].error == min(one.error for one in selection.scores)
+    assert selection.best == selection.scores[0]
+    assert selection.best.behind == 0
 
 
 def test_effective_dimension_and_explained_share(rng):
     x = rng.normal(size=(60, 2))
     y = x[:, 0] + 0.1 * rng.normal(size=60)
     kernel, y_kernel, lam = fm.RBF(0.5), fm.RBF(0.5), 0.01
-    found = select_kernel(x, y, [kernel], [lam], None, y_kernel, landmarks=60)
+    selection = select_kernel(x, y, [kernel], [lam], None, y_kernel, landmarks=60)
     matrix = kernel(x)
     trace = np.trace(np.linalg.solve(matrix + 60 * lam * np.eye(60), matrix))
-    assert found.best.effective_dimension == pytest.approx(trace, rel=1e-6)
+    assert selection.best.effective_dimension == pytest.approx(trace, rel=1e-6)
     outputs = y_kernel(y)
     constant = []
     for i in range(60):
         a = np.full(60, 1 / 59)
         a[i] = 0
         constant.append(outputs[i, i] - 2 * a @ outputs[:, i] + a @ outputs @ a)
-    explained = 1 - found.best.error / np.mean(constant)
-    assert found.best.explained == pytest.approx(explained, rel=1e-6)
+    explained = 1 - selection.best.error / np.mean(constant)
+    assert selection.best.explained == pytest.approx(explained, rel=1e-6)
 
 
 def test_standard_error_of_a_difference_is_paired(rng):
@@ -73,10 +77,10 @@ def test_standard_error_of_a_difference_is_paired(rng):
     y = x + rng.normal(size=40)
     kernels = {"a": fm.RBF(0.5), "b": fm.RBF(5.0)}
     y_kernel = fm.RBF(0.5)
-    found = select_kernel(x, y, kernels, [0.01], None, y_kernel, landmarks=40)
-    each = {name: naive(k, y_kernel, x[:, None], y, 0.01) for name, k in kernels.items()}
-    best, other = found.scores
-    difference = each[other.name] - each[best.name]
+    selection = select_kernel(x, y, kernels, [0.01], None, y_kernel, landmarks=40)
+    errors = {name: naive(k, y_kernel, x[:, None], y, 0.01) for name, k in kernels.items()}
+    best, other = selection.scores
+    difference = errors[other.name] - errors[best.name]
     assert other.behind == pytest.approx(difference.mean(), rel=1e-5)
     assert other.behind_error == pytest.approx(difference.std() / np.sqrt(40), rel=1e-5)
 
@@ -92,22 +96,25 @@ def test_wiggles_need_a_narrow_kernel_and_lines_a_wide_one(rng):
 def test_scales_leave_out_columns_of_noise(rng):
     x = rng.normal(size=(300, 4)) * [1e3, 1.0, 1e-3, 1.0]
     y = np.sin(x[:, 0] / 500) + 0.3 * rng.normal(size=300)
-    found = select_kernel(x, y, scales="select")
-    relevant = np.array(found.scales) * x.std(axis=0)
+    selection = select_kernel(x, y, scales="select")
+    relevant = np.array(selection.scales) * x.std(axis=0)
     assert relevant[0] > 5 * relevant[1:].max()
     standard = select_kernel(x, y)
-    assert found.best.error < standard.best.error
+    assert selection.best.error < standard.best.error
     np.testing.assert_allclose(np.array(standard.scales) * x.std(axis=0), 1)
 
 
 def test_the_chosen_kernel_takes_inputs_as_they_are_given(rng):
     x = rng.normal(size=(80, 2)) * [1.0, 1e3]
     y = x[:, 0] + 0.3 * rng.normal(size=80)
-    found = select_kernel(x, y)
-    assert isinstance(found.x_kernel, fm.Scaled)
+    selection = select_kernel(x, y)
+    assert isinstance(selection.x_kernel, fm.Scaled)
     z = x / x.std(axis=0)
-    np.testing.assert_allclose(found.x_kernel(x), found.x_kernel.inner(z), rtol=1e-10)
-    assert fm.cce(x, y, fm.Gaussian(x[:, 0], 0.3), x_kernel=found.x_kernel, lam=found.lam).mean > 0
+    np.testing.assert_allclose(selection.x_kernel(x), selection.x_kernel.inner(z), rtol=1e-10)
+    assert (
+        fm.cce(x, y, fm.Gaussian(x[:, 0], 0.3), x_kernel=selection.x_kernel, lam=selection.lam).mean
+        > 0
+    )
 
 
 def test_the_same_seed_gives_the_same_choice(rng):
@@ -134,14 +141,14 @@ def test_vector_outcomes_and_classes(rng):
     both = x + 0.3 * rng.normal(size=(100, 2))
     assert select_kernel(x, both).best.explained > 0.2
     labels = (x[:, 0] > 0).astype(int)
-    found = select_kernel(x, labels, y_kernel=fm.Delta())
-    assert found.y_kernel == fm.Delta()
-    assert found.best.explained > 0.4
+    selection = select_kernel(x, labels, y_kernel=fm.Delta())
+    assert selection.y_kernel == fm.Delta()
+    assert selection.best.explained > 0.4
 
 
 def test_nothing_to_predict_is_said(rng):
-    found = select_kernel(rng.normal(size=(200, 3)), rng.normal(size=200), lams=[1e-4])
-    assert found.best.explained < 0.05
+    selection = select_kernel(rng.normal(size=(200, 3)), rng.normal(size=200), lams=[1e-4])
+    assert selection.best.explained < 0.05
     constant = select_kernel(np.ones((50, 2)), rng.normal(size=50))
     assert constant.sentence.startswith("No kernel predicts")
 
@@ -149,22 +156,24 @@ def test_nothing_to_predict_is_said(rng):
 def test_result_reads_as_a_sentence_and_can_be_taken_apart(rng):
     x = rng.normal(size=(120, 2))
     y = x[:, 0] + 0.3 * rng.normal(size=120)
-    found = select_kernel(x, y)
-    assert repr(found).startswith(f"{found.best.name} with lam = {found.lam:g} predicts")
-    assert len(found.table(3).splitlines()) == 5
-    told = json.loads(json.dumps(found.to_dict()))
-    assert told["best"]["error"] == found.best.error
-    frame = found.to_frame()
+    selection = select_kernel(x, y)
+    assert repr(selection).startswith(
+        f"{selection.best.name} with lam = {selection.lam:g} predicts"
+    )
+    assert len(selection.table(3).splitlines()) == 5
+    as_json = json.loads(json.dumps(selection.to_dict()))
+    assert as_json["best"]["error"] == selection.best.error
+    frame = selection.to_frame()
     assert list(frame["error"]) == sorted(frame["error"])
     assert select_kernel(x, y, lams=[0.1, 0.09]).sentence.endswith("try others beyond it.")
-    assert found.plot() is not None
+    assert selection.plot() is not None
 
 
 def test_functions_are_candidates(rng):
     x = np.abs(rng.normal(size=(30, 2)))
     kernel = fm.CustomKernel(lambda a, b: float(np.minimum(a, b).sum()), "overlap")
-    found = select_kernel(x, x[:, 0], {"overlap": kernel}, [0.1])
-    assert json.dumps(found.to_dict())
+    selection = select_kernel(x, x[:, 0], {"overlap": kernel}, [0.1])
+    assert json.dumps(selection.to_dict())
 
 
 @pytest.mark.parametrize(
@@ -193,8 +202,8 @@ def test_bad_arguments_are_named(rng, changed, error, match):
 def test_one_feature_is_a_mean(rng):
     y = rng.normal(size=(9, 1))
     errors, dimension = leave_one_out(np.ones((9, 1)), y, np.ones(9), [1e-13])
-    rest = [np.delete(y, i).mean() for i in range(9)]
-    np.testing.assert_allclose(errors[0], (y[:, 0] - rest) ** 2, rtol=1e-8)
+    means = [np.delete(y, i).mean() for i in range(9)]
+    np.testing.assert_allclose(errors[0], (y[:, 0] - means) ** 2, rtol=1e-8)
     assert dimension[0] == pytest.approx(1)
 
 

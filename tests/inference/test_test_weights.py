@@ -91,15 +91,15 @@ def test_excess_by_its_definition(rng, weighted):
     excess = excess_of(basis, x, e.astype(np.float32), lam, rng, w)
     h = smoothing(x, w, fm.RBF(0.5), lam)
     s = h.T @ np.diag(w) @ h / w.sum()
-    others = s - np.diag(np.diag(s))
-    products = others * (e @ e.T)
+    off_diagonal = s - np.diag(np.diag(s))
+    products = off_diagonal * (e @ e.T)
     assert excess.value == pytest.approx(products.sum(), rel=1e-4)
     variance = 2 * np.square(products).sum()
     assert abs(excess.quadratic.mean()) < 5 * np.sqrt(variance / 199)
-    left = np.array(
+    residuals = np.array(
         [e[i] - np.delete(h[i], i) @ np.delete(e, i, 0) / (1 - h[i, i]) for i in range(n)]
     )
-    terms = 4 * np.square(np.einsum("ir,ir->i", left, others @ e)).sum()
+    terms = 4 * np.square(np.einsum("ir,ir->i", residuals, off_diagonal @ e)).sum()
     expected = terms - 2 * np.square(excess.quadratic).mean()
     assert excess.error**2 == pytest.approx(expected, rel=1e-3)
 
@@ -159,9 +159,9 @@ def test_an_evaluation_of_weighted_rows_is_tested(rng):
     verdict = other.verdict()
     assert verdict.wrong
     assert verdict.test.p_value == other.test.p_value
-    own = fm.verdict(x, y, prediction, weights=np.where(x < -1, 0.0, 1.0))
-    assert own.sentence == verdict.sentence
-    assert len(own.diagnosis.shift) == (x >= -1).sum()
+    own_verdict = fm.verdict(x, y, prediction, weights=np.where(x < -1, 0.0, 1.0))
+    assert own_verdict.sentence == verdict.sentence
+    assert len(own_verdict.diagnosis.shift) == (x >= -1).sum()
     assert not fm.verdict(x, y, prediction, weights=w).wrong
 
 
@@ -172,10 +172,10 @@ def test_the_command_line_takes_weights(rng, tmp_path, capsys):
     table = np.column_stack([x, y + 2.0 * (x > 1), np.sin(x), np.full(len(x), 0.3), 1.0 * (x <= 1)])
     path = tmp_path / "rows.csv"
     np.savetxt(path, table, delimiter=",", header="x,y,mean,std,w", comments="")
-    rest = ["--y", "y", "--x", "x", "--format", "json"]
+    options = ["--y", "y", "--x", "x", "--format", "json"]
     values = []
     for more in ([], ["--weights", "w"]):
-        main(["test", str(path), *rest, *more])
+        main(["test", str(path), *options, *more])
         values.append(json.loads(capsys.readouterr().out)["p_value"])
     assert values[0] == 1 / 200
     assert values[1] > 0.05

@@ -51,7 +51,7 @@ def test_only_regular_files_are_written(tmp_path):
     with socket.socket(socket.AF_UNIX) as server:
         os.chdir(tmp_path)  # the path of a socket must be short
         server.bind("socket")
-        for path, error, told in (
+        for path, error, message in (
             ("/dev/null", ValueError, "out is '/dev/null', a device"),
             ("link", ValueError, "a device"),
             ("pipe", ValueError, "a FIFO"),
@@ -65,7 +65,7 @@ def test_only_regular_files_are_written(tmp_path):
             (3, TypeError, "out is 3"),
             ("n" * 300, OSError, "out .* cannot be written: File name too long"),
         ):
-            with pytest.raises(error, match=told):
+            with pytest.raises(error, match=message):
                 write_atomically(path, lambda stream: stream.write(b"x"), "out")
     assert names(tmp_path) == ["link", "loop", "pipe", "socket"]
 
@@ -100,11 +100,11 @@ def test_an_error_of_the_disk_names_the_path_not_the_temporary_file(tmp_path, mo
 @posix
 def test_modes(tmp_path):
     """Private while it is written; then as the file that was there, or as the umask says."""
-    seen = []
+    modes = []
 
     def write(stream):
         (part,) = (entry for entry in tmp_path.iterdir() if entry.name.startswith(".fastmcmd-"))
-        seen.append(stat.S_IMODE(part.stat().st_mode))
+        modes.append(stat.S_IMODE(part.stat().st_mode))
         stream.write(b"x")
 
     before = os.umask(0o027)
@@ -116,7 +116,7 @@ def test_modes(tmp_path):
     (tmp_path / "new").chmod(0o604)
     write_atomically(tmp_path / "new", write)
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o604
-    assert seen == [0o600, 0o600]
+    assert modes == [0o600, 0o600]
 
 
 @posix
@@ -165,12 +165,12 @@ def test_the_file_of_a_live_run_stays_and_that_of_a_killed_one_goes(tmp_path):
     command = [sys.executable, "-c", HOLD, target]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         assert process.stdout.readline() == "begun\n"
-        (held,) = set(names(tmp_path)) - set(lookalikes)
+        (own_file,) = set(names(tmp_path)) - set(lookalikes)
         write_atomically(target, lambda stream: stream.write(b"whole"))
-        assert set(names(tmp_path)) == {held, "a.bin", *lookalikes}
+        assert set(names(tmp_path)) == {own_file, "a.bin", *lookalikes}
         process.kill()
     write_atomically(tmp_path / "b.bin", lambda stream: stream.write(b"other"))
-    assert held in names(tmp_path)  # it is not of this target
+    assert own_file in names(tmp_path)  # it is not of this target
     write_atomically(target, lambda stream: stream.write(b"again"))
     assert set(names(tmp_path)) == {"a.bin", "b.bin", *lookalikes}
     assert target.read_bytes() == b"again"
@@ -231,10 +231,10 @@ def test_out_is_never_an_input(tmp_path, rng):
     (tmp_path / "soft.npy").symlink_to("x.npy")
     os.link(tmp_path / "x.npy", tmp_path / "hard.npy")
     file, mapped = tmp_path / "x.npy", np.load(tmp_path / "x.npy", mmap_mode="r")
-    for given in (file, str(file), mapped):
+    for source in (file, str(file), mapped):
         for out in (file, tmp_path / "soft.npy", tmp_path / "hard.npy"):
             with pytest.raises(ValueError, match=r"out .* is x itself; name another file"):
-                fm.cce(given, y, draws, out=out)
+                fm.cce(source, y, draws, out=out)
     with pytest.raises(ValueError, match=r"out .* is grid itself"):
         fm.mcmd(file, x, y, x, draws, out=file)
     with pytest.raises(ValueError, match="out shares memory with y"):
@@ -255,9 +255,11 @@ def test_a_checkpoint_and_its_out_and_a_users_parts(tmp_path, rng):
     """`checkpoint="run"` removed ``run.*.part``, its own unfinished ``out="run.npy"`` among them."""
     x = rng.normal(size=60)
     (tmp_path / "run.draft.part").write_text("mine")
-    found = fm.cce(x, x, fm.Gaussian(x, 1.0), checkpoint=tmp_path / "run", out=tmp_path / "run.npy")
+    result = fm.cce(
+        x, x, fm.Gaussian(x, 1.0), checkpoint=tmp_path / "run", out=tmp_path / "run.npy"
+    )
     assert names(tmp_path) == ["run.draft.part", "run.npy"]
-    np.testing.assert_array_equal(np.load(tmp_path / "run.npy"), found.values)
+    np.testing.assert_array_equal(np.load(tmp_path / "run.npy"), result.values)
     assert (tmp_path / "run.draft.part").read_text() == "mine"
 
 
@@ -281,9 +283,9 @@ def test_arrays_of_any_name(tmp_path):
     write_atomically(tmp_path / "a.npz", lambda stream: write_npz(stream, arrays))
     with Archive(tmp_path / "a.npz", "path") as stored:
         assert stored.names == list(arrays)
-        found = stored.arrays()
+        stored_arrays = stored.arrays()
     for name, array in arrays.items():
-        np.testing.assert_array_equal(found[name], array)
+        np.testing.assert_array_equal(stored_arrays[name], array)
     with np.load(tmp_path / "a.npz") as plain:
         assert plain.files == list(arrays)
 
@@ -302,18 +304,18 @@ def test_many_small_arrays_take_few_writes(monkeypatch):
     }
     writes = []
 
-    class Counted(io.BytesIO):
+    class CountingStream(io.BytesIO):
         def write(self, data):
             writes.append(len(data))
             return super().write(data)
 
-    stream, plain = Counted(), io.BytesIO()
+    stream, plain = CountingStream(), io.BytesIO()
     write_npz(stream, arrays)
     assert len(writes) == 1
     monkeypatch.setattr(archive, "_IN_MEMORY", 0)
     write_npz(plain, arrays)
-    for written in (stream, plain):
-        with np.load(io.BytesIO(written.getvalue()), allow_pickle=False) as stored:
+    for target in (stream, plain):
+        with np.load(io.BytesIO(target.getvalue()), allow_pickle=False) as stored:
             assert stored.files == list(arrays)
             for name, array in arrays.items():
                 assert stored[name].dtype == array.dtype
@@ -392,7 +394,7 @@ def made_twice(path, content):
 
 
 def bad_archives(path):
-    def made(**members):
+    def archive_of(**members):
         with zipfile.ZipFile(path, "w") as file:
             for name, content in members.items():
                 file.writestr(name.replace("_npy", ".npy"), content)
@@ -400,13 +402,13 @@ def bad_archives(path):
 
     good = npy(np.arange(100.0))
     yield "no zip", b"not a zip"
-    yield "text", bytes(made(a_npy=good, **{"readme.txt": b"hello"}))
-    yield "cut", bytes(made(a_npy=good)[:-30])
-    encrypted = made(a_npy=good)
+    yield "text", bytes(archive_of(a_npy=good, **{"readme.txt": b"hello"}))
+    yield "cut", bytes(archive_of(a_npy=good)[:-30])
+    encrypted = archive_of(a_npy=good)
     encrypted[6] |= 1
     encrypted[encrypted.rindex(b"PK\x01\x02") + 8] |= 1
     yield "encrypted", bytes(encrypted)
-    declared = made(a_npy=good)
+    declared = archive_of(a_npy=good)
     at = declared.rindex(b"PK\x01\x02")
     declared[at + 24 : at + 28] = (2**31).to_bytes(4, "little")
     yield "declares more", bytes(declared)
@@ -416,7 +418,7 @@ def bad_archives(path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as file:
         file.writestr("a.npy", good)
     yield "bzip2", path.read_bytes()
-    flipped = made(a_npy=good)
+    flipped = archive_of(a_npy=good)
     flipped[flipped.index(good) + 300] ^= 4
     yield "flipped", bytes(flipped)
 
@@ -494,17 +496,17 @@ def test_every_array_that_is_not_what_it_must_be(saved):
     with np.load(path) as stored:
         arrays = {n: stored[n] for n in stored.files if n not in ("settings", "checksum")}
     for name, array in arrays.items():
-        others = [
+        bad_arrays = [
             array[:-1] if "panels" not in name else array[::-1],  # features may lack the last panel
             np.concatenate([array, array]),
             array[None],
             array.astype(object).astype("U8"),
         ]
         if array.dtype.kind == "i":
-            others += [array + 10**6, array - 10**6, array.astype(float)]
+            bad_arrays += [array + 10**6, array - 10**6, array.astype(float)]
         elif name not in ("values", "error_bounds"):
-            others += [np.full_like(array, np.nan), array.astype(int)]
-        for other in others:
+            bad_arrays += [np.full_like(array, np.nan), array.astype(int)]
+        for other in bad_arrays:
             changed(path, {name: other})
             with pytest.raises(ValueError, match=r"a\.npz is damaged"):
                 fm.load(path)
@@ -588,18 +590,18 @@ def test_settings_that_are_not_what_they_must_be(saved, rng):
     refused = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        others = [other for other in replaced(state) if isinstance(other, dict) and other]
-        for place in rng.choice(len(others), 150, replace=False):
-            other = others[place]
+        bad_states = [other for other in replaced(state) if isinstance(other, dict) and other]
+        for place in rng.choice(len(bad_states), 150, replace=False):
+            other = bad_states[place]
             changed(path, state=other)
             try:
-                found = fm.load(path)
+                loaded_object = fm.load(path)
             except ValueError as error:
                 assert "a.npz is damaged" in str(error)  # noqa: PT017
                 refused += 1
             else:
                 with contextlib.suppress(ValueError):
-                    found.score_samples(np.zeros((2, 2)))
+                    loaded_object.score_samples(np.zeros((2, 2)))
             path.write_bytes(content)
     assert refused > 75
 
@@ -613,21 +615,23 @@ def test_settings_that_are_not_what_they_must_be(saved, rng):
 def test_what_was_given_comes_back(state, tmp_path, rng):
     """The copy, refitted on other data, is what the original is."""
     x, y = rng.normal(size=(60, 2)), rng.normal(size=60)
-    given = fm.ConditionalCongruence(
+    estimator = fm.ConditionalCongruence(
         x_kernel=fm.RBF("median") + 0.5,
         y_kernel=fm.RBF("variance"),
         draws=2,
         random_state=state,
         rank=None,
     )
-    given.fit(x, y, fm.Gaussian(y, 1.0))
-    given.save(tmp_path / "a.npz")
+    estimator.fit(x, y, fm.Gaussian(y, 1.0))
+    estimator.save(tmp_path / "a.npz")
     again = fm.load(tmp_path / "a.npz")
-    ours, theirs = given.get_params(), again.get_params()
+    ours, theirs = estimator.get_params(), again.get_params()
     assert ours.keys() == theirs.keys()
     assert all(theirs[name] == ours[name] for name in ours if name != "random_state")
     wide = 100 * y
-    ours = given.fit(x, wide, fm.Gaussian(wide, 30.0)).result_.values if state is not None else 0
+    ours = (
+        estimator.fit(x, wide, fm.Gaussian(wide, 30.0)).result_.values if state is not None else 0
+    )
     theirs = again.fit(x, wide, fm.Gaussian(wide, 30.0)).result_.values if state is not None else 0
     np.testing.assert_array_equal(ours, theirs)
 
@@ -643,8 +647,8 @@ def test_default_kernels_stay_defaults(tmp_path, rng):
 
 def test_random_states():
     for state in (np.random.RandomState(3), np.random.default_rng(1), np.random.MT19937(2)):
-        told = json.loads(json.dumps(seed_to_json(state, "random_state")))
-        copy = seed_from_json(told)
+        as_json = json.loads(json.dumps(seed_to_json(state, "random_state")))
+        copy = seed_from_json(as_json)
         draw = (
             (lambda s: s.normal(size=3))
             if hasattr(state, "normal")
@@ -658,10 +662,10 @@ def test_random_states():
     for bad in ("spam", 1.5, True, object()):
         with pytest.raises(TypeError, match="random_state is"):
             seed_to_json(bad, "random_state")
-    told = seed_to_json(np.random.MT19937(2), "r")
-    told["state"]["state"]["pos"] = 10**6  # the generator's C code would read there
+    as_json = seed_to_json(np.random.MT19937(2), "r")
+    as_json["state"]["state"]["pos"] = 10**6  # the generator's C code would read there
     with pytest.raises(ValueError, match="pos"):
-        seed_from_json(told)
+        seed_from_json(as_json)
 
 
 def test_destination_changes_nothing(tmp_path):

@@ -57,8 +57,8 @@ def test_a_second_run_is_refused_until_the_first_is_killed(path, rng):
         [sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout.readline() == "held\n"
-        told = rf"checkpoint .*run\.ckpt is in use by another run \(process {process.pid} on "
-        with pytest.raises(BlockingIOError, match=told):
+        message = rf"checkpoint .*run\.ckpt is in use by another run \(process {process.pid} on "
+        with pytest.raises(BlockingIOError, match=message):
             run(rng, path)
         process.kill()
     assert lock_path(path).exists()  # left behind
@@ -79,14 +79,14 @@ def test_refused_in_the_same_process_too(path):
     assert os.listdir(path.parent) == []
 
 
-def test_given_back_by_an_error_that_is_kept(path, rng, monkeypatch):
+def test_an_error_that_is_stored_releases_the_lock(path, rng, monkeypatch):
     """As the last error of an interactive session is."""
     with monkeypatch.context() as patch:
         patch.setattr(sys.modules["fastmcmd.mcmd"], "fit", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError) as kept:
+        with pytest.raises(ZeroDivisionError) as error_info:
             run(rng, path)
     run(rng, path)
-    assert kept.tb is not None
+    assert error_info.tb is not None
     assert os.listdir(path.parent) == []
 
 

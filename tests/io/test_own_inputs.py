@@ -26,10 +26,10 @@ def test_inputs_on_disk_stay(problem, link):
         target = folder / "other.npz"
         link(folder / "x.npy", target)
     fitted = fm.ConditionalCongruence().fit(str(folder / "x.npy"), prediction.mean, prediction)
-    each = fm.ConditionalCongruence().fit_each(
+    estimators = fm.ConditionalCongruence().fit_each(
         folder / "x.npy", prediction.mean, {"one": prediction}
     )
-    for one in (fitted, each["one"]):
+    for one in (fitted, estimators["one"]):
         with pytest.raises(ValueError, match=r"path .* is x itself; name another file"):
             one.save(target)
     assert (folder / "x.npy").read_bytes() == before

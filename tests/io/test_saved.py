@@ -103,8 +103,8 @@ def test_all_that_have_save_are_tested():
         for kind in (getattr(module, name) for name in module.__all__)
         if inspect.isclass(kind) and hasattr(kind, "save") and not inspect.isabstract(kind)
     }
-    own = {fm.ConditionalCongruence, fm.Monitor, fm.streaming.CCE}
-    assert public - {recalibration.Recalibrator} == {*own, *SAVABLE}
+    tested_elsewhere = {fm.ConditionalCongruence, fm.Monitor, fm.streaming.CCE}
+    assert public - {recalibration.Recalibrator} == {*tested_elsewhere, *SAVABLE}
 
 
 def contents(path):
@@ -119,14 +119,14 @@ def contents(path):
 def test_estimators_of_format_2_are_read(name):
     with np.load(DATA / "format2_expected.npz") as expected:
         values, result = expected[name], expected[f"{name}_result"]
-    found = fm.load(DATA / f"format2_{name}.npz")
-    np.testing.assert_allclose(found.score_samples(GRID), values, rtol=1e-12)
-    np.testing.assert_array_equal(found.result_.values, result)
+    estimator = fm.load(DATA / f"format2_{name}.npz")
+    np.testing.assert_allclose(estimator.score_samples(GRID), values, rtol=1e-12)
+    np.testing.assert_array_equal(estimator.result_.values, result)
     if name == "lowrank":
-        assert found.landmarks.shape == (20, 2)
+        assert estimator.landmarks.shape == (20, 2)
     if name == "feature":
-        assert found.random_state.random() == np.random.default_rng(3).random()
-        assert found.get_params()["x_kernel"] == fm.RBF(0.5) + 0.1
+        assert estimator.random_state.random() == np.random.default_rng(3).random()
+        assert estimator.get_params()["x_kernel"] == fm.RBF(0.5) + 0.1
 
 
 @pytest.mark.parametrize("name", ["IsotonicCDF", "StdScaling"])
@@ -134,8 +134,10 @@ def test_recalibrators_of_format_2_are_read(name):
     with np.load(DATA / "format2_expected.npz") as expected:
         quantiles = expected[name]
     prediction = fm.Gaussian(data(24)[0][:, 0], 1.0)
-    found = fm.load(DATA / f"format2_{name}.npz").transform(prediction)
-    np.testing.assert_allclose(found.quantile(np.full(24, 0.3)), quantiles, rtol=1e-12)
+    recalibrated_prediction = fm.load(DATA / f"format2_{name}.npz").transform(prediction)
+    np.testing.assert_allclose(
+        recalibrated_prediction.quantile(np.full(24, 0.3)), quantiles, rtol=1e-12
+    )
 
 
 def test_estimators_of_format_1_are_read(tmp_path):

@@ -18,9 +18,9 @@ ROOT = Path(__file__).parents[2]
 def test_streams_differ_from_each_other_and_from_the_users():
     for seed in (0, 7, 2**64):
         root = np.random.SeedSequence(seed)
-        own = [np.random.default_rng(one) for one in (seed, root, *root.spawn(3))]
+        user_streams = [np.random.default_rng(one) for one in (seed, root, *root.spawn(3))]
         streams = [generator(seed, one) for one in Purpose]
-        first = [one.random() for one in own[::2] + streams]
+        first = [one.random() for one in user_streams[::2] + streams]
         assert len(set(first)) == len(first)
         again = [generator(root, one).random() for one in Purpose]
         assert again == first[-len(Purpose) :]  # a seed sequence is its seed, and is not changed
@@ -38,36 +38,36 @@ def test_generators_are_used_themselves():
 
 
 @pytest.mark.parametrize(
-    ("given", "error"),
+    ("seed", "error"),
     [(-1, ValueError), ([1, -2], ValueError), ([], ValueError), (True, TypeError), ("0", TypeError),
      (0.5, TypeError), ({}, TypeError)],
 )  # fmt: skip
-def test_bad_seeds(given, error):
-    with pytest.raises(error, match=re.escape(f"random_state is {given!r}; None, an integer")):
-        generator(given, Purpose.PIT)
+def test_bad_seeds(seed, error):
+    with pytest.raises(error, match=re.escape(f"random_state is {seed!r}; None, an integer")):
+        generator(seed, Purpose.PIT)
     with pytest.raises(error, match="random_state is"):
-        fm.evaluate([0.0, 1.0], ([0.0, 1.0], 1.0), random_state=given)
+        fm.evaluate([0.0, 1.0], ([0.0, 1.0], 1.0), random_state=seed)
 
 
 def test_a_right_count_model_of_ones_own_seed_is_calibrated():
     """Outcomes made from the uniform numbers of seed 0, judged by defaults: was 0.046."""
     mean = np.full(5_000, 3.0)
     y = stats.poisson.ppf(np.random.default_rng(0).uniform(size=5_000), mean)
-    others = []
+    p_values = []
     for seed in range(1, 9):
-        drawn = stats.poisson.ppf(np.random.default_rng(seed).uniform(size=5_000), mean)
-        others.append(fm.regression_ece(drawn, fm.Poisson(mean)))
-    assert fm.regression_ece(y, fm.Poisson(mean)) < 1.5 * max(others)
-    assert fm.evaluate(y, fm.Poisson(mean))["regression_ece"] < 1.5 * max(others)
+        draws = stats.poisson.ppf(np.random.default_rng(seed).uniform(size=5_000), mean)
+        p_values.append(fm.regression_ece(draws, fm.Poisson(mean)))
+    assert fm.regression_ece(y, fm.Poisson(mean)) < 1.5 * max(p_values)
+    assert fm.evaluate(y, fm.Poisson(mean))["regression_ece"] < 1.5 * max(p_values)
 
 
 def test_draws_do_not_repeat_the_users_numbers():
     rng = np.random.default_rng(0)
     y = rng.normal(size=500)
-    drawn = fm.Gaussian(np.zeros(500), 1.0).sample(1, random_state=0)[:, 0]
-    assert abs(np.corrcoef(y, drawn)[0, 1]) < 0.2
+    draws = fm.Gaussian(np.zeros(500), 1.0).sample(1, random_state=0)[:, 0]
+    assert abs(np.corrcoef(y, draws)[0, 1]) < 0.2
     again = fm.Gaussian(np.zeros(500), 1.0).sample(1, random_state=0)[:, 0]
-    np.testing.assert_array_equal(drawn, again)
+    np.testing.assert_array_equal(draws, again)
 
 
 def test_values_of_what_cce_is():
@@ -86,11 +86,11 @@ def test_streams_of_batches():
     """Batches draw other numbers each, and in order give what the function gives."""
     y = np.random.default_rng(4).normal(size=(40, 2))
     prediction = fm.Gaussian(np.zeros((40, 2)), 1.0)
-    seen = fm.streaming.VariogramScore(draws=3, random_state=2)
+    accumulator = fm.streaming.VariogramScore(draws=3, random_state=2)
     for rows in (np.arange(20), np.arange(20, 40)):
-        seen.update(y[rows], prediction.take(rows))
-    whole = fm.metrics.mean_variogram_score(y, prediction, draws=3, random_state=2)
-    assert seen.compute() == pytest.approx(whole, rel=1e-12)
+        accumulator.update(y[rows], prediction.take(rows))
+    expected = fm.metrics.mean_variogram_score(y, prediction, draws=3, random_state=2)
+    assert accumulator.compute() == pytest.approx(expected, rel=1e-12)
 
 
 def test_no_other_place_makes_generators_from_a_users_seed():

@@ -27,9 +27,9 @@ class Other:
 
 
 @dataclass(frozen=True)
-class Everything:
+class AllTypes:
     parts: tuple[Part, ...]
-    named: dict[str, Part]
+    index: dict[str, Part]
     arrays: list[NDArray[np.float64]]
     either: Part | Other
     maybe: Part | None
@@ -42,11 +42,11 @@ class Everything:
     plain: Any
 
 
-def everything(**changes):
+def all_types(**changes):
     part = Part(np.arange(6.0).reshape(2, 3), 2)
     state = {
         "parts": (part, Part(np.empty((0, 2)), 0, np.float32([1.5]))),
-        "named": {"a/b.c": part},
+        "index": {"a/b.c": part},
         "arrays": [np.array([np.nan, -0.0, 5e-324]), np.array(3.0)],
         "either": Other("ü\n"),
         "maybe": None,
@@ -58,7 +58,7 @@ def everything(**changes):
         "choice": "cg",
         "plain": {"lam": [0.1, None]},
     }
-    return Everything(**{**state, **changes})
+    return AllTypes(**{**state, **changes})
 
 
 def assert_same(one, other):
@@ -83,27 +83,27 @@ def assert_same(one, other):
 
 
 def test_round_trip():
-    state = everything()
+    state = all_types()
     arrays, document = encode(state)
     assert arrays["parts.0.x"] is state.parts[0].x  # not copied
-    assert_same(decode(Everything, arrays, json.loads(json.dumps(document))), state)
+    assert_same(decode(AllTypes, arrays, json.loads(json.dumps(document))), state)
 
 
 def test_round_trip_in_a_checkpoint(tmp_path):
     path = tmp_path / "run.ckpt"
     checkpoint = Checkpoint(path, "f", every=0)
     checkpoint.save("first", lambda: Part(np.eye(2), 2))
-    checkpoint.stage("second").save(everything)
+    checkpoint.stage("second").save(all_types)
     later = Checkpoint(path, "f")
     assert_same(later.load("first", Part), Part(np.eye(2), 2))
-    assert_same(later.stage("second").load(Everything), everything())
+    assert_same(later.stage("second").load(AllTypes), all_types())
     assert later.load("third", Part) is None
     with pytest.raises(ValueError, match=r"damaged.*name is needed"):
         later.load("first", Other)
 
 
 def test_numpy_scalars_become_numbers():
-    _, document = encode(everything(number=np.float64(0.1), flag=np.True_))
+    _, document = encode(all_types(number=np.float64(0.1), flag=np.True_))
     assert document["number"] == 0.1
     assert document["flag"] is True
 
@@ -121,21 +121,21 @@ def test_numpy_scalars_become_numbers():
         ("parts", [{"class": "Part", "x": None}], "parts.0 is .* rows"),
         ("maybe", 3, "maybe is 3"),
         ("either", {"class": "os.system", "name": "x"}, "either is"),
-        ("named", {"z": {"class": "Part", "x": None, "rows": 1, "spread": None}}, "named.z.x is missing"),
+        ("index", {"z": {"class": "Part", "x": None, "rows": 1, "spread": None}}, "index.z.x is missing"),
     ],
 )  # fmt: skip
 def test_fields_of_other_types_are_refused(field, value, message):
-    arrays, document = encode(everything())
+    arrays, document = encode(all_types())
     with pytest.raises(ValueError, match=message):
-        decode(Everything, arrays, {**document, field: value})
+        decode(AllTypes, arrays, {**document, field: value})
 
 
 def test_missing_and_unknown_fields_are_refused():
-    arrays, document = encode(everything())
+    arrays, document = encode(all_types())
     with pytest.raises(ValueError, match="either"):
-        decode(Everything, arrays, {k: v for k, v in document.items() if k != "either"})
+        decode(AllTypes, arrays, {k: v for k, v in document.items() if k != "either"})
     with pytest.raises(ValueError, match="the state is"):
-        decode(Everything, arrays, {**document, "more": 1})
+        decode(AllTypes, arrays, {**document, "more": 1})
 
 
 def test_fields_with_defaults_may_be_missing():
@@ -146,6 +146,6 @@ def test_fields_with_defaults_may_be_missing():
 
 def test_what_a_state_cannot_hold():
     with pytest.raises(TypeError, match="plain is a set"):
-        encode(everything(plain={1}))
+        encode(all_types(plain={1}))
     with pytest.raises(TypeError, match="dataclass"):
         encode([1, 2])

@@ -128,9 +128,9 @@ def test_columns_must_agree():
 
 def test_blocks_of_rows_do_not_show(rng, monkeypatch):
     x = rng.normal(size=(50, 3))
-    whole = fm.Matern(1.5)(x)
+    expected = fm.Matern(1.5)(x)
     monkeypatch.setattr("fastmcmd.kernels.base._BLOCK", 120)
-    np.testing.assert_array_equal(fm.Matern(1.5)(x), whole)
+    np.testing.assert_array_equal(fm.Matern(1.5)(x), expected)
 
 
 def test_cosine_of_a_zero_row_is_zero():
@@ -201,7 +201,7 @@ def test_resolve_reaches_every_part(rng):
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "told"),
+    ("make", "error", "message"),
     [
         (lambda: fm.RBF(0), ValueError, "gamma is 0"),
         (lambda: fm.RBF(-1.0), ValueError, "gamma is -1"),
@@ -227,8 +227,8 @@ def test_resolve_reaches_every_part(rng):
         (lambda: np.ones(2) * fm.RBF(1.0), TypeError, "unsupported operand"),
     ],
 )
-def test_wrong_parameters_are_named(make, error, told):
-    with pytest.raises(error, match=told):
+def test_wrong_parameters_are_named(make, error, message):
+    with pytest.raises(error, match=message):
         make()
 
 
@@ -265,11 +265,11 @@ def test_what_cannot_be_saved():
 def test_translation_invariance(rows):
     x, z = rows
     for kernel in KERNELS:
-        moved = kernel(x + 3.0, z + 3.0)
+        shifted = kernel(x + 3.0, z + 3.0)
         if kernel.translation_invariant:
-            np.testing.assert_allclose(moved, kernel(x, z), atol=1e-12)
+            np.testing.assert_allclose(shifted, kernel(x, z), atol=1e-12)
         else:
-            assert np.abs(moved - kernel(x, z)).max() > 1e-3, kernel
+            assert np.abs(shifted - kernel(x, z)).max() > 1e-3, kernel
 
 
 def test_program():
@@ -389,15 +389,15 @@ def test_bounds_hold_in_the_core(seed, d, offset, spread, scale):
     norm2 = float(max((x**2).sum(1).max(), (z**2).sum(1).max()))
     backend = CpuBackend(tile=32)
     gamma = 10**scale
-    drawn = [fm.RBF(gamma), fm.Laplacian(gamma), fm.Matern(0.5, gamma), fm.Matern(2.5, gamma)]
-    for kernel in (*KERNELS, *drawn, fm.Polynomial(7, 1 / d, 1.0)):
+    kernels = [fm.RBF(gamma), fm.Laplacian(gamma), fm.Matern(0.5, gamma), fm.Matern(2.5, gamma)]
+    for kernel in (*KERNELS, *kernels, fm.Polynomial(7, 1 / d, 1.0)):
         if "Delta" in repr(kernel):
             continue
         truth = exact(kernel, x, z)
         for dtype, unit in UNITS.items():
-            found = backend.gram(kernel, backend.points(x, dtype), backend.points(z, dtype))
+            matrix = backend.gram(kernel, backend.points(x, dtype), backend.points(z, dtype))
             bound = kernel.entry_error(unit, d, norm2, backend.direct_distances(d))
-            assert bound == math.inf or np.abs(found - truth).max() <= bound, (kernel, dtype)
+            assert bound == math.inf or np.abs(matrix - truth).max() <= bound, (kernel, dtype)
 
 
 def test_scale_of_the_kernel_matches_that_of_the_data():

@@ -78,11 +78,11 @@ def test_inputs_on_disk_and_in_float32(data, tmp_path):
     x, y, prediction = data
     kernel = fm.Scaled(fm.RBF(0.5), SCALES)
     np.save(tmp_path / "x.npy", x.astype(np.float32))
-    known = fm.cce(x.astype(np.float32).astype(np.float64), y, prediction, x_kernel=kernel)
+    expected = fm.cce(x.astype(np.float32).astype(np.float64), y, prediction, x_kernel=kernel)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    for given in (tmp_path / "x.npy", mapped, x.astype(np.float32)):
-        found = fm.cce(given, y, prediction, x_kernel=kernel)
-        np.testing.assert_allclose(found.values, known.values, atol=1e-9)
+    for source in (tmp_path / "x.npy", mapped, x.astype(np.float32)):
+        result = fm.cce(source, y, prediction, x_kernel=kernel)
+        np.testing.assert_allclose(result.values, expected.values, atol=1e-9)
 
 
 def test_large_files_are_scaled_block_by_block(rng, tmp_path):
@@ -92,32 +92,32 @@ def test_large_files_are_scaled_block_by_block(rng, tmp_path):
     scales = tuple(rng.uniform(0.1, 0.3, 40))
     options = {"solver": "cholesky", "memory_limit": 200_000_000, "at": x[:50]}
     rows = open_rows(tmp_path / "x.npy", "x")
-    found = rows.scaled(np.array(scales))
-    assert found.dtype == np.float64
-    np.testing.assert_array_equal(found[:], x * scales)
-    np.testing.assert_array_equal(found[[5, 2]], (x * scales)[[5, 2]])
+    scaled_rows = rows.scaled(np.array(scales))
+    assert scaled_rows.dtype == np.float64
+    np.testing.assert_array_equal(scaled_rows[:], x * scales)
+    np.testing.assert_array_equal(scaled_rows[[5, 2]], (x * scales)[[5, 2]])
     data_kernel = fm.Scaled(fm.RBF("variance"), scales)
     assert data_kernel.resolve(rows).inner.gamma == pytest.approx(
         data_kernel.resolve(x).inner.gamma
     )
     kernel = fm.Scaled(fm.RBF(0.5), scales)
     on_disk = fm.cce(rows, y, fm.Gaussian(x[:, 0], 2.0), x_kernel=kernel, **options)
-    known = fm.cce(x * scales, y, fm.Gaussian(x[:, 0], 2.0), x_kernel=fm.RBF(0.5),
+    expected = fm.cce(x * scales, y, fm.Gaussian(x[:, 0], 2.0), x_kernel=fm.RBF(0.5),
                    solver="cholesky", at=x[:50] * scales)  # fmt: skip
-    np.testing.assert_allclose(on_disk.values, known.values, atol=1e-6)
+    np.testing.assert_allclose(on_disk.values, expected.values, atol=1e-6)
 
 
 def test_mcmd_downsampling_and_plan(data):
     x, y, prediction = data
     kernel = fm.RBF(0.5)
     scaled = fm.Scaled(kernel, SCALES)
-    found = fm.mcmd(x, x, y, x[:50], y[:50] + 1, x_kernel=scaled)
+    result = fm.mcmd(x, x, y, x[:50], y[:50] + 1, x_kernel=scaled)
     z = x * SCALES
     np.testing.assert_array_equal(
-        found.values, fm.mcmd(z, z, y, z[:50], y[:50] + 1, x_kernel=kernel).values
+        result.values, fm.mcmd(z, z, y, z[:50], y[:50] + 1, x_kernel=kernel).values
     )
     for method in ("uniform", "leverage"):
-        some, known = (
+        some, expected = (
             fm.downsampled_cce(
                 rows,
                 y,
@@ -132,7 +132,7 @@ def test_mcmd_downsampling_and_plan(data):
             )
             for rows, k in ((x, scaled), (z, kernel))
         )
-        np.testing.assert_array_equal(some.values, known.values)
+        np.testing.assert_array_equal(some.values, expected.values)
     assert fm.plan(x, scaled, lam=0.1).landmarks == fm.plan(z, kernel, lam=0.1).landmarks
 
 
@@ -144,10 +144,10 @@ def test_fitted_estimators_scale_new_inputs_and_are_saved(data, tmp_path):
     new = x[:7] + 0.1
     np.testing.assert_array_equal(cc.score_samples(new), plain.score_samples(new * SCALES))
     np.testing.assert_array_equal(cc.witness(new, [0.0]), plain.witness(new * SCALES, [0.0]))
-    each = fm.ConditionalCongruence(fm.Scaled(kernel, SCALES), tol=1e-5).fit_each(
+    estimators = fm.ConditionalCongruence(fm.Scaled(kernel, SCALES), tol=1e-5).fit_each(
         x, y, {"a": prediction}
     )
-    np.testing.assert_array_equal(each["a"].score_samples(new), cc.score_samples(new))
+    np.testing.assert_array_equal(estimators["a"].score_samples(new), cc.score_samples(new))
     cc.save(tmp_path / "cc.npz")
     again = fm.load(tmp_path / "cc.npz")
     np.testing.assert_array_equal(again.score_samples(new), cc.score_samples(new))

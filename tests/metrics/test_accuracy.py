@@ -38,10 +38,10 @@ def test_against_scikit_learn(rng, weighted, k, multioutput):
         theirs["median_absolute_error"] = sklearn.median_absolute_error
     for name, function in theirs.items():
         expected = function(y, point, sample_weight=weights, multioutput=multioutput)
-        found = getattr(metrics, name)(y, point, sample_weight=weights, multioutput=multioutput)
+        values = getattr(metrics, name)(y, point, sample_weight=weights, multioutput=multioutput)
         if k is None:
             expected = np.ravel(expected)[0]
-        np.testing.assert_allclose(np.ravel(found), np.ravel(expected), rtol=1e-12)
+        np.testing.assert_allclose(np.ravel(values), np.ravel(expected), rtol=1e-12)
 
 
 def test_against_uncertainty_toolbox(rng):
@@ -50,8 +50,8 @@ def test_against_uncertainty_toolbox(rng):
     theirs = toolbox.metrics.get_all_accuracy_metrics(point, y, verbose=False)
     ours = {"mdae": "median_absolute_error", "corr": "pearson"}
     for name, value in theirs.items():
-        found = getattr(metrics, ours.get(name, name))(y, fm.Gaussian(point, 2.0))
-        assert found == pytest.approx(value, rel=1e-12)
+        values = getattr(metrics, ours.get(name, name))(y, fm.Gaussian(point, 2.0))
+        assert values == pytest.approx(value, rel=1e-12)
 
 
 def test_pearson_and_bias_with_weights(rng):
@@ -151,11 +151,11 @@ def test_nan_policies_and_bad_input(rng, name):
     y, point = _data(rng, 20)
     holed = y.copy()
     holed[3] = np.nan
-    kept = np.delete(np.arange(20), 3)
+    valid = np.delete(np.arange(20), 3)
     with pytest.raises(ValueError, match="y holds NaN"):
         function(holed, point)
     assert function(holed, point, nan_policy="omit") == pytest.approx(
-        function(y[kept], point[kept])
+        function(y[valid], point[valid])
     )
     assert np.isnan(function(holed, point, nan_policy="propagate"))
     for bad, message in (

@@ -16,7 +16,7 @@ Y = np.linspace(-1, 1, N)
 P = np.full((N, 3), 1 / 3)
 OPTION = {"nan_policy": "propagate"}
 # Arguments that have no defaults.
-NEEDED = {
+ARGUMENTS = {
     "event": np.arange(N) % 3 > 0,
     "times": [0.0, 0.5],
     "threshold": 0.0,
@@ -41,14 +41,14 @@ def without_default(takes):
     return {name for name, one in takes.items() if one.default is inspect.Parameter.empty}
 
 
-def check_nan(found):
-    values = found if isinstance(found, (float, np.ndarray)) else None
-    if values is None and hasattr(found, "to_dict"):
-        values = np.array([v for v in found.to_dict().values() if isinstance(v, float)])
+def check_nan(result):
+    values = result if isinstance(result, (float, np.ndarray)) else None
+    if values is None and hasattr(result, "to_dict"):
+        values = np.array([v for v in result.to_dict().values() if isinstance(v, float)])
     for name in ("area", "event"):  # of a ROC curve, and of a discrimination
-        values = getattr(found, name, values)
+        values = getattr(result, name, values)
     if values is not None:
-        assert np.isnan(values).all(), found
+        assert np.isnan(values).all(), result
 
 
 REGRESSION = [name for name in taking_nan(fm.metrics) if name != "adversarial_group_calibration"]
@@ -62,7 +62,7 @@ def test_metrics(name, where):
     vectors = "energy" in name or "variogram" in name
     y = NAN if where == "y" else Y
     mean = NAN if where == "mean" else Y / 2
-    option = OPTION | {key: NEEDED[key] for key in NEEDED.keys() & without_default(takes)}
+    option = OPTION | {key: ARGUMENTS[key] for key in ARGUMENTS.keys() & without_default(takes)}
     if where == "weight":
         if "sample_weight" not in takes:
             pytest.skip("takes no weights")
@@ -95,23 +95,23 @@ def test_classification(name, where):
     p = P * np.nan if where == "p" else P
     option = {**OPTION, **({"k": 2} if "k" in takes else {})}
     if "p_in" in takes:
-        given = p, P
+        predictions = p, P
     elif "y" in takes:
-        given = (NAN if where == "y" else np.arange(N) % 3), p
+        predictions = (NAN if where == "y" else np.arange(N) % 3), p
     else:
-        given = (p,)
+        predictions = (p,)
     if where == "y" and "y" not in takes:
         pytest.skip("takes no labels")
     with pytest.raises(ValueError, match="all 24 rows hold NaN"):
-        function(*given, **{**option, "nan_policy": "omit"})
+        function(*predictions, **{**option, "nan_policy": "omit"})
     if name in NO_PROPAGATION["classification"]:
         with pytest.raises(ValueError, match="one of 'raise', 'omit' is needed"):
-            function(*given, **option)
+            function(*predictions, **option)
         return
-    found = function(*given, **option)
-    if not isinstance(found, (float, np.ndarray)):
+    actual = function(*predictions, **option)
+    if not isinstance(actual, (float, np.ndarray)):
         return
-    check_nan(found)
+    check_nan(actual)
 
 
 @pytest.mark.parametrize(
@@ -121,41 +121,41 @@ def test_classification(name, where):
 )
 def test_an_evaluation(prediction):
     x, by = Y[:, None], np.arange(N) % 2
-    found = fm.evaluate(
+    evaluation = fm.evaluate(
         NAN, prediction, x, n_boot=5, by=by, adversarial=True, nan_policy="propagate"
     )
-    values = [one.value for one in found.measured]
-    values += [one.value for _, numbers in found.by.values() for one in numbers]
-    values += [value for rows in found.rows.values() for value in rows] + list(found.y)
-    assert len(found.measured) > 15
+    values = [one.value for one in evaluation.measured]
+    values += [one.value for _, numbers in evaluation.by.values() for one in numbers]
+    values += [value for rows in evaluation.rows.values() for value in rows] + list(evaluation.y)
+    assert len(evaluation.measured) > 15
     assert np.isnan(values).all()
-    assert found.notes == ("all 24 rows hold NaN: every number is NaN",)
-    assert "all 24 rows hold NaN" in found.skipped["mean_cce"]
-    assert not found.curves
+    assert evaluation.notes == ("all 24 rows hold NaN: every number is NaN",)
+    assert "all 24 rows hold NaN" in evaluation.skipped["mean_cce"]
+    assert not evaluation.curves
     with pytest.raises(ValueError, match="all 24 rows hold NaN"):
         fm.evaluate(NAN, prediction, nan_policy="omit")
 
 
 def test_a_comparison():
     models = {"a": fm.Gaussian(Y, 1.0), "b": fm.Gaussian(-Y, 1.0)}
-    found = fm.compare(models, NAN, Y[:, None], n_boot=5, nan_policy="propagate")
-    assert all(np.isnan(values).all() for _, values in found.lines())
-    assert "*" not in found.table()
-    assert fm.compare(found.evaluations).table() == found.table()
+    comparison = fm.compare(models, NAN, Y[:, None], n_boot=5, nan_policy="propagate")
+    assert all(np.isnan(values).all() for _, values in comparison.lines())
+    assert "*" not in comparison.table()
+    assert fm.compare(comparison.evaluations).table() == comparison.table()
 
 
 def test_groups_are_nan_that_hold_such_a_row():
     y = Y.copy()
     y[3] = np.nan
     by = np.arange(N) % 2
-    found = fm.evaluate(y, fm.Gaussian(Y, 1.0), by=by, nan_policy="propagate").by
-    assert all(np.isnan(one.value) for one in found[1][1])
+    by_group = fm.evaluate(y, fm.Gaussian(Y, 1.0), by=by, nan_policy="propagate").by
+    assert all(np.isnan(one.value) for one in by_group[1][1])
     alone = fm.evaluate(Y[by == 0], fm.Gaussian(Y[by == 0], 1.0))
-    numbers = {one.name: one.value for one in found[0][1]}
+    numbers = {one.name: one.value for one in by_group[0][1]}
     assert numbers["mean_crps"] == pytest.approx(alone["mean_crps"])
 
 
 def test_streaming():
-    seen = fm.streaming.CRPS(nan_policy="propagate").update(Y, (Y, 1.0))
-    assert seen.compute() > 0
-    assert np.isnan(seen.update(NAN, (Y, 1.0)).compute())
+    accumulator = fm.streaming.CRPS(nan_policy="propagate").update(Y, (Y, 1.0))
+    assert accumulator.compute() > 0
+    assert np.isnan(accumulator.update(NAN, (Y, 1.0)).compute())

@@ -24,18 +24,20 @@ def test_coverage_and_p_values_by_enumeration(n, mass, cumulative):
     bands = CountBands(np.array(mass), n, cumulative)
     counts = all_counts(n, len(mass))
     probability = stats.multinomial(n, mass).pmf(counts)
-    shown = counts.cumsum(axis=1)[:, :-1] if cumulative else counts
+    heights = counts.cumsum(axis=1)[:, :-1] if cumulative else counts
     for level in (0.5, 0.9, 0.95):
         low, high = bands.band(level)
-        inside = ((low <= shown) & (shown <= high)).all(axis=1)
+        inside = ((low <= heights) & (heights <= high)).all(axis=1)
         assert bands.coverage(low, high) == pytest.approx(probability[inside].sum(), abs=1e-12)
         assert bands.coverage(low, high) >= level
         # The p-value is below 1 - level exactly for counts outside the band, or near its edge.
-        p = np.array([bands.p_value(one) for one in shown])
+        p = np.array([bands.p_value(one) for one in heights])
         assert (p[~inside] <= 1 - level + 1e-9).all()
     marginal = stats.binom(n, bands.expected)
-    tail = np.minimum(1, 2 * np.minimum(marginal.cdf(shown), marginal.sf(shown - 1))).min(axis=1)
-    for one, least in zip(shown, tail, strict=True):
+    tail = np.minimum(1, 2 * np.minimum(marginal.cdf(heights), marginal.sf(heights - 1))).min(
+        axis=1
+    )
+    for one, least in zip(heights, tail, strict=True):
         expected = probability[tail <= least * (1 + 1e-12)].sum()
         assert bands.p_value(one) == pytest.approx(min(expected, 1.0), abs=1e-9)
 
@@ -70,25 +72,25 @@ def test_long_convolutions_agree_with_short_ones(monkeypatch):
 
 def test_rank_histogram_against_counting(rng):
     y, draws = rng.normal(size=200), rng.normal(size=(200, 7))
-    found = fm.metrics.rank_histogram(y, draws)
+    histogram = fm.metrics.rank_histogram(y, draws)
     ranks = (draws < y[:, None]).sum(axis=1)
-    np.testing.assert_array_equal(found.count, np.bincount(ranks, minlength=8))
-    np.testing.assert_array_equal(found.edges, np.arange(9))
-    np.testing.assert_allclose(found.heights, found.count / 25)
+    np.testing.assert_array_equal(histogram.count, np.bincount(ranks, minlength=8))
+    np.testing.assert_array_equal(histogram.edges, np.arange(9))
+    np.testing.assert_allclose(histogram.heights, histogram.count / 25)
     low, high = even_bands(8, 200).band(0.95)
-    np.testing.assert_array_equal((found.low, found.high), (low, high))
-    assert found.to_dict()["last rank"] == list(range(8))
-    assert f"p = {found.p_value:.3g}" in repr(found)
-    assert found.table().count("\n") == 9
+    np.testing.assert_array_equal((histogram.low, histogram.high), (low, high))
+    assert histogram.to_dict()["last rank"] == list(range(8))
+    assert f"p = {histogram.p_value:.3g}" in repr(histogram)
+    assert histogram.table().count("\n") == 9
 
 
 def test_bins_of_ranks(rng):
     y = rng.normal(size=50)
     for members, expected in ((19, 20), (99, 20), (51, 13), (100, 20), (4, 5)):
-        found = fm.metrics.rank_histogram(y, rng.normal(size=(50, members)))
-        assert len(found.count) == expected, members
-        assert found.edges[-1] == members + 1
-        assert found.expected.sum() == pytest.approx(50)
+        histogram = fm.metrics.rank_histogram(y, rng.normal(size=(50, members)))
+        assert len(histogram.count) == expected, members
+        assert histogram.edges[-1] == members + 1
+        assert histogram.expected.sum() == pytest.approx(50)
     with pytest.raises(ValueError, match=r"bins is 6; an integer in \[1, 5\]"):
         fm.metrics.rank_histogram(y, rng.normal(size=(50, 4)), 6)
     with pytest.raises(TypeError, match=r"prediction is .*draws"):
@@ -110,14 +112,14 @@ def test_tied_ranks_are_uniform(rng):
 
 def test_pit_ecdf_against_sorting(rng):
     y = rng.normal(size=300)
-    found = fm.metrics.pit_ecdf(y, (np.zeros(300), 1.5), 20)
+    curve = fm.metrics.pit_ecdf(y, (np.zeros(300), 1.5), 20)
     pit = stats.norm.cdf(y / 1.5)
-    np.testing.assert_allclose(found.expected, np.arange(1, 20) / 20)
-    np.testing.assert_allclose(found.observed, [(pit <= one).mean() for one in found.expected])
-    assert ((found.observed < found.low) | (found.observed > found.high)).any() == (
-        found.p_value <= 0.05
+    np.testing.assert_allclose(curve.expected, np.arange(1, 20) / 20)
+    np.testing.assert_allclose(curve.observed, [(pit <= one).mean() for one in curve.expected])
+    assert ((curve.observed < curve.low) | (curve.observed > curve.high)).any() == (
+        curve.p_value <= 0.05
     )
-    assert set(found.to_dict()) == {"expected", "observed", "low", "high"}
+    assert set(curve.to_dict()) == {"expected", "observed", "low", "high"}
     y[:3] = np.nan
     assert fm.metrics.pit_ecdf(y, (np.zeros(300), 1.0), nan_policy="omit").n == 297
 

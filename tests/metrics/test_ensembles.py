@@ -22,8 +22,8 @@ def ensemble(rng):
 def test_estimators_of_the_crps(ensemble, estimator):
     sr = peers.imported("scoringrules")
     y, draws = ensemble
-    given = np.sort(draws, axis=1) if estimator == "pwm" else draws
-    expected = sr.crps_ensemble(y, given, estimator=estimator, backend="numpy")
+    in_order = np.sort(draws, axis=1) if estimator == "pwm" else draws
+    expected = sr.crps_ensemble(y, in_order, estimator=estimator, backend="numpy")
     np.testing.assert_allclose(metrics.crps(y, draws, estimator=estimator), expected, rtol=1e-11)
 
 
@@ -47,17 +47,19 @@ def test_weights_and_missing_members(rng, ensemble):
     )
     missing = np.where(rng.random(draws.shape) < 0.3, np.nan, draws)
     missing[:, 0] = draws[:, 0]
-    found = metrics.crps(y, fm.WeightedDraws(missing))
-    np.testing.assert_allclose(found, ps.crps_ensemble(y, missing), rtol=1e-11)
+    scores = metrics.crps(y, fm.WeightedDraws(missing))
+    np.testing.assert_allclose(scores, ps.crps_ensemble(y, missing), rtol=1e-11)
     one = fm.WeightedDraws(missing)
     for i in range(N):
-        own = fm.Draws(missing[i][None, ~np.isnan(missing[i])])
+        row_draws = fm.Draws(missing[i][None, ~np.isnan(missing[i])])
         row = one.take(np.array([i]))
         for method in ("mean", "std"):
-            assert getattr(row, method)[0] == pytest.approx(getattr(own, method)[0], abs=1e-15)
-        assert row.cdf([0.1])[0] == pytest.approx(own.cdf([0.1])[0])
-        if own.node_count > 1:
-            expected = own.crps(y[i : i + 1], "fair")
+            assert getattr(row, method)[0] == pytest.approx(
+                getattr(row_draws, method)[0], abs=1e-15
+            )
+        assert row.cdf([0.1])[0] == pytest.approx(row_draws.cdf([0.1])[0])
+        if row_draws.node_count > 1:
+            expected = row_draws.crps(y[i : i + 1], "fair")
             np.testing.assert_allclose(row.crps(y[i : i + 1], "fair"), expected, atol=1e-14)
     np.testing.assert_allclose(fm.WeightedDraws(draws).crps(y), fm.Draws(draws).crps(y), rtol=1e-12)
 
@@ -66,8 +68,8 @@ def test_weighted_draws_in_the_rest_of_the_package(rng):
     x, y = rng.normal(size=(40, 1)), rng.normal(size=40)
     draws, weights = rng.normal(size=(40, 6)), rng.uniform(size=(40, 6))
     both = fm.WeightedDraws(draws, weights)
-    whole = np.repeat(draws, 2, axis=1)
-    same = fm.WeightedDraws(whole, np.repeat(weights, 2, axis=1) / 2)
+    repeated_draws = np.repeat(draws, 2, axis=1)
+    same = fm.WeightedDraws(repeated_draws, np.repeat(weights, 2, axis=1) / 2)
     kernel = fm.RBF(0.5)
     np.testing.assert_allclose(
         fm.cce(x, y, both, y_kernel=kernel).values,
@@ -90,11 +92,11 @@ def test_weighted_draws_in_the_rest_of_the_package(rng):
 def test_gaussian_kernel_score(rng, ensemble, estimator):
     sr = peers.imported("scoringrules")
     y, draws = ensemble
-    found = metrics.gaussian_kernel_score(y, draws, estimator=estimator)
-    np.testing.assert_allclose(found, sr.gksuv_ensemble(y, draws, estimator=estimator), rtol=1e-11)
+    scores = metrics.gaussian_kernel_score(y, draws, estimator=estimator)
+    np.testing.assert_allclose(scores, sr.gksuv_ensemble(y, draws, estimator=estimator), rtol=1e-11)
     y, draws = rng.normal(size=(N, 2)), rng.normal(size=(N, M, 2))
-    found = metrics.gaussian_kernel_score(y, draws, estimator=estimator)
-    np.testing.assert_allclose(found, sr.gksmv_ensemble(y, draws, estimator=estimator), rtol=1e-11)
+    scores = metrics.gaussian_kernel_score(y, draws, estimator=estimator)
+    np.testing.assert_allclose(scores, sr.gksmv_ensemble(y, draws, estimator=estimator), rtol=1e-11)
 
 
 @pytest.mark.filterwarnings("error")
@@ -104,11 +106,11 @@ def test_gaussian_kernel_score(rng, ensemble, estimator):
 def test_gaussian_kernel_score_of_widths_whose_squares_leave_the_range(width, near):
     """The square overflowed, or it was 0 and divided by."""
     y, draws = [0.25, -2.0], [[0.0, 1.0, 3.0], [4.0, 5.0, 6.0]]
-    found = metrics.gaussian_kernel_score(y, draws, bandwidth=width)
-    own = (1 + 2 * near) / 3  # of each draw with all three
-    np.testing.assert_allclose(found, own / 2 - near + 0.5, rtol=1e-14, atol=1e-15)
-    found = metrics.gaussian_kernel_score(y, ([0.0, 1.0], 2.0), bandwidth=width)
-    np.testing.assert_allclose(found, 0.5 - near / 2, rtol=1e-14, atol=1e-15)
+    scores = metrics.gaussian_kernel_score(y, draws, bandwidth=width)
+    self_term = (1 + 2 * near) / 3  # of each draw with all three
+    np.testing.assert_allclose(scores, self_term / 2 - near + 0.5, rtol=1e-14, atol=1e-15)
+    scores = metrics.gaussian_kernel_score(y, ([0.0, 1.0], 2.0), bandwidth=width)
+    np.testing.assert_allclose(scores, 0.5 - near / 2, rtol=1e-14, atol=1e-15)
 
 
 @pytest.mark.filterwarnings("error")
@@ -119,8 +121,8 @@ def test_error_spread_score_at_any_scale(rng, exponent):
     expected = metrics.error_spread_score(y, draws)
     with np.errstate(over="ignore", under="ignore"):
         expected = np.ldexp(expected, 4 * exponent)
-    found = metrics.error_spread_score(np.ldexp(y, exponent), np.ldexp(draws, exponent))
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-320)
+    error = metrics.error_spread_score(np.ldexp(y, exponent), np.ldexp(draws, exponent))
+    np.testing.assert_allclose(error, expected, rtol=1e-12, atol=1e-320)
     far = metrics.error_spread_score([-1e308], [[1e308, -1e308, 1.7e308]])
     np.testing.assert_array_equal(far, np.inf)
     with pytest.raises(ValueError, match="equal draws in row 1"):
@@ -134,11 +136,11 @@ def test_gaussian_kernel_score_of_densities():
         one, two = width**2 + std**2, width**2 + 2 * std**2
         near = width / np.sqrt(one) * np.exp(-((y - mean) ** 2) / (2 * one))
         expected = width / np.sqrt(two) / 2 - near + 0.5
-        found = metrics.gaussian_kernel_score(y, (mean, std), bandwidth=width)
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        scores = metrics.gaussian_kernel_score(y, (mean, std), bandwidth=width)
+        np.testing.assert_allclose(scores, expected, rtol=1e-12)
         halves = fm.Mixture([fm.Gaussian(mean, std)] * 2)
-        found = metrics.gaussian_kernel_score(y, halves, bandwidth=width)
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        scores = metrics.gaussian_kernel_score(y, halves, bandwidth=width)
+        np.testing.assert_allclose(scores, expected, rtol=1e-12)
     integrated = metrics.gaussian_kernel_score(y, stats.skewnorm(0.0, mean, std), bandwidth=30.0)
     np.testing.assert_allclose(integrated, expected, rtol=1e-7)
     with pytest.raises(ValueError, match="needs draws"):
@@ -153,13 +155,13 @@ def test_kernel_scores_do_not_depend_on_the_unit(rng, ensemble, scale):
     y, draws = ensemble
     vectors = rng.normal(size=(N, 2)), rng.normal(size=(N, M, 2))
     for outcomes, members in (ensemble, vectors):
-        found = metrics.gaussian_kernel_score(outcomes * scale, members * scale, bandwidth=scale)
+        scores = metrics.gaussian_kernel_score(outcomes * scale, members * scale, bandwidth=scale)
         expected = metrics.gaussian_kernel_score(outcomes, members)
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-12)
     mean, std = draws[:, 0], np.abs(draws[:, 1])
-    found = metrics.gaussian_kernel_score(y * scale, (mean * scale, std * scale), bandwidth=scale)
+    scores = metrics.gaussian_kernel_score(y * scale, (mean * scale, std * scale), bandwidth=scale)
     expected = metrics.gaussian_kernel_score(y, (mean, std))
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-12)
     apart = metrics.gaussian_kernel_score(y, draws, bandwidth=5e-324)
     np.testing.assert_allclose(apart, 0.5 + 0.5 / M, rtol=1e-12)
 
@@ -167,9 +169,9 @@ def test_kernel_scores_do_not_depend_on_the_unit(rng, ensemble, scale):
 @pytest.mark.parametrize("scale", SCALES)
 def test_scores_of_ensembles_at_any_scale(ensemble, scale):
     y, draws = ensemble
-    found = metrics.ensemble_log_score(y * scale, draws * scale)
+    scores = metrics.ensemble_log_score(y * scale, draws * scale)
     expected = metrics.ensemble_log_score(y, draws) + np.log(scale)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(scores, expected, rtol=1e-9)
     fourth = metrics.error_spread_score(y * scale, draws * scale)
     assert (fourth == (0.0 if scale < 1 else np.inf)).all()
     far = metrics.error_spread_score([1e70], draws[:1] * scale if scale < 1 else draws[:1] * 1e60)
@@ -194,8 +196,8 @@ def test_log_score_of_ensembles(ensemble):
     np.testing.assert_allclose(
         metrics.ensemble_log_score(y, draws), sr.logs_ensemble(y, draws), rtol=1e-11
     )
-    found = metrics.ensemble_log_score(y, draws, bandwidth=np.full(N, 0.3))
-    np.testing.assert_allclose(found, sr.logs_ensemble(y, draws, bw=np.full(N, 0.3)), rtol=1e-11)
+    scores = metrics.ensemble_log_score(y, draws, bandwidth=np.full(N, 0.3))
+    np.testing.assert_allclose(scores, sr.logs_ensemble(y, draws, bw=np.full(N, 0.3)), rtol=1e-11)
     density = metrics.kernel_density(draws, 0.3)
     one = stats.norm.pdf(y[:, None], draws, 0.3).mean(axis=1)
     np.testing.assert_allclose(density.log_prob(y), np.log(one), rtol=1e-12)
@@ -264,8 +266,8 @@ def test_linearized_log_score(rng, threshold):
     p = stats.norm.pdf(y)
     with np.errstate(divide="ignore"):
         expected = np.where(p >= threshold, -np.log(p), 1 - np.log(threshold) - p / threshold)
-    found = metrics.linearized_log_score(y, (np.zeros(31), 1.0), threshold=threshold)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    scores = metrics.linearized_log_score(y, (np.zeros(31), 1.0), threshold=threshold)
+    np.testing.assert_allclose(scores, expected, rtol=1e-12)
     pd = pytest.importorskip("pandas")
     skpro_metrics = pytest.importorskip("skpro.metrics")
     from skpro.distributions import Normal
@@ -274,21 +276,21 @@ def test_linearized_log_score(rng, threshold):
     peer = skpro_metrics.LinearizedLogLoss(range=threshold).evaluate_by_index(
         frame, Normal(mu=np.zeros((30, 1)), sigma=1.0)
     )
-    np.testing.assert_allclose(found[:-1], np.asarray(peer)[:, 0], rtol=1e-10)
+    np.testing.assert_allclose(scores[:-1], np.asarray(peer)[:, 0], rtol=1e-10)
 
 
 def test_scores_of_each_level(ensemble):
     y, draws = ensemble
     for prediction in (draws, (draws.mean(axis=1), 1.0), fm.Gamma(np.full(N, 2.0), 1.0)):
         levels = [0.1, 0.5, 0.9]
-        found = metrics.check_scores_by_level(y, prediction, levels=levels)
+        actual = metrics.check_scores_by_level(y, prediction, levels=levels)
         for j, level in enumerate(levels):
             expected = metrics.check_score(y, prediction, levels=level)
-            np.testing.assert_allclose(found[:, j], expected, rtol=1e-12, atol=1e-15)
-        found = metrics.interval_scores_by_level(y, prediction, levels=levels)
+            np.testing.assert_allclose(actual[:, j], expected, rtol=1e-12, atol=1e-15)
+        actual = metrics.interval_scores_by_level(y, prediction, levels=levels)
         for j, level in enumerate(levels):
             expected = metrics.interval_score(y, prediction, level=level)
-            np.testing.assert_allclose(found[:, j], expected, rtol=1e-12)
+            np.testing.assert_allclose(actual[:, j], expected, rtol=1e-12)
     assert metrics.check_scores_by_level(y, draws).shape == (N, 99)
 
 
@@ -296,13 +298,13 @@ def test_threshold_brier_score(ensemble):
     ps = peers.imported("properscoring")
     y, draws = ensemble
     at = np.array([-0.5, 0.0, 0.7])
-    found = metrics.threshold_brier_score(y, draws, thresholds=at)
-    np.testing.assert_allclose(found, ps.threshold_brier_score(y, draws, at), atol=1e-15)
+    actual = metrics.threshold_brier_score(y, draws, thresholds=at)
+    np.testing.assert_allclose(actual, ps.threshold_brier_score(y, draws, at), atol=1e-15)
     single = metrics.threshold_brier_score(y, draws, thresholds=0.7)
-    np.testing.assert_array_equal(single, found[:, 2])
+    np.testing.assert_array_equal(single, actual[:, 2])
     grid = np.linspace(-8, 8, 8001)
-    whole = metrics.threshold_brier_score(y, (draws[:, 0], 1.0), thresholds=grid)
-    area = np.trapezoid(whole, grid, axis=1)
+    expected = metrics.threshold_brier_score(y, (draws[:, 0], 1.0), thresholds=grid)
+    area = np.trapezoid(expected, grid, axis=1)
     np.testing.assert_allclose(area, fm.crps(y, (draws[:, 0], 1.0)), atol=2e-3)
 
 
@@ -310,8 +312,8 @@ def test_fair_brier_score_has_the_mean_of_the_source(rng):
     """The mean over draws is the score of the probability they were drawn with, 0.3."""
     draws = (rng.random((40_000, 3)) < 0.3) * 1.0
     y = np.zeros(len(draws))
-    found = metrics.threshold_brier_score(y, draws, thresholds=0.5, fair=True)
-    assert abs(found.mean() - 0.09) < 4 * found.std() / 200
+    scores = metrics.threshold_brier_score(y, draws, thresholds=0.5, fair=True)
+    assert abs(scores.mean() - 0.09) < 4 * scores.std() / 200
     assert metrics.threshold_brier_score(y, draws, thresholds=0.5).mean() > 0.15
     with pytest.raises(ValueError, match="fair is True"):
         metrics.threshold_brier_score(y, (y, 1.0), thresholds=0.5, fair=True)
@@ -323,8 +325,8 @@ def test_discrimination_and_roc(rng):
     mean = np.round(y + rng.normal(size=300), 1)  # ties
     chance, event = stats.norm.sf(0.5, mean, 1.0), y > 0.5
     weights = rng.uniform(size=300)
-    found = metrics.discrimination(y, (mean, 1.0), threshold=0.5, bins=4)
-    for shares, some in ((found.event, event), (found.no_event, ~event)):
+    result = metrics.discrimination(y, (mean, 1.0), threshold=0.5, bins=4)
+    for shares, some in ((result.event, event), (result.no_event, ~event)):
         expected = np.histogram(chance[some], np.linspace(0, 1, 5))[0] / some.sum()
         np.testing.assert_allclose(shares, expected)
     curve = metrics.roc_curve(y, (mean, 1.0), threshold=0.5, sample_weight=weights)
@@ -334,6 +336,6 @@ def test_discrimination_and_roc(rng):
     np.testing.assert_allclose(curve.threshold[1:], at[1:])
     assert curve.area == pytest.approx(sk.roc_auc_score(event, chance, sample_weight=weights))
     assert "area" in repr(curve)
-    assert "no event" in repr(found)
+    assert "no event" in repr(result)
     with pytest.raises(ValueError, match="no outcome"):
         metrics.roc_curve(y, (mean, 1.0), threshold=99.0)

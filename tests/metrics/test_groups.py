@@ -22,17 +22,17 @@ def _gaussian(rng, n):
 def test_same_groups_give_the_numbers_of_uncertainty_toolbox(rng, monkeypatch, norm, replace):
     toolbox = pytest.importorskip("uncertainty_toolbox")
     y, mean, std = _gaussian(rng, 83)
-    drawn = []
+    group_sizes = []
 
     def choice(n, size, replace):
-        drawn.append(rng.choice(n, size, replace=replace))
-        return drawn[-1]
+        group_sizes.append(rng.choice(n, size, replace=replace))
+        return group_sizes[-1]
 
     monkeypatch.setattr(np.random, "choice", choice)
     theirs = toolbox.metrics_calibration.adversarial_group_calibration(
         mean, std, y, NORMS[norm], draw_with_replacement=replace, num_trials=4, num_group_draws=3
     )
-    groups = [np.array(drawn[12 * i : 12 * i + 12]).reshape(4, 3, -1) for i in range(10)]
+    groups = [np.array(group_sizes[12 * i : 12 * i + 12]).reshape(4, 3, -1) for i in range(10)]
     ours = worst_group(y, (mean, std), norm=norm, groups=groups)
     np.testing.assert_allclose(ours.mean, theirs.score_mean, atol=1e-12)
     np.testing.assert_allclose(ours.std, theirs.score_stderr, atol=1e-12)
@@ -79,8 +79,8 @@ def test_all_rows_are_one_group(rng, weighted, kind):
     weights = rng.uniform(0, 1, 200) if weighted else None
     options = {"kind": kind, "sample_weight": weights}
     ours = worst_group(y, (mean, std), norm="rms", fractions=[1.0], **options)
-    whole = metrics.rms_calibration_error(y, (mean, std), **options)
-    np.testing.assert_allclose(ours.worst, whole, atol=1e-12)
+    expected = metrics.rms_calibration_error(y, (mean, std), **options)
+    np.testing.assert_allclose(ours.worst, expected, atol=1e-12)
     np.testing.assert_allclose(ours.std, 0, atol=1e-12)
 
 
@@ -105,14 +105,14 @@ def test_results_depend_on_the_seed_only(rng):
     y, mean, std = _gaussian(rng, 300)
     before = fm.get_num_threads()
     try:
-        found = []
+        results = []
         for threads in (1, 2):
             fm.set_num_threads(threads)
-            found.append(worst_group(y, (mean, std), random_state=5).worst)
+            results.append(worst_group(y, (mean, std), random_state=5).worst)
     finally:
         fm.set_num_threads(before)
-    np.testing.assert_array_equal(*found)
-    assert (found[0] != worst_group(y, (mean, std), random_state=6).worst).any()
+    np.testing.assert_array_equal(*results)
+    assert (results[0] != worst_group(y, (mean, std), random_state=6).worst).any()
 
 
 def test_finds_a_group_that_an_average_hides(rng):
@@ -128,9 +128,9 @@ def test_finds_a_group_that_an_average_hides(rng):
 
 def test_counts_and_a_single_trial(rng):
     mean = rng.uniform(0.3, 4, 2000)
-    found = worst_group(rng.poisson(mean), fm.Poisson(mean), trials=1, fractions=[0.5, 1])
-    assert found.mean[1] < 0.03
-    assert np.isnan(found.std).all()
+    result = worst_group(rng.poisson(mean), fm.Poisson(mean), trials=1, fractions=[0.5, 1])
+    assert result.mean[1] < 0.03
+    assert np.isnan(result.std).all()
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_bad_options(options, message):
 def test_rows_with_nan_are_left_out(rng):
     y, mean, std = _gaussian(rng, 50)
     y[3] = np.nan
-    found = worst_group(y, (mean, std), fractions=[1.0], nan_policy="omit")
-    assert found.sizes.tolist() == [49]
-    assert found.mean[0] == pytest.approx(
+    result = worst_group(y, (mean, std), fractions=[1.0], nan_policy="omit")
+    assert result.sizes.tolist() == [49]
+    assert result.mean[0] == pytest.approx(
         metrics.mean_absolute_calibration_error(y, (mean, std), nan_policy="omit")
     )

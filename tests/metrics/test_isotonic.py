@@ -20,22 +20,22 @@ def test_against_scikit_learn(rng, weighted):
     p = rng.beta(1, 2, 300).round(2)  # with ties
     y = rng.random(300) < p**1.5
     weights = rng.uniform(0.1, 2, 300) if weighted else None
-    found = CLASSES.isotonic_reliability(y, p, sample_weight=weights, resamples=20)
-    fitted = sklearn.IsotonicRegression().fit(p, y, weights).predict(found.probability)
-    np.testing.assert_allclose(found.frequency, fitted, atol=1e-12)
+    curve = CLASSES.isotonic_reliability(y, p, sample_weight=weights, resamples=20)
+    fitted = sklearn.IsotonicRegression().fit(p, y, weights).predict(curve.probability)
+    np.testing.assert_allclose(curve.frequency, fitted, atol=1e-12)
     mean = np.average((p - y) ** 2, weights=weights)
-    assert found.score == pytest.approx(mean)
-    recalibrated = fitted[np.searchsorted(found.probability, p)]
+    assert curve.score == pytest.approx(mean)
+    recalibrated = fitted[np.searchsorted(curve.probability, p)]
     best, overall = (
         np.average((recalibrated - y) ** 2, weights=weights),
         np.average(y, weights=weights),
     )
-    assert found.miscalibration == pytest.approx(mean - best)
-    assert found.uncertainty == pytest.approx(overall * (1 - overall))
-    assert found.score == pytest.approx(
-        found.miscalibration - found.discrimination + found.uncertainty
+    assert curve.miscalibration == pytest.approx(mean - best)
+    assert curve.uncertainty == pytest.approx(overall * (1 - overall))
+    assert curve.score == pytest.approx(
+        curve.miscalibration - curve.discrimination + curve.uncertainty
     )
-    assert found.weight.sum() == pytest.approx(300 if weights is None else weights.sum())
+    assert curve.weight.sum() == pytest.approx(300 if weights is None else weights.sum())
 
 
 def test_forms_of_probabilities_agree(rng):
@@ -55,14 +55,14 @@ def test_forms_of_probabilities_agree(rng):
 def test_exceedance(rng):
     mean = rng.normal(size=400)
     y = mean + rng.normal(size=400)
-    found = fm.metrics.exceedance_reliability(y, fm.Gaussian(mean, 1.0), 0.7, resamples=100)
+    curve = fm.metrics.exceedance_reliability(y, fm.Gaussian(mean, 1.0), 0.7, resamples=100)
     p = stats.norm.sf(0.7, mean, 1.0)
     same = CLASSES.isotonic_reliability(y > 0.7, p, resamples=100)
-    np.testing.assert_allclose(found.frequency, same.frequency)
-    assert found.to_dict() == pytest.approx(same.to_dict())
-    assert found.event == "y > 0.7"
-    assert "0.7" in repr(found)
-    assert found.table().count("\n") == 13
+    np.testing.assert_allclose(curve.frequency, same.frequency)
+    assert curve.to_dict() == pytest.approx(same.to_dict())
+    assert curve.event == "y > 0.7"
+    assert "0.7" in repr(curve)
+    assert curve.table().count("\n") == 13
     with pytest.raises(ValueError, match="threshold is nan"):
         fm.metrics.exceedance_reliability(y, fm.Gaussian(mean, 1.0), math.nan)
 
@@ -71,23 +71,23 @@ def test_rows_without_weight_do_not_count(rng):
     p = rng.uniform(size=100)
     y = rng.random(100) < p
     weights = (np.arange(100) < 60).astype(float)
-    found = CLASSES.isotonic_reliability(y, p, sample_weight=weights, resamples=0)
+    curve = CLASSES.isotonic_reliability(y, p, sample_weight=weights, resamples=0)
     alone = CLASSES.isotonic_reliability(y[:60], p[:60], resamples=0)
-    np.testing.assert_allclose(found.frequency, alone.frequency)
+    np.testing.assert_allclose(curve.frequency, alone.frequency)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["even", "rare", "levels", "weights"])
 def test_the_band_holds_the_whole_curve(kind):
     """With 200 resamples, the band and the p-value are as exact as with 1,000."""
-    held, p_values = isotonic_coverage(kind, 200, 400, resamples=200, level=0.9)
-    assert abs(held - 0.9) < 4 * math.sqrt(0.09 / 400)
+    coverage, p_values = isotonic_coverage(kind, 200, 400, resamples=200, level=0.9)
+    assert abs(coverage - 0.9) < 4 * math.sqrt(0.09 / 400)
     assert np.mean(p_values <= 0.1) < 0.1 + 4 * math.sqrt(0.09 / 400)
 
 
 def test_a_wrong_model_leaves_the_band(rng):
     p = rng.uniform(size=1000)
-    found = CLASSES.isotonic_reliability(rng.random(1000) < p**2, p, resamples=200)
-    at = found.frequency[np.searchsorted(found.probability, found.grid)]
-    assert ((at < found.low) | (at > found.high)).any()
-    assert found.p_value == pytest.approx(1 / 101)
+    curve = CLASSES.isotonic_reliability(rng.random(1000) < p**2, p, resamples=200)
+    at = curve.frequency[np.searchsorted(curve.probability, curve.grid)]
+    assert ((at < curve.low) | (at > curve.high)).any()
+    assert curve.p_value == pytest.approx(1 / 101)

@@ -40,30 +40,30 @@ def _put(gpu, value):
     return tuple(map(gpu.put, value)) if isinstance(value, tuple) else gpu.put(value)
 
 
-def _told(found):
+def _numbers_of(result):
     """Return the numbers of a result."""
-    if isinstance(found, metrics.ReliabilityCurve):
-        return [*found.observed, *found.within, found.effective, found.n]
-    if isinstance(found, metrics.PITHistogram):
-        return [*found.mass, found.n]
-    if isinstance(found, metrics.VarianceCurve):
-        return [*found.rmv, *found.rmse, *found.mass, *found.edges, *found.null_std, found.n]
-    if isinstance(found, fm.classification.ReliabilityCurve):
-        columns = [found.edges, found.count, found.weight, found.confidence, found.accuracy]
+    if isinstance(result, metrics.ReliabilityCurve):
+        return [*result.observed, *result.within, result.effective, result.n]
+    if isinstance(result, metrics.PITHistogram):
+        return [*result.mass, result.n]
+    if isinstance(result, metrics.VarianceCurve):
+        return [*result.rmv, *result.rmse, *result.mass, *result.edges, *result.null_std, result.n]
+    if isinstance(result, fm.classification.ReliabilityCurve):
+        columns = [result.edges, result.count, result.weight, result.confidence, result.accuracy]
         return np.concatenate(columns)
-    return found
+    return result
 
 
-def _same(gpu, there, here, by_row):
+def _same(gpu, on_device, on_host, by_row):
     """Compare what came from a device with what came from the host."""
-    assert max(gpu.moved, default=0) <= FEW
-    assert len(gpu.moved) <= COPIES
+    assert max(gpu.host_copies, default=0) <= FEW
+    assert len(gpu.host_copies) <= COPIES
     if by_row:
-        there = gpu.get(there)
-        assert there.dtype == np.float64
+        on_device = gpu.get(on_device)
+        assert on_device.dtype == np.float64
     else:
-        assert type(there) is type(here)
-    np.testing.assert_allclose(_told(there), _told(here), rtol=3e-12, atol=1e-14)
+        assert type(on_device) is type(on_host)
+    np.testing.assert_allclose(_numbers_of(on_device), _numbers_of(on_host), rtol=3e-12, atol=1e-14)
 
 
 BY_ROW = [
@@ -117,7 +117,7 @@ AVERAGED = [
 
 def _names(cases):
     return [
-        f"{function.__name__}-{','.join(map(str, given.values()))}" for function, given in cases
+        f"{function.__name__}-{','.join(map(str, options.values()))}" for function, options in cases
     ]
 
 
@@ -126,28 +126,30 @@ def _has_it(function, prediction):
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
-@pytest.mark.parametrize(("function", "given"), BY_ROW, ids=_names(BY_ROW))
-def test_rows_as_on_the_host(gpu, rng, function, given, kind):
+@pytest.mark.parametrize(("function", "options"), BY_ROW, ids=_names(BY_ROW))
+def test_rows_as_on_the_host(gpu, rng, function, options, kind):
     y, predictions = _sample(rng, kind=kind)
     for name, prediction in predictions.items():
         if _has_it(function, name):
-            here = function(y, prediction, **given)
-            gpu.moved.clear()
-            _same(gpu, function(gpu.put(y), _put(gpu, prediction), **given), here, True)
+            on_host = function(y, prediction, **options)
+            gpu.host_copies.clear()
+            _same(gpu, function(gpu.put(y), _put(gpu, prediction), **options), on_host, True)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("function", "given"), AVERAGED, ids=_names(AVERAGED))
-def test_aggregates_as_on_the_host(gpu, rng, function, given, weighted):
+@pytest.mark.parametrize(("function", "options"), AVERAGED, ids=_names(AVERAGED))
+def test_aggregates_as_on_the_host(gpu, rng, function, options, weighted):
     y, predictions = _sample(rng)
     weights = rng.integers(0, 4, N) * rng.uniform(0.5, 1.0) if weighted else None
     for name, prediction in predictions.items():
         if _has_it(function, name):
-            here = function(y, prediction, sample_weight=weights, **given)
-            there = None if weights is None else gpu.put(weights)
-            gpu.moved.clear()
-            found = function(gpu.put(y), _put(gpu, prediction), sample_weight=there, **given)
-            _same(gpu, found, here, False)
+            on_host = function(y, prediction, sample_weight=weights, **options)
+            device_weights = None if weights is None else gpu.put(weights)
+            gpu.host_copies.clear()
+            on_device = function(
+                gpu.put(y), _put(gpu, prediction), sample_weight=device_weights, **options
+            )
+            _same(gpu, on_device, on_host, False)
 
 
 def test_spreads_that_differ_little_or_not_at_all(gpu, rng):
@@ -155,36 +157,36 @@ def test_spreads_that_differ_little_or_not_at_all(gpu, rng):
     mean = predictions["pair"][0]
     spreads = [np.ones(N), np.where(np.arange(N) < 3, 5.0, 1.0), np.exp(rng.normal(size=N))]
     for std in spreads:
-        for given in ({}, {"binning": "width"}, {"bins": N}, {"bins": 100}):
-            here = metrics.ence_curve(y, (mean, std), **given)
-            there = metrics.ence_curve(gpu.put(y), _put(gpu, (mean, std)), **given)
-            np.testing.assert_allclose(_told(there), _told(here), rtol=1e-9)
+        for options in ({}, {"binning": "width"}, {"bins": N}, {"bins": 100}):
+            on_host = metrics.ence_curve(y, (mean, std), **options)
+            from_device = metrics.ence_curve(gpu.put(y), _put(gpu, (mean, std)), **options)
+            np.testing.assert_allclose(_numbers_of(from_device), _numbers_of(on_host), rtol=1e-9)
 
 
 def test_edges_between_rows(gpu, rng):
     """Bins of weight end exactly between two rows: the later one is the edge."""
     mean, std = np.zeros(100), np.linspace(1.0, 2.0, 100)
     for weights in (None, np.full(100, 2.0)):
-        for function, given in (
+        for function, options in (
             (metrics.ence_curve, {"bins": 4}),
             (metrics.ence_curve, {"bins": 100}),
         ):
-            here = function(std, (mean, std), sample_weight=weights, **given)
-            there = function(std, (mean, gpu.put(std)), sample_weight=weights, **given)
-            np.testing.assert_array_equal(there.edges, here.edges)
-            np.testing.assert_array_equal(there.mass, here.mass)
+            on_host = function(std, (mean, std), sample_weight=weights, **options)
+            from_device = function(std, (mean, gpu.put(std)), sample_weight=weights, **options)
+            np.testing.assert_array_equal(from_device.edges, on_host.edges)
+            np.testing.assert_array_equal(from_device.mass, on_host.mass)
 
 
 def test_rows_of_no_weight_do_not_count(gpu, rng):
     y, predictions = _sample(rng)
     y[5] = 1e200  # of an infinite score
     weights = (np.arange(N) != 5).astype(float)
-    there = _put(gpu, predictions["pair"])
-    here = metrics.nll(y, predictions["pair"], sample_weight=weights)
+    device_pair = _put(gpu, predictions["pair"])
+    on_host = metrics.nll(y, predictions["pair"], sample_weight=weights)
     with np.errstate(over="ignore"):  # NumPy stands behind some of the libraries
-        found = metrics.nll(gpu.put(y), there, sample_weight=weights)
-        assert metrics.nll(gpu.put(y), there) == np.inf
-    assert found == pytest.approx(here, rel=1e-12)
+        on_device = metrics.nll(gpu.put(y), device_pair, sample_weight=weights)
+        assert metrics.nll(gpu.put(y), device_pair) == np.inf
+    assert on_device == pytest.approx(on_host, rel=1e-12)
 
 
 @pytest.mark.parametrize("estimator", ["qd", "nrg", "pwm", "fair"])
@@ -195,14 +197,14 @@ def test_estimators_and_blocks(gpu, rng, monkeypatch, estimator):
     monkeypatch.setattr(variance_bins, "_MANY", 3)
     y, predictions = _sample(rng)
     pair, draws = predictions.values()
-    there = metrics.crps(gpu.put(y), gpu.put(draws), estimator=estimator)
+    from_device = metrics.crps(gpu.put(y), gpu.put(draws), estimator=estimator)
     np.testing.assert_allclose(
-        gpu.get(there), metrics.crps(y, draws, estimator=estimator), rtol=1e-12
+        gpu.get(from_device), metrics.crps(y, draws, estimator=estimator), rtol=1e-12
     )
     for prediction in (pair, draws):
         for function in (metrics.ence, metrics.sharpness, metrics.coverage):
-            found = function(gpu.put(y), _put(gpu, prediction))
-            assert found == pytest.approx(function(y, prediction), rel=1e-12)
+            actual = function(gpu.put(y), _put(gpu, prediction))
+            assert actual == pytest.approx(function(y, prediction), rel=1e-12)
         share = metrics.pit_values(gpu.put(y), _put(gpu, prediction), nan_policy="omit")
         np.testing.assert_allclose(gpu.get(share), metrics.pit_values(y, prediction), rtol=1e-12)
 
@@ -211,28 +213,28 @@ def test_estimators_and_blocks(gpu, rng, monkeypatch, estimator):
 @pytest.mark.parametrize("beta", [1.0, 0.7])
 @pytest.mark.parametrize("estimator", ["nrg", "fair"])
 def test_energy_scores(gpu, rng, beta, estimator):
-    given = {"beta": beta, "estimator": estimator}
+    options = {"beta": beta, "estimator": estimator}
     for k in (1, 3):
         y, draws = rng.normal(size=(70, k)), rng.normal(size=(70, 9, k))
-        there = metrics.energy_score(gpu.put(y), gpu.put(draws), **given)
+        from_device = metrics.energy_score(gpu.put(y), gpu.put(draws), **options)
         np.testing.assert_allclose(
-            gpu.get(there), metrics.energy_score(y, draws, **given), rtol=1e-11
+            gpu.get(from_device), metrics.energy_score(y, draws, **options), rtol=1e-11
         )
     weights = rng.uniform(size=70)
-    found = metrics.mean_energy_score(gpu.put(y), gpu.put(draws), sample_weight=weights)
-    assert found == pytest.approx(metrics.mean_energy_score(y, draws, sample_weight=weights))
+    score = metrics.mean_energy_score(gpu.put(y), gpu.put(draws), sample_weight=weights)
+    assert score == pytest.approx(metrics.mean_energy_score(y, draws, sample_weight=weights))
 
 
 def test_vectors(gpu, rng):
     y, mean, std = rng.normal(size=(30, 2)), rng.normal(size=(30, 2)), rng.uniform(1, 2, (30, 2))
-    there = metrics.log_score(gpu.put(y), _put(gpu, (mean, std)))
-    np.testing.assert_allclose(gpu.get(there), metrics.log_score(y, (mean, std)), rtol=1e-12)
+    from_device = metrics.log_score(gpu.put(y), _put(gpu, (mean, std)))
+    np.testing.assert_allclose(gpu.get(from_device), metrics.log_score(y, (mean, std)), rtol=1e-12)
     draws = rng.normal(size=(30, 4, 2))
     for function in (metrics.mae, metrics.rmse, metrics.r2):
         for prediction in (mean, (mean, std), draws):
-            given = {"multioutput": "raw_values"}
-            there = function(gpu.put(y), _put(gpu, prediction), **given)
-            np.testing.assert_allclose(there, function(y, prediction, **given), rtol=1e-12)
+            options = {"multioutput": "raw_values"}
+            from_device = function(gpu.put(y), _put(gpu, prediction), **options)
+            np.testing.assert_allclose(from_device, function(y, prediction, **options), rtol=1e-12)
 
 
 def test_what_is_left_to_the_host(gpu, rng):
@@ -249,13 +251,13 @@ def test_what_is_left_to_the_host(gpu, rng):
         (on_device.DeviceGaussian(namespace, mean, std), fm.Gaussian(*predictions["pair"])),
         (on_device.DeviceDraws(namespace, draws), fm.Draws(predictions["draws"])),
     ]
-    for there, here in pairs:
-        np.testing.assert_array_equal(there.sample(3, 0), here.sample(3, 0))
-        np.testing.assert_array_equal(there.nodes()[0], here.nodes()[0])
+    for from_device, on_host in pairs:
+        np.testing.assert_array_equal(from_device.sample(3, 0), on_host.sample(3, 0))
+        np.testing.assert_array_equal(from_device.nodes()[0], on_host.nodes()[0])
         with gpu.here():
-            quantiles, few = there.quantile(levels), there.take(rows).mean
-        np.testing.assert_allclose(gpu.get(quantiles), here.quantile(levels), rtol=1e-12)
-        np.testing.assert_allclose(gpu.get(few), here.take(rows).mean, rtol=1e-12)
+            quantiles, few = from_device.quantile(levels), from_device.take(rows).mean
+        np.testing.assert_allclose(gpu.get(quantiles), on_host.quantile(levels), rtol=1e-12)
+        np.testing.assert_allclose(gpu.get(few), on_host.take(rows).mean, rtol=1e-12)
 
 
 def test_histograms_where_values_lie_on_edges():
@@ -276,10 +278,10 @@ def test_nan_policies(gpu, rng, policy):
     weights = rng.uniform(size=N)
     weights[11] = np.nan
     for prediction in (pair, draws):
-        there = metrics.crps(gpu.put(y), _put(gpu, prediction), nan_policy=policy)
-        here = metrics.crps(y, prediction, nan_policy=policy)
-        np.testing.assert_allclose(gpu.get(there), here, rtol=1e-12)
-        assert np.isnan(here).any()
+        from_device = metrics.crps(gpu.put(y), _put(gpu, prediction), nan_policy=policy)
+        on_host = metrics.crps(y, prediction, nan_policy=policy)
+        np.testing.assert_allclose(gpu.get(from_device), on_host, rtol=1e-12)
+        assert np.isnan(on_host).any()
         for function in (
             metrics.mean_crps,
             metrics.ence,
@@ -288,10 +290,12 @@ def test_nan_policies(gpu, rng, policy):
             metrics.regression_ece,
             metrics.pit_histogram,
         ):
-            given = {"sample_weight": weights, "nan_policy": policy}
-            there = function(gpu.put(y), _put(gpu, prediction), **given)
+            options = {"sample_weight": weights, "nan_policy": policy}
+            from_device = function(gpu.put(y), _put(gpu, prediction), **options)
             np.testing.assert_allclose(
-                _told(there), _told(function(y, prediction, **given)), rtol=1e-11
+                _numbers_of(from_device),
+                _numbers_of(function(y, prediction, **options)),
+                rtol=1e-11,
             )
 
 
@@ -299,26 +303,26 @@ def test_scalars_and_numbers_of_the_host(gpu, rng):
     """What is small follows the prediction, wherever it comes from."""
     y, predictions = _sample(rng)
     (mean, std), draws = predictions.values()
-    here = metrics.crps(y, (mean, 0.7))
+    on_host = metrics.crps(y, (mean, 0.7))
     for pair in ((gpu.put(mean), 0.7), (gpu.put(mean), np.float32(0.7)), (mean, gpu.put(0.7))):
-        there = gpu.get(metrics.crps(y, pair))
-        np.testing.assert_allclose(there, here, rtol=1e-6)
-    there = metrics.crps(y.tolist(), (0.0, gpu.put(std)))
-    np.testing.assert_allclose(gpu.get(there), metrics.crps(y, (0.0, std)), rtol=1e-12)
-    given = {"sample_weight": np.arange(N)}
-    found = metrics.mean_crps(y, gpu.put(draws), **given)
-    assert found == pytest.approx(metrics.mean_crps(y, draws, **given), rel=1e-12)
-    found = metrics.coverage(y, gpu.put(draws[:, 0].astype(np.int32)))
-    assert found == metrics.coverage(y, draws[:, 0].astype(np.int32))
+        from_device = gpu.get(metrics.crps(y, pair))
+        np.testing.assert_allclose(from_device, on_host, rtol=1e-6)
+    from_device = metrics.crps(y.tolist(), (0.0, gpu.put(std)))
+    np.testing.assert_allclose(gpu.get(from_device), metrics.crps(y, (0.0, std)), rtol=1e-12)
+    options = {"sample_weight": np.arange(N)}
+    scores = metrics.mean_crps(y, gpu.put(draws), **options)
+    assert scores == pytest.approx(metrics.mean_crps(y, draws, **options), rel=1e-12)
+    scores = metrics.coverage(y, gpu.put(draws[:, 0].astype(np.int32)))
+    assert scores == metrics.coverage(y, draws[:, 0].astype(np.int32))
 
 
 def test_a_prediction_of_the_host_brings_rows_there(monkeypatch, rng):
     gpu = device_arrays.gpu("cupy", monkeypatch)
     y, predictions = _sample(rng)
     for prediction in (*predictions.values(), fm.Laplace(*predictions["pair"])):
-        there = metrics.crps(gpu.put(y), prediction)
-        assert isinstance(there, np.ndarray)
-        np.testing.assert_array_equal(there, metrics.crps(y, prediction))
+        from_device = metrics.crps(gpu.put(y), prediction)
+        assert isinstance(from_device, np.ndarray)
+        np.testing.assert_array_equal(from_device, metrics.crps(y, prediction))
 
 
 def test_two_devices_are_refused(monkeypatch, rng):
@@ -387,21 +391,21 @@ def _bad_inputs(rng):
 
 
 def test_refusals_are_those_of_the_host(gpu, rng):
-    for y, prediction, given in _bad_inputs(rng):
-        with pytest.raises((ValueError, TypeError)) as here:
-            metrics.mean_crps(y, prediction, **given)
-        if "sample_weight" in given:
-            given = {**given, "sample_weight": gpu.put(given["sample_weight"])}
-        with pytest.raises(here.type) as there:
-            metrics.mean_crps(gpu.put(y), _put(gpu, prediction), **given)
-        assert str(there.value) == str(here.value)
+    for y, prediction, options in _bad_inputs(rng):
+        with pytest.raises((ValueError, TypeError)) as host_error:
+            metrics.mean_crps(y, prediction, **options)
+        if "sample_weight" in options:
+            options = {**options, "sample_weight": gpu.put(options["sample_weight"])}
+        with pytest.raises(host_error.type) as device_error:
+            metrics.mean_crps(gpu.put(y), _put(gpu, prediction), **options)
+        assert str(device_error.value) == str(host_error.value)
 
 
 def test_refusals_of_metrics(gpu, rng):
     y, predictions = _sample(rng, 60)
     pair, draws = predictions.values()
     constant = np.ones((60, 3))
-    for function, prediction, given in [
+    for function, prediction, options in [
         (metrics.nll, draws, {}),
         (metrics.dawid_sebastiani, constant, {}),
         (metrics.ence, constant, {}),
@@ -412,13 +416,13 @@ def test_refusals_of_metrics(gpu, rng):
         (metrics.energy_score, draws, {"draws": 5}),
         (metrics.ence, pair, {"bins": 61}),
     ]:
-        if gpu.kind.__name__ == "Strict" and given.get("draws"):
+        if gpu.kind.__name__ == "Strict" and options.get("draws"):
             continue  # to be copied to the host, which this library refuses to
-        with pytest.raises(ValueError) as here:  # noqa: PT011
-            function(y, prediction, **given)
-        with pytest.raises(ValueError) as there:  # noqa: PT011
-            function(gpu.put(y), _put(gpu, prediction), **given)
-        assert str(there.value) == str(here.value)
+        with pytest.raises(ValueError) as host_error:  # noqa: PT011
+            function(y, prediction, **options)
+        with pytest.raises(ValueError) as device_error:  # noqa: PT011
+            function(gpu.put(y), _put(gpu, prediction), **options)
+        assert str(device_error.value) == str(host_error.value)
 
 
 def _classes(rng, n=N, k=5, kind=np.float64):
@@ -441,8 +445,8 @@ BINNINGS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
-@pytest.mark.parametrize("given", BINNINGS, ids=str)
-def test_calibration_of_classes(gpu, rng, given, kind):
+@pytest.mark.parametrize("options", BINNINGS, ids=str)
+def test_calibration_of_classes(gpu, rng, options, kind):
     y, p = _classes(rng, kind=kind)
     events = [(y, p, {}), (y % 2, p[:, 0], {}), (y % 2, p[:, 0], {"of": "top"})]
     two = np.stack([1 - p[:, 1], p[:, 1]], axis=1)
@@ -450,22 +454,22 @@ def test_calibration_of_classes(gpu, rng, given, kind):
     for labels, values, of in events:
         for weights in (None, rng.integers(0, 3, N).astype(float)):
             for function in (ece, mce, class_curve):
-                here = function(labels, values, sample_weight=weights, **of, **given)
-                there = None if weights is None else gpu.put(weights)
-                gpu.moved.clear()
-                found = function(
-                    gpu.put(labels), gpu.put(values), sample_weight=there, **of, **given
+                on_host = function(labels, values, sample_weight=weights, **of, **options)
+                device_weights = None if weights is None else gpu.put(weights)
+                gpu.host_copies.clear()
+                on_device = function(
+                    gpu.put(labels), gpu.put(values), sample_weight=device_weights, **of, **options
                 )
-                _same(gpu, found, here, False)
+                _same(gpu, on_device, on_host, False)
 
 
 def test_labels_of_any_kind(gpu, rng):
     y, p = _classes(rng, 200)
-    here = ece(y, p)
+    on_host = ece(y, p)
     for labels in (y.astype(np.float32), y.astype(np.int32), y.astype(np.uint8)):
-        assert ece(gpu.put(labels), gpu.put(p)) == pytest.approx(here, abs=1e-14)
-        assert ece(labels, gpu.put(p)) == pytest.approx(here, abs=1e-14)
-    assert ece(y.tolist(), gpu.put(p)) == pytest.approx(here, abs=1e-14)
+        assert ece(gpu.put(labels), gpu.put(p)) == pytest.approx(on_host, abs=1e-14)
+        assert ece(labels, gpu.put(p)) == pytest.approx(on_host, abs=1e-14)
+    assert ece(y.tolist(), gpu.put(p)) == pytest.approx(on_host, abs=1e-14)
 
 
 @pytest.mark.parametrize("policy", ["omit", "propagate"])
@@ -473,21 +477,21 @@ def test_nan_of_classes(gpu, rng, policy):
     y, p = _classes(rng, 200)
     labels, weights = y.astype(float), rng.uniform(size=200)
     labels[3], p[5, 1], weights[7] = (np.nan,) * 3
-    given = {"nan_policy": policy}
-    here = ece(labels, p, sample_weight=weights, **given)
-    there = ece(gpu.put(labels), gpu.put(p), sample_weight=gpu.put(weights), **given)
-    assert there == pytest.approx(here, rel=1e-12, nan_ok=True)
+    options = {"nan_policy": policy}
+    on_host = ece(labels, p, sample_weight=weights, **options)
+    from_device = ece(gpu.put(labels), gpu.put(p), sample_weight=gpu.put(weights), **options)
+    assert from_device == pytest.approx(on_host, rel=1e-12, nan_ok=True)
     labels[9] = 7
     with pytest.raises(ValueError, match=r"y\[9\] is 7.0; integers from 0 to 4"):
-        ece(gpu.put(labels), gpu.put(p), **given)
+        ece(gpu.put(labels), gpu.put(p), **options)
     labels[9], p[30] = 0, 0.7
     with pytest.raises(ValueError, match=r"row 30 sums to 3\.5"):
-        ece(gpu.put(labels), gpu.put(p), **given)
+        ece(gpu.put(labels), gpu.put(p), **options)
 
 
 def test_refusals_of_classes_are_those_of_the_host(gpu, rng):
     y, p = _classes(rng, 50)
-    for labels, values, given in [
+    for labels, values, options in [
         (y[:49], p, {}),
         (y[:, None], p, {}),
         (_spoilt(4, 5)(y), p, {}),
@@ -510,13 +514,13 @@ def test_refusals_of_classes_are_those_of_the_host(gpu, rng):
         (y % 2, _spoilt(5, 1.5)(p[:, 0]), {}),
         (y % 2, _spoilt(5, np.nan)(p[:, 0]), {}),
     ]:
-        with pytest.raises((ValueError, TypeError)) as here:
-            ece(labels, values, **given)
-        if "sample_weight" in given:
-            given = {**given, "sample_weight": gpu.put(given["sample_weight"])}
-        with pytest.raises(here.type) as there:
-            ece(gpu.put(labels), gpu.put(values), **given)
-        assert str(there.value) == str(here.value)
+        with pytest.raises((ValueError, TypeError)) as host_error:
+            ece(labels, values, **options)
+        if "sample_weight" in options:
+            options = {**options, "sample_weight": gpu.put(options["sample_weight"])}
+        with pytest.raises(host_error.type) as device_error:
+            ece(gpu.put(labels), gpu.put(values), **options)
+        assert str(device_error.value) == str(host_error.value)
 
 
 def test_half_precision(rng, monkeypatch):
@@ -526,12 +530,12 @@ def test_half_precision(rng, monkeypatch):
     y, p = _classes(rng, 300)
     for kind in (torch.float16, torch.bfloat16):
         rounded = torch.tensor(p).to(kind)
-        here = ece(y, rounded.float().numpy(), sum_tolerance=0.01)
-        assert ece(torch.tensor(y), rounded) == pytest.approx(here, abs=1e-12)
+        on_host = ece(y, rounded.float().numpy(), sum_tolerance=0.01)
+        assert ece(torch.tensor(y), rounded) == pytest.approx(on_host, abs=1e-12)
     outcomes, predictions = _sample(rng, 50)
     draws = torch.tensor(predictions["draws"], requires_grad=True)
-    there = metrics.crps(torch.tensor(outcomes), draws)
-    np.testing.assert_allclose(there.numpy(), metrics.crps(outcomes, predictions["draws"]))
+    from_device = metrics.crps(torch.tensor(outcomes), draws)
+    np.testing.assert_allclose(from_device.numpy(), metrics.crps(outcomes, predictions["draws"]))
 
 
 def _computed_there():
@@ -565,7 +569,7 @@ def test_the_documented_list_is_true(monkeypatch, rng):
     y_there, pair = gpu.put(y), _put(gpu, (mean, std))
     labels, p = gpu.put((y > 0).astype(int)), gpu.put(rng.uniform(size=N))
     listed = _computed_there()
-    seen = set()
+    on_device_names = set()
     for module, first in ((metrics, (y_there, pair)), (fm.classification, (labels, p))):
         for name in module.__all__:
             function = getattr(module, name)
@@ -574,7 +578,7 @@ def test_the_documented_list_is_true(monkeypatch, rng):
             parameters = list(inspect.signature(function).parameters)
             if parameters[:2] not in (["y", "prediction"], ["y", "p"]):
                 continue
-            gpu.moved.clear()
+            gpu.host_copies.clear()
             if "variogram_score" in name or "weighted_energy_score" in name:  # of vectors
                 function(gpu.put(np.ones((N, 2))), gpu.put(np.ones((N, 3, 2))))
             else:
@@ -585,11 +589,11 @@ def test_the_documented_list_is_true(monkeypatch, rng):
                 }
                 rows = first if not _of_draws(name) else (y_there, gpu.put(predictions["draws"]))
                 function(*rows, **required)
-            there = max(gpu.moved, default=0) < N
+            stays_on_device = max(gpu.host_copies, default=0) < N
             full = name if module is metrics else f"classification.{name}"
-            seen.add(full)
-            assert there == (full in listed), full
-    assert listed < seen
+            on_device_names.add(full)
+            assert stays_on_device == (full in listed), full
+    assert listed < on_device_names
 
 
 def test_rows_that_are_all_missing_propagate_as_on_the_host(gpu, rng):
@@ -597,10 +601,12 @@ def test_rows_that_are_all_missing_propagate_as_on_the_host(gpu, rng):
     nothing = np.full(60, np.nan)
     for prediction in predictions.values():
         for function in (metrics.mean_crps, metrics.ence, metrics.coverage, metrics.mae):
-            there = function(gpu.put(nothing), _put(gpu, prediction), nan_policy="propagate")
-            assert np.isnan(there)
-    there = metrics.crps(gpu.put(nothing), gpu.put(predictions["draws"]), nan_policy="propagate")
-    assert np.isnan(gpu.get(there)).all()
+            from_device = function(gpu.put(nothing), _put(gpu, prediction), nan_policy="propagate")
+            assert np.isnan(from_device)
+    from_device = metrics.crps(
+        gpu.put(nothing), gpu.put(predictions["draws"]), nan_policy="propagate"
+    )
+    assert np.isnan(gpu.get(from_device)).all()
     labels, p = _classes(rng, 200)
     missing = gpu.put(np.full(p.shape, np.nan))
     assert np.isnan(ece(gpu.put(labels), missing, nan_policy="propagate"))

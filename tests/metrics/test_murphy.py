@@ -38,15 +38,15 @@ def test_areas_are_scores(rng):
 def test_scores_row_by_row(rng):
     y, forecast, weights = rng.normal(size=30), rng.normal(size=30), rng.uniform(size=30)
     thetas = np.sort(rng.normal(size=7))
-    found = fm.metrics.murphy_curve(
+    curve = fm.metrics.murphy_curve(
         y, (forecast, 1.0), "quantile", 0.5, thetas=thetas, sample_weight=weights
     )
-    for theta, score in zip(thetas, found.score, strict=True):
+    for theta, score in zip(thetas, curve.score, strict=True):
         expected = [0.5 if min(a, b) <= theta < max(a, b) else 0.0
                     for a, b in zip(y, forecast, strict=True)]  # fmt: skip
         assert score == pytest.approx(np.average(expected, weights=weights))
-    assert list(found.to_dict()) == ["theta", "score"]
-    assert "0.5 quantile" in repr(found)
+    assert list(curve.to_dict()) == ["theta", "score"]
+    assert "0.5 quantile" in repr(curve)
 
 
 def test_the_right_model_is_nowhere_worse(rng):
@@ -69,11 +69,11 @@ def test_the_right_model_is_nowhere_worse(rng):
 @pytest.mark.parametrize("power", [-900, -500, 500, 900])
 def test_difference_at_any_scale(rng, power):
     y, mean, unit = rng.normal(size=80), rng.normal(size=80), 2.0**power
-    found = fm.metrics.murphy_difference(y, (mean, 1.0), (0 * mean, 1.0))
+    curve = fm.metrics.murphy_difference(y, (mean, 1.0), (0 * mean, 1.0))
     scaled = fm.metrics.murphy_difference(y * unit, (mean * unit, unit), (0 * mean, unit))
     for name in ("difference", "low", "high"):
-        np.testing.assert_allclose(getattr(scaled, name), getattr(found, name) * unit, rtol=1e-9)
-    np.testing.assert_array_equal(scaled.supported, found.supported)
+        np.testing.assert_allclose(getattr(scaled, name), getattr(curve, name) * unit, rtol=1e-9)
+    np.testing.assert_array_equal(scaled.supported, curve.supported)
 
 
 def test_difference_is_that_of_the_curves(rng):
@@ -81,14 +81,14 @@ def test_difference_is_that_of_the_curves(rng):
     y, weights = mean + rng.normal(size=300), rng.uniform(size=300)
     models = (mean, 1.0), (0 * mean, 1.4)
     thetas = np.linspace(-2, 2, 11)
-    found = fm.metrics.murphy_difference(y, *models, thetas=thetas, sample_weight=weights)
+    curve = fm.metrics.murphy_difference(y, *models, thetas=thetas, sample_weight=weights)
     first, second = (
         fm.metrics.murphy_curve(y, one, thetas=thetas, sample_weight=weights).score
         for one in models
     )
-    np.testing.assert_allclose(found.difference, first - second, atol=1e-14)
-    assert np.isfinite(found.low).tolist() == found.supported.tolist()
-    assert set(found.better[~found.supported]) <= {0}
+    np.testing.assert_allclose(curve.difference, first - second, atol=1e-14)
+    assert np.isfinite(curve.low).tolist() == curve.supported.tolist()
+    assert set(curve.better[~curve.supported]) <= {0}
     p = rng.uniform(size=300)
     same = CLASSES.murphy_difference(rng.random(300) < p, p, p)
     assert not same.supported.any()

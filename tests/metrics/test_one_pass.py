@@ -20,10 +20,10 @@ POINTS = ("mae", "rmse", "bias", "r2", "pearson")
 @pytest.mark.parametrize("offset", [0.0, 1e8])
 def test_points_are_those_of_the_general_path(rng, name, n, offset):
     y, point = offset + rng.normal(size=n), offset + rng.normal(size=n)
-    found = getattr(metrics, name)(y, point)
+    actual = getattr(metrics, name)(y, point)
     general = getattr(metrics, name)(y[:, None], point[:, None])
     weighted = getattr(metrics, name)(y, point, sample_weight=np.ones(n))
-    np.testing.assert_allclose([found, found], [general, weighted], rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose([actual, actual], [general, weighted], rtol=1e-11, atol=1e-14)
 
 
 def test_sums_are_those_of_exact_arithmetic(rng):
@@ -85,7 +85,7 @@ def test_log_densities_of_usual_shapes(rng, shape):
     import mpmath as mp
 
     y = rng.gamma(shape, size=50) + 1e-12
-    found = fm.predictive.Gamma(np.full(50, shape), 1.7).log_prob(y)
+    log_probs = fm.predictive.Gamma(np.full(50, shape), 1.7).log_prob(y)
     part = rng.beta(shape, 2.0, 50)
     beta = fm.predictive.Beta(np.full(50, shape), 2.0).log_prob(part)
     with mp.workdps(40):
@@ -98,7 +98,7 @@ def test_log_densities_of_usual_shapes(rng, shape):
         of_beta = [
             (a - 1) * mp.log(mp.mpf(one)) + mp.log(1 - mp.mpf(one)) - norm for one in part.tolist()
         ]
-    np.testing.assert_allclose(found, np.array(right, dtype=float), rtol=2e-14, atol=2e-14)
+    np.testing.assert_allclose(log_probs, np.array(right, dtype=float), rtol=2e-14, atol=2e-14)
     np.testing.assert_allclose(beta, np.array(of_beta, dtype=float), rtol=2e-14, atol=2e-14)
 
 

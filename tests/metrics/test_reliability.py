@@ -138,8 +138,8 @@ def test_ece_of_a_correct_count_model_vanishes_only_with_the_randomised_pit(rng,
             y, model = rng.poisson(mean), fm.Poisson(mean)
         else:
             y, model = rng.negative_binomial(2, 2 / (2 + mean)), fm.NegativeBinomial(mean, 0.5)
-        for pit, found in errors.items():
-            found.append(metrics.regression_ece(y, model, pit=pit))
+        for pit, ece_values in errors.items():
+            ece_values.append(metrics.regression_ece(y, model, pit=pit))
     # A calibrated curve scatters by sqrt(p (1 - p) / n): 0.39 / sqrt(n) on average, 0.8 of it absolute.
     assert errors["randomized"][0] < 4 * 0.31 / np.sqrt(1_000)
     assert errors["randomized"][1] < 4 * 0.31 / np.sqrt(100_000)
@@ -153,8 +153,8 @@ def test_scatter_is_that_of_calibrated_models(rng):
         metrics.reliability_curve(rng.normal(size=200), (np.zeros(200), 1.0), [0.1, 0.5, 0.8])
         for _ in range(800)
     ]
-    found = np.std([curve.observed for curve in curves], axis=0)
-    np.testing.assert_allclose(found, curves[0].scatter, rtol=0.1)  # 0.1: four standard errors
+    scatter = np.std([curve.observed for curve in curves], axis=0)
+    np.testing.assert_allclose(scatter, curves[0].scatter, rtol=0.1)  # 0.1: four standard errors
 
 
 def test_frequency_weights_and_exponent(rng):
@@ -163,8 +163,8 @@ def test_frequency_weights_and_exponent(rng):
     levels = np.array([0.2, 0.5, 0.7])
     counts = np.array([(pit <= p).sum() for p in levels])
     gaps = np.abs(counts / len(y) - levels) ** 2
-    found = metrics.regression_ece(y, (mean, std), levels, weights="frequency", alpha=2.0)
-    assert found == pytest.approx((counts * gaps).sum() / counts.sum())
+    error = metrics.regression_ece(y, (mean, std), levels, weights="frequency", alpha=2.0)
+    assert error == pytest.approx((counts * gaps).sum() / counts.sum())
     assert np.isnan(metrics.regression_ece([50.0], ([0.0], 1.0), weights="frequency"))
     with pytest.raises(ValueError, match="weights are all zero"):
         metrics.regression_ece(y, (mean, std), levels, weights=[0, 0, 0])
@@ -190,10 +190,10 @@ def test_nan_policies(rng):
     y, mean, std = _gaussian(rng, 50)
     holed = y.copy()
     holed[7] = np.nan
-    kept = np.delete(np.arange(50), 7)
+    valid = np.delete(np.arange(50), 7)
     pit = metrics.pit_values(holed, (mean, std), nan_policy="omit")
     assert np.isnan(pit[7])
-    np.testing.assert_array_equal(pit[kept], metrics.pit_values(y, (mean, std))[kept])
+    np.testing.assert_array_equal(pit[valid], metrics.pit_values(y, (mean, std))[valid])
     for function in (
         metrics.regression_ece,
         metrics.rms_calibration_error,
@@ -201,7 +201,7 @@ def test_nan_policies(rng):
         metrics.miscalibration_area,
     ):
         assert function(holed, (mean, std), nan_policy="omit") == pytest.approx(
-            function(y[kept], (mean[kept], std[kept]))
+            function(y[valid], (mean[valid], std[valid]))
         )
         assert np.isnan(function(holed, (mean, std), nan_policy="propagate"))
         with pytest.raises(ValueError, match="y holds NaN"):
@@ -221,9 +221,9 @@ def test_histogram_of_counts_without_noise(rng):
         expected += np.diff(np.clip((edges - a) / (b - a), 0, 1))
     np.testing.assert_allclose(exact.mass, expected, rtol=1e-12)
     assert exact.mass.sum() == pytest.approx(400)
-    drawn = [metrics.pit_histogram(y, model, 7, random_state=seed).mass for seed in range(300)]
-    error = np.std(drawn, axis=0) / np.sqrt(300)
-    assert (np.abs(np.mean(drawn, axis=0) - exact.mass) < 4.5 * error).all()
+    masses = [metrics.pit_histogram(y, model, 7, random_state=seed).mass for seed in range(300)]
+    error = np.std(masses, axis=0) / np.sqrt(300)
+    assert (np.abs(np.mean(masses, axis=0) - exact.mass) < 4.5 * error).all()
 
 
 def test_histogram_of_continuous_predictions(rng):
@@ -231,12 +231,12 @@ def test_histogram_of_continuous_predictions(rng):
     weights = rng.integers(0, 4, len(y))
     pit = stats.norm(mean, std).cdf(y)
     for kind in ("randomized", "plain", "mid", "nonrandomized"):
-        found = metrics.pit_histogram(y, (mean, std), 8, pit=kind, sample_weight=weights)
+        histogram = metrics.pit_histogram(y, (mean, std), 8, pit=kind, sample_weight=weights)
         expected = np.histogram(pit, np.linspace(0, 1, 9), weights=weights)[0]
-        np.testing.assert_allclose(found.mass, expected)
-    assert found.heights.mean() == pytest.approx(1.0)
-    assert found.share.sum() == pytest.approx(1.0)
-    assert "0 to 0.125" in repr(found)
+        np.testing.assert_allclose(histogram.mass, expected)
+    assert histogram.heights.mean() == pytest.approx(1.0)
+    assert histogram.share.sum() == pytest.approx(1.0)
+    assert "0 to 0.125" in repr(histogram)
     hole = metrics.pit_histogram([np.nan, 0.0], ([0.0, 0.0], 1.0), nan_policy="propagate")
     assert np.isnan(hole.mass).all()
     assert "nan" in repr(hole)

@@ -55,8 +55,8 @@ def pinball(y, quantiles, levels):
 
 
 def winkler(y, lower, upper, level):
-    missed = np.where(y < lower, lower - y, 0) + np.where(y > upper, y - upper, 0)
-    return upper - lower + 2 / (1 - level) * missed
+    misses_by = np.where(y < lower, lower - y, 0) + np.where(y > upper, y - upper, 0)
+    return upper - lower + 2 / (1 - level) * misses_by
 
 
 def predictions(rng, n=50):
@@ -80,8 +80,8 @@ def test_check_scores_are_pinball_losses(rng):
     for kind, prediction in predictions(rng).items():
         for levels in (PERCENT, np.array([0.9, 0.05, 0.5, 0.5])):
             expected = pinball(y, prediction.quantile(levels), levels).mean(axis=1)
-            found = check_score(y, prediction, levels=levels)
-            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14, err_msg=kind)
+            scores = check_score(y, prediction, levels=levels)
+            np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-14, err_msg=kind)
         np.testing.assert_array_equal(
             check_score(y, prediction), check_score(y, prediction, levels=PERCENT)
         )
@@ -95,8 +95,8 @@ def test_interval_scores_are_winkler_scores(rng):
     for kind, prediction in predictions(rng).items():
         lower, upper = prediction.quantile(0.5 - level / 2), prediction.quantile(0.5 + level / 2)
         expected = winkler(y[:, None], lower, upper, level)
-        found = interval_score(y, prediction, level=level)
-        np.testing.assert_allclose(found, expected.mean(axis=1), rtol=1e-12, err_msg=kind)
+        scores = interval_score(y, prediction, level=level)
+        np.testing.assert_allclose(scores, expected.mean(axis=1), rtol=1e-12, err_msg=kind)
         given_ends = interval_score_from(y, lower, upper, level=level)
         np.testing.assert_allclose(given_ends, expected.mean(axis=1), rtol=1e-14, err_msg=kind)
         np.testing.assert_allclose(
@@ -115,23 +115,23 @@ def test_weighted_interval_score_as_published(rng):
         lower, upper = prediction.quantile(alpha / 2), prediction.quantile(1 - alpha / 2)
         intervals = winkler(y[:, None], lower, upper, 1 - alpha) @ (alpha / 2)
         expected = (np.abs(y - prediction.quantile(0.5)) / 2 + intervals) / 11.5
-        found = weighted_interval_score(y, prediction)
-        np.testing.assert_allclose(found, expected, rtol=1e-10, err_msg=kind)
+        scores = weighted_interval_score(y, prediction)
+        np.testing.assert_allclose(scores, expected, rtol=1e-10, err_msg=kind)
 
 
 def test_weighted_interval_score_of_many_levels_is_the_crps(rng):
     y, mean, std = gaussian(rng)
     levels = np.arange(1, 2000) / 2000
-    found = weighted_interval_score(y, (mean, std), levels=levels)
-    np.testing.assert_allclose(found, crps(y, (mean, std)), rtol=2e-3)
+    scores = weighted_interval_score(y, (mean, std), levels=levels)
+    np.testing.assert_allclose(scores, crps(y, (mean, std)), rtol=2e-3)
 
 
 def test_dawid_sebastiani(rng):
     y, mean, std = gaussian(rng)
-    found = dawid_sebastiani(y, (mean, std))
-    np.testing.assert_allclose(found, 2 * np.log(std) + ((y - mean) / std) ** 2, atol=1e-13)
+    actual = dawid_sebastiani(y, (mean, std))
+    np.testing.assert_allclose(actual, 2 * np.log(std) + ((y - mean) / std) ** 2, atol=1e-13)
     expected = 2 * log_score(y, (mean, std)) - np.log(2 * np.pi)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(actual, expected, atol=1e-12)
     for bad in (stats.t(2.0, loc=mean), mean):  # infinite, and of one draw: zero
         with pytest.raises(ValueError, match="variances that are not positive and finite"):
             dawid_sebastiani(y, bad)
@@ -142,9 +142,9 @@ def test_log_score(rng):
     expected = -stats.norm(mean, std).logpdf(y)
     np.testing.assert_allclose(log_score(y, (mean, std)), expected, rtol=1e-12)
     vectors = fm.Gaussian(mean.reshape(25, 2), std.reshape(25, 2))
-    found = log_score(y.reshape(25, 2), vectors)
-    np.testing.assert_allclose(found, expected.reshape(25, 2).sum(axis=1), rtol=1e-12)
-    assert nll(y.reshape(25, 2), vectors) == pytest.approx(found.mean())
+    scores = log_score(y.reshape(25, 2), vectors)
+    np.testing.assert_allclose(scores, expected.reshape(25, 2).sum(axis=1), rtol=1e-12)
+    assert nll(y.reshape(25, 2), vectors) == pytest.approx(scores.mean())
 
 
 def test_infinite_log_scores_are_returned_and_can_be_counted():
@@ -159,12 +159,12 @@ def test_infinite_log_scores_are_returned_and_can_be_counted():
 def test_crps_of_a_gaussian_has_the_right_sign(rng):
     """A widely copied closed form has its sign reversed: 1/sqrt(pi) - 2 phi(z) - z (2 Phi(z) - 1)."""
     z = np.linspace(-4, 4, 81)
-    found = crps(z, (np.zeros(81), 1.0))
+    scores = crps(z, (np.zeros(81), 1.0))
     misprint = 1 / np.sqrt(np.pi) - 2 * stats.norm.pdf(z) - z * (2 * stats.norm.cdf(z) - 1)
-    np.testing.assert_allclose(found, -misprint, rtol=1e-10)
-    assert (found > 0).all()
-    assert found.argmin() == 40
-    assert found[40] == pytest.approx((np.sqrt(2) - 1) / np.sqrt(np.pi))
+    np.testing.assert_allclose(scores, -misprint, rtol=1e-10)
+    assert (scores > 0).all()
+    assert scores.argmin() == 40
+    assert scores[40] == pytest.approx((np.sqrt(2) - 1) / np.sqrt(np.pi))
 
 
 def test_crps_of_a_sharp_prediction_is_the_absolute_error(rng):
@@ -177,9 +177,9 @@ def test_crps_of_large_samples_is_that_of_their_distribution(rng):
     """The unbiased estimator, within its standard error, for every prediction."""
     y = rng.normal(size=50)
     for kind, prediction in predictions(rng).items():
-        drawn = prediction.sample(20_000, 1)
-        gap = crps(y, drawn, estimator="fair") - crps(y, prediction)
-        error = np.abs(drawn - y[:, None]).std(axis=1) / np.sqrt(20_000)
+        draws = prediction.sample(20_000, 1)
+        gap = crps(y, draws, estimator="fair") - crps(y, prediction)
+        error = np.abs(draws - y[:, None]).std(axis=1) / np.sqrt(20_000)
         assert (np.abs(gap) < 5 * error + 1e-12).all(), kind
 
 
@@ -194,22 +194,22 @@ def test_estimators_by_name(rng):
     loss = pinball(y, quantiles.values, quantiles.levels)
     np.testing.assert_allclose(crps(y, quantiles, estimator="pinball"), 2 * loss.mean(axis=1))
     np.testing.assert_array_equal(crps(y, quantiles), quantiles.crps(y))
-    for prediction, estimator, wanted in (
+    for prediction, estimator, message in (
         ((np.zeros(9), 1.0), "qd", "which is for draws, and prediction is a Gaussian"),
         (draws, "pinball", "which is for Quantiles, and prediction is a Draws"),
         (quantiles, "fair", "which is for draws, and prediction is a Quantiles"),
         (draws, "median", "estimator is 'median'"),
         (quantiles, "akr", "which is for draws, and prediction is a Quantiles"),
     ):
-        with pytest.raises(ValueError, match=wanted):
+        with pytest.raises(ValueError, match=message):
             mean_crps(y, prediction, estimator=estimator)
 
 
 def test_pinball_at_midpoints_is_the_score_of_draws(rng):
     draws, y = np.sort(rng.normal(size=(20, 10)), axis=1), rng.normal(size=20)
     midpoints = (np.arange(10) + 0.5) / 10
-    found = crps(y, Quantiles(midpoints, draws), estimator="pinball")
-    np.testing.assert_allclose(found, crps(y, draws), rtol=1e-12)
+    scores = crps(y, Quantiles(midpoints, draws), estimator="pinball")
+    np.testing.assert_allclose(scores, crps(y, draws), rtol=1e-12)
 
 
 # --- peers ----------------------------------------------------------------------------------------
@@ -223,14 +223,14 @@ def test_uncertainty_toolbox(rng):
     tolerance = {"rel": 1e-10, "abs": 1e-10}
     assert nll(y, (mean, std)) == pytest.approx(peer.nll_gaussian(*theirs), **tolerance)
     assert mean_crps(y, (mean, std)) == pytest.approx(peer.crps_gaussian(*theirs), **tolerance)
-    found = mean_check_score(y, (mean, std), levels=np.linspace(0.01, 0.99, 99))
-    assert found == pytest.approx(peer.check_score(*theirs), **tolerance)
-    assert mean_check_score(y, (mean, std)) == pytest.approx(found)
+    score = mean_check_score(y, (mean, std), levels=np.linspace(0.01, 0.99, 99))
+    assert score == pytest.approx(peer.check_score(*theirs), **tolerance)
+    assert mean_check_score(y, (mean, std)) == pytest.approx(score)
     few = mean_check_score(y, (mean, std), levels=np.linspace(0.2, 0.7, 4))
     expected = peer.check_score(*theirs, start_q=0.2, end_q=0.7, resolution=4)
     assert few == pytest.approx(expected, **tolerance)
-    found = mean_interval_score(y, (mean, std), level=np.linspace(0.01, 0.99, 99))
-    assert found == pytest.approx(peer.interval_score(*theirs), **tolerance)
+    score = mean_interval_score(y, (mean, std), level=np.linspace(0.01, 0.99, 99))
+    assert score == pytest.approx(peer.interval_score(*theirs), **tolerance)
 
 
 def test_scoringrules(rng):
@@ -274,8 +274,8 @@ def test_sklearn(rng):
     for level in (0.1, 0.5, 0.93):
         quantile = fm.Gaussian(mean, std).quantile(level)
         expected = mean_pinball_loss(y, quantile, sample_weight=weight, alpha=level)
-        found = mean_check_score(y, (mean, std), levels=level, sample_weight=weight)
-        assert found == pytest.approx(expected)
+        score = mean_check_score(y, (mean, std), levels=level, sample_weight=weight)
+        assert score == pytest.approx(expected)
 
 
 # --- propriety ------------------------------------------------------------------------------------
@@ -316,23 +316,23 @@ TRUTHS = {
 def test_the_true_distribution_scores_best(name, truth):
     """On average over the same outcomes: by more than 4 standard errors, or not worse by 2."""
     n = 4000 if name in ("check", "weighted interval") else 20_000  # many quantiles
-    true, others = TRUTHS[truth]
+    true, wrong_models = TRUTHS[truth]
     y = true(1).sample(n, 11)[0]
     score = SCORES[name][0]
     best = score(y, true(n))
-    told = 0
-    for other in others:
+    significant = 0
+    for other in wrong_models:
         with np.errstate(invalid="ignore"):
             excess = score(y, other(n)) - best
         if np.isinf(excess).any():
-            told += 1
+            significant += 1
             continue
         error = excess.std() / np.sqrt(n)
         assert excess.mean() > -2 * error - 1e-12
-        told += excess.mean() > 4 * error
+        significant += excess.mean() > 4 * error
     # Dawid-Sebastiani sees moments only, and one interval does not see what is inside.
     unseen = {"dawid-sebastiani": 2, "interval": 1}.get(name, 0)
-    assert told >= len(others) - unseen
+    assert significant >= len(wrong_models) - unseen
 
 
 @pytest.mark.parametrize("estimator", ["qd", "fair"])
@@ -356,11 +356,11 @@ def test_means_and_weights(rng, name):
     values = score(y, (mean, std))
     assert values.shape == (50,)
     assert mean_score(y, (mean, std)) == pytest.approx(values.mean())
-    found = mean_score(y, (mean, std), sample_weight=weight)
-    assert isinstance(found, float)
-    assert found == pytest.approx(np.average(values, weights=weight))
+    mean_value = mean_score(y, (mean, std), sample_weight=weight)
+    assert isinstance(mean_value, float)
+    assert mean_value == pytest.approx(np.average(values, weights=weight))
     rows = np.repeat(np.arange(50), weight)
-    assert found == pytest.approx(mean_score(y[rows], (mean[rows], std[rows])))
+    assert mean_value == pytest.approx(mean_score(y[rows], (mean[rows], std[rows])))
 
 
 @BY_NAME
@@ -368,17 +368,17 @@ def test_nan(rng, name):
     score, mean_score = SCORES[name]
     y, mean, std = gaussian(rng)
     values = score(y, (mean, std))
-    kept = np.ones(50, dtype=bool)
-    kept[[3, 20]] = False
+    valid = np.ones(50, dtype=bool)
+    valid[[3, 20]] = False
     y, mean = y.copy(), mean.copy()
     y[3], mean[20] = np.nan, np.nan
     with pytest.raises(ValueError, match="NaN"):
         score(y, (mean, std))
     for policy in ("omit", "propagate"):
-        found = score(y, (mean, std), nan_policy=policy)
-        np.testing.assert_allclose(found[kept], values[kept], rtol=1e-12)
-        assert np.isnan(found[~kept]).all()
-    assert mean_score(y, (mean, std), nan_policy="omit") == pytest.approx(values[kept].mean())
+        scores = score(y, (mean, std), nan_policy=policy)
+        np.testing.assert_allclose(scores[valid], values[valid], rtol=1e-12)
+        assert np.isnan(scores[~valid]).all()
+    assert mean_score(y, (mean, std), nan_policy="omit") == pytest.approx(values[valid].mean())
     assert np.isnan(mean_score(y, (mean, std), nan_policy="propagate"))
 
 
@@ -389,13 +389,13 @@ def test_shift_and_scale(name, seed, shift, scale):
     score = SCORES[name][0]
     y, mean, std = gaussian(rng, 8)
     values = score(y, (mean, std))
-    found = score(scale * y + shift, (scale * mean + shift, scale * std))
+    scores = score(scale * y + shift, (scale * mean + shift, scale * std))
     expected = {
         "log": values + np.log(scale),
         "dawid-sebastiani": values + 2 * np.log(scale),
     }.get(name, scale * values)
     rounding = 1e-12 * (1 + abs(shift) / scale)
-    np.testing.assert_allclose(found, expected, rtol=100 * rounding, atol=100 * scale * rounding)
+    np.testing.assert_allclose(scores, expected, rtol=100 * rounding, atol=100 * scale * rounding)
     mirrored = score(-y, (-mean, std))
     np.testing.assert_allclose(mirrored, values, rtol=1e-10)
     rows = rng.permutation(8)
@@ -409,13 +409,13 @@ def test_threads_and_blocks_do_not_matter(rng, monkeypatch):
     try:
         for kind, prediction in predictions(rng, n).items():
             fm.set_num_threads(1)
-            whole = [check_score(y, prediction), weighted_interval_score(y, prediction)]
+            expected = [check_score(y, prediction), weighted_interval_score(y, prediction)]
             with monkeypatch.context() as patch:
                 patch.setattr(quantile_scores, "_BLOCK", 1500)
                 patch.setattr(quantile_scores, "_ROWS", 17)
                 fm.set_num_threads(3)
                 parts = [check_score(y, prediction), weighted_interval_score(y, prediction)]
-            for one, other in zip(whole, parts, strict=True):
+            for one, other in zip(expected, parts, strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-13, err_msg=kind)
     finally:
         fm.set_num_threads(threads)
@@ -450,8 +450,8 @@ def test_bad_input(call, message):
 
 
 def test_given_intervals_with_nan():
-    found = interval_score_from(
+    scores = interval_score_from(
         [0.0, np.nan, 1.0], [-1.0, 0.0, np.nan], [1.0, 1.0, 2.0], nan_policy="omit"
     )
-    np.testing.assert_array_equal(found, [2.0, np.nan, np.nan])
+    np.testing.assert_array_equal(scores, [2.0, np.nan, np.nan])
     assert interval_scores.__all__ == sorted(interval_scores.__all__)

@@ -50,26 +50,26 @@ def test_kaplan_meier(rng):
 def test_log_score_and_crps(rng):
     x, y, event, *_ = censored(rng, 40)
     prediction = fm.Weibull(1.3, np.exp(-x))
-    found = metrics.survival_log_score(y, prediction, event=event)
+    actual = metrics.survival_log_score(y, prediction, event=event)
     frozen = prediction.frozen
     expected = -np.where(event, frozen.logpdf(y), frozen.logsf(y))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-    found = metrics.survival_crps(y, prediction, event=event)
+    np.testing.assert_allclose(actual, expected, rtol=1e-12)
+    actual = metrics.survival_crps(y, prediction, event=event)
     for i in range(40):
         one = prediction.take(np.array([i]))
         below = integrate.quad(lambda t, one=one: one.cdf(t)[0] ** 2, 0, y[i], epsabs=1e-12)[0]
         above = integrate.quad(lambda t, one=one: one.sf(t)[0] ** 2, y[i], np.inf, epsabs=1e-12)[0]
-        assert found[i] == pytest.approx(below + above * event[i], rel=1e-7)
+        assert actual[i] == pytest.approx(below + above * event[i], rel=1e-7)
     every = np.ones(40)
     np.testing.assert_array_equal(
         metrics.survival_crps(y, prediction, event=every), fm.crps(y, prediction)
     )
     draws = prediction.sample(50, 0)
-    found = metrics.survival_crps(y, draws, event=np.zeros(40))
+    actual = metrics.survival_crps(y, draws, event=np.zeros(40))
     for i in range(40):
         steps = np.sort(np.append(draws[i][draws[i] < y[i]], y[i]))
         share = np.arange(1, len(steps)) / 50
-        assert found[i] == pytest.approx(share**2 @ np.diff(steps), rel=1e-10, abs=1e-15)
+        assert actual[i] == pytest.approx(share**2 @ np.diff(steps), rel=1e-10, abs=1e-15)
 
 
 def test_the_log_score_is_proper_and_the_crps_is_not(rng):
@@ -97,8 +97,8 @@ def test_brier_score(rng):
     at = np.array([0.2, 0.5, 1.1])
     for train in (None, (y[:150], event[:150])):
         base = (y, event) if train is None else train
-        found = metrics.ipcw_brier_score(y, prediction, event=event, times=at, train=train)
-        for t, value in zip(at, found, strict=True):
+        actual = metrics.ipcw_brier_score(y, prediction, event=event, times=at, train=train)
+        for t, value in zip(at, actual, strict=True):
             total = 0.0
             for i in range(len(y)):
                 s = np.exp(-np.exp(x[i]) * t)
@@ -107,9 +107,9 @@ def test_brier_score(rng):
                 elif y[i] > t:
                     total += (1 - s) ** 2 / free(*base, t, False)
             assert value == pytest.approx(total / len(y), rel=1e-12)
-    whole = metrics.integrated_ipcw_brier_score(y, prediction, event=event, times=at)
+    integrated = metrics.integrated_ipcw_brier_score(y, prediction, event=event, times=at)
     scores = metrics.ipcw_brier_score(y, prediction, event=event, times=at)
-    assert whole == pytest.approx(np.trapezoid(scores, at) / (at[-1] - at[0]))
+    assert integrated == pytest.approx(np.trapezoid(scores, at) / (at[-1] - at[0]))
     alone = metrics.ipcw_brier_score(y, prediction, event=event, times=0.5)
     assert alone == scores[1]
     # All observed: the plain Brier score.
@@ -124,9 +124,9 @@ def test_the_brier_score_is_that_without_censoring(rng):
     x, y, event, times, end = censored(rng, 20_000, digits=12)
     y = np.minimum(times, end)
     prediction = fm.Exponential(np.exp(x))
-    found = metrics.ipcw_brier_score(y, prediction, event=event, times=[0.7])[0]
-    whole = metrics.threshold_brier_score(times, prediction, thresholds=0.7)
-    assert abs(found - whole.mean()) < 5 * whole.std() / np.sqrt(len(y))
+    actual = metrics.ipcw_brier_score(y, prediction, event=event, times=[0.7])[0]
+    expected = metrics.threshold_brier_score(times, prediction, thresholds=0.7)
+    assert abs(actual - expected.mean()) < 5 * expected.std() / np.sqrt(len(y))
 
 
 @pytest.mark.parametrize("weighting", ["harrell", "uno"])
@@ -143,14 +143,14 @@ def test_concordance(rng, weighting, tau):
             if y[i] < y[j] or (y[i] == y[j] and not event[j]):
                 total += weight
                 agree += weight * ((score[i] < score[j]) + (score[i] == score[j]) / 2)
-    found = metrics.concordance_index(y, score, event=event, weighting=weighting, tau=tau)
-    assert found == pytest.approx(agree / total, rel=1e-12)
+    actual = metrics.concordance_index(y, score, event=event, weighting=weighting, tau=tau)
+    assert actual == pytest.approx(agree / total, rel=1e-12)
     same = metrics.concordance_index(
         y, fm.Exponential(scale=np.exp(score)), event=event, weighting=weighting, tau=tau
     )
-    assert same == pytest.approx(found, rel=1e-12)  # of medians: any increasing map
+    assert same == pytest.approx(actual, rel=1e-12)  # of medians: any increasing map
     flipped = metrics.concordance_index(y, -score, event=event, weighting=weighting, tau=tau)
-    assert flipped == pytest.approx(1 - found, rel=1e-12)
+    assert flipped == pytest.approx(1 - actual, rel=1e-12)
 
 
 def test_uno_removes_what_censoring_does(rng):
@@ -172,11 +172,11 @@ def test_nan_and_errors(rng):
     x, y, event, *_ = censored(rng, 20)
     prediction = fm.Exponential(np.exp(x))
     y[3] = np.nan
-    found = metrics.survival_crps(y, prediction, event=event, nan_policy="omit")
-    assert np.flatnonzero(np.isnan(found)).tolist() == [3]
-    left = metrics.concordance_index(y, -x, event=event, nan_policy="omit")
+    actual = metrics.survival_crps(y, prediction, event=event, nan_policy="omit")
+    assert np.flatnonzero(np.isnan(actual)).tolist() == [3]
+    index_left = metrics.concordance_index(y, -x, event=event, nan_policy="omit")
     keep = np.arange(20) != 3
-    assert left == metrics.concordance_index(y[keep], -x[keep], event=event[keep])
+    assert index_left == metrics.concordance_index(y[keep], -x[keep], event=event[keep])
     assert np.isnan(metrics.concordance_index(y, -x, event=event, nan_policy="propagate"))
     y[3] = 1.0
     with pytest.raises(ValueError, match=r"event has shape \(19,\).* row of y"):

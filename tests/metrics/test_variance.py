@@ -152,14 +152,14 @@ def test_null_expectation_against_simulation(rng, family, kurtosis):
         "laplace": stats.laplace(np.zeros(4000), scale),
         "uniform": stats.uniform(-scale, 2 * scale),
     }[family]
-    found = []
+    values = []
     for _ in range(60):
         y = frozen.rvs(random_state=rng)
         curve = metrics.ence_curve(y, frozen, kurtosis=kurtosis)
-        found.append(curve.ence)
+        values.append(curve.ence)
     # 600 half-normal errors scatter by 75 % each: 3 % of the mean.
-    assert curve.null_ence == pytest.approx(np.mean(found), rel=0.13)
-    assert metrics.null_ence(y, frozen, repetitions=60) == pytest.approx(np.mean(found), rel=0.16)
+    assert curve.null_ence == pytest.approx(np.mean(values), rel=0.13)
+    assert metrics.null_ence(y, frozen, repetitions=60) == pytest.approx(np.mean(values), rel=0.16)
 
 
 def test_null_expectation_grows_with_the_root_of_bins_over_rows(rng):
@@ -224,8 +224,8 @@ def test_qce_is_a_mean_of_differences_in_bins(rng, kind, binning):
             inside = rows <= level if kind == "quantile" else np.abs(rows - 0.5) <= level / 2
             if len(rows):
                 expected += len(rows) / 600 * abs(inside.mean() - level) / 3
-    found = metrics.qce(y, (mean, std), levels, 6, kind=kind, binning=binning)
-    assert found == pytest.approx(expected, abs=1e-12)
+    actual = metrics.qce(y, (mean, std), levels, 6, kind=kind, binning=binning)
+    assert actual == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["interval", "quantile"])
@@ -305,12 +305,12 @@ def test_kurtosis_and_nan(rng):
         metrics.ence_curve([0.0], ([0.0], 1.0), 1, kurtosis=0.5)
     y = np.array([0.0, np.nan, 2.0, 1.0])
     prediction = (np.zeros(4), np.arange(1.0, 5.0))
-    kept = np.array([0, 2, 3])
-    inner = (np.zeros(3), np.arange(1.0, 5.0)[kept])
+    valid = np.array([0, 2, 3])
+    inner = (np.zeros(3), np.arange(1.0, 5.0)[valid])
     for function in (metrics.ence, metrics.uce, metrics.variance_variation):
         options = {} if function is metrics.variance_variation else {"bins": 2}
         assert function(y, prediction, nan_policy="omit", **options) == pytest.approx(
-            function(y[kept], inner, **options)
+            function(y[valid], inner, **options)
         )
         assert np.isnan(function(y, prediction, nan_policy="propagate", **options))
         with pytest.raises(ValueError, match="y holds NaN"):
@@ -371,10 +371,10 @@ def test_units_of_y_change_no_digit(rng, power):
     for by in ("std", "variance"):
         for binning in ("mass", "width"):
             plain = metrics.ence_curve(y, prediction, by=by, binning=binning)
-            found = metrics.ence_curve(np.ldexp(y, power), scaled, by=by, binning=binning)
-            assert found.ence == pytest.approx(plain.ence, rel=1e-12)
-            assert found.null_ence == pytest.approx(plain.null_ence, rel=1e-12)
-            np.testing.assert_allclose(found.rmse, np.ldexp(plain.rmse, power), rtol=1e-12)
+            curve = metrics.ence_curve(np.ldexp(y, power), scaled, by=by, binning=binning)
+            assert curve.ence == pytest.approx(plain.ence, rel=1e-12)
+            assert curve.null_ence == pytest.approx(plain.null_ence, rel=1e-12)
+            np.testing.assert_allclose(curve.rmse, np.ldexp(plain.rmse, power), rtol=1e-12)
     null = metrics.null_ence(np.ldexp(y, power), scaled, repetitions=3)
     assert null == pytest.approx(metrics.null_ence(y, prediction, repetitions=3), rel=1e-12)
     with np.errstate(over="ignore"):
@@ -392,10 +392,10 @@ def test_limits_follow_the_unit(rng):
         plain = fm.metrics.ence(y, (0 * y, std), binning="width", by=by, limits=limits)
         power = -470 if by == "std" else -400
         scale = power if by == "std" else 2 * power
-        moved = np.ldexp(limits, scale)
-        given = np.ldexp(y, power), fm.Gaussian(0 * y, np.ldexp(std, power))
-        found = fm.metrics.ence(*given, binning="width", by=by, limits=moved)
-        assert found == pytest.approx(plain, rel=1e-12)
+        scaled_limits = np.ldexp(limits, scale)
+        arguments = np.ldexp(y, power), fm.Gaussian(0 * y, np.ldexp(std, power))
+        error = fm.metrics.ence(*arguments, binning="width", by=by, limits=scaled_limits)
+        assert error == pytest.approx(plain, rel=1e-12)
 
 
 def test_spreads_and_errors_too_far_apart_are_refused():
@@ -408,6 +408,6 @@ def test_spreads_and_errors_too_far_apart_are_refused():
 
 def test_evaluation_names_spreads_out_of_range(rng):
     y = rng.normal(size=200) * 1e-170
-    found = fm.evaluate(y, fm.Gaussian(0 * y, 1e-170))
-    assert "another unit" in found.skipped["ence"]
-    assert "another unit" in found.skipped["uce"]
+    evaluation = fm.evaluate(y, fm.Gaussian(0 * y, 1e-170))
+    assert "another unit" in evaluation.skipped["ence"]
+    assert "another unit" in evaluation.skipped["uce"]

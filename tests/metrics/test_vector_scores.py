@@ -37,13 +37,17 @@ def energy(y, draws, beta=1.0, estimator="nrg"):
 def variogram(y, draws, p=0.5, weights=None, estimator="nrg"):
     """Return the definition; "fair" as scores of each draw, less half those between draws."""
     weights = np.ones((y.shape[1],) * 2) if weights is None else np.asarray(weights)
-    own = np.abs(draws[..., :, None] - draws[..., None, :]) ** p  # (n, m, k, k)
-    seen = np.abs(y[:, :, None] - y[:, None, :]) ** p
+    between_draws = np.abs(draws[..., :, None] - draws[..., None, :]) ** p  # (n, m, k, k)
+    between_outcomes = np.abs(y[:, :, None] - y[:, None, :]) ** p
     if estimator == "nrg":
-        return (weights * (seen - own.mean(axis=1)) ** 2).sum(axis=(1, 2))
+        return (weights * (between_outcomes - between_draws.mean(axis=1)) ** 2).sum(axis=(1, 2))
     m = draws.shape[1]
-    near = (weights * (own - seen[:, None]) ** 2).sum(axis=(2, 3)).mean(axis=1)
-    apart = (weights * (own[:, :, None] - own[:, None]) ** 2).sum(axis=(1, 2, 3, 4))
+    near = (
+        (weights * (between_draws - between_outcomes[:, None]) ** 2).sum(axis=(2, 3)).mean(axis=1)
+    )
+    apart = (weights * (between_draws[:, :, None] - between_draws[:, None]) ** 2).sum(
+        axis=(1, 2, 3, 4)
+    )
     return near - apart / (m * (m - 1)) / 2
 
 
@@ -93,9 +97,9 @@ def test_scoringrules(rng, estimator):
 @ESTIMATORS
 def test_energy_score_of_numbers_is_the_crps(rng, estimator):
     y, draws = rng.normal(size=20), rng.normal(size=(20, 7))
-    found = energy_score(y, draws, estimator=estimator)
-    np.testing.assert_array_equal(found, crps(y, draws, estimator=estimator))
-    np.testing.assert_allclose(found, energy(y[:, None], draws[:, :, None], 1.0, estimator))
+    scores = energy_score(y, draws, estimator=estimator)
+    np.testing.assert_array_equal(scores, crps(y, draws, estimator=estimator))
+    np.testing.assert_allclose(scores, energy(y[:, None], draws[:, :, None], 1.0, estimator))
     other = energy_score(y, draws, beta=0.5, estimator=estimator)
     np.testing.assert_allclose(other, energy(y[:, None], draws[:, :, None], 0.5, estimator))
     gaussian = fm.Gaussian(np.zeros(20), 1.0)
@@ -121,13 +125,13 @@ def test_predictions_are_drawn_from_on_request(rng):
     for score in (energy_score, variogram_score):
         with pytest.raises(ValueError, match=r"prediction is a Gaussian.*give draws=m"):
             score(y, gaussian)
-        found = score(y, gaussian, draws=400, random_state=3, estimator="fair")
+        scores = score(y, gaussian, draws=400, random_state=3, estimator="fair")
         np.testing.assert_array_equal(
-            found, score(y, gaussian, draws=400, random_state=3, estimator="fair")
+            scores, score(y, gaussian, draws=400, random_state=3, estimator="fair")
         )
         again = score(y, gaussian, draws=400, random_state=4, estimator="fair")
-        assert 0 < np.abs(found - again).max() < 2
-        assert abs((found - again).mean()) < 0.1
+        assert 0 < np.abs(scores - again).max() < 2
+        assert abs((scores - again).mean()) < 0.1
         with pytest.raises(ValueError, match="prediction is draws already"):
             score(y, gaussian.sample(5, 0), draws=4)
 
@@ -136,8 +140,8 @@ def test_energy_score_of_drawn_numbers(rng):
     """As many draws as wanted of a Gaussian estimate its CRPS."""
     y = rng.normal(size=50)
     gaussian = fm.Gaussian(np.zeros(50), 1.0)
-    found = energy_score(y, gaussian, draws=2000, random_state=0, estimator="fair")
-    np.testing.assert_allclose(found, gaussian.crps(y), atol=0.12)
+    scores = energy_score(y, gaussian, draws=2000, random_state=0, estimator="fair")
+    np.testing.assert_allclose(scores, gaussian.crps(y), atol=0.12)
 
 
 def correlated(rng, shape, correlation, scale=1.0):
@@ -178,21 +182,21 @@ def test_the_true_distribution_has_the_best_variogram_score(rng, p):
 
 def test_invariances(rng):
     y, draws = rng.normal(size=(10, 3)), rng.normal(size=(10, 6, 3))
-    whole = energy_score(y, draws), variogram_score(y, draws)
+    expected = energy_score(y, draws), variogram_score(y, draws)
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    moved = energy_score(y @ turn + 5, draws @ turn + 5)
-    np.testing.assert_allclose(moved, whole[0], rtol=1e-12)
+    rotated = energy_score(y @ turn + 5, draws @ turn + 5)
+    np.testing.assert_allclose(rotated, expected[0], rtol=1e-12)
     np.testing.assert_allclose(
         energy_score(3 * y, 3 * draws, beta=0.5), 3**0.5 * energy(y, draws, 0.5)
     )
     # A shift of all components together is not seen.
     shifted = variogram_score(y + 2, draws - 1)
-    np.testing.assert_allclose(shifted, whole[1], rtol=1e-12)
-    np.testing.assert_allclose(variogram_score(3 * y, 3 * draws), 3 * whole[1])
+    np.testing.assert_allclose(shifted, expected[1], rtol=1e-12)
+    np.testing.assert_allclose(variogram_score(3 * y, 3 * draws), 3 * expected[1])
     order = rng.permutation(6)
-    np.testing.assert_allclose(energy_score(y, draws[:, order]), whole[0], rtol=1e-12)
+    np.testing.assert_allclose(energy_score(y, draws[:, order]), expected[0], rtol=1e-12)
     np.testing.assert_allclose(
-        variogram_score(y[:, [2, 0, 1]], draws[:, :, [2, 0, 1]]), whole[1], rtol=1e-12
+        variogram_score(y[:, [2, 0, 1]], draws[:, :, [2, 0, 1]]), expected[1], rtol=1e-12
     )
 
 
@@ -201,20 +205,20 @@ def test_means_weights_and_nan(rng, score, mean_score):
     y, draws = rng.normal(size=(9, 2)), rng.normal(size=(9, 5, 2))
     values = score(y, draws)
     weight = rng.integers(0, 3, 9)
-    found = mean_score(y, draws, sample_weight=weight)
-    assert found == pytest.approx(np.average(values, weights=weight))
+    mean_value = mean_score(y, draws, sample_weight=weight)
+    assert mean_value == pytest.approx(np.average(values, weights=weight))
     rows = np.repeat(np.arange(9), weight)
-    assert found == pytest.approx(mean_score(y[rows], draws[rows]))
+    assert mean_value == pytest.approx(mean_score(y[rows], draws[rows]))
     assert mean_score(y, draws) == pytest.approx(values.mean())
     bad = y.copy()
     bad[4, 1] = np.nan
     with pytest.raises(ValueError, match="y holds NaN"):
         score(bad, draws)
-    kept = np.arange(9) != 4
-    found = score(bad, draws, nan_policy="omit")
-    np.testing.assert_array_equal(found[kept], values[kept])
-    assert np.isnan(found[4])
-    assert mean_score(bad, draws, nan_policy="omit") == pytest.approx(values[kept].mean())
+    valid = np.arange(9) != 4
+    mean_value = score(bad, draws, nan_policy="omit")
+    np.testing.assert_array_equal(mean_value[valid], values[valid])
+    assert np.isnan(mean_value[4])
+    assert mean_score(bad, draws, nan_policy="omit") == pytest.approx(values[valid].mean())
     assert np.isnan(mean_score(bad, draws, nan_policy="propagate"))
 
 
@@ -222,14 +226,14 @@ def test_threads_and_blocks_do_not_matter(rng, monkeypatch):
     y, draws = rng.normal(size=(200, 2)), rng.normal(size=(200, 9, 2)).astype(np.float32)
     gaussian = fm.Gaussian(y + 1, 1.0)
 
-    def everything():
+    def all_scores():
         return [
             energy_score(y, draws),
             variogram_score(y, draws),
             energy_score(y, gaussian, draws=5, random_state=1),
         ]
 
-    same_in_threads_and_blocks(everything, vector_scores, 100, monkeypatch)
+    same_in_threads_and_blocks(all_scores, vector_scores, 100, monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -33,31 +33,31 @@ def softplus(v):
 
 def kernel_score(values, p, y, w, weighting):
     """The definition of one row by double sums, with ``rho(x, z) = |x - z|``."""
-    weights, own = w(values), w(y)
+    weights, outcome_weights = w(values), w(y)
     if weighting == "outcome":
         p = p * weights / (p @ weights)
-        return own * (p @ abs(values - y) - p @ abs(values[:, None] - values) @ p / 2)
+        return outcome_weights * (p @ abs(values - y) - p @ abs(values[:, None] - values) @ p / 2)
     q = p * weights
-    gap = q @ abs(values) - own * abs(y)
+    gap = q @ abs(values) - outcome_weights * abs(y)
     pairs = q @ abs(values[:, None] - values) @ q
-    return own * (q @ abs(values - y)) - pairs / 2 + gap * (q.sum() - own)
+    return outcome_weights * (q @ abs(values - y)) - pairs / 2 + gap * (q.sum() - outcome_weights)
 
 
 @pytest.mark.parametrize("interval", INTERVALS)
 def test_threshold_weighting_is_the_integral(rng, interval):
     low, high = interval
     y, mean, std = rng.normal(size=N), rng.normal(size=N), rng.uniform(0.5, 2, N)
-    found = weighted_crps(y, (mean, std), lower=low, upper=high)
+    scores = weighted_crps(y, (mean, std), lower=low, upper=high)
     for i in range(N):
         ends = np.clip([low, y[i], high], -30, 30)
 
         def square(t, i=i):
             return (stats.norm.cdf(t, mean[i], std[i]) - (y[i] <= t)) ** 2
 
-        cut = np.clip(y[i], ends[0], ends[2])
-        parts = [(ends[0], cut), (cut, ends[2])]
+        clipped_outcome = np.clip(y[i], ends[0], ends[2])
+        parts = [(ends[0], clipped_outcome), (clipped_outcome, ends[2])]
         expected = sum(integrate.quad(square, *part, epsabs=1e-13, limit=200)[0] for part in parts)
-        assert found[i] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+        assert scores[i] == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("interval", INTERVALS[:3])
@@ -66,7 +66,7 @@ def test_intervals_of_densities_are_limits_of_counts(rng, interval, weighting):
     """A fine grid of quantiles stands for the density."""
     low, high = interval
     y, mean = rng.normal(size=3), 0.2 * rng.normal(size=3)
-    found = weighted_crps(y, (mean, 1.0), lower=low, upper=high, weighting=weighting)
+    scores = weighted_crps(y, (mean, 1.0), lower=low, upper=high, weighting=weighting)
     grid = fm.Gaussian(mean, 1.0).quantile((np.arange(1500) + 0.5) / 1500)
     p = np.full(1500, 1 / 1500)
     for i in range(3):
@@ -75,24 +75,24 @@ def test_intervals_of_densities_are_limits_of_counts(rng, interval, weighting):
             return ((v > low) & (v < high)) * 1.0
 
         expected = kernel_score(grid[i], p, y[i], inside, weighting)
-        assert found[i] == pytest.approx(expected, abs=4e-3)
+        assert scores[i] == pytest.approx(expected, abs=4e-3)
 
 
 @pytest.mark.parametrize("weighting", ["outcome", "vertical"])
 def test_members_by_double_sums(rng, weighting):
     y, values = rng.normal(size=N), rng.normal(size=(N, 7))
     p = rng.dirichlet(np.ones(7), N)
-    found = weighted_crps(y, fm.WeightedDraws(values, p), weight=sigmoid, weighting=weighting)
+    scores = weighted_crps(y, fm.WeightedDraws(values, p), weight=sigmoid, weighting=weighting)
     expected = [kernel_score(values[i], p[i], y[i], sigmoid, weighting) for i in range(N)]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(scores, expected, rtol=1e-12)
     counts = rng.poisson(3.0, N)
-    found = weighted_crps(counts, fm.Poisson([3.0] * N), lower=2.5, weighting=weighting)
+    scores = weighted_crps(counts, fm.Poisson([3.0] * N), lower=2.5, weighting=weighting)
     k = np.arange(60.0)
     expected = [
         kernel_score(k, stats.poisson.pmf(k, 3.0), float(c), lambda v: (v > 2.5) * 1.0, weighting)
         for c in counts
     ]
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("interval", INTERVALS[:3])
@@ -109,11 +109,11 @@ def test_scoringrules_agrees_on_the_crps(rng, interval):
         "vertical": sr.vrcrps_ensemble(y, draws, **theirs),
     }
     for weighting, expected in peer.items():
-        found = weighted_crps(y, draws, weighting=weighting, **ends)
-        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-14)
-    found = weighted_crps(y, draws, chaining=softplus)
+        scores = weighted_crps(y, draws, weighting=weighting, **ends)
+        np.testing.assert_allclose(scores, expected, rtol=1e-11, atol=1e-14)
+    scores = weighted_crps(y, draws, chaining=softplus)
     np.testing.assert_allclose(
-        found, sr.twcrps_ensemble(y, draws, v_func=softplus, estimator="nrg")
+        scores, sr.twcrps_ensemble(y, draws, v_func=softplus, estimator="nrg")
     )
 
 
@@ -136,22 +136,22 @@ def test_scoringrules_agrees_on_vectors(rng):
     for score, options, *theirs in cases:
         more = {"w": pairs} if options else {}
         for weighting, peer in zip(WEIGHTINGS, theirs, strict=True):
-            own = {"chaining": chaining} if weighting == "threshold" else {"weight": weight}
-            found = score(y, draws, weighting=weighting, **own, **options)
+            our_options = {"chaining": chaining} if weighting == "threshold" else {"weight": weight}
+            scores = score(y, draws, weighting=weighting, **our_options, **options)
             function = chaining if weighting == "threshold" else weight
-            np.testing.assert_allclose(found, peer(y, draws, function, **more), rtol=1e-10)
+            np.testing.assert_allclose(scores, peer(y, draws, function, **more), rtol=1e-10)
 
 
 def test_without_a_weight_they_are_the_score_itself(rng):
     y, draws = rng.normal(size=(N, 3)), rng.normal(size=(N, 9, 3))
     for weighting in WEIGHTINGS:
-        found = weighted_energy_score(y, draws, weighting=weighting)
-        np.testing.assert_allclose(found, fm.metrics.energy_score(y, draws), rtol=1e-12)
-        found = weighted_variogram_score(y, draws, weighting=weighting)
-        np.testing.assert_allclose(found, fm.metrics.variogram_score(y, draws), rtol=1e-12)
+        scores = weighted_energy_score(y, draws, weighting=weighting)
+        np.testing.assert_allclose(scores, fm.metrics.energy_score(y, draws), rtol=1e-12)
+        scores = weighted_variogram_score(y, draws, weighting=weighting)
+        np.testing.assert_allclose(scores, fm.metrics.variogram_score(y, draws), rtol=1e-12)
         for prediction in (draws[:, :, 0], (draws[:, 0, 0], 1.0), fm.Poisson(np.ones(N))):
-            found = weighted_crps(y[:, 0], prediction, weighting=weighting)
-            np.testing.assert_allclose(found, fm.crps(y[:, 0], prediction), rtol=1e-12)
+            scores = weighted_crps(y[:, 0], prediction, weighting=weighting)
+            np.testing.assert_allclose(scores, fm.crps(y[:, 0], prediction), rtol=1e-12)
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
@@ -161,12 +161,12 @@ def test_scores_of_vectors_at_any_scale(rng, weighting, scale):
     y, draws = rng.normal(size=(N, 3)), rng.normal(size=(N, 6, 3))
     scaled = y * scale, draws * scale
     for degree, options in ((1.0, {}), (1.4, {"beta": 1.4})):
-        found = weighted_energy_score(*scaled, weighting=weighting, **options)
+        scores = weighted_energy_score(*scaled, weighting=weighting, **options)
         expected = weighted_energy_score(y, draws, weighting=weighting, **options)
-        np.testing.assert_allclose(found, expected * scale**degree, rtol=1e-9)
-    found = weighted_variogram_score(*scaled, weighting=weighting, p=0.7)
+        np.testing.assert_allclose(scores, expected * scale**degree, rtol=1e-9)
+    scores = weighted_variogram_score(*scaled, weighting=weighting, p=0.7)
     expected = weighted_variogram_score(y, draws, weighting=weighting, p=0.7)
-    np.testing.assert_allclose(found, expected * scale**1.4, rtol=1e-9)
+    np.testing.assert_allclose(scores, expected * scale**1.4, rtol=1e-9)
     beyond = weighted_variogram_score(y * 1e250, draws * 1e250, weighting=weighting, p=1.0)
     assert (np.abs(beyond) == np.inf).all()
 
@@ -203,11 +203,11 @@ def test_the_truth_scores_best(rng, weighting):
 def test_likelihood_scores(rng, conditional):
     sr = peers.imported("scoringrules")
     y, draws = rng.normal(size=N), rng.normal(size=(N, 8))
-    found = censored_likelihood_score(
+    scores = censored_likelihood_score(
         y, kernel_density(draws, 0.3), lower=-0.4, upper=0.9, conditional=conditional
     )
     np.testing.assert_allclose(
-        found,
+        scores,
         sr.clogs_ensemble(y, draws, -0.4, 0.9, cens=not conditional, bw=np.full(N, 0.3)),
         rtol=1e-10,
     )
@@ -231,11 +231,11 @@ def test_sums_of_batches(rng):
         sums = fm.streaming.MeanOf(score, **options)
         for rows in (slice(0, 5), slice(5, N)):
             sums.update(y[rows], (mean[rows], 1.0))
-        whole = score(y, (mean, 1.0), **options).mean()
-        assert sums.compute() == pytest.approx(whole, rel=1e-14)
+        expected = score(y, (mean, 1.0), **options).mean()
+        assert sums.compute() == pytest.approx(expected, rel=1e-14)
 
 
-def test_no_mass_where_it_is_asked_for():
+def test_no_mass_in_the_region_of_interest():
     draws = [[0.0, 1.0]]
     options = {"lower": 3.0, "weighting": "outcome"}
     assert np.isnan(weighted_crps([4.0], draws, **options)).all()
@@ -245,9 +245,9 @@ def test_no_mass_where_it_is_asked_for():
 
 def test_rows_with_nan_are_left_out():
     draws = np.array([[0.0, 2.0], [np.nan, 1.0]])
-    found = weighted_crps([1.0, 1.0], draws, lower=0.5, nan_policy="omit")
-    assert np.isfinite(found[0])
-    assert np.isnan(found[1])
+    scores = weighted_crps([1.0, 1.0], draws, lower=0.5, nan_policy="omit")
+    assert np.isfinite(scores[0])
+    assert np.isnan(scores[1])
 
 
 @pytest.mark.parametrize(

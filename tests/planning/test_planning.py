@@ -35,8 +35,8 @@ def outputs_of(x, seed=1):
     )
 
 
-def options_of(**given):
-    return Options.of(**{"memory_limit": "4GB", **given})
+def options_of(**options):
+    return Options.of(**{"memory_limit": "4GB", **options})
 
 
 CASES = [
@@ -72,8 +72,8 @@ CASES = [
 ]
 
 
-def alike(told, was):
-    return told == was or was / 2 <= told <= 2 * was
+def alike(stated, was):
+    return stated == was or was / 2 <= stated <= 2 * was
 
 
 @pytest.mark.slow
@@ -84,26 +84,26 @@ def test_the_call_does_what_the_plan_says(kind, n, d, kernel, options):
     y, prediction = outputs_of(x)
     options = {"lam": 0.1, **options}
     kernel = "paper" if kernel is None else kernel
-    found = fm.plan(x, kernel, **options)
+    plan = fm.plan(x, kernel, **options)
     info = fm.cce(x, y, prediction, x_kernel=kernel, y_kernel="paper", **options).info
-    assert (found.solver, found.cache, found.backend) == (info.solver, info.cache, info.backend)
-    assert alike(found.landmarks, info.landmarks)
-    assert alike(found.passes, info.passes)
-    assert found.seconds > 0
-    if found.solver != "lowrank":  # there the candidates are counted, too
-        assert alike(found.memory_bytes, info.peak_bytes)
+    assert (plan.solver, plan.cache, plan.backend) == (info.solver, info.cache, info.backend)
+    assert alike(plan.landmarks, info.landmarks)
+    assert alike(plan.passes, info.passes)
+    assert plan.seconds > 0
+    if plan.solver != "lowrank":  # there the candidates are counted, too
+        assert alike(plan.memory_bytes, info.peak_bytes)
     for note in info.notes:
         if note.startswith("preconditioned"):
-            assert any(reason.startswith("preconditioned") for reason in found.reasons)
+            assert any(reason.startswith("preconditioned") for reason in plan.reasons)
 
 
 def test_what_is_printed():
-    found = fm.plan(inputs_of("uniform", 500, 2), fm.RBF(0.25), solver="cg")
-    assert str(found).startswith("500 rows, 2 columns: cg, streamed, cpu\n  about ")
-    assert f"in {found.passes} passes" in str(found)
-    told = found.to_dict()
-    assert (told["n"], told["d"], told["backend"]) == (500, 2, "cpu")
-    assert told["reasons"] == list(found.reasons)
+    plan = fm.plan(inputs_of("uniform", 500, 2), fm.RBF(0.25), solver="cg")
+    assert str(plan).startswith("500 rows, 2 columns: cg, streamed, cpu\n  about ")
+    assert f"in {plan.passes} passes" in str(plan)
+    as_dict = plan.to_dict()
+    assert (as_dict["n"], as_dict["d"], as_dict["backend"]) == (500, 2, "cpu")
+    assert as_dict["reasons"] == list(plan.reasons)
 
 
 def test_the_same_each_time():
@@ -128,47 +128,47 @@ def test_inputs_are_not_changed_and_not_copied():
 
 def test_rounding_that_rules_low_rank_out_is_foreseen():
     """Landmarks for so small a lam would be enough, but for rounding: the call goes back to CG."""
-    found = fm.plan(inputs_of("uniform", 20_000, 2), fm.RBF(0.5), lam=1e-6)
-    assert found.solver != "lowrank"
-    assert any("rounding" in reason for reason in found.reasons)
+    plan = fm.plan(inputs_of("uniform", 20_000, 2), fm.RBF(0.5), lam=1e-6)
+    assert plan.solver != "lowrank"
+    assert any("rounding" in reason for reason in plan.reasons)
 
 
 @pytest.mark.slow
 def test_a_hard_problem_ends():
     """Hundreds of products: the plan looks at some, and says so."""
-    found = fm.plan(
+    plan = fm.plan(
         inputs_of("uniform", 5000, 8), fm.Laplacian(0.05), lam=1e-7, solver="cg", tol=1e-8
     )
-    assert (found.solver, found.passes > 60) == ("cg", True)
-    assert any(reason.startswith("more than 60 products") for reason in found.reasons)
+    assert (plan.solver, plan.passes > 60) == ("cg", True)
+    assert any(reason.startswith("more than 60 products") for reason in plan.reasons)
 
 
 def test_a_shape_will_do():
-    found = fm.plan((10**6, 512), memory_limit="20GB")
-    assert (found.n, found.d, found.solver, found.cache) == (10**6, 512, "cg", "streamed")
-    assert found.seconds > 60
-    assert "shape" in repr(found)
+    plan = fm.plan((10**6, 512), memory_limit="20GB")
+    assert (plan.n, plan.d, plan.solver, plan.cache) == (10**6, 512, "cg", "streamed")
+    assert plan.seconds > 60
+    assert "shape" in repr(plan)
     small = fm.plan((10**6, 512), memory_limit="5GB")  # no room for the rows in float32
     assert any("each pass prepares them anew" in reason for reason in small.reasons)
-    assert small.seconds > found.seconds
+    assert small.seconds > plan.seconds
 
 
 def test_inputs_on_disk(tmp_path):
     x = inputs_of("uniform", 6000, 1, seed=2)
     np.save(tmp_path / "x.npy", x)
-    on_disk, here = fm.plan(tmp_path / "x.npy", fm.RBF(0.5)), fm.plan(x, fm.RBF(0.5))
-    assert (on_disk.solver, on_disk.landmarks) == (here.solver, here.landmarks)
+    on_disk, in_memory = fm.plan(tmp_path / "x.npy", fm.RBF(0.5)), fm.plan(x, fm.RBF(0.5))
+    assert (on_disk.solver, on_disk.landmarks) == (in_memory.solver, in_memory.landmarks)
 
 
 def test_rows_on_disk_that_do_not_fit(tmp_path):
     x = inputs_of("normal", 8000, 200)
     np.save(tmp_path / "x.npy", x)
     options = {"memory_limit": "57MB", "solver": "cg", "tol": 1e-4}
-    found = fm.plan(tmp_path / "x.npy", fm.RBF(0.01), **options)
+    plan = fm.plan(tmp_path / "x.npy", fm.RBF(0.01), **options)
     y, prediction = outputs_of(x)
     info = fm.cce(tmp_path / "x.npy", y, prediction, x_kernel=fm.RBF(0.01), **options).info
-    assert found.cache == info.cache == "streamed"
-    assert alike(found.passes, info.passes)
+    assert plan.cache == info.cache == "streamed"
+    assert alike(plan.passes, info.passes)
 
 
 def test_bad_input():
@@ -187,17 +187,17 @@ def test_bad_input():
 @pytest.mark.parametrize("x", [np.zeros((50, 2)), np.ones((1, 3)), np.arange(2.0)])
 def test_degenerate_inputs(x):
     """Equal rows, one row, two: a plan, and no warning."""
-    found = fm.plan(x, fm.RBF(1.0))
-    assert found.n == len(x)
-    assert found.passes >= 1
+    plan = fm.plan(x, fm.RBF(1.0))
+    assert plan.n == len(x)
+    assert plan.passes >= 1
 
 
 @pytest.mark.parametrize("solver", ["lowrank", "nystrom"])
 def test_fewer_distinct_rows_than_landmarks(solver):
     """A search that has no rows left ends."""
     x = np.repeat(inputs_of("uniform", 90, 3), 60, axis=0)
-    found = fm.plan(x, fm.RBF(3.0), solver=solver, tol=1e-12, certificate="rigorous")
-    assert found.solver == "lowrank"
+    plan = fm.plan(x, fm.RBF(3.0), solver=solver, tol=1e-12, certificate="rigorous")
+    assert plan.solver == "lowrank"
     tight = fm.plan(x, fm.RBF(3.0), solver=solver, rank=70, memory_limit="20MB")
     assert tight.landmarks == 70
     assert tight.memory_bytes <= 20e6
@@ -206,23 +206,23 @@ def test_fewer_distinct_rows_than_landmarks(solver):
 def test_rows_that_repeat():
     """CG works on the distinct ones, in a call as in the plan."""
     x = np.repeat(inputs_of("uniform", 300, 2), 20, axis=0)
-    found = fm.plan(x, fm.RBF(0.5), solver="cg", lam=0.1)
+    plan = fm.plan(x, fm.RBF(0.5), solver="cg", lam=0.1)
     y, prediction = outputs_of(x)
     info = fm.cce(
         x, y, prediction, x_kernel=fm.RBF(0.5), solver="cg", y_kernel="paper", lam=0.1
     ).info
-    assert (info.n, found.n) == (300, 6000)
-    assert "300 distinct inputs" in found.reasons
-    assert found.memory_bytes < 10e6 + info.peak_bytes
-    assert alike(found.passes, info.passes)
+    assert (info.n, plan.n) == (300, 6000)
+    assert "300 distinct inputs" in plan.reasons
+    assert plan.memory_bytes < 10e6 + info.peak_bytes
+    assert alike(plan.passes, info.passes)
 
 
 def test_a_factorisation_that_fails():
     """Not an error of the plan: it says what the call will say."""
     x = np.linspace(0, 1, 400)[:, None]
-    found = fm.plan(x, fm.RBF(0.01), lam=1e-18, solver="cholesky", dtype="float32")
-    assert found.solver == "cholesky"
-    assert any("is not positive definite" in reason for reason in found.reasons)
+    plan = fm.plan(x, fm.RBF(0.01), lam=1e-18, solver="cholesky", dtype="float32")
+    assert plan.solver == "cholesky"
+    assert any("is not positive definite" in reason for reason in plan.reasons)
     with pytest.raises(ValueError, match="is not positive definite"):
         fm.cce(x, x, x + 1, x_kernel=fm.RBF(0.01), lam=1e-18, solver="cholesky", dtype="float32")
 
@@ -233,15 +233,15 @@ def test_a_factor_beyond_memory(tmp_path):
     options = {"solver": "cholesky", "memory_limit": "100MB"}
     with pytest.raises(fm.MemoryLimitError, match="with cache_dir, or use solver='cg'"):
         fm.plan(x, fm.RBF(0.3), **options)
-    found = fm.plan(x, fm.RBF(0.3), cache_dir=tmp_path, **options)
-    assert found.cache == "disk"
-    assert found.memory_bytes <= 100_000_000
-    assert any("it goes to cache_dir" in reason for reason in found.reasons)
+    plan = fm.plan(x, fm.RBF(0.3), cache_dir=tmp_path, **options)
+    assert plan.cache == "disk"
+    assert plan.memory_bytes <= 100_000_000
+    assert any("it goes to cache_dir" in reason for reason in plan.reasons)
     assert not list(tmp_path.iterdir())
     # Factors are float64 unless dtype says otherwise: n (n + 256) / 2 numbers, and rows.
-    whole = fm.plan(x, fm.RBF(0.3), solver="cholesky", memory_limit="2GB")
-    assert whole.cache == "packed"
-    assert whole.memory_bytes > 8 * 6000 * 6000 / 2
+    in_memory = fm.plan(x, fm.RBF(0.3), solver="cholesky", memory_limit="2GB")
+    assert in_memory.cache == "packed"
+    assert in_memory.memory_bytes > 8 * 6000 * 6000 / 2
 
 
 @pytest.mark.parametrize("kernel", [fm.RBF(0.1), fm.Polynomial(3, 0.1, 1.0), fm.Laplacian(0.2)])
@@ -250,18 +250,20 @@ def test_costs_are_those_of_all_rows(kernel, dtype):
     """Some rows that stand for all cost and take what all rows do."""
     x = inputs_of("normal", 3000, 50)
     backend = get_backend("auto", kernel)
-    whole = GramOperator(backend, kernel, x, dtype, 40_000_000)
+    all_rows = GramOperator(backend, kernel, x, dtype, 40_000_000)
     some = Subsample(3000, x[:300])
     for kind in (SubsampleOperator, WholeOperator):
         stands = kind(some, some, backend, kernel, dtype, 40_000_000)
-        assert stands.size == whole.size == 3000
-        assert stands.packed_bytes == whole.packed_bytes
-        assert (stands.caches, stands.holds_rows) == (whole.caches, whole.holds_rows)
+        assert stands.size == all_rows.size == 3000
+        assert stands.packed_bytes == all_rows.packed_bytes
+        assert (stands.caches, stands.holds_rows) == (all_rows.caches, all_rows.holds_rows)
         for columns in (1, 30):
-            assert stands.streamed_cost(columns) == pytest.approx(whole.streamed_cost(columns))
-            assert stands.product_cost(columns) == pytest.approx(whole.product_cost(columns))
+            assert stands.streamed_cost(columns) == pytest.approx(all_rows.streamed_cost(columns))
+            assert stands.product_cost(columns) == pytest.approx(all_rows.product_cost(columns))
         for precision in (np.float32, np.float64):
-            assert stands.row_bytes(precision) == pytest.approx(whole.row_bytes(precision), rel=0.1)
+            assert stands.row_bytes(precision) == pytest.approx(
+                all_rows.row_bytes(precision), rel=0.1
+            )
     assert (len(stands), len(SubsampleOperator(some, some, backend, kernel, dtype, 1))) == (
         3000,
         300,
@@ -286,15 +288,15 @@ def test_work_is_counted_for_all_rows():
 def test_a_small_problem_is_its_own_plan():
     """Where the rows are all rows, the products are those of the problem itself."""
     x = inputs_of("uniform", 900, 3)
-    y, drawn = Subsample(900, x).outputs()
-    found = exact_plan(
+    y, draws = Subsample(900, x).outputs()
+    plan = exact_plan(
         Subsample(900, x), get_backend("cpu", fm.RBF(0.5)), fm.RBF(0.5), options_of(solver="cg"), 0.1,
         0.74e-6, 30,
     )  # fmt: skip
     info = fm.cce(
-        x, y, drawn, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(0.5), solver="cg", lam=0.1
+        x, y, draws, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(0.5), solver="cg", lam=0.1
     ).info
-    assert abs(found.passes - info.passes) <= 1
+    assert abs(plan.passes - info.passes) <= 1
 
 
 def test_features_of_outputs_are_counted_or_said_to_be_assumed():
@@ -303,11 +305,11 @@ def test_features_of_outputs_are_counted_or_said_to_be_assumed():
     y = 20 * x + rng.normal(size=2000)
     assert any("30 features of outputs are assumed" in one for one in fm.plan(x).reasons)
     assert not any("features of outputs" in one for one in fm.plan(x, features=40).reasons)
-    counted = [
+    reasons = [
         next(one for one in fm.plan(x, y=values).reasons if "features of outputs, from y" in one)
         for values in (np.sin(x) + rng.normal(size=2000), y)
     ]
-    few, many = (int(one.split()[0]) for one in counted)
+    few, many = (int(one.split()[0]) for one in reasons)
     assert 20 <= few <= 80
     assert many > 2 * few  # of width 1 over a range of 80
     published = fm.plan(x, y=y, y_kernel="paper").reasons

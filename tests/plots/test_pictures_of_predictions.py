@@ -92,9 +92,9 @@ def test_ordered_intervals(rng, order):
     assert ax.get_title().startswith(f"{inside.mean():.1%} of 80 outcomes")
     key = {"outcome": y, "median": mean, "width": std}[order]
     np.testing.assert_array_equal(ax.lines[-1].get_ydata(), y[np.argsort(key)])
-    held, missed = ax.collections
-    assert len(held.get_segments()) == inside.sum()
-    assert len(missed.get_segments()) == (~inside).sum()
+    covered_bars, outside_bars = ax.collections
+    assert len(covered_bars.get_segments()) == inside.sum()
+    assert len(outside_bars.get_segments()) == (~inside).sum()
 
 
 def test_residuals_and_sharpness(rng):
@@ -120,16 +120,20 @@ def test_groups(rng):
 
 
 def test_rank_histogram(rng):
-    found = fm.metrics.rank_histogram(rng.normal(size=900), 0.5 * rng.normal(size=(900, 9)))
-    ax = found.plot(label="narrow")
+    histogram = fm.metrics.rank_histogram(rng.normal(size=900), 0.5 * rng.normal(size=(900, 9)))
+    ax = histogram.plot(label="narrow")
     heights, edges, _ = ax.patches[-1].get_data()
-    np.testing.assert_allclose(heights, found.count / 90)
+    np.testing.assert_allclose(heights, histogram.count / 90)
     np.testing.assert_array_equal(edges, np.arange(11) - 0.5)
     high, _, low = ax.patches[0].get_data()
-    np.testing.assert_allclose((low, high), (found.low / 90, found.high / 90))
+    np.testing.assert_allclose((low, high), (histogram.low / 90, histogram.high / 90))
     bars = [patch for patch in ax.patches if hasattr(patch, "get_height")]
     dark = [bar for bar in bars if bar.get_alpha() > 0.5]
-    assert len(dark) == ((found.count < found.low) | (found.count > found.high)).sum() > 0
+    assert (
+        len(dark)
+        == ((histogram.count < histogram.low) | (histogram.count > histogram.high)).sum()
+        > 0
+    )
 
 
 @pytest.mark.parametrize("difference", [True, False])
@@ -161,16 +165,16 @@ def test_murphy(rng):
     curve = fm.metrics.murphy_curve(y, (mean, 1.0))
     ax = curve.plot(label="model")
     np.testing.assert_array_equal(ax.lines[0].get_xydata().T, [curve.theta, curve.score])
-    found = fm.metrics.murphy_difference(y, (mean, 1.0), (0 * mean, 1.4))
-    ax = found.plot(names=("knows x", "ignores x"))
-    np.testing.assert_array_equal(ax.lines[1].get_ydata(), found.difference)
-    assert np.isnan(ax.lines[2].get_ydata()).tolist() == (~found.supported).tolist()
+    outcome = fm.metrics.murphy_difference(y, (mean, 1.0), (0 * mean, 1.4))
+    ax = outcome.plot(names=("knows x", "ignores x"))
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), outcome.difference)
+    assert np.isnan(ax.lines[2].get_ydata()).tolist() == (~outcome.supported).tolist()
     assert "knows x is better" in [text.get_text() for text in ax.get_legend().get_texts()]
     heights = band(ax.collections[-1])[:, 1]
-    where = found.better == -1
-    assert heights.min() >= found.low[where].min() - 1e-12
+    where = outcome.better == -1
+    assert heights.min() >= outcome.low[where].min() - 1e-12
     for names in ("ab", ["a"], [1, 2], np.nan, np.array(np.nan), {"a": 1, "b": 2}, [["a"], ["b"]]):
-        for result in (found, curve):
+        for result in (outcome, curve):
             with pytest.raises(ValueError, match="names is"):
                 plots.murphy(result, names=names)
 

@@ -35,8 +35,8 @@ def test_cce_over_one_input(rng):
 def test_cce_over_many_inputs_uses_the_first_principal_component(rng):
     x = rng.normal(size=(300, 4)) * [5, 1, 1, 1]
     ax = plots.cce_over_inputs(x, rng.uniform(size=300), ax=plt.subplots()[1])
-    drawn = ax.lines[0].get_xdata()
-    assert abs(np.corrcoef(drawn, x[:, 0])[0, 1]) > 0.99
+    plotted_x = ax.lines[0].get_xdata()
+    assert abs(np.corrcoef(plotted_x, x[:, 0])[0, 1]) > 0.99
     assert "principal" in ax.get_xlabel()
 
 
@@ -70,7 +70,7 @@ def test_result_plot(rng):
     assert result.plot().patches
 
 
-def test_mismatched_lengths_are_told():
+def test_mismatched_lengths_are_an_error():
     with pytest.raises(ValueError, match="rows must match"):
         plots.cce_over_inputs([0.0, 1.0], [0.1])
 
@@ -83,12 +83,12 @@ def test_demo_picture(tmp_path, rng):
     some = rng.choice(len(data["y"]), 400, replace=False)
     per_person = ("x", "y", "poisson_mean", "negbin_mean")
     data = {name: value[some] if name in per_person else value for name, value in data.items()}
-    judged = demo.run(data)
-    assert demo.table(judged)[1][:2] == ["Poisson", "400"]
-    demo.draw(data, judged, tmp_path / "demo.png")
+    demo_result = demo.run(data)
+    assert demo.table(demo_result)[1][:2] == ["Poisson", "400"]
+    demo.draw(data, demo_result, tmp_path / "demo.png")
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
     everyone = np.arange(400)
-    for one in judged:
+    for one in demo_result:
         share = demo.probabilities(one, everyone)
         assert share.sum() == pytest.approx(1)
         expected = np.exp(one.prediction.log_prob(np.full(400, 3.0))).mean()
@@ -163,17 +163,17 @@ def test_several_evaluations_share_pictures(rng):
     x = rng.normal(size=(200, 2))
     y = x[:, 0] + rng.normal(size=200)
     models = {"right": (x[:, 0], 1.0), "_costs $5": (np.zeros(200), np.full(200, 1.5))}
-    found = {name: fm.evaluate(y, model, x) for name, model in models.items()}
-    figure = plots.evaluation(fm.compare(found))
+    evaluations = {name: fm.evaluate(y, model, x) for name, model in models.items()}
+    figure = plots.evaluation(fm.compare(evaluations))
     by_title = {ax.get_title(): ax for ax in figure.axes if ax.get_title()}
     assert len(by_title) == 12
     names = [text.get_text() for text in by_title["Reliability"].get_legend().get_texts()]
     assert names == ["right", r" _costs \$5"]  # shown, and as it is
     lines = by_title["Reliability"].lines
-    for line, one in zip(lines[1:], found.values(), strict=True):
+    for line, one in zip(lines[1:], evaluations.values(), strict=True):
         np.testing.assert_array_equal(line.get_ydata(), one.curves["reliability"].observed)
     cce = by_title["CCE of all points"].lines
-    for line, one in zip(cce, found.values(), strict=True):
+    for line, one in zip(cce, evaluations.values(), strict=True):
         assert line.get_xdata()[-1] == one["max_cce"]
     planes = [ax for title, ax in by_title.items() if title.startswith("CCE over the plane")]
     assert len(planes) == 2
@@ -211,19 +211,19 @@ def test_values_over_the_plane_are_those_of_their_rows(rng):
     x = rng.normal(size=200)
     y = x + rng.normal(size=200)
     y[::3] = np.nan
-    found = fm.evaluate(y, (x, 1.0), x, nan_policy="omit")
+    evaluation = fm.evaluate(y, (x, 1.0), x, nan_policy="omit")
     at = rng.integers(0, 3, 200)
     sites = np.array([[0.0, 0], [50, 0], [0, 50]])
-    used = np.isfinite(y)
-    for projection in (sites[at], sites[at[used]]):
-        drawn = {p.title: p for p in panels_over_plane({"m": found}, projection)}
+    valid = np.isfinite(y)
+    for projection in (sites[at], sites[at[valid]]):
+        by_title = {p.title: p for p in panels_over_plane({"m": evaluation}, projection)}
         for title, values in (
-            ("CCE over the plane", found.rows["cce"]),
-            ("Negative log-likelihood over the plane", found.rows["log_score"]),
+            ("CCE over the plane", evaluation.rows["cce"]),
+            ("Negative log-likelihood over the plane", evaluation.rows["log_score"]),
             ("Outcome y over the plane", y),
         ):
-            means = drawn[title].draw(plt.figure().subplots()).collections[0].get_array()
-            expected = [values[used & (at == site)].mean() for site in range(3)]
+            means = by_title[title].draw(plt.figure().subplots()).collections[0].get_array()
+            expected = [values[valid & (at == site)].mean() for site in range(3)]
             np.testing.assert_allclose(np.sort(means), np.sort(expected))
 
 
@@ -231,12 +231,12 @@ def test_more_models_than_colours(rng):
     """Several pictures, none of which has a colour twice; PIT histograms of the same height."""
     y = rng.normal(size=100)
     models = {f"model {std}": fm.evaluate(y, (np.zeros(100), std)) for std in range(1, 9)}
-    drawn = panels(models)
-    titles = [panel.title for panel in drawn]
+    pictures = panels(models)
+    titles = [panel.title for panel in pictures]
     assert titles.count("Reliability") == titles.count("Sharpness") == 2
     assert titles.count("Probability integral transform") == 8
     counts, tops = [], []
-    for panel in drawn:
+    for panel in pictures:
         ax = panel.draw(plt.figure().subplots())
         if panel.title == "Reliability":
             lines = [line for line in ax.lines if line.get_label().startswith("model")]
@@ -270,10 +270,10 @@ def test_regions_are_points_beside_a_right_model():
         0.05, (((0, True, 1.0),), ((0, False, 1.0),)), ("x",),
     )  # fmt: skip
     ax = regions.plot(plt.figure().subplots())
-    drawn = {line.get_label(): line for line in ax.lines}
-    assert drawn["beyond chance"].get_xydata().tolist() == [[0.3, 1.0]]  # the worst on top
-    assert drawn["may be chance"].get_xydata().tolist() == [[0.05, 0.0]]
-    assert drawn["a right model"].get_xydata().tolist() == [[0.06, 0.0], [0.1, 1.0]]
+    by_label = {line.get_label(): line for line in ax.lines}
+    assert by_label["beyond chance"].get_xydata().tolist() == [[0.3, 1.0]]  # the worst on top
+    assert by_label["may be chance"].get_xydata().tolist() == [[0.05, 0.0]]
+    assert by_label["a right model"].get_xydata().tolist() == [[0.06, 0.0], [0.1, 1.0]]
     assert [text.get_text().split("\n")[0] for text in ax.get_yticklabels()] == [
         r"x <= \$1", r"x > \$1",
     ]  # fmt: skip

@@ -39,10 +39,10 @@ def components(x, count):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_principal_components(rng, shape, dtype):
     x = (rng.normal(size=shape) * np.linspace(3, 1, shape[1]) + 100).astype(dtype)
-    found, expected = principal(x, 2), components(x.astype(np.float64), 2)
-    signs = np.sign((found * expected).sum(axis=0))
-    np.testing.assert_allclose(found, expected * signs, atol=1e-8)
-    np.testing.assert_array_equal(found, principal(x.copy(), 2))
+    actual, expected = principal(x, 2), components(x.astype(np.float64), 2)
+    signs = np.sign((actual * expected).sum(axis=0))
+    np.testing.assert_allclose(actual, expected * signs, atol=1e-8)
+    np.testing.assert_array_equal(actual, principal(x.copy(), 2))
 
 
 def test_principal_components_of_what_has_fewer(rng):
@@ -55,9 +55,9 @@ def test_principal_components_of_what_has_fewer(rng):
 
 def test_axes_of_many_rows_come_from_some_of_them(rng):
     x = rng.normal(size=(30_000, 4)) * [9, 4, 1, 1]
-    found, expected = principal(x, 2), components(x, 2)
+    actual, expected = principal(x, 2), components(x, 2)
     for column in range(2):
-        assert abs(np.corrcoef(found[:, column], expected[:, column])[0, 1]) > 0.999
+        assert abs(np.corrcoef(actual[:, column], expected[:, column])[0, 1]) > 0.999
 
 
 def test_two_columns_are_the_plane(rng):
@@ -82,11 +82,11 @@ def test_many_rows_are_thinned(rng):
     plane = plots.project(x)
     assert (len(plane.rows), plane.n) == (100_000, 120_000)
     assert len(plots.project(x, x[:, :2]).rows) == 100_000
-    seen = []
-    own = plots.project(x, lambda rows: seen.append(rows) or rows[:, 1:])
-    assert len(own.rows) == FEW
-    np.testing.assert_array_equal(seen[0], x[own.rows])
-    np.testing.assert_array_equal(own.places, x[own.rows, 1:])
+    blocks = []
+    projected = plots.project(x, lambda rows: blocks.append(rows) or rows[:, 1:])
+    assert len(projected.rows) == FEW
+    np.testing.assert_array_equal(blocks[0], x[projected.rows])
+    np.testing.assert_array_equal(projected.places, x[projected.rows, 1:])
 
 
 def test_wide_inputs_are_thinned_more(rng):
@@ -111,26 +111,26 @@ def test_tsne_keeps_groups_together(rng):
         plots.project(x[:3], "tsne")
 
 
-def test_umap_is_asked_for_the_same_picture_every_time(rng, monkeypatch):
+def test_umap_gets_the_same_seed_every_time(rng, monkeypatch):
     """Without the package: what it is given."""
-    asked = []
+    seeds = []
 
     class UMAP:
         def __init__(self, **options):
-            asked.append(options)
+            seeds.append(options)
 
         def fit_transform(self, rows):
-            asked.append(rows.shape)
+            seeds.append(rows.shape)
             return rows[:, :2].astype(np.float32)
 
     monkeypatch.setitem(sys.modules, "umap", types.SimpleNamespace(UMAP=UMAP))
     x = rng.normal(size=(FEW + 10, 4))
     plane = plots.project(x, "umap")
-    assert asked == [{"n_neighbors": 15, "random_state": 0, "n_jobs": 1}, (FEW, 4)]
+    assert seeds == [{"n_neighbors": 15, "random_state": 0, "n_jobs": 1}, (FEW, 4)]
     np.testing.assert_allclose(plane.places, x[plane.rows, :2], rtol=1e-6)
     assert plane.places.dtype == np.float64
     plots.project(x[:6], "umap")
-    assert asked[2]["n_neighbors"] == 5
+    assert seeds[2]["n_neighbors"] == 5
     with pytest.raises(ValueError, match="x has 2 rows; projection='umap' needs at least 4"):
         plots.project(x[:2], "umap")
 
@@ -167,26 +167,26 @@ def test_bad_projections(rng):
 def kinds():
     """Return inputs of every kind that an encoder may take, all of them 0 to 5."""
     numbers = np.arange(6)
-    found = [numbers, numbers.tolist(), tuple(numbers.tolist()), numbers.astype(object)]
+    inputs = [numbers, numbers.tolist(), tuple(numbers.tolist()), numbers.astype(object)]
     for name in ("pandas", "polars", "torch"):
         if importlib.util.find_spec(name) is not None:
             package = importlib.import_module(name)
-            found.append(package.tensor(numbers) if name == "torch" else package.Series(numbers))
-    return found
+            inputs.append(package.tensor(numbers) if name == "torch" else package.Series(numbers))
+    return inputs
 
 
 def test_inputs_are_encoded_some_at_a_time():
     for x in kinds():
-        seen = []
+        blocks = []
 
-        def encoder(part, x=x, seen=seen):
+        def encoder(part, x=x, blocks=blocks):
             assert isinstance(x, tuple) or type(part) is type(x)
-            seen.append(len(part))
+            blocks.append(len(part))
             return [[float(one), 1.0] for one in part]
 
-        found = Inputs(x, 6, encoder).take([4, 1])
-        np.testing.assert_array_equal(found, [[4, 1], [1, 1]], err_msg=str(type(x)))
-        assert seen == [2]
+        encoded_rows = Inputs(x, 6, encoder).take([4, 1])
+        np.testing.assert_array_equal(encoded_rows, [[4, 1], [1, 1]], err_msg=str(type(x)))
+        assert blocks == [2]
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": [1.0, 2, 3], "b": [4.0, 5, 6]}, index=[7, 8, 9])
     inputs = Inputs(frame, 3, lambda part: part[["b"]])
@@ -194,16 +194,16 @@ def test_inputs_are_encoded_some_at_a_time():
 
 
 def test_inputs_that_cannot_be_cut_are_encoded_whole_once():
-    seen = []
+    blocks = []
 
     def encoder(parts):
-        seen.append(parts)
+        blocks.append(parts)
         return np.stack([parts["a"], parts["b"]], axis=1)
 
     inputs = Inputs({"a": np.arange(4.0), "b": np.ones(4)}, 4, encoder)
     np.testing.assert_array_equal(inputs.take([3, 0]), [[3, 1], [0, 1]])
     inputs.take([1])
-    assert len(seen) == 1
+    assert len(blocks) == 1
     with pytest.raises(ValueError, match="the encoder made 1 rows of 2 inputs"):
         Inputs(np.arange(4.0), 4, lambda part: part[:1]).take([0, 1])
     with pytest.raises(ValueError, match="the encoder made 4 rows of 5 inputs"):
@@ -240,9 +240,11 @@ def test_values_of_a_plane_of_some_rows(rng):
     x = rng.normal(size=(FEW + 500, 3))
     plane = plots.project(x, lambda rows: np.tile([[0.0, 0], [9, 9]], (len(rows), 1))[: len(rows)])
     values = rng.normal(size=len(x))
-    found = plots.over_plane(plane, values).collections[0].get_array()
-    used = values[plane.rows]
-    np.testing.assert_allclose(np.sort(found), np.sort([used[::2].mean(), used[1::2].mean()]))
+    plotted_values = plots.over_plane(plane, values).collections[0].get_array()
+    plane_values = values[plane.rows]
+    np.testing.assert_allclose(
+        np.sort(plotted_values), np.sort([plane_values[::2].mean(), plane_values[1::2].mean()])
+    )
     with pytest.raises(ValueError, match=f"x has {FEW + 500}, values has 4"):
         plots.over_plane(plane, values[:4])
     with pytest.raises(ValueError, match="x is a Plane, which has its projection"):
@@ -259,8 +261,8 @@ def test_a_few_extremes_do_not_take_all_colours(rng):
     worst = cells.get_array().max()
     assert worst > 1e200  # the hexagon of the infinite value
     np.testing.assert_allclose(cells.cmap(cells.norm(worst)), cells.cmap(1.0))
-    everything = plots.over_plane(x, np.full(5000, np.inf)).collections[0]
-    assert everything.get_clim() == (0, 1)
+    collection = plots.over_plane(x, np.full(5000, np.inf)).collections[0]
+    assert collection.get_clim() == (0, 1)
     with pytest.raises(ValueError, match=r"values holds NaN \(first in row 3\)"):
         plots.over_plane(x[:5], [1, 2, 3, np.nan, np.nan])
 
@@ -284,8 +286,8 @@ def test_cce_projection_is_over_plane(rng):
     same = plots.over_plane(x, result.values).collections[0].get_array()
     np.testing.assert_array_equal(ax.collections[0].get_array(), same)
     assert ax.get_xlabel() == "first principal component"
-    own = plots.cce_projection(x, result, projection=x[:, 3:])
-    assert own.get_xlabel() == "first coordinate"
+    projected = plots.cce_projection(x, result, projection=x[:, 3:])
+    assert projected.get_xlabel() == "first coordinate"
     with pytest.raises(ValueError, match="x has 1 column; projection='pca' needs at least two"):
         plots.cce_projection(x[:, 0], x[:, 0])
 
@@ -326,12 +328,14 @@ def test_infinite_scores_over_inputs(rng):
 
 
 def test_over_inputs_of_an_encoder_uses_some_rows(rng):
-    seen = []
-    inputs = Inputs(list(range(FEW + 100)), FEW + 100, lambda part: seen.append(len(part)) or part)
+    blocks = []
+    inputs = Inputs(
+        list(range(FEW + 100)), FEW + 100, lambda part: blocks.append(len(part)) or part
+    )
     ax = plots.over_inputs(inputs, np.ones(FEW + 100))
     assert len(ax.lines[0].get_xdata()) == FEW
     plots.over_inputs(inputs, np.zeros(FEW + 100))
-    assert seen == [FEW]  # once for all pictures
+    assert blocks == [FEW]  # once for all pictures
 
 
 def test_cumulative(rng):

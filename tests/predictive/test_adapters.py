@@ -59,22 +59,24 @@ LOC, SCALE = np.array([0.5, -1.0, 3.0]), np.array([1.0, 0.3, 2.0])
     ids=lambda value: value.dist.name if hasattr(value, "dist") else value.__name__,
 )
 def test_frozen_distributions(frozen, family):
-    found = as_predictive(frozen, 3)
-    assert type(found) is family
+    prediction = as_predictive(frozen, 3)
+    assert type(prediction) is family
     y = np.array([1.0, 2.0, 4.0])
-    np.testing.assert_allclose(found.cdf(y), frozen.cdf(y), rtol=1e-12)
-    logs = frozen.logpmf if found.discrete else frozen.logpdf
-    np.testing.assert_allclose(found.log_prob(y), logs(y), rtol=1e-10)
+    np.testing.assert_allclose(prediction.cdf(y), frozen.cdf(y), rtol=1e-12)
+    logs = frozen.logpmf if prediction.discrete else frozen.logpdf
+    np.testing.assert_allclose(prediction.log_prob(y), logs(y), rtol=1e-10)
 
 
-def same(found, expected, y):
-    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6, atol=1e-9)
+def same(prediction, expected, y):
+    np.testing.assert_allclose(prediction.mean, expected.mean, rtol=1e-6, atol=1e-9)
     # Single precision objects have variances that are differences of moments.
-    np.testing.assert_allclose(found.variance, expected.variance, rtol=3e-5)
-    np.testing.assert_allclose(found.cdf(y), expected.cdf(y), rtol=2e-6, atol=1e-12)
-    np.testing.assert_allclose(found.log_prob(y), expected.log_prob(y), rtol=2e-6, atol=1e-6)
-    np.testing.assert_allclose(found.quantile([0.1, 0.7]), expected.quantile([0.1, 0.7]), rtol=1e-5)
-    np.testing.assert_allclose(found.crps(y), expected.crps(y), rtol=1e-6)
+    np.testing.assert_allclose(prediction.variance, expected.variance, rtol=3e-5)
+    np.testing.assert_allclose(prediction.cdf(y), expected.cdf(y), rtol=2e-6, atol=1e-12)
+    np.testing.assert_allclose(prediction.log_prob(y), expected.log_prob(y), rtol=2e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        prediction.quantile([0.1, 0.7]), expected.quantile([0.1, 0.7]), rtol=1e-5
+    )
+    np.testing.assert_allclose(prediction.crps(y), expected.crps(y), rtol=1e-6)
 
 
 def test_new_random_variables_of_scipy():
@@ -87,9 +89,9 @@ def test_new_random_variables_of_scipy():
     same(as_predictive(normal, 3), Gaussian(LOC, SCALE), y)
     same(as_predictive(stats.exp(normal), 3), LogNormal(LOC, SCALE), y)
     gamma = stats.make_distribution(stats.gamma)(a=SCALE)
-    found = as_predictive(gamma * 2, 3)
-    assert isinstance(found, MethodsPredictive)
-    same(found, Gamma(SCALE, 0.5), y)
+    prediction = as_predictive(gamma * 2, 3)
+    assert isinstance(prediction, MethodsPredictive)
+    same(prediction, Gamma(SCALE, 0.5), y)
     binomial = as_predictive(stats.Binomial(n=np.array([5, 6, 7]), p=0.3), 3)
     assert type(binomial) is Binomial
     counts = np.array([0.0, 2.0, 6.0])
@@ -133,13 +135,13 @@ TORCH = {
 def check_library(d, array, name):
     make, expected = TORCH[name]
     expected = expected()
-    found = as_predictive(make(d, array(LOC), array(SCALE)), 3)
-    if not isinstance(found, MethodsPredictive):
-        assert type(found) is type(expected)
-    y = np.array([0.0, 2.0, 1.0]) if found.discrete else np.array([0.7, 0.2, 0.9])
+    prediction = as_predictive(make(d, array(LOC), array(SCALE)), 3)
+    if not isinstance(prediction, MethodsPredictive):
+        assert type(prediction) is type(expected)
+    y = np.array([0.0, 2.0, 1.0]) if prediction.discrete else np.array([0.7, 0.2, 0.9])
     if name == "Uniform":
         y = LOC + 0.3 * SCALE
-    same(found, expected, y)
+    same(prediction, expected, y)
 
 
 @pytest.mark.parametrize("name", TORCH)
@@ -166,18 +168,18 @@ def test_torch_structures():
     np.testing.assert_allclose(ranks.mean, 1.5)
     # A transformed distribution: no moments, support and methods of its own.
     exp = d.TransformedDistribution(d.Normal(loc, scale / 4), [d.ExpTransform()])
-    found = as_predictive(exp, 3)
-    assert isinstance(found, MethodsPredictive)
-    same(found, LogNormal(LOC, SCALE / 4), y)
-    np.testing.assert_array_equal(found.log_prob([-1.0, 0.0, -3.0]), -np.inf)
-    np.testing.assert_array_equal(found.cdf([-1.0, 0.0, np.inf]), [0, 0, 1])
+    prediction = as_predictive(exp, 3)
+    assert isinstance(prediction, MethodsPredictive)
+    same(prediction, LogNormal(LOC, SCALE / 4), y)
+    np.testing.assert_array_equal(prediction.log_prob([-1.0, 0.0, -3.0]), -np.inf)
+    np.testing.assert_array_equal(prediction.cdf([-1.0, 0.0, np.inf]), [0, 0, 1])
     weights = torch.as_tensor([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0]])
     parts = d.Normal(torch.stack([loc, loc + 2], 1), torch.stack([scale, scale], 1))
     mixed = as_predictive(d.MixtureSameFamily(d.Categorical(weights), parts), 3)
     direct = d.MixtureSameFamily(d.Categorical(weights), parts).cdf(torch.as_tensor(y))
     np.testing.assert_allclose(mixed.cdf(y), direct, rtol=1e-6)
-    shared = d.MixtureSameFamily(d.Categorical(torch.ones(2)), d.Normal(torch.zeros(2), 1.0))
-    np.testing.assert_allclose(as_predictive(shared, 3).cdf(y), stats.norm.cdf(y), rtol=1e-6)
+    mixed_batch = d.MixtureSameFamily(d.Categorical(torch.ones(2)), d.Normal(torch.zeros(2), 1.0))
+    np.testing.assert_allclose(as_predictive(mixed_batch, 3).cdf(y), stats.norm.cdf(y), rtol=1e-6)
 
 
 def test_torch_independent():
@@ -185,10 +187,10 @@ def test_torch_independent():
     torch = pytest.importorskip("torch")
     d = torch.distributions
     vectors = d.Independent(d.Normal(torch.arange(6.0).reshape(3, 2), 2.0), 1)
-    found = as_predictive(vectors, 3, columns=2)
-    np.testing.assert_array_equal(found.mean, np.arange(6.0).reshape(3, 2))
+    prediction = as_predictive(vectors, 3, columns=2)
+    np.testing.assert_array_equal(prediction.mean, np.arange(6.0).reshape(3, 2))
     np.testing.assert_allclose(
-        found.log_prob(np.ones((3, 2))), vectors.log_prob(torch.ones(3, 2)), rtol=1e-6
+        prediction.log_prob(np.ones((3, 2))), vectors.log_prob(torch.ones(3, 2)), rtol=1e-6
     )
     with pytest.raises(ValueError, match="3 components and y has 1"):
         as_predictive(d.Independent(d.Normal(torch.zeros(3), 1.0), 1), 3)
@@ -208,24 +210,24 @@ def test_parts_of_an_object():
     d = torch.distributions
     loc = torch.linspace(-2, 2, 9).double()
     anew = as_predictive(d.Gumbel(loc, torch.ones(9).double()), 9)
-    whole = as_predictive(
+    transformed = as_predictive(
         d.TransformedDistribution(d.Normal(loc, 1.0), [d.AffineTransform(1.0, 2.0)]), 9
     )
     assert anew._divisible
-    assert not whole._divisible
+    assert not transformed._divisible
     rows = np.array([8, 0, 0, 3, 8, 8])
     y = np.linspace(-1, 3, 9)
-    for prediction in (anew, whole):
+    for prediction in (anew, transformed):
         part = prediction.take(rows)
         np.testing.assert_array_equal(part.cdf(y[rows]), prediction.cdf(y)[rows])
         np.testing.assert_array_equal(part.take([1, 4]).cdf(0.5), part.cdf(0.5)[[1, 4]])
         np.testing.assert_array_equal(part.mean, prediction.mean[rows])
         np.testing.assert_allclose(part.crps(y[rows]), prediction.crps(y)[rows], rtol=1e-12)
         np.testing.assert_array_equal(part.quantile(0.3), prediction.quantile(0.3)[rows])
-    same(whole, Gaussian(1 + 2 * loc.numpy(), 2.0), y)
-    found = whole.expected_kernel(fm.RBF(0.3), [0.0, 1.0])
+    same(transformed, Gaussian(1 + 2 * loc.numpy(), 2.0), y)
+    expectations = transformed.expected_kernel(fm.RBF(0.3), [0.0, 1.0])
     expected = Gaussian(1 + 2 * loc.numpy(), 2.0).expected_kernel(fm.RBF(0.3), [0.0, 1.0])
-    np.testing.assert_allclose(found, expected, atol=1e-9)
+    np.testing.assert_allclose(expectations, expected, atol=1e-9)
 
 
 class FakeTFP:
@@ -301,8 +303,8 @@ def test_a_type_of_numpy_and_parts_that_cannot_be_copied():
 
     expected = ScipyPredictive(stats.logistic(LOC, SCALE), 3)
     for kind in (Lenient, Strict):
-        found = as_predictive(kind(stats.logistic(LOC, SCALE)), 3)
-        np.testing.assert_allclose(found.cdf(0.3), expected.cdf(0.3), atol=1e-6)
+        prediction = as_predictive(kind(stats.logistic(LOC, SCALE)), 3)
+        np.testing.assert_allclose(prediction.cdf(0.3), expected.cdf(0.3), atol=1e-6)
 
 
 @pytest.mark.slow
@@ -310,13 +312,13 @@ def test_a_type_of_numpy_and_parts_that_cannot_be_copied():
     "without", [(), ("quantile",), ("mean", "variance"), ("survival_function", "quantile", "mean")]
 )
 def test_methods_that_may_be_missing(without):
-    found = as_predictive(FakeTFP(stats.logistic(LOC, SCALE), without), 3)
-    assert isinstance(found, MethodsPredictive)
-    assert not found.discrete
+    prediction = as_predictive(FakeTFP(stats.logistic(LOC, SCALE), without), 3)
+    assert isinstance(prediction, MethodsPredictive)
+    assert not prediction.discrete
     expected = ScipyPredictive(stats.logistic(LOC, SCALE), 3)
-    same(found, expected, np.array([0.7, -1.2, 2.5]))
-    draws = found.sample(60, 0)  # each by many calls of the cdf where there is no quantile
-    np.testing.assert_array_equal(found.sample(3, 1), found.sample(3, 1))
+    same(prediction, expected, np.array([0.7, -1.2, 2.5]))
+    draws = prediction.sample(60, 0)  # each by many calls of the cdf where there is no quantile
+    np.testing.assert_array_equal(prediction.sample(3, 1), prediction.sample(3, 1))
     for row in range(3):
         assert stats.kstest(draws[row], stats.logistic(LOC[row], SCALE[row]).cdf).pvalue > 1e-4
 
@@ -324,18 +326,18 @@ def test_methods_that_may_be_missing(without):
 def test_counts_by_methods():
     """Nothing says that they are discrete; the cdf jumps."""
     frozen = stats.poisson([0.4, 3.0, 200.0])
-    found = as_predictive(FakeTFP(frozen, ("mean", "quantile")), 3)
-    assert found.discrete
+    prediction = as_predictive(FakeTFP(frozen, ("mean", "quantile")), 3)
+    assert prediction.discrete
     expected = Poisson([0.4, 3.0, 200.0])
     y = np.array([0.0, 4.0, 210.0])
-    np.testing.assert_array_equal(found.quantile([0.2, 0.5]), expected.quantile([0.2, 0.5]))
-    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-5)
-    np.testing.assert_allclose(found.crps(y), expected.crps(y), rtol=1e-4)
-    np.testing.assert_allclose(found.cdf_below(y), expected.cdf_below(y), rtol=1e-5)
-    np.testing.assert_array_equal(found.log_prob([0.5, 1.5, -1.0]), -np.inf)
+    np.testing.assert_array_equal(prediction.quantile([0.2, 0.5]), expected.quantile([0.2, 0.5]))
+    np.testing.assert_allclose(prediction.mean, expected.mean, rtol=1e-5)
+    np.testing.assert_allclose(prediction.crps(y), expected.crps(y), rtol=1e-4)
+    np.testing.assert_allclose(prediction.cdf_below(y), expected.cdf_below(y), rtol=1e-5)
+    np.testing.assert_array_equal(prediction.log_prob([0.5, 1.5, -1.0]), -np.inf)
 
 
-def test_what_is_missing_is_told():
+def test_errors_name_what_is_missing():
     with pytest.raises(TypeError, match="whose cdf is missing or not implemented; give draws"):
         as_predictive(FakeTFP(stats.logistic(LOC), ("cdf",)), 3)
     with pytest.raises(TypeError, match="whose log_prob or logpdf is missing or not implemented"):
@@ -352,6 +354,6 @@ def test_what_is_missing_is_told():
 
 
 def test_heavy_tails_have_no_moments_by_quadrature():
-    found = as_predictive(FakeTFP(stats.cauchy(LOC), ("mean", "variance")), 3)
-    assert np.isnan(found.mean).all()
-    assert np.isnan(found.variance).all()
+    prediction = as_predictive(FakeTFP(stats.cauchy(LOC), ("mean", "variance")), 3)
+    assert np.isnan(prediction.mean).all()
+    assert np.isnan(prediction.variance).all()

@@ -46,10 +46,10 @@ def test_against_plain_sums(raw, y, level):
         assert prediction.mean[row] == pytest.approx(one @ VALUES, rel=1e-12, abs=1e-13)
         central = one @ (np.array(VALUES) - one @ VALUES) ** 2
         assert prediction.variance[row] == pytest.approx(central, rel=1e-10, abs=1e-13)
-    found = prediction.quantile(level)
-    assert (prediction.cdf(found) >= level).all()
-    assert (prediction.cdf_below(found) < level).all() or level == 0
-    assert np.isfinite(prediction.log_prob(found)).all()  # never a value of probability 0
+    quantiles = prediction.quantile(level)
+    assert (prediction.cdf(quantiles) >= level).all()
+    assert (prediction.cdf_below(quantiles) < level).all() or level == 0
+    assert np.isfinite(prediction.log_prob(quantiles)).all()  # never a value of probability 0
 
 
 def test_classes_are_numbered(rng):
@@ -131,11 +131,11 @@ def test_one_value():
 
 def test_the_true_distribution_scores_best(rng):
     truth = rng.dirichlet(np.ones(5))
-    others = rng.dirichlet(np.ones(5), 20)
+    wrong_models = rng.dirichlet(np.ones(5), 20)
     y = np.arange(5.0)
     for score in (lambda p: p.crps(y), lambda p: -p.log_prob(y)):
         best = truth @ score(Categorical(np.tile(truth, (5, 1))))
-        for other in others:
+        for other in wrong_models:
             assert truth @ score(Categorical(np.tile(other, (5, 1)))) > best
 
 
@@ -170,7 +170,7 @@ def test_numbers_that_name_columns_are_not_ignored():
     frame = pandas.DataFrame({1: [0.9, 0.1], 2: [0.1, 0.9]})
     with pytest.raises(ValueError, match=r"columns of probs are '1', '2', .* pass values="):
         fm.Categorical(frame)
-    named = fm.Categorical(frame, values=[1, 2])
-    np.testing.assert_allclose(fm.nll([1, 2], named), -np.log(0.9))
+    by_number = fm.Categorical(frame, values=[1, 2])
+    np.testing.assert_allclose(fm.nll([1, 2], by_number), -np.log(0.9))
     assert fm.Categorical(frame.to_numpy()).values.tolist() == [0, 1]
     assert fm.Categorical(frame.rename(columns={1: "rare", 2: "often"})).values.tolist() == [0, 1]

@@ -71,10 +71,10 @@ def test_methods_agree_with_scipy(name):
     np.testing.assert_allclose(ours.quantile(levels), expected, rtol=1e-10, atol=1e-300)
     np.testing.assert_array_equal(ours.quantile(0.5), ours.quantile(levels)[:, 4])
     upper = theirs.isf(1e-12)
-    lost = 1e-15 if name == "uniform" else 1e-300  # SciPy's sf is 1 - cdf there
+    lost_digits = 1e-15 if name == "uniform" else 1e-300  # SciPy's sf is 1 - cdf there
     for y in [*expected.T[1:-1], upper, expected[:, 0] - 1, np.full(3, 0.0), np.full(3, -1.0)]:
-        np.testing.assert_allclose(ours.cdf(y), theirs.cdf(y), rtol=1e-9, atol=lost)
-        np.testing.assert_allclose(ours.sf(y), theirs.sf(y), rtol=1e-9, atol=lost)
+        np.testing.assert_allclose(ours.cdf(y), theirs.cdf(y), rtol=1e-9, atol=lost_digits)
+        np.testing.assert_allclose(ours.sf(y), theirs.sf(y), rtol=1e-9, atol=lost_digits)
         np.testing.assert_allclose(ours.log_prob(y), theirs.logpdf(y), rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(ours.cdf_below(y), ours.cdf(y))
     part = ours.take(np.array([2, 0, 0]))
@@ -105,13 +105,15 @@ def test_gamma_density_at_large_shapes(a, q, rate):
     y = a * (1 - 1 / (9 * a) + q / (3 * np.sqrt(a))) ** 3 / rate  # Wilson & Hilferty's quantile
     if y <= 0:
         return
-    found = Gamma([a], rate).log_prob([y])[0]
+    log_probs = Gamma([a], rate).log_prob([y])[0]
     mp = pytest.importorskip("mpmath")
     with mp.workdps(50):
         x = mp.mpf(y) * mp.mpf(rate)
         expected = (mp.mpf(a) - 1) * mp.log(x) - x - mp.loggamma(mp.mpf(a)) + mp.log(mp.mpf(rate))
     # y rate is known to a rounding, which is a / sqrt(a) of them in standard deviations.
-    assert found == pytest.approx(float(expected), rel=1e-13, abs=1e-13 + 2e-15 * abs(q) * a**0.5)
+    assert log_probs == pytest.approx(
+        float(expected), rel=1e-13, abs=1e-13 + 2e-15 * abs(q) * a**0.5
+    )
 
 
 def test_beta_density_at_large_shapes():
@@ -212,9 +214,9 @@ def test_expectations(name, kernel):
     if name == "student":
         prediction = StudentT([5.0], -2.0, 0.3)
     frozen, points = prediction.frozen, np.array([-2.5, 0.0, 0.4, 3.0])
-    found = prediction.expected_kernel(kernel, points)[0]
+    expectations = prediction.expected_kernel(kernel, points)[0]
     tolerance = 1e-9 if name in ("laplace", "uniform") else 3e-5  # in closed form; with a kink
-    for value, z in zip(found, points, strict=True):
+    for value, z in zip(expectations, points, strict=True):
         turn = float(frozen.cdf(z)[0])
         cuts = [
             1e-14,
@@ -243,9 +245,9 @@ def test_laplacian_kernels_are_stable(loc, scale, gamma):
     """Whatever the widths: in (0, 1], at most the kernel's distance from its narrow limit."""
     kernel = fm.Laplacian(gamma)
     for prediction in (Laplace([loc], scale), Uniform([loc - scale], loc + scale)):
-        found = prediction.expected_kernel(kernel, [0.5])[0, 0]
-        assert 0 <= found <= 1 + 1e-15
-        assert abs(found - kernel([loc], [0.5])[0, 0]) <= gamma * scale + 1e-14
+        expectations = prediction.expected_kernel(kernel, [0.5])[0, 0]
+        assert 0 <= expectations <= 1 + 1e-15
+        assert abs(expectations - kernel([loc], [0.5])[0, 0]) <= gamma * scale + 1e-14
     equal = Laplace([loc], 1 / gamma).expected_kernel(kernel, [0.5])[0, 0]
     gap = gamma * abs(loc - 0.5)
     assert equal == pytest.approx((1 + gap) * np.exp(-gap) / 2, rel=1e-12)
@@ -256,9 +258,9 @@ def test_laplacian_kernels_are_stable(loc, scale, gamma):
 def test_distributions_narrow_or_wide_against_the_kernel(std, gap):
     """Beside a narrow distribution the integral around the point missed its mass: 3e-14 for 8e-3."""
     prediction = fm.Truncated(Gaussian([0.0, 1.0], [std, 1.0]), -1e6, 1e6)  # no closed form
-    found = prediction.expected_kernel(fm.RBF(0.7), [gap])[0, 0]
+    expectations = prediction.expected_kernel(fm.RBF(0.7), [gap])[0, 0]
     spread = 1 + 1.4 * std**2
-    assert found == pytest.approx(
+    assert expectations == pytest.approx(
         np.exp(-0.7 * gap**2 / spread) / np.sqrt(spread), rel=1e-7, abs=1e-12
     )
 
@@ -280,20 +282,20 @@ def test_blocks_of_rows(rng, monkeypatch):
     from fastmcmd.predictive.numerics import rowwise
 
     mean, y = rng.normal(size=(2, 101))
-    whole = Gaussian(mean, 2.0).crps(y), StudentT(3.0, mean, 2.0).crps(y)
+    expected = Gaussian(mean, 2.0).crps(y), StudentT(3.0, mean, 2.0).crps(y)
     monkeypatch.setattr(rowwise, "_STEP", 7)
-    np.testing.assert_array_equal(Gaussian(mean, 2.0).crps(y), whole[0])
-    np.testing.assert_array_equal(StudentT(3.0, mean, 2.0).crps(y), whole[1])
+    np.testing.assert_array_equal(Gaussian(mean, 2.0).crps(y), expected[0])
+    np.testing.assert_array_equal(StudentT(3.0, mean, 2.0).crps(y), expected[1])
     assert by_rows(np.add, np.zeros(0), np.zeros(0)).shape == (0,)
 
 
 def test_user_families_of_scipy_stay_theirs():
     """A family of the user's own may bear a name of SciPy's."""
 
-    class Own(stats.rv_continuous):
+    class UserFamily(stats.rv_continuous):
         def _cdf(self, x):
             return stats.norm.cdf(x)
 
-    found = fm.predictive.as_predictive(Own(name="laplace")(), 2)
-    assert type(found) is ScipyPredictive
-    assert found.cdf([0.0, 1.0])[1] == pytest.approx(stats.norm.cdf(1.0))
+    prediction = fm.predictive.as_predictive(UserFamily(name="laplace")(), 2)
+    assert type(prediction) is ScipyPredictive
+    assert prediction.cdf([0.0, 1.0])[1] == pytest.approx(stats.norm.cdf(1.0))

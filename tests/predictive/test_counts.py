@@ -57,9 +57,9 @@ def test_crps_is_the_integral(mean, alpha):
         -2.5,
     ]
     y = np.array([*outcomes, mean + 0.25])
-    found = counts(np.full(len(y), mean), np.full(len(y), alpha)).crps(y)
+    scores = counts(np.full(len(y), mean), np.full(len(y), alpha)).crps(y)
     expected = [summed_crps(one, value) for value in y]
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    np.testing.assert_allclose(scores, expected, rtol=1e-10)
 
 
 def test_sums_and_closed_forms_agree(rng):
@@ -79,9 +79,9 @@ def test_crps_of_rows_of_all_lengths_together(rng):
     mean = rng.permutation(np.concatenate([np.full(20, 3.0), np.full(20, 3e4)]))
     for alpha in (0.0, 0.7):
         y = np.floor(mean * rng.uniform(0, 2, 40))
-        together = counts(mean, np.full(40, alpha)).crps(y)
+        all_rows = counts(mean, np.full(40, alpha)).crps(y)
         alone = [counts([m], [alpha]).crps([value])[0] for m, value in zip(mean, y, strict=True)]
-        np.testing.assert_array_equal(together, alone)
+        np.testing.assert_array_equal(all_rows, alone)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-5, 0.3, 5.0])
@@ -91,8 +91,8 @@ def test_crps_far_from_the_mass(alpha):
         half = summed_crps(frozen(mean, alpha), -1.0)  # |y - mean| - E|Y - Y'| / 2 at y = -1
         half = mean + 1 - half
         y = np.array([1e6, 1e9, 1e15, 1e300, -1e6])
-        found = counts(np.full(5, mean), np.full(5, alpha)).crps(y)
-        np.testing.assert_allclose(found, np.abs(y - mean) - half, rtol=1e-12)
+        scores = counts(np.full(5, mean), np.full(5, alpha)).crps(y)
+        np.testing.assert_allclose(scores, np.abs(y - mean) - half, rtol=1e-12)
 
 
 def test_crps_of_hardly_any_mass():
@@ -115,8 +115,8 @@ def test_log_probabilities_keep_their_digits(mean, alpha):
             else:
                 ways = mp.loggamma(y + 1 / a) - mp.loggamma(1 / a) - mp.loggamma(y + 1)
                 expected = ways - mp.log1p(a * m) / a + y * mp.log(a * m / (1 + a * m))
-            (found,) = counts([mean], [alpha]).log_prob([y])
-            assert found == pytest.approx(float(expected), rel=2e-14, abs=1e-13)
+            (log_prob,) = counts([mean], [alpha]).log_prob([y])
+            assert log_prob == pytest.approx(float(expected), rel=2e-14, abs=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -221,13 +221,13 @@ def test_laws_of_count_distributions(mean, alpha, y, level):
         assert prediction.cdf_below(count)[0] < level or count[0] == 0
 
 
-def assert_least(prediction, levels, found):
+def assert_least(prediction, levels, quantiles):
     """Counts (n, j) are the least whose cdf, the one that users see, is at least a level."""
-    n, count = found.shape
-    each = prediction.take(np.repeat(np.arange(n), count))
-    flat, levels = found.ravel(), np.broadcast_to(levels, found.shape).ravel()
-    assert (each.cdf(flat) >= levels).all()
-    assert ((each.cdf_below(flat) < levels) | (flat == 0)).all()
+    n, count = quantiles.shape
+    repeated = prediction.take(np.repeat(np.arange(n), count))
+    flat, levels = quantiles.ravel(), np.broadcast_to(levels, quantiles.shape).ravel()
+    assert (repeated.cdf(flat) >= levels).all()
+    assert ((repeated.cdf_below(flat) < levels) | (flat == 0)).all()
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-12, 1e-6, 0.01, 0.5, 20.0, 1e3])
@@ -235,15 +235,15 @@ def test_quantiles_are_those_of_scipy(alpha, rng):
     mean = np.concatenate([[0.0, 1e-300, 1e-9, 1e8], 10 ** rng.uniform(-3, 5, 40)])
     prediction = counts(mean, np.full(len(mean), alpha))
     levels = np.array([0.99, 1e-5, 0.5, 0.01, 0.123, 0.999999, 0.7])
-    found = prediction.quantile(levels)
-    assert_least(prediction, levels, found)
+    quantiles = prediction.quantile(levels)
+    assert_least(prediction, levels, quantiles)
     with np.errstate(all="ignore"):
         expected = np.stack([frozen(m, alpha).ppf(levels) for m in mean[1:]])
     # SciPy's tail of a small dispersion loses digits: next counts where rounding decides.
-    np.testing.assert_allclose(found[1:], expected, atol=1 if 0 < alpha < 1e-3 else 0)
-    np.testing.assert_array_equal(found[0], 0)
+    np.testing.assert_allclose(quantiles[1:], expected, atol=1 if 0 < alpha < 1e-3 else 0)
+    np.testing.assert_array_equal(quantiles[0], 0)
     for j, level in enumerate(levels):
-        np.testing.assert_array_equal(prediction.quantile(level), found[:, j])
+        np.testing.assert_array_equal(prediction.quantile(level), quantiles[:, j])
 
 
 @given(
@@ -258,10 +258,10 @@ def test_levels_at_and_next_to_steps_of_the_cdf(mean, alpha, start):
     step = float(prediction.cdf(count)[0])
     shifts = 1 + np.array([0.0, 1e-15, -1e-15, 1e-12, -1e-12, 1e-9, -1e-9, 1e-6, -1e-6])
     levels = np.clip(np.append(step * shifts, np.nextafter(step, [0.0, 1.0])), 0, 1 - 2**-53)
-    found = prediction.quantile(levels)
-    assert_least(prediction, levels, found)
+    quantiles = prediction.quantile(levels)
+    assert_least(prediction, levels, quantiles)
     if 0 < step < 1:
-        assert found[0, 0] == count[0]
+        assert quantiles[0, 0] == count[0]
 
 
 @pytest.mark.parametrize("mean", [2e5, 2.99e5, 3e5, 1e6, 1e8, 1e10])
@@ -275,8 +275,8 @@ def test_tails_of_large_poisson_means(mean):
         ratios = mean / (k + steps) if sign > 0 else (k - steps + 1) / mean
         total = 1 + np.cumprod(ratios, axis=0).sum(axis=0)
         expected = np.exp(prediction.log_prob(k)) * total
-        found = prediction.sf(k - 1) if sign > 0 else prediction.cdf(k)
-        np.testing.assert_allclose(found, expected, rtol=1e-11)
+        tail = prediction.sf(k - 1) if sign > 0 else prediction.cdf(k)
+        np.testing.assert_allclose(tail, expected, rtol=1e-11)
     middle = np.floor(mean + np.linspace(-4, 4, len(z)) * math.sqrt(mean))
     np.testing.assert_allclose(prediction.cdf(middle), stats.poisson.cdf(middle, mean), rtol=1e-11)
     np.testing.assert_allclose(prediction.cdf(middle) + prediction.sf(middle), 1, rtol=1e-14)
@@ -287,9 +287,9 @@ def test_extreme_levels(alpha):
     mean = np.array([1e-4, 3.0, 500.0, 3e4])
     prediction = counts(mean, np.full(4, alpha))
     levels = np.array([1e-300, 1e-100, 9e-9, 1e-8, 1.1e-8, 1 - 1e-8, 1 - 1e-12, 1 - 2**-53])
-    found = prediction.quantile(levels)
-    assert (np.diff(found, axis=1) >= 0).all()
-    assert_least(prediction, levels, found)
+    quantiles = prediction.quantile(levels)
+    assert (np.diff(quantiles, axis=1) >= 0).all()
+    assert_least(prediction, levels, quantiles)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3])
@@ -298,22 +298,22 @@ def test_levels_of_each_row(alpha, rng):
     prediction = counts(mean, np.full(10, alpha))
     levels = rng.random((10, 6))
     levels[:, 2:4] = 0.0, 1.0
-    found = prediction.quantiles_at(levels)
+    quantiles = prediction.quantiles_at(levels)
     for row in range(10):
         expected = prediction.take(np.array([row])).quantile(levels[row])[0]
-        np.testing.assert_array_equal(found[row], expected)
-    np.testing.assert_array_equal(prediction.quantiles_at(levels[:, ::-1]), found[:, ::-1])
+        np.testing.assert_array_equal(quantiles[row], expected)
+    np.testing.assert_array_equal(prediction.quantiles_at(levels[:, ::-1]), quantiles[:, ::-1])
 
 
 def test_quantiles_do_not_depend_on_blocks_and_threads(rng, monkeypatch):
     mean = np.append(rng.gamma(4, 3, 3000), 1e6)
     prediction, levels = fm.NegativeBinomial(mean, 0.3), np.linspace(0.01, 0.99, 99)
     expected = prediction.quantile(levels)
-    for threads, held in ((1, 1 << 18), (3, 1 << 10)):
+    for threads, block in ((1, 1 << 18), (3, 1 << 10)):
         monkeypatch.setattr(
             "fastmcmd._base.blocks.get_num_threads", lambda threads=threads: threads
         )
-        monkeypatch.setattr("fastmcmd.predictive.count_base._QUANTILES", held)
+        monkeypatch.setattr("fastmcmd.predictive.count_base._QUANTILES", block)
         np.testing.assert_array_equal(prediction.quantile(levels), expected)
 
 
@@ -404,16 +404,18 @@ def test_bad_dispersions():
 
 def test_values_do_not_depend_on_threads(rng):
     mean, y = rng.gamma(2.0, 30.0, 30_000), rng.poisson(50.0, 30_000).astype(float)
-    found = []
+    results = []
     try:
         for threads in (1, 2, 3):
             fm.set_num_threads(threads)
             prediction = fm.NegativeBinomial(mean, 0.4)
-            found.append(np.stack([prediction.crps(y), prediction.cdf(y), prediction.log_prob(y)]))
+            results.append(
+                np.stack([prediction.crps(y), prediction.cdf(y), prediction.log_prob(y)])
+            )
     finally:
         fm.set_num_threads(None)
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
 
 
 @pytest.mark.parametrize("dispersion", [None, 1e-6, 0.3, 20.0])

@@ -81,8 +81,8 @@ def test_closed_forms_are_the_integral(data, name, level):
     prediction = make(name, *(data.draw(value) for value in FAMILIES[name][1]))
     middle, low, high = (prediction.quantile(q)[0] for q in (level, 0.1, 0.9))
     for y in (middle, low - 30 * (high - low), high + 1000 * (high - low)):
-        found, expected = prediction.crps([y]), crps(prediction, [y])
-        np.testing.assert_allclose(found, expected, rtol=2e-11)
+        actual, expected = prediction.crps([y]), crps(prediction, [y])
+        np.testing.assert_allclose(actual, expected, rtol=2e-11)
 
 
 @pytest.mark.parametrize("name", ["t", "gamma", "beta", "lognorm", "laplace", "uniform", "norm"])
@@ -146,24 +146,26 @@ def test_against_high_precision():
     with mp.workdps(60):
         for df in (0.51, 0.6, 0.9, 0.9995, 1.0, 1.0004, 1.002, 1.5, 2.0, 7.7, 30.0, 1e4, 1e7):
             for z in (0.0, 0.3, 5.0):
-                found = StudentT([df], 0.0, 1.0).crps([z])[0]
+                score = StudentT([df], 0.0, 1.0).crps([z])[0]
                 cancels = 1e-12 if abs(df - 1) < 0.01 else 2e-14
-                assert found == pytest.approx(float(mp_student(mp, df, z)), rel=cancels)
+                assert score == pytest.approx(float(mp_student(mp, df, z)), rel=cancels)
         for sigma in (1e-6, 1e-3, 0.05, 0.0999, 0.1, 0.5, 2.0, 6.0):
             for w in (-5.0, 0.0, 0.7, 6.0):
                 y = float(np.exp(0.3 + sigma * w))
-                found = LogNormal([0.3], sigma).crps([y])[0]
-                known = 5e-14 + 2e-16 / sigma  # log(y) is known to a rounding, and that over sigma
-                assert found == pytest.approx(float(mp_lognormal(mp, 0.3, sigma, y)), rel=known)
+                score = LogNormal([0.3], sigma).crps([y])[0]
+                tolerance = (
+                    5e-14 + 2e-16 / sigma
+                )  # log(y) is known to a rounding, and that over sigma
+                assert score == pytest.approx(float(mp_lognormal(mp, 0.3, sigma, y)), rel=tolerance)
         for shape in (1e-3, 0.5, 1.0, 9.9, 10.1, 50.0, 1e3, 1e5):
             for w in (-0.9, 0.0, 0.5, 5.0):
                 y = max(shape + w * shape**0.5, 0.01 * shape) / 2
-                found = Gamma([shape], 2.0).crps([y])[0]
-                assert found == pytest.approx(float(mp_gamma(mp, shape, 2, y)), rel=2e-13)
+                score = Gamma([shape], 2.0).crps([y])[0]
+                assert score == pytest.approx(float(mp_gamma(mp, shape, 2, y)), rel=2e-13)
         for a, b in ((1e-3, 1e-3), (0.1, 3), (0.5, 0.5), (1, 1), (12, 0.3), (50, 80)):
             for y in (0.01, 0.3, 0.6, 0.999):
-                found = Beta([a], float(b)).crps([y])[0]
-                assert found == pytest.approx(float(mp_beta(mp, a, b, y)), rel=5e-13)
+                score = Beta([a], float(b)).crps([y])[0]
+                assert score == pytest.approx(float(mp_beta(mp, a, b, y)), rel=5e-13)
 
 
 def test_gamma_functions():
@@ -241,9 +243,9 @@ def test_extreme_outcomes(name):
     prediction = make(name, *SHAPES.get(name, (1.5, 2.0)))
     prediction = prediction.take(np.zeros(5, dtype=np.intp))
     y = np.array([np.inf, -np.inf, np.nan, 1e300, -1e300])
-    for found in (prediction.crps(y), crps(prediction, y)):
-        np.testing.assert_array_equal(found[:3], [np.inf, np.inf, np.nan])
-        np.testing.assert_allclose(found[3:], 1e300, rtol=1e-12)
+    for scores in (prediction.crps(y), crps(prediction, y)):
+        np.testing.assert_array_equal(scores[:3], [np.inf, np.inf, np.nan])
+        np.testing.assert_allclose(scores[3:], 1e300, rtol=1e-12)
 
 
 def test_narrow_distributions_keep_digits():
@@ -286,9 +288,9 @@ def test_shift_and_scale(rng):
 
 def test_vector_gaussians_score_components(rng):
     mean, std, y = rng.normal(size=(4, 3)), rng.uniform(1, 2, size=(4, 3)), rng.normal(size=(4, 3))
-    found = Gaussian(mean, std).crps(y)
+    scores = Gaussian(mean, std).crps(y)
     for k in range(3):
-        np.testing.assert_array_equal(found[:, k], Gaussian(mean[:, k], std[:, k]).crps(y[:, k]))
+        np.testing.assert_array_equal(scores[:, k], Gaussian(mean[:, k], std[:, k]).crps(y[:, k]))
     with pytest.raises(ValueError, match="energy score"):
         crps(Gaussian(mean, std), y)
 
@@ -316,8 +318,8 @@ def test_generic_score_by_quantiles(frozen):
     for y in (float(frozen.ppf(0.4)), float(frozen.ppf(0.97)), -1.0):
         turn = float(frozen.cdf(y))
         # Crowded at both ends; the others are the kinks of the histogram and the triangle.
-        shared = [2.0 ** -np.arange(120), 1 - 2.0 ** -np.arange(40), [0.2, 0.4, 0.6, 0.8]]
-        cuts, other = (np.unique(np.concatenate([*shared, [end]])) for end in (turn, 1 - turn))
+        level_sets = [2.0 ** -np.arange(120), 1 - 2.0 ** -np.arange(40), [0.2, 0.4, 0.6, 0.8]]
+        cuts, other = (np.unique(np.concatenate([*level_sets, [end]])) for end in (turn, 1 - turn))
         low, upper = cuts[cuts <= turn], other[other <= 1 - turn]
         total = 0.0
         for ends, quantile, sign in ((low, frozen.ppf, 1.0), (upper, frozen.isf, -1.0)):
@@ -339,15 +341,15 @@ def test_many_modes_and_jumps():
             return 1 - self._cdf(y, low, high)
 
         def _quantile(self, level, low, high):
-            found = least(lambda y: self._cdf(y, low, high) >= level, len(low))
-            return np.where(level <= 0, -np.inf, np.where(level >= 1, np.inf, found))
+            points = least(lambda y: self._cdf(y, low, high) >= level, len(low))
+            return np.where(level <= 0, -np.inf, np.where(level >= 1, np.inf, points))
 
     values = np.array([0.0, 1.0, 50.0, 7.0, 8.0])
     weights = np.array([1, 1, 1, 1.5, 1.5]) / 6
-    found = crps(Modes([0.0], 1.0), [3.0])[0]
+    score = crps(Modes([0.0], 1.0), [3.0])[0]
     half = np.abs(values[:, None] - values) @ weights @ weights / 2
     spread = 3 / 36 * 1e-2 / np.sqrt(np.pi)  # of two draws from the same narrow mode
-    assert found == pytest.approx(weights @ np.abs(values - 3) - half - spread, rel=1e-10)
+    assert score == pytest.approx(weights @ np.abs(values - 3) - half - spread, rel=1e-10)
 
 
 def test_a_noisy_cdf_is_integrated_to_its_noise(rng):
@@ -364,8 +366,8 @@ def test_a_noisy_cdf_is_integrated_to_its_noise(rng):
             return Single(self.mean[rows], self.std[rows])
 
     y = rng.normal(size=20)
-    found = crps(Single(np.zeros(20), 1.0), y)
-    np.testing.assert_allclose(found, Gaussian(np.zeros(20), 1.0).crps(y), rtol=1e-6)
+    scores = crps(Single(np.zeros(20), 1.0), y)
+    np.testing.assert_allclose(scores, Gaussian(np.zeros(20), 1.0).crps(y), rtol=1e-6)
 
 
 def test_blocks_do_not_matter(rng):

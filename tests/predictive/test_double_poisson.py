@@ -241,22 +241,22 @@ def test_rows_in_blocks_and_on_threads(rng):
     n = 20_000
     mu, phi = rng.gamma(2.0, 10.0, n), rng.uniform(0.3, 3.0, n)
     y = rng.poisson(mu).astype(float)
-    found = []
+    results = []
     try:
         for threads in (1, 3):
             fm.set_num_threads(threads)
             prediction = DoublePoisson(mu, phi)
             parts = [prediction.crps(y), prediction.cdf(y), prediction.log_prob(y), prediction.mean]
-            found.append(
+            results.append(
                 np.stack([*parts, prediction.quantile(0.4), prediction.sample(1, 0)[:, 0]])
             )
     finally:
         fm.set_num_threads(None)
-    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(results[0], results[1])
     rows = np.array([5, 19_999, 8191, 8192])
     part = DoublePoisson(mu, phi).take(rows)
     again = np.stack([part.crps(y[rows]), part.cdf(y[rows]), part.log_prob(y[rows]), part.mean])
-    np.testing.assert_array_equal(found[0][:4, rows], again)
+    np.testing.assert_array_equal(results[0][:4, rows], again)
 
 
 def test_support_is_shared_where_rows_are_close():
@@ -280,9 +280,9 @@ def test_support_is_shared_where_rows_are_close():
                 prediction.expected_kernel(kernel, points), expected, atol=1e-13
             )
         else:  # the window of the second row is 3,000 counts wide
-            found = prediction.expected_kernel(kernel, points)
-            np.testing.assert_allclose(found[0], expected[0], atol=1e-13)
-            np.testing.assert_allclose(found[1], expected[1], rtol=1e-9, atol=1e-13)
+            expectations = prediction.expected_kernel(kernel, points)
+            np.testing.assert_allclose(expectations[0], expected[0], atol=1e-13)
+            np.testing.assert_allclose(expectations[1], expected[1], rtol=1e-9, atol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -302,5 +302,5 @@ def test_bad_parameters(mean, phi, message):
 
 
 def test_standard_deviations_whose_squares_underflow():
-    found = DoublePoisson([5.304530440784604e-47], 7.52766811196961).std
-    np.testing.assert_allclose(found, 1.7567717659696934e-173, rtol=1e-12)  # mpmath's
+    std = DoublePoisson([5.304530440784604e-47], 7.52766811196961).std
+    np.testing.assert_allclose(std, 1.7567717659696934e-173, rtol=1e-12)  # mpmath's

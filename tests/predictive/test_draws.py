@@ -35,9 +35,9 @@ def by_steps(y, draws):
     out = []
     for at, row in zip(y, draws, strict=True):
         knots = np.unique(np.append(row, at))
-        left = knots[:-1]
-        share = (row[None, :] <= left[:, None]).mean(axis=1)
-        out.append(((share - (left >= at)) ** 2 * np.diff(knots)).sum())
+        lower = knots[:-1]
+        share = (row[None, :] <= lower[:, None]).mean(axis=1)
+        out.append(((share - (lower >= at)) ** 2 * np.diff(knots)).sum())
     return np.array(out)
 
 
@@ -45,15 +45,15 @@ def by_steps(y, draws):
 def test_crps_is_that_of_the_empirical_distribution(draws, data):
     y = data.draw(hnp.arrays(np.float64, len(draws), elements=VALUES | st.just(draws[0, 0])))
     scale = 1 + np.abs(draws).max() + np.abs(y).max()
-    held = fm.Draws(draws)
+    prediction = fm.Draws(draws)
     for estimator in ("qd", "nrg"):
-        found = held.crps(y, estimator)
-        np.testing.assert_allclose(found, by_pairs(y, draws), atol=1e-14 * scale)
-        np.testing.assert_allclose(found, by_steps(y, draws), atol=1e-14 * scale)
+        scores = prediction.crps(y, estimator)
+        np.testing.assert_allclose(scores, by_pairs(y, draws), atol=1e-14 * scale)
+        np.testing.assert_allclose(scores, by_steps(y, draws), atol=1e-14 * scale)
     if draws.shape[1] > 1:
         for estimator in ("pwm", "fair"):
-            found = held.crps(y, estimator)
-            np.testing.assert_allclose(found, by_pairs(y, draws, True), atol=1e-14 * scale)
+            scores = prediction.crps(y, estimator)
+            np.testing.assert_allclose(scores, by_pairs(y, draws, True), atol=1e-14 * scale)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -63,11 +63,13 @@ def test_crps_agrees_with_peers(rng, dtype, count):
     properscoring = peers.imported("properscoring")
     draws, y = rng.normal(size=(40, count)).astype(dtype), rng.normal(size=40)
     exact = draws.astype(np.float64)
-    held = fm.Draws(draws)
-    np.testing.assert_allclose(held.crps(y), properscoring.crps_ensemble(y, exact), atol=1e-13)
+    prediction = fm.Draws(draws)
+    np.testing.assert_allclose(
+        prediction.crps(y), properscoring.crps_ensemble(y, exact), atol=1e-13
+    )
     for estimator in module.ESTIMATORS:
         peer = scoringrules.crps_ensemble(y, exact, estimator=estimator, backend="numpy")
-        np.testing.assert_allclose(held.crps(y, estimator), peer, atol=1e-13)
+        np.testing.assert_allclose(prediction.crps(y, estimator), peer, atol=1e-13)
 
 
 def test_fair_estimator_is_unbiased_and_the_empirical_score_is_not(rng):
@@ -109,12 +111,12 @@ def test_crps_of_scaled_and_permuted_draws(rng):
 
 
 def test_outcomes_that_are_not_finite():
-    found = fm.Draws([[0.0, 1.0]] * 3).crps([np.nan, np.inf, -np.inf])
-    np.testing.assert_array_equal(found, [np.nan, np.inf, np.inf])
-    held = fm.Draws([[0.0, 1.0] * 200] * 3)
+    scores = fm.Draws([[0.0, 1.0]] * 3).crps([np.nan, np.inf, -np.inf])
+    np.testing.assert_array_equal(scores, [np.nan, np.inf, np.inf])
+    prediction = fm.Draws([[0.0, 1.0] * 200] * 3)
     for _ in range(2):  # unsorted, then sorted
-        np.testing.assert_array_equal(held.cdf([np.nan, np.inf, -np.inf]), [np.nan, 1, 0])
-        held.quantile(0.5)
+        np.testing.assert_array_equal(prediction.cdf([np.nan, np.inf, -np.inf]), [np.nan, 1, 0])
+        prediction.quantile(0.5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -129,34 +131,36 @@ def test_shares_and_quantiles(rng, monkeypatch, dtype, shape, search_from):
     rows = np.array([5, 0, 0])
     levels = np.array([0.0, 0.05, 0.5, 2 / 3, 1.0])
     quantiles = np.moveaxis(np.quantile(plain, levels, axis=1), 0, -1)
-    held = fm.Draws(array)
+    prediction = fm.Draws(array)
     for _ in range(2):
-        np.testing.assert_allclose(held.cdf(y), (plain <= y[:, None]).mean(axis=1), rtol=1e-15)
-        np.testing.assert_allclose(held.cdf_below(y), (plain < y[:, None]).mean(axis=1))
-        np.testing.assert_allclose(held.sf(y), (plain > y[:, None]).mean(axis=1))
-        np.testing.assert_array_equal(held.cdf(0.0), held.cdf(np.zeros_like(y)))
-        part = held.take(rows)
-        np.testing.assert_array_equal(part.cdf(y[rows]), held.cdf(y)[rows])
-        np.testing.assert_array_equal(part.crps(y[rows]), held.crps(y)[rows])
+        np.testing.assert_allclose(
+            prediction.cdf(y), (plain <= y[:, None]).mean(axis=1), rtol=1e-15
+        )
+        np.testing.assert_allclose(prediction.cdf_below(y), (plain < y[:, None]).mean(axis=1))
+        np.testing.assert_allclose(prediction.sf(y), (plain > y[:, None]).mean(axis=1))
+        np.testing.assert_array_equal(prediction.cdf(0.0), prediction.cdf(np.zeros_like(y)))
+        part = prediction.take(rows)
+        np.testing.assert_array_equal(part.cdf(y[rows]), prediction.cdf(y)[rows])
+        np.testing.assert_array_equal(part.crps(y[rows]), prediction.crps(y)[rows])
         np.testing.assert_allclose(part.quantile(levels), quantiles[rows], atol=1e-15)
-        np.testing.assert_allclose(held.quantile(levels), quantiles, atol=1e-15)
-        np.testing.assert_allclose(held.quantile(0.3), np.quantile(plain, 0.3, axis=1))
-    np.testing.assert_allclose(held.mean, plain.mean(axis=1), atol=1e-15)
-    np.testing.assert_allclose(held.variance, plain.var(axis=1), atol=1e-14)
-    np.testing.assert_allclose(held.std, plain.std(axis=1), atol=1e-14)
-    assert held.array.dtype == np.float64
-    assert not held.has_density
+        np.testing.assert_allclose(prediction.quantile(levels), quantiles, atol=1e-15)
+        np.testing.assert_allclose(prediction.quantile(0.3), np.quantile(plain, 0.3, axis=1))
+    np.testing.assert_allclose(prediction.mean, plain.mean(axis=1), atol=1e-15)
+    np.testing.assert_allclose(prediction.variance, plain.var(axis=1), atol=1e-14)
+    np.testing.assert_allclose(prediction.std, plain.std(axis=1), atol=1e-14)
+    assert prediction.array.dtype == np.float64
+    assert not prediction.has_density
 
 
 def test_crps_of_vectors_is_by_component(rng):
     draws, y = rng.normal(size=(9, 8, 3)), rng.normal(size=(9, 3))
-    held = fm.Draws(draws)
+    prediction = fm.Draws(draws)
     for _ in range(2):
         for k in range(3):
             np.testing.assert_allclose(
-                held.crps(y)[:, k], by_pairs(y[:, k], draws[:, :, k]), atol=1e-14
+                prediction.crps(y)[:, k], by_pairs(y[:, k], draws[:, :, k]), atol=1e-14
             )
-        held.quantile(0.5)
+        prediction.quantile(0.5)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -165,20 +169,20 @@ def test_input_is_held_and_never_changed(rng, order, writeable):
     array = np.array(rng.normal(size=(50, 8)), order=order)
     before = array.copy()
     array.flags.writeable = writeable
-    held = fm.Draws(array)
-    assert np.shares_memory(held.array, array)
+    prediction = fm.Draws(array)
+    assert np.shares_memory(prediction.array, array)
     y = rng.normal(size=50)
-    score = held.crps(y)
-    held.quantile([0.1, 0.9])
-    np.testing.assert_allclose(held.crps(y), score, rtol=1e-15)
+    score = prediction.crps(y)
+    prediction.quantile([0.1, 0.9])
+    np.testing.assert_allclose(prediction.crps(y), score, rtol=1e-15)
     np.testing.assert_array_equal(array, before)
 
 
 def test_sorted_draws_are_not_copied(rng):
     array = np.sort(rng.normal(size=(50, 8)), axis=1)
-    held = fm.Draws(array)
-    held.quantile(0.5)
-    assert held._ordered is array
+    prediction = fm.Draws(array)
+    prediction.quantile(0.5)
+    assert prediction._ordered is array
     descending = fm.Draws(array[:, ::-1])
     descending.quantile(0.5)
     assert not np.shares_memory(descending._ordered, array)
@@ -188,11 +192,17 @@ def test_sorted_draws_are_not_copied(rng):
 def test_threads_and_blocks_do_not_matter(rng, monkeypatch):
     draws, y = rng.normal(size=(500, 21)), rng.normal(size=500)
 
-    def everything():
-        held = fm.Draws(draws)
-        return [held.crps(y), held.cdf(y), held.variance, held.quantile([0.2, 0.5]), held.cdf(y)]
+    def all_results():
+        prediction = fm.Draws(draws)
+        return [
+            prediction.crps(y),
+            prediction.cdf(y),
+            prediction.variance,
+            prediction.quantile([0.2, 0.5]),
+            prediction.cdf(y),
+        ]
 
-    same_in_threads_and_blocks(everything, module, 300, monkeypatch)
+    same_in_threads_and_blocks(all_results, module, 300, monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -17,18 +17,18 @@ from laws import LAWS
 
 def _by_levels(frozen, kernel, z):
     """E k by SciPy's adaptive quadrature over levels, cut where k has its kink."""
-    cut = float(frozen.cdf(z))
+    jump_level = float(frozen.cdf(z))
     total = 0.0
-    for low, high in ((0.0, cut), (cut, 1.0)):
+    for low, high in ((0.0, jump_level), (jump_level, 1.0)):
         if low < high:
-            found, _ = integrate.quad(
+            integral, _ = integrate.quad(
                 lambda u: float(kernel([[frozen.ppf(u)]], [[z]])[0, 0]),
                 low,
                 high,
                 epsabs=1e-13,
                 limit=500,
             )
-            total += found
+            total += integral
     return total
 
 
@@ -45,8 +45,8 @@ def _by_levels(frozen, kernel, z):
 @pytest.mark.parametrize("kernel", [fm.Laplacian(15.06), fm.Matern(0.5, 0.7), fm.Matern(1.5, 0.01)])
 def test_kinks_beside_poles(prediction, frozen, z, kernel):
     """The Laplacian's expectation under Beta(5.437, 0.8127) was off by 3.6e-8 of itself."""
-    found = prediction.expected_kernel(kernel, [z])[0, 0]
-    assert found == pytest.approx(_by_levels(frozen, kernel, z), rel=2e-11, abs=1e-13)
+    expectation = prediction.expected_kernel(kernel, [z])[0, 0]
+    assert expectation == pytest.approx(_by_levels(frozen, kernel, z), rel=2e-11, abs=1e-13)
 
 
 def test_mixtures_are_sums_over_their_components():
@@ -62,14 +62,16 @@ def test_narrow_kernels_keep_relative_digits():
     """Far narrower than the nodes' distances: the density times the kernel's integral."""
     prediction, z = fm.Gamma([0.7], 1.0), np.array([0.3, 2.0, 9.0])
     for length in (1e-4, 1e-7):
-        found = prediction.expected_kernel(fm.Laplacian(1 / length), z)[0]
+        expected_values = prediction.expected_kernel(fm.Laplacian(1 / length), z)[0]
         height = stats.gamma(0.7).pdf(z)
-        np.testing.assert_allclose(found, 2 * length * height, rtol=20 * length**2 / 0.01 + 1e-9)
+        np.testing.assert_allclose(
+            expected_values, 2 * length * height, rtol=20 * length**2 / 0.01 + 1e-9
+        )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", dict.fromkeys(law.__name__.replace("_", "") for law in LAWS))
 def test_every_family_agrees_with_integrals_by_parts(family):
-    found, _, checked = expectations.run(4, seed=100, only=family)
+    violations, _, checked = expectations.run(4, seed=100, only=family)
     assert checked >= 8
-    assert not found, "\n".join(found)
+    assert not violations, "\n".join(violations)

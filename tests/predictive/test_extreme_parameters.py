@@ -57,13 +57,13 @@ def test_recalibrated_and_rescaled_at_the_ends_of_doubles():
     knots = fm.recalibration.MonotoneMap(np.array([0.0, 0.3, 1.0]), np.array([0.0, 0.6, 1.0]))
     usual = fm.recalibration.RecalibratedCDF(fm.Gaussian([0.0], 1.0), knots)
     for scale in (1e-287, 1e170):
-        moved = fm.recalibration.RecalibratedCDF(fm.Gaussian([0.0], scale), knots)
-        np.testing.assert_allclose(moved.std, scale * usual.std, rtol=1e-12)
+        mapped = fm.recalibration.RecalibratedCDF(fm.Gaussian([0.0], scale), knots)
+        np.testing.assert_allclose(mapped.std, scale * usual.std, rtol=1e-12)
     tiny = fm.recalibration.RecalibratedCDF(fm.Gaussian([0.0], 1e-287), knots)
     np.testing.assert_allclose(tiny.crps([1e154]), 1e154, rtol=1e-12)
     levels = 1 - 2.0 ** -np.array([12, 30, 52])
-    found = [usual.sf(q)[0] for q in usual.quantile(levels).T]
-    np.testing.assert_allclose(found, 1 - levels, rtol=1e-11)
+    tails = [usual.sf(q)[0] for q in usual.quantile(levels).T]
+    np.testing.assert_allclose(tails, 1 - levels, rtol=1e-11)
     assert usual.quantile(levels[-1]).shape == (1,)
     narrow = fm.recalibration.Rescaled(fm.Laplace([1.0], 1.0), 1e-170)
     np.testing.assert_allclose(narrow.crps([-1e250]), 1e250, rtol=1e-12)
@@ -142,8 +142,8 @@ def test_count_scores_of_far_outliers_by_plain_sums():
             below = np.cumsum(masses)
             above = np.cumsum(masses[::-1])[::-1]
             expected = (below[:y] ** 2).sum() + (above[y + 1 :] ** 2).sum()
-            found = fm.Poisson([mean]).crps([float(y)])[0]
-            np.testing.assert_allclose(found, expected, rtol=1e-12)
+            scores = fm.Poisson([mean]).crps([float(y)])[0]
+            np.testing.assert_allclose(scores, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("a", "b"), [(2.0, 5.0), (3.758, 15.97), (6.93, 5e-6), (1e-3, 5.0)])
@@ -176,13 +176,13 @@ def test_double_poisson_tails_just_inside_the_window_count_what_lies_outside():
         masses /= masses.sum()
         above = np.cumsum(masses[::-1])[::-1] - masses
         below = np.cumsum(masses)
-        seen = np.flatnonzero((above > 1e-40) & (above < 1e-8))
-        one = fm.DoublePoisson(np.full(len(seen), mu), phi)
-        np.testing.assert_allclose(one.sf(seen), above[seen], rtol=1e-9)
-        seen = np.flatnonzero((below > 1e-40) & (below < 1e-8))
-        if len(seen):  # below a small mean lies too much
-            one = fm.DoublePoisson(np.full(len(seen), mu), phi)
-            np.testing.assert_allclose(one.cdf(seen), below[seen], rtol=1e-9)
+        tail_counts = np.flatnonzero((above > 1e-40) & (above < 1e-8))
+        one = fm.DoublePoisson(np.full(len(tail_counts), mu), phi)
+        np.testing.assert_allclose(one.sf(tail_counts), above[tail_counts], rtol=1e-9)
+        tail_counts = np.flatnonzero((below > 1e-40) & (below < 1e-8))
+        if len(tail_counts):  # below a small mean lies too much
+            one = fm.DoublePoisson(np.full(len(tail_counts), mu), phi)
+            np.testing.assert_allclose(one.cdf(tail_counts), below[tail_counts], rtol=1e-9)
 
 
 def test_truncated_to_a_narrow_interval_keeps_its_digits():
@@ -251,7 +251,7 @@ def test_truncated_between_the_modes_of_a_mixture():
         np.testing.assert_allclose(between.quantile(level), tail.quantile(level), rtol=1e-12)
 
 
-def test_ends_that_differ_in_late_digits_are_told_apart():
+def test_ends_that_differ_in_late_digits_stay_distinct():
     with pytest.raises(ValueError, match=r"in \[100000, 100000\.00001\] in row 0"):
         fm.Truncated(fm.Gaussian([0.0], 1.0), 100000.0, 100000.00001)
     with pytest.raises(ValueError, match=r"low is 100000\.00001 and high is 100000 in row 0"):
@@ -331,9 +331,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_streamed_classification_refuses_what_are_no_probabilities(what):
-    tried = 0
+@pytest.mark.parametrize("bad_value", BAD)
+def test_streamed_classification_refuses_what_are_no_probabilities(bad_value):
+    kinds_tried = 0
     for name in fm.streaming.__all__:
         kind = getattr(fm.streaming, name)
         if "classification" not in kind.__module__:
@@ -341,11 +341,11 @@ def test_streamed_classification_refuses_what_are_no_probabilities(what):
         for options in ({}, {"binning": "mass"}):
             if not set(options) <= set(inspect.signature(kind).parameters):
                 continue
-            first = BAD[what] if name == "UncertaintyHistogram" else [0, 1]
+            first = BAD[bad_value] if name == "UncertaintyHistogram" else [0, 1]
             with pytest.raises(ValueError, match="p"):
-                kind(**options).update(first, BAD[what])
-            tried += 1
-    assert tried > 10
+                kind(**options).update(first, BAD[bad_value])
+            kinds_tried += 1
+    assert kinds_tried > 10
 
 
 @pytest.mark.parametrize("method", ["cdf", "sf", "log_prob", "crps", "quantile", "cdf_below"])
@@ -381,17 +381,17 @@ def test_lower_tails_of_negative_binomials_of_small_dispersion():
             for j in range(k, 0, -1):
                 total += mass
                 mass *= j * (1 + odds) / (odds * (size + j - 1))
-            got = fm.NegativeBinomial([mean], dispersion).cdf([k])[0]
-            assert abs(got / total - 1) < 1e-11
+            actual = fm.NegativeBinomial([mean], dispersion).cdf([k])[0]
+            assert abs(actual / total - 1) < 1e-11
     assert fm.NegativeBinomial([mean], dispersion).quantile(1e-155)[0] == 250
 
 
 @pytest.mark.parametrize("mean", [1e6, 1e11])
 def test_quantiles_of_poissons_that_all_have_large_means(mean):
-    found = fm.Poisson([mean]).quantile([1e-200, 0.3, 0.999])
+    quantiles = fm.Poisson([mean]).quantile([1e-200, 0.3, 0.999])
     below = fm.Poisson([mean] * 3)
-    assert (below.cdf(found[0]) >= [1e-200, 0.3, 0.999]).all()
-    assert (below.cdf(found[0] - 1) < [1e-200, 0.3, 0.999]).all()
+    assert (below.cdf(quantiles[0]) >= [1e-200, 0.3, 0.999]).all()
+    assert (below.cdf(quantiles[0] - 1) < [1e-200, 0.3, 0.999]).all()
 
 
 def test_log_normals_whose_exponential_of_the_variance_overflows():
@@ -417,7 +417,7 @@ def test_metrics_of_any_unit(unit):
     draws = rng.normal(size=(50, 6, 2))
     m = fm.metrics
 
-    def found(unit):
+    def numbers(unit):
         right = fm.Gaussian(mean * unit, std * unit)
         vectors = np.stack([y, mean], axis=1) * unit, fm.Draws(draws * unit)
         lengths = [
@@ -429,15 +429,15 @@ def test_metrics_of_any_unit(unit):
             m.mean_energy_score(*vectors),
             m.mean_energy_score(*vectors, beta=0.5) ** 2,
         ]
-        others = [
+        unitless = [
             m.r2(y * unit, right),
             m.pearson(y * unit, mean),
             m.pearson(y, mean * unit),
             m.mean_dawid_sebastiani(y * unit, right) - 2 * np.log(unit),
         ]
-        return np.array([*(np.array(lengths) / unit), *others])
+        return np.array([*(np.array(lengths) / unit), *unitless])
 
-    np.testing.assert_allclose(found(unit), found(1.0), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(numbers(unit), numbers(1.0), rtol=1e-12, atol=1e-12)
 
 
 def test_means_whose_sums_overflow():
@@ -465,10 +465,10 @@ def test_streamed_sums_of_unlike_units_are_joined():
     for name in ("MAE", "RMSE", "R2", "Pearson", "Sharpness"):
         stream = getattr(fm.streaming, name)()
         stream.update(y * 1e200, (mean, std)).update(y, (mean * 1e-200, std * 1e200))
-        whole = getattr(fm.metrics, name.lower())(
+        expected = getattr(fm.metrics, name.lower())(
             np.r_[y * 1e200, y], (np.r_[mean, mean * 1e-200], np.r_[std, std * 1e200])
         )
-        assert stream.compute() == pytest.approx(whole, rel=1e-12, abs=1e-12)
+        assert stream.compute() == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -507,15 +507,15 @@ def test_beta_far_tails_and_quantiles_there():
 
 
 def test_zero_inflated_variance_of_a_huge_mean():
-    found = fm.ZeroInflated(fm.Gaussian([-6e218], 0.25), 0.0)
-    np.testing.assert_allclose(found.variance, 0.0625, rtol=1e-12)
+    prediction = fm.ZeroInflated(fm.Gaussian([-6e218], 0.25), 0.0)
+    np.testing.assert_allclose(prediction.variance, 0.0625, rtol=1e-12)
 
 
 def test_negative_binomials_of_huge_dispersion():
     """Nearly all outcomes are 0: the score of 3 is 3."""
     for dispersion in (1e19, 1e21, 1e150, 1e250, 1e300):
-        found = fm.NegativeBinomial([1.0], dispersion)
-        np.testing.assert_allclose(found.crps([3.0]), 3.0, rtol=1e-12)
+        prediction = fm.NegativeBinomial([1.0], dispersion)
+        np.testing.assert_allclose(prediction.crps([3.0]), 3.0, rtol=1e-12)
     with pytest.raises(ValueError, match="dispersion has values up to"):
         fm.NegativeBinomial([1.0], 1e308)
 
@@ -547,14 +547,16 @@ def test_an_evaluation_of_standard_deviations_whose_squares_leave_the_range(scal
     std = 0.5 + rng.random(50)
     y = std * rng.normal(size=50)
     usual = fm.evaluate(y, fm.Gaussian(np.zeros(50), std))
-    found = fm.evaluate(y * scale, fm.Gaussian(np.zeros(50), std * scale))
-    assert {"ence", "null_ence", "uce"} == set(found.skipped) - set(usual.skipped)
-    assert "another unit" in found.skipped["ence"]
+    evaluation = fm.evaluate(y * scale, fm.Gaussian(np.zeros(50), std * scale))
+    assert {"ence", "null_ence", "uce"} == set(evaluation.skipped) - set(usual.skipped)
+    assert "another unit" in evaluation.skipped["ence"]
     for name in ("sharpness", "rmse", "mean_crps"):
-        np.testing.assert_allclose(found[name] / scale, usual[name], rtol=1e-9)
-    np.testing.assert_allclose(found["variance_variation"], usual["variance_variation"], rtol=1e-9)
-    moved = usual["mean_dawid_sebastiani"] + 2 * np.log(scale)
-    np.testing.assert_allclose(found["mean_dawid_sebastiani"], moved, rtol=1e-9)
+        np.testing.assert_allclose(evaluation[name] / scale, usual[name], rtol=1e-9)
+    np.testing.assert_allclose(
+        evaluation["variance_variation"], usual["variance_variation"], rtol=1e-9
+    )
+    shifted_score = usual["mean_dawid_sebastiani"] + 2 * np.log(scale)
+    np.testing.assert_allclose(evaluation["mean_dawid_sebastiani"], shifted_score, rtol=1e-9)
     ence = fm.metrics.ence(y * scale, (np.zeros(50), std * scale))  # a ratio: right in any unit
     assert ence == pytest.approx(usual["ence"], rel=1e-9)
     with pytest.raises(ValueError, match="unit"):
@@ -564,9 +566,9 @@ def test_an_evaluation_of_standard_deviations_whose_squares_leave_the_range(scal
 def test_draws_of_a_gamma_whose_unit_draws_underflow():
     """A third of the draws, from 1e-31 to 1e-16, were 0."""
     prediction = fm.Gamma([0.0006949011487007275], 4.8818830243205364e-294)
-    drawn = prediction.sample(4000, 0)[0]
+    draws = prediction.sample(4000, 0)[0]
     for y in (1e-300, 1e-100, 1e-28, 1e100, 1e290):
-        assert np.mean(drawn <= y) == pytest.approx(prediction.cdf([y])[0], abs=0.03)
+        assert np.mean(draws <= y) == pytest.approx(prediction.cdf([y])[0], abs=0.03)
 
 
 def test_a_rare_narrow_component_far_from_a_wide_one():

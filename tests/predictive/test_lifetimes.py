@@ -36,21 +36,21 @@ def test_limits_between_families():
 @pytest.mark.parametrize("shape", [-29.0, -31.0, 0.999999999, 1.0, 1.7])
 def test_crps_of_excesses_beyond_a_mean(shape):
     """The closed form continues to shape 2; at shapes of 1 and more it is held against quadrature."""
-    made = fm.GeneralizedPareto([shape] * 3, 2.0, 1.0)
+    prediction = fm.GeneralizedPareto([shape] * 3, 2.0, 1.0)
     y = np.array([0.5, 1.01, 40.0])
-    np.testing.assert_allclose(made.crps(y), crps(made, y), rtol=1e-9)
+    np.testing.assert_allclose(prediction.crps(y), crps(prediction, y), rtol=1e-9)
     assert np.isinf(fm.GeneralizedPareto([2.0], 1.0).crps([0.5])).all()
     assert (fm.GeneralizedPareto([shape], 1.0).mean == np.inf) == (shape >= 1)
 
 
 def test_weibull_at_extreme_shapes():
     for shape in (299.0, 301.0, 1e5):
-        made = fm.Weibull([shape], 3.0)
-        y = made.quantile(0.3)
-        np.testing.assert_allclose(made.crps(y), crps(made, y), rtol=1e-9)
+        prediction = fm.Weibull([shape], 3.0)
+        y = prediction.quantile(0.3)
+        np.testing.assert_allclose(prediction.crps(y), crps(prediction, y), rtol=1e-9)
         log = np.log(y / 3.0) * shape  # nearly Gumbel of minima, of scale 3 / shape
-        np.testing.assert_allclose(made.cdf(y), stats.gumbel_l.cdf(log), rtol=1e-9)
-    np.testing.assert_allclose(made.std, 3 / 1e5 * np.pi / np.sqrt(6), rtol=1e-4)
+        np.testing.assert_allclose(prediction.cdf(y), stats.gumbel_l.cdf(log), rtol=1e-9)
+    np.testing.assert_allclose(prediction.std, 3 / 1e5 * np.pi / np.sqrt(6), rtol=1e-4)
     wide = fm.Weibull([0.0058], 1.0)
     assert wide.mean[0] == np.inf  # Gamma(173) overflows, but not 2^-172 of it
     log = special.gammaln(1 + 1 / 0.0058) - np.log(2) / 0.0058
@@ -71,24 +71,30 @@ BINOMIAL = ([10, 1000, 1, 0, 7], [0.3, 0.999, 0.5, 0.2, 1.0])
 
 
 def test_binomial_agrees_with_scipy(rng):
-    made, frozen = fm.Binomial(*BINOMIAL), stats.binom(*BINOMIAL)
+    prediction, frozen = fm.Binomial(*BINOMIAL), stats.binom(*BINOMIAL)
     y = np.array([3.0, 997.0, 1.0, 0.0, 7.0])
     for at in (y, y - 0.5, y - 1, np.full(5, -1.0), np.full(5, np.inf)):
-        np.testing.assert_allclose(made.cdf(at), frozen.cdf(at), rtol=1e-12)
-        np.testing.assert_allclose(made.sf(at), frozen.sf(at), rtol=1e-12)
-        np.testing.assert_allclose(made.cdf_below(at), frozen.cdf(np.ceil(at) - 1), rtol=1e-12)
-    np.testing.assert_allclose(made.log_prob(y), frozen.logpmf(y), rtol=1e-9, atol=1e-12)
-    np.testing.assert_array_equal(made.log_prob(y + 0.5), -np.inf)
-    np.testing.assert_allclose([made.mean, made.variance], frozen.stats("mv"), rtol=1e-13)
+        np.testing.assert_allclose(prediction.cdf(at), frozen.cdf(at), rtol=1e-12)
+        np.testing.assert_allclose(prediction.sf(at), frozen.sf(at), rtol=1e-12)
+        np.testing.assert_allclose(
+            prediction.cdf_below(at), frozen.cdf(np.ceil(at) - 1), rtol=1e-12
+        )
+    np.testing.assert_allclose(prediction.log_prob(y), frozen.logpmf(y), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(prediction.log_prob(y + 0.5), -np.inf)
+    np.testing.assert_allclose(
+        [prediction.mean, prediction.variance], frozen.stats("mv"), rtol=1e-13
+    )
     for level in (1e-9, 0.2, 0.5, 0.99):
-        np.testing.assert_array_equal(made.quantile(level), frozen.ppf(level))
-    np.testing.assert_array_equal(made.quantile([0.0, 1.0])[:, 0], 0.0)
-    whole = np.arange(1001.0)
-    steps = (frozen.cdf(whole[:, None]) - (whole[:, None] >= y)) ** 2
-    np.testing.assert_allclose(made.crps(y), steps.sum(axis=0), rtol=1e-10, atol=1e-15)
-    assert type(made.take(np.array([1, 1]))) is fm.Binomial
-    draws = made.sample(4000, 0)
-    np.testing.assert_allclose(draws.mean(axis=1), made.mean, atol=5 * made.std.max() / 63)
+        np.testing.assert_array_equal(prediction.quantile(level), frozen.ppf(level))
+    np.testing.assert_array_equal(prediction.quantile([0.0, 1.0])[:, 0], 0.0)
+    counts = np.arange(1001.0)
+    steps = (frozen.cdf(counts[:, None]) - (counts[:, None] >= y)) ** 2
+    np.testing.assert_allclose(prediction.crps(y), steps.sum(axis=0), rtol=1e-10, atol=1e-15)
+    assert type(prediction.take(np.array([1, 1]))) is fm.Binomial
+    draws = prediction.sample(4000, 0)
+    np.testing.assert_allclose(
+        draws.mean(axis=1), prediction.mean, atol=5 * prediction.std.max() / 63
+    )
     x = rng.normal(size=(40, 1))
     successes = rng.binomial(5, 0.4, 40)
     assert np.isfinite(fm.cce(x, successes, fm.Binomial(5, np.full(40, 0.4))).values).all()

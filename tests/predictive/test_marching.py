@@ -67,7 +67,7 @@ def student_exact(df, start, level):
     ids=["gamma", "beta", "student"],
 )
 def test_quantiles_have_all_digits(prediction, oracle):
-    found = prediction.quantile(LEVELS)
+    quantiles = prediction.quantile(LEVELS)
     with mp.workdps(40):
         for row in range(len(prediction)):
             shapes = [getattr(prediction, name)[row] for name in prediction._names]
@@ -75,8 +75,8 @@ def test_quantiles_have_all_digits(prediction, oracle):
             for j in range(0, 99, 7):
                 if LEVELS[j] == 0.5:
                     continue
-                want = oracle(*shapes, found[row, j], LEVELS[j])
-                assert abs(mp.mpf(found[row, j]) / want - 1) < 2e-14, (shapes, LEVELS[j])
+                want = oracle(*shapes, quantiles[row, j], LEVELS[j])
+                assert abs(mp.mpf(quantiles[row, j]) / want - 1) < 2e-14, (shapes, LEVELS[j])
 
 
 def logs(low, high, n, seed):
@@ -99,24 +99,24 @@ ANY = {
 def test_any_shapes_have_the_quantiles_of_single_levels(name, seed, n):
     """Those that SciPy gives one by one, which the march does not touch; to its errors."""
     prediction = ANY[name](n, seed)
-    found, single = prediction.quantile(LEVELS), Family.quantile(prediction, LEVELS)
+    quantiles, single = prediction.quantile(LEVELS), Family.quantile(prediction, LEVELS)
     # Where the cdf is steep or flat, quantiles differ by what the rounding of a probability makes.
     slack = 1e-10 * np.abs(single) + 1e-11 * (single[:, 75:76] - single[:, 25:26])
-    at = [prediction.cdf(found[:, j]) for j in (0, 30, 98)]
-    near = np.abs(found - single) <= slack
+    at = [prediction.cdf(quantiles[:, j]) for j in (0, 30, 98)]
+    near = np.abs(quantiles - single) <= slack
     near[:, [0, 30, 98]] |= np.abs(np.stack(at, axis=1) - LEVELS[[0, 30, 98]]) < 1e-11
     assert near.mean() > 0.999
     rises = (np.diff(single, axis=1) >= 0).all(axis=1)  # SciPy's own below 1e-300 do not
-    assert (np.diff(found[rises], axis=1) >= 0).all()
+    assert (np.diff(quantiles[rises], axis=1) >= 0).all()
 
 
 @pytest.mark.parametrize("name", ANY)
 def test_levels_in_any_order_with_ends_and_ties(name, rng):
     prediction = ANY[name](7, 5)
     levels = np.array([0.5, 1e-300, 0.2, 1.0, 0.2, 1e-12, 0.0, 1 - 1e-13, 0.97, 0.6, 0.1])
-    found, single = prediction.quantile(levels), Family.quantile(prediction, levels)
-    np.testing.assert_allclose(found, single, rtol=1e-9, atol=1e-12 * np.abs(single).min())
-    np.testing.assert_array_equal(found[:, 2], found[:, 4])
+    quantiles, single = prediction.quantile(levels), Family.quantile(prediction, levels)
+    np.testing.assert_allclose(quantiles, single, rtol=1e-9, atol=1e-12 * np.abs(single).min())
+    np.testing.assert_array_equal(quantiles[:, 2], quantiles[:, 4])
 
 
 @pytest.mark.parametrize("name", ANY)
@@ -129,9 +129,9 @@ def test_levels_of_each_row(name, order, rng):
     low, high = prediction.quantiles_at(levels), prediction.upper_quantiles_at(levels)
     for row in range(6):
         one = prediction.take(np.array([row]))
-        for found, at in ((low, levels[row]), (high, 1 - levels[row])):
+        for quantiles, at in ((low, levels[row]), (high, 1 - levels[row])):
             want = Family.quantile(one, at)[0]
-            np.testing.assert_allclose(found[row], want, rtol=1e-8, atol=1e-300)
+            np.testing.assert_allclose(quantiles[row], want, rtol=1e-8, atol=1e-300)
 
 
 def test_rows_of_one_shape_are_those_of_many(rng):
@@ -208,8 +208,8 @@ def test_parameters_are_not_changed():
 def test_truncated_quantiles_invert_the_cdf(base, ends):
     prediction = Truncated(base, *ends)
     assert isinstance(base, PearsonFamily)
-    found = prediction.quantile(LEVELS)
-    back = np.stack([prediction.cdf(column) for column in found.T], axis=1)
+    quantiles = prediction.quantile(LEVELS)
+    back = np.stack([prediction.cdf(column) for column in quantiles.T], axis=1)
     np.testing.assert_allclose(back, np.broadcast_to(LEVELS, back.shape), rtol=1e-11)
 
 
@@ -252,9 +252,9 @@ def test_tails_of_gamma_at_huge_shapes(shape, z):
         above = scale * mp.quad(density, [at + s * k / 2 for k in range(25)])
     if z <= 0:
         assert prediction.cdf([x])[0] == pytest.approx(float(below), rel=1e-12)
-        level, found = float(below), prediction.quantile(float(below))[0]
-        np.testing.assert_allclose(prediction.quantile([level] * FEW)[0], found, rtol=1e-15)
+        level, quantile = float(below), prediction.quantile(float(below))[0]
+        np.testing.assert_allclose(prediction.quantile([level] * FEW)[0], quantile, rtol=1e-15)
     if z >= 0:
         assert prediction.sf([x])[0] == pytest.approx(float(above), rel=1e-12)
-        found = prediction.upper_quantiles_at(np.array([[float(above)]]))[0, 0]
-    assert (found - x) / np.sqrt(shape) == pytest.approx(0.0, abs=1e-12 + 4e-16 * np.sqrt(shape))
+        quantile = prediction.upper_quantiles_at(np.array([[float(above)]]))[0, 0]
+    assert (quantile - x) / np.sqrt(shape) == pytest.approx(0.0, abs=1e-12 + 4e-16 * np.sqrt(shape))

@@ -75,13 +75,13 @@ def test_sums_over_components(rng, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_quantiles_are_the_smallest_that_reach_their_level(rng, kind):
     mixture = every_kind(rng)[kind]
-    found = mixture.quantile(LEVELS)
-    assert found.shape == (N, len(LEVELS))
+    quantiles = mixture.quantile(LEVELS)
+    assert quantiles.shape == (N, len(LEVELS))
     # Compiled Gaussian quantiles start from those of other levels: equal to rounding.
     rtol = 1e-14 if kind == "gaussians" else 0
-    np.testing.assert_allclose(mixture.quantile(0.3), found[:, 2], rtol=rtol)
-    assert (np.diff(found, axis=1) >= 0).all()
-    for level, y in zip(LEVELS, found.T, strict=True):
+    np.testing.assert_allclose(mixture.quantile(0.3), quantiles[:, 2], rtol=rtol)
+    assert (np.diff(quantiles, axis=1) >= 0).all()
+    for level, y in zip(LEVELS, quantiles.T, strict=True):
         assert (mixture.cdf(y) >= level * (1 - 1e-12)).all()
         # The cdf is steep enough here for 1e-7, but in the far tail.
         before = mixture.cdf(y - 1e-7 * (1 + np.abs(y)))
@@ -92,7 +92,7 @@ def test_quantiles_are_the_smallest_that_reach_their_level(rng, kind):
 def test_quantiles_agree_with_root_finding(rng):
     mixture = gaussians(rng, 4, 30)
     for level in (1e-9, 0.2, 0.5, 0.99, 1 - 1e-9):
-        found = mixture.quantile(level)
+        quantiles = mixture.quantile(level)
         for row in range(30):
             mean = [part.mean[row] for part in mixture.components]
             std = [part.std[row] for part in mixture.components]
@@ -103,7 +103,7 @@ def test_quantiles_agree_with_root_finding(rng):
             exact = optimize.brentq(gap, -60, 60, xtol=1e-14, rtol=1e-14)
             density = mixture.weights[row] @ stats.norm.pdf(exact, mean, std)
             # What the rounding of a cdf leaves open.
-            assert found[row] == pytest.approx(exact, abs=1e-13 + 4e-16 / density)
+            assert quantiles[row] == pytest.approx(exact, abs=1e-13 + 4e-16 / density)
 
 
 def test_quantiles_of_counts_are_exact(rng):
@@ -130,7 +130,7 @@ def test_quantiles_of_draws_are_draws(rng):
         np.testing.assert_array_equal(mixture.quantile(level), expected)
 
 
-def test_where_the_cdf_is_flat_the_lower_end_is_found():
+def test_the_quantile_is_the_lower_end_where_the_cdf_is_flat():
     one, other = stats.uniform(0, 1), stats.uniform(5, 1)
     mixture = Mixture([as_predictive(one, 1), as_predictive(other, 1)], [0.5, 0.5])
     assert mixture.quantile(0.5)[0] == pytest.approx(1.0, abs=1e-12)
@@ -156,12 +156,12 @@ def test_quantiles_of_gaussians_near_and_far(rng, far, ratio):
     ]
     mixture = Mixture(parts, weights)
     levels = np.array([0.99, 1e-300, 1e-9, 0.01, 0.02, 0.5, 0.51, 1 - 1e-9, 0.75, 1 - 2**-53])
-    found = mixture.quantile(levels)
-    assert (np.diff(found[:, np.argsort(levels)], axis=1) >= -1e-9).all()
+    quantiles = mixture.quantile(levels)
+    assert (np.diff(quantiles[:, np.argsort(levels)], axis=1) >= -1e-9).all()
     for at, level in enumerate(levels):
         alone = mixture.quantile(level)
         general = between_components(mixture, levels[at : at + 1])[:, 0]
-        for y in (found[:, at], alone):
+        for y in (quantiles[:, at], alone):
             # What the rounding of a cdf, and of y, leaves open.
             open_ = 1e-14 * level / np.exp(mixture.log_prob(general)) + 1e-14 * np.abs(general)
             assert (np.abs(y - general) <= open_ + 1e-14).all()
@@ -171,22 +171,22 @@ def test_no_levels_and_vector_outputs(rng):
     parts = [fm.Gaussian(rng.normal(size=(4, 2)), rng.uniform(0.1, 2, (4, 2))) for _ in range(3)]
     mixture, levels = Mixture(parts), np.array([0.4, 1e-12, 0.99, 1 - 1e-12])
     assert mixture.quantile([]).shape == (4, 2, 0)
-    found = mixture.quantile(levels)
+    quantiles = mixture.quantile(levels)
     for k in range(2):
         column = Mixture([fm.Gaussian(part.mean[:, k], part.std[:, k]) for part in parts])
-        np.testing.assert_allclose(found[:, k], column.quantile(levels), rtol=1e-9)
+        np.testing.assert_allclose(quantiles[:, k], column.quantile(levels), rtol=1e-9)
 
 
 def test_gaussian_quantiles_at_levels_of_each_row(rng):
     mixture = gaussians(rng)
     levels = rng.random((N, 5))
     levels[0, 1], levels[2, 3] = 1e-200, 1 - 1e-15
-    found = mixture.quantiles_at(levels)
+    quantiles = mixture.quantiles_at(levels)
     for row in range(N):
         expected = mixture.take(np.array([row])).quantile(levels[row])[0]
-        np.testing.assert_allclose(found[row], expected, rtol=1e-9)
+        np.testing.assert_allclose(quantiles[row], expected, rtol=1e-9)
         inner = slice(2, 3)
-        np.testing.assert_allclose(found[row, inner], expected[inner], rtol=1e-13)
+        np.testing.assert_allclose(quantiles[row, inner], expected[inner], rtol=1e-13)
 
 
 def test_components_that_coincide(rng):
@@ -200,11 +200,11 @@ def test_components_that_coincide(rng):
 def test_gaussian_quantiles_do_not_depend_on_blocks_and_threads(rng, monkeypatch):
     mixture, levels = gaussians(rng, n=500), np.linspace(0.01, 0.99, 99)
     expected = mixture.quantile(levels)
-    for threads, held in ((1, 1 << 18), (3, 1 << 10)):
+    for threads, block in ((1, 1 << 18), (3, 1 << 10)):
         monkeypatch.setattr(
             "fastmcmd._base.blocks.get_num_threads", lambda threads=threads: threads
         )
-        monkeypatch.setattr("fastmcmd.predictive.mixture._BLOCK", held)
+        monkeypatch.setattr("fastmcmd.predictive.mixture._BLOCK", block)
         np.testing.assert_array_equal(mixture.quantile(levels), expected)
 
 
@@ -251,13 +251,13 @@ def test_crps_of_gaussians(rng):
     scoringrules = peers.imported("scoringrules")
     mixture = gaussians(rng, 3, 40)
     y = 3 * rng.normal(size=40)
-    found = mixture.crps(y)
-    np.testing.assert_allclose(found, Predictive.crps(mixture, y), rtol=1e-9)
+    scores = mixture.crps(y)
+    np.testing.assert_allclose(scores, Predictive.crps(mixture, y), rtol=1e-9)
     mean, std = (
         np.stack([getattr(p, name) for p in mixture.components], 1) for name in ("mean", "std")
     )
     peer = scoringrules.crps_mixnorm(y, mean, std, mixture.weights)
-    np.testing.assert_allclose(found, peer, rtol=1e-10)
+    np.testing.assert_allclose(scores, peer, rtol=1e-10)
     single = Mixture(mixture.components[:1])
     np.testing.assert_allclose(single.crps(y), mixture.components[0].crps(y), rtol=1e-11)
     np.testing.assert_array_equal(
@@ -280,18 +280,18 @@ def test_crps_of_other_components(rng):
     """The energy form by a large sample."""
     mixture = every_kind(rng)["hurdle"]
     y = rng.normal(5, 3, N)
-    drawn = fm.Draws(mixture.sample(200_000, 0))
-    np.testing.assert_allclose(mixture.crps(y), drawn.crps(y, "fair"), atol=0.05)
+    as_draws = fm.Draws(mixture.sample(200_000, 0))
+    np.testing.assert_allclose(mixture.crps(y), as_draws.crps(y, "fair"), atol=0.05)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_samples(rng, kind):
     mixture = every_kind(rng)[kind]
-    drawn = mixture.sample(4000, 5)
-    assert drawn.shape == (N, 4000)
-    np.testing.assert_array_equal(drawn, mixture.sample(4000, 5))
+    draws = mixture.sample(4000, 5)
+    assert draws.shape == (N, 4000)
+    np.testing.assert_array_equal(draws, mixture.sample(4000, 5))
     for place in (-0.5, 0.0, 1.5, 8.0, 14.0):
-        share = (drawn <= place).mean(axis=1)
+        share = (draws <= place).mean(axis=1)
         assert np.abs(share - mixture.cdf(place)).max() < 0.035  # 4.4 standard errors
 
 
@@ -311,8 +311,8 @@ def test_expectations(rng):
             w[:, None] * part.expected_kernel(fm.RBF(0.3), points)
             for w, part in zip(mixture.weights.T, mixture.components, strict=True)
         )
-        found = mixture.expected_kernel(fm.RBF(0.3), points)
-        np.testing.assert_allclose(found, expected, atol=1e-11, err_msg=kind)
+        expectations = mixture.expected_kernel(fm.RBF(0.3), points)
+        np.testing.assert_allclose(expectations, expected, atol=1e-11, err_msg=kind)
     mixture = every_kind(rng)["gaussians"]
     assert mixture.closed_form(fm.RBF(0.3), points) is not None
     assert every_kind(rng)["draws"].closed_form(fm.RBF(0.3), points) is None
@@ -347,9 +347,9 @@ def test_vectors(rng):
         weights[:, i] * np.exp(part.log_prob(y)) for i, part in enumerate(parts)
     )  # not the product of the components' densities
     np.testing.assert_allclose(np.exp(mixture.log_prob(y)), joint)
-    drawn = mixture.sample(20_000, 1)
-    assert drawn.shape == (N, 20_000, 2)
-    np.testing.assert_allclose(drawn.mean(axis=1), mixture.mean, atol=0.1)
+    draws = mixture.sample(20_000, 1)
+    assert draws.shape == (N, 20_000, 2)
+    np.testing.assert_allclose(draws.mean(axis=1), mixture.mean, atol=0.1)
 
 
 def test_weights_of_a_softmax_are_normalised(rng):
@@ -388,10 +388,10 @@ def test_bad_input(components, weights, error, message):
 )
 def test_quantiles_near_one_have_the_digits_of_their_distance_to_it(mixture):
     levels = 1 - 2.0 ** -np.array([10, 25, 40, 52])
-    found = [mixture.sf(q)[0] for q in mixture.quantile(levels).T]
-    np.testing.assert_allclose(found, 1 - levels, rtol=1e-11)
-    own = mixture.quantiles_at(levels[None, :])
-    np.testing.assert_allclose([mixture.sf(q)[0] for q in own.T], 1 - levels, rtol=1e-11)
+    tails = [mixture.sf(q)[0] for q in mixture.quantile(levels).T]
+    np.testing.assert_allclose(tails, 1 - levels, rtol=1e-11)
+    row_quantiles = mixture.quantiles_at(levels[None, :])
+    np.testing.assert_allclose([mixture.sf(q)[0] for q in row_quantiles.T], 1 - levels, rtol=1e-11)
 
 
 def test_quantiles_beyond_all_doubles():

@@ -19,10 +19,10 @@ X = RNG.normal(size=(120, 2))
 Y = X[:, 0] + 0.3 * RNG.normal(size=120)
 
 
-def same(found, family):
-    at = RNG.normal(size=len(found))
-    np.testing.assert_allclose(found.cdf(at), family.cdf(at), rtol=1e-9)
-    np.testing.assert_allclose(found.mean, family.mean(), rtol=1e-9)
+def same(prediction, family):
+    at = RNG.normal(size=len(prediction))
+    np.testing.assert_allclose(prediction.cdf(at), family.cdf(at), rtol=1e-9)
+    np.testing.assert_allclose(prediction.mean, family.mean(), rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -34,18 +34,18 @@ def test_ngboost(name):
     model = ngboost.NGBRegressor(Dist=getattr(families, name), n_estimators=3, verbose=False).fit(
         X, y
     )
-    given = model.pred_dist(X[:N])
-    found = as_predictive(given, N)
-    same(found, given.dist)
-    assert fm.metrics.mean_crps(y[:N], given) == fm.metrics.mean_crps(y[:N], found)
+    distribution = model.pred_dist(X[:N])
+    prediction = as_predictive(distribution, N)
+    same(prediction, distribution.dist)
+    assert fm.metrics.mean_crps(y[:N], distribution) == fm.metrics.mean_crps(y[:N], prediction)
 
 
 def test_ngboost_classes_and_vectors():
     ngboost, families = imported("ngboost"), imported("ngboost.distns")
     labels = (Y > 0).astype(int)
     model = ngboost.NGBClassifier(n_estimators=3, verbose=False).fit(X, labels)
-    found = as_predictive(model.pred_dist(X[:N]), N, y=labels[:N])
-    np.testing.assert_allclose(found.probs, model.predict_proba(X[:N]))
+    prediction = as_predictive(model.pred_dist(X[:N]), N, y=labels[:N])
+    np.testing.assert_allclose(prediction.probs, model.predict_proba(X[:N]))
     both = families.MultivariateNormal(2)
     vectors = ngboost.NGBRegressor(Dist=both, n_estimators=3, verbose=False).fit(
         X, np.c_[Y, X[:, 1]]
@@ -63,9 +63,9 @@ def test_gpytorch():
     std = np.sqrt(np.diag(covariance))
     same(as_predictive(one, N), stats.norm(mean[:, 0].detach().numpy(), std[:N]))
     several = gpytorch.distributions.MultitaskMultivariateNormal(mean, covariance)
-    found = as_predictive(several, N, 2)
-    np.testing.assert_allclose(found.mean, mean.detach().numpy())
-    np.testing.assert_allclose(found.std, std.reshape(N, 2))
+    prediction = as_predictive(several, N, 2)
+    np.testing.assert_allclose(prediction.mean, mean.detach().numpy())
+    np.testing.assert_allclose(prediction.std, std.reshape(N, 2))
     with pytest.raises(ValueError, match=f"prediction has {N} rows and y has {N + 1}"):
         as_predictive(one, N + 1)
     batch = gpytorch.distributions.MultivariateNormal(mean.T, covariance[:N, :N].expand(2, N, N))
@@ -82,8 +82,8 @@ def test_statsmodels():
     design = api.add_constant(X)
     linear = api.OLS(Y, design).fit()
     prediction = linear.get_prediction(design[:N])
-    found = as_predictive(prediction, N)
-    low, high = found.quantile(0.05), found.quantile(0.95)
+    converted_prediction = as_predictive(prediction, N)
+    low, high = converted_prediction.quantile(0.05), converted_prediction.quantile(0.95)
     np.testing.assert_allclose(
         np.stack([low, high], 1), prediction.conf_int(obs=True, alpha=0.1), rtol=1e-9
     )
@@ -107,13 +107,13 @@ def test_intervals_of_mapie():
     model = regression.SplitConformalRegressor(
         linear.LinearRegression(), confidence_level=[0.9, 0.5], prefit=False
     )
-    given = model.fit(X[:60], Y[:60]).conformalize(X[60:], Y[60:]).predict_interval(X[:N])
+    intervals = model.fit(X[:60], Y[:60]).conformalize(X[60:], Y[60:]).predict_interval(X[:N])
     with pytest.raises(ValueError, match=rf"\({N}, 2, 2\), as the intervals of MAPIE"):
-        as_predictive(given, N)
-    found = fm.Quantiles.from_intervals([0.9, 0.5], given[1], given[0])
-    np.testing.assert_allclose(found.quantile(0.95), given[1][:, 1, 0])
-    np.testing.assert_allclose(found.quantile(0.25), given[1][:, 0, 1])
-    np.testing.assert_allclose(found.quantile(0.5), given[0])
+        as_predictive(intervals, N)
+    prediction = fm.Quantiles.from_intervals([0.9, 0.5], intervals[1], intervals[0])
+    np.testing.assert_allclose(prediction.quantile(0.95), intervals[1][:, 1, 0])
+    np.testing.assert_allclose(prediction.quantile(0.25), intervals[1][:, 0, 1])
+    np.testing.assert_allclose(prediction.quantile(0.5), intervals[0])
 
 
 def test_quantile_forest():
@@ -129,9 +129,9 @@ def test_quantile_forest():
 
 def test_intervals():
     ends = np.array([[[-2.0, -1.0], [2.0, 1.5]]])
-    found = fm.Quantiles.from_intervals([0.9, 0.5], ends)
-    np.testing.assert_allclose(found.levels, [0.05, 0.25, 0.75, 0.95])
-    np.testing.assert_allclose(found.values, [[-2, -1, 1.5, 2]])
+    prediction = fm.Quantiles.from_intervals([0.9, 0.5], ends)
+    np.testing.assert_allclose(prediction.levels, [0.05, 0.25, 0.75, 0.95])
+    np.testing.assert_allclose(prediction.values, [[-2, -1, 1.5, 2]])
     np.testing.assert_allclose(fm.Quantiles.from_intervals(0.8, [[0, 1.0]]).levels, [0.1, 0.9])
     with pytest.raises(ValueError, match="cross"):
         fm.Quantiles.from_intervals([0.5, 0.9], ends)

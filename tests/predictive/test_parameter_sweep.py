@@ -99,12 +99,12 @@ def test_numbers_without_warnings_or_a_refusal_that_names_a_parameter(name):
                 refused.append((str(error), values))
                 continue
             for method, compute in results(prediction, name):
-                found = compute()
+                computed_values = compute()
                 defined = method in ("mean", "std", "variance", "sample")
-                assert defined or not np.isnan(found).any(), (values, method)
+                assert defined or not np.isnan(computed_values).any(), (values, method)
     assert len(refused) < np.prod([len(one) for one in lists])
-    named = re.compile(rf"\b({parameters.replace(' ', '|')})\b")
-    assert [one for one in refused if not named.search(one[0])] == []
+    parameter_pattern = re.compile(rf"\b({parameters.replace(' ', '|')})\b")
+    assert [one for one in refused if not parameter_pattern.search(one[0])] == []
 
 
 # Counts
@@ -128,8 +128,10 @@ def test_quantiles_of_negative_binomials_are_the_least_counts(mean, dispersion):
 @pytest.mark.slow
 def test_the_process_survives_large_means_of_little_dispersion():
     code = "import fastmcmd as fm; print(fm.NegativeBinomial([1e16], 1e-20).quantile([0.1, 1e-9]))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
+    )
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize(

@@ -124,9 +124,9 @@ def test_gaussian_expectations(kernel, mean, std):
     # RBF times Laplacian has no closed form here, and a kink, where quadrature converges slowly.
     tolerance = 2e-6 if kernel == "mixed" else 2e-13
     kernel = KERNELS[kernel]
-    found = fm.Gaussian([mean], std).expected_kernel(kernel, POINTS)[0]
+    expectations = fm.Gaussian([mean], std).expected_kernel(kernel, POINTS)[0]
     expected = [gaussian_integral(mean, std, kernel, z) for z in POINTS]
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=tolerance)
+    np.testing.assert_allclose(expectations, expected, rtol=1e-12, atol=tolerance)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "linear", "polynomial", "product"])
@@ -135,12 +135,12 @@ def test_vector_gaussian_expectations(kernel, rng):
     prediction = fm.Gaussian(rng.normal(size=(3, 2)), rng.uniform(0.3, 1, size=(3, 2)))
     points = rng.normal(size=(4, 2))
     kernel = KERNELS[kernel]
-    found = prediction.expected_kernel(kernel, points)
+    expectations = prediction.expected_kernel(kernel, points)
     draws = prediction.sample(40_000, 1)
     for row in range(3):
         values = kernel(draws[row], points)
         error = 5 * values.std(axis=0) / np.sqrt(len(values))
-        assert (np.abs(found[row] - values.mean(axis=0)) <= error).all()
+        assert (np.abs(expectations[row] - values.mean(axis=0)) <= error).all()
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "matern32", "matern52", "linear", "sum"])
@@ -149,12 +149,12 @@ def test_pairs_of_gaussians(kernel, rng):
     kernel = KERNELS[kernel]
     one = fm.Gaussian(rng.normal(size=3), rng.uniform(0.1, 2, size=3))
     other = fm.Gaussian([0.5, -1.0], [0.7, 0.3])
-    found = closed_form_pairs(one, kernel, other)
+    expectation = closed_form_pairs(one, kernel, other)
     for j in range(2):
         z, weights = panels(other.mean[j] + other.std[j] * np.linspace(-12, 12, 97))
         weights = weights * stats.norm(other.mean[j], other.std[j]).pdf(z)
         np.testing.assert_allclose(
-            found[:, j], one.expected_kernel(kernel, z) @ weights, rtol=1e-12, atol=1e-13
+            expectation[:, j], one.expected_kernel(kernel, z) @ weights, rtol=1e-12, atol=1e-13
         )
     assert closed_form_pairs(one, KERNELS["mixed"], other) is None
     assert closed_form_pairs(one, fm.RBF(1.0), fm.Poisson([1.0])) is None
@@ -165,13 +165,13 @@ def test_vector_gaussian_without_closed_form(rng):
     """Two components by a product grid; more are refused with advice."""
     prediction = fm.Gaussian(rng.normal(size=(2, 2)), 0.5)
     kernel, points = fm.RBF(0.3) * fm.Linear(), rng.normal(size=(3, 2))
-    found = prediction.expected_kernel(kernel, points)
+    expectations = prediction.expected_kernel(kernel, points)
     z, w = np.polynomial.hermite_e.hermegauss(60)
     grid = np.stack(np.meshgrid(z, z, indexing="ij"), -1).reshape(-1, 2)
     weight = np.outer(w, w).ravel() / (2 * np.pi)
     for row in range(2):
         expected = weight @ kernel(prediction.mean[row] + 0.5 * grid, points)
-        np.testing.assert_allclose(found[row], expected, atol=1e-12)
+        np.testing.assert_allclose(expectations[row], expected, atol=1e-12)
     with pytest.raises(ValueError, match="3 components have no closed form"):
         fm.Gaussian(np.zeros((2, 3)), 1.0).expected_kernel(kernel, np.zeros((1, 3)))
 
@@ -187,10 +187,10 @@ def test_matern_expectations_are_stable(mean, std, gap, length, nu):
     """Whatever the scales: finite, in [0, 1], and never far from the narrow-Gaussian limit."""
     kernel = fm.Matern(nu, length)
     z = mean + gap * length
-    (found,) = fm.Gaussian([mean], std).expected_kernel(kernel, [z])[0]
-    assert 0 <= found <= 1 + 1e-14
+    (expectation,) = fm.Gaussian([mean], std).expected_kernel(kernel, [z])[0]
+    assert 0 <= expectation <= 1 + 1e-14
     # |k'| <= 1 / length for nu = 1/2, less for the others: a bound by the mean distance.
-    assert abs(found - kernel([mean], [z])[0, 0]) <= np.sqrt(2 * nu) * std / length + 1e-14
+    assert abs(expectation - kernel([mean], [z])[0, 0]) <= np.sqrt(2 * nu) * std / length + 1e-14
 
 
 HEAVY_OR_SINGULAR = {
@@ -215,9 +215,9 @@ def test_quadrature_under_continuous_distributions(name):
     assert weights.sum() == pytest.approx(1, abs=1e-14)
     assert values.shape == weights.shape == (1, prediction.node_count)
     for kernel, tolerance in ((fm.RBF(0.5), 2e-11), (fm.Laplacian(1.0), 2e-5)):
-        found = prediction.expected_kernel(kernel, POINTS)[0]
+        expectations = prediction.expected_kernel(kernel, POINTS)[0]
         expected = [integral(frozen, kernel, z) for z in POINTS]
-        np.testing.assert_allclose(found, expected, atol=tolerance)
+        np.testing.assert_allclose(expectations, expected, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", ["t2", "lognormal", "pole"])
@@ -274,16 +274,16 @@ def test_sums_over_counts(name, kernel):
         support = (one.ppf(0.5) % 1) + np.arange(np.floor(low), np.ceil(high))
         middle = one.ppf(0.5)
         points = np.array([middle, middle + 1, 0.4])
-        found = prediction.expected_kernel(kernel, points)[row]
+        expectations = prediction.expected_kernel(kernel, points)[row]
         expected = one.pmf(support) @ kernel(support, points)
-        np.testing.assert_allclose(found, expected, rtol=3e-10, atol=1e-14)
+        np.testing.assert_allclose(expectations, expected, rtol=3e-10, atol=1e-14)
 
 
 def test_support_is_the_nodes():
-    for name, shared in (("poisson", True), ("shared by offset", True), ("far apart", False)):
+    for name, is_shared in (("poisson", True), ("shared by offset", True), ("far apart", False)):
         prediction, _ = COUNTS[name]
         support = prediction.support()
-        assert (support is not None) == shared
+        assert (support is not None) == is_shared
         if support is not None:
             values, weights = prediction.nodes()
             for row in range(len(prediction)):
@@ -336,15 +336,17 @@ def test_supports_too_long_are_refused():
 def test_narrow_gaussians_are_points(kernel, std):
     kernel, means = KERNELS[kernel], np.array([0.0, 0.3, 1e4])
     points = np.array([0.0, 0.3, 3.0, 1e4])
-    found = fm.Gaussian(means, std).expected_kernel(kernel, points)
-    np.testing.assert_allclose(found, kernel(means, points), atol=4 * std + 1e-15, rtol=1e-12)
+    expectations = fm.Gaussian(means, std).expected_kernel(kernel, points)
+    np.testing.assert_allclose(
+        expectations, kernel(means, points), atol=4 * std + 1e-15, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("std", [1e20, 1e100, 1e150])
 def test_wide_gaussians_are_flat(std):
     for kernel, mass in (("rbf", np.sqrt(np.pi / 0.7)), ("matern52", 16 / 3 / np.sqrt(5) * 0.8)):
-        (found,) = fm.Gaussian([0.0], std).expected_kernel(KERNELS[kernel], [3.0])[0]
-        assert found == pytest.approx(mass / np.sqrt(2 * np.pi) / std, rel=1e-9, abs=1e-130)
+        (expectation,) = fm.Gaussian([0.0], std).expected_kernel(KERNELS[kernel], [3.0])[0]
+        assert expectation == pytest.approx(mass / np.sqrt(2 * np.pi) / std, rel=1e-9, abs=1e-130)
 
 
 def test_independent_components(rng):
@@ -356,13 +358,13 @@ def test_independent_components(rng):
             fm.Gaussian(mean[:, k], std[:, k]).expected_kernel(kernel, points[:, k])
             for k in range(3)
         ]
-        found = fm.Gaussian(mean, std).expected_kernel(kernel, points)
-        np.testing.assert_allclose(found, np.prod(parts, axis=0), rtol=1e-12)
+        expectations = fm.Gaussian(mean, std).expected_kernel(kernel, points)
+        np.testing.assert_allclose(expectations, np.prod(parts, axis=0), rtol=1e-12)
         draws = fm.Gaussian(mean, std).sample(50_000, 3)
         for row in range(4):
             values = kernel(draws[row], points)
             error = 5 * values.std(axis=0) / np.sqrt(len(values))
-            assert (np.abs(found[row] - values.mean(axis=0)) <= error).all()
+            assert (np.abs(expectations[row] - values.mean(axis=0)) <= error).all()
 
 
 @pytest.mark.parametrize(
@@ -381,16 +383,16 @@ def test_tails_that_quadrature_would_miss(kernel):
     decaying = kernel * fm.RBF(0.5)
     assert np.isfinite(as_predictive(heavy, 2).expected_kernel(decaying, POINTS)).all()
     far = heavy.isf([1e-16, 1e-15])  # where expectations are as small as the mass left out
-    found = as_predictive(heavy, 2).expected_kernel(fm.RBF(0.5) * fm.Linear(), far)
-    assert np.isfinite(found).all()
+    expectations = as_predictive(heavy, 2).expected_kernel(fm.RBF(0.5) * fm.Linear(), far)
+    assert np.isfinite(expectations).all()
 
 
 def test_high_powers_under_light_tails():
     kernel = fm.Polynomial(6, 1.0, 1.0)
     for frozen in (stats.gamma(3.0), stats.expon(), stats.logistic(3.0), stats.beta(0.5, 0.5)):
-        (found,) = as_predictive(frozen, 1).expected_kernel(kernel, [1.0])[0]
+        (expectation,) = as_predictive(frozen, 1).expected_kernel(kernel, [1.0])[0]
         expected = sum(math.comb(6, j) * frozen.moment(j) for j in range(1, 7)) + 1
-        assert found == pytest.approx(expected, rel=1e-8)
+        assert expectation == pytest.approx(expected, rel=1e-8)
 
 
 def test_rows_are_taken_with_their_parameters(rng):
@@ -410,9 +412,9 @@ def test_rows_are_taken_with_their_parameters(rng):
         assert len(part) == 2
         np.testing.assert_array_equal(part.cdf(y[rows]), prediction.cdf(y)[rows])
         np.testing.assert_array_equal(part.variance, prediction.variance[rows])
-        found = part.expected_kernel(fm.RBF(0.3), POINTS)
+        expectations = part.expected_kernel(fm.RBF(0.3), POINTS)
         expected = prediction.expected_kernel(fm.RBF(0.3), POINTS)[rows]
-        np.testing.assert_allclose(found, expected, atol=1e-14)
+        np.testing.assert_allclose(expectations, expected, atol=1e-14)
     vectors = fm.Gaussian(rng.normal(size=(4, 2)), rng.uniform(1, 2, size=(4, 2))).take(rows)
     assert vectors.shape == (2, 2)
 
@@ -461,11 +463,11 @@ def test_blocks_of_rows_do_not_matter(rng, monkeypatch):
         as_predictive(stats.t(4.0, loc=mean), 60),
         fm.Draws(rng.normal(size=(60, 9))),
     ]
-    whole = [p.expected_kernel(fm.RBF(0.01), POINTS) for p in predictions]
+    in_one_block = [p.expected_kernel(fm.RBF(0.01), POINTS) for p in predictions]
     monkeypatch.setattr(expectation, "_BLOCK", 5000)
-    for prediction, expected in zip(predictions, whole, strict=True):
-        found = prediction.expected_kernel(fm.RBF(0.01), POINTS)
-        np.testing.assert_allclose(found, expected, atol=1e-14)
+    for prediction, expected in zip(predictions, in_one_block, strict=True):
+        expectations = prediction.expected_kernel(fm.RBF(0.01), POINTS)
+        np.testing.assert_allclose(expectations, expected, atol=1e-14)
 
 
 # --- conversion -----------------------------------------------------------------------------------

@@ -100,10 +100,10 @@ def test_moments(rng, tails):
 @pytest.mark.parametrize("place", [-2.5, -0.3, 0.2, 0.7, 1.1, 4.0])
 def test_crps_is_twice_the_integrated_check_loss(rng, tails, place):
     q = some(rng, tails)
-    found = q.crps(np.full(len(q), place))
+    scores = q.crps(np.full(len(q), place))
     for row in range(len(q)):
         loss = over_levels(q, row, lambda v, u: (u - (place < v)) * (place - v))
-        assert found[row] == pytest.approx(2 * loss, abs=1e-6)  # a kink inside quad's panels
+        assert scores[row] == pytest.approx(2 * loss, abs=1e-6)  # a kink inside quad's panels
 
 
 @given(st.data())
@@ -153,29 +153,29 @@ def test_nodes(rng, tails):
         np.testing.assert_allclose((weights * values).sum(axis=1), q.mean, atol=1e-9)
         for row in range(len(q)):
             expected = over_levels(q, row, lambda v, u: np.exp(-(v**2)))
-            found = (weights[row] * np.exp(-(values[row] ** 2))).sum()
-            assert found == pytest.approx(expected, abs=1e-5)
+            expectations = (weights[row] * np.exp(-(values[row] ** 2))).sum()
+            assert expectations == pytest.approx(expected, abs=1e-5)
     assert q.node_count == q.nodes()[1].shape[1]
     points = np.array([[0.0], [1.0]])
-    found = q.expected_kernel(fm.RBF(1.0), points)
+    expectations = q.expected_kernel(fm.RBF(1.0), points)
     for row in range(len(q)):
         expected = over_levels(q, row, lambda v, u: np.exp(-((v - 1) ** 2)))
-        assert found[row, 1] == pytest.approx(expected, abs=1e-9)
+        assert expectations[row, 1] == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("tails", TAILS)
 def test_samples(rng, tails):
     q = some(rng, tails)
-    drawn = q.sample(5000, 3)
-    assert drawn.shape == (6, 5000)
-    assert np.isfinite(drawn).all()
-    np.testing.assert_array_equal(drawn, q.sample(5000, 3))
+    draws = q.sample(5000, 3)
+    assert draws.shape == (6, 5000)
+    assert np.isfinite(draws).all()
+    np.testing.assert_array_equal(draws, q.sample(5000, 3))
     for row in (3, 4, 5):
         grid = np.linspace(-3, 3, 61)
-        share = (drawn[row][:, None] <= grid).mean(axis=0)
+        share = (draws[row][:, None] <= grid).mean(axis=0)
         exact = q.take(np.full(61, row)).cdf(grid)
         assert np.abs(share - exact).max() < 0.025  # Kolmogorov: 1.63 / sqrt(5000) at 1 %
-    assert (drawn[2] == 0.7).all()
+    assert (draws[2] == 0.7).all()
 
 
 def test_take_and_shift(rng):
@@ -186,8 +186,8 @@ def test_take_and_shift(rng):
     for name in ("cdf", "cdf_below", "crps"):
         np.testing.assert_array_equal(getattr(part, name)(y[rows]), getattr(q, name)(y)[rows])
     np.testing.assert_array_equal(part.variance, q.variance[rows])
-    moved = Quantiles(LEVELS, 4 * q.values + 1)
-    np.testing.assert_allclose(moved.crps(4 * y + 1), 4 * q.crps(y), rtol=1e-12)
+    shifted = Quantiles(LEVELS, 4 * q.values + 1)
+    np.testing.assert_allclose(shifted.crps(4 * y + 1), 4 * q.crps(y), rtol=1e-12)
 
 
 def test_crossing_quantiles_are_sorted_on_request():
@@ -195,8 +195,8 @@ def test_crossing_quantiles_are_sorted_on_request():
     before = values.copy()
     with pytest.raises(ValueError, match="row 1 decrease: quantiles cross there, and in 2 rows"):
         Quantiles([0.1, 0.5, 0.9], values)
-    found = Quantiles([0.1, 0.5, 0.9], values, sort=True)
-    np.testing.assert_array_equal(found.values, np.sort(values, axis=1))
+    prediction = Quantiles([0.1, 0.5, 0.9], values, sort=True)
+    np.testing.assert_array_equal(prediction.values, np.sort(values, axis=1))
     np.testing.assert_array_equal(values, before)
 
 

@@ -56,24 +56,26 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_as_scipy_has_it(case):
     value, oracle, kind = CASES[case]
-    found = as_predictive(value, N)
+    prediction = as_predictive(value, N)
     if kind is not None:
-        assert type(found) is kind  # a family of our own: closed forms, float64
+        assert type(prediction) is kind  # a family of our own: closed forms, float64
     y = oracle.rvs(random_state=1)
     density = oracle.logpmf if hasattr(oracle.dist, "pmf") else oracle.logpdf
-    np.testing.assert_allclose(found.log_prob(y), density(y), rtol=2e-4, atol=2e-4)
-    np.testing.assert_allclose(found.cdf(y), oracle.cdf(y), atol=2e-6)
-    np.testing.assert_allclose(found.mean, oracle.mean(), rtol=2e-5, atol=1e-5)
-    np.testing.assert_allclose(found.variance, oracle.var(), rtol=2e-4)
-    below = found.cdf(oracle.support()[0] - 1 if np.isfinite(oracle.support()[0]).all() else -1e30)
+    np.testing.assert_allclose(prediction.log_prob(y), density(y), rtol=2e-4, atol=2e-4)
+    np.testing.assert_allclose(prediction.cdf(y), oracle.cdf(y), atol=2e-6)
+    np.testing.assert_allclose(prediction.mean, oracle.mean(), rtol=2e-5, atol=1e-5)
+    np.testing.assert_allclose(prediction.variance, oracle.var(), rtol=2e-4)
+    below = prediction.cdf(
+        oracle.support()[0] - 1 if np.isfinite(oracle.support()[0]).all() else -1e30
+    )
     np.testing.assert_allclose(below, 0.0, atol=1e-100)
 
 
 def test_a_mixture():
     parts = tfd.Normal(np.stack([LOC, LOC + 2], -1), np.stack([SCALE, SCALE], -1))
-    found = as_predictive(tfd.MixtureSameFamily(HALVES, parts), N)
+    prediction = as_predictive(tfd.MixtureSameFamily(HALVES, parts), N)
     y = LOC + 1
     expected = (stats.norm.cdf(y, LOC, SCALE) + stats.norm.cdf(y, LOC + 2, SCALE)) / 2
-    np.testing.assert_allclose(found.cdf(y), expected, atol=1e-6)
+    np.testing.assert_allclose(prediction.cdf(y), expected, atol=1e-6)
     evaluated = fm.evaluate(y, tfd.MixtureSameFamily(HALVES, parts))
     assert np.isfinite(evaluated["mean_crps"])

@@ -48,12 +48,12 @@ def test_every_public_member_is_forwarded(kind, name):
         assert getattr(wrapper, name) == name
         return
     count = len(inspect.signature(member).parameters) - 1
-    given = tuple(np.full(2, float(place)) for place in range(count))
+    arguments = tuple(np.full(2, float(place)) for place in range(count))
     if kind is Memo and name == "cdf_below":
         name = "cdf"  # of a base without atoms these are the same numbers
-    asked, args, kwargs = getattr(wrapper, member.__name__)(*given)
-    assert asked == name
-    assert all(one is other for one, other in zip(args, given, strict=True))
+    member_name, args, kwargs = getattr(wrapper, member.__name__)(*arguments)
+    assert member_name == name
+    assert all(one is other for one, other in zip(args, arguments, strict=True))
     assert kwargs == {}
 
 
@@ -100,11 +100,11 @@ CASES = [
 def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     """Every public member; expectations where nodes may differ."""
     base = {**SMOOTH, **COUNTS}[base]
-    found = UNCHANGED[wrapper](base)
+    wrapped = UNCHANGED[wrapper](base)
     y, levels = np.array([1.0, -1.0, 7.0]), np.array([0.01, 0.3, 0.5, 0.97])
     by_row = np.array([[0.1, 0.6], [0.2, 0.7], [0.3, 0.8]])
     kernel, points, rows = fm.RBF(0.4), np.array([-1.0, 0.5, 4.0]), np.array([2, 0])
-    here, there = [
+    of_base, of_wrapped = [
         {
             "mean": one.mean,
             "variance": one.variance,
@@ -126,35 +126,43 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
             "coarse_nodes": np.einsum("nl,nl->n", *one.coarse_nodes()),
             "nodes_within": np.einsum("nl,nl->n", *one.nodes_within(0.2)),
         }
-        for one in (base, found)
+        for one in (base, wrapped)
     ]
-    for name, expected in here.items():
+    for name, expected in of_base.items():
         loose = name in ("coarse_nodes", "expected_kernel", "nodes", "nodes_within")
         np.testing.assert_allclose(
-            there[name], expected, rtol=1e-6 if loose else 1e-9, atol=1e-9, err_msg=name
+            of_wrapped[name], expected, rtol=1e-6 if loose else 1e-9, atol=1e-9, err_msg=name
         )
-    assert (found.shape, found.columns, len(found)) == (base.shape, base.columns, len(base))
-    assert (found.discrete, found.has_density) == (base.discrete, base.has_density)
-    for shared in (found.support(),):
-        assert shared is None or np.allclose(shared[1].sum(axis=1), 1)
-    for closed in (found.closed_form(kernel, points[:, None]),):
-        assert closed is None or np.allclose(closed, here["expected_kernel"], atol=1e-9)
-    if (pairs := found.closed_form_pairs(kernel, base)) is not None:
+    assert (wrapped.shape, wrapped.columns, len(wrapped)) == (base.shape, base.columns, len(base))
+    assert (wrapped.discrete, wrapped.has_density) == (base.discrete, base.has_density)
+    for support in (wrapped.support(),):
+        assert support is None or np.allclose(support[1].sum(axis=1), 1)
+    for closed in (wrapped.closed_form(kernel, points[:, None]),):
+        assert closed is None or np.allclose(closed, of_base["expected_kernel"], atol=1e-9)
+    if (pairs := wrapped.closed_form_pairs(kernel, base)) is not None:
         assert pairs.shape == (3, 3)
-    if (own := found.closed_form_rows(kernel, base)) is not None:
-        assert own.shape == (3,)
-    if (parts := found.gaussian_parts()) is not None:
+    if (row_pairs := wrapped.closed_form_rows(kernel, base)) is not None:
+        assert row_pairs.shape == (3,)
+    if (parts := wrapped.gaussian_parts()) is not None:
         np.testing.assert_allclose(sum(weights for weights, _ in parts), 1.0)
-    assert found.node_count == found.nodes()[1].shape[1]
-    assert base.atomless or not found.atomless
-    judged = {*here, "shape", "columns", "support", "closed_form", "node_count", "gaussian_parts"}
-    assert found.exact_nodes == base.exact_nodes
-    assert ((found.rough_levels > 0) & (found.rough_levels < 1)).all()
-    if (parts := found.weighted_parts()) is not None:
+    assert wrapped.node_count == wrapped.nodes()[1].shape[1]
+    assert base.atomless or not wrapped.atomless
+    members = {
+        *of_base,
+        "shape",
+        "columns",
+        "support",
+        "closed_form",
+        "node_count",
+        "gaussian_parts",
+    }
+    assert wrapped.exact_nodes == base.exact_nodes
+    assert ((wrapped.rough_levels > 0) & (wrapped.rough_levels < 1)).all()
+    if (parts := wrapped.weighted_parts()) is not None:
         np.testing.assert_allclose(sum(weights for weights, _ in parts), 1.0)
-    judged |= {"closed_form_pairs", "closed_form_rows", "atomless", "exact_nodes", "rough_levels"}
-    judged |= {"weighted_parts"}
-    assert judged == MEMBERS - FLAGS
+    members |= {"closed_form_pairs", "closed_form_rows", "atomless", "exact_nodes", "rough_levels"}
+    members |= {"weighted_parts"}
+    assert members == MEMBERS - FLAGS
 
 
 def test_counts_far_out_where_the_survival_function_has_few_digits():

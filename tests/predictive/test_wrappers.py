@@ -46,11 +46,13 @@ def check_laws(prediction, outcomes, levels=(0.003, 0.2, 0.5, 0.75, 0.999)):
         np.testing.assert_array_less(below - 1e-15, at + 1e-300)
         np.testing.assert_allclose(at + above, 1, atol=1e-13)
         before = at
-    found = prediction.quantile(np.array(levels))
-    np.testing.assert_array_equal(found[:, 1], prediction.quantile(levels[1]))
-    for level, own in zip(levels, found.T, strict=True):
-        assert (prediction.cdf(own) >= level - 1e-9).all()  # SciPy inverts Student t to 1e-10
-        assert (prediction.cdf_below(own) <= level + 1e-9).all()
+    quantiles = prediction.quantile(np.array(levels))
+    np.testing.assert_array_equal(quantiles[:, 1], prediction.quantile(levels[1]))
+    for level, quantiles_of_rows in zip(levels, quantiles.T, strict=True):
+        assert (
+            prediction.cdf(quantiles_of_rows) >= level - 1e-9
+        ).all()  # SciPy inverts Student t to 1e-10
+        assert (prediction.cdf_below(quantiles_of_rows) <= level + 1e-9).all()
     draws = prediction.sample(4000, 1)
     assert draws.shape == (len(prediction), 4000)
     np.testing.assert_array_equal(draws, prediction.sample(4000, 1))
@@ -180,8 +182,8 @@ def test_truncated_counts(name):
     masses = np.exp(np.stack([one.log_prob(value) for value in values], axis=1))
     masses *= (values >= low[:, None]) & (values <= high[:, None])
     masses /= masses.sum(axis=1, keepdims=True)
-    found = np.exp(np.stack([prediction.log_prob(value) for value in values], axis=1))
-    np.testing.assert_allclose(found, masses, rtol=1e-9, atol=1e-14)
+    probabilities = np.exp(np.stack([prediction.log_prob(value) for value in values], axis=1))
+    np.testing.assert_allclose(probabilities, masses, rtol=1e-9, atol=1e-14)
     mean = masses @ values
     np.testing.assert_allclose(prediction.mean, mean, rtol=1e-11)
     variance = (masses * (values - mean[:, None]) ** 2).sum(axis=1)
@@ -327,9 +329,9 @@ def test_zero_inflated_quantiles_do_not_depend_on_blocks(rng, monkeypatch):
     prediction = ZeroInflated(fm.Poisson(mean), rng.random(300))
     levels = np.linspace(0.01, 0.99, 33)
     expected = prediction.quantile(levels)
-    for level, found in zip(levels, expected.T, strict=True):
-        assert (prediction.cdf(found) >= level).all()
-        assert ((prediction.cdf_below(found) < level) | (found == 0)).all()
+    for level, row_quantiles in zip(levels, expected.T, strict=True):
+        assert (prediction.cdf(row_quantiles) >= level).all()
+        assert ((prediction.cdf_below(row_quantiles) < level) | (row_quantiles == 0)).all()
     monkeypatch.setattr("fastmcmd.predictive.zero_inflated._QUANTILES", 1000)
     np.testing.assert_array_equal(prediction.quantile(levels), expected)
 
@@ -338,7 +340,7 @@ def test_zero_inflated_quantiles_do_not_depend_on_blocks(rng, monkeypatch):
 def test_quantiles_at_levels_of_each_row(name, rng):
     prediction = BASES[name]
     levels = rng.uniform(0.01, 0.99, (3, 5))
-    found = prediction.quantiles_at(levels)
+    quantiles = prediction.quantiles_at(levels)
     for row in range(3):
         expected = prediction.take(np.array([row])).quantile(levels[row])[0]
-        np.testing.assert_allclose(found[row], expected, rtol=1e-12)
+        np.testing.assert_allclose(quantiles[row], expected, rtol=1e-12)

@@ -34,33 +34,35 @@ def log_loss(p, y, w=None):
 def test_platt_scaling_is_the_maximum_likelihood(rng, weighted):
     s, y = binary(rng)
     w = rng.uniform(0.1, 3, len(y)) if weighted else None
-    found = PlattScaling(smooth=False).fit(s, y, sample_weight=w)
+    calibrator = PlattScaling(smooth=False).fit(s, y, sample_weight=w)
     best = optimize.minimize(
         lambda at: log_loss(special.expit(at[0] * s + at[1]), y, w), [1.0, 0.0], tol=1e-12
     )
-    np.testing.assert_allclose([found.slope_, found.intercept_], best.x, atol=1e-5)
-    loss = log_loss(found.transform(s), y, w)
+    np.testing.assert_allclose([calibrator.slope_, calibrator.intercept_], best.x, atol=1e-5)
+    loss = log_loss(calibrator.transform(s), y, w)
     assert loss <= best.fun + 1e-14
-    for moved in ({"slope_": 1e-3}, {"intercept_": 1e-3}):
+    for change in ({"slope_": 1e-3}, {"intercept_": 1e-3}):
         other = PlattScaling(smooth=False)
-        other.slope_ = found.slope_ + moved.get("slope_", 0)
-        other.intercept_ = found.intercept_ + moved.get("intercept_", 0)
+        other.slope_ = calibrator.slope_ + change.get("slope_", 0)
+        other.intercept_ = calibrator.intercept_ + change.get("intercept_", 0)
         assert log_loss(other.transform(s), y, w) > loss
-    assert abs(np.average(found.transform(s) - y, weights=w)) < 1e-9  # as with every intercept
+    assert abs(np.average(calibrator.transform(s) - y, weights=w)) < 1e-9  # as with every intercept
 
 
 def test_platt_scaling_as_scikit_learn(rng):
     calibration = pytest.importorskip("sklearn.calibration")
     s, y = binary(rng)
     theirs = calibration._SigmoidCalibration().fit(s, y)
-    found = PlattScaling().fit(s, y)
-    np.testing.assert_allclose(found.transform(s), theirs.predict(s), atol=1e-5)
-    both = found.transform(np.stack([np.zeros(len(s)), s], axis=1))
-    np.testing.assert_allclose(both, np.stack([1 - found.transform(s), found.transform(s)], axis=1))
-    named = PlattScaling().fit(s, np.where(y == 1, "yes", "no"))
-    assert named.slope_ == found.slope_
+    calibrator = PlattScaling().fit(s, y)
+    np.testing.assert_allclose(calibrator.transform(s), theirs.predict(s), atol=1e-5)
+    both = calibrator.transform(np.stack([np.zeros(len(s)), s], axis=1))
+    np.testing.assert_allclose(
+        both, np.stack([1 - calibrator.transform(s), calibrator.transform(s)], axis=1)
+    )
+    by_name = PlattScaling().fit(s, np.where(y == 1, "yes", "no"))
+    assert by_name.slope_ == calibrator.slope_
     again = PlattScaling().fit(1e200 * s, y)
-    assert again.slope_ == pytest.approx(found.slope_ / 1e200, rel=1e-6)
+    assert again.slope_ == pytest.approx(calibrator.slope_ / 1e200, rel=1e-6)
     separated = np.array([-1.0, -2.0, 3.0, 4.0])
     assert np.isfinite(PlattScaling().fit(separated, [0, 0, 1, 1]).slope_)
     with pytest.raises(ValueError, match="smooth=True"):
@@ -74,22 +76,22 @@ def test_vector_scaling(rng):
     truth = rng.normal(size=(n, 3)) * [1.0, 2.0, 0.5] + [0.0, 1.0, -1.0]
     y = (truth + rng.gumbel(size=(n, 3))).argmax(axis=1)
     logits = (truth - [0.3, 0.0, -0.3]) * [3.0, 0.5, 1.0]
-    found = VectorScaling().fit(logits, y)
-    np.testing.assert_allclose(found.factors_, [1 / 3, 2.0, 1.0], atol=0.35)
-    assert abs(found.offsets_.sum()) < 1e-9
+    calibrator = VectorScaling().fit(logits, y)
+    np.testing.assert_allclose(calibrator.factors_, [1 / 3, 2.0, 1.0], atol=0.35)
+    assert abs(calibrator.offsets_.sum()) < 1e-9
 
     def loss(a, b):
         p = special.softmax(logits * a + b, axis=1)
         return -np.log(p[np.arange(n), y]).mean()
 
-    best = loss(found.factors_, found.offsets_)
-    np.testing.assert_allclose(found.transform(logits), special.softmax(
-        logits * found.factors_ + found.offsets_, axis=1), rtol=1e-12)  # fmt: skip
+    best = loss(calibrator.factors_, calibrator.offsets_)
+    np.testing.assert_allclose(calibrator.transform(logits), special.softmax(
+        logits * calibrator.factors_ + calibrator.offsets_, axis=1), rtol=1e-12)  # fmt: skip
     for j in range(3):  # a minimum in each direction
         for sign in (-1, 1):
             step = sign * 1e-3 * np.eye(3)[j]
-            assert loss(found.factors_ + step, found.offsets_) > best
-            assert loss(found.factors_, found.offsets_ + step) > best - 1e-12
+            assert loss(calibrator.factors_ + step, calibrator.offsets_) > best
+            assert loss(calibrator.factors_, calibrator.offsets_ + step) > best - 1e-12
     one = TemperatureScaling().fit(logits, y).transform(logits)
     assert best < -np.log(one[np.arange(n), y]).mean()
     doubled = VectorScaling().fit(np.tile(logits, (2, 1)), np.tile(y, 2))
@@ -100,7 +102,7 @@ def test_vector_scaling(rng):
     with pytest.raises(ValueError, match="separate"):
         VectorScaling().fit(10 * np.eye(3)[y % 3], y)
     with pytest.raises(ValueError, match="as in fit"):
-        found.transform(logits[:, :2])
+        calibrator.transform(logits[:, :2])
     with pytest.raises(ValueError, match="PlattScaling is for scores"):
         VectorScaling().fit(logits[:, 0], np.minimum(y, 1))
 
@@ -111,8 +113,10 @@ def test_beta_calibration(rng):
     y = (rng.random(3000) < truth).astype(int)
     w = rng.uniform(0.2, 2, 3000)
     for weights in (None, w):
-        found = BetaCalibration().fit(p, y, sample_weight=weights)
-        np.testing.assert_allclose([*found.slopes_, found.intercept_], [1.7, 0.4, 0.3], atol=0.35)
+        calibrator = BetaCalibration().fit(p, y, sample_weight=weights)
+        np.testing.assert_allclose(
+            [*calibrator.slopes_, calibrator.intercept_], [1.7, 0.4, 0.3], atol=0.35
+        )
 
         def loss(at, weights=weights):
             mapped = special.expit(at[0] * np.log(p) - at[1] * np.log1p(-p) + at[2])
@@ -120,21 +124,21 @@ def test_beta_calibration(rng):
 
         best = optimize.minimize(loss, [1.0, 1.0, 0.0], method="Nelder-Mead",
                                  options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000})  # fmt: skip
-        assert loss([*found.slopes_, found.intercept_]) <= best.fun + 1e-10
-    mapped = found.transform(np.linspace(0, 1, 50))
+        assert loss([*calibrator.slopes_, calibrator.intercept_]) <= best.fun + 1e-10
+    mapped = calibrator.transform(np.linspace(0, 1, 50))
     assert (np.diff(mapped) >= 0).all()
-    both = found.transform(np.stack([1 - p, p], axis=1))
-    np.testing.assert_allclose(both[:, 1], found.transform(p), rtol=1e-9)
+    both = calibrator.transform(np.stack([1 - p, p], axis=1))
+    np.testing.assert_allclose(both[:, 1], calibrator.transform(p), rtol=1e-9)
 
 
 def test_slopes_of_beta_calibration_are_not_negative(rng):
     p = rng.uniform(size=2000)
     y = (rng.random(2000) < special.expit(-0.8 * np.log1p(-p) - 0.5 * np.log(p) - 1)).astype(int)
-    found = BetaCalibration().fit(p, y)
-    assert found.slopes_.tolist()[0] == 0.0
-    assert found.slopes_[1] > 0
+    calibrator = BetaCalibration().fit(p, y)
+    assert calibrator.slopes_.tolist()[0] == 0.0
+    assert calibrator.slopes_[1] > 0
     other = BetaCalibration().fit(p, (rng.random(2000) < 1 - p).astype(int))  # the wrong way round
-    assert found.slopes_.min() == 0.0
+    assert calibrator.slopes_.min() == 0.0
     assert other.slopes_.tolist() == [0.0, 0.0]
     np.testing.assert_allclose(other.transform(p), other.transform(p[:1])[0])
     with pytest.raises(ValueError, match="separates"):
@@ -152,33 +156,33 @@ def test_venn_abers_is_isotonic_regression_with_the_row_added(rng, digits):
     new = np.unique(
         np.concatenate([np.round(3 * rng.normal(size=40), digits), s, s + 0.05, [-99.0, 99.0]])
     )
-    found = VennAbers().fit(s, y).interval(new)
-    for score, pair in zip(new, found, strict=True):
+    interval = VennAbers().fit(s, y).interval(new)
+    for score, pair in zip(new, interval, strict=True):
         for label in (0, 1):
             at, values = np.append(s, score), np.append(y, label).astype(float)
             levels, place, count = np.unique(at, return_inverse=True, return_counts=True)
             means = np.bincount(place, values) / count
             fit = optimize.isotonic_regression(means, weights=count).x
             assert pair[label] == pytest.approx(fit[np.searchsorted(levels, score)], abs=1e-12)
-    assert (found[:, 0] <= found[:, 1]).all()
+    assert (interval[:, 0] <= interval[:, 1]).all()
 
 
 def test_one_of_the_pair_is_calibrated(rng):
     """Over many draws of 20 calibration rows, as the theorem says, and the plain isotonic fit is not."""
-    chosen, plain, labels = [], [], []
+    nearest, plain, labels = [], [], []
     for _ in range(1500):
         s, y = binary(rng, 21)
         pair = VennAbers().fit(s[:20], y[:20]).interval(s[20:])[0]
-        chosen.append(pair[y[20]])
+        nearest.append(pair[y[20]])
         order = np.argsort(s[:20])
         fit = optimize.isotonic_regression(y[:20][order].astype(float)).x
         place = np.clip(np.searchsorted(s[:20][order], s[20]), 0, 19)
         plain.append(fit[place])
         labels.append(y[20])
-    chosen, plain, labels = map(np.array, (chosen, plain, labels))
+    nearest, plain, labels = map(np.array, (nearest, plain, labels))
     for low, high in ((0.0, 0.34), (0.34, 0.67), (0.67, 1.01)):
-        some = (chosen >= low) & (chosen < high)
-        gap = labels[some] - chosen[some]
+        some = (nearest >= low) & (nearest < high)
+        gap = labels[some] - nearest[some]
         assert abs(gap.mean()) < 4 * gap.std() / np.sqrt(some.sum())
     sure = plain == 0.0
     assert labels[sure].mean() > 0.05  # it says never, and it happens
@@ -186,11 +190,11 @@ def test_one_of_the_pair_is_calibrated(rng):
 
 def test_merged_probabilities(rng):
     s, y = binary(rng)
-    found = VennAbers().fit(s, y)
-    low, high = found.interval(s).T
-    np.testing.assert_allclose(found.transform(s), high / (1 - low + high))
-    both = found.transform(np.stack([-s / 2, s / 2], axis=1))
-    np.testing.assert_allclose(both[:, 1], found.transform(s))
+    calibrator = VennAbers().fit(s, y)
+    low, high = calibrator.interval(s).T
+    np.testing.assert_allclose(calibrator.transform(s), high / (1 - low + high))
+    both = calibrator.transform(np.stack([-s / 2, s / 2], axis=1))
+    np.testing.assert_allclose(both[:, 1], calibrator.transform(s))
     np.testing.assert_allclose(both.sum(axis=1), 1.0)
     with pytest.raises(ValueError, match="two classes"):
         VennAbers().fit(np.zeros((3, 3)), [0, 1, 2])
@@ -215,25 +219,25 @@ def _bins_by_definition(p, y, count):
 def test_bayesian_binning_by_definition(rng):
     p = np.sort(rng.uniform(size=40))
     y = (rng.random(40) < p).astype(int)
-    found = BayesianBinning().fit(p[::-1], y[::-1])
+    calibrator = BayesianBinning().fit(p[::-1], y[::-1])
     new = np.linspace(0.001, 0.999, 97)
     total = weight = 0.0
     for count in range(1, 36):  # from 40^(1/3) / 10 to 10 40^(1/3)
         inner, means, likelihood = _bins_by_definition(p, y, count)
         total = total + likelihood * np.array(means)[np.searchsorted(inner, new)]
         weight += likelihood
-    np.testing.assert_allclose(found.transform(new), total / weight, rtol=1e-9)
+    np.testing.assert_allclose(calibrator.transform(new), total / weight, rtol=1e-9)
 
 
 def test_bayesian_binning_mends_probabilities(rng):
     p = np.round(rng.uniform(size=6000), 2)  # many are equal
     y = (rng.random(6000) < p**2).astype(int)
-    found = BayesianBinning().fit(p[:3000], y[:3000])
+    calibrator = BayesianBinning().fit(p[:3000], y[:3000])
     before = fm.classification.ece(y[3000:], p[3000:])
-    after = fm.classification.ece(y[3000:], found.transform(p[3000:]))
+    after = fm.classification.ece(y[3000:], calibrator.transform(p[3000:]))
     assert after < 0.04 < before
-    both = found.transform(np.stack([1 - p, p], axis=1))
-    np.testing.assert_allclose(both[:, 1], found.transform(p), atol=0.05)
+    both = calibrator.transform(np.stack([1 - p, p], axis=1))
+    np.testing.assert_allclose(both[:, 1], calibrator.transform(p), atol=0.05)
     single = BayesianBinning().fit(np.full(9, 0.5), np.arange(9) % 3 == 0)
     np.testing.assert_allclose(single.transform([0.2, 0.9]), 4 / 11)
 
@@ -244,10 +248,10 @@ def test_bayesian_binning_next_to_0_and_1(rng, far, surprising):
     """The middle of a bin next to 1 rounds to 1, and that next to 0 to 0: the map was NaN."""
     p = np.concatenate([rng.uniform(size=60), np.repeat(far, 20)])
     y = ((p > 0.5) != surprising).astype(int)
-    found = BayesianBinning().fit(p, y)
-    assert ((found.shares_ > 0) & (found.shares_ < 1)).all()
+    calibrator = BayesianBinning().fit(p, y)
+    assert ((calibrator.shares_ > 0) & (calibrator.shares_ < 1)).all()
     for value in (far[0], far[-1]):
-        assert abs(found.transform([value, value])[0] - y[p == value][0]) < 0.1
+        assert abs(calibrator.transform([value, value])[0] - y[p == value][0]) < 0.1
 
 
 @pytest.mark.parametrize("score", ["absolute", "scaled", "cqr"])
@@ -257,19 +261,19 @@ def test_mondrian_intervals(rng, score):
     std = 1 + groups / 5
     y = std * rng.normal(size=n)
     prediction = fm.Gaussian(np.zeros(n), rng.uniform(0.5, 2.0, n))
-    found = MondrianIntervals(0.8, score).fit(prediction, y, groups)
+    calibrator = MondrianIntervals(0.8, score).fit(prediction, y, groups)
     new = np.array([0.0, 20.0, 10.0, 20.0, 5.0])
     part = prediction.take(np.arange(5))
-    ends = found.interval(part, new)
+    ends = calibrator.interval(part, new)
     for i, group in enumerate(new[:4]):
         some = np.flatnonzero(groups == group)
         one = ConformalIntervals(0.8, score).fit(prediction.take(some), y[some])
         np.testing.assert_array_equal(ends[i], one.interval(part.take(np.array([i])))[0])
     assert ends[4].tolist() == [-np.inf, np.inf]
     with pytest.raises(ValueError, match="groups has shape"):
-        found.interval(part, new[:4])
+        calibrator.interval(part, new[:4])
     with pytest.raises(ValueError, match="groups holds NaN"):
-        found.interval(part, np.full(5, np.nan))
+        calibrator.interval(part, np.full(5, np.nan))
 
 
 def test_coverage_within_groups(rng):
@@ -299,16 +303,18 @@ def test_intervals_normalised_by_a_recalibrated_std(rng):
     y = (0.2 + x) * rng.normal(size=n)
     prediction = fm.Gaussian(np.zeros(n), (0.2 + x) ** 2)
     parts = np.split(np.arange(n), 3)
-    held, calibration, test = (prediction.take(rows) for rows in parts)
+    fit_rows, calibration, test = (prediction.take(rows) for rows in parts)
     plain = ConformalIntervals(0.9, "scaled").fit(calibration, y[parts[1]])
     for recalibrator, better in ((StdScaling(), False), (fm.recalibration.IsotonicStd(), True)):
-        mended = recalibrator.fit(held, y[parts[0]])
-        found = ConformalIntervals(0.9, "scaled").fit(mended.transform(calibration), y[parts[1]])
+        mended = recalibrator.fit(fit_rows, y[parts[0]])
+        intervals = ConformalIntervals(0.9, "scaled").fit(
+            mended.transform(calibration), y[parts[1]]
+        )
         widths = [
             np.diff(intervals.interval(rows), axis=1).mean()
-            for intervals, rows in ((plain, test), (found, mended.transform(test)))
+            for intervals, rows in ((plain, test), (intervals, mended.transform(test)))
         ]
-        low, high = found.interval(mended.transform(test)).T
+        low, high = intervals.interval(mended.transform(test)).T
         covered = np.mean((y[parts[2]] >= low) & (y[parts[2]] <= high))
         assert abs(covered - 0.9) < 0.04
         assert (widths[1] < 0.97 * widths[0]) == better

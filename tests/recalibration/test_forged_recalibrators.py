@@ -54,17 +54,17 @@ def fitted(kind):
     return kind().fit(fm.Gaussian(Y / 2, 1.0), Y)
 
 
-def use(found):
-    if isinstance(found, BINARY):
-        return found.transform(np.array([0.2, 0.7]))
-    if isinstance(found, (rc.TemperatureScaling, rc.VectorScaling)):
-        return found.transform(np.zeros((2, 3)))
+def use(recalibrator):
+    if isinstance(recalibrator, BINARY):
+        return recalibrator.transform(np.array([0.2, 0.7]))
+    if isinstance(recalibrator, (rc.TemperatureScaling, rc.VectorScaling)):
+        return recalibrator.transform(np.zeros((2, 3)))
     new = fm.Gaussian([0.0, 1.0], 1.0)
-    if isinstance(found, rc.MondrianIntervals):
-        return found.interval(new, [0, 1])
-    if isinstance(found, rc.ConformalIntervals):
-        return found.interval(new)
-    mended = found.transform(new)
+    if isinstance(recalibrator, rc.MondrianIntervals):
+        return recalibrator.interval(new, [0, 1])
+    if isinstance(recalibrator, rc.ConformalIntervals):
+        return recalibrator.interval(new)
+    mended = recalibrator.transform(new)
     return np.concatenate([mended.cdf([0.3, 0.2]), mended.quantile(0.3)])
 
 
@@ -111,11 +111,11 @@ def test_forged_contents_are_refused_or_harmless(kind, tmp_path):
         write_file(path, other, document)
         message = None
         try:
-            found = rc.load(path)
+            recalibrator = rc.load(path)
         except ValueError as error:
             message = str(error)
         if message is None:
-            assert np.isfinite(use(found)).all()
+            assert np.isfinite(use(recalibrator)).all()
         else:
             assert str(path) in message
             refused += 1

@@ -79,22 +79,22 @@ def test_ensemble_is_the_published_average(decimals, rng):
         p = rng.uniform(size=40).round(decimals)
         y = (rng.random(40) < p).astype(int)
         places, expected = ensemble_by_definition(p, y)
-        found = NearIsotonicEnsemble().fit(p, y)
-        np.testing.assert_allclose(found.transform(places), expected, atol=1e-9)
-        assert found.weights_.sum() == pytest.approx(1)
+        calibrator = NearIsotonicEnsemble().fit(p, y)
+        np.testing.assert_allclose(calibrator.transform(places), expected, atol=1e-9)
+        assert calibrator.weights_.sum() == pytest.approx(1)
         order = rng.permutation(40)
         again = NearIsotonicEnsemble().fit(p[order], y[order])
-        np.testing.assert_array_equal(again.transform(places), found.transform(places))
+        np.testing.assert_array_equal(again.transform(places), calibrator.transform(places))
 
 
 def test_ensemble_mends_probabilities(rng):
     p = rng.uniform(size=6000)
     y = (rng.random(6000) < p**2).astype(int)
-    found = NearIsotonicEnsemble().fit(p[:3000], y[:3000])
-    after = fm.classification.ece(y[3000:], found.transform(p[3000:]))
+    calibrator = NearIsotonicEnsemble().fit(p[:3000], y[:3000])
+    after = fm.classification.ece(y[3000:], calibrator.transform(p[3000:]))
     assert after < 0.05 < fm.classification.ece(y[3000:], p[3000:])
-    both = found.transform(np.stack([1 - p, p], axis=1))
-    np.testing.assert_array_equal(both[:, 1], found.transform(p))
+    both = calibrator.transform(np.stack([1 - p, p], axis=1))
+    np.testing.assert_array_equal(both[:, 1], calibrator.transform(p))
     np.testing.assert_allclose(both.sum(axis=1), 1)
 
 
@@ -120,6 +120,8 @@ def test_least_penalised_model_is_that_of_netcal(rng):
         model = model.get_next_model()
         assert path.penalties[0] == pytest.approx(model._lambda)
         low, high = model._group_bounds.T
-        found = ((p[:, None] > low) & (p[:, None] <= high)).any(axis=1)
-        assert found.mean() > 0.8
-        np.testing.assert_allclose(path.solution(0)[found], model.transform(p)[found], atol=1e-12)
+        in_a_bin = ((p[:, None] > low) & (p[:, None] <= high)).any(axis=1)
+        assert in_a_bin.mean() > 0.8
+        np.testing.assert_allclose(
+            path.solution(0)[in_a_bin], model.transform(p)[in_a_bin], atol=1e-12
+        )

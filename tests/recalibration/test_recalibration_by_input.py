@@ -87,9 +87,9 @@ def tilted():
 
 @pytest.mark.slow
 def test_tilted_distributions_are_proper():
-    found = tilted()
+    prediction = tilted()
     for row, (centre, std) in enumerate([(0.0, 1.0), (1.0, 2.0), (5.0, 0.1)]):
-        one = found.take(np.array([row]))
+        one = prediction.take(np.array([row]))
         ends = centre + std * np.linspace(-6.5, 6.5, 27)
 
         def density(y, one=one):
@@ -113,37 +113,43 @@ def test_tilted_distributions_are_proper():
         )[0]
         assert one.crps([middle])[0] == pytest.approx(score, abs=5e-4 * std)
     levels = np.array([0.0, 1e-6, 0.01, 0.5, 0.99, 1.0])
-    quantiles = found.quantile(levels)
+    quantiles = prediction.quantile(levels)
     assert quantiles.shape == (3, 6)
     assert (np.diff(quantiles) > 0).all()
     for column in range(1, 5):
-        np.testing.assert_allclose(found.cdf(quantiles[:, column]), levels[column], rtol=1e-9)
-    draws = found.sample(20000, 0)
-    np.testing.assert_allclose(draws.mean(axis=1), found.mean, atol=0.05)
-    np.testing.assert_allclose(draws.std(axis=1), found.std, rtol=0.05)
-    _, weights = found.nodes()
+        np.testing.assert_allclose(prediction.cdf(quantiles[:, column]), levels[column], rtol=1e-9)
+    draws = prediction.sample(20000, 0)
+    np.testing.assert_allclose(draws.mean(axis=1), prediction.mean, atol=0.05)
+    np.testing.assert_allclose(draws.std(axis=1), prediction.std, rtol=0.05)
+    _, weights = prediction.nodes()
     np.testing.assert_allclose(weights.sum(axis=1), 1)
-    assert found.sf([9.0, 1.0, 5.0])[0] > 0  # 1e-19: keeps its digits
+    assert prediction.sf([9.0, 1.0, 5.0])[0] > 0  # 1e-19: keeps its digits
 
 
 def test_tilted_counts_are_sums_over_their_support():
     inner = fm.NegativeBinomial([2.0, 7.0], 0.5)
     log_weights = np.random.default_rng(0).normal(size=(2, 200))
-    found = TiltedCounts(inner, np.zeros(2), log_weights)
+    recalibrated_prediction = TiltedCounts(inner, np.zeros(2), log_weights)
     counts = np.arange(200.0)
     for row in range(2):
         one = inner.take(np.full(200, row))
         masses = np.exp(one.log_prob(counts) + log_weights[row])
         masses /= masses.sum()
-        take = found.take(np.full(200, row))
+        take = recalibrated_prediction.take(np.full(200, row))
         np.testing.assert_allclose(np.exp(take.log_prob(counts)), masses, atol=1e-12)
         np.testing.assert_allclose(take.cdf(counts), np.cumsum(masses), atol=1e-12)
         np.testing.assert_allclose(take.cdf_below(counts), np.cumsum(masses) - masses, atol=1e-12)
         np.testing.assert_allclose(take.sf(counts) + take.cdf(counts), 1)
-        np.testing.assert_allclose(found.mean[row], masses @ counts)
+        np.testing.assert_allclose(recalibrated_prediction.mean[row], masses @ counts)
         for level in (0.1, 0.5, 0.9):
-            assert found.quantile(level)[row] == np.searchsorted(np.cumsum(masses), level)
-    np.testing.assert_allclose(found.sample(20000, 0).mean(axis=1), found.mean, rtol=0.05)
+            assert recalibrated_prediction.quantile(level)[row] == np.searchsorted(
+                np.cumsum(masses), level
+            )
+    np.testing.assert_allclose(
+        recalibrated_prediction.sample(20000, 0).mean(axis=1),
+        recalibrated_prediction.mean,
+        rtol=0.05,
+    )
 
 
 @pytest.mark.parametrize("kind", [ConditionalRescaling, WitnessTilting])
@@ -153,7 +159,7 @@ def test_saved_and_loaded(kind, tmp_path):
     fitted.save(tmp_path / "fitted.npz")
     loaded = fm.load(tmp_path / "fitted.npz")
     assert repr(loaded) == repr(fitted)
-    one, other = (each.transform(model, x) for each in (fitted, loaded))
+    one, other = (recalibrator.transform(model, x) for recalibrator in (fitted, loaded))
     np.testing.assert_array_equal(one.cdf(y), other.cdf(y))
 
 
@@ -186,11 +192,11 @@ def test_rows_with_nan_are_left_out(kind):
     x, y, model, _ = biased(200, 0)
     holes = x.copy()
     holes[7] = np.nan
-    rest = np.delete(np.arange(200), 7)
+    other_rows = np.delete(np.arange(200), 7)
     with pytest.raises(ValueError, match="x"):
         kind().fit(model, y, holes)
     one = kind(landmarks=30, lam=0.01).fit(model, y, holes, nan_policy="omit")
-    other = kind(landmarks=30, lam=0.01).fit(model.take(rest), y[rest], x[rest])
+    other = kind(landmarks=30, lam=0.01).fit(model.take(other_rows), y[other_rows], x[other_rows])
     np.testing.assert_allclose(
         one.transform(model, x).cdf(y), other.transform(model, x).cdf(y), rtol=1e-9
     )

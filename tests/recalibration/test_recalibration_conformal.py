@@ -71,8 +71,8 @@ def test_weights_keep_the_promise_under_covariate_shift():
 )
 def test_threshold_is_the_plain_quantile(y, level):
     y = np.array(y)
-    found = ConformalIntervals(level).fit((np.zeros(len(y)), 1.0), y)
-    low, high = found.interval((np.zeros(1), 1.0))[0]
+    intervals = ConformalIntervals(level).fit((np.zeros(len(y)), 1.0), y)
+    low, high = intervals.interval((np.zeros(1), 1.0))[0]
     k = math.ceil((len(y) + 1) * level)
     expected = np.sort(np.abs(y))[k - 1] if k <= len(y) else np.inf
     assert (low, high) == (-expected, expected)
@@ -81,12 +81,12 @@ def test_threshold_is_the_plain_quantile(y, level):
 @given(st.integers(1, 30), st.integers(0, 10**6), st.floats(0.05, 0.95))
 def test_weighted_threshold_is_the_plain_definition(n, seed, level):
     rng = np.random.default_rng(seed)
-    y, weights, own = rng.normal(size=n), rng.uniform(0.1, 3, n), rng.uniform(0.1, 3, 4)
-    found = ConformalIntervals(level).fit((np.zeros(n), 1.0), y, sample_weight=weights)
-    ends = found.interval((np.zeros(4), 1.0), sample_weight=own)
+    y, weights, new_weights = rng.normal(size=n), rng.uniform(0.1, 3, n), rng.uniform(0.1, 3, 4)
+    intervals = ConformalIntervals(level).fit((np.zeros(n), 1.0), y, sample_weight=weights)
+    ends = intervals.interval((np.zeros(4), 1.0), sample_weight=new_weights)
     for i in range(4):
         scores = np.append(np.abs(y), np.inf)
-        share = np.append(weights, own[i]) / (weights.sum() + own[i])
+        share = np.append(weights, new_weights[i]) / (weights.sum() + new_weights[i])
         order = np.argsort(scores)
         first = order[np.argmax(np.cumsum(share[order]) >= level - 1e-11)]
         assert ends[i, 1] == scores[first]
@@ -96,8 +96,8 @@ def test_weighted_threshold_is_the_plain_definition(n, seed, level):
 def test_rounding_of_the_level_costs_no_row(level):
     # 100 level is a whole number, though not in floating point.
     y = np.arange(1.0, 100.0)
-    found = ConformalIntervals(level).fit((np.zeros(99), 1.0), y).interval((np.zeros(1), 1.0))
-    assert found[0, 1] == round(100 * level)
+    interval = ConformalIntervals(level).fit((np.zeros(99), 1.0), y).interval((np.zeros(1), 1.0))
+    assert interval[0, 1] == round(100 * level)
 
 
 def test_too_few_rows_promise_nothing_finite():
@@ -115,14 +115,14 @@ def test_scores_are_those_of_the_papers():
     y = np.array([0.5, 4.0, -8.0])
     gap = np.abs(y - prediction.mean)
     low, high = stats.laplace.ppf([[0.1], [0.9]], [0.0, 1.0, -1.0], [1.0, 2.0, 3.0])
-    known = {
+    scores_by_name = {
         "absolute": gap,
         "scaled": gap / prediction.std,
         "cqr": np.maximum(low - y, y - high),
     }
     for score in SCORES:
         fitted = ConformalIntervals(0.8, score).fit(prediction, y)
-        np.testing.assert_allclose(fitted.scores_, np.sort(known[score]))
+        np.testing.assert_allclose(fitted.scores_, np.sort(scores_by_name[score]))
     fitted = ConformalIntervals(0.75, "cqr").fit(prediction, y)
     ends = fitted.interval(prediction)
     inner = prediction.quantile([0.125, 0.875])
@@ -154,10 +154,12 @@ def test_whole_weights_are_repeated_rows_and_files_hold_all(tmp_path):
     two = ConformalIntervals(0.7, "scaled").fit(prediction.take(again), y[again])
     np.testing.assert_array_equal(one.interval(prediction), two.interval(prediction))
     one.save(tmp_path / "c.npz")
-    found = load(tmp_path / "c.npz")
-    assert repr(found) == repr(one)
-    assert repr(found).startswith("ConformalIntervals(level=0.7, score='scaled'), fitted: ")
-    np.testing.assert_array_equal(found.interval(prediction), one.interval(prediction))
+    loaded_intervals = load(tmp_path / "c.npz")
+    assert repr(loaded_intervals) == repr(one)
+    assert repr(loaded_intervals).startswith(
+        "ConformalIntervals(level=0.7, score='scaled'), fitted: "
+    )
+    np.testing.assert_array_equal(loaded_intervals.interval(prediction), one.interval(prediction))
 
 
 @pytest.mark.parametrize(

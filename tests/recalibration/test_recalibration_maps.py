@@ -47,7 +47,7 @@ def row(frozen, i):
 def test_mean_is_the_integral_of_the_cdf_over_the_whole_line(family):
     # E Y = int_0^inf (1 - F) - int_-inf^0 F, with targets of both signs: Levi's eq. 13 has the first part.
     frozen = FAMILIES[family](np.array([-2.0, 0.5]))
-    found = RecalibratedCDF(as_predictive(frozen, 2), a_map(1)).mean
+    mean = RecalibratedCDF(as_predictive(frozen, 2), a_map(1)).mean
     for i in range(2):
         one, r = row(frozen, i), a_map(1)
         ends = one.ppf(r.p)
@@ -70,7 +70,7 @@ def test_mean_is_the_integral_of_the_cdf_over_the_whole_line(family):
             upper += ends[0]
         if ends[-1] < 0:
             lower += -ends[-1]
-        assert found[i] == pytest.approx(upper - lower, rel=1e-7, abs=1e-8)
+        assert mean[i] == pytest.approx(upper - lower, rel=1e-7, abs=1e-8)
 
 
 @pytest.mark.parametrize("degrees", [3.0, 4.0])
@@ -94,25 +94,31 @@ def test_moments_of_heavy_tails_in_closed_form(degrees):
         ends = stats.t.ppf(r.p, degrees)
         mean = r.slopes @ np.diff(first(ends))
         variance = r.slopes @ np.diff(second(ends)) - mean**2
-    found = RecalibratedCDF(as_predictive(stats.t(degrees, [1.0, -7.0], 2.0), 2), r)
-    np.testing.assert_allclose(found.mean, [1 + 2 * mean, -7 + 2 * mean], rtol=1e-12)
-    np.testing.assert_allclose(found.variance, 4 * variance, rtol=1e-12)
+    recalibrated_prediction = RecalibratedCDF(
+        as_predictive(stats.t(degrees, [1.0, -7.0], 2.0), 2), r
+    )
+    np.testing.assert_allclose(
+        recalibrated_prediction.mean, [1 + 2 * mean, -7 + 2 * mean], rtol=1e-12
+    )
+    np.testing.assert_allclose(recalibrated_prediction.variance, 4 * variance, rtol=1e-12)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_mean_and_variance_agree_with_draws(family):
-    found = RecalibratedCDF(as_predictive(FAMILIES[family](np.array([-2.0, 0.5])), 2), a_map(2))
-    draws = found.sample(200_000, random_state=1)
+    recalibrated_prediction = RecalibratedCDF(
+        as_predictive(FAMILIES[family](np.array([-2.0, 0.5])), 2), a_map(2)
+    )
+    draws = recalibrated_prediction.sample(200_000, random_state=1)
     assert draws.shape == (2, 200_000)
-    error = found.std / np.sqrt(200_000)
-    assert (np.abs(draws.mean(axis=1) - found.mean) < 4 * error).all()
+    error = recalibrated_prediction.std / np.sqrt(200_000)
+    assert (np.abs(draws.mean(axis=1) - recalibrated_prediction.mean) < 4 * error).all()
     for i in range(2):  # the distribution itself, at 1 % of a false alarm in a million
-        level = found.take(np.full(2000, i)).cdf(draws[i, :2000])
+        level = recalibrated_prediction.take(np.full(2000, i)).cdf(draws[i, :2000])
         assert stats.kstest(level, "uniform").pvalue > 1e-6
     if family != "student, 3 degrees":  # whose fourth moment is infinite
-        fourth = ((draws - found.mean[:, None]) ** 4).mean(axis=1)
-        spread = np.sqrt((fourth - found.variance**2) / 200_000)
-        assert (np.abs(draws.var(axis=1) - found.variance) < 5 * spread).all()
+        fourth = ((draws - recalibrated_prediction.mean[:, None]) ** 4).mean(axis=1)
+        spread = np.sqrt((fourth - recalibrated_prediction.variance**2) / 200_000)
+        assert (np.abs(draws.var(axis=1) - recalibrated_prediction.variance) < 5 * spread).all()
 
 
 def test_general_path_agrees_with_the_shared_one():
@@ -129,29 +135,39 @@ def test_general_path_agrees_with_the_shared_one():
 def test_moments_move_with_location_and_scale(seed, location, scale):
     r = a_map(seed, knots=seed % 12 + 1)
     unit = RecalibratedCDF(fm.Gaussian([0.0], 1.0), r)
-    found = RecalibratedCDF(fm.Gaussian([location], scale), r)
-    np.testing.assert_allclose(found.mean, location + scale * unit.mean, atol=1e-12 * scale)
-    np.testing.assert_allclose(found.variance, scale**2 * unit.variance, rtol=1e-12)
+    recalibrated_prediction = RecalibratedCDF(fm.Gaussian([location], scale), r)
+    np.testing.assert_allclose(
+        recalibrated_prediction.mean, location + scale * unit.mean, atol=1e-12 * scale
+    )
+    np.testing.assert_allclose(
+        recalibrated_prediction.variance, scale**2 * unit.variance, rtol=1e-12
+    )
 
 
 def test_the_identity_changes_nothing():
     same = MonotoneMap(np.array([0.0, 0.2, 1.0]), np.array([0.0, 0.2, 1.0]))
     for inner in (fm.Gaussian([1.0], 2.0), as_predictive(stats.t(2.5, [0.0]), 1)):
-        found = RecalibratedCDF(inner, same)
-        np.testing.assert_allclose(found.mean, inner.mean, atol=1e-13)
-        np.testing.assert_allclose(found.variance, inner.variance, rtol=1e-12)
-        np.testing.assert_allclose(found.log_prob([0.3]), inner.log_prob([0.3]), rtol=1e-12)
-        np.testing.assert_allclose(found.crps([0.3]), inner.crps([0.3]), rtol=1e-9)
+        recalibrated_prediction = RecalibratedCDF(inner, same)
+        np.testing.assert_allclose(recalibrated_prediction.mean, inner.mean, atol=1e-13)
+        np.testing.assert_allclose(recalibrated_prediction.variance, inner.variance, rtol=1e-12)
+        np.testing.assert_allclose(
+            recalibrated_prediction.log_prob([0.3]), inner.log_prob([0.3]), rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            recalibrated_prediction.crps([0.3]), inner.crps([0.3]), rtol=1e-9
+        )
     counts = fm.Poisson([3.0, 0.5])
-    found = RecalibratedAtoms(counts, same)
-    np.testing.assert_allclose(found.mean, counts.mean, rtol=1e-12)
-    np.testing.assert_allclose(found.log_prob([2.0, 40.0]), counts.log_prob([2.0, 40.0]), rtol=1e-9)
+    recalibrated_prediction = RecalibratedAtoms(counts, same)
+    np.testing.assert_allclose(recalibrated_prediction.mean, counts.mean, rtol=1e-12)
+    np.testing.assert_allclose(
+        recalibrated_prediction.log_prob([2.0, 40.0]), counts.log_prob([2.0, 40.0]), rtol=1e-9
+    )
 
 
 def test_moments_that_do_not_exist_stay_so():
-    found = RecalibratedCDF(as_predictive(stats.t(2.0, [1.0]), 1), a_map(0))
-    assert np.isfinite(found.mean).all()
-    assert np.isinf(found.variance).all()
+    recalibrated_prediction = RecalibratedCDF(as_predictive(stats.t(2.0, [1.0]), 1), a_map(0))
+    assert np.isfinite(recalibrated_prediction.mean).all()
+    assert np.isinf(recalibrated_prediction.variance).all()
     assert not np.isfinite(
         RecalibratedCDF(as_predictive(stats.cauchy([1.0]), 1), a_map(0)).mean
     ).any()
@@ -161,75 +177,81 @@ def test_moments_that_do_not_exist_stay_so():
 def test_cdf_and_quantile_undo_each_other_and_increase(seed, levels):
     levels = np.sort(np.array(levels))
     for inner in (fm.Gaussian([-1.0], 2.0), as_predictive(stats.gamma(2.0, loc=[1.0]), 1)):
-        found = RecalibratedCDF(inner, a_map(seed))
-        values = found.quantile(levels)
+        recalibrated_prediction = RecalibratedCDF(inner, a_map(seed))
+        values = recalibrated_prediction.quantile(levels)
         assert values.shape == (1, len(levels))
         assert (np.diff(values) >= 0).all()
-        back = [found.cdf(values[:, j])[0] for j in range(len(levels))]
+        back = [recalibrated_prediction.cdf(values[:, j])[0] for j in range(len(levels))]
         np.testing.assert_allclose(back, levels, rtol=1e-9, atol=1e-12)
         assert (np.diff(back) >= 0).all()
         np.testing.assert_allclose(
-            [found.sf(values[:, j])[0] for j in range(len(levels))], 1 - levels, atol=1e-12
+            [recalibrated_prediction.sf(values[:, j])[0] for j in range(len(levels))],
+            1 - levels,
+            atol=1e-12,
         )
 
 
 @given(st.integers(0, 10**6), st.floats(0.05, 30.0))
 def test_count_quantiles_undo_the_cdf(seed, mean):
-    found = RecalibratedAtoms(fm.Poisson([mean]), a_map(seed))
+    recalibrated_prediction = RecalibratedAtoms(fm.Poisson([mean]), a_map(seed))
     counts = np.arange(12.0)
-    levels = np.array([found.cdf(np.array([k]))[0] for k in counts])
+    levels = np.array([recalibrated_prediction.cdf(np.array([k]))[0] for k in counts])
     assert (np.diff(levels) >= -1e-15).all()
-    values, masses = (part[0] for part in found.nodes())
+    values, masses = (part[0] for part in recalibrated_prediction.nodes())
     assert masses.sum() == pytest.approx(1)
     assert (masses >= 0).all()
     for k, level in zip(counts, levels, strict=True):
         if 1e-9 < level < 1 - 1e-9 and masses[values == k].sum() > 1e-9:
-            assert found.quantile(level)[0] == k
+            assert recalibrated_prediction.quantile(level)[0] == k
 
 
 def test_log_prob_is_the_derivative_of_the_cdf():
     rng = np.random.default_rng(5)
     inner = fm.Gaussian(rng.normal(size=50), rng.uniform(0.5, 2, 50))
-    found, y = RecalibratedCDF(inner, a_map(6)), rng.normal(size=50)
+    recalibrated_prediction, y = RecalibratedCDF(inner, a_map(6)), rng.normal(size=50)
     step = 1e-6
-    slope = (found.cdf(y + step) - found.cdf(y - step)) / (2 * step)
-    inside = np.abs(found.mapping.p - inner.cdf(y)[:, None]).min(axis=1) > 1e-5
+    slope = (recalibrated_prediction.cdf(y + step) - recalibrated_prediction.cdf(y - step)) / (
+        2 * step
+    )
+    inside = np.abs(recalibrated_prediction.mapping.p - inner.cdf(y)[:, None]).min(axis=1) > 1e-5
     assert inside.sum() > 40
-    np.testing.assert_allclose(np.exp(found.log_prob(y))[inside], slope[inside], rtol=1e-6)
+    np.testing.assert_allclose(
+        np.exp(recalibrated_prediction.log_prob(y))[inside], slope[inside], rtol=1e-6
+    )
 
 
 def test_log_prob_of_counts_is_the_log_of_differences_also_far_out():
     counts, r = fm.Poisson(np.full(30, 4.0)), a_map(7)
     y = np.arange(30.0)
-    found = RecalibratedAtoms(counts, r)
+    recalibrated_prediction = RecalibratedAtoms(counts, r)
     high, low = stats.poisson.cdf(y, 4.0), stats.poisson.cdf(y - 1, 4.0)
     near = y < 12
     plain = np.log(np.interp(high, r.p, r.r) - np.interp(low, r.p, r.r))
-    np.testing.assert_allclose(found.log_prob(y)[near], plain[near], rtol=1e-8)
+    np.testing.assert_allclose(recalibrated_prediction.log_prob(y)[near], plain[near], rtol=1e-8)
     far = np.log(r.slopes[-1]) + stats.poisson.logpmf(y[-5:], 4.0)
-    np.testing.assert_allclose(found.log_prob(y)[-5:], far, rtol=1e-12)
-    assert found.log_prob(np.full(30, 1.5))[0] == -np.inf
+    np.testing.assert_allclose(recalibrated_prediction.log_prob(y)[-5:], far, rtol=1e-12)
+    assert recalibrated_prediction.log_prob(np.full(30, 1.5))[0] == -np.inf
 
 
 @pytest.mark.parametrize("y", [-9.0, 0.4, 1.0, 30.0])
 def test_crps_of_gaussians_against_its_integral(y):
     r, inner = a_map(8), stats.norm(0.3, 2.0)
-    found = RecalibratedCDF(fm.Gaussian([0.3], 2.0), r).crps([y])[0]
+    score = RecalibratedCDF(fm.Gaussian([0.3], 2.0), r).crps([y])[0]
     ends = np.unique(np.concatenate([[-80.0], inner.ppf(r.p[1:-1]), [y, 80.0]]))
     total = 0.0
     for a, b in pairwise(ends):
         total += integrate.quad(lambda t: (r(inner.cdf(t)) - (t >= y)) ** 2, a, b, epsabs=1e-13)[0]
-    assert found == pytest.approx(total, rel=1e-10)
+    assert score == pytest.approx(total, rel=1e-10)
 
 
 def test_crps_of_other_families_against_draws():
-    found = RecalibratedCDF(as_predictive(stats.laplace([0.0, 1.0]), 2), a_map(9))
-    draws, y = found.sample(4000, 0), np.array([0.5, -2.0])
+    recalibrated_prediction = RecalibratedCDF(as_predictive(stats.laplace([0.0, 1.0]), 2), a_map(9))
+    draws, y = recalibrated_prediction.sample(4000, 0), np.array([0.5, -2.0])
     spread = np.abs(draws[:, :2000] - draws[:, 2000:])
     terms = np.abs(draws - y[:, None])
     sampled = terms.mean(axis=1) - spread.mean(axis=1) / 2
     error = terms.std(axis=1) / np.sqrt(4000) + spread.std(axis=1) / np.sqrt(2000) / 2
-    assert (np.abs(found.crps(y) - sampled) < 4 * error).all()
+    assert (np.abs(recalibrated_prediction.crps(y) - sampled) < 4 * error).all()
 
 
 @pytest.mark.parametrize("kind", ["poisson", "draws"])
@@ -246,38 +268,44 @@ def test_atoms_against_plain_sums(kind):
         upto = np.broadcast_to(np.arange(1, 10) / 9, (2, 9))
         y = np.array([0.2, -3.0])
     masses = np.diff(r(upto), axis=1, prepend=0)
-    found = recalibrated(inner, r)
-    assert isinstance(found, RecalibratedAtoms)
+    recalibrated_prediction = recalibrated(inner, r)
+    assert isinstance(recalibrated_prediction, RecalibratedAtoms)
     mean = (masses * values).sum(axis=1)
-    np.testing.assert_allclose(found.mean, mean, rtol=1e-11)
+    np.testing.assert_allclose(recalibrated_prediction.mean, mean, rtol=1e-11)
     second = (masses * (values - mean[:, None]) ** 2).sum(axis=1)
-    np.testing.assert_allclose(found.variance, second, rtol=1e-10)
+    np.testing.assert_allclose(recalibrated_prediction.variance, second, rtol=1e-10)
     apart = np.abs(values[:, :, None] - values[:, None, :])
     gini = np.einsum("ni,nj,nij->n", masses, masses, apart)
     crps = (masses * np.abs(values - y[:, None])).sum(axis=1) - gini / 2
-    np.testing.assert_allclose(found.crps(y), crps, rtol=1e-10)
-    np.testing.assert_allclose(found.cdf(y), (masses * (values <= y[:, None])).sum(axis=1))
-    draws = found.sample(50_000, 3)
-    error = found.std / np.sqrt(50_000)
+    np.testing.assert_allclose(recalibrated_prediction.crps(y), crps, rtol=1e-10)
+    np.testing.assert_allclose(
+        recalibrated_prediction.cdf(y), (masses * (values <= y[:, None])).sum(axis=1)
+    )
+    draws = recalibrated_prediction.sample(50_000, 3)
+    error = recalibrated_prediction.std / np.sqrt(50_000)
     assert (np.abs(draws.mean(axis=1) - mean) < 4 * error).all()
     assert np.isin(draws, values).all()
     kernel = fm.RBF(0.3)
     plain = (masses * np.exp(-0.3 * (values - 1.0) ** 2)).sum(axis=1)
-    np.testing.assert_allclose(found.expected_kernel(kernel, [1.0])[:, 0], plain, rtol=1e-10)
+    np.testing.assert_allclose(
+        recalibrated_prediction.expected_kernel(kernel, [1.0])[:, 0], plain, rtol=1e-10
+    )
 
 
 def test_sampling_searches_blocks_of_rows():
-    found = RecalibratedAtoms(fm.Draws(np.arange(3000.0)[:, None] + [[0.0, 0.5]]), a_map(1))
-    draws = found.sample(7, 0)
+    recalibrated_prediction = RecalibratedAtoms(
+        fm.Draws(np.arange(3000.0)[:, None] + [[0.0, 0.5]]), a_map(1)
+    )
+    draws = recalibrated_prediction.sample(7, 0)
     offset = draws - np.arange(3000.0)[:, None]
     assert np.isin(offset, [0.0, 0.5]).all()
-    share = found.nodes()[1][0, 0]
+    share = recalibrated_prediction.nodes()[1][0, 0]
     assert abs((offset == 0).mean() - share) < 4 * np.sqrt(share * (1 - share) / offset.size)
 
 
 def test_expected_kernel_under_a_recalibrated_gaussian_against_its_integral():
     r, kernel = a_map(11), fm.RBF(0.7)
-    found = RecalibratedCDF(fm.Gaussian([0.3], 2.0), r).expected_kernel(kernel, [1.0, -2.0])
+    expectations = RecalibratedCDF(fm.Gaussian([0.3], 2.0), r).expected_kernel(kernel, [1.0, -2.0])
     ends = stats.norm.ppf(r.p, 0.3, 2.0)
     for j, z in enumerate((1.0, -2.0)):
         total = 0.0
@@ -290,7 +318,7 @@ def test_expected_kernel_under_a_recalibrated_gaussian_against_its_integral():
                     epsabs=1e-14,
                 )[0]
             )
-        assert found[0, j] == pytest.approx(total, rel=1e-9)
+        assert expectations[0, j] == pytest.approx(total, rel=1e-9)
 
 
 @pytest.mark.parametrize("make", [fm.Gaussian, lambda m, s: as_predictive(stats.laplace(m, s), 60)])
@@ -298,10 +326,12 @@ def test_cce_takes_recalibrated_predictions(make):
     rng = np.random.default_rng(2)
     x, m = rng.normal(size=(60, 2)), rng.normal(size=60)
     y = m + rng.normal(size=60)
-    found = recalibrated(make(m, np.full(60, 0.7)), a_map(12, 3))
-    exact = fm.cce(x, y, found, y_kernel=fm.RBF(0.5))
-    drawn = fm.cce(x, y, fm.Draws(found.sample(4000, 0)), y_kernel=fm.RBF(0.5))
-    np.testing.assert_allclose(exact.values, drawn.values, atol=0.01)
+    recalibrated_prediction = recalibrated(make(m, np.full(60, 0.7)), a_map(12, 3))
+    exact = fm.cce(x, y, recalibrated_prediction, y_kernel=fm.RBF(0.5))
+    from_draws = fm.cce(
+        x, y, fm.Draws(recalibrated_prediction.sample(4000, 0)), y_kernel=fm.RBF(0.5)
+    )
+    np.testing.assert_allclose(exact.values, from_draws.values, atol=0.01)
     assert exact.error_bound < 1e-5
 
 
@@ -309,23 +339,25 @@ def test_cce_takes_recalibrated_counts_and_draws():
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(40, 2)), rng.poisson(3.0, 40).astype(float)
     for inner in (fm.Poisson(np.full(40, 3.0)), fm.Draws(rng.poisson(3.0, (40, 30)))):
-        found = recalibrated(inner, a_map(13, 3))
-        values, masses = found.nodes()
-        exact = fm.cce(x, y, found, y_kernel=fm.RBF(0.5))
-        drawn = fm.cce(x, y, fm.Draws(found.sample(4000, 0)), y_kernel=fm.RBF(0.5))
+        recalibrated_prediction = recalibrated(inner, a_map(13, 3))
+        values, masses = recalibrated_prediction.nodes()
+        exact = fm.cce(x, y, recalibrated_prediction, y_kernel=fm.RBF(0.5))
+        from_draws = fm.cce(
+            x, y, fm.Draws(recalibrated_prediction.sample(4000, 0)), y_kernel=fm.RBF(0.5)
+        )
         assert values.shape == masses.shape
-        np.testing.assert_allclose(exact.values, drawn.values, atol=0.01)
+        np.testing.assert_allclose(exact.values, from_draws.values, atol=0.01)
 
 
 def test_maps_of_maps_are_one_map():
     one, two = a_map(14), a_map(15)
     inner = fm.Gaussian([0.0, 1.0], 1.0)
-    found = recalibrated(recalibrated(inner, one), two)
-    assert found.inner is inner
+    prediction = recalibrated(recalibrated(inner, one), two)
+    assert prediction.inner is inner
     y = np.array([-0.7, 2.0])
-    np.testing.assert_allclose(found.cdf(y), two(one(inner.cdf(y))), rtol=1e-12)
+    np.testing.assert_allclose(prediction.cdf(y), two(one(inner.cdf(y))), rtol=1e-12)
     nested = RecalibratedCDF(RecalibratedCDF(inner, one), two)
-    np.testing.assert_allclose(found.log_prob(y), nested.log_prob(y), rtol=1e-9)
+    np.testing.assert_allclose(prediction.log_prob(y), nested.log_prob(y), rtol=1e-9)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.integers(0, 1000))
@@ -333,33 +365,33 @@ def test_empirical_map_against_the_plain_definition(values, seed):
     values = np.array(values)
     weights = np.random.default_rng(seed).integers(0, 4, len(values)).astype(float)
     weights[seed % len(values)] += 1
-    found, effective = empirical(values, weights)
-    assert found.p[0] == found.r[0] == 0
-    assert found.p[-1] == found.r[-1] == 1
-    assert (np.diff(found.p) > 0).all()
-    assert (np.diff(found.r) > 0).all()
+    level_map, effective = empirical(values, weights)
+    assert level_map.p[0] == level_map.r[0] == 0
+    assert level_map.p[-1] == level_map.r[-1] == 1
+    assert (np.diff(level_map.p) > 0).all()
+    assert (np.diff(level_map.r) > 0).all()
     repeated, same = empirical(np.repeat(values, weights.astype(int)), None)
-    np.testing.assert_allclose(found.p, repeated.p)
-    np.testing.assert_allclose(found.r, repeated.r)
+    np.testing.assert_allclose(level_map.p, repeated.p)
+    np.testing.assert_allclose(level_map.r, repeated.r)
     assert effective == pytest.approx(same)
-    for p, r in zip(found.p[1:-1], found.r[1:-1], strict=True):
+    for p, r in zip(level_map.p[1:-1], level_map.r[1:-1], strict=True):
         plain = weights[values < p].sum() + weights[values == p].sum() / 2
         assert r == pytest.approx(plain / weights.sum())
-    np.testing.assert_allclose(empirical(values, 7.5 * weights)[0].r, found.r)
+    np.testing.assert_allclose(empirical(values, 7.5 * weights)[0].r, level_map.r)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 20))
 def test_rules_integrate_powers_of_levels(seed, knots):
     # E g(R(p)) for g(u) = u is 1/2, whatever R is, and sums of weights are the masses of cells.
     r = a_map(seed, knots)
-    found = rule(r)
-    assert found.weights.sum() == pytest.approx(1)
-    assert found.weights @ r(found.levels) == pytest.approx(0.5, abs=1e-10)
-    assert (np.diff(found.levels) >= 0).all()
+    nodes = rule(r)
+    assert nodes.weights.sum() == pytest.approx(1)
+    assert nodes.weights @ r(nodes.levels) == pytest.approx(0.5, abs=1e-10)
+    assert (np.diff(nodes.levels) >= 0).all()
     if np.diff(r.p).min() > 1e-3:
-        cell = np.searchsorted(r.p, found.levels) - 1
+        cell = np.searchsorted(r.p, nodes.levels) - 1
         np.testing.assert_allclose(
-            np.bincount(cell, found.weights, len(r.p) - 1), np.diff(r.r), rtol=1e-9
+            np.bincount(cell, nodes.weights, len(r.p) - 1), np.diff(r.r), rtol=1e-9
         )
 
 
@@ -368,18 +400,24 @@ def test_rescaled_agrees_with_the_same_family(seed, scale):
     rng = np.random.default_rng(seed)
     location, y = rng.normal(size=4), rng.normal(size=4)
     inner = as_predictive(stats.laplace(location, 2.0), 4)
-    known = as_predictive(stats.laplace(location, 2.0 * scale), 4)
-    found = Rescaled(inner, scale)
+    expected = as_predictive(stats.laplace(location, 2.0 * scale), 4)
+    recalibrated_prediction = Rescaled(inner, scale)
     for name in ("cdf", "sf", "cdf_below", "log_prob"):
-        np.testing.assert_allclose(getattr(found, name)(y), getattr(known, name)(y), rtol=1e-9)
-    np.testing.assert_allclose(found.crps(y), known.crps(y), rtol=1e-7)
-    np.testing.assert_allclose(found.variance, known.variance)
-    np.testing.assert_allclose(found.mean, known.mean)
-    np.testing.assert_allclose(found.quantile([0.1, 0.9]), known.quantile([0.1, 0.9]), rtol=1e-9)
+        np.testing.assert_allclose(
+            getattr(recalibrated_prediction, name)(y), getattr(expected, name)(y), rtol=1e-9
+        )
+    np.testing.assert_allclose(recalibrated_prediction.crps(y), expected.crps(y), rtol=1e-7)
+    np.testing.assert_allclose(recalibrated_prediction.variance, expected.variance)
+    np.testing.assert_allclose(recalibrated_prediction.mean, expected.mean)
     np.testing.assert_allclose(
-        found.expected_kernel(fm.RBF(0.3), y), known.expected_kernel(fm.RBF(0.3), y), atol=1e-8
+        recalibrated_prediction.quantile([0.1, 0.9]), expected.quantile([0.1, 0.9]), rtol=1e-9
     )
-    np.testing.assert_allclose(found.take(np.array([2])).std, known.std[2:3])
+    np.testing.assert_allclose(
+        recalibrated_prediction.expected_kernel(fm.RBF(0.3), y),
+        expected.expected_kernel(fm.RBF(0.3), y),
+        atol=1e-8,
+    )
+    np.testing.assert_allclose(recalibrated_prediction.take(np.array([2])).std, expected.std[2:3])
 
 
 def test_rescaled_keeps_families_and_shared_parts():
@@ -417,11 +455,11 @@ def test_rescaled_refuses(inner, scale, message):
 def test_families_of_the_package_are_integrated_once_for_all_rows():
     predictive = pytest.importorskip("fastmcmd.predictive.location_scale")
     r, loc = a_map(17), np.linspace(-3, 3, 5000)
-    found = RecalibratedCDF(predictive.StudentT(4.0, loc, 2.0), r)
+    prediction = RecalibratedCDF(predictive.StudentT(4.0, loc, 2.0), r)
     one = RecalibratedCDF(as_predictive(stats.t(4.0, loc[:1], 2.0), 1), r)
-    np.testing.assert_allclose(found.mean - loc, one.mean[0] - loc[0], rtol=1e-9)
-    np.testing.assert_allclose(found.variance, one.variance[0], rtol=1e-9)
-    assert found.nodes()[0].shape == (5000, found.node_count)
+    np.testing.assert_allclose(prediction.mean - loc, one.mean[0] - loc[0], rtol=1e-9)
+    np.testing.assert_allclose(prediction.variance, one.variance[0], rtol=1e-9)
+    assert prediction.nodes()[0].shape == (5000, prediction.node_count)
 
 
 def test_atoms_of_partly_discrete_predictions_keep_their_probability():
@@ -429,22 +467,24 @@ def test_atoms_of_partly_discrete_predictions_keep_their_probability():
     positive = pytest.importorskip("fastmcmd.predictive.positive")
     inner = inflated.ZeroInflated(positive.Gamma(2.0, [1.0, 3.0]), [0.3, 0.1])
     r = a_map(18)
-    found = RecalibratedCDF(inner, r)
-    np.testing.assert_allclose(found.log_prob([0.0, 0.0]), np.log(r(np.array([0.3, 0.1]))))
-    np.testing.assert_allclose(found.cdf_below([0.0, 0.0]), 0.0)
-    draws = found.sample(100_000, 0)
+    recalibrated_prediction = RecalibratedCDF(inner, r)
+    np.testing.assert_allclose(
+        recalibrated_prediction.log_prob([0.0, 0.0]), np.log(r(np.array([0.3, 0.1])))
+    )
+    np.testing.assert_allclose(recalibrated_prediction.cdf_below([0.0, 0.0]), 0.0)
+    draws = recalibrated_prediction.sample(100_000, 0)
     np.testing.assert_allclose((draws == 0).mean(axis=1), r(np.array([0.3, 0.1])), atol=0.006)
-    error = found.std / np.sqrt(100_000)
-    assert (np.abs(draws.mean(axis=1) - found.mean) < 4 * error).all()
+    error = recalibrated_prediction.std / np.sqrt(100_000)
+    assert (np.abs(draws.mean(axis=1) - recalibrated_prediction.mean) < 4 * error).all()
 
 
 def test_scores_of_nan_and_infinity():
     for inner in (fm.Gaussian([0.0, 1.0], 1.0), fm.Poisson([1.0, 2.0]), fm.Draws([[0, 1], [2, 3]])):
-        found = recalibrated(inner, a_map(19))
-        score = found.crps([np.nan, np.inf])
+        recalibrated_prediction = recalibrated(inner, a_map(19))
+        score = recalibrated_prediction.crps([np.nan, np.inf])
         assert np.isnan(score[0])
         assert score[1] == np.inf
-        assert np.isnan(found.cdf([np.nan, 0.0])[0])
+        assert np.isnan(recalibrated_prediction.cdf([np.nan, 0.0])[0])
 
 
 def test_quantiles_where_a_level_is_mapped_next_to_one():

@@ -49,9 +49,9 @@ def crps(prediction, y):
 
 @pytest.mark.parametrize("make", REGRESSION)
 def test_calibrated_predictions_lose_no_more_than_sampling_error(make):
-    found = make().fit(*outcomes(1))
+    calibrator = make().fit(*outcomes(1))
     prediction, y = outcomes(2)
-    mended = found.transform(prediction)
+    mended = calibrator.transform(prediction)
     before, after = prediction.crps(y), mended.crps(y)
     # Scores of a fit with k parameters are off by k / n; k is at most 2 n^(1/3) = 32 here.
     assert after.mean() - before.mean() < 32 / N * before.mean()
@@ -81,9 +81,9 @@ REPAIRS = [
 
 @pytest.mark.parametrize(("kind", "make"), REPAIRS)
 def test_known_errors_are_repaired_on_a_second_sample(kind, make):
-    found = make().fit(*outcomes(3, kind))
+    calibrator = make().fit(*outcomes(3, kind))
     prediction, y = outcomes(4, kind)
-    mended = found.transform(prediction)
+    mended = calibrator.transform(prediction)
     before, after = fm.regression_ece(y, prediction), fm.regression_ece(y, mended)
     assert before > 0.05
     assert after < 1.36 / np.sqrt(N)  # largest distance in 95 % of samples
@@ -93,10 +93,10 @@ def test_known_errors_are_repaired_on_a_second_sample(kind, make):
 
 @pytest.mark.parametrize(("make", "loss"), [(rc.HistogramBinningStd, 0.08), (rc.IsotonicStd, 0.03)])
 def test_stds_of_the_wrong_power_are_repaired_by_bins(make, loss):
-    found = make().fit(*outcomes(5, "by bins"))
+    calibrator = make().fit(*outcomes(5, "by bins"))
     prediction, y = outcomes(6, "by bins")
     best = fm.Gaussian(prediction.mean, prediction.std**2)
-    mended = found.transform(prediction)
+    mended = calibrator.transform(prediction)
     assert fm.ence(y, prediction) > 0.3
     assert fm.ence(y, mended) < 0.1
     assert best.log_prob(y).mean() - mended.log_prob(y).mean() < loss
@@ -105,14 +105,14 @@ def test_stds_of_the_wrong_power_are_repaired_by_bins(make, loss):
 
 def test_std_scaling_is_the_best_factor_of_the_likelihood():
     prediction, y = outcomes(7, "skewed")
-    found = rc.StdScaling().fit(prediction, y).scale_
+    scale = rc.StdScaling().fit(prediction, y).scale_
 
     def objective(s):  # Levi et al., eq. 12, as it should read
         z = (y - prediction.mean) / prediction.std
         return N * np.log(s) + np.sum(z * z) / (2 * s * s)
 
     best = minimize_scalar(objective, bounds=(0.1, 10), method="bounded", options={"xatol": 1e-9})
-    assert found == pytest.approx(best.x, rel=1e-6)
+    assert scale == pytest.approx(best.x, rel=1e-6)
 
 
 def test_all_knots_overfit_the_density_and_few_do_not():
@@ -138,9 +138,9 @@ def test_isotonic_regression_of_the_pairs_is_the_pairs():
     pit = np.sort(prediction.cdf(y))
     share = (np.arange(N) + 0.5) / N
     regressed = sklearn.IsotonicRegression(out_of_bounds="clip").fit(pit, share)
-    found = rc.IsotonicCDF(knots=None).fit(prediction, y)
-    np.testing.assert_allclose(found.observed_[1:-1], regressed.predict(pit), rtol=1e-12)
-    np.testing.assert_allclose(found.levels_[1:-1], pit)
+    level_map = rc.IsotonicCDF(knots=None).fit(prediction, y)
+    np.testing.assert_allclose(level_map.observed_[1:-1], regressed.predict(pit), rtol=1e-12)
+    np.testing.assert_allclose(level_map.levels_[1:-1], pit)
 
 
 def test_isotonic_std_without_bins_is_scikit_learn():
@@ -148,13 +148,13 @@ def test_isotonic_std_without_bins_is_scikit_learn():
     prediction, y = outcomes(11, "by bins")
     weights = np.random.default_rng(0).uniform(0.1, 3, N)
     square = (y - prediction.mean) ** 2
-    known = sklearn.IsotonicRegression(out_of_bounds="clip").fit(
+    peer = sklearn.IsotonicRegression(out_of_bounds="clip").fit(
         prediction.variance, square, sample_weight=weights
     )
-    found = rc.IsotonicStd(bins=None).fit(prediction, y, sample_weight=weights)
+    calibrator = rc.IsotonicStd(bins=None).fit(prediction, y, sample_weight=weights)
     new, _ = outcomes(12)
     np.testing.assert_allclose(
-        found.transform(new).variance, known.predict(new.variance), rtol=1e-9
+        calibrator.transform(new).variance, peer.predict(new.variance), rtol=1e-9
     )
 
 
@@ -162,11 +162,11 @@ def test_isotonic_std_without_bins_is_scikit_learn():
 def test_isotonic_std_is_the_nearest_nondecreasing_sequence(pairs):
     values, weights = (np.array(part) for part in zip(*pairs, strict=True))
     prediction = fm.Gaussian(np.zeros(len(values)), np.sqrt(np.arange(1.0, len(values) + 1)))
-    known = fm.recalibration.IsotonicStd(bins=None).fit(
+    calibrator = fm.recalibration.IsotonicStd(bins=None).fit(
         prediction, np.sqrt(values), sample_weight=weights
     )
-    found = known.errors_
-    assert (np.diff(found) >= 0).all()
+    errors = calibrator.errors_
+    assert (np.diff(errors) >= 0).all()
     n = len(values)
     # Largest of the least means: max over a <= i of min over b >= i of mean(a..b).
     for i in range(n):
@@ -174,7 +174,7 @@ def test_isotonic_std_is_the_nearest_nondecreasing_sequence(pairs):
             min(np.average(values[a : b + 1], weights=weights[a : b + 1]) for b in range(i, n))
             for a in range(i + 1)
         )
-        assert found[i] == pytest.approx(best, abs=1e-9)
+        assert errors[i] == pytest.approx(best, abs=1e-9)
 
 
 @pytest.mark.slow
@@ -190,9 +190,9 @@ def test_std_ratio_is_no_worse_than_uncertainty_toolbox_by_its_own_measure(crite
     }[criterion]
     prediction, y = outcomes(13, "skewed")
     prediction, y = prediction.take(np.arange(200)), y[:200]
-    found = rc.StdRatio(criterion).fit(prediction, y)
-    ours = measure(prediction.mean, found.ratio_ * prediction.std, y)
-    assert found.error_ == pytest.approx(ours, abs=1e-9)
+    calibrator = rc.StdRatio(criterion).fit(prediction, y)
+    ours = measure(prediction.mean, calibrator.ratio_ * prediction.std, y)
+    assert calibrator.error_ == pytest.approx(ours, abs=1e-9)
     if (
         criterion != "miscal"
     ):  # takes the original ten seconds; test_compat_uct.py compares one sample
@@ -237,11 +237,11 @@ def test_interval_recalibrator_agrees_with_uncertainty_toolbox():
     theirs = uct.get_interval_recalibrator(prediction.mean, prediction.std, y)
     ours = rc.IntervalRecalibrator().fit(prediction, y).transform(prediction)
     for q in (0.3, 0.5, 0.9):
-        known = theirs(prediction.mean, prediction.std, q)
+        expected = theirs(prediction.mean, prediction.std, q)
         ends = ours.quantile([(1 - q) / 2, (1 + q) / 2])
         # Both interpolate observed shares, between levels one hundredth apart.
-        np.testing.assert_allclose(ends[:, 0], known.lower, atol=0.05 * prediction.std.max())
-        np.testing.assert_allclose(ends[:, 1], known.upper, atol=0.05 * prediction.std.max())
+        np.testing.assert_allclose(ends[:, 0], expected.lower, atol=0.05 * prediction.std.max())
+        np.testing.assert_allclose(ends[:, 1], expected.upper, atol=0.05 * prediction.std.max())
     np.testing.assert_allclose(ours.quantile(0.5), prediction.mean, atol=1e-9)
 
 
@@ -249,8 +249,8 @@ def test_counts_with_the_wrong_dispersion_are_repaired():
     rng = np.random.default_rng(17)
     mean = rng.uniform(1, 12, (2, N))
     y = rng.poisson(rng.gamma(2.0, mean / 2.0))  # negative binomial, dispersion 1/2
-    found = rc.IsotonicCDF().fit(fm.Poisson(mean[0]), y[0])
-    before, after = fm.Poisson(mean[1]), found.transform(fm.Poisson(mean[1]))
+    calibrator = rc.IsotonicCDF().fit(fm.Poisson(mean[0]), y[0])
+    before, after = fm.Poisson(mean[1]), calibrator.transform(fm.Poisson(mean[1]))
     assert fm.regression_ece(y[1], before) > 0.04
     assert fm.regression_ece(y[1], after) < 0.02
     assert after.crps(y[1]).mean() < before.crps(y[1]).mean()
@@ -265,9 +265,9 @@ def test_draws_that_scatter_too_little_are_repaired():
     rng = np.random.default_rng(18)
     y = rng.normal(scale=1.5, size=(2, N))
     draws = rng.normal(size=(2, N, 40))
-    found = rc.IsotonicCDF().fit(fm.Draws(draws[0]), y[0]).transform(draws[1])
-    assert crps(found, y[1]) < crps(fm.Draws(draws[1]), y[1])
-    assert fm.regression_ece(y[1], found) < 0.02
+    recalibrated_prediction = rc.IsotonicCDF().fit(fm.Draws(draws[0]), y[0]).transform(draws[1])
+    assert crps(recalibrated_prediction, y[1]) < crps(fm.Draws(draws[1]), y[1])
+    assert fm.regression_ece(y[1], recalibrated_prediction) < 0.02
     scaled = rc.StdScaling().fit(fm.Draws(draws[0]), y[0]).transform(draws[1])
     assert isinstance(scaled, fm.Draws)
     assert scaled.std.mean() == pytest.approx(1.5, rel=0.05)
@@ -294,16 +294,18 @@ def test_order_shift_and_scale_of_rows_change_nothing(make):
     prediction, y = outcomes(21, "skewed")
     order = np.random.default_rng(0).permutation(N)
     new, _ = outcomes(22)
-    known = make().fit(prediction, y).transform(new)
-    moved = make().fit(prediction.take(order), y[order]).transform(new)
-    np.testing.assert_allclose(moved.quantile([0.1, 0.8]), known.quantile([0.1, 0.8]), rtol=1e-9)
+    expected = make().fit(prediction, y).transform(new)
+    transformed = make().fit(prediction.take(order), y[order]).transform(new)
+    np.testing.assert_allclose(
+        transformed.quantile([0.1, 0.8]), expected.quantile([0.1, 0.8]), rtol=1e-9
+    )
     # 8 is a power of 2, so that nothing is rounded and StdRatio sees the same steps.
     wide = make().fit(fm.Gaussian(8 * prediction.mean, 8 * prediction.std), 8 * y)
     wide = wide.transform(fm.Gaussian(8 * new.mean, 8 * new.std))
-    np.testing.assert_allclose(wide.quantile(0.2), 8 * known.quantile(0.2), rtol=1e-9)
+    np.testing.assert_allclose(wide.quantile(0.2), 8 * expected.quantile(0.2), rtol=1e-9)
     far = make().fit(fm.Gaussian(prediction.mean + 64, prediction.std), y + 64)
     far = far.transform(fm.Gaussian(new.mean + 64, new.std))
-    np.testing.assert_allclose(far.quantile(0.2), 64 + known.quantile(0.2), rtol=1e-3)
+    np.testing.assert_allclose(far.quantile(0.2), 64 + expected.quantile(0.2), rtol=1e-3)
 
 
 @pytest.mark.parametrize("make", REGRESSION)
@@ -325,35 +327,35 @@ def test_rows_with_nan_are_refused_or_left_out(make):
 @pytest.mark.parametrize("make", REGRESSION)
 def test_what_is_saved_is_what_is_loaded(make, tmp_path):
     prediction, y = outcomes(24, "skewed")
-    found = make()
+    calibrator = make()
     with pytest.raises(ValueError, match="not fitted"):
-        found.transform(prediction)
+        calibrator.transform(prediction)
     with pytest.raises(ValueError, match="not fitted"):
-        found.save(tmp_path / "a.npz")
-    assert repr(found).endswith(")")
-    mended = found.fit_transform(prediction, y)
-    assert "fitted: " in repr(found)
-    found.save(tmp_path / "a.npz")
+        calibrator.save(tmp_path / "a.npz")
+    assert repr(calibrator).endswith(")")
+    mended = calibrator.fit_transform(prediction, y)
+    assert "fitted: " in repr(calibrator)
+    calibrator.save(tmp_path / "a.npz")
     again = rc.load(tmp_path / "a.npz")
     assert type(again) is make
-    assert repr(again) == repr(found)
+    assert repr(again) == repr(calibrator)
     np.testing.assert_array_equal(again.transform(prediction).cdf(y), mended.cdf(y))
     with np.load(tmp_path / "a.npz", allow_pickle=False) as stored:
-        told = json.loads(stored["settings"].tobytes().decode())
-    assert told["kind"] == make.__name__
+        settings = json.loads(stored["settings"].tobytes().decode())
+    assert settings["kind"] == make.__name__
 
 
 def test_levels_and_errors_of_saved_files(tmp_path):
     prediction, y = outcomes(25)
-    found = rc.QuantileRecalibrator(levels=[0.25, 0.5]).fit(prediction, y)
-    found.save(tmp_path / "a.npz")
+    calibrator = rc.QuantileRecalibrator(levels=[0.25, 0.5]).fit(prediction, y)
+    calibrator.save(tmp_path / "a.npz")
     again = rc.load(tmp_path / "a.npz")
     assert isinstance(again, rc.QuantileRecalibrator)
     assert isinstance(fm.load(tmp_path / "a.npz"), rc.QuantileRecalibrator)
     assert again.levels.tolist() == [0.25, 0.5]
-    found.random_state = np.random.default_rng(0)
+    calibrator.random_state = np.random.default_rng(0)
     with pytest.raises(TypeError, match="cannot be saved"):
-        found.save(tmp_path / "a.npz")
+        calibrator.save(tmp_path / "a.npz")
     (tmp_path / "b.npz").write_bytes(b"no archive")
     with pytest.raises(ValueError, match="not a saved recalibrator"):
         rc.load(tmp_path / "b.npz")
@@ -365,31 +367,31 @@ def test_levels_and_errors_of_saved_files(tmp_path):
         ("StdScaling", {"transform": 1}, "not a saved StdScaling"),
         ("StdScaling", {"scale": 1}, "not a saved StdScaling"),
     ):
-        told = {"format": 1, "recalibrator": name, "settings": {}, "numbers": numbers}
-        np.savez(tmp_path / "d.npz", settings=np.frombuffer(json.dumps(told).encode(), np.uint8))
+        header = {"format": 1, "recalibrator": name, "settings": {}, "numbers": numbers}
+        np.savez(tmp_path / "d.npz", settings=np.frombuffer(json.dumps(header).encode(), np.uint8))
         with pytest.raises(ValueError, match=message):
             rc.load(tmp_path / "d.npz")
 
 
 def test_inputs_of_all_kinds_are_read_and_not_changed():
     prediction, y = outcomes(26, "too narrow")
-    mean, std, kept = prediction.mean.copy(), prediction.std.copy(), y.copy()
-    known = rc.StdScaling().fit(prediction, y).scale_
-    assert rc.StdScaling().fit((mean, std), list(y)).scale_ == known
-    assert rc.StdScaling().fit(stats.norm(mean, std), y[:, None]).scale_ == pytest.approx(known)
-    found = rc.StdScaling().fit((mean, std), y)
-    assert found.transform((mean, std)).std == pytest.approx(known * std)
-    assert found.transform(stats.norm(mean, 2.0)).std == pytest.approx(2 * known)
-    assert len(found.transform(stats.laplace(0.0, 2.0))) == 1
-    assert isinstance(found.transform(np.zeros((3, 5))), fm.Draws)
+    mean, std, original = prediction.mean.copy(), prediction.std.copy(), y.copy()
+    expected = rc.StdScaling().fit(prediction, y).scale_
+    assert rc.StdScaling().fit((mean, std), list(y)).scale_ == expected
+    assert rc.StdScaling().fit(stats.norm(mean, std), y[:, None]).scale_ == pytest.approx(expected)
+    calibrator = rc.StdScaling().fit((mean, std), y)
+    assert calibrator.transform((mean, std)).std == pytest.approx(expected * std)
+    assert calibrator.transform(stats.norm(mean, 2.0)).std == pytest.approx(2 * expected)
+    assert len(calibrator.transform(stats.laplace(0.0, 2.0))) == 1
+    assert isinstance(calibrator.transform(np.zeros((3, 5))), fm.Draws)
     if hasattr(stats, "Normal"):  # SciPy from 1.15
         new = stats.Normal(mu=np.zeros(4), sigma=np.ones(4))
-        assert found.transform(new).std == pytest.approx(known * np.ones(4))
+        assert calibrator.transform(new).std == pytest.approx(expected * np.ones(4))
     torch = pytest.importorskip("torch")
     normal = torch.distributions.Normal(torch.zeros(3), torch.ones(3))
-    assert found.transform(normal).std == pytest.approx(known)
+    assert calibrator.transform(normal).std == pytest.approx(expected)
     np.testing.assert_array_equal(mean, prediction.mean)
-    np.testing.assert_array_equal(y, kept)
+    np.testing.assert_array_equal(y, original)
 
 
 BAD = [
@@ -410,13 +412,13 @@ BAD = [
 
 
 @pytest.mark.parametrize(("call", "kind", "message"), BAD)
-def test_bad_settings_are_told(call, kind, message):
+def test_bad_settings_are_an_error(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
 
 
 @pytest.mark.parametrize("make", REGRESSION)
-def test_bad_rows_are_told(make):
+def test_bad_rows_are_an_error(make):
     prediction, y = outcomes(27)
     with pytest.raises(ValueError, match="y has 3"):
         make().fit(prediction, y[:3])
@@ -448,8 +450,8 @@ def test_stds_that_cannot_be_stretched(make):
 
 def test_constant_std_is_one_bin_and_one_row_is_enough():
     y = np.array([1.0, -3.0])
-    found = rc.HistogramBinningStd(10).fit((np.zeros(2), 2.0), y)
-    assert found.stds_ == pytest.approx([np.sqrt(5)])
+    calibrator = rc.HistogramBinningStd(10).fit((np.zeros(2), 2.0), y)
+    assert calibrator.stds_ == pytest.approx([np.sqrt(5)])
     assert rc.IsotonicStd().fit((np.zeros(2), 2.0), y).errors_ == pytest.approx([5.0])
     one = rc.IsotonicCDF().fit((np.zeros(1), 1.0), [0.4])
     assert one.observed_.tolist() == [0.0, 0.5, 1.0]
@@ -459,13 +461,15 @@ def test_constant_std_is_one_bin_and_one_row_is_enough():
 def test_outcomes_far_outside_leave_a_proper_map():
     # F(y) is 0 or 1 in rounding: the map stays increasing, and its mass near the ends is kept.
     y = np.concatenate([np.full(50, -60.0), np.linspace(-1, 1, 100), np.full(50, 60.0)])
-    found = rc.IsotonicCDF().fit((np.zeros(200), 1.0), y).transform((np.zeros(1), 1.0))
-    assert (np.diff(found.mapping.p) > 0).all()
-    assert (np.diff(found.mapping.r) > 0).all()
-    assert found.cdf(-1.0)[0] == pytest.approx(0.25, abs=0.03)
-    assert found.cdf(1.0)[0] == pytest.approx(0.75, abs=0.03)
-    assert np.isfinite(found.mean).all()
-    assert np.isfinite(found.log_prob(y[:1])).all()
+    recalibrated_prediction = (
+        rc.IsotonicCDF().fit((np.zeros(200), 1.0), y).transform((np.zeros(1), 1.0))
+    )
+    assert (np.diff(recalibrated_prediction.mapping.p) > 0).all()
+    assert (np.diff(recalibrated_prediction.mapping.r) > 0).all()
+    assert recalibrated_prediction.cdf(-1.0)[0] == pytest.approx(0.25, abs=0.03)
+    assert recalibrated_prediction.cdf(1.0)[0] == pytest.approx(0.75, abs=0.03)
+    assert np.isfinite(recalibrated_prediction.mean).all()
+    assert np.isfinite(recalibrated_prediction.log_prob(y[:1])).all()
 
 
 def test_bins_have_equal_mass_and_keep_ties_together():

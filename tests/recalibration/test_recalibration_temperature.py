@@ -32,19 +32,19 @@ def loss(logits, y, temperature, weights=None):
 def test_temperature_is_that_of_brute_force(temperature, classes):
     logits, y = problem(600, classes, temperature)
     weights = np.random.default_rng(1).uniform(0, 2, 600)
-    found = TemperatureScaling().fit(logits, y, sample_weight=weights).temperature_
+    result = TemperatureScaling().fit(logits, y, sample_weight=weights).temperature_
     best = minimize_scalar(
         lambda t: loss(logits, y, np.exp(t), weights),
         bounds=np.log([temperature / 10, temperature * 10]),
         method="bounded",
         options={"xatol": 1e-10},
     )
-    assert found == pytest.approx(np.exp(best.x), rel=1e-6)  # a flat minimum, to root of rounding
+    assert result == pytest.approx(np.exp(best.x), rel=1e-6)  # a flat minimum, to root of rounding
     # The derivative itself: sums of w (E l - l_y) at the optimum, in units of rounding.
-    share = softmax(logits / found, axis=1)
+    share = softmax(logits / result, axis=1)
     terms = weights * ((share * logits).sum(axis=1) - logits[np.arange(600), y])
     assert abs(terms.sum()) < 1e-12 * np.abs(terms).sum()
-    assert found == pytest.approx(temperature, rel=0.3)
+    assert result == pytest.approx(temperature, rel=0.3)
 
 
 @given(
@@ -57,46 +57,49 @@ def test_temperature_zeroes_the_derivative_or_is_refused(n, classes, power, seed
     rng = np.random.default_rng(seed)
     logits = 10.0**power * rng.standard_t(2, size=(n, classes))
     y = rng.integers(0, classes, n)
-    own = logits[np.arange(n), y]
-    if not np.sum(logits.mean(axis=1) - own) < 0:
+    label_logits = logits[np.arange(n), y]
+    if not np.sum(logits.mean(axis=1) - label_logits) < 0:
         with pytest.raises(ValueError, match="infinite"):
             TemperatureScaling().fit(logits, y)
-    elif (own == logits.max(axis=1)).all():
+    elif (label_logits == logits.max(axis=1)).all():
         with pytest.raises(ValueError, match="the best temperature is 0"):
             TemperatureScaling().fit(logits, y)
     else:
-        found = TemperatureScaling().fit(logits, y).temperature_
-        share = softmax(logits / found, axis=1)
-        terms = (share * logits).sum(axis=1) - own
+        temperature = TemperatureScaling().fit(logits, y).temperature_
+        share = softmax(logits / temperature, axis=1)
+        terms = (share * logits).sum(axis=1) - label_logits
         # Where the derivative is steep, T itself is only known to rounding.
-        slope = np.sum((share * logits**2).sum(axis=1) - (share * logits).sum(axis=1) ** 2) / found
+        slope = (
+            np.sum((share * logits**2).sum(axis=1) - (share * logits).sum(axis=1) ** 2)
+            / temperature
+        )
         assert abs(terms.sum()) < 1e-11 * np.abs(terms).sum() + 1e-13 * slope
 
 
 def test_search_on_few_rows_first_gives_the_same():
     logits, y = problem(250_000, 2, 2.0, seed=3)
-    found = TemperatureScaling().fit(logits, y)
+    calibrator = TemperatureScaling().fit(logits, y)
     best = minimize_scalar(
         lambda t: loss(logits, y, t), bounds=(1.5, 2.5), method="bounded", options={"xatol": 1e-9}
     )
-    assert found.temperature_ == pytest.approx(best.x, rel=1e-6)
+    assert calibrator.temperature_ == pytest.approx(best.x, rel=1e-6)
     np.testing.assert_allclose(
-        found.transform(logits), softmax(logits / found.temperature_, axis=1), rtol=1e-12
+        calibrator.transform(logits), softmax(logits / calibrator.temperature_, axis=1), rtol=1e-12
     )
 
 
 def test_results_do_not_depend_on_threads():
     logits, y = problem(200_000, 4, 2.0, seed=4)
     before = fm.get_num_threads()
-    found = []
+    temperatures = []
     try:
         for threads in (1, 2, 3):
             fm.set_num_threads(threads)
             scaling = TemperatureScaling().fit(logits, y)
-            found.append((scaling.temperature_, scaling.transform(logits[:9]).tobytes()))
+            temperatures.append((scaling.temperature_, scaling.transform(logits[:9]).tobytes()))
     finally:
         fm.set_num_threads(before)
-    assert found[0] == found[1] == found[2]
+    assert temperatures[0] == temperatures[1] == temperatures[2]
 
 
 def test_binary_logits_are_two_classes():
@@ -104,20 +107,22 @@ def test_binary_logits_are_two_classes():
     one = TemperatureScaling().fit(logits[:, 1] - logits[:, 0], y)
     two = TemperatureScaling().fit(logits, y)
     assert one.temperature_ == pytest.approx(two.temperature_, rel=1e-12)
-    found = one.transform(logits[:, 1] - logits[:, 0])
-    assert found.shape == (500,)
-    np.testing.assert_allclose(found, two.transform(logits)[:, 1], rtol=1e-12)
-    np.testing.assert_allclose(found, expit((logits[:, 1] - logits[:, 0]) / one.temperature_))
+    probabilities = one.transform(logits[:, 1] - logits[:, 0])
+    assert probabilities.shape == (500,)
+    np.testing.assert_allclose(probabilities, two.transform(logits)[:, 1], rtol=1e-12)
+    np.testing.assert_allclose(
+        probabilities, expit((logits[:, 1] - logits[:, 0]) / one.temperature_)
+    )
 
 
-def test_overconfidence_is_repaired_on_a_second_sample_and_calibration_kept():
+def test_overconfidence_is_repaired_on_a_second_sample_and_calibration_stays():
     first, second = problem(4000, 5, 1.0, 5), problem(4000, 5, 1.0, 6)
-    kept = TemperatureScaling().fit(*first)
-    assert kept.temperature_ == pytest.approx(1, abs=0.06)
-    assert loss(*second, kept.temperature_) < loss(*second, 1.0) + 1e-3
-    found = TemperatureScaling().fit(3 * first[0], first[1])
-    assert found.temperature_ == pytest.approx(3 * kept.temperature_, rel=1e-12)
-    p = found.transform(3 * second[0])
+    calibrated = TemperatureScaling().fit(*first)
+    assert calibrated.temperature_ == pytest.approx(1, abs=0.06)
+    assert loss(*second, calibrated.temperature_) < loss(*second, 1.0) + 1e-3
+    overconfident = TemperatureScaling().fit(3 * first[0], first[1])
+    assert overconfident.temperature_ == pytest.approx(3 * calibrated.temperature_, rel=1e-12)
+    p = overconfident.transform(3 * second[0])
     mended = -np.log(p[np.arange(4000), second[1]]).mean()
     assert mended < loss(3 * second[0], second[1], 1.0) - 0.1
     confidence, right = p.max(axis=1), p.argmax(axis=1) == second[1]
@@ -131,18 +136,20 @@ def test_overconfidence_is_repaired_on_a_second_sample_and_calibration_kept():
 
 def test_invariances():
     logits, y = problem(300, 4, 2.0)
-    known = TemperatureScaling().fit(logits, y).temperature_
+    temperature = TemperatureScaling().fit(logits, y).temperature_
     weights = np.random.default_rng(0).integers(0, 4, 300)
     again = np.repeat(np.arange(300), weights)
     order = np.random.default_rng(1).permutation(300)
     shift = np.random.default_rng(2).normal(size=(300, 1))
     one = TemperatureScaling().fit(logits, y, sample_weight=weights).temperature_
     assert one == pytest.approx(TemperatureScaling().fit(logits[again], y[again]).temperature_)
-    assert TemperatureScaling().fit(logits[order], y[order]).temperature_ == pytest.approx(known)
-    assert TemperatureScaling().fit(logits + shift, y).temperature_ == pytest.approx(known)
-    assert TemperatureScaling().fit(7 * logits, y).temperature_ == pytest.approx(7 * known)
+    assert TemperatureScaling().fit(logits[order], y[order]).temperature_ == pytest.approx(
+        temperature
+    )
+    assert TemperatureScaling().fit(logits + shift, y).temperature_ == pytest.approx(temperature)
+    assert TemperatureScaling().fit(7 * logits, y).temperature_ == pytest.approx(7 * temperature)
     single = TemperatureScaling().fit(logits.astype(np.float32), y).temperature_
-    assert single == pytest.approx(known, rel=1e-5)
+    assert single == pytest.approx(temperature, rel=1e-5)
     huge = TemperatureScaling().fit(1e300 * logits / np.abs(logits).max(), y)
     assert np.isfinite(huge.transform(1e300 * logits / np.abs(logits).max())).all()
 
@@ -152,18 +159,18 @@ def test_torch_lbfgs_agrees():
     logits, y = problem(2000, 5, 2.5)
     log_t = torch.zeros((), dtype=torch.float64, requires_grad=True)
     optimiser = torch.optim.LBFGS([log_t], max_iter=200, line_search_fn="strong_wolfe")
-    given_, labels = torch.tensor(logits), torch.tensor(y)
+    tensor, labels = torch.tensor(logits), torch.tensor(y)
 
     def closure():
         optimiser.zero_grad()
-        value = torch.nn.functional.cross_entropy(given_ / log_t.exp(), labels)
+        value = torch.nn.functional.cross_entropy(tensor / log_t.exp(), labels)
         value.backward()
         return value
 
     optimiser.step(closure)
-    found = TemperatureScaling().fit(given_, labels)
-    assert found.temperature_ == pytest.approx(float(log_t.exp().detach()), rel=1e-4)
-    assert loss(logits, y, found.temperature_) <= loss(logits, y, float(log_t.exp().detach()))
+    calibrator = TemperatureScaling().fit(tensor, labels)
+    assert calibrator.temperature_ == pytest.approx(float(log_t.exp().detach()), rel=1e-4)
+    assert loss(logits, y, calibrator.temperature_) <= loss(logits, y, float(log_t.exp().detach()))
 
 
 def test_netcal_agrees():
@@ -180,16 +187,16 @@ def test_netcal_agrees():
 
 def test_saved_and_shown(tmp_path):
     logits, y = problem(300, 4, 2.0)
-    found = TemperatureScaling()
-    assert repr(found) == "TemperatureScaling()"
+    calibrator = TemperatureScaling()
+    assert repr(calibrator) == "TemperatureScaling()"
     with pytest.raises(ValueError, match="not fitted"):
-        found.transform(logits)
-    kept = logits.copy()
-    p = found.fit_transform(logits, y)
-    np.testing.assert_array_equal(logits, kept)
-    found.save(tmp_path / "t.npz")
+        calibrator.transform(logits)
+    original = logits.copy()
+    p = calibrator.fit_transform(logits, y)
+    np.testing.assert_array_equal(logits, original)
+    calibrator.save(tmp_path / "t.npz")
     again = load(tmp_path / "t.npz")
-    assert again.temperature_ == found.temperature_
+    assert again.temperature_ == calibrator.temperature_
     np.testing.assert_array_equal(again.transform(logits), p)
 
 
@@ -203,8 +210,8 @@ def test_rows_with_nan():
         with pytest.raises(ValueError, match=r"NaN|nan"):
             TemperatureScaling().fit(*bad)
     keep = np.setdiff1d(np.arange(300), [3, 7, 11])
-    found = TemperatureScaling().fit(holed, labels, sample_weight=weights, nan_policy="omit")
-    assert found.temperature_ == TemperatureScaling().fit(logits[keep], y[keep]).temperature_
+    calibrator = TemperatureScaling().fit(holed, labels, sample_weight=weights, nan_policy="omit")
+    assert calibrator.temperature_ == TemperatureScaling().fit(logits[keep], y[keep]).temperature_
     with pytest.raises(ValueError, match="all 2 rows hold NaN"):
         TemperatureScaling().fit(np.full((2, 2), np.nan), [0, 1], nan_policy="omit")
 

@@ -49,12 +49,12 @@ class Page(HTMLParser):
         assert not self.open, self.open
 
     def handle_starttag(self, tag, attributes):
-        found = dict(attributes)
-        if "id" in found:
-            self.ids.append(found["id"])
+        attribute_map = dict(attributes)
+        if "id" in attribute_map:
+            self.ids.append(attribute_map["id"])
         for name in ("href", "src", "xlink:href"):
-            if name in found:
-                self.sources.append(found[name])
+            if name in attribute_map:
+                self.sources.append(attribute_map[name])
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -114,8 +114,8 @@ def test_a_page_of_two_models(evaluations, tmp_path):
     # Reliability, errors, sharpness and CCE (twice) of both in one; then PIT, CCE and NLL over the
     # plane and witness for each; the outcomes.
     assert text.count("<svg") == 5 + 2 * 4 + 1
-    for found in evaluations.values():
-        for one in found.measured:
+    for evaluation in evaluations.values():
+        for one in evaluation.measured:
             assert any(
                 cell.startswith(one.label) for cell in page.cells
             )  # some tell the level, too
@@ -149,17 +149,17 @@ def test_rows_left_out(rng, tmp_path):
     x = rng.normal(size=N)
     y = x + rng.normal(size=N)
     y[:50] = np.nan
-    found = fm.evaluate(y, (x, 1.0), x, nan_policy="omit")
+    evaluation = fm.evaluate(y, (x, 1.0), x, nan_policy="omit")
     places = np.stack([x, x], axis=1)
-    found.report(tmp_path / "r.html", projection=places)  # of all rows given
-    found.report(tmp_path / "r.html", projection=places[50:])  # of those used
+    evaluation.report(tmp_path / "r.html", projection=places)  # of all rows given
+    evaluation.report(tmp_path / "r.html", projection=places[50:])  # of those used
     cells = Page((tmp_path / "r.html").read_text(encoding="utf-8")).cells
-    worst = int(np.nanargmax(found.rows["cce"]))
-    told = [float(cell) for cell in cells_after(cells, f"{worst:,}", 4)]
-    expected = [np.nanmax(found.rows["cce"]), x[worst], y[worst], x[worst]]
-    np.testing.assert_allclose(told, expected, rtol=1e-3)
+    worst = int(np.nanargmax(evaluation.rows["cce"]))
+    cell_values = [float(cell) for cell in cells_after(cells, f"{worst:,}", 4)]
+    expected = [np.nanmax(evaluation.rows["cce"]), x[worst], y[worst], x[worst]]
+    np.testing.assert_allclose(cell_values, expected, rtol=1e-3)
     with pytest.raises(ValueError, match="x has 150, projection has 60"):
-        found.report(tmp_path / "r.html", projection=places[:60])
+        evaluation.report(tmp_path / "r.html", projection=places[:60])
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -169,13 +169,15 @@ def test_the_witness_is_that_of_the_worst_point(rng, tmp_path, monkeypatch, coun
     mean = 1 + encoder(texts)[:, 0].astype(float)
     y = rng.poisson(mean) if counts else mean + 0.3 * rng.normal(size=N)
     prediction = fm.Poisson(mean) if counts else fm.Gaussian(mean, 0.5)
-    found = fm.evaluate(y, prediction, texts, encoder=encoder)
-    drawn = []
-    monkeypatch.setattr("fastmcmd.report.points.witness", lambda *a, **k: drawn.append((a, k)))
-    found.report(tmp_path / "r.html")
-    (outputs, h, _), options = drawn[0]
-    worst = int(np.argmax(found.rows["cce"]))
-    np.testing.assert_allclose(h, found.congruence.witness([texts[worst]], outputs)[0], atol=1e-9)
+    evaluation = fm.evaluate(y, prediction, texts, encoder=encoder)
+    witnesses = []
+    monkeypatch.setattr("fastmcmd.report.points.witness", lambda *a, **k: witnesses.append((a, k)))
+    evaluation.report(tmp_path / "r.html")
+    (outputs, h, _), options = witnesses[0]
+    worst = int(np.argmax(evaluation.rows["cce"]))
+    np.testing.assert_allclose(
+        h, evaluation.congruence.witness([texts[worst]], outputs)[0], atol=1e-9
+    )
     assert options["outcome"] == y[worst]
     assert outputs.min() <= np.quantile(y, 0.01) < np.quantile(y, 0.99) <= outputs.max()
     assert not counts or (outputs == outputs.astype(int)).all()
@@ -185,33 +187,33 @@ def encoded_words(rng):
     """Return texts, an encoder of theirs that counts calls, and what it makes of each text."""
     words = ("red", "green", "blue <i>", "yellow")
     texts = [" ".join(rng.choice(words, 3)) for _ in range(N)]
-    asked = []
+    requests = []
 
     def encoder(part):
-        asked.append(len(part))
+        requests.append(len(part))
         return np.array([[text.count(word) for word in words] for text in part], dtype=np.float32)
 
-    return texts, encoder, asked
+    return texts, encoder, requests
 
 
 @pytest.mark.slow
 def test_encoded_inputs(rng, tmp_path):
     """Texts are listed, and pictures and the witness are those of what the encoder makes of them."""
-    texts, encoder, asked = encoded_words(rng)
+    texts, encoder, requests = encoded_words(rng)
     x = encoder(texts)
     y = x[:, 0] + 0.3 * rng.normal(size=N)
-    found = fm.evaluate(y, (x[:, 0], 0.5), texts, encoder=encoder)
+    evaluation = fm.evaluate(y, (x[:, 0], 0.5), texts, encoder=encoder)
     same = fm.evaluate(y, (x[:, 0], 0.5), x)
-    asked.clear()
-    found.report(tmp_path / "encoded.html")
-    assert asked.count(N) == 1  # once for all pictures over inputs
-    assert sum(asked) == N + 1  # and the worst point
+    requests.clear()
+    evaluation.report(tmp_path / "encoded.html")
+    assert requests.count(N) == 1  # once for all pictures over inputs
+    assert sum(requests) == N + 1  # and the worst point
     same.report(tmp_path / "same.html")
     text, plain = (
         (tmp_path / f"{n}.html").read_text(encoding="utf-8") for n in ("encoded", "same")
     )
     page = Page(text)
-    worst = int(np.argmax(found.rows["cce"]))
+    worst = int(np.argmax(evaluation.rows["cce"]))
     assert cells_after(page.cells, f"{worst:,}", 3)[2] == texts[worst]
     assert "<i>" not in text
     assert "Inputs are shown after encoding." in text
@@ -220,9 +222,9 @@ def test_encoded_inputs(rng, tmp_path):
 
 def pictures_of(text):
     """Return the drawings of a page without the names of their parts."""
-    found = re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL)
-    assert found
-    return [re.sub(r"p\d+-[\w.-]+", "", one) for one in found]
+    pictures = re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL)
+    assert pictures
+    return [re.sub(r"p\d+-[\w.-]+", "", one) for one in pictures]
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -231,14 +233,14 @@ def test_inputs_as_lists_and_frames(rng, tmp_path):
     x = rng.normal(size=(N, 2))
     y = x[:, 0] + rng.normal(size=N)
     frame = pandas.DataFrame(x, columns=["age", "<b>"])
-    named = pandas.Series(y, index=[f"id {row}" for row in range(N)])
+    series = pandas.Series(y, index=[f"id {row}" for row in range(N)])
     evaluations = {
         "list": fm.evaluate(y, (x[:, 0], 1.0), x.tolist()),
-        "frame": fm.evaluate(named, (x[:, 0], 1.0), frame),
+        "frame": fm.evaluate(series, (x[:, 0], 1.0), frame),
         "array": fm.evaluate(y, (x[:, 0], 1.0), x),
     }
-    for name, found in evaluations.items():
-        found.report(tmp_path / f"{name}.html")
+    for name, evaluation in evaluations.items():
+        evaluation.report(tmp_path / f"{name}.html")
     texts = [
         (tmp_path / f"{n}.html").read_text(encoding="utf-8") for n in ("list", "frame", "array")
     ]
@@ -257,10 +259,10 @@ def test_frames_that_are_encoded(rng, tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({f"column {k}": ["a", "bb"] * (N // 2) for k in range(15)})
     y = rng.normal(size=N)
-    found = fm.evaluate(
+    evaluation = fm.evaluate(
         y, (np.zeros(N), 1.0), frame, encoder=lambda part: part["column 3"].str.len().to_numpy()
     )
-    found.report(tmp_path / "r.html")
+    evaluation.report(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "column 3" not in text
     assert "Witness of the worst point" in text
@@ -270,15 +272,17 @@ def test_frames_that_are_encoded(rng, tmp_path):
 def test_an_iterator_is_used_up(rng, tmp_path):
     texts, encoder, _ = encoded_words(rng)
     y = rng.normal(size=N)
-    given = iter(texts)
-    found = fm.evaluate(y, (np.zeros(N), 1.0), given, encoder=lambda part: encoder(list(part)))
-    found.report(tmp_path / "r.html")
+    iterator = iter(texts)
+    evaluation = fm.evaluate(
+        y, (np.zeros(N), 1.0), iterator, encoder=lambda part: encoder(list(part))
+    )
+    evaluation.report(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     Page(text)
     assert "x was an iterator" in text
     assert "Witness of the worst point" not in text
     with pytest.raises(ValueError, match="projection needs the inputs"):
-        found.report(tmp_path / "r.html", projection="tsne")
+        evaluation.report(tmp_path / "r.html", projection="tsne")
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -286,19 +290,19 @@ def test_an_iterator_is_used_up(rng, tmp_path):
 def test_projections(rng, tmp_path):
     x = rng.normal(size=(N, 3))
     y = rng.normal(size=N)
-    found = fm.evaluate(y, (np.zeros(N), 1.0), x)
-    for name, projection, told in (
+    evaluation = fm.evaluate(y, (np.zeros(N), 1.0), x)
+    for name, projection, description in (
         ("own", x[:, 1:], "the projection passed as an argument"),
         ("callable", lambda rows: rows[:, :2] ** 3, "the projection passed as an argument"),
         ("pca", "pca", "first two principal components"),
     ):
-        found.report(tmp_path / f"{name}.html", projection=projection)
+        evaluation.report(tmp_path / f"{name}.html", projection=projection)
         text = (tmp_path / f"{name}.html").read_text(encoding="utf-8")
-        assert told in text
+        assert description in text
         assert text.count("over the plane</strong>") == 3
-    found.plot(projection=x[:, 1:])
+    evaluation.plot(projection=x[:, 1:])
     with pytest.raises(ValueError, match="'isomap'"):
-        found.report(tmp_path / "r.html", projection="isomap")
+        evaluation.report(tmp_path / "r.html", projection="isomap")
     with pytest.raises(ValueError, match="projection needs the inputs"):
         fm.evaluate(y, (np.zeros(N), 1.0)).report(tmp_path / "r.html", projection=x[:, 1:])
     # One column has no plane of its own, but may be given one.
@@ -329,14 +333,14 @@ def test_many_models(rng, tmp_path):
 def test_groups_and_random_groups(rng, tmp_path):
     y = rng.normal(size=N)
     by = np.where(y > 0, "<above>", "below")
-    found = fm.evaluate(y, (np.zeros(N), 1.0), by=by, adversarial=True)
-    found.report(tmp_path / "r.html")
+    evaluation = fm.evaluate(y, (np.zeros(N), 1.0), by=by, adversarial=True)
+    evaluation.report(tmp_path / "r.html")
     cells = Page((tmp_path / "r.html").read_text(encoding="utf-8")).cells
     at = cells.index(f"<above> ({(y > 0).sum()} rows)")
-    one = next(m for m in found.by["<above>"][1] if m.name == "mae")
+    one = next(m for m in evaluation.by["<above>"][1] if m.name == "mae")
     assert cells[at + 3] == f"{one.value:.4g}"
     at = cells.index("error of the worst")
-    curve = found.curves["groups"]
+    curve = evaluation.curves["groups"]
     assert cells[at + 2 : at + 5] == [
         f"{curve.sizes[0]}",
         f"{curve.fractions[0]:.3g}",
@@ -355,14 +359,14 @@ def test_infinite_scores_and_spreads(rng, tmp_path):
     x = rng.normal(size=(N, 2))
     y = rng.uniform(size=N)
     y[3] = 5.0
-    found = fm.evaluate(y, scipy.stats.uniform(np.zeros(N), np.ones(N)), x)
-    found.report(tmp_path / "r.html")
+    evaluation = fm.evaluate(y, scipy.stats.uniform(np.zeros(N), np.ones(N)), x)
+    evaluation.report(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     Page(text)
     assert "1 outcome has no probability" in text
     heavy = fm.StudentT(np.full(N, 1.5), np.zeros(N), np.ones(N))
-    found = fm.evaluate(y, heavy, x, tol=1.0, test=False)
-    found.report(tmp_path / "r.html")
+    evaluation = fm.evaluate(y, heavy, x, tol=1.0, test=False)
+    evaluation.report(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "Sharpness</strong>" not in text
 
@@ -373,8 +377,8 @@ def test_large_samples_are_thinned(rng, tmp_path):
     n = 120_000
     x = rng.normal(size=(n, 2))
     y = x[:, 0] + rng.normal(size=n)
-    found = fm.evaluate(y, (x[:, 0], 1.0), x, solver="lowrank", tol=1.0)
-    found.report(tmp_path / "r.html")
+    evaluation = fm.evaluate(y, (x[:, 0], 1.0), x, solver="lowrank", tol=1.0)
+    evaluation.report(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     # CCE over inputs; CCE, the score and outcomes over the plane.
     assert text.count("Shows 100,000 of 120,000 rows, chosen at random.") == 4
@@ -408,7 +412,7 @@ def browse(path, look, *options):
     """Open a page after adding a script, and return what that wrote into the title, at "|"."""
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("</body>", f"<script>{look}</script></body>"), encoding="utf-8")
-    done = subprocess.run(
+    process = subprocess.run(
         [
             BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
             "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -419,8 +423,8 @@ def browse(path, look, *options):
         text=True,
         timeout=120,
     )  # fmt: skip
-    assert "CONSOLE" not in done.stderr, done.stderr
-    return re.search(r"<title>(.*?)</title>", done.stdout)[1].split("|")
+    assert "CONSOLE" not in process.stderr, process.stderr
+    return re.search(r"<title>(.*?)</title>", process.stdout)[1].split("|")
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here: the page is not opened")

@@ -45,14 +45,14 @@ def write(request, tmp_path):
 def test_values_that_are_not_finite(write, plain, bad):
     spoilt = plain.copy()
     spoilt[53, 1] = bad
-    what = "NaN" if np.isnan(bad) else "infinity"
+    kind = "NaN" if np.isnan(bad) else "infinity"
     x = open_rows(write(spoilt), "x")
-    message = rf"^x .*holds {what} \(first in row 53; 1 such value in rows 50 to 59\)"
+    message = rf"^x .*holds {kind} \(first in row 53; 1 such value in rows 50 to 59\)"
     with pytest.raises(ValueError, match=message):
         list(x.blocks(10))
-    with pytest.raises(ValueError, match=f"holds {what} .first in row 53"):
+    with pytest.raises(ValueError, match=f"holds {kind} .first in row 53"):
         x[[90, 53, 2]]
-    with pytest.raises(ValueError, match=f"holds {what} .first in row 53"):
+    with pytest.raises(ValueError, match=f"holds {kind} .first in row 53"):
         x[40:60]
     same(x[[54, 52]], plain[[54, 52]])
 
@@ -60,7 +60,7 @@ def test_values_that_are_not_finite(write, plain, bad):
 @pytest.mark.parametrize(
     "shape", [(0, 3), (3, 0), (0,), (2, 3, 4), (), (5, 4)], ids=lambda shape: str(shape)
 )
-def test_shapes_are_told_as_for_arrays(tmp_path, shape):
+def test_shape_errors_are_those_of_arrays(tmp_path, shape):
     x = np.zeros(shape)
     with pytest.raises(ValueError, match="x has") as plain_error:
         as_rows(x, "x", columns=3)
@@ -71,12 +71,12 @@ def test_shapes_are_told_as_for_arrays(tmp_path, shape):
 
 
 def test_types_that_are_no_numbers(tmp_path):
-    for values, told in (
+    for values, message in (
         (np.ones((3, 2)) * 1j, r"x \(.*\) has dtype complex128; real numbers are needed"),
         (np.array([["a"], ["b"]]), r"x \(.*\) has dtype <U1"),
         (np.zeros(3, "i4,f8"), r"x \(.*\) has dtype \["),
     ):
-        with pytest.raises(TypeError, match=told):
+        with pytest.raises(TypeError, match=message):
             open_rows(in_npy(tmp_path, values), "x")
     np.save(tmp_path / "object.npy", np.array([1, "a"], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match=r"^x \(.*object.npy\) cannot be opened: .*Python objects"):
@@ -119,12 +119,12 @@ def test_missing_and_unknown_files(tmp_path):
 
 def test_parts_that_are_not_there(tmp_path, plain):
     in_hdf5(tmp_path, plain)
-    for inside, told in (
+    for inside, message in (
         ("", "no dataset is named; .*one of: group/x"),
         ("::y", "there is no dataset 'y'"),
         ("::group", "there is no dataset 'group'"),
     ):
-        with pytest.raises(ValueError, match=rf"^x \(.*\) cannot be opened: {told}"):
+        with pytest.raises(ValueError, match=rf"^x \(.*\) cannot be opened: {message}"):
             open_rows(f"{tmp_path}/x.h5{inside}", "x")
     with pytest.raises(ValueError, match="0 columns are named 'z'; has: c0, c1, c2"):
         open_rows(f"{in_parquet(tmp_path, plain)}::c0,z", "x")
@@ -151,23 +151,23 @@ def test_parts_that_are_not_there(tmp_path, plain):
         open_rows(dataset, "x")
 
 
-@pytest.mark.parametrize("kept", [0.0, 0.5, 0.97])
+@pytest.mark.parametrize("length", [0.0, 0.5, 0.97])
 @pytest.mark.parametrize("name", ["npy", "hdf5-path", "parquet", "zarr-path"])
-def test_truncated_files(tmp_path, plain, name, kept):
+def test_truncated_files(tmp_path, plain, name, length):
     source = WRITERS[name](tmp_path, plain)
     file = Path(str(source).partition("::")[0])
     if name == "zarr-path":
         file = max((p for p in file.rglob("*") if p.is_file()), key=lambda p: len(p.parts))
     content = file.read_bytes()
-    file.write_bytes(content[: int(kept * len(content))])
+    file.write_bytes(content[: int(length * len(content))])
     with pytest.raises(ValueError, match=r"^x \(.*x\.\w+(::/group/x)?\) cannot be (opened|read)"):
         open_rows(source, "x")[:]
 
 
 @pytest.mark.skipif(ZARR < 3, reason="Blosc is what test_truncated_files meets there")
-@pytest.mark.parametrize("kept", [0.0, 0.5, 0.97])
+@pytest.mark.parametrize("length", [0.0, 0.5, 0.97])
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_cut_blosc_chunk_is_not_read_as_noise(tmp_path, plain, version, kept):
+def test_a_cut_blosc_chunk_is_not_read_as_noise(tmp_path, plain, version, length):
     import numcodecs
 
     blosc = {2: numcodecs.Blosc(), 3: zarr.codecs.BloscCodec()}[version]
@@ -177,7 +177,7 @@ def test_a_cut_blosc_chunk_is_not_read_as_noise(tmp_path, plain, version, kept):
     same(open_rows(f"{tmp_path}/g.zarr::x", "x")[:], plain)
     file = tmp_path / "g.zarr/x" / {2: "3.0", 3: "c/3/0"}[version]
     content = file.read_bytes()
-    file.write_bytes(content[: int(kept * len(content))])
+    file.write_bytes(content[: int(length * len(content))])
     for source in (array, f"{tmp_path}/g.zarr::x"):
         with pytest.raises(ValueError, match=r"^x .*cannot be opened: chunk .*3.0 is cut short"):
             open_rows(source, "x")
@@ -195,7 +195,7 @@ def test_files_of_noise(tmp_path, plain, name):
 
 
 @pytest.mark.parametrize(
-    ("index", "error", "told"),
+    ("index", "error", "message"),
     [
         (3, TypeError, "x is indexed with int"),
         ([0.5], TypeError, "x is indexed with list .* float64"),
@@ -205,8 +205,8 @@ def test_files_of_noise(tmp_path, plain, name):
         (np.ones(5, bool), IndexError, f"the mask has 5 entries; x has {N} rows"),
     ],
 )
-def test_wrong_indices(tmp_path, plain, index, error, told):
-    with pytest.raises(error, match=told):
+def test_wrong_indices(tmp_path, plain, index, error, message):
+    with pytest.raises(error, match=message):
         open_rows(in_npy(tmp_path, plain), "x")[index]
 
 

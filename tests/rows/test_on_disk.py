@@ -46,10 +46,10 @@ def data(tmp_path):
 def test_same_as_the_array(data, never_loaded, options):
     x, y, p, path = data
     options = {**KERNELS, **options}
-    there, here = fm.cce(path, y, p, **options), fm.cce(x, y, p, **options)
-    off = np.abs(there.values - here.values)
-    assert (off <= there.error_bounds + here.error_bounds).all()
-    assert there.error_bound < 10 * max(here.error_bound, 1e-9)
+    on_disk, in_memory = fm.cce(path, y, p, **options), fm.cce(x, y, p, **options)
+    off = np.abs(on_disk.values - in_memory.values)
+    assert (off <= on_disk.error_bounds + in_memory.error_bounds).all()
+    assert on_disk.error_bound < 10 * max(in_memory.error_bound, 1e-9)
 
 
 def test_rows_that_do_not_fit_are_read_in_every_product(data, never_loaded):
@@ -64,25 +64,29 @@ def test_rows_that_do_not_fit_are_read_in_every_product(data, never_loaded):
         get_backend("cpu", kernel), kernel, open_rows(path, "x"), np.dtype(np.float64), 1000
     )
     assert not operator.holds_rows
-    wanted = kernel(x.astype(float)) @ v
-    np.testing.assert_allclose(operator.matmul(v), wanted, atol=1e-10)
+    expected = kernel(x.astype(float)) @ v
+    np.testing.assert_allclose(operator.matmul(v), expected, atol=1e-10)
 
 
 @pytest.mark.parametrize("solver", ["lowrank", "cg"])
 def test_other_points_on_disk(data, never_loaded, solver):
     x, y, p, path = data
-    there = fm.cce(x, y, p, at=path, solver=solver, **KERNELS)
-    here = fm.cce(x, y, p, solver=solver, **KERNELS)
-    assert (np.abs(there.values - here.values) <= there.error_bounds + here.error_bounds).all()
+    on_disk = fm.cce(x, y, p, at=path, solver=solver, **KERNELS)
+    in_memory = fm.cce(x, y, p, solver=solver, **KERNELS)
+    assert (
+        np.abs(on_disk.values - in_memory.values) <= on_disk.error_bounds + in_memory.error_bounds
+    ).all()
 
 
 def test_two_samples_and_weights(data, never_loaded):
     x, y, p, path = data
     weights = np.random.default_rng(2).integers(0, 3, N).astype(float)
     options = {"weights": weights, "lam_prime": 0.3, "solver": "cg", **KERNELS}
-    there = fm.mcmd(x[:50], path, y, x[::-1].copy(), p, **options)
-    here = fm.mcmd(x[:50], x, y, x[::-1].copy(), p, **options)
-    assert (np.abs(there.values - here.values) <= there.error_bounds + here.error_bounds).all()
+    on_disk = fm.mcmd(x[:50], path, y, x[::-1].copy(), p, **options)
+    in_memory = fm.mcmd(x[:50], x, y, x[::-1].copy(), p, **options)
+    assert (
+        np.abs(on_disk.values - in_memory.values) <= on_disk.error_bounds + in_memory.error_bounds
+    ).all()
 
 
 def test_values_go_to_a_file(data, tmp_path):
@@ -119,7 +123,7 @@ def test_a_file_that_changes_is_an_error(data, never_loaded, monkeypatch):
         fm.cce(path, y, p, solver="lowrank", **KERNELS)
 
 
-def test_not_a_number_is_found_while_reading(data, never_loaded, tmp_path):
+def test_reading_refuses_nan(data, never_loaded, tmp_path):
     x, y, p, _ = data
     x = x.copy()
     x[777, 1] = np.nan

@@ -130,10 +130,10 @@ def test_a_working_folder_that_changes(tmp_path, monkeypatch):
     in_npy(tmp_path, plain), in_hdf5(tmp_path, plain), in_parquet(tmp_path, plain)
     in_zarr(tmp_path, plain, 3)
     monkeypatch.chdir(tmp_path)
-    found = [open_rows(name, "x") for name in ("x.npy", "./x.h5::group/x", "x.parquet", "x.zarr")]
+    sources = [open_rows(name, "x") for name in ("x.npy", "./x.h5::group/x", "x.parquet", "x.zarr")]
     target = open_out("out.npy", (N,))
     monkeypatch.chdir(tmp_path / "other")
-    for x in found:
+    for x in sources:
         np.testing.assert_array_equal(x[:], plain)
         x.check_unchanged()
     target.commit()
@@ -177,7 +177,7 @@ def test_places_that_cannot_be_written(tmp_path):
         ):
             with pytest.raises(ValueError, match="out is read-only"):
                 open_out(out, (N,))
-    for out, error, told in (
+    for out, error, message in (
         (np.zeros(N + 1), ValueError, r"out has shape \(98,\); \(97,\) is needed"),
         (np.zeros((N, 1)), ValueError, r"out has shape \(97, 1\)"),
         (np.zeros(N, int), TypeError, "out has dtype int64"),
@@ -188,7 +188,7 @@ def test_places_that_cannot_be_written(tmp_path):
         (tmp_path / "out.txt", ValueError, "path of a file that ends in .npy is needed"),
         (tmp_path / "no" / "out.npy", FileNotFoundError, "out: there is no folder '.*no'"),
     ):
-        with pytest.raises(error, match=told):
+        with pytest.raises(error, match=message):
             open_out(out, (N,))
 
 

@@ -124,18 +124,18 @@ def test_any_sizes_of_blocks_gaps_and_batches(tmp_path_factory, plain, index, bl
 
 
 @pytest.mark.parametrize(
-    ("stored", "read"),
+    ("stored", "expected"),
     [("f2", "f4"), ("i2", "f8"), ("u8", "f8"), ("?", "f8"), (">f4", "f4"), (">i4", "f8")],
 )
-def test_other_types(tmp_path, stored, read):
+def test_other_types(tmp_path, stored, expected):
     x = np.array([[0, 1], [1, 0], [1, 1]], dtype=stored)
-    found = [open_rows(in_npy(tmp_path, x), "x"), open_rows(in_hdf5(tmp_path, x), "x")]
+    sources = [open_rows(in_npy(tmp_path, x), "x"), open_rows(in_hdf5(tmp_path, x), "x")]
     if x.dtype.isnative:
-        found += [open_rows(table_of(x), "x"), open_rows(in_parquet(tmp_path, x), "x")]
-        found += [open_rows(in_zarr(tmp_path, x, 3), "x")]
-    for rows in found:
-        same(rows[:], x.astype(read))
-        same(rows[[2, 0]], x.astype(read)[[2, 0]])
+        sources += [open_rows(table_of(x), "x"), open_rows(in_parquet(tmp_path, x), "x")]
+        sources += [open_rows(in_zarr(tmp_path, x, 3), "x")]
+    for rows in sources:
+        same(rows[:], x.astype(expected))
+        same(rows[[2, 0]], x.astype(expected)[[2, 0]])
 
 
 def test_columns_of_mixed_types_become_float64(tmp_path):
@@ -194,27 +194,27 @@ def test_as_blocks_is_the_same_for_arrays_and_rows(tmp_path, plain):
     rows = open_rows(in_npy(tmp_path, plain), "x")
     for step in (None, 1, 10, 500):
         pairs = list(zip(as_blocks(plain, step), as_blocks(rows, step), strict=True))
-        for (place, block), (same_place, read) in pairs:
+        for (place, block), (same_place, read_block) in pairs:
             assert place == same_place
             assert np.shares_memory(block, plain)
-            same(read, block)
+            same(read_block, block)
 
 
 @pytest.mark.parametrize("start", [0, 30, 35, 96, 97, 200])
-def test_blocks_begin_where_they_are_asked_to(plain, start):
+def test_blocks_begin_at_the_requested_row(plain, start):
     """A pass that is gone on with does not read the rows that it has done."""
     source = OldZarr(plain)
     pairs = zip(
         as_blocks(plain, 10, start), as_blocks(open_rows(source, "x"), 10, start), strict=True
     )
-    seen = []
-    for (place, block), (same_place, read) in pairs:
+    starts = []
+    for (place, block), (same_place, read_block) in pairs:
         assert place == same_place
         same(block, plain[place])
-        same(read, block)
-        seen.append(place.start)
-    assert seen == list(range(start, 97, 10))
-    assert [place.start for place in source.reads] == seen
+        same(read_block, block)
+        starts.append(place.start)
+    assert starts == list(range(start, 97, 10))
+    assert [place.start for place in source.reads] == starts
 
 
 @pytest.mark.parametrize("step", [0, -1])
@@ -273,10 +273,10 @@ def test_errors_of_the_reader_are_raised_in_the_caller(plain):
                 raise RuntimeError("checksum does not match")
             return super().__getitem__(place)
 
-    seen = []
+    blocks_seen = []
     with pytest.raises(ValueError, match=r"^x .* in rows 40 to 49: checksum does not match"):
-        seen.extend(place.stop for place, _ in open_rows(Broken(plain), "x").blocks(10))
-    assert seen == [10, 20, 30, 40]
+        blocks_seen.extend(place.stop for place, _ in open_rows(Broken(plain), "x").blocks(10))
+    assert blocks_seen == [10, 20, 30, 40]
     assert not reading_threads()
 
 

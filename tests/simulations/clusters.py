@@ -30,8 +30,8 @@ def problem(kind: str, count: int, rng: np.random.Generator) -> tuple[Any, Any, 
     groups = np.repeat(np.arange(count), sizes)
     n = len(groups)
     x = rng.uniform(-2, 2, count)[groups] if "by cluster" in kind else rng.uniform(-2, 2, n)
-    shared, own = rng.standard_normal(count)[groups], rng.standard_normal(n)
-    z = np.sqrt(CORRELATION) * shared + np.sqrt(1 - CORRELATION) * own
+    by_cluster, by_row = rng.standard_normal(count)[groups], rng.standard_normal(n)
+    z = np.sqrt(CORRELATION) * by_cluster + np.sqrt(1 - CORRELATION) * by_row
     mean = np.sin(1.5 * x)
     model: Any
     if kind.startswith("Gaussian"):

@@ -59,7 +59,7 @@ SETTINGS = {
 def two_models(setting="bias +0.1, -0.1", n=300, repeats=1000, seed=0, draws=None):
     """Return shares of runs: the difference significant at 5 %, its interval holding the truth."""
     rng = np.random.default_rng(seed)
-    called = held = 0
+    called = covered = 0
     for _ in range(repeats):
         x = rng.uniform(-2, 2, n)
         mean = np.sin(2 * x)
@@ -68,12 +68,12 @@ def two_models(setting="bias +0.1, -0.1", n=300, repeats=1000, seed=0, draws=Non
         models = {str(place): fm.Gaussian(*one) for place, one in enumerate(parts)}
         if draws is not None:
             models = {name: fm.Draws(one.sample(draws, rng)) for name, one in models.items()}
-        found = congruence_losses(_chances(x, y, models))
-        result = paired(found.pair(0, 1), None, 0.95, more_variance=found.variances.sum())
+        losses = congruence_losses(_chances(x, y, models))
+        result = paired(losses.pair(0, 1), None, 0.95, more_variance=losses.variances.sum())
         truth = misfit(x, (mean, STD), parts[0]) - misfit(x, (mean, STD), parts[1])
         called += result.p_value <= 0.05
-        held += result.low <= truth <= result.high
-    return {"called different": called / repeats, "coverage": held / repeats}
+        covered += result.low <= truth <= result.high
+    return {"called different": called / repeats, "coverage": covered / repeats}
 
 
 def equally_wrong(n=300, repeats=1000, seed=0):
@@ -107,10 +107,10 @@ def main() -> None:
     print("| models | called different | coverage |\n|---|---|---|")
     for setting in arguments.setting or SETTINGS:
         for draws in (None, 5):
-            found = two_models(setting, arguments.n, arguments.repeats, draws=draws)
+            rates = two_models(setting, arguments.n, arguments.repeats, draws=draws)
             name = setting if draws is None else f"{setting}, {draws} draws"
             print(
-                f"| {name} | {100 * found['called different']:.1f} % | {100 * found['coverage']:.1f} % |",
+                f"| {name} | {100 * rates['called different']:.1f} % | {100 * rates['coverage']:.1f} % |",
                 flush=True,
             )
     print(

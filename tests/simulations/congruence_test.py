@@ -81,10 +81,10 @@ def p_values(
     for run in range(runs):
         rng = np.random.default_rng([seed, run, n])
         x, y, prediction = right_models(n, rng)[kind]()
-        chosen = {"simulations": SIMULATIONS, "random_state": [seed, run], **options}
+        settings = {"simulations": SIMULATIONS, "random_state": [seed, run], **options}
         if weighted:
-            chosen["weights"] = np.exp(x) * (np.arange(n) % 10 > 0)
-        test = fm.congruence_test(x, y, prediction, **chosen)
+            settings["weights"] = np.exp(x) * (np.arange(n) % 10 > 0)
+        test = fm.congruence_test(x, y, prediction, **settings)
         out.append(test.p_value)
     return np.array(out)
 
@@ -179,7 +179,7 @@ def power(runs: int) -> None:
     names = ["congruence test", "PIT (KS)", "moments", "SKCE"]
     print(f"{'wrong model':26}" + "".join(f"{name:>17}" for name in names) + f"   ({runs} runs)")
     for kind in wrong_models(np.random.default_rng(0)):
-        found = {name: 0.0 for name in names}
+        powers = {name: 0.0 for name in names}
         for run in range(runs):
             rng = np.random.default_rng([7, run])
             x, y, mean, std = wrong_models(rng)[kind]
@@ -188,8 +188,8 @@ def power(runs: int) -> None:
             )
             values = {"congruence test": test.p_value, **peers(x, y, mean, std, rng)}
             for name in names:
-                found[name] += (values[name] <= 0.05) / runs
-        print(f"{kind:26}" + "".join(f"{found[name]:17.2f}" for name in names), flush=True)
+                powers[name] += (values[name] <= 0.05) / runs
+        print(f"{kind:26}" + "".join(f"{powers[name]:17.2f}" for name in names), flush=True)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ class Model:
             return fm.Gaussian(self.mean, self.std)
         return fm.Draws(np.broadcast_to(self.atoms, (len(self.atoms), self.atoms.shape[1])))
 
-    def moved(self, shift, factor) -> Model:
+    def changed_by(self, shift, factor) -> Model:
         if self.atoms is None:
             return Model(self.mean + shift, self.std * factor)
         mean = self.atoms.mean(axis=1, keepdims=True)
@@ -401,7 +401,7 @@ class Setting:
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        self.found = defaults.default_kernels_of(case.x, case.y)
+        self.kernels = defaults.default_kernels_of(case.x, case.y)
         self._spectra: dict[str, tuple[Array, Array]] = {}
         self._features: dict[tuple, Array] = {}
 
@@ -413,7 +413,10 @@ class Setting:
 
     def widths(self, candidate: Candidate) -> tuple[float, ...]:
         return spreads(
-            candidate.outputs, self.case.y, self.found.marginal_spread, self.found.residual_spread
+            candidate.outputs,
+            self.case.y,
+            self.kernels.marginal_spread,
+            self.kernels.residual_spread,
         )
 
     def errors(self, widths: tuple[float, ...], name: str, y: Array, model: Model) -> Array:
@@ -474,8 +477,8 @@ def ranking_by_cce(case: Case) -> dict[str, list[float]]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", fm.ToleranceWarning)
-                found = estimator.fit_each(case.x, case.y, models)
-            out[name] = [one.result_.mean for one in found.values()]
+                estimators = estimator.fit_each(case.x, case.y, models)
+            out[name] = [one.result_.mean for one in estimators.values()]
         except fm.errors.NumericalError:
             out[name] = [float("nan")] * len(ORDER)
     return out
@@ -489,8 +492,8 @@ def power(case: Case, names: list[str], rng, simulations: int = 99) -> dict[str,
     alternatives = {
         "right": right,
         "std x 1.3": case.models["std x 1.3"],
-        "std x 0.7": right.moved(0.0, 0.7),
-        "bent": right.moved(2 * bend * np.sin(2 * np.pi * first), 1.0),
+        "std x 0.7": right.changed_by(0.0, 0.7),
+        "bent": right.changed_by(2 * bend * np.sin(2 * np.pi * first), 1.0),
         "marginal": case.models["marginal"],
     }
     out: dict[str, dict[str, float]] = {name: {} for name in names}
@@ -526,15 +529,15 @@ def run(
     for label in problems:
         for repeat in range(repeats):
             rng = np.random.default_rng([seed, repeat, crc32(label.encode())])
-            drawn = PROBLEMS[label](rng, n)
+            case = PROBLEMS[label](rng, n)
             match study:
                 case "ranking":
-                    found = ranking(drawn, names)
+                    values = ranking(case, names)
                 case "cce":
-                    found = ranking_by_cce(drawn)
+                    values = ranking_by_cce(case)
                 case _:
-                    found = power(drawn, names, rng)
-            rows.append({"study": study, "problem": label, "n": n, "found": found})
+                    values = power(case, names, rng)
+            rows.append({"study": study, "problem": label, "n": n, "found": values})
         print(label, flush=True)
     return rows
 
@@ -554,12 +557,12 @@ def table(paths: list[Path]) -> str:
         for problem in dict.fromkeys(row["problem"] for row in some):
             cells = []
             for name in names:
-                each = [row["found"][name] for row in some if row["problem"] == problem]
+                values = [row["found"][name] for row in some if row["problem"] == problem]
                 if study != "power":
-                    cells.append(f"{np.mean([bool((np.diff(v) > 0).all()) for v in each]):.2f}")
+                    cells.append(f"{np.mean([bool((np.diff(v) > 0).all()) for v in values]):.2f}")
                     means[name].append(float(cells[-1]))
                 else:
-                    shares = [np.mean([p[label] <= 0.05 for p in each]) for label in each[0]]
+                    shares = [np.mean([p[label] <= 0.05 for p in values]) for label in values[0]]
                     cells.append(" ".join(f"{share:.2f}"[-3:] for share in shares))
                     means[name].append(float(np.mean(shares[1:])))
             lines.append(f"| {problem} | " + " | ".join(cells) + " |")
@@ -580,13 +583,20 @@ def main() -> None:
     parser.add_argument("--candidates", nargs="+", default=list(CANDIDATES))
     parser.add_argument("--output", type=Path)
     parser.add_argument("--table", nargs="+", type=Path)
-    given = parser.parse_args()
-    if given.table:
-        print(table(given.table))
+    options = parser.parse_args()
+    if options.table:
+        print(table(options.table))
         return
-    rows = run(given.study, given.repeats, given.n, given.seed, given.problems, given.candidates)
-    if given.output:
-        given.output.write_text(json.dumps(rows))
+    rows = run(
+        options.study,
+        options.repeats,
+        options.n,
+        options.seed,
+        options.problems,
+        options.candidates,
+    )
+    if options.output:
+        options.output.write_text(json.dumps(rows))
     else:
         print(rows)
 

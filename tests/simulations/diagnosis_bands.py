@@ -42,28 +42,28 @@ def problem(family: str, kind: str, seed: int) -> tuple[Any, Any, Any, Any, Any]
         "Student t": lambda: fm.StudentT(np.full(N, 4.0), np.sin(2 * x), 0.3 * np.exp(-log_factor)),
         "gamma": lambda: fm.Gamma.from_mean(np.exp(0.5 * x), dispersion=0.3),
     }[family]()
-    drawn = prediction.sample(1, rng)[:, 0]
-    y = prediction.mean + shift + np.exp(log_factor) * (drawn - prediction.mean)
+    draws = prediction.sample(1, rng)[:, 0]
+    y = prediction.mean + shift + np.exp(log_factor) * (draws - prediction.mean)
     return x, y, prediction, shift, log_factor
 
 
 def coverage(family: str, kind: str, runs: int, first: int = 0) -> tuple[float, float]:
     """Return the shares of inputs with support whose bands hold the true shift and the true factor."""
-    held = []
+    covered = []
     for seed in range(first, first + runs):
         x, y, prediction, shift, log_factor = problem(family, kind, seed)
-        found = fm.diagnose(x, y, prediction)
-        some = found.supported
-        held.append(
+        diagnosis = fm.diagnose(x, y, prediction)
+        some = diagnosis.supported
+        covered.append(
             [
                 np.mean((band[some, 0] <= truth[some]) & (truth[some] <= band[some, 1]))
                 for band, truth in (
-                    (found.shift_band, shift),
-                    (found.factor_band, np.exp(log_factor)),
+                    (diagnosis.shift_band, shift),
+                    (diagnosis.factor_band, np.exp(log_factor)),
                 )
             ]
         )
-    shift_held, factor_held = np.mean(held, axis=0)
+    shift_held, factor_held = np.mean(covered, axis=0)
     return float(shift_held), float(factor_held)
 
 
@@ -71,8 +71,8 @@ def main(runs: int) -> None:
     """Print a table."""
     for family in FAMILIES:
         for kind in KINDS:
-            found = coverage(family, kind, runs)
-            print(f"{family:18} {kind:9} shift {found[0]:.3f} factor {found[1]:.3f}", flush=True)
+            rates = coverage(family, kind, runs)
+            print(f"{family:18} {kind:9} shift {rates[0]:.3f} factor {rates[1]:.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ NOISES = {
 
 def rates(noise="normal", n=300, columns=1, curve=0.0, clusters=None, repeats=300, seed=0):
     """Return the shares of runs with p <= 0.05, and with a truth outside the band."""
-    rejected = missed = 0
+    rejected = misses = 0
     for run in range(repeats):
         rng = np.random.default_rng([seed, run])
         x = rng.uniform(-2, 2, (n, columns))
@@ -35,13 +35,15 @@ def rates(noise="normal", n=300, columns=1, curve=0.0, clusters=None, repeats=30
         if clusters is not None:
             groups = np.arange(n) // clusters
             d = d + rng.normal(size=groups.max() + 1)[groups]
-        _, band, known, p, _ = difference_map(
+        _, band, supported, p, _ = difference_map(
             x, d, x, input_map(x, None), 0.01, weights=np.ones(n), clusters=groups, level=0.95,
             simulations=199, rng=rng,
         )  # fmt: skip
         rejected += p <= 0.05
-        missed += ((band[known, 0] > truth[known]) | (band[known, 1] < truth[known])).any()
-    return rejected / repeats, missed / repeats
+        misses += (
+            (band[supported, 0] > truth[supported]) | (band[supported, 1] < truth[supported])
+        ).any()
+    return rejected / repeats, misses / repeats
 
 
 def main() -> None:
@@ -54,8 +56,8 @@ def main() -> None:
     cases += [{"columns": 5}, {"clusters": 5}, {"n": 1000}, {"n": 1000, "noise": "exponential"}]
     cases += [{"curve": 0.5}, {"curve": 0.5, "n": 1000}]
     for case in cases:
-        rejected, missed = rates(**case, repeats=options.repeats, seed=options.seed)
-        print(f"{case}: rejected {rejected:.3f}, outside the band {missed:.3f}", flush=True)
+        rejected, misses = rates(**case, repeats=options.repeats, seed=options.seed)
+        print(f"{case}: rejected {rejected:.3f}, outside the band {misses:.3f}", flush=True)
 
 
 if __name__ == "__main__":

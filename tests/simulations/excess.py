@@ -47,9 +47,9 @@ def simulate(factor, n=300, repeats=60, seed=0):
     excess, null, square = [], [], []
     for _ in range(repeats):
         options = {"x_kernel": X_KERNEL, "y_kernel": Y_KERNEL, "lam": LAM}
-        found = fm.cce(x, mean + STD * rng.normal(size=n), model, **options)
-        excess.append(found.excess.mean())
-        null.append(found.null_mean.mean())
+        result = fm.cce(x, mean + STD * rng.normal(size=n), model, **options)
+        excess.append(result.excess.mean())
+        null.append(result.null_mean.mean())
         right = fm.cce(x, mean + factor * STD * rng.normal(size=n), model, **options)
         square.append((right.values**2).mean())
     return (

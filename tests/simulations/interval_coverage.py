@@ -76,17 +76,17 @@ def truth(scenario: str, rows: int = TRUTH_ROWS, seed: int = 20_000) -> dict[str
     """Return the numbers of a very large sample."""
     rng = np.random.default_rng(seed)
     y, prediction = SCENARIOS[scenario](rng, rows)
-    found = {one.name: one.value for one in fm.evaluate(y, prediction).measured}
+    values = {one.name: one.value for one in fm.evaluate(y, prediction).measured}
     if scenario.endswith("right"):
-        found.update(dict.fromkeys(ZERO_IF_RIGHT + ZERO_OF_CLASSES, 0.0))
-    return found
+        values.update(dict.fromkeys(ZERO_IF_RIGHT + ZERO_OF_CLASSES, 0.0))
+    return values
 
 
 def coverage(
     scenario: str,
     n: int,
     repeats: int,
-    known: dict[str, float],
+    true_values: dict[str, float],
     *,
     n_boot: int = N_BOOT,
     confidence: float = 0.95,
@@ -97,13 +97,13 @@ def coverage(
     for repeat in range(repeats):
         rng = np.random.default_rng([seed, n, repeat])
         y, prediction = SCENARIOS[scenario](rng, n)
-        found = fm.evaluate(
+        evaluation = fm.evaluate(
             y, prediction, n_boot=n_boot, confidence=confidence, random_state=repeat
         )
-        for one in found.measured:
+        for one in evaluation.measured:
             if one.low is not None:
-                held = one.low <= known[one.name] <= one.high
-                hits[one.name] = hits.get(one.name, 0) + held
+                is_covered = one.low <= true_values[one.name] <= one.high
+                hits[one.name] = hits.get(one.name, 0) + is_covered
     return {name: count / repeats for name, count in hits.items()}
 
 
@@ -111,7 +111,7 @@ def coverage_of_means(
     scenario: str,
     n: int,
     repeats: int,
-    known: dict[str, float],
+    true_values: dict[str, float],
     n_boot: int = N_BOOT,
     seed: int = 0,
 ) -> dict[str, float]:
@@ -119,34 +119,36 @@ def coverage_of_means(
     hits: dict[str, int] = {}
     for repeat in range(repeats):
         rng = np.random.default_rng([seed, n, repeat])
-        found = fm.evaluate(*SCENARIOS[scenario](rng, n), test=False)
-        names = [one.name for one in found.measured if one.name not in bootstrap._WITHOUT]
-        means = bootstrap.Means(found.context, names)
+        evaluation = fm.evaluate(*SCENARIOS[scenario](rng, n), test=False)
+        names = [one.name for one in evaluation.measured if one.name not in bootstrap._WITHOUT]
+        means = bootstrap.Means(evaluation.context, names)
         samples = [
             means.sample(np.bincount(rng.integers(0, n, n), minlength=n).astype(float))
             for _ in range(n_boot)
         ]
         values, errors = (np.array(part).T for part in zip(*samples, strict=True))
-        whole = means.whole()[1].tolist()
+        means_of_all = means.whole()[1].tolist()
         replicates = bootstrap.Replicates(
             (), dict(zip(means.names, values, strict=True)),
-            dict(zip(means.names, zip(whole, errors, strict=True), strict=True)), {}, float(n),
+            dict(zip(means.names, zip(means_of_all, errors, strict=True), strict=True)), {}, float(n),
         )  # fmt: skip
-        for one in bootstrap.intervals(found.measured, replicates, 0.95):
+        for one in bootstrap.intervals(evaluation.measured, replicates, 0.95):
             if one.low is not None:
-                hits[one.name] = hits.get(one.name, 0) + (one.low <= known[one.name] <= one.high)
+                hits[one.name] = hits.get(one.name, 0) + (
+                    one.low <= true_values[one.name] <= one.high
+                )
     return {name: count / repeats for name, count in hits.items()}
 
 
-def table(found: dict[str, dict[str, dict[str, float]]]) -> str:
+def table(coverages: dict[str, dict[str, dict[str, float]]]) -> str:
     """Return the coverage in percent as a Markdown table: a line a number, sizes side by side."""
-    names = list(next(iter(next(iter(found.values())).values())))
+    names = list(next(iter(next(iter(coverages.values())).values())))
     sizes = " / ".join(f"{n:,}" for n in SIZES)
-    lines = [f"| n = {sizes} | {' | '.join(found)} |", "|---" * (len(found) + 1) + "|"]
+    lines = [f"| n = {sizes} | {' | '.join(coverages)} |", "|---" * (len(coverages) + 1) + "|"]
     for name in names:
         cells = [
             " / ".join(f"{100 * by_size[str(n)][name]:.0f}" for n in SIZES)
-            for by_size in found.values()
+            for by_size in coverages.values()
         ]
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -164,31 +166,31 @@ def main() -> None:
     parser.add_argument("--n", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    coverages: dict[str, dict[str, dict[str, float]]] = {}
     if arguments.table:
         for path in arguments.table:
-            found.update(json.loads(path.read_text()))
-        print(table({name: found[name] for name in SCENARIOS if name in found}))
+            coverages.update(json.loads(path.read_text()))
+        print(table({name: coverages[name] for name in SCENARIOS if name in coverages}))
         return
     for scenario in arguments.scenario or SCENARIOS:
-        known = truth(scenario)
+        true_values = truth(scenario)
         if arguments.means:
             for n in arguments.n:
                 shares = coverage_of_means(
-                    scenario, n, arguments.repeats, known, arguments.n_boot, arguments.seed
+                    scenario, n, arguments.repeats, true_values, arguments.n_boot, arguments.seed
                 )
                 cells = ", ".join(f"{name} {100 * share:.1f}" for name, share in shares.items())
                 print(f"{scenario}, n = {n}, {arguments.repeats} runs: {cells}", flush=True)
             continue
-        found[scenario] = {}
+        coverages[scenario] = {}
         for n in SIZES:
-            found[scenario][str(n)] = coverage(
-                scenario, n, arguments.repeats, known, n_boot=arguments.n_boot
+            coverages[scenario][str(n)] = coverage(
+                scenario, n, arguments.repeats, true_values, n_boot=arguments.n_boot
             )
             if arguments.output:
-                arguments.output.write_text(json.dumps(found, indent=1))
-    if found:
-        print(table(found))
+                arguments.output.write_text(json.dumps(coverages, indent=1))
+    if coverages:
+        print(table(coverages))
 
 
 if __name__ == "__main__":

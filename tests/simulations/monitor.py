@@ -19,30 +19,30 @@ from fastmcmd.inference.monitor import QUESTIONS
 REFERENCE, ROWS, BATCHES, QUIET = 500, 100, 12, 4
 
 
-def gaussian(rng, n, moved, wrong=False):
+def gaussian(rng, n, is_changed, wrong=False):
     """y = sin 2 x_1 + x_2 + noise; ``wrong``: the model leaves out the sine."""
     x = rng.normal(size=(n, 3))
-    if moved in ("x", "x far"):
-        x[:, 0] += 0.7 if moved == "x" else 1.5
+    if is_changed in ("x", "x far"):
+        x[:, 0] += 0.7 if is_changed == "x" else 1.5
     mean = np.sin(2 * x[:, 0]) + x[:, 1]
     model = fm.Gaussian(x[:, 1] if wrong else mean, 0.5)
-    if moved == "flip":  # P(x) and P(y) stay as they are
+    if is_changed == "flip":  # P(x) and P(y) stay as they are
         mean = -mean
-    noise = rng.normal(size=n) * (0.75 if moved == "spread" else 0.5)
-    return x, mean + noise + (0.4 if moved == "y" else 0.0), model
+    noise = rng.normal(size=n) * (0.75 if is_changed == "spread" else 0.5)
+    return x, mean + noise + (0.4 if is_changed == "y" else 0.0), model
 
 
-def counts(rng, n, moved):
+def counts(rng, n, is_changed):
     """Counts with five skewed inputs."""
     x = rng.exponential(size=(n, 5))
     mean = np.exp(0.3 * x[:, 0] - 0.2 * x[:, 1])
-    return x, rng.poisson(mean * (1.5 if moved else 1.0)).astype(float), fm.Poisson(mean)
+    return x, rng.poisson(mean * (1.5 if is_changed else 1.0)).astype(float), fm.Poisson(mean)
 
 
-def heavy(rng, n, moved):
+def heavy(rng, n, is_changed):
     """Student t outcomes with two degrees of freedom in eight dimensions."""
     x = rng.standard_t(2, size=(n, 8))
-    return x, x[:, 0] + rng.standard_t(2, size=n) + (1.0 if moved else 0.0), None
+    return x, x[:, 0] + rng.standard_t(2, size=n) + (1.0 if is_changed else 0.0), None
 
 
 SCENARIOS = {
@@ -63,17 +63,19 @@ SCENARIOS = {
 
 def alarms(name: str, runs: int, seed: int) -> np.ndarray:
     """Return the batch (runs, 3) of each alarm; 0 for none."""
-    make, moved, options = SCENARIOS[name]
-    found = np.zeros((runs, len(QUESTIONS)), dtype=int)
+    make, is_changed, options = SCENARIOS[name]
+    hits = np.zeros((runs, len(QUESTIONS)), dtype=int)
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
         monitor = fm.Monitor(
             *make(rng, REFERENCE, None, **options), simulations=199, random_state=run
         )
         for batch in range(BATCHES):
-            update = monitor.update(*make(rng, ROWS, moved if batch >= QUIET else None, **options))
-        found[run] = [update.alarms[question] or 0 for question in QUESTIONS]
-    return found
+            update = monitor.update(
+                *make(rng, ROWS, is_changed if batch >= QUIET else None, **options)
+            )
+        hits[run] = [update.alarms[question] or 0 for question in QUESTIONS]
+    return hits
 
 
 def main() -> None:
@@ -86,15 +88,15 @@ def main() -> None:
     for name in SCENARIOS:
         if options.only and options.only not in name:
             continue
-        found = alarms(name, options.runs, options.seed)
+        hits = alarms(name, options.runs, options.seed)
         cells = []
-        for question, column in zip(QUESTIONS, found.T, strict=True):
+        for question, column in zip(QUESTIONS, hits.T, strict=True):
             cell = f"{question} {np.mean(column > 0):.3f}"
             if (column > QUIET).any():
                 cell += f" after {np.median(column[column > QUIET]) - QUIET:.0f}"
             cells.append(cell)
-        early = ((found > 0) & (found <= QUIET)).any(axis=1).mean()
-        print(f"{name}: {', '.join(cells)}; any {(found > 0).any(axis=1).mean():.3f}, early {early:.3f}",
+        early = ((hits > 0) & (hits <= QUIET)).any(axis=1).mean()
+        print(f"{name}: {', '.join(cells)}; any {(hits > 0).any(axis=1).mean():.3f}, early {early:.3f}",
               flush=True)  # fmt: skip
 
 

@@ -26,49 +26,55 @@ EVENTS: dict[str, Callable[[Any, int], Any]] = {
 }
 MODELS = ("mean", "same", "quantile", "probability", "heavy tails")
 THETAS = {"probability": np.linspace(0, 1, 81)}
-OTHERS = np.linspace(-4, 4, 81)
+MORE_THETAS = np.linspace(-4, 4, 81)
 
 
 def histogram_coverage(n: int, runs: int, members: int = 19) -> float:
     """Return the share of rank histograms of right ensembles that lie in their band."""
-    held = []
+    covered = []
     for seed in range(runs):
-        drawn = np.random.default_rng(seed).normal(size=(n, members + 1))
-        found = fm.metrics.rank_histogram(drawn[:, 0], drawn[:, 1:])
-        held.append(((found.low <= found.count) & (found.count <= found.high)).all())
-    return float(np.mean(held))
+        draws = np.random.default_rng(seed).normal(size=(n, members + 1))
+        histogram = fm.metrics.rank_histogram(draws[:, 0], draws[:, 1:])
+        covered.append(
+            ((histogram.low <= histogram.count) & (histogram.count <= histogram.high)).all()
+        )
+    return float(np.mean(covered))
 
 
 def ecdf_coverage(n: int, runs: int, discrete: bool = False) -> float:
     """Return the share of PIT curves of right models, Gaussian or Poisson, that lie in their band."""
-    held = []
+    covered = []
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         mean = rng.uniform(0.5, 3.0, n)
         model = fm.Poisson(mean) if discrete else fm.Gaussian(mean, 1.0)
         y = rng.poisson(mean) if discrete else mean + rng.normal(size=n)
-        found = fm.metrics.pit_ecdf(y, model, random_state=seed)
-        held.append(((found.low <= found.observed) & (found.observed <= found.high)).all())
-    return float(np.mean(held))
+        curve = fm.metrics.pit_ecdf(y, model, random_state=seed)
+        covered.append(((curve.low <= curve.observed) & (curve.observed <= curve.high)).all())
+    return float(np.mean(covered))
 
 
 def isotonic_coverage(
     kind: str, n: int, runs: int, resamples: int = 1000, level: float = 0.95
 ) -> tuple[float, Any]:
     """Return the share of curves of calibrated probabilities inside their band, and their p-values."""
-    held, p_values = [], []
+    covered, p_values = [], []
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         p = EVENTS[kind](rng, n)
         weights = rng.uniform(0.1, 1.0, n) if kind == "weights" else None
-        found = isotonic(
+        band_of_curve = isotonic(
             p, rng.random(n) < p, weights, kind,
             level=level, resamples=resamples, random_state=seed,
         )  # fmt: skip
-        curve = found.frequency[np.searchsorted(found.probability, found.grid)]
-        held.append(((found.low <= curve + 1e-9) & (curve <= found.high + 1e-9)).all())
-        p_values.append(found.p_value)
-    return float(np.mean(held)), np.array(p_values)
+        curve = band_of_curve.frequency[
+            np.searchsorted(band_of_curve.probability, band_of_curve.grid)
+        ]
+        covered.append(
+            ((band_of_curve.low <= curve + 1e-9) & (curve <= band_of_curve.high + 1e-9)).all()
+        )
+        p_values.append(band_of_curve.p_value)
+    return float(np.mean(covered)), np.array(p_values)
 
 
 def forecasts(kind: str, rng: Any, n: int) -> tuple[Any, Any, Any]:
@@ -84,7 +90,7 @@ def forecasts(kind: str, rng: Any, n: int) -> tuple[Any, Any, Any]:
 
 def murphy_coverage(kind: str, n: int, runs: int) -> float:
     """Return the share of bands that hold the expected difference at all thresholds with support."""
-    theta, quantile = THETAS.get(kind, OTHERS), 0.9 if kind == "quantile" else None
+    theta, quantile = THETAS.get(kind, MORE_THETAS), 0.9 if kind == "quantile" else None
     rng = np.random.default_rng(10**6)
     truth = 0.0
     for _ in range(20):
@@ -93,13 +99,13 @@ def murphy_coverage(kind: str, n: int, runs: int) -> float:
             elementary_scores(first, y, theta, quantile)
             - elementary_scores(second, y, theta, quantile), axis=0,
         ) / 20  # fmt: skip
-    held = []
+    covered = []
     for seed in range(runs):
         first, second, y = forecasts(kind, np.random.default_rng(seed), n)
-        found = difference_of((first, second), y, None, theta, quantile, kind, 0.95, seed)
-        inside = (found.low <= truth) & (truth <= found.high)
-        held.append(inside[found.supported].all())
-    return float(np.mean(held))
+        curve = difference_of((first, second), y, None, theta, quantile, kind, 0.95, seed)
+        inside = (curve.low <= truth) & (truth <= curve.high)
+        covered.append(inside[curve.supported].all())
+    return float(np.mean(covered))
 
 
 def main(runs: int) -> None:
@@ -113,9 +119,9 @@ def main(runs: int) -> None:
             print(f"{name}  n = {n:5} {ecdf_coverage(n, runs, discrete):.3f}", flush=True)
     for kind in EVENTS:
         for n in (100, 1000):
-            held, p = isotonic_coverage(kind, n, runs, 400)
+            covered, p = isotonic_coverage(kind, n, runs, 400)
             print(
-                f"isotonic, {kind:8} n = {n:5} {held:.3f}, p <= 0.1: {np.mean(p <= 0.1):.3f}",
+                f"isotonic, {kind:8} n = {n:5} {covered:.3f}, p <= 0.1: {np.mean(p <= 0.1):.3f}",
                 flush=True,
             )
     for kind in MODELS:

@@ -19,13 +19,13 @@ def ratios(n: int, runs: int, seed: int) -> dict[str, float]:
     means = np.empty((runs, 3))
     for run in range(runs):
         x = rng.uniform(-2, 2, n)
-        y, drawn = np.sin(x) + 0.5 * rng.normal(size=(2, n))
+        y, resampled = np.sin(x) + 0.5 * rng.normal(size=(2, n))
         model = fm.Gaussian(np.sin(x), 0.5)
         kernels = {"x_kernel": fm.Polynomial(3, 1.0, 1.0), "y_kernel": fm.RBF(0.5 / y.var(ddof=1))}
-        found = probcal.bootstrap_cce(x, y, model, random_state=rng)
+        result = probcal.bootstrap_cce(x, y, model, random_state=rng)
         means[run] = (
-            found.mean_cce_bar,
-            fm.cce(x, y, drawn, lam=0.1, **kernels).mean,
+            result.mean_cce_bar,
+            fm.cce(x, y, resampled, lam=0.1, **kernels).mean,
             fm.cce(x, y, model, lam=0.1, **kernels).mean,
         )
     mean = means.mean(axis=0)
@@ -38,8 +38,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=100)
     runs = parser.parse_args().runs
     for n in (200, 500, 1000):
-        found = ratios(n, runs, n)
-        print(f"n = {n}: " + ", ".join(f"{value:.2f} ({name})" for name, value in found.items()))
+        ratio_values = ratios(n, runs, n)
+        print(
+            f"n = {n}: "
+            + ", ".join(f"{value:.2f} ({name})" for name, value in ratio_values.items())
+        )
 
 
 if __name__ == "__main__":

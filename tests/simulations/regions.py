@@ -39,8 +39,8 @@ def power(repeats=400, n=400, seed=0, simulations=199):
     rng = np.random.default_rng(seed)
     hits = 0
     for _ in range(repeats):
-        found = run(rng, n, 0.3, simulations).significant
-        hits += any("column 0 >" in one.description for one in found)
+        significant = run(rng, n, 0.3, simulations).significant
+        hits += any("column 0 >" in one.description for one in significant)
     return hits / repeats
 
 

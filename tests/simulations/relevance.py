@@ -57,8 +57,8 @@ def misfit(x: Any, truth: Any, prediction: Any, kernel: Any, weights: Any = None
     w = np.ones(n) if weights is None else weights
     basis, g = smoother.basis_and_coordinates(x[:, None], w)
     energy, mu = basis.energy(LAM), mu * w[:, None]
-    own = np.square(g) @ energy @ np.square(mu).sum(axis=1)
-    return float(energy @ np.square(g.T @ mu).sum(axis=1) - own)
+    self_term = np.square(g) @ energy @ np.square(mu).sum(axis=1)
+    return float(energy @ np.square(g.T @ mu).sum(axis=1) - self_term)
 
 
 def shifted(x: Any) -> Any:

@@ -24,7 +24,7 @@ def problems(seed: int) -> Iterator[Problem]:
     """Yield name, x, y, prediction and the claims that are true."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(-1, 1, (N, 3))
-    mean, noise, there = 1 + x[:, 0], rng.normal(size=N), x[:, 1] > 0.5
+    mean, noise, in_region = 1 + x[:, 0], rng.normal(size=N), x[:, 1] > 0.5
     members = rng.normal(size=(N, 50))
     centred = mean[:, None]
     yield "right", x, mean + noise, fm.Gaussian(mean, 1.0), set()
@@ -33,8 +33,14 @@ def problems(seed: int) -> Iterator[Problem]:
     yield "mean + 0.4, draws", x, mean + noise, fm.Draws(centred + 0.4 + members), {"too high"}
     yield "std * 1.5", x, mean + noise, fm.Gaussian(mean, 1.5), {"too wide"}
     yield "std / 1.5, draws", x, mean + noise, fm.Draws(centred + members / 1.5), {"too narrow"}
-    yield "mean + 1 where x1 > .5", x, mean + noise - there, fm.Gaussian(mean, 1.0), {"too high"}
-    halved = fm.Gaussian(mean, np.where(there, 0.5, 1.0))
+    yield (
+        "mean + 1 where x1 > .5",
+        x,
+        mean + noise - in_region,
+        fm.Gaussian(mean, 1.0),
+        {"too high"},
+    )
+    halved = fm.Gaussian(mean, np.where(in_region, 0.5, 1.0))
     yield "std / 2 where x1 > .5", x, mean + noise, halved, {"too narrow"}
 
     skewed = mean + (rng.gamma(1.5, size=N) - 1.5) / np.sqrt(1.5)
@@ -66,18 +72,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=int, nargs="?", default=10)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    options = parser.parse_args()
     counts: dict[str, list[int]] = {}
-    for seed in range(given.seed, given.seed + given.runs):
+    for seed in range(options.seed, options.seed + options.runs):
         for name, x, y, prediction, true in problems(seed):
             sentence = fm.verdict(x, y, prediction).sentence
-            said = {claim for claim in CLAIMS if claim in sentence}
+            claims = {claim for claim in CLAIMS if claim in sentence}
             count = counts.setdefault(name, [0, 0])
-            count[0] += bool(said - true)
-            count[1] += true <= said
-            if said - true:
+            count[0] += bool(claims - true)
+            count[1] += true <= claims
+            if claims - true:
                 print(f"  {name}, seed {seed}: {sentence}", flush=True)
-    print(f"{'':32}  a false claim  all true ones, of {given.runs}")
+    print(f"{'':32}  a false claim  all true ones, of {options.runs}")
     for name, (false, complete) in counts.items():
         print(f"{name:32}  {false:13}  {complete:13}")
 

@@ -57,10 +57,14 @@ def nystrom(x, shift, gamma, landmarks, rng):
     What the landmarks leave is replaced by its median on the diagonal; without that, directions that
     were not captured would be left with eigenvalues far above those that were.
     """
-    chosen = x[rng.choice(len(x), landmarks, replace=False)]
-    values, vectors = np.linalg.eigh(rbf(chosen, chosen, gamma))
+    landmark_rows = x[rng.choice(len(x), landmarks, replace=False)]
+    values, vectors = np.linalg.eigh(rbf(landmark_rows, landmark_rows, gamma))
     ok = values > 1e-12 * values[-1]
-    f = rbf(x, chosen, gamma) @ (vectors[:, ok] / np.sqrt(values[ok])) / np.sqrt(shift)[:, None]
+    f = (
+        rbf(x, landmark_rows, gamma)
+        @ (vectors[:, ok] / np.sqrt(values[ok]))
+        / np.sqrt(shift)[:, None]
+    )
     mu = 1 + max(0.0, float(np.median(1 / shift - (f**2).sum(1))))
     factor = scipy.linalg.cho_factor(mu * np.eye(f.shape[1]) + f.T @ f)
     return lambda block: (block - f @ scipy.linalg.cho_solve(factor, f.T @ block)) / mu
@@ -128,15 +132,15 @@ def plain(k, system, target, max_iterations):
 def test_without_preconditioner_it_is_the_published_iteration(rng, lam, order, columns, weighted):
     _, k, system = problem(rng, lam=lam, columns=columns, weighted=weighted)
     system = System(np.asarray(system.rhs, order=order), system.shift)
-    found = block_cg(Dense(k), [system], TARGET, 60)[0]
+    solution = block_cg(Dense(k), [system], TARGET, 60)[0]
     value, residual, iterations = plain(k, system, TARGET, 60)
-    assert abs(found.iterations - iterations) <= 1
-    difference = np.sqrt(system.shift)[:, None] * (found.value - value)
+    assert abs(solution.iterations - iterations) <= 1
+    difference = np.sqrt(system.shift)[:, None] * (solution.value - value)
     assert np.linalg.norm(difference, 2) <= 2.02 * TARGET
     if lam == 1e-1:  # so few iterations that rounding has not grown
-        assert found.iterations == iterations
-        assert np.abs(found.value - value).max() <= 1e-11 * np.abs(value).max()
-        assert np.abs(found.residual - residual).max() <= 1e-11 * np.abs(system.rhs).max()
+        assert solution.iterations == iterations
+        assert np.abs(solution.value - value).max() <= 1e-11 * np.abs(value).max()
+        assert np.abs(solution.residual - residual).max() <= 1e-11 * np.abs(system.rhs).max()
 
 
 class Single(Dense):
@@ -159,14 +163,14 @@ def test_a_run_ends_where_its_products_say_no_more(rng, lam, led):
     assert short.short
     assert short.converged
     assert short.largest == pytest.approx(largest, rel=0.05)
-    left = true_norm(k, system, short.value)
+    error = true_norm(k, system, short.value)
     scaled = np.sqrt(system.shift)[:, None]
     exact = np.linalg.solve(k + np.diag(system.shift), system.rhs)
-    assert left <= 20 * 2.0**-24 * largest * np.linalg.norm(scaled * exact, 2)
+    assert error <= 20 * 2.0**-24 * largest * np.linalg.norm(scaled * exact, 2)
     long = block_cg(Single(k), [system], 1e-12, 60, precondition=leads)[0]
     assert not long.short or not long.converged
     assert short.iterations < long.iterations
-    assert left < 10 * true_norm(k, system, long.value)
+    assert error < 10 * true_norm(k, system, long.value)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -196,18 +200,18 @@ def test_tiny_lam_only_with_a_preconditioner(rng):
     x, k, system = problem(rng, n=400, lam=1e-7)
     assert not block_cg(Dense(k), [system], TARGET, 300)[0].converged
     leads = [nystrom(x, system.shift, 0.5, 130, rng)]
-    found = block_cg(Dense(k), [system], TARGET, 300, precondition=leads)[0]
-    check(k, system, found)
-    assert found.iterations <= 15
+    solution = block_cg(Dense(k), [system], TARGET, 300, precondition=leads)[0]
+    check(k, system, solution)
+    assert solution.iterations <= 15
 
 
 def test_the_inverse_itself_needs_two_products(rng):
     _, k, system = problem(rng, lam=1e-4)
     scale = 1 / np.sqrt(system.shift)
     inverse = np.linalg.inv(scale[:, None] * k * scale + np.eye(len(k)))
-    found = block_cg(Dense(k), [system], TARGET, 9, precondition=[lambda b: inverse @ b])[0]
-    check(k, system, found)
-    assert found.iterations <= 2
+    solution = block_cg(Dense(k), [system], TARGET, 9, precondition=[lambda b: inverse @ b])[0]
+    check(k, system, solution)
+    assert solution.iterations <= 2
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1.0, 1e6])
@@ -228,16 +232,16 @@ def test_systems_in_step_share_products(rng):
     leads = [nystrom(x, s.shift, 0.5, 20, rng) for s in systems]
     for precondition in (None, leads):
         operator = Dense(k)
-        found = block_cg(operator, systems, TARGET, 200, precondition=precondition)
-        for one, result in zip(systems, found, strict=True):
+        solution = block_cg(operator, systems, TARGET, 200, precondition=precondition)
+        for one, result in zip(systems, solution, strict=True):
             check(k, one, result)
-        assert found[1].iterations == 0
-        assert not found[1].value.any()
-        assert operator.passes == max(result.iterations for result in found)
+        assert solution[1].iterations == 0
+        assert not solution[1].value.any()
+        assert operator.passes == max(result.iterations for result in solution)
         alone = block_cg(
             Dense(k), [other], TARGET, 200, precondition=precondition and precondition[2:]
         )
-        assert abs(alone[0].iterations - found[2].iterations) <= 1
+        assert abs(alone[0].iterations - solution[2].iterations) <= 1
 
 
 @given(
@@ -255,8 +259,8 @@ def test_random_problems(seed, n, columns, lam, landmarks, copied, order):
     rhs = np.hstack([system.rhs, system.rhs, 0 * system.rhs]) if copied else system.rhs
     system = System(np.asarray(rhs, order=order), system.shift)
     leads = [nystrom(x, system.shift, 0.5, min(n, landmarks), rng)]
-    found = block_cg(Dense(k), [system], TARGET, 3 * n + 20, precondition=leads)[0]
-    check(k, system, found)
+    solution = block_cg(Dense(k), [system], TARGET, 3 * n + 20, precondition=leads)[0]
+    check(k, system, solution)
 
 
 def test_a_preconditioner_must_be_positive_definite(rng):
@@ -277,18 +281,20 @@ def test_certified_solutions(rng, dtype, certificate):
     backend = get_backend("auto", kernel)
     goal = Goal(1e-6, 1.0)
     exact = np.linalg.solve(k + np.diag(system.shift), system.rhs)
-    taken = []
+    precisions = []
     for landmarks in (0, 100):
         operator = GramOperator(backend, kernel, x, np.dtype(dtype), 10**9)
         leads = [nystrom(x, system.shift, gamma, landmarks, rng)] if landmarks else None
-        found = solve_cg(operator, [system], goal, certificate, 200, Progress(False, 1e-6), leads)
-        assert found.converged
-        (solution,) = found.solutions
+        solutions = solve_cg(
+            operator, [system], goal, certificate, 200, Progress(False, 1e-6), leads
+        )
+        assert solutions.converged
+        (solution,) = solutions.solutions
         assert goal.miss(solution.certificate) <= 1
         off = np.linalg.norm(k @ (solution.value - exact), axis=1).max()
         assert off <= solution.certificate.error(1.0) + 1e-10
-        taken.append(found.iterations)
-    assert taken[1] < taken[0]
+        precisions.append(solutions.iterations)
+    assert precisions[1] < precisions[0]
 
 
 def test_squares_of_residuals_that_leave_float64_are_named():

@@ -52,7 +52,7 @@ def small(setattr):
     setattr(cholesky, "_LONG", 0.0)
     setattr(block_layout, "_WIDTHS", (64,))
     get_backend = task.get_backend
-    setattr(task, "get_backend", lambda *named: replace(get_backend(*named), tile=64))
+    setattr(task, "get_backend", lambda *arguments: replace(get_backend(*arguments), tile=64))
 
 
 @pytest.fixture(autouse=True)
@@ -96,21 +96,21 @@ def as_killed(patch):
     patch.setattr(OutOfCoreCholesky, "close", left)
 
 
-def counted(patch, made, before=lambda: None):
+def count_rows(patch, rows_made, before=lambda: None):
     """Add to ``made`` for each piece that is made."""
     plain = OutOfCoreCholesky._factor_column
 
     def work(self, *args):
-        made.append(args[0])
+        rows_made.append(args[0])
         before()
         plain(self, *args)
 
     patch.setattr(OutOfCoreCholesky, "_factor_column", work)
 
 
-def again_and_again(patch, made, work, saves=1):
+def again_and_again(patch, rows_made, work, saves=1):
     """Run ``work`` until it ends, each time as if killed after some saves; returns what it gives."""
-    counted(patch, made)
+    count_rows(patch, rows_made)
     for stops in range(100):
         with pytest.MonkeyPatch.context() as inner:
             stopping(inner, saves)
@@ -122,44 +122,48 @@ def again_and_again(patch, made, work, saves=1):
     raise AssertionError("no progress")
 
 
-def assert_same(found, expected):
-    np.testing.assert_array_equal(found.values, expected.values)
-    np.testing.assert_array_equal(found.error_bounds, expected.error_bounds)
-    assert found.info.cache == expected.info.cache
-    assert found.info.passes == expected.info.passes
-    assert found.info.peak_bytes == expected.info.peak_bytes
+def assert_same(result, expected):
+    np.testing.assert_array_equal(result.values, expected.values)
+    np.testing.assert_array_equal(result.error_bounds, expected.error_bounds)
+    assert result.info.cache == expected.info.cache
+    assert result.info.passes == expected.info.passes
+    assert result.info.peak_bytes == expected.info.peak_bytes
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_stopped_after_each_row(case, tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
     expected, packed = run(case, tmp_path / "other.ckpt"), run(case)
-    made = []
+    rows_made = []
     with monkeypatch.context() as patch:
-        found, stops = again_and_again(patch, made, lambda: run(case, path))
-    assert_same(found, expected)
+        result, stops = again_and_again(patch, rows_made, lambda: run(case, path))
+    assert_same(result, expected)
     # A piece a run is kept and the next one lost; nothing else is done twice.
     solves = 2 if "two" in case else 1
     count = solves * PIECES
     assert stops >= count
-    assert len(made) <= 2 * count
+    assert len(rows_made) <= 2 * count
     assert expected.info.cache == packed.info.cache == "packed"
-    assert (np.abs(found.values - packed.values) <= found.error_bounds + packed.error_bounds).all()
+    assert (
+        np.abs(result.values - packed.values) <= result.error_bounds + packed.error_bounds
+    ).all()
     assert os.listdir(tmp_path) == []
 
 
-def test_stopped_where_memory_has_no_room(tmp_path, monkeypatch):
+def test_stopped_where_memory_is_too_small(tmp_path, monkeypatch):
     folder, path = tmp_path / "cache", tmp_path / "run.ckpt"
     folder.mkdir()
     options = {**ON_DISK, "cache_dir": folder}
     expected = run("cpu float64", **options)
     assert expected.info.cache == "disk"
-    made = []
+    rows_made = []
     with monkeypatch.context() as patch:
-        found, stops = again_and_again(patch, made, lambda: run("cpu float64", path, **options), 6)
-    assert_same(found, expected)
+        result, stops = again_and_again(
+            patch, rows_made, lambda: run("cpu float64", path, **options), 6
+        )
+    assert_same(result, expected)
     assert stops >= 4
-    assert len(made) <= 25 + stops
+    assert len(rows_made) <= 25 + stops
     assert os.listdir(folder) == []
     assert not path.exists()
 
@@ -173,24 +177,24 @@ def test_the_file_stays_for_an_interrupt_only(where, error, left, tmp_path, monk
     options = {**ON_DISK, "cache_dir": folder} if where == "cache_dir" else {}
     pieces = 25 if options else PIECES
     work = folder if options else tmp_path
-    made = []
+    rows_made = []
 
     def ending():
-        if len(made) == 5:
+        if len(rows_made) == 5:
             raise error("in the fifth piece")
 
     with monkeypatch.context() as patch:
-        counted(patch, made, ending)
+        count_rows(patch, rows_made, ending)
         with pytest.raises(error, match="fifth piece"):
             run("cpu float64", path, **options)
     assert len(factors(work)) == left
     assert path.exists() == bool(left)  # at Ctrl-C, however short the last time was ago
     expected = run("cpu float64", tmp_path / "other.ckpt", **options)
-    made = []
+    rows_made = []
     with monkeypatch.context() as patch:
-        counted(patch, made)
+        count_rows(patch, rows_made)
         assert_same(run("cpu float64", path, **options), expected)
-    assert len(made) == pieces - 4 * left
+    assert len(rows_made) == pieces - 4 * left
     assert factors(work) == []
 
 
@@ -207,10 +211,10 @@ def test_ctrl_c_after_the_factor_keeps_it(tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             run("cpu float64", path)
     assert len(factors(tmp_path)) == 1
-    expected, made = run("cpu float64", tmp_path / "other.ckpt"), []
-    counted(monkeypatch, made)
+    expected, rows_made = run("cpu float64", tmp_path / "other.ckpt"), []
+    count_rows(monkeypatch, rows_made)
     assert_same(run("cpu float64", path), expected)
-    assert made == []
+    assert rows_made == []
 
 
 def stopped_at(number, path, monkeypatch, **options):
@@ -227,11 +231,11 @@ def test_another_file_of_the_name_is_not_taken(tmp_path, monkeypatch):
     """Each factorisation marks its file: one of other data, say of a checkpoint removed since, differs."""
     path, expected = tmp_path / "run.ckpt", run("cpu float64", tmp_path / "other.ckpt")
     file = stopped_at(5, path, monkeypatch)
-    kept = path.read_bytes()
+    content = path.read_bytes()
     path.unlink()  # the run is begun anew, and ended again: the file is now of this one
     assert stopped_at(6, path, monkeypatch) != file
     assert not file.exists()  # left by a run that the checkpoint no longer knows
-    path.write_bytes(kept)
+    path.write_bytes(content)
     assert_same(run("cpu float64", path), expected)
     for damage in (b"short", b"", None):
         file = stopped_at(5, path, monkeypatch)
@@ -267,10 +271,10 @@ def test_a_solution_outlives_its_factor(tmp_path, monkeypatch):
         with pytest.raises(Stopped):
             run("two diagonals", path)
     assert len(factors(tmp_path)) == 2
-    made = []
-    counted(monkeypatch, made)
+    rows_made = []
+    count_rows(monkeypatch, rows_made)
     assert_same(run("two diagonals", path), expected)
-    assert len(made) == PIECES
+    assert len(rows_made) == PIECES
     assert os.listdir(tmp_path) == []
 
 
@@ -327,11 +331,11 @@ def test_the_factor_stays_in_memory(tmp_path, rng, monkeypatch):
     """The file is written only: whatever is solved, nothing is read back."""
     monkeypatch.setattr(ScratchFile, "read", None)
     solver, operator = solver_of(tmp_path / "run.ckpt")
-    shift, goal, told = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
+    shift, goal, progress = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
     matrix = dense(operator, shift)
     for _ in range(2):
         rhs = rng.normal(size=(300, 2))
-        (solution,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
+        (solution,) = solver.solve([System(rhs, shift)], goal, progress, keep=True)
         np.testing.assert_allclose(solution.value, np.linalg.solve(matrix, rhs), rtol=1e-10)
     ((_, factor),) = solver._factors
     assert factor.in_memory
@@ -342,17 +346,17 @@ def test_the_factor_stays_in_memory(tmp_path, rng, monkeypatch):
     assert factors(tmp_path) == []
 
 
-def test_a_kept_factor_is_read_once(tmp_path, rng, monkeypatch):
+def test_a_stored_factor_is_read_once(tmp_path, rng, monkeypatch):
     """A later run with other right-hand sides finds the whole factor."""
-    shift, goal, told = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
+    shift, goal, progress = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
     rhs = rng.normal(size=(300, 2))
     solver, _ = solver_of(tmp_path / "run.ckpt")
-    (expected,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
+    (expected,) = solver.solve([System(rhs, shift)], goal, progress, keep=True)
     solver.leave()
     monkeypatch.setattr(OutOfCoreCholesky, "_factor_column", None)  # must not be reached
     solver, _ = solver_of(tmp_path / "run.ckpt")
-    (found,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
-    np.testing.assert_array_equal(found.value, expected.value)
+    (solution,) = solver.solve([System(rhs, shift)], goal, progress, keep=True)
+    np.testing.assert_array_equal(solution.value, expected.value)
     solver.close()
 
 
@@ -376,14 +380,14 @@ def test_a_solution_of_another_length_is_refused(name, tmp_path, rng):
             solver.solve([system], goal, Progress(False, 1e-8))
 
 
-def test_too_little_room_beside_the_factor(tmp_path):
+def test_too_little_memory_beside_the_factor(tmp_path):
     """Where what is needed besides does not fit, the factor is in panels, in a file that is kept."""
-    shift, goal, told = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
+    shift, goal, progress = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
     rhs, caches = np.ones((300, 1)), []
     for less in (0, 1):
         solver, operator = solver_of(tmp_path / "run.ckpt")
         operator.budget = one_panel_memory(operator) - less
-        (solution,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
+        (solution,) = solver.solve([System(rhs, shift)], goal, progress, keep=True)
         np.testing.assert_allclose(dense(operator, shift) @ solution.value, rhs, rtol=0, atol=1e-12)
         assert len(factors(tmp_path)) == 1
         caches.append(operator.cache)
@@ -391,7 +395,7 @@ def test_too_little_room_beside_the_factor(tmp_path):
     assert caches == ["packed", "disk"]
 
 
-def test_room_is_kept(tmp_path, monkeypatch):
+def test_memory_stays_within_the_budget(tmp_path, monkeypatch):
     """NumPy's own allocations, traced."""
     import tracemalloc
 
@@ -415,14 +419,14 @@ def test_factors_are_scipys(n, dtype, backend, tmp_path, rng):
     shift = rng.uniform(0.5, 3.0, size=n)
     stage = Checkpoint(tmp_path / "run.ckpt", "of", 0.0).stage("factor")
     place = FactorStage(tmp_path, stage)
-    made = OutOfCoreCholesky(operator, shift, None, 10**8, None, place, in_memory=True)
-    assert made.in_memory
+    factor = OutOfCoreCholesky(operator, shift, None, 10**8, None, place, in_memory=True)
+    assert factor.in_memory
     rhs = rng.normal(size=(n, 3))
     matrix, unit = dense(operator, shift), float(np.finfo(dtype).eps)
-    solution, expected = made.solve(rhs), np.linalg.solve(matrix, rhs)
+    solution, expected = factor.solve(rhs), np.linalg.solve(matrix, rhs)
     error = np.linalg.norm(solution - expected) / np.linalg.norm(expected)
     assert error <= 4 * unit * np.linalg.cond(matrix)
-    made.close()
+    factor.close()
     with OutOfCoreCholesky(operator, shift, tmp_path, 10**8) as filed:  # only the place differs
         np.testing.assert_array_equal(filed.solve(rhs), solution)
 
@@ -440,13 +444,13 @@ def test_a_bad_pivot_is_named(bad, tmp_path):
     assert factors(tmp_path) == []
 
 
-def test_bad_pivots_are_told(tmp_path):
+def test_bad_pivots_are_an_error(tmp_path):
     with pytest.raises(ValueError, match=r"not positive definite in float32 \(pivot \d+ is not"):
         run("cpu float32", tmp_path / "run.ckpt", lam=1e-12)
     assert factors(tmp_path) == []
 
 
-def test_a_disk_without_room(tmp_path, monkeypatch):
+def test_a_full_disk(tmp_path, monkeypatch):
     def full(*args):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -463,9 +467,9 @@ def test_progress_tells_columns(tmp_path, monkeypatch, capsys):
     path = tmp_path / "run.ckpt"
     stopped_at(5, path, monkeypatch)
     run("cpu float64", path, progress=True)
-    told = capsys.readouterr().err
-    assert f"went on from a checkpoint after {5 * 64:,} columns of the factor" in told
-    assert "panel" not in told
+    progress_text = capsys.readouterr().err
+    assert f"went on from a checkpoint after {5 * 64:,} columns of the factor" in progress_text
+    assert "panel" not in progress_text
 
 
 CODE = """
@@ -489,23 +493,23 @@ def test_killed_at_random_moments(case, tmp_path):
     assert killed_until_done(command, 0.5, first=0.0) >= 1
     assert sorted(os.listdir(tmp_path)) == ["found.npz"]
     expected = run(case, tmp_path / "other.ckpt", n=1200)
-    with np.load(results, allow_pickle=False) as found:
-        np.testing.assert_array_equal(found["values"], expected.values)
-        np.testing.assert_array_equal(found["bounds"], expected.error_bounds)
+    with np.load(results, allow_pickle=False) as archive:
+        np.testing.assert_array_equal(archive["values"], expected.values)
+        np.testing.assert_array_equal(archive["bounds"], expected.error_bounds)
 
 
 def test_a_factor_on_a_device_has_no_file(tmp_path, rng):
     """The device is done before BLAS on the host would be; where its tiles do not fit, panels are kept."""
     from host_device import backend_of
 
-    shift, goal, told = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
+    shift, goal, progress = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
     rhs, caches = rng.normal(size=(300, 2)), []
     # Room of the host is needed for panels only.
     for device, budget in ((10**8, 1000), (600_000, 400_000)):
         solver, operator = solver_of(tmp_path / "run.ckpt")
         operator.backend, operator.budget = backend_of(device), budget
         solver.cache_dir = tmp_path
-        (solution,) = solver.solve([System(rhs, shift)], goal, told, keep=True)
+        (solution,) = solver.solve([System(rhs, shift)], goal, progress, keep=True)
         expected = np.linalg.solve(dense(operator, shift), rhs)
         np.testing.assert_allclose(solution.value, expected, rtol=1e-9)
         caches.append((operator.cache, len(factors(tmp_path))))
@@ -517,10 +521,10 @@ def test_a_factor_on_a_device_has_no_file(tmp_path, rng):
 def test_ctrl_c_in_dense_form_leaves_both_factors(where, tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
     expected = run("dense, two designs", tmp_path / "other.ckpt")
-    made = []
+    rows_made = []
 
     def ending():
-        if len(made) == 12:
+        if len(rows_made) == 12:
             raise KeyboardInterrupt
 
     def interrupted(*args):
@@ -528,16 +532,16 @@ def test_ctrl_c_in_dense_form_leaves_both_factors(where, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         if where == "factor":
-            counted(patch, made, ending)
+            count_rows(patch, rows_made, ending)
         else:
             patch.setattr(CpuBackend, "quadratic_forms", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run("dense, two designs", path)
     assert len(factors(tmp_path)) == 2
-    made = []
-    counted(monkeypatch, made)
+    rows_made = []
+    count_rows(monkeypatch, rows_made)
     assert_same(run("dense, two designs", path), expected)
-    assert len(made) == (3 if where == "factor" else 0)
+    assert len(rows_made) == (3 if where == "factor" else 0)
     assert os.listdir(tmp_path) == []
 
 

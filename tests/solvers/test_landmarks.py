@@ -50,12 +50,12 @@ def check(search, kernel):
     cross = kernel(rows[pivots], rows)
     size = np.abs(inside).max()
     assert len(np.unique(pivots)) == len(pivots) == search.rank
-    found = search.kernel_features()
-    np.testing.assert_array_equal(found.pivots, search.rows[pivots])
-    assert (np.triu(found.factor, 1) == 0).all()
+    features = search.kernel_features()
+    np.testing.assert_array_equal(features.pivots, search.rows[pivots])
+    assert (np.triu(features.factor, 1) == 0).all()
     # Backward: exact for kernel values off by rounding, however badly conditioned they are.
     slack = 40 * (search.rank + 10) * 2.3e-16 * size
-    np.testing.assert_allclose(found.factor @ found.factor.T, inside, rtol=0, atol=slack)
+    np.testing.assert_allclose(features.factor @ features.factor.T, inside, rtol=0, atol=slack)
     np.testing.assert_allclose(
         np.einsum("ij,ij->j", search.columns, search.columns) + search.residual_diagonal,
         np.maximum(kernel.diagonal(rows), 0), rtol=0, atol=slack,
@@ -65,11 +65,13 @@ def check(search, kernel):
     condition = np.linalg.cond(inside)
     if condition < 1e9:
         lower = cholesky(inside, lower=True)
-        np.testing.assert_allclose(found.factor, lower, rtol=0, atol=slack * condition)
-        missed = kernel.diagonal(rows) - np.einsum(
+        np.testing.assert_allclose(features.factor, lower, rtol=0, atol=slack * condition)
+        residual = kernel.diagonal(rows) - np.einsum(
             "ij,ij->j", cross, cho_solve((lower, True), cross)
         )
-        np.testing.assert_allclose(search.residual_diagonal, missed, rtol=0, atol=slack * condition)
+        np.testing.assert_allclose(
+            search.residual_diagonal, residual, rtol=0, atol=slack * condition
+        )
 
 
 @pytest.mark.parametrize("backend", ["cpu", "numba", "numpy"])
@@ -124,9 +126,9 @@ def test_offset_moves_rows_and_landmarks(rng):
     search = search_of(kernel, rows, 30, offset=offset)
     search.grow(30)
     inside = kernel(rows[search.pivots] - offset)
-    found = search.kernel_features()
-    np.testing.assert_allclose(found.factor @ found.factor.T, inside, atol=1e-9)
-    assert found.offset is offset
+    features = search.kernel_features()
+    np.testing.assert_allclose(features.factor @ features.factor.T, inside, atol=1e-9)
+    assert features.offset is offset
 
 
 # --- how pivots are drawn ------------------------------------------------------------------------
@@ -139,8 +141,8 @@ def pair_probabilities(matrix, weight):
     first = weight * matrix.diagonal()
     first = first / first.sum()
     for i in range(n):
-        rest = matrix.diagonal() - matrix[i] ** 2 / matrix[i, i]
-        second = weight * np.maximum(rest, 0)
+        residual = matrix.diagonal() - matrix[i] ** 2 / matrix[i, i]
+        second = weight * np.maximum(residual, 0)
         second[i] = 0
         out[i] = first[i] * second / second.sum()
     return out
@@ -174,12 +176,12 @@ def test_third_pivot_too():
     chance = []
     for i, j, k in triples:
         pivots = [i, j]
-        rest = matrix - matrix[:, pivots] @ np.linalg.solve(
+        residual = matrix - matrix[:, pivots] @ np.linalg.solve(
             matrix[np.ix_(pivots, pivots)], matrix[pivots]
         )
-        left = rest.diagonal().copy()
-        left[pivots] = 0
-        chance.append(pairs[i, j] * left[k] / left.sum())
+        residual_diagonal = residual.diagonal().copy()
+        residual_diagonal[pivots] = 0
+        chance.append(pairs[i, j] * residual_diagonal[k] / residual_diagonal.sum())
     backend, rng = get_backend("numpy", kernel), np.random.default_rng(11)
     counts = dict.fromkeys(triples, 0)
     for _ in range(1500):
@@ -200,15 +202,15 @@ def test_rows_of_no_weight_are_never_drawn(rng):
 
 def test_the_same_seed_draws_the_same(rng):
     rows = rng.normal(size=(200, 2))
-    found = []
+    pivots = []
     for _ in range(2):
         search = search_of(fm.RBF(0.5), rows, seed=3)
         search.grow(40)
-        found.append(search.pivots)
-    np.testing.assert_array_equal(*found)
+        pivots.append(search.pivots)
+    np.testing.assert_array_equal(*pivots)
     other = search_of(fm.RBF(0.5), rows, seed=4)
     other.grow(40)
-    assert (other.pivots != found[0]).any()
+    assert (other.pivots != pivots[0]).any()
 
 
 # --- degenerate rows -----------------------------------------------------------------------------
@@ -241,12 +243,12 @@ def test_kernel_that_is_zero_everywhere_has_a_feature_that_is_zero(how):
         search.take(np.arange(3))
     assert search.rank == 1
     features = search.kernel_features()
-    found, _, missed = features.of_rows(
+    values, _, residual = features.of_rows(
         np.array([[1.0, 2.0], [0.0, 0.0]]), np.dtype(np.float64), keep=True, sizes=True
     )
-    np.testing.assert_array_equal(found.values, np.zeros((1, 2)))
-    np.testing.assert_array_equal(found.sizes, np.zeros(2))
-    np.testing.assert_array_equal(missed, [5.0, 0.0])
+    np.testing.assert_array_equal(values.values, np.zeros((1, 2)))
+    np.testing.assert_array_equal(values.sizes, np.zeros(2))
+    np.testing.assert_array_equal(residual, [5.0, 0.0])
 
 
 def test_zero_rows_among_others_are_no_landmarks(rng):
@@ -280,9 +282,9 @@ def test_factor_of_nearly_dependent_landmarks(rng):
     marks = first.kernel_features().pivots
     again = LandmarkSearch(get_backend("auto", kernel), kernel, marks, np.ones(len(marks)), 60, rng)
     again.take(np.argsort(marks[:, 0]))
-    found = again.kernel_features()
-    assert found.inverse_norm > 1e5
-    gap = kernel(found.pivots, found.pivots) - found.factor @ found.factor.T
+    features = again.kernel_features()
+    assert features.inverse_norm > 1e5
+    gap = kernel(features.pivots, features.pivots) - features.factor @ features.factor.T
     assert np.abs(gap).max() < 1e-14
 
 
@@ -295,19 +297,19 @@ def test_the_inverse_norm_is_a_close_bound(rank, least, rng):
         values = np.where(np.arange(rank) < share * rank, least, 1.0) * rng.uniform(1, 2, rank)
         q, _ = np.linalg.qr(rng.normal(size=(rank, rank)))
         factor = np.linalg.cholesky((q * values**2) @ q.T)
-        found = KernelFeatures(
+        features = KernelFeatures(
             kernel, rng.normal(size=(rank, 1)), factor, get_backend("auto", kernel)
         )
         norm = 1 / np.linalg.svd(factor, compute_uv=False)[-1]
-        assert norm * (1 - 1e-6) <= found.inverse_norm <= norm * rank ** (1 / 16) * (1 + 1e-6)
+        assert norm * (1 - 1e-6) <= features.inverse_norm <= norm * rank ** (1 / 16) * (1 + 1e-6)
 
 
 def test_the_inverse_norm_of_a_singular_factor_is_infinite():
     kernel = fm.RBF(0.5)
     for least in (1e-18, 1e-200):
         factor = np.array([[1.0, 0.0], [1.0, least]])
-        found = KernelFeatures(kernel, np.zeros((2, 1)), factor, get_backend("auto", kernel))
-        assert found.inverse_norm == np.inf
+        features = KernelFeatures(kernel, np.zeros((2, 1)), factor, get_backend("auto", kernel))
+        assert features.inverse_norm == np.inf
 
 
 def test_take_in_steps_then_grow(rng):
@@ -322,14 +324,14 @@ def test_take_in_steps_then_grow(rng):
     check(search, fm.Matern(0.5, 1.0))
 
 
-def test_no_more_landmarks_than_room(rng):
+def test_no_more_landmarks_than_the_limit(rng):
     search = search_of(fm.Laplacian(0.5), rng.normal(size=(90, 2)), 12)
     search.take(np.arange(40))
     assert (search.rank, search.exhausted) == (12, True)
     check(search, fm.Laplacian(0.5))
-    drawn = search_of(fm.Laplacian(0.5), rng.normal(size=(90, 2)), 12)
-    drawn.grow(30)
-    assert (drawn.rank, drawn.exhausted) == (12, True)
+    landmark_search = search_of(fm.Laplacian(0.5), rng.normal(size=(90, 2)), 12)
+    landmark_search.grow(30)
+    assert (landmark_search.rank, landmark_search.exhausted) == (12, True)
 
 
 def test_given_landmarks_come_in_the_order_of_what_others_miss():
@@ -346,7 +348,7 @@ def test_given_landmarks_come_in_the_order_of_what_others_miss():
     assert np.linalg.norm(features.interpolation(f), axis=0).max() < 100
 
 
-def test_landmarks_that_are_missed_come_first_and_the_search_ends():
+def test_rows_with_a_residual_come_first_and_the_search_ends():
     """A row whose residual was rounding was offered again and again."""
     rng = np.random.default_rng(0)
     rows = np.concatenate(
@@ -355,8 +357,8 @@ def test_landmarks_that_are_missed_come_first_and_the_search_ends():
     for kernel in (fm.Polynomial(3, gamma=1.0), fm.RBF(0.5), fm.Linear()):
         search = search_of(kernel, rows)
         search.take_largest(len(rows), 1e-13)
-        left = search.residual_diagonal > 1e-9 * search.diagonal
-        assert not left.any()
+        unexplained = search.residual_diagonal > 1e-9 * search.diagonal
+        assert not unexplained.any()
         search = search_of(kernel, rows)
         search.take_largest(2, 0.0)
         assert search.rank == 2
@@ -376,7 +378,7 @@ def test_bounds_of_rows_do_not_depend_on_a_distant_one(kernel, far, rng):
     rows[2] = far
     with np.errstate(all="ignore"):
         beside = bounded_residuals(features, rows, features.transform(rows), measured)
-    others = [0, 1, 3, 4, 5]
-    np.testing.assert_allclose(beside[others], near[others], rtol=1e-6)
+    near_rows = [0, 1, 3, 4, 5]
+    np.testing.assert_allclose(beside[near_rows], near[near_rows], rtol=1e-6)
     assert not np.isnan(beside[2])
     assert beside[2] >= np.asarray(kernel.diagonal(rows))[2] * (1 - 1e-6) or kernel == fm.Linear()

@@ -58,9 +58,9 @@ def off(result, square, slack):
     assert np.isfinite(result.error_bounds).all()
     assert (result.values >= 0).all()
     square = np.maximum(square, 0)
-    own = np.sqrt(square + slack) - np.sqrt(np.maximum(square - slack, 0)) + 1e-13
+    error_of_norm = np.sqrt(square + slack) - np.sqrt(np.maximum(square - slack, 0)) + 1e-13
     error = np.abs(result.values - np.sqrt(square))
-    return np.maximum(error - own, 0) / result.error_bounds
+    return np.maximum(error - error_of_norm, 0) / result.error_bounds
 
 
 def off_mcmd(result, args, x_kernel, y_kernel, lam=0.1, lam_prime=None, **weights):
@@ -71,7 +71,7 @@ def off_mcmd(result, args, x_kernel, y_kernel, lam=0.1, lam_prime=None, **weight
     return off(result, square, slack)
 
 
-def shared(args):
+def shared_parts(args):
     """Both samples at the same inputs, evaluated there."""
     _, x, y, _, y_prime = args
     return x, x, y, x, y_prime
@@ -95,13 +95,13 @@ def shared(args):
     solver=st.sampled_from(SOLVERS),
     certificate=st.sampled_from(["auto", "rigorous"]),
     single=st.booleans(),
-    shared=st.booleans(),
+    same_inputs=st.booleans(),
     duplicates=st.booleans(),
     weighted=st.booleans(),
     rank=st.sampled_from([None, None, 1, 7, 40]),
 )
 def test_random_problems(
-    seed, n, m, d, k, lam, lam_prime, tol, x_name, solver, certificate, single, shared, duplicates,
+    seed, n, m, d, k, lam, lam_prime, tol, x_name, solver, certificate, single, same_inputs, duplicates,
     weighted, rank,
 ):  # fmt: skip
     """A rigorous bound holds at every point; a sampled one is looked at in bulk below."""
@@ -111,14 +111,14 @@ def test_random_problems(
     )
     if duplicates:
         x = x[rng.integers(0, max(1, n // 3), n)]
-    if shared:
+    if same_inputs:
         x_prime, y_prime = x, rng.normal(size=y.shape)
     weights = {}
     if weighted:
         w = rng.uniform(0, 3, n) * (rng.random(n) < 0.8)
         w[0] = 1.0
         weights = {"weights": w, "weights_prime": rng.uniform(0.1, 2, len(x_prime))}
-        if shared and seed % 2:
+        if same_inputs and seed % 2:
             weights["weights_prime"] = w
     args = (np.vstack([grid, x[:20]]), x, y, x_prime, y_prime)
     result = quiet(
@@ -159,9 +159,9 @@ def test_sampled_bounds_hold_at_nearly_all_points():
 
 @pytest.mark.parametrize("backend", ["cpu", "numba", "numpy"])
 @pytest.mark.parametrize("tol", [1e-3, 1e-5, 1e-7, 1e-8])
-def test_tolerance_is_kept(rng, tol, backend):
+def test_errors_stay_within_the_tolerance(rng, tol, backend):
     """With rank=None and no warning (an error in these tests) every value is within tol."""
-    args = shared(two_samples(rng, 300, 300, 1, 2))
+    args = shared_parts(two_samples(rng, 300, 300, 1, 2))
     result = fm.mcmd(
         *args, x_kernel=fm.RBF(0.4), y_kernel=Y_KERNEL, solver="lowrank", tol=tol, backend=backend
     )
@@ -171,7 +171,7 @@ def test_tolerance_is_kept(rng, tol, backend):
 
 
 def test_fewer_landmarks_for_a_larger_tolerance(rng):
-    args = shared(two_samples(rng, 400, 400, 1, 2))
+    args = shared_parts(two_samples(rng, 400, 400, 1, 2))
     ranks = [
         fm.mcmd(*args, x_kernel=fm.RBF(0.4), y_kernel=Y_KERNEL, solver="lowrank", tol=tol)
         for tol in (1e-2, 1e-5, 1e-8)
@@ -180,7 +180,7 @@ def test_fewer_landmarks_for_a_larger_tolerance(rng):
     assert ranks[0] < ranks[1] < ranks[2] < 300
 
 
-def test_warns_where_the_tolerance_is_missed(rng):
+def test_warns_where_the_error_exceeds_the_tolerance(rng):
     args = two_samples(rng, 300, 300, 50, 3)
     with pytest.warns(fm.ToleranceWarning, match="certified to be at most"):
         result = fm.mcmd(*args, x_kernel=fm.RBF(0.4), y_kernel=Y_KERNEL, solver="lowrank", rank=5)
@@ -264,8 +264,8 @@ def test_equal_outputs_cancel_only_under_one_regulariser(rng):
     nature = Sample(x, DrawnOutputs(y[:, None]), None, 0.1)
     for difference, lam in ((True, 0.1), (False, 0.3)):
         model = Sample(x, DrawnOutputs(y[:, None].copy()), None, lam)
-        missed = RowStream([nature, model], features, difference).rhs(slice(0, 5))[1]
-        for miss in missed:
+        residual = RowStream([nature, model], features, difference).rhs(slice(0, 5))[1]
+        for miss in residual:
             assert (miss == 0).all() if difference else (miss > 1e-3).all()
 
 
@@ -319,8 +319,8 @@ def test_given_landmarks(rng, dtype):
 
 
 def test_all_rows_as_landmarks_are_exact(rng):
-    given = two_samples(rng, 90, 90, 30, 3)
-    for args in (shared(given), (given[0], *shared(given)[1:])):
+    samples = two_samples(rng, 90, 90, 30, 3)
+    for args in (shared_parts(samples), (samples[0], *shared_parts(samples)[1:])):
         result = quiet(
             fm.mcmd, *args, x_kernel=fm.Laplacian(0.5), y_kernel=Y_KERNEL, solver="lowrank",
             landmarks=args[1],
@@ -387,7 +387,7 @@ def test_auto_does_not_where_landmarks_would_not_do(rng):
 
 
 @pytest.mark.parametrize("solver", ["auto", "lowrank"])
-def test_tolerance_is_kept_at_other_points(rng, solver):
+def test_errors_stay_within_the_tolerance_at_other_points(rng, solver):
     """Between and beyond the inputs of the sample the landmarks miss more."""
     x = rng.normal(size=(17_000, 1))
     y, p = np.sin(3 * x[:, 0]) + rng.normal(size=17_000), rng.normal(size=17_000)
@@ -406,7 +406,7 @@ def test_auto_does_not_below_some_thousand_rows(rng):
 # --- adversaries ---------------------------------------------------------------------------------
 
 
-def test_outliers_beyond_the_candidates_are_found_in_a_second_round():
+def test_a_second_round_picks_outliers_beyond_the_candidates():
     """Landmarks are looked for among 20,000 rows; rows that they miss join them after the pass.
 
     Far from all others, an outlier is a problem of its own: ``|phi(y) - phi(y')| / (1 + n lam)``.
@@ -488,12 +488,12 @@ def test_kernel_that_is_zero_in_all_rows(rng, solver):
     x = np.zeros((20, 3))
     result = quiet(fm.mcmd, grid, x, y, x, p, x_kernel=fm.Linear(), solver=solver)
     np.testing.assert_array_equal(result.values, np.zeros(8))
-    given = quiet(
+    at_points = quiet(
         fm.mcmd, grid, grid[:, :], y[:8], grid, p[:8], x_kernel=fm.Linear(), solver="lowrank",
         landmarks=np.zeros((2, 3)), y_kernel=Y_KERNEL,
     )  # fmt: skip
     args = (grid, grid, y[:8, None], grid, p[:8, None])
-    assert off_mcmd(given, args, fm.Linear(), Y_KERNEL).max() <= 1
+    assert off_mcmd(at_points, args, fm.Linear(), Y_KERNEL).max() <= 1
 
 
 def test_zero_kernel_at_all_points_gives_zero(rng):
@@ -571,10 +571,10 @@ def test_more_landmarks_do_not_spoil_the_certificate(rng):
     options = {"x_kernel": fm.RBF(0.5), "y_kernel": Y_KERNEL, "lam": 0.1}
     exact = fm.cce(x, y, y + 1, solver="cholesky", **options)
     for rank, most in ((150, 1e-6), (250, 2e-9), (350, 2e-9)):
-        found = fm.cce(x, y, y + 1, solver="lowrank", rank=rank, certificate="rigorous", **options)
-        assert found.error_bound < most
-        gap = np.abs(found.values - exact.values)
-        assert (gap <= found.error_bounds + exact.error_bounds).all()
+        result = fm.cce(x, y, y + 1, solver="lowrank", rank=rank, certificate="rigorous", **options)
+        assert result.error_bound < most
+        gap = np.abs(result.values - exact.values)
+        assert (gap <= result.error_bounds + exact.error_bounds).all()
 
 
 def test_measured_error_of_the_factor(rng):
@@ -641,11 +641,11 @@ def test_fitted_saved_and_loaded(rng, tmp_path, certificate):
         x_kernel=kernel, y_kernel=Y_KERNEL, solver="lowrank", certificate=certificate, lam=0.1
     ).fit(x, y, p)
     grid, y_grid = rng.normal(size=(30, 2)), np.linspace(-3, 3, 11)
-    found = quiet(cc.evaluate, grid)
-    assert found.info.solver == "lowrank"
+    result = quiet(cc.evaluate, grid)
+    assert result.info.solver == "lowrank"
     args = (grid, x, y[:, None], x, p[:, None])
-    assert off_mcmd(found, args, kernel, Y_KERNEL).max() <= 1
-    np.testing.assert_array_equal(quiet(cc.score_samples, grid), found.values)
+    assert off_mcmd(result, args, kernel, Y_KERNEL).max() <= 1
+    np.testing.assert_array_equal(quiet(cc.score_samples, grid), result.values)
     args = (x, *args[1:])
     assert off_mcmd(cc.result_, args, kernel, Y_KERNEL).max() <= 1
     a = oracle.coefficients(kernel, x, grid, 0.1)
@@ -655,11 +655,11 @@ def test_fitted_saved_and_loaded(rng, tmp_path, certificate):
     cc.save(tmp_path / "cc.npz")
     loaded = fm.load(tmp_path / "cc.npz")
     again = quiet(loaded.evaluate, grid)
-    np.testing.assert_array_equal(again.values, found.values)
-    np.testing.assert_array_equal(again.error_bounds, found.error_bounds)
+    np.testing.assert_array_equal(again.values, result.values)
+    np.testing.assert_array_equal(again.error_bounds, result.error_bounds)
     np.testing.assert_array_equal(loaded.witness(grid, y_grid), cc.witness(grid, y_grid))
-    assert again.info.certificate == found.info.certificate
-    assert again.info.landmarks == found.info.landmarks
+    assert again.info.certificate == result.info.certificate
+    assert again.info.landmarks == result.info.landmarks
     assert loaded.solver == "lowrank"
 
 
@@ -679,9 +679,9 @@ def test_two_samples_saved_and_loaded_agree_with_a_fresh_fit(rng):
     """Free evaluation at the sample's own inputs equals evaluation of copies of them."""
     x, y, p = rng.normal(size=(200, 3)), rng.normal(size=200), rng.normal(size=200)
     options = {"x_kernel": fm.RBF(0.3), "y_kernel": Y_KERNEL, "solver": "lowrank"}
-    own, copies = fm.cce(x, y, p, **options), fm.cce(x, y, p, at=x.copy(), **options)
-    np.testing.assert_array_equal(own.values, copies.values)
-    np.testing.assert_allclose(own.error_bounds, copies.error_bounds, rtol=1e-3)
+    on_own_points, copies = fm.cce(x, y, p, **options), fm.cce(x, y, p, at=x.copy(), **options)
+    np.testing.assert_array_equal(on_own_points.values, copies.values)
+    np.testing.assert_allclose(on_own_points.error_bounds, copies.error_bounds, rtol=1e-3)
 
 
 # --- the same again ------------------------------------------------------------------------------

@@ -50,14 +50,14 @@ def factored(n, dtype):
 
 def open_files(folder):
     """How many files in ``folder`` this process holds, removed ones included, and how many it lists."""
-    held = 0
+    count = 0
     if sys.platform == "linux":
         for number in os.listdir("/proc/self/fd"):
             try:
-                held += os.readlink(f"/proc/self/fd/{number}").startswith(f"{folder}/")
+                count += os.readlink(f"/proc/self/fd/{number}").startswith(f"{folder}/")
             except OSError:  # the listing itself
                 continue
-    return held, len(os.listdir(folder))
+    return count, len(os.listdir(folder))
 
 
 @pytest.fixture
@@ -100,18 +100,20 @@ def writes(monkeypatch):
 def test_solutions_are_scipys(dtype, n, factor, tmp_path, rng):
     operator = operator_of(n, dtype)
     shift, reference, condition = factored(n, dtype)
-    with OutOfCoreCholesky(operator, shift, tmp_path, int(factor * least_memory(operator))) as made:
+    with OutOfCoreCholesky(
+        operator, shift, tmp_path, int(factor * least_memory(operator))
+    ) as cholesky:
         for k in (1, 2, 37):
             rhs = rng.normal(size=(n, k))
-            kept = rhs.copy()
-            solution = made.solve(rhs)
+            original = rhs.copy()
+            solution = cholesky.solve(rhs)
             expected = linalg.cho_solve(reference, rhs)
             assert solution.dtype == np.float64
             assert solution.shape == (n, k)
             error = np.linalg.norm(solution - expected) / np.linalg.norm(expected)
             assert error <= 4 * UNITS[dtype] * condition
-            np.testing.assert_array_equal(rhs, kept)
-        assert made.solve(np.empty((n, 0))).shape == (n, 0)
+            np.testing.assert_array_equal(rhs, original)
+        assert cholesky.solve(np.empty((n, 0))).shape == (n, 0)
 
 
 def test_several_panels_were_used():
@@ -140,9 +142,9 @@ def test_any_blocks(rows, width, tmp_path, rng, monkeypatch):
     for factor in (1.0, 2.5, 100.0):
         with OutOfCoreCholesky(
             operator, shift, tmp_path, int(factor * least_memory(operator))
-        ) as made:
+        ) as cholesky:
             np.testing.assert_allclose(
-                dense(operator, shift) @ made.solve(rhs), rhs, rtol=0, atol=1e-11
+                dense(operator, shift) @ cholesky.solve(rhs), rhs, rtol=0, atol=1e-11
             )
 
 
@@ -153,18 +155,18 @@ def test_rows_are_centred_as_for_other_solvers(backend, tmp_path, rng):
         operator.backend, operator.kernel, operator.x + np.float32(100), operator.dtype, 10**9
     )
     shift, rhs = np.full(300, 5.0), rng.normal(size=(300, 2))
-    with OutOfCoreCholesky(operator, shift, tmp_path, 10**6) as made:
-        miss = dense(operator, shift) @ made.solve(rhs) - rhs
+    with OutOfCoreCholesky(operator, shift, tmp_path, 10**6) as factor:
+        miss = dense(operator, shift) @ factor.solve(rhs) - rhs
     assert np.abs(miss).max() < 1e-5  # 100^2 rounded to float32 alone would cost 6e-4 * 40
 
 
 def test_the_file_is_half_of_the_matrix(tmp_path):
     operator = operator_of(701)
-    with OutOfCoreCholesky(operator, np.ones(701), tmp_path, least_memory(operator)) as made:
-        assert 701**2 / 2 * 8 <= made._open_file().nbytes <= 0.75 * 701**2 * 8
+    with OutOfCoreCholesky(operator, np.ones(701), tmp_path, least_memory(operator)) as factor:
+        assert 701**2 / 2 * 8 <= factor._open_file().nbytes <= 0.75 * 701**2 * 8
 
 
-def test_room_is_kept(tmp_path):
+def test_memory_stays_within_the_budget(tmp_path):
     """NumPy's own allocations, traced: what is held at once is no more than ``budget``."""
     import tracemalloc
 
@@ -180,19 +182,19 @@ def test_room_is_kept(tmp_path):
 
 
 def test_progress_tells_panels_and_rate(tmp_path):
-    operator, told = operator_of(300), []
+    operator, reports = operator_of(300), []
 
     class Lines(Progress):
         def stage(self, name):
-            told.append(name)
+            reports.append(name)
 
     budget = least_memory(operator)
     OutOfCoreCholesky(operator, np.ones(300), tmp_path, budget, Lines(False, 1e-6)).close()
     count = len(choose_layout(operator, budget).panels(budget))
     assert count >= 3
     for index in range(count):
-        assert f"panel {index + 1} of {count}" in told[index]
-    rates = [float(line.split(", ")[-1].removesuffix(" GFLOP/s")) for line in told[1:]]
+        assert f"panel {index + 1} of {count}" in reports[index]
+    rates = [float(line.split(", ")[-1].removesuffix(" GFLOP/s")) for line in reports[1:]]
     assert len(rates) == count
     assert min(rates) >= 0
 
@@ -221,7 +223,7 @@ def test_a_pivot_that_is_not_a_number_is_named(value, tmp_path):
     assert caught.value.index == 130
 
 
-def test_too_little_room_says_how_much_is_needed(tmp_path):
+def test_too_little_memory_says_how_much_is_needed(tmp_path):
     operator = operator_of(300)
     need = least_memory(operator)
     with pytest.raises(MemoryLimitError, match=rf"needs {need / 1000:.0f} kB for panels.* leaves"):
@@ -263,7 +265,7 @@ def test_a_read_only_folder(tmp_path):
         OutOfCoreCholesky(operator_of(50), np.ones(50), tmp_path, 10**7)
 
 
-def test_too_little_space_is_found_before_anything_is_done(tmp_path, monkeypatch):
+def test_too_little_space_is_an_error_before_any_work(tmp_path, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(scratch.shutil, "disk_usage", lambda folder: usage(10**6, 0, 15_999))
     operator = operator_of(50)
@@ -312,17 +314,17 @@ def test_a_disk_that_fills_up(number, writes, tmp_path):
 def test_short_writes_are_finished(writes, tmp_path, rng):
     count = writes(2, lambda raw, view: raw.write(view[:1001]))
     operator, shift, rhs = operator_of(300), np.ones(300), rng.normal(size=(300, 2))
-    with OutOfCoreCholesky(operator, shift, tmp_path, least_memory(operator)) as made:
+    with OutOfCoreCholesky(operator, shift, tmp_path, least_memory(operator)) as factor:
         assert count() > 2
-        np.testing.assert_allclose(dense(operator, shift) @ made.solve(rhs), rhs, atol=1e-11)
+        np.testing.assert_allclose(dense(operator, shift) @ factor.solve(rhs), rhs, atol=1e-11)
 
 
-def test_a_file_that_was_cut_is_told(tmp_path):
-    made = OutOfCoreCholesky(operator_of(300), np.ones(300), tmp_path, 10**7)
-    made._file._file._raw.truncate(1000)
+def test_a_truncated_file_is_an_error(tmp_path):
+    factor = OutOfCoreCholesky(operator_of(300), np.ones(300), tmp_path, 10**7)
+    factor._file._file._raw.truncate(1000)
     with pytest.raises(OSError, match=r"cache_dir is .*; reading the file .*shorter"):
-        made.solve(np.ones((300, 1)))
-    made.close()
+        factor.solve(np.ones((300, 1)))
+    factor.close()
 
 
 # ------------------------------------------------------------------------------ nothing is left
@@ -330,20 +332,20 @@ def test_a_file_that_was_cut_is_told(tmp_path):
 
 def test_the_file_is_gone_when_done(tmp_path):
     operator = operator_of(100)
-    with OutOfCoreCholesky(operator, np.ones(100), tmp_path, 10**7) as made:
+    with OutOfCoreCholesky(operator, np.ones(100), tmp_path, 10**7) as factor:
         if os.name == "posix":
             assert os.listdir(tmp_path) == []  # nothing that a killed process could leave
         if sys.platform == "linux":
             assert open_files(tmp_path) == (1, 0)
     assert open_files(tmp_path) == (0, 0)
-    made.close()
+    factor.close()
     with pytest.raises(ValueError, match="closed"):
-        made.solve(np.ones((100, 1)))
+        factor.solve(np.ones((100, 1)))
 
 
 def test_the_file_is_gone_when_the_factor_is(tmp_path):
-    made = OutOfCoreCholesky(operator_of(100), np.ones(100), tmp_path, 10**7)
-    del made
+    factor = OutOfCoreCholesky(operator_of(100), np.ones(100), tmp_path, 10**7)
+    del factor
     assert open_files(tmp_path) == (0, 0)
 
 
@@ -376,9 +378,9 @@ def test_systems_with_named_files_only(tmp_path, rng, monkeypatch):
         monkeypatch.delattr(os, name, raising=False)
     monkeypatch.setattr(tempfile, "TemporaryFile", tempfile.NamedTemporaryFile)
     operator, shift, rhs = operator_of(300), np.ones(300), rng.normal(size=(300, 2))
-    with OutOfCoreCholesky(operator, shift, tmp_path, least_memory(operator)) as made:
+    with OutOfCoreCholesky(operator, shift, tmp_path, least_memory(operator)) as factor:
         assert len(os.listdir(tmp_path)) == 1
-        np.testing.assert_allclose(dense(operator, shift) @ made.solve(rhs), rhs, atol=1e-11)
+        np.testing.assert_allclose(dense(operator, shift) @ factor.solve(rhs), rhs, atol=1e-11)
     assert open_files(tmp_path) == (0, 0)
     shift[250] = -3.0
     with pytest.raises(NotPositiveDefiniteError):
@@ -394,8 +396,8 @@ def test_two_at_once_in_a_folder(tmp_path, rng):
         OutOfCoreCholesky(operator, one, tmp_path, budget) as first,
         OutOfCoreCholesky(operator, other, tmp_path, budget) as second,
     ):
-        for made, shift in ((first, one), (second, other), (first, one)):
-            np.testing.assert_allclose(dense(operator, shift) @ made.solve(rhs), rhs, atol=1e-11)
+        for factor, shift in ((first, one), (second, other), (first, one)):
+            np.testing.assert_allclose(dense(operator, shift) @ factor.solve(rhs), rhs, atol=1e-11)
 
 
 # ---------------------------------------------------------------------------------- through cce
@@ -414,19 +416,19 @@ def outputs_of(n):
 def test_cce_with_the_factor_on_disk(y_kernel, form, tmp_path):
     x, y, p = outputs_of(1400)
     options = {"solver": "cholesky", "y_kernel": y_kernel, "x_kernel": KERNEL, "lam": 0.1}
-    whole = fm.cce(x, y, p, at=x[:40], **options)
+    in_memory = fm.cce(x, y, p, at=x[:40], **options)
     limit = "20MB" if form == "feature" else "25MB"
     with pytest.raises(MemoryLimitError, match=r"cache_dir"):
         fm.cce(x, y, p, at=x[:40], memory_limit=limit, **options)
-    found = fm.cce(x, y, p, at=x[:40], memory_limit=limit, cache_dir=tmp_path, **options)
-    assert found.info.form == form
-    assert (whole.info.cache, found.info.cache) == ("packed", "disk")
-    assert found.info.peak_bytes <= 25_000_000
-    np.testing.assert_allclose(found.values, whole.values, rtol=0, atol=1e-10)
+    result = fm.cce(x, y, p, at=x[:40], memory_limit=limit, cache_dir=tmp_path, **options)
+    assert result.info.form == form
+    assert (in_memory.info.cache, result.info.cache) == ("packed", "disk")
+    assert result.info.peak_bytes <= 25_000_000
+    np.testing.assert_allclose(result.values, in_memory.values, rtol=0, atol=1e-10)
     assert open_files(tmp_path) == (0, 0)
 
 
-def test_factors_are_kept_for_later_systems(tmp_path, rng):
+def test_factors_serve_later_systems(tmp_path, rng):
     operator = operator_of(300)
     operator.budget = 2 * least_memory(operator)
     assert cholesky_bytes(operator) > operator.budget

@@ -14,7 +14,7 @@ from fastmcmd.solvers.base import Goal, System, by_diagonal, scaled_norm
 from fastmcmd.solvers.preconditioned_cg import iterate
 from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Preconditioner
 
-ROOM = 50_000_000
+BUDGET = 50_000_000
 TOL = 1e-5
 
 
@@ -36,14 +36,14 @@ def test_woodbury(rng, backend, dtype, d, gamma, monkeypatch):
     monkeypatch.setattr("fastmcmd.solvers.preconditioner._BLOCK_BYTES", 200_000)  # several blocks
     operator = operator_of(rng, 700, d, fm.RBF(gamma), dtype, backend)
     shift = rng.uniform(0.5, 2.0, 700)
-    landmarks = Landmarks(operator, shift, ROOM)
+    landmarks = Landmarks(operator, shift, BUDGET)
     landmarks.grow()
     features, mu = landmarks.features(), 1.0 + landmarks.damping
     apply = Preconditioner(operator, shift, features, mu)
     assert apply._rows < 700
-    chosen = features.pivots.astype(float)
-    cross = operator.kernel(operator.x, chosen) / np.sqrt(shift)[:, None]
-    low = cross @ np.linalg.solve(operator.kernel(chosen), cross.T)
+    landmark_features = features.pivots.astype(float)
+    cross = operator.kernel(operator.x, landmark_features) / np.sqrt(shift)[:, None]
+    low = cross @ np.linalg.solve(operator.kernel(landmark_features), cross.T)
     block = rng.normal(size=(700, 3))
     expected = np.linalg.solve(low + mu * np.eye(700), block)
     np.testing.assert_allclose(apply(block), expected, rtol=0, atol=1e-9 * abs(block).max())
@@ -53,7 +53,7 @@ def test_few_products_are_left(rng):
     """In its own variables the spectrum is near 1 once the landmarks leave little."""
     operator = operator_of(rng)
     shift = np.full(500, 500 * 1e-5)
-    landmarks = Landmarks(operator, shift, ROOM)
+    landmarks = Landmarks(operator, shift, BUDGET)
     landmarks.grow_to(3)
     apply = Preconditioner(operator, shift, landmarks.features(), 1.0 + landmarks.damping)
     matrix = scaled(operator, shift) + np.eye(500)
@@ -67,23 +67,23 @@ def test_what_is_left(rng, n, monkeypatch):
     """The largest eigenvalue left is seen from some rows to within a factor of two."""
     operator = operator_of(rng, n, 4)
     shift = np.full(n, n * 1e-3)
-    landmarks = Landmarks(operator, shift, ROOM)
+    landmarks = Landmarks(operator, shift, BUDGET)
     landmarks.grow()
     if n > 2000:  # of all rows, from other rows than those seen
-        chosen = landmarks.features()
+        landmark_features = landmarks.features()
         some = rng.choice(n, 1500, replace=False)
-        x, p = operator.x[some], chosen.transform(operator.x[some])
-        rest, share = operator.kernel(x) - p @ p.T, n / 1500
+        x, p = operator.x[some], landmark_features.transform(operator.x[some])
+        residual, share = operator.kernel(x) - p @ p.T, n / 1500
     else:
         p = landmarks.features().transform(operator.x)
-        rest, share = operator.kernel(operator.x) - p @ p.T, 1.0
-    exact = np.linalg.eigvalsh(rest)[-1] * share / shift[0]
+        residual, share = operator.kernel(operator.x) - p @ p.T, 1.0
+    exact = np.linalg.eigvalsh(residual)[-1] * share / shift[0]
     assert exact / 2 <= landmarks.residual_eigenvalue() <= 2 * exact
 
 
 def test_landmarks_are_the_same_each_time(rng):
     operator, shift = operator_of(rng), np.full(500, 0.5)
-    first, again = (Landmarks(operator, shift, ROOM) for _ in range(2))
+    first, again = (Landmarks(operator, shift, BUDGET) for _ in range(2))
     for _ in range(3):
         first.grow()
     again.grow_to(3)
@@ -93,7 +93,7 @@ def test_landmarks_are_the_same_each_time(rng):
 
 def test_a_kernel_of_low_rank_has_no_more_landmarks(rng):
     operator = operator_of(rng, kernel=fm.Polynomial(2, gamma=1.0))
-    landmarks = Landmarks(operator, np.full(500, 0.5), ROOM)
+    landmarks = Landmarks(operator, np.full(500, 0.5), BUDGET)
     landmarks.grow()
     assert landmarks.exhausted
     assert landmarks.rank == 6
@@ -128,7 +128,7 @@ def solved(operator, systems, **options):
         "rigorous",
         400,
         Progress(False, TOL),
-        ROOM,
+        BUDGET,
         **options,
     )
     return run.result, run.preconditioners, run.notes
@@ -147,8 +147,8 @@ def never(monkeypatch):
 
 def test_not_at_the_papers_regulariser(rng):
     operator, systems = problem(rng, 0.1)
-    found, lead, notes = solved(operator, systems)
-    assert found.converged
+    solution, lead, notes = solved(operator, systems)
+    assert solution.converged
     assert lead is None
     assert notes == []
 
@@ -156,11 +156,11 @@ def test_not_at_the_papers_regulariser(rng):
 @pytest.mark.parametrize("lam", [1e-4, 1e-5])
 def test_where_plain_cg_needs_many_products(rng, lam, eager, monkeypatch):
     operator, systems = problem(rng, lam)
-    found, lead, notes = solved(operator, systems)
-    assert found.converged
+    solved_systems, lead, notes = solved(operator, systems)
+    assert solved_systems.converged
     assert notes == [f"preconditioned with {lead.rank} landmarks"]
     matrix = operator.kernel(operator.x)
-    for system, solution in zip(systems, found.solutions, strict=True):
+    for system, solution in zip(systems, solved_systems.solutions, strict=True):
         residual = system.rhs - system.shift[:, None] * solution.value - matrix @ solution.value
         assert scaled_norm(residual, system.shift) <= 2 * solution.certificate.residual
         exact = np.linalg.solve(matrix + np.diag(system.shift), system.rhs)
@@ -169,16 +169,16 @@ def test_where_plain_cg_needs_many_products(rng, lam, eager, monkeypatch):
     with monkeypatch.context() as patch:
         never(patch)
         plain, _, _ = solved(problem(np.random.default_rng(0), lam)[0], systems)
-    assert found.iterations < plain.iterations or not plain.converged
+    assert solved_systems.iterations < plain.iterations or not plain.converged
 
 
 def test_it_serves_again(rng, eager):
     operator, systems = problem(rng, 1e-5)
     _, lead, _ = solved(operator, systems)
-    found, same, notes = solved(operator, systems, preconditioners=lead)
-    assert found.converged
+    solution, same, notes = solved(operator, systems, preconditioners=lead)
+    assert solution.converged
     assert same is lead
-    assert found.iterations < 12
+    assert solution.iterations < 12
     assert notes == [f"preconditioned with {lead.rank} landmarks"]
 
 
@@ -195,11 +195,11 @@ def test_back_to_plain_where_it_stalls(rng, monkeypatch):
 
     monkeypatch.setattr(switch_policy.Preconditioner, "__call__", useless)
     monkeypatch.setattr(switch_policy, "_WORTH", 100.0)
-    found, lead, notes = solved(operator, systems)
+    solution, lead, notes = solved(operator, systems)
     assert lead is None
-    assert found.converged
+    assert solution.converged
     assert "stalled: went on without" in notes[-1]
-    for one, two in zip(found.solutions, plain.solutions, strict=True):
+    for one, two in zip(solution.solutions, plain.solutions, strict=True):
         np.testing.assert_array_equal(one.value, two.value)
 
 
@@ -207,9 +207,9 @@ def test_back_to_plain_where_it_is_not_positive_definite(rng, monkeypatch):
     operator, systems = problem(rng, 1e-3)
     monkeypatch.setattr(switch_policy.Preconditioner, "__call__", lambda self, block: -block)
     monkeypatch.setattr(switch_policy, "_WORTH", 100.0)
-    found, lead, notes = solved(operator, systems)
+    solution, lead, notes = solved(operator, systems)
     assert lead is None
-    assert found.converged
+    assert solution.converged
     assert "not positive definite" in notes[-1]
 
 
@@ -218,7 +218,7 @@ def test_the_whole_way(rng, eager):
     y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=1500)
     p = y + 0.2 * rng.normal(size=1500)
     options = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.5), "lam": 1e-4}
-    found = fm.cce(x, y, p, solver="cg", **options)
+    result = fm.cce(x, y, p, solver="cg", **options)
     exact = fm.cce(x, y, p, solver="cholesky", **options)
-    assert any(note.startswith("preconditioned with") for note in found.info.notes)
-    assert (abs(found.values - exact.values) <= found.error_bounds + exact.error_bounds).all()
+    assert any(note.startswith("preconditioned with") for note in result.info.notes)
+    assert (abs(result.values - exact.values) <= result.error_bounds + exact.error_bounds).all()

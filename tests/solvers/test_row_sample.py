@@ -8,8 +8,8 @@ import pytest
 from fastmcmd.solvers.row_sample import RowSample
 
 
-def sample_of(n, sizes, seed=0, certain=8, drawn=64):
-    return RowSample(n, sizes, certain, drawn, np.random.default_rng(seed))
+def sample_of(n, sizes, seed=0, certain=8, random_rows=64):
+    return RowSample(n, sizes, certain, random_rows, np.random.default_rng(seed))
 
 
 def test_estimates_are_unbiased(rng):
@@ -17,27 +17,27 @@ def test_estimates_are_unbiased(rng):
     n = 5000
     values = rng.gamma(0.3, size=n)
     for guess in (values, values**2, rng.random(n)):
-        found = []
+        estimates = []
         for seed in range(400):
             sample = sample_of(n, [guess, np.ones(n)], seed)
-            found.append(sample.estimate(values[sample.rows])[0])
-        error = np.std(found, ddof=1) / np.sqrt(len(found))
-        assert abs(np.mean(found) - values.sum()) <= 5 * error
+            estimates.append(sample.estimate(values[sample.rows])[0])
+        error = np.std(estimates, ddof=1) / np.sqrt(len(estimates))
+        assert abs(np.mean(estimates) - values.sum()) <= 5 * error
 
 
 def test_the_standard_error_is_that_of_the_estimates(rng):
     n = 5000
     values = rng.gamma(1.0, size=n)
-    told, found = [], []
+    stated_errors, estimates = [], []
     for seed in range(300):
         order = np.random.default_rng(seed).permutation(
             n
         )  # systematic draws are of rows in random order
         sample = sample_of(n, [np.ones(n)], seed)
         total, error = sample.estimate(values[order][sample.rows])
-        told.append(error)
-        found.append(total)
-    assert np.mean(told) == pytest.approx(np.std(found), rel=0.2)
+        stated_errors.append(error)
+        estimates.append(total)
+    assert np.mean(stated_errors) == pytest.approx(np.std(estimates), rel=0.2)
 
 
 def test_the_largest_rows_by_each_guess_are_always_taken(rng):
@@ -65,7 +65,7 @@ def test_few_rows_are_all_taken():
 
 @pytest.mark.parametrize("size", [np.zeros(100), np.full(100, np.inf), np.full(100, 5e-324)])
 def test_guesses_without_meaning_leave_a_uniform_draw(size):
-    sample = sample_of(100, [size], drawn=20)
+    sample = sample_of(100, [size], random_rows=20)
     total, error = sample.estimate(np.ones(len(sample)))
     assert total == pytest.approx(100.0)
     assert error == pytest.approx(0.0, abs=1e-9)

@@ -106,8 +106,8 @@ def test_memory_between_a_factor_in_float32_and_in_float64():
     y = x[:, 0] + rng.normal(size=1500)
     limit = 10_000_000 + 4_000_000 * fm.get_num_threads()
     options = {"x_kernel": KERNEL, "y_kernel": "paper", "lam": 1e-4}
-    found = fm.cce(x, y, y + 0.1 * rng.normal(size=1500), memory_limit=limit, **options)
-    assert found.error_bound <= 1e-6
+    result = fm.cce(x, y, y + 0.1 * rng.normal(size=1500), memory_limit=limit, **options)
+    assert result.error_bound <= 1e-6
 
 
 def test_a_few_points_in_dense_form_are_solved_for_by_cg():
@@ -152,12 +152,12 @@ FRAMES = 10  # of the package, from cce to what multiplies or factors, both incl
 def test_few_frames_from_cce_to_the_core(solver, method, monkeypatch):
     package, depths, plain = str(Path(fm.__file__).parent), [], getattr(CpuBackend, method)
 
-    def counted(self, *args):
+    def counting(self, *args):
         frames = [f for f in traceback.extract_stack() if f.filename.startswith(package)]
         depths.append(len(frames))
         return plain(self, *args)
 
-    monkeypatch.setattr(CpuBackend, method, counted)
+    monkeypatch.setattr(CpuBackend, method, counting)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3000, 2))
     y = x[:, 0] + rng.normal(size=3000)

@@ -70,16 +70,16 @@ def test_any_split_and_any_order_of_merging_give_the_value_of_the_function(
     kind, function, options = PAIRS[name]
     y, p, w = data
     expected = function(y, p, sample_weight=w if weighted else None, **options)
-    found = merged(lambda: kind(**options), data, weighted, seed, batches).compute()
-    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-14)
+    value = merged(lambda: kind(**options), data, weighted, seed, batches).compute()
+    np.testing.assert_allclose(value, expected, rtol=1e-11, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_one_batch_gives_the_very_value_of_the_function(name, rng):
     kind, function, options = PAIRS[name]
     y, p, w = problem(0, 300, 4)
-    found = kind(**options).update(y, p, sample_weight=w).compute()
-    np.testing.assert_array_equal(found, function(y, p, sample_weight=w, **options))
+    value = kind(**options).update(y, p, sample_weight=w).compute()
+    np.testing.assert_array_equal(value, function(y, p, sample_weight=w, **options))
     np.testing.assert_array_equal(
         kind(nan_policy="omit", **options).update([*y, np.nan], [*p, p[0]], [*w, 1]).compute(),
         function(y, p, sample_weight=w, **options),
@@ -192,9 +192,9 @@ def test_classes_without_rows_are_refused_by_compute_only():
 
 
 def test_rows_of_nan_make_the_area_nan():
-    found = streaming.AUROC(nan_policy="propagate").update([0, 1, 1], [0.5, np.nan, 0.75]).compute()
-    assert np.isnan(found.value)
-    assert np.isnan(found.error_bound)
+    value = streaming.AUROC(nan_policy="propagate").update([0, 1, 1], [0.5, np.nan, 0.75]).compute()
+    assert np.isnan(value.value)
+    assert np.isnan(value.error_bound)
 
 
 # Bins of even weight, from fine bins
@@ -222,8 +222,10 @@ def test_error_in_bins_of_even_weight_is_within_its_bound(
     y, p, w = data
     options = {"bins": 5, "binning": "mass", "norm": norm, "closed": closed}
     exact = function(y, p, sample_weight=w if weighted else None, **options)
-    found = merged(lambda: kind(**options, resolution=resolution), data, weighted, seed, batches)
-    assert abs(found.compute() - exact) <= found.error_bound() + 1e-12
+    accumulator = merged(
+        lambda: kind(**options, resolution=resolution), data, weighted, seed, batches
+    )
+    assert abs(accumulator.compute() - exact) <= accumulator.error_bound() + 1e-12
 
 
 @pytest.mark.parametrize("name", MASS)
@@ -233,23 +235,23 @@ def test_tied_probabilities_give_the_value_of_the_function(name, seed, n, intege
     y, p, _ = problem(seed, n, 3, tied=True)  # multiples of 1/8: a fine bin holds one value
     w = np.random.default_rng(seed).integers(0, 3, len(y)).astype(float) if integer else None
     w = None if w is None or not w.any() else w
-    found = kind(bins=bins, binning="mass")
+    accumulator = kind(bins=bins, binning="mass")
     for part in np.array_split(np.arange(len(y)), 3):
         if len(part) and (w is None or w[part].any()):
-            found.update(y[part], p[part], sample_weight=None if w is None else w[part])
+            accumulator.update(y[part], p[part], sample_weight=None if w is None else w[part])
     exact = function(y, p, bins=bins, binning="mass", sample_weight=w)
-    assert found.compute() == pytest.approx(exact, rel=1e-11, abs=1e-14)
-    assert found.error_bound() == 0
+    assert accumulator.compute() == pytest.approx(exact, rel=1e-11, abs=1e-14)
+    assert accumulator.error_bound() == 0
 
 
 @pytest.mark.parametrize("value", [0.0, 0.5, 1.0, 1 - 2**-24, 1e-300])
 @pytest.mark.parametrize("n", [1, 7])
 def test_constant_probabilities_give_the_value_of_the_function(value, n):
     y, p = np.arange(n) % 2, np.full(n, value)
-    found = streaming.ClassificationECE(binning="mass").update(y, p)
-    assert found.compute() == pytest.approx(c.ece(y, p, binning="mass"), abs=1e-15)
-    assert found.error_bound() == 0
-    exact, curve = c.reliability_curve(y, p, binning="mass"), found.curve()
+    accumulator = streaming.ClassificationECE(binning="mass").update(y, p)
+    assert accumulator.compute() == pytest.approx(c.ece(y, p, binning="mass"), abs=1e-15)
+    assert accumulator.error_bound() == 0
+    exact, curve = c.reliability_curve(y, p, binning="mass"), accumulator.curve()
     np.testing.assert_array_equal(curve.edges, exact.edges)
     np.testing.assert_array_equal(curve.count, exact.count)
     np.testing.assert_allclose(curve.confidence, exact.confidence, rtol=1e-15)
@@ -260,21 +262,21 @@ def test_error_where_confidences_crowd_near_one_is_small(norm):
     rng = np.random.default_rng(0)
     wrong = rng.random(100_000) ** 6 / 2  # half of them below 0.01
     p, y = 1 - wrong, rng.random(100_000) < 1 - wrong**0.9
-    found = streaming.ClassificationECE(binning="mass", norm=norm)
+    accumulator = streaming.ClassificationECE(binning="mass", norm=norm)
     for part in np.array_split(np.arange(len(y)), 7):
-        found.update(y[part], p[part])
+        accumulator.update(y[part], p[part])
     exact = c.ece(y, p, binning="mass", norm=norm)
-    assert 0 < found.error_bound() < 0.2 * exact
-    assert found.compute() == pytest.approx(exact, rel=0.01)
+    assert 0 < accumulator.error_bound() < 0.2 * exact
+    assert accumulator.compute() == pytest.approx(exact, rel=0.01)
 
 
 def test_adaptive_error_above_a_threshold_is_that_of_the_function():
     y, p, _ = problem(3, 5000, 10)
-    found = streaming.ClasswiseECE(threshold=0.01, binning="mass", resolution=1024)
+    accumulator = streaming.ClasswiseECE(threshold=0.01, binning="mass", resolution=1024)
     for part in np.array_split(np.arange(len(y)), 11):
-        found.update(y[part], p[part])
+        accumulator.update(y[part], p[part])
     exact = c.adaptive_ece(y, p, threshold=0.01)
-    assert abs(found.compute() - exact) <= found.error_bound() < 0.02 * exact
+    assert abs(accumulator.compute() - exact) <= accumulator.error_bound() < 0.02 * exact
 
 
 def test_bins_of_even_weight_refuse_what_bins_of_even_width_do():
@@ -293,8 +295,8 @@ def test_bins_of_even_weight_refuse_what_bins_of_even_width_do():
         assert errors.compute() == expected
         p_nan = p.copy()
         p_nan[0] = np.nan
-        spoiled = kind(binning="mass", nan_policy="propagate").update(y, p).update(y, p_nan)
-        assert np.isnan([spoiled.compute(), spoiled.error_bound()]).all()
+        with_nan = kind(binning="mass", nan_policy="propagate").update(y, p).update(y, p_nan)
+        assert np.isnan([with_nan.compute(), with_nan.error_bound()]).all()
     with pytest.raises(ValueError, match=r"p\[1\] is 1.5"):
         streaming.ClassificationECE(binning="mass").update([0, 1], [0.5, 1.5])
     with pytest.raises(ValueError, match="same classes"):

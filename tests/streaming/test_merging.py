@@ -25,11 +25,11 @@ def merged(one, other):
 
 def test_settings_that_differ_in_the_middle_of_a_long_array_are_refused():
     points = np.linspace(0, 1, 5_000)
-    moved = points.copy()
-    moved[2_500] += 0.5
-    assert repr(points) == repr(moved)
+    changed_points = points.copy()
+    changed_points[2_500] += 0.5
+    assert repr(points) == repr(changed_points)
     with pytest.raises(ValueError, match="other has settings"):
-        merged(points, moved)
+        merged(points, changed_points)
     assert merged(points, points.copy()) == 3.0
 
 

@@ -72,8 +72,8 @@ def test_any_split_and_any_order_of_merging(cuts, seed, name, weighted, random):
     while len(parts) > 1:
         one = parts.pop(random.randrange(len(parts)))
         parts[random.randrange(len(parts))].merge(one)
-    whole = function(y, (mean, std), sample_weight=weights if weighted else None)
-    assert parts[0].compute() == pytest.approx(whole, rel=1e-9, abs=1e-12)
+    expected = function(y, (mean, std), sample_weight=weights if weighted else None)
+    assert parts[0].compute() == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -88,8 +88,8 @@ def test_options_reach_the_function(name):
         "variation": {"ddof": 0},
         "mae": {"point": "median"},
     }.get(name, {})
-    found = kind(**options).update(y, (mean, std)).compute()
-    np.testing.assert_allclose(found, function(y, (mean, std), **options), rtol=1e-12)
+    value = kind(**options).update(y, (mean, std)).compute()
+    np.testing.assert_allclose(value, function(y, (mean, std), **options), rtol=1e-12)
 
 
 def test_curves(rng):
@@ -101,17 +101,17 @@ def test_curves(rng):
     for rows in halves:
         for one in (curve, histogram, spread):
             one.update(y[rows], (mean[rows], std[rows]))
-    whole = metrics.reliability_curve(y, (mean, std), [0.1, 0.6])
-    np.testing.assert_array_equal(curve.compute().observed, whole.observed)
-    np.testing.assert_allclose(curve.compute().scatter, whole.scatter)
+    expected = metrics.reliability_curve(y, (mean, std), [0.1, 0.6])
+    np.testing.assert_array_equal(curve.compute().observed, expected.observed)
+    np.testing.assert_allclose(curve.compute().scatter, expected.scatter)
     np.testing.assert_array_equal(
         histogram.compute().mass, metrics.pit_histogram(y, (mean, std), 7).mass
     )
-    whole = metrics.ence_curve(y, (mean, std), 4)
-    found = spread.compute()
+    expected = metrics.ence_curve(y, (mean, std), 4)
+    spread_curve = spread.compute()
     for name in ("rmv", "rmse", "mass", "null_std", "edges"):
-        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), rtol=1e-12)
-    assert found.n == 200
+        np.testing.assert_allclose(getattr(spread_curve, name), getattr(expected, name), rtol=1e-12)
+    assert spread_curve.n == 200
 
 
 @pytest.mark.parametrize("pit", ["randomized", "nonrandomized", "mid"])
@@ -123,8 +123,8 @@ def test_batches_of_counts_in_order_share_one_stream(rng, pit):
     for rows in (slice(0, 50), slice(50, 300)):
         histogram.update(y[rows], fm.Poisson(mean[rows]))
         ece.update(y[rows], fm.Poisson(mean[rows]))
-    whole = metrics.pit_histogram(y, fm.Poisson(mean), pit=pit, random_state=4)
-    np.testing.assert_allclose(histogram.compute().mass, whole.mass, rtol=1e-12)
+    expected = metrics.pit_histogram(y, fm.Poisson(mean), pit=pit, random_state=4)
+    np.testing.assert_allclose(histogram.compute().mass, expected.mass, rtol=1e-12)
     assert ece.compute() == metrics.regression_ece(y, fm.Poisson(mean), random_state=4)
 
 
@@ -132,19 +132,21 @@ def test_vector_outputs():
     rng = np.random.default_rng(0)
     y, point = rng.normal(size=(2, 50, 3))
     for kind, function in (EXACT[name] for name in ("mae", "r2", "pearson")):
-        seen = kind(multioutput="raw_values").update(y[:20], point[:20]).update(y[20:], point[20:])
+        accumulator = (
+            kind(multioutput="raw_values").update(y[:20], point[:20]).update(y[20:], point[20:])
+        )
         expected = function(y, point, multioutput="raw_values")
-        np.testing.assert_allclose(seen.compute(), expected, rtol=1e-12)
+        np.testing.assert_allclose(accumulator.compute(), expected, rtol=1e-12)
 
 
 def test_moments_of_far_off_numbers(rng):
     """Batches with a large mean, one row each: no digits lost beyond the rounding of the data."""
     y = 1e8 + rng.normal(size=100)
     point = y + rng.normal(size=100)
-    seen = accuracy.R2()
+    accumulator = accuracy.R2()
     for i in range(100):
-        seen.update(y[i : i + 1], point[i : i + 1])
-    assert seen.compute() == pytest.approx(metrics.r2(y, point), rel=1e-6)
+        accumulator.update(y[i : i + 1], point[i : i + 1])
+    assert accumulator.compute() == pytest.approx(metrics.r2(y, point), rel=1e-6)
 
 
 @pytest.mark.parametrize("accuracy_", [1e-3, 0.02])
@@ -152,14 +154,16 @@ def test_sketched_ence_is_near(rng, accuracy_):
     std = np.exp(rng.normal(size=20_000))
     mean = rng.normal(size=20_000)
     y = mean + 1.1 * std * rng.normal(size=20_000)
-    seen = {name: kind(accuracy=accuracy_) for name, (kind, _) in SKETCHED.items()}
+    by_accuracy = {name: kind(accuracy=accuracy_) for name, (kind, _) in SKETCHED.items()}
     for rows in np.array_split(rng.permutation(20_000), 7):
-        for one in seen.values():
+        for one in by_accuracy.values():
             one.update(y[rows], (mean[rows], std[rows]))
     # Variances within the accuracy may change bins: a share of it changes in each of ten bins' sums.
     for name, (_, function) in SKETCHED.items():
         expected = function(y, (mean, std))
-        assert seen[name].compute() == pytest.approx(expected, rel=0.1, abs=2 * accuracy_ / 10)
+        assert by_accuracy[name].compute() == pytest.approx(
+            expected, rel=0.1, abs=2 * accuracy_ / 10
+        )
 
 
 @given(
@@ -170,22 +174,22 @@ def test_sketched_ence_is_near(rng, accuracy_):
     ),
     st.integers(0, 20),
 )
-def test_sketched_median_has_its_relative_error(rows, cut):
+def test_sketched_median_has_its_relative_error(rows, split):
     values, weights = np.array(rows).T
     if not weights.any():
         weights[0] = 1.0
     parts = [
         LogSketch.of(values[rows], [weights[rows]], 0.01)
-        for rows in (slice(0, cut), slice(cut, None))
+        for rows in (slice(0, split), slice(split, None))
         if len(values[rows])
     ]
-    whole = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+    all_rows = parts[0] if len(parts) == 1 else parts[0] + parts[1]
     # A mean of two such numbers has at most their relative error.
-    assert whole.median() == pytest.approx(weighted_median(values, weights), rel=0.01 + 1e-9)
+    assert all_rows.median() == pytest.approx(weighted_median(values, weights), rel=0.01 + 1e-9)
     if len(parts) == 2:
         again = parts[1] + parts[0]
-        np.testing.assert_array_equal(again.keys, whole.keys)
-        np.testing.assert_array_equal(again.sums, whole.sums)
+        np.testing.assert_array_equal(again.keys, all_rows.keys)
+        np.testing.assert_array_equal(again.sums, all_rows.sums)
 
 
 def test_sketched_quantiles_of_real_numbers(rng):
@@ -208,14 +212,14 @@ def test_sketches_of_another_kind_are_not_added():
 
 def test_median_absolute_error(rng):
     y, mean, _, weights = _rows(3, 400)
-    seen = accuracy.MedianAbsoluteError()
+    accumulator = accuracy.MedianAbsoluteError()
     for rows in (slice(0, 150), slice(150, 400)):
-        seen.update(y[rows], mean[rows], sample_weight=weights[rows])
+        accumulator.update(y[rows], mean[rows], sample_weight=weights[rows])
     expected = metrics.median_absolute_error(y, mean, sample_weight=weights)
-    assert seen.compute() == pytest.approx(expected, rel=1e-3 + 1e-9)
-    seen.reset()
+    assert accumulator.compute() == pytest.approx(expected, rel=1e-3 + 1e-9)
+    accumulator.reset()
     with pytest.raises(ValueError, match="has seen no rows"):
-        seen.compute()
+        accumulator.compute()
 
 
 @pytest.mark.parametrize("name", EXACT | SKETCHED)
@@ -225,16 +229,18 @@ def test_nan_policies(name):
     y[10] = np.nan
     halves = (slice(0, 30), slice(30, 60))
 
-    def seen(policy):
+    def accumulator_of(policy):
         one = kind(nan_policy=policy)
         for rows in halves:
             one.update(y[rows], (mean[rows], std[rows]))
         return one.compute()
 
-    assert seen("omit") == pytest.approx(function(y, (mean, std), nan_policy="omit"), rel=1e-9)
-    assert np.isnan(seen("propagate"))
+    assert accumulator_of("omit") == pytest.approx(
+        function(y, (mean, std), nan_policy="omit"), rel=1e-9
+    )
+    assert np.isnan(accumulator_of("propagate"))
     with pytest.raises(ValueError, match="y holds NaN"):
-        seen("raise")
+        accumulator_of("raise")
 
 
 def test_other_settings_are_not_merged(rng):
@@ -267,8 +273,8 @@ def test_bad_settings(make, message):
 
 
 def test_an_error_leaves_the_accumulator_as_it_was():
-    seen = variance.ENCE(2).update([0.0, 1.0], ([0.0, 0.0], [1.0, 2.0]))
-    before = seen.compute()
+    accumulator = variance.ENCE(2).update([0.0, 1.0], ([0.0, 0.0], [1.0, 2.0]))
+    before = accumulator.compute()
     with pytest.raises(ValueError, match="y holds NaN"):
-        seen.update([np.nan], ([0.0], 1.0))
-    assert seen.compute() == before
+        accumulator.update([np.nan], ([0.0], 1.0))
+    assert accumulator.compute() == before

@@ -42,7 +42,7 @@ def test_any_batches(cuts, seed, classes, weighted, backwards):
         ),
     )
     for kind, function, options in pairs:
-        whole = function(y, p, sample_weight=weights if weighted else None, **options)
+        expected = function(y, p, sample_weight=weights if weighted else None, **options)
         parts = []
         for rows in batches(cuts):
             batch = weights[rows] if weighted else None
@@ -52,31 +52,31 @@ def test_any_batches(cuts, seed, classes, weighted, backwards):
         merged = kind(**options)
         for part in reversed(parts) if backwards else parts:
             merged.merge(part)
-        found = merged.compute()
-        if isinstance(whole, float):
-            assert found == pytest.approx(whole, rel=1e-12)
-        elif isinstance(whole, classification.BrierDecomposition):
+        value = merged.compute()
+        if isinstance(expected, float):
+            assert value == pytest.approx(expected, rel=1e-12)
+        elif isinstance(expected, classification.BrierDecomposition):
             for name in ("uncertainty", "resolution", "reliability", "within_variance", "score"):
-                assert getattr(found, name) == pytest.approx(getattr(whole, name), abs=1e-13)
+                assert getattr(value, name) == pytest.approx(getattr(expected, name), abs=1e-13)
         else:
-            np.testing.assert_allclose(found.accuracy, whole.accuracy, rtol=1e-12)
-            np.testing.assert_allclose(found.weight, whole.weight)
+            np.testing.assert_allclose(value.accuracy, expected.accuracy, rtol=1e-12)
+            np.testing.assert_allclose(value.weight, expected.weight)
             if not weighted:  # batches of weight 0 were not seen
-                np.testing.assert_array_equal(found.count, whole.count)
+                np.testing.assert_array_equal(value.count, expected.count)
 
 
 @pytest.mark.parametrize("of", ["entropy", "confidence"])
 def test_histograms(of):
     _, p, weights = problem(3, 4)
     _, q, _ = problem(4, 4)
-    whole = classification.uncertainty_histogram(p, q, of=of, bins=6, weight_in=weights)
-    seen = streaming.UncertaintyHistogram(of, bins=6)
-    seen.update(p[:30], q[:70], weights[:30]).update(p[30:], q[70:], weights[30:])
-    np.testing.assert_allclose(seen.compute().inside, whole.inside)
-    np.testing.assert_allclose(seen.compute().outside, whole.outside)
-    np.testing.assert_array_equal(seen.compute().edges, whole.edges)
+    expected = classification.uncertainty_histogram(p, q, of=of, bins=6, weight_in=weights)
+    accumulator = streaming.UncertaintyHistogram(of, bins=6)
+    accumulator.update(p[:30], q[:70], weights[:30]).update(p[30:], q[70:], weights[30:])
+    np.testing.assert_allclose(accumulator.compute().inside, expected.inside)
+    np.testing.assert_allclose(accumulator.compute().outside, expected.outside)
+    np.testing.assert_array_equal(accumulator.compute().edges, expected.edges)
     with pytest.raises(ValueError, match="p_in has 2 classes, batches before had 4"):
-        seen.update(p[:, :2] / p[:, :2].sum(1, keepdims=True), [[0.5, 0.5]])
+        accumulator.update(p[:, :2] / p[:, :2].sum(1, keepdims=True), [[0.5, 0.5]])
     with pytest.raises(ValueError, match="of is 'variance'"):
         streaming.UncertaintyHistogram("variance")
 

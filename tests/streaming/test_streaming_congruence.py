@@ -97,18 +97,18 @@ def test_parts_in_any_split_and_order_are_one_pass(seed, count, weighted):
     data = problem(seed % 7)
     rng = np.random.default_rng(seed)
     label = rng.integers(0, count, N)
-    whole = add(accumulator(), data, slice(None), weighted)
+    one_pass = add(accumulator(), data, slice(None), weighted)
     parts = [add(accumulator(), data, np.flatnonzero(label == k), weighted) for k in range(count)]
     parts += [add(accumulator(), data, np.arange(0), weighted)]  # no rows
     merged = accumulator()
     for k in rng.permutation(len(parts)):
         merged.merge(parts[k])
-    close(merged.compute(), whole.compute())
+    close(merged.compute(), one_pass.compute())
     rows = data[0][:5]
-    np.testing.assert_allclose(merged.score_samples(rows), whole.score_samples(rows), rtol=1e-9)
+    np.testing.assert_allclose(merged.score_samples(rows), one_pass.score_samples(rows), rtol=1e-9)
     grid = np.linspace(-2, 2, 4)
     np.testing.assert_allclose(
-        merged.witness(rows, grid), whole.witness(rows, grid), rtol=1e-9, atol=1e-12
+        merged.witness(rows, grid), one_pass.witness(rows, grid), rtol=1e-9, atol=1e-12
     )
 
 
@@ -125,17 +125,17 @@ def test_batches_of_one_row_and_of_single_precision_add_up():
 def test_a_rare_row_unlike_the_rest_counts_wherever_it_comes():
     data = [column.copy() for column in problem(2)]
     for place in (0, 57, N - 1):
-        x, y, *rest = (column.copy() for column in data)
+        x, y, *columns = (column.copy() for column in data)
         x[place], y[place] = 30.0, 4000.0
-        moved = [x, y, *rest]
+        reordered = [x, y, *columns]
         split = accumulator(most_landmarks=60)
         for rows in np.array_split(np.arange(N), 6):
-            add(split, moved, rows)
+            add(split, reordered, rows)
         estimate = split.compute()
         assert estimate.landmarks > len(LANDMARKS)
         # The regression with one more landmark, over all rows.
         landmarks = np.concatenate([LANDMARKS, x[[place]]])
-        truth = plain(moved, 0.02, landmarks)
+        truth = plain(reordered, 0.02, landmarks)
         assert abs(estimate.value - truth["value"]) <= estimate.error_bound
         np.testing.assert_allclose(
             split.score_samples(x[[place]])[0], truth["values"][place], rtol=1e-6
@@ -184,11 +184,11 @@ def test_what_subtracted_rows_leave_is_in_the_bound(weight, far):
     x = rng.uniform(-3, 3, (2, 40))
     y = np.sin(x) + 0.1 * rng.normal(size=(2, 40))
     blank = CCE(X_KERNEL, fm.RBF(0.5), np.linspace(-3, 3, 12), 1e-3)
-    here = blank.fresh().update(x[0], y[0], fm.Gaussian(np.sin(x[0]), 0.1))
-    gone = blank.fresh().update(
+    remaining = blank.fresh().update(x[0], y[0], fm.Gaussian(np.sin(x[0]), 0.1))
+    subtracted = blank.fresh().update(
         x[1] + far, 3 * y[1], fm.Gaussian(-3 * y[1], 0.1), np.full(40, weight)
     )
-    one = blank.fresh().merge(here).merge(gone).subtract(gone)
+    one = blank.fresh().merge(remaining).merge(subtracted).subtract(subtracted)
     exact = fm.cce(
         x[0], y[0], fm.Gaussian(np.sin(x[0]), 0.1), x_kernel=X_KERNEL, y_kernel=fm.RBF(0.5),
         lam=1e-3, solver="cholesky", tol=1e-8,
@@ -232,14 +232,14 @@ def test_parts_whose_landmarks_differ_are_joined():
 
 def test_subtracting_a_window_is_never_having_seen_it():
     data = problem(8)
-    whole, part = add(accumulator(), data, slice(None)), add(accumulator(), data, slice(0, 50))
-    rest = add(accumulator(), data, slice(50, None)).compute()
-    estimate = whole.subtract(part).compute()
-    close(estimate, rest, rtol=1e-10)
-    assert estimate.rounding > rest.rounding
-    assert whole.subtract(whole.fresh().merge(whole))._state is None
+    window, part = add(accumulator(), data, slice(None)), add(accumulator(), data, slice(0, 50))
+    expected = add(accumulator(), data, slice(50, None)).compute()
+    estimate = window.subtract(part).compute()
+    close(estimate, expected, rtol=1e-10)
+    assert estimate.rounding > expected.rounding
+    assert window.subtract(window.fresh().merge(window))._state is None
     with pytest.raises(ValueError, match="no rows"):
-        whole.compute()
+        window.compute()
 
 
 def test_a_window_is_renewed_and_its_memory_is_constant():
@@ -279,9 +279,11 @@ def test_other_output_kernels_need_landmarks_and_are_the_lattice_there():
     chance = np.stack([np.full(N, 0.4), np.full(N, 0.6)], axis=1)
     classes = CCE(X_KERNEL, fm.Delta(), LANDMARKS, 0.02, output_landmarks=[0.0, 1.0])
     classes.update(x, y, fm.Categorical(chance))
-    whole = fm.cce(x, y, fm.Categorical(chance), x_kernel=X_KERNEL, y_kernel=fm.Delta(), lam=0.02)
-    error = np.abs(classes.score_samples(x) - whole.values)
-    assert (error <= classes.error_bounds(x) + whole.error_bounds).all()
+    expected = fm.cce(
+        x, y, fm.Categorical(chance), x_kernel=X_KERNEL, y_kernel=fm.Delta(), lam=0.02
+    )
+    error = np.abs(classes.score_samples(x) - expected.values)
+    assert (error <= classes.error_bounds(x) + expected.error_bounds).all()
 
 
 @pytest.mark.parametrize(
@@ -298,10 +300,10 @@ def test_every_kind_of_prediction_agrees_with_cce(make):
     y = np.abs(np.round(y)) if isinstance(make(mean), fm.Poisson) else y
     kernel = fm.RBF(0.3)
     one = CCE(X_KERNEL, kernel, 200, 0.02, random_state=0).update(x, y, make(mean))
-    whole = fm.cce(x, y, make(mean), x_kernel=X_KERNEL, y_kernel=kernel, lam=0.02)
-    np.testing.assert_allclose(one.score_samples(x), whole.values, rtol=1e-5)
-    np.testing.assert_allclose(one.compute().excess, whole.excess.mean(), rtol=1e-4)
-    np.testing.assert_allclose(one.compute().null_mean, whole.null_mean.mean(), rtol=1e-4)
+    expected = fm.cce(x, y, make(mean), x_kernel=X_KERNEL, y_kernel=kernel, lam=0.02)
+    np.testing.assert_allclose(one.score_samples(x), expected.values, rtol=1e-5)
+    np.testing.assert_allclose(one.compute().excess, expected.excess.mean(), rtol=1e-4)
+    np.testing.assert_allclose(one.compute().null_mean, expected.null_mean.mean(), rtol=1e-4)
 
 
 def test_several_models_share_a_pass():
@@ -320,18 +322,20 @@ def test_several_models_share_a_pass():
 
 def test_the_exact_test_finds_what_is_wrong_and_merges():
     x, y, mean, _, _ = problem(12, 300)
-    whole = accumulator(simulations=99, random_state=0)
-    parts = [whole.fresh().update(x[k::3], y[k::3], fm.Gaussian(mean[k::3], 2.0)) for k in range(3)]
+    one_pass = accumulator(simulations=99, random_state=0)
+    parts = [
+        one_pass.fresh().update(x[k::3], y[k::3], fm.Gaussian(mean[k::3], 2.0)) for k in range(3)
+    ]
     for part in parts:
-        whole.merge(part)
-    assert whole.compute().p_value == 0.01
-    assert whole.compute().dispersion == "too wide"
+        one_pass.merge(part)
+    assert one_pass.compute().p_value == 0.01
+    assert one_pass.compute().dispersion == "too wide"
     right = accumulator(simulations=99, random_state=0).update(x, y, fm.Gaussian(x[:, 0], 1.0))
     assert right.compute().p_value > 0.05
     with pytest.raises(ValueError, match="same random stream"):
-        whole.merge(parts[0])
-    whole.subtract(parts[0]).merge(parts[0])
-    assert whole.compute().p_value == 0.01
+        one_pass.merge(parts[0])
+    one_pass.subtract(parts[0]).merge(parts[0])
+    assert one_pass.compute().p_value == 0.01
 
 
 def test_simulated_draws_are_exchanged_with_the_outcome():

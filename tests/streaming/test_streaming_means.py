@@ -45,7 +45,7 @@ def test_any_batches(name, cuts, seed, weighted, backwards):
     kind, function, options = CASES[name]
     y, mean, std, weights = problem(seed)
     weights[0] = weights[-1] = 1.0
-    whole = function(y, (mean, std), sample_weight=weights if weighted else None, **options)
+    expected = function(y, (mean, std), sample_weight=weights if weighted else None, **options)
     parts = []
     for rows in np.split(np.arange(N), sorted(cuts)):
         batch = weights[rows] if weighted else None
@@ -55,7 +55,7 @@ def test_any_batches(name, cuts, seed, weighted, backwards):
     merged = kind(**options)
     for part in reversed(parts) if backwards else parts:
         merged.merge(part)
-    assert merged.compute() == pytest.approx(whole, rel=1e-12, abs=1e-14)
+    assert merged.compute() == pytest.approx(expected, rel=1e-12, abs=1e-14)
     assert repr(merged).startswith(f"{name}(")
 
 
@@ -65,35 +65,37 @@ def test_vector_scores(rng):
         (streaming.EnergyScore, metrics.mean_energy_score),
         (streaming.VariogramScore, metrics.mean_variogram_score),
     ):
-        seen = kind().update(y[:10], draws[:10]).update(y[10:], draws[10:])
-        assert seen.compute() == pytest.approx(function(y, draws), rel=1e-12)
+        accumulator = kind().update(y[:10], draws[:10]).update(y[10:], draws[10:])
+        assert accumulator.compute() == pytest.approx(function(y, draws), rel=1e-12)
         fair = kind(estimator="fair").update(y[:10], draws[:10]).update(y[10:], draws[10:])
         assert fair.compute() == pytest.approx(function(y, draws, estimator="fair"), rel=1e-12)
-    whole = streaming.WeightedIntervalScore(levels=[0.5, 0.9]).update(y[:, 0], draws[:, :, 0])
+    first_column = streaming.WeightedIntervalScore(levels=[0.5, 0.9]).update(
+        y[:, 0], draws[:, :, 0]
+    )
     expected = metrics.mean_weighted_interval_score(y[:, 0], draws[:, :, 0], levels=[0.5, 0.9])
-    assert whole.compute() == pytest.approx(expected)
+    assert first_column.compute() == pytest.approx(expected)
 
 
 def test_estimators_of_draws(rng):
     y, draws = rng.normal(size=30), rng.normal(size=(30, 6))
-    seen = streaming.CRPS(estimator="fair").update(y[:7], draws[:7]).update(y[7:], draws[7:])
-    assert seen.compute() == pytest.approx(metrics.mean_crps(y, draws, estimator="fair"))
+    accumulator = streaming.CRPS(estimator="fair").update(y[:7], draws[:7]).update(y[7:], draws[7:])
+    assert accumulator.compute() == pytest.approx(metrics.mean_crps(y, draws, estimator="fair"))
     with pytest.raises(ValueError, match="they must agree"):
-        seen.merge(streaming.CRPS(estimator="nrg"))
+        accumulator.merge(streaming.CRPS(estimator="nrg"))
 
 
 def test_a_score_of_ones_own():
-    seen = streaming.MeanOf(lambda y, prediction: np.abs(y - prediction.mean))
-    seen.update([0.0, 3.0], ([0.0, 1.0], 1.0))
-    assert seen.compute() == 1.0
+    accumulator = streaming.MeanOf(lambda y, prediction: np.abs(y - prediction.mean))
+    accumulator.update([0.0, 3.0], ([0.0, 1.0], 1.0))
+    assert accumulator.compute() == 1.0
 
 
 def test_infinite_scores_are_counted():
-    seen = (
+    accumulator = (
         streaming.NLL().update([1.0, 0.5], fm.Poisson([1.0, 1.0])).update([2.0], fm.Poisson([1.0]))
     )
-    assert seen.compute() == np.inf
-    assert seen.infinite == 1
+    assert accumulator.compute() == np.inf
+    assert accumulator.infinite == 1
     assert streaming.NLL().infinite == 0
     weighted = streaming.NLL().update([1.0, 0.5], fm.Poisson([1.0, 1.0]), [1.0, 0.0])
     assert weighted.compute() == pytest.approx(1.0)
@@ -105,21 +107,21 @@ def test_nan_and_errors():
         streaming.CRPS().update(y, (np.zeros(3), 1.0))
     omit = streaming.CRPS(nan_policy="omit").update(y, (np.zeros(3), 1.0))
     assert omit.compute() == pytest.approx(metrics.mean_crps([0.0, 1.0], (np.zeros(2), 1.0)))
-    spoiled = streaming.CRPS(nan_policy="propagate").update(y, (np.zeros(3), 1.0))
-    assert np.isnan(spoiled.update([1.0], ([0.0], 1.0)).compute())
+    with_nan = streaming.CRPS(nan_policy="propagate").update(y, (np.zeros(3), 1.0))
+    assert np.isnan(with_nan.update([1.0], ([0.0], 1.0)).compute())
     with pytest.raises(ValueError, match="CRPS has seen no rows; call update first"):
         streaming.CRPS().compute()
     with pytest.raises(TypeError, match="other is a NLL; a CRPS is needed"):
         streaming.CRPS().merge(streaming.NLL())
     with pytest.raises(ValueError, match="nan_policy is 'skip'"):
         streaming.CRPS(nan_policy="skip")
-    seen = streaming.CRPS().update([1.0], ([0.0], 1.0))
-    before = seen.compute()
+    accumulator = streaming.CRPS().update([1.0], ([0.0], 1.0))
+    before = accumulator.compute()
     with pytest.raises(ValueError, match="std has values down to -1"):
-        seen.update([1.0], ([0.0], -1.0))
-    assert seen.compute() == before  # an error leaves it as it was
+        accumulator.update([1.0], ([0.0], -1.0))
+    assert accumulator.compute() == before  # an error leaves it as it was
     with pytest.raises(ValueError, match="seen no rows"):
-        seen.reset().compute()
+        accumulator.reset().compute()
 
 
 def exact_accuracy(y, point):

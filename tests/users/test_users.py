@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent
-NEEDED = {
+REQUIREMENTS = {
     "with_uncertainty_toolbox.py": ["matplotlib"],
     "with_scikit_learn.py": ["sklearn", "pandas", "joblib"],
     "with_scoringrules.py": ["scoringrules"],
@@ -22,20 +22,20 @@ NEEDED = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize("name", REQUIREMENTS)
 def test_script_runs(name, tmp_path):
-    for package in NEEDED[name]:
+    for package in REQUIREMENTS[name]:
         pytest.importorskip(package)
     shell = shutil.which("bash") if name.endswith(".sh") else sys.executable
     if shell is None:
         pytest.skip("needs bash")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    done = subprocess.run(
+    process = subprocess.run(
         [shell, str(FOLDER / name)], cwd=tmp_path, capture_output=True, text=True, timeout=300,
         env={**os.environ, "PATH": path},
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
 
 
 def test_every_script_is_run():
-    assert {one.name for one in FOLDER.glob("with_*")} == set(NEEDED)
+    assert {one.name for one in FOLDER.glob("with_*")} == set(REQUIREMENTS)
