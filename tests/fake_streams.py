@@ -193,14 +193,14 @@ class Stream:
 
     def __init__(self, non_blocking=False):
         assert non_blocking, "other streams wait for the null stream, which is not played here"
-        self._queue = Queue(machine(), current_device())
-        self.device_id = self._queue.device
+        self._new_queue = Queue(machine(), current_device())
+        self.device_id = self._new_queue.device
         handles = machine().handles
         self.ptr = 7 + len(handles)
-        handles[self.ptr] = self._queue
+        handles[self.ptr] = self._new_queue
 
     def _queue(self):
-        return self._queue
+        return self._new_queue
 
     def __enter__(self):
         if self.device_id not in (-1, current_device()):
