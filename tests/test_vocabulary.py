@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "fastmcmd"
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "fastmcmd"
 # What each old word gave way to.
 OLD = {
     "abreast": "stacked",
@@ -36,6 +37,11 @@ OLD = {
 # Formats of earlier versions have these names in files; `FileNotFoundError` is Python's.
 ALLOWED = {"FileNotFoundError", "ModuleNotFoundError"}
 FILES = sorted(PACKAGE.rglob("*.py"))
+PYTHON = [
+    *FILES,
+    *(path for folder in ("tests", "benchmarks", "examples") for path in sorted((ROOT / folder).rglob("*.py"))),
+    ROOT / "setup.py",
+]  # fmt: skip
 
 # A bare participle or pronoun does not say what a name holds: `row_count`, `draws`, `is_settled` do.
 BARE = {
@@ -47,16 +53,17 @@ BARE = {
 }  # fmt: skip
 # Names in saved files or in the public interface, and those of a device.
 ALLOWED_BARE = {
-    ("device/base.py", "held"): "property of `Device`",
-    ("device/base.py", "wanted"): "attribute of `DeviceMemoryError`",
-    ("device/cuda.py", "held"): "property of `Device`",
-    ("device/memory.py", "held"): "property of `Device`",
-    ("estimate/states.py", "given"): "saved by name",
-    ("inference/monitor.py", "moved"): "public property of `MonitorUpdate`",
-    ("solvers/residual_sample.py", "own"): "saved by name",
-    ("solvers/residual_sample.py", "seen"): "saved by name",
-    ("streaming/congruence_saved.py", "lost"): "saved by name",
-    ("streaming/congruence_sums.py", "lost"): "saved by name",
+    ("fastmcmd/device/base.py", "held"): "property of `Device`",
+    ("fastmcmd/device/base.py", "wanted"): "attribute of `DeviceMemoryError`",
+    ("fastmcmd/device/cuda.py", "held"): "property of `Device`",
+    ("fastmcmd/device/memory.py", "held"): "property of `Device`",
+    ("fastmcmd/estimate/states.py", "given"): "saved by name",
+    ("fastmcmd/inference/monitor.py", "moved"): "public property of `MonitorUpdate`",
+    ("fastmcmd/solvers/residual_sample.py", "own"): "saved by name",
+    ("fastmcmd/solvers/residual_sample.py", "seen"): "saved by name",
+    ("fastmcmd/streaming/congruence_saved.py", "lost"): "saved by name",
+    ("fastmcmd/streaming/congruence_sums.py", "lost"): "saved by name",
+    ("tests/host_device.py", "held"): "property of `Device`",
 }
 
 
@@ -65,7 +72,7 @@ def words(name: str) -> set[str]:
     return {word.lower() for word in re.split(r"_|(?<=[a-z])(?=[A-Z])", name)}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@pytest.mark.parametrize("path", PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
 def test_old_names_do_not_occur(path):
     with tokenize.open(path) as stream:
         names = {
@@ -102,9 +109,9 @@ def bindings(source: str) -> set[tuple[str, int]]:
     return {(name, line) for name, line in names if name.strip("_") != "left"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@pytest.mark.parametrize("path", PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
 def test_names_say_what_they_hold(path):
-    file = path.relative_to(PACKAGE).as_posix()
+    file = path.relative_to(ROOT).as_posix()
     bare = sorted(
         f"line {line}: {name}"
         for name, line in bindings(path.read_text(encoding="utf-8"))
@@ -134,7 +141,7 @@ def test_class_names_stand_once():
 
 def test_allowed_names_occur():
     for file, name in ALLOWED_BARE:
-        source = (PACKAGE / file).read_text(encoding="utf-8")
+        source = (ROOT / file).read_text(encoding="utf-8")
         assert name in {bound for bound, _ in bindings(source)}, (file, name)
 
 
