@@ -33,7 +33,7 @@ MSVC_FLAGS = {"baseline": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]
 
 
 def targets_x86() -> bool:
-    """Tell whether the compiler's target is 64-bit x86 alone."""
+    """Return whether the compiler's target is 64-bit x86 alone."""
     flags = os.environ.get("ARCHFLAGS", "")
     if "-arch" in flags:
         return "x86_64" in flags and "arm64" not in flags

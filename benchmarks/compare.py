@@ -64,7 +64,7 @@ class Verdict:
     chance: float
 
     def slower(self, threshold: float, chance: float) -> bool:
-        """Tell whether the second build is slower by more than the threshold, and not by chance."""
+        """Return whether the second build is slower by more than the threshold, and not by chance."""
         return self.ratio > 1 + threshold and self.chance < chance
 
 

@@ -1,6 +1,6 @@
 """What a CUDA device does: rates, seconds, errors, memory; one table, and JSON.
 
-``python benchmarks/gpu.py [--quick] [--only NAME ...] [--json FILE] [--data DIR] [--card 0]``
+``python benchmarks/gpu.py [--quick] [--only NAME ...] [--json FILE] [--data DIR] [--device 0]``
 
 Rates are those of square products by cuBLAS and of copies from pinned memory, measured first, by events on
 the device. *Fraction* is the operations of a case's tile products (two a coordinate and pair of rows, each
@@ -302,13 +302,13 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=cases, default=cases)
     parser.add_argument("--json", help="write all figures to this file")
     parser.add_argument("--data", default=tempfile.gettempdir(), help="folder for the rows on disk")
-    parser.add_argument("--card", type=int, default=0)
+    parser.add_argument("--device", type=int, default=0)
     options = parser.parse_args()
     count, why = cuda_device_count()
     if not count:
         raise SystemExit(f"benchmarks/gpu.py: {why}")
-    bench = Bench(options.gpu, Path(options.data), options.quick)
-    record = {"versions": versions(options.gpu), "rates": bench.rates}
+    bench = Bench(options.device, Path(options.data), options.quick)
+    record = {"versions": versions(options.device), "rates": bench.rates}
     print(json.dumps(record, indent=1), flush=True)
     for name in options.only:
         getattr(bench, name)()

@@ -160,7 +160,7 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
     reference: str = "tol"  # "tol": 100 times smaller; "rank": twice the landmarks
     target: Target | None = None
-    rate: bool = False  # whether the fraction of the sgemm rate is told
+    rate: bool = False  # whether the fraction of the sgemm rate is reported
 
 
 CASES = {
@@ -189,7 +189,7 @@ CASES = {
 }  # fmt: skip
 # At --quick sizes the stored tiles must not fit either, as they do not at the full ones.
 QUICK_LIMITS = {"streamed 64-d": "150MB", "limited 512-d": "300MB"}
-# Name -> (problem, n, quick n); ours is asked for tol=1e-6.
+# Name -> (problem, n, quick n); ours runs with tol=1e-6.
 PEERS = {
     "Nystroem 8-d": (gaussian(8), 100_000, 20_000),
     "Nystroem 2-d": (square, 1_000_000, 50_000),
@@ -211,7 +211,7 @@ class Peak:
     """Peak anonymous memory within a ``with`` block, beyond what there was before."""
 
     def __enter__(self) -> Peak:
-        # What was freed but kept by the allocator would hide as much of what follows.
+        # Freed memory that the allocator retains would hide as much of what follows.
         ctypes.CDLL(None).malloc_trim(0)
         self.before = self.largest = anonymous_bytes()
         self._is_ended = threading.Event()
@@ -237,7 +237,7 @@ class Peak:
 def timed(problem: Problem, **options: Any) -> tuple[Any, dict[str, Any]]:
     """Return the result of one call, and its seconds, peak memory, bound, kind and info."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fm.ToleranceWarning)  # the bound is told anyway
+        warnings.simplefilter("ignore", fm.ToleranceWarning)  # the bound is reported anyway
         with Peak() as peak:
             start = time.perf_counter()
             result = problem.run(**options)
@@ -346,7 +346,7 @@ def ridge_on_nystroem(problem: Problem, p: np.ndarray, landmarks: int, lam: floa
 def compare(name: str, quick: bool, data: Path, check: bool = True) -> dict[str, Any]:
     """Measure ours against Nystroem + ridge: same landmarks, and at equal error both ways.
 
-    The output features are made once, by ours, and not charged to scikit-learn (their seconds are told);
+    The output features are made once, by ours, and not charged to scikit-learn (their time is reported);
     ours is charged for them and for its certificate. Inputs are float64: in float32 scikit-learn reaches
     no 1e-6. Seconds are the least of three runs, both sides.
     """
@@ -526,7 +526,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="20,000 to 50,000 rows")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--data", type=Path, help="folder in which inputs are kept between runs")
+    parser.add_argument("--data", type=Path, help="folder in which inputs stay between runs")
     parser.add_argument("--no-check", action="store_true", help="leave the true error out")
     parser.add_argument("--child", choices=names, help=argparse.SUPPRESS)
     options = parser.parse_args()

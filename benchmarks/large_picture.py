@@ -2,10 +2,10 @@
 
 ``python benchmarks/large_picture.py [--json FILE] [--draw] [--most N] [--seconds S] [--data DIR]``
 
-Measurements are kept in a JSON file, one point after the other: a run that was stopped goes on, and
+Measurements go into a JSON file, one point after the other: a run that was stopped goes on, and
 ``--draw`` draws what is there. Every point is one call with defaults (``tol=1e-6``, polynomial 1e-4)
 within ``memory_limit``, in a process of its own, measured as in ``large.py``. A series ends
-where the next point would take longer than ``--seconds``, judged by the growth of the last two.
+where the next point would take longer than ``--seconds``, extrapolated from the last two.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def main() -> int:
     parser.add_argument("--draw", action="store_true", help="measure nothing")
     parser.add_argument("--most", type=float, default=1e7, help="largest n")
     parser.add_argument("--seconds", type=float, default=150.0, help="of a call, at most about")
-    parser.add_argument("--data", type=Path, help="folder in which inputs are kept between runs")
+    parser.add_argument("--data", type=Path, help="folder in which inputs stay between runs")
     parser.add_argument("--child", choices=list(SERIES), help=argparse.SUPPRESS)
     parser.add_argument("--n", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -75,7 +75,7 @@ def peak_beyond_inputs(n, d, limit):
 
 
 def memory(field, reset=False):
-    """Return resident bytes (VmRSS) or their peak (VmHWM), the peak reset where asked for."""
+    """Return resident bytes (VmRSS) or their peak (VmHWM), the peak reset on request."""
     if reset:
         Path("/proc/self/clear_refs").write_text("5")
     for line in Path("/proc/self/status").read_text().splitlines():

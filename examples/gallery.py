@@ -69,7 +69,7 @@ def why(plt: Any) -> Any:
     fitted = fm.ConditionalCongruence(x_kernel=fm.RBF(1.0)).fit(x, y, models["ignores x"])
     for colour, at in zip(COLOURS, (-1.0, 1.0), strict=False):
         plots.witness(grid, fitted.witness([at], grid), ax, f"at x = {at:g}", colour)
-    ax.margins(y=0.3)  # room for the legend
+    ax.margins(y=0.3)  # space for the legend
     ax.legend(frameon=False, loc="upper left")
     return figure
 
@@ -103,7 +103,7 @@ def gallery(plt: Any) -> dict[str, Callable[[], Any]]:
     def witness(ax: Any) -> None:
         grid = np.linspace(-2.5, 3.5, 121)
         plots.witness(grid, fitted.witness([[0.0, 1.0]], grid), ax, "at x = (0, 1)")
-        ax.margins(y=0.3)  # room for the legend
+        ax.margins(y=0.3)  # space for the legend
         ax.legend(frameon=False, loc="upper left")
 
     overall = fm.Gaussian(np.full(len(y), y.mean()), y.std())

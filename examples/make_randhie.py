@@ -1,4 +1,4 @@
-"""Make the data of ``fastmcmd demo``: two count regressions judged on held-out people.
+"""Make the data of ``fastmcmd demo``: two count regressions evaluated on held-out people.
 
 Doctor visits of 20,190 people in the RAND Health Insurance Experiment (public domain; shipped by
 statsmodels as ``randhie``). A Poisson and a negative-binomial (NB2) regression are fitted by maximum

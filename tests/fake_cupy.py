@@ -2,7 +2,7 @@
 
 When what is issued to a stream happens is the affair of `fake_streams`. cuBLAS is taken at its documented
 word: pointers, matrices by columns, sides and triangles. So the tests see whether the calls mean what they
-should; whether a device agrees only a device can tell.
+should; only a run on a device shows whether a device agrees.
 """
 
 import ctypes

@@ -371,7 +371,7 @@ class DevicePool:
 
 
 class MemoryPool:
-    """One pool for each device; what is asked or told concerns that of the current device."""
+    """One pool for each device; its methods act on that of the current device."""
 
     def __init__(self):
         self._pools = {}

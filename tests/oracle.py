@@ -18,7 +18,7 @@ def _rows(a):
 
 
 def coefficients(kernel, x, grid, lam, weights=None):
-    """Return ``(K + N lam diag(1/w))^-1 k(grid)`` (n, q), every row kept, nothing collapsed."""
+    """Return ``(K + N lam diag(1/w))^-1 k(grid)`` (n, q), with all rows, nothing collapsed."""
     w = np.ones(len(x)) if weights is None else np.asarray(weights, dtype=np.float64)
     out = np.zeros((len(x), len(grid)))
     on = w > 0

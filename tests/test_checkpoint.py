@@ -427,7 +427,7 @@ def test_resumed_after_any_product(rng, path, backend, dtype, budget, order, cer
     expected = run(uninterrupted, systems, certificate)
     if dtype == np.float32 and certificate == "rigorous":
         assert uninterrupted.passes > expected.iterations  # refined: rounds are resumed as well
-    for step in (2, 4):  # certifying may take two products, which are not kept apart
+    for step in (2, 4):  # certifying may take two products, saved as one
         for _ in range(99):
             operator = operator_of(x, backend, dtype, budget, products=step)
             keep = Checkpoint(path, "f", every=0).stage("cg")
@@ -572,10 +572,10 @@ multiply = operator.matmul
 operator.matmul = lambda v: time.sleep(0.005) or multiply(v)  # longer than the first kill waits
 keep = t.Checkpoint(sys.argv[2], "f", every=0).stage("cg") if len(sys.argv) > 3 else None
 print("begun", flush=True)
-found = t.run(operator, systems, keep=keep)
-arrays = {f"{i}value": s.value for i, s in enumerate(found.solutions)}
-arrays |= {f"{i}image": s.image for i, s in enumerate(found.solutions)}
-np.savez(sys.argv[-1], iterations=found.iterations, **arrays)
+solution = t.run(operator, systems, keep=keep)
+arrays = {f"{i}value": s.value for i, s in enumerate(solution.solutions)}
+arrays |= {f"{i}image": s.image for i, s in enumerate(solution.solutions)}
+np.savez(sys.argv[-1], iterations=solution.iterations, **arrays)
 """
 
 
@@ -584,7 +584,7 @@ np.savez(sys.argv[-1], iterations=found.iterations, **arrays)
 def test_killed_again_and_again(path, tmp_path):
     rng = np.random.default_rng(int(time.time()))  # other moments each time
     folder = os.path.dirname(__file__)
-    results = tmp_path / "kept.npz"
+    results = tmp_path / "results.npz"
     killed = 0
     for attempt in range(30):
         command = [sys.executable, "-c", CODE, folder, str(path), "keep", str(results)]

@@ -78,7 +78,7 @@ def test_features_match_definition(p, n, d, dtype):
     near(actual[1], squares, dtype, condition)
     near(actual[2], sizes, dtype, condition**2)
     assert actual[0].dtype == dtype
-    # What is not asked for changes nothing of the rest; nor does the number of threads.
+    # Outputs that are not requested do not change the others; nor does the number of threads.
     for threads in (1, 2, 3):
         for keep in (True, False):
             for size in (True, False):

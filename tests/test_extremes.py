@@ -237,7 +237,7 @@ def test_cosine_does_not_depend_on_the_sizes_of_rows():
 
 @pytest.mark.parametrize("unit", [1e-60, 1e-30, 1e50])
 def test_rows_are_drawn_by_norms_that_float32_does_not_hold(unit):
-    """Norms of rows were kept in float32: of y near 1e115 they were infinite, and no landmark drawn."""
+    """Norms of rows were stored in float32: of y near 1e115 they were infinite, and no landmark drawn."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(700, 2))
     y = x[:, 0] + rng.normal(size=700)

@@ -209,7 +209,7 @@ def test_kernels_and_results():
     refuses(TypeError, "components is 3", lambda: fm.Mixture(3))
 
 
-# What was found with all parts together
+# Errors that appeared with all parts together
 
 
 @pytest.mark.parametrize("value", [np.ones(3), [], 2, "yes", None])

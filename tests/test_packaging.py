@@ -106,7 +106,7 @@ def test_sdist_holds_nothing_built(names):
 
 
 def test_version_is_in_one_place():
-    """Found nowhere else in the package or its settings, and read from there."""
+    """The package and its settings read it from there and state it nowhere else."""
     settings = (ROOT / "pyproject.toml").read_text()
     assert 'dynamic = ["version"]' in settings
     assert '"fastmcmd._version.__version__"' in settings

@@ -165,7 +165,7 @@ def test_tqdm_is_imported_for_terminals_only():
     code = (
         "import io, sys, fastmcmd\n"
         "from fastmcmd._base.progress import Progress\n"
-        "with Progress(True, 1e-6) as told: told.stage('words')\n"
+        "with Progress(True, 1e-6) as progress: progress.stage('words')\n"
         "print([name for name in sys.modules if name.startswith('tqdm')])"
     )
     process = subprocess.run(
@@ -394,7 +394,7 @@ def test_the_clock_of_a_terminal_moves_on_and_stops(monkeypatch):
         progress.stage("long work")
         assert len(ticking()) == 1
         assert soon(lambda: stream.getvalue().count("long work") >= 4)
-        line = progress._line  # its thread ends when it is closed, even if it is kept
+        line = progress._line  # its thread ends when it is closed, even if a reference to it stays
     assert soon(lambda: not ticking())
     assert line is not None
     progress = Progress(True, 1e-6, stream)  # forgotten: its thread ends, too
@@ -510,7 +510,7 @@ def test_a_line_never_wraps(quiet, columns):
     assert ("1,000,000 of 1,000,000 rows, " in line) == (columns >= 120)
 
 
-# ---- a command, watched ----
+# ---- a command on a terminal ----
 
 
 def write_table(folder, rng, n):

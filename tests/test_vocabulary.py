@@ -37,11 +37,12 @@ OLD = {
 # Formats of earlier versions have these names in files; `FileNotFoundError` is Python's.
 ALLOWED = {"FileNotFoundError", "ModuleNotFoundError"}
 FILES = sorted(PACKAGE.rglob("*.py"))
+FOLDERS = [ROOT / name for name in ("tests", "benchmarks", "examples")]
 PYTHON = [
     *FILES,
-    *(path for folder in ("tests", "benchmarks", "examples") for path in sorted((ROOT / folder).rglob("*.py"))),
+    *(path for folder in FOLDERS for path in sorted(folder.rglob("*.py"))),
     ROOT / "setup.py",
-]  # fmt: skip
+]
 
 # A bare participle or pronoun does not say what a name holds: `row_count`, `draws`, `is_settled` do.
 BARE = {

@@ -1,6 +1,6 @@
 """The peer: the MCMD as published, written plainly (Young et al., arXiv 2405.12412, equation 2).
 
-Gram matrices in full, inverses by Cholesky, matrix products, in the precision asked for. Written
+Gram matrices in full, inverses by Cholesky, matrix products, in the requested precision. Written
 from the formula, in NumPy and in torch, to be measured beside fastmcmd in one run.
 """
 

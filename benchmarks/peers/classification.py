@@ -1,7 +1,7 @@
 """Classification against peers: ``python -m benchmarks.peers.classification``.
 
 A million rows of 100 classes in single precision. What a peer takes longer than half a minute for is
-measured with a tenth of the rows, for both; the column n tells.
+measured with a tenth of the rows, for both (column n).
 """
 
 import warnings

@@ -1,4 +1,4 @@
-"""One valid call of every public entry point, found by introspection."""
+"""One valid call of every public entry point, listed by introspection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls every public entry point with hostile arguments and judges what comes back.
+"""Calls every public entry point with hostile arguments and checks what comes back.
 
 Each problem takes a valid call and replaces one argument, sometimes two. What must come back is a right
 answer, or a ValueError, a TypeError, or an error of the package, whose message names the argument.
@@ -243,7 +243,7 @@ ENTRIES = {}
 
 
 def work(seed, entries):
-    """Read numbers of cases, write what was found; files go to a folder that is removed."""
+    """Read numbers of cases, write the violations; files go to a folder that is removed."""
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         _work(seed, entries)

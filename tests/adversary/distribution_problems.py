@@ -28,7 +28,7 @@ class Problem:
         Its parameters.
     oracle : callable (numbers in mpmath) to Oracle
     places : list of float
-        Where outcomes are likely to be told from others: centre, ends, atoms.
+        Outcomes at which errors are likely: centre, ends, atoms.
     width : float
         About the standard deviation.
     counts : bool

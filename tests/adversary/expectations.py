@@ -218,7 +218,7 @@ def run(
 
 
 def main() -> int:
-    """Run from the command line; the exit status tells whether something was found."""
+    """Run from the command line; the exit status says whether there are violations."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

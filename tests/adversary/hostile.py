@@ -1,7 +1,7 @@
 """Values that no one should pass, and unusual forms of values that everyone may.
 
 Each takes the argument of a valid call and gives what replaces it. ``TAGS`` says what a value is, so that
-the judge knows which of them can never be right.
+the checks know which of them can never be right.
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ def run(count: int, seed: int, verbose: bool = False) -> tuple[list[str], int]:
 
 
 def main() -> int:
-    """Run from the command line; the exit status tells whether something was found."""
+    """Run from the command line; the exit status says whether there are violations."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

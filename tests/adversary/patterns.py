@@ -131,7 +131,7 @@ def _gaussians(rng, palette, n, mixed):
 
 
 def near_duplicates(p, rng, n):
-    """Inputs that float32 cannot tell apart, and a Delta in the kernel."""
+    """Inputs that are equal in float32, and a Delta in the kernel."""
     offset = float(rng.choice([1e3, 45000.0, 1e6]))
     d = int(rng.choice([1, 1, 2, 40]))
     p.x = offset + offset * 7e-4 * rng.uniform(0, 1, (n, d))

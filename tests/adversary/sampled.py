@@ -169,7 +169,7 @@ def attack(seed: int, rows: int) -> Outcome:
             lam=of.lam, weights=of.weights, tol=of.tol, **METHODS[of.method],
         )  # fmt: skip
     error = np.abs(result.values - truth(of))
-    # The reference is right to some 1e-12; bounds below that cannot be judged.
+    # The reference is right to some 1e-12; bounds below that cannot be checked.
     ratio = error / np.maximum(np.asarray(result.error_bounds), 1e-11)
     worst = int(ratio.argmax())
     bound = float(np.asarray(result.error_bounds)[worst])
@@ -178,7 +178,7 @@ def attack(seed: int, rows: int) -> Outcome:
 
 
 def main() -> None:
-    """Attack, and print what was found."""
+    """Attack, and print the outcomes."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)

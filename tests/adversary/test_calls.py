@@ -38,7 +38,7 @@ def test_no_violations_in_a_short_run():
     assert process.returncode == 0, process.stdout + process.stderr[-2000:]
 
 
-# The judge itself must see what it is there for.
+# The checks themselves must report each kind of violation.
 
 
 def violation(function, argument, value, **base):

@@ -174,7 +174,7 @@ def _by_many_digits(p):
 
 
 def test_a_rare_wide_prediction_is_seen():
-    """One row in 400 far away and wide: the review found 0.7527 certified to 2e-7, truth 0.6987."""
+    """One row in 400 far away and wide: a review saw 0.7527 certified to 2e-7; the truth is 0.6987."""
     rng = np.random.default_rng(0)
     n = 400
     x, y = rng.uniform(-1, 1, n), 0.3 * rng.standard_normal(n)

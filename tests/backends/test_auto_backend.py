@@ -208,7 +208,7 @@ def test_small_work_looks_at_no_device(gpu, speeds, monkeypatch):
     monkeypatch.setattr(cuda, "cuda_device_count", lambda: pytest.fail("devices were looked for"))
     x, y, draws = problem(2000)
     assert fm.cce(x, y, draws, x_kernel=KERNEL).info.backend == "cpu"
-    # As sizes alone tell; no row is looked at but the first.
+    # Sizes alone decide; only the first row is read.
     like = np.broadcast_to(np.float32(0.0), (10**6, 512))
     with pytest.raises(pytest.fail.Exception, match="a device was looked for"):
         settled(options_for(), (fm.RBF(1.0), Y_KERNEL), like, 0.1)

@@ -51,7 +51,7 @@ def test_identifiers_that_float64_would_make_equal(parser, tmp_path):
 
 
 def test_rows_of_other_widths(parser, tmp_path):
-    """Whichever columns are asked for: an unquoted thousands separator moved the numbers behind it."""
+    """Whichever columns are requested: an unquoted thousands separator moved the numbers behind it."""
     path = tmp_path / "a.csv"
     for row, cells in (("7,1,876.5,1", 4), ("7,1", 2), ("7,1,2,", 4), ('"7,1",2', 2)):
         path.write_text(f"y,mean,std\n1,2,3\n{row}\n")

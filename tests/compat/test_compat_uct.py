@@ -333,7 +333,7 @@ def test_ratio_is_at_least_as_good(criterion):
         original = uct.optimize_recalibration_ratio(mean, std, y, criterion)
         mine = error(mean, actual * std, y, vectorized=True)
         other = error(mean, original * std, y, vectorized=True)
-        # The least of a step function, found on a fine grid of ratios.
+        # The minimum of a step function over a fine grid of ratios.
         assert mine <= other + 2e-4
         better += mine < other - 1e-6
         recalibrate = ours.recalibration.get_std_recalibrator(mean, std, y, criterion)

@@ -112,7 +112,7 @@ def test_given_proportions_and_groups():
 
 @pytest.mark.parametrize("std", [[4e159, 4e159], [1e17, 1e17 + 16], [1.0, 1.0 + 1e-15], [0.4, 0.4]])
 def test_the_sharpness_of_equal_deviations_is_drawn(std):
-    """NumPy makes no ten bins between numbers that rounding cannot tell apart."""
+    """NumPy makes no ten bins between numbers that are equal after rounding."""
     bars = ours.plot_sharpness(std).patches
     assert len(bars) == 10
     assert bars[0].get_x() <= std[0] <= std[1] <= bars[-1].get_x() + bars[-1].get_width()

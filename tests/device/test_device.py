@@ -65,7 +65,7 @@ def test_products_within_a_budget(budget, dtype):
     assert np.abs(product - cross.T @ w).max() < (2e-3 if dtype == np.float32 else 1e-10)
     assert np.abs(backend.gram(KERNEL, other_points, points) - cross).max() < 1e-5
     assert 0 < device.peak <= budget
-    assert device.refused == 0  # kept by construction, not found by failing
+    assert device.refused == 0  # tiles are small enough by construction, not after a failure
     del points, other_points
     gc.collect()
     assert device.held < 1000  # the parameters of the programs
@@ -231,7 +231,7 @@ def test_tensor_cores_are_taken_where_they_pay():
 
 
 def test_features_in_blocks_and_on_the_host(rng):
-    """A device with no room for all features gives them to the host, and takes them back for the sums."""
+    """A device too small for all features copies them to the host, and back for the sums."""
     x, z = rows_of(5000, 4, np.float64), rows_of(60, 4, np.float64, 1)
     kernel = fm.RBF(0.5)
     factor = np.linalg.cholesky(kernel(z) + 1e-6 * np.eye(60))

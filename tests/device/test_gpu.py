@@ -104,7 +104,7 @@ def cupy_backend(request, monkeypatch):
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("precision", ["float32", "split"])
 def test_products_do_not_depend_on_tiles_or_memory(make, kernel, precision):
-    """Rows kept or passing through two streams, tiles of any size: the same to rounding."""
+    """Resident or streamed rows and tiles of any size give the same product to rounding."""
     x, y, z = unit_inputs(700)
     v = np.stack([y, z, np.ones_like(y)], axis=1)
     exact = kernel(x.astype(float)) @ v

@@ -256,7 +256,7 @@ def test_a_pool_splits_and_joins(play):
         del large
         parts = [cp.empty((1000,), np.uint8) for _ in range(4)]
         assert pool.used_bytes() == 4096
-        del parts[1], parts[2]  # the second and the fourth: no room for two together
+        del parts[1], parts[2]  # the second and the fourth: two do not fit together
         with pytest.raises(cp.cuda.memory.OutOfMemoryError):
             cp.empty((2000,), np.uint8)
         del parts[1]
@@ -504,7 +504,7 @@ def gpus(play, request):
 
 
 def test_memory_that_another_limit_left_is_given_back(play, monkeypatch):
-    """Each limit has a pool of its own, which keeps what is free; the device had no room for the next."""
+    """Each limit has a pool of its own, which does not release free memory; the next call did not fit."""
     module = fake_cupy.module(memory=10**6)
     forget()
     monkeypatch.setitem(sys.modules, "cupy", module)
@@ -528,7 +528,7 @@ def test_small_arrays_that_live_long_do_not_cut_large_pieces(play, mode):
     tile = gpu.empty((600_000,), np.uint8)
     del tile
     small = [gpu.upload(np.full(64, float(value))) for value in range(20)]
-    rows = gpu.empty((900_000,), np.uint8)  # there is room: all but the small ones are free
+    rows = gpu.empty((900_000,), np.uint8)  # memory suffices: all but the small ones are free
     assert gpu.held < 10**6
     with pytest.raises(DeviceMemoryError):
         gpu.empty((100_000,), np.uint8)
@@ -560,7 +560,7 @@ def block(value, rows=64):
 
 
 def test_each_device_tells_its_own_memory(gpus):
-    """CuPy's pools tell that of the current device, which is another one for who asks from outside."""
+    """CuPy's pools report the current device, which is another one for an outside caller."""
     resident = gpus[1].upload(block(1))
     assert gpus[1].held == resident.nbytes
     assert gpus[0].held == 0
@@ -731,7 +731,7 @@ def test_the_callers_own_stream_is_waited_for(play, gpu):
 
 
 class Tensor:
-    """What is asked of a tensor of torch, which a stream of torch's is still writing to."""
+    """The part of a torch tensor's interface that is used; a torch stream is still writing to it."""
 
     is_cuda, dtype = True, types.SimpleNamespace(is_complex=False, is_floating_point=True)
 
@@ -815,7 +815,7 @@ def test_without_it_something_goes_wrong(play, patch, at_once, tmp_path, name):
 
 
 def goes_wrong(case, cp, path, exact):
-    """Tell whether a case fails, or gives other numbers."""
+    """Return whether a case fails, or gives other numbers."""
     try:
         return not same(case(cp, path)[0], exact)
     except Exception:

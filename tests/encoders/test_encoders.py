@@ -367,7 +367,7 @@ def test_open_clip_of_texts(open_clip):
 
 
 def test_open_clip_on_disk(open_clip, tmp_path, rng):
-    """Paths are told by the file's contents, modalities and weights by the name."""
+    """The key of a path is the file's contents, that of modalities and weights the name."""
     image = pytest.importorskip("PIL.Image")
     cache = tmp_path / "cache"
     cache.mkdir()

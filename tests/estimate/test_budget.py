@@ -1,4 +1,4 @@
-"""``memory_limit`` is kept by every solver, from the least that an error asks for to a generous one.
+"""Every solver stays within ``memory_limit``, from the least that an error asks for to a generous one.
 
 A process measures its peak anonymous resident memory (inputs on disk would not count), beyond what it
 held after the inputs were made and a small call had loaded the libraries.
@@ -54,17 +54,17 @@ def anonymous():
 
 fm.cce(x[:500], y[:500], p[:500], **kernels, **options)
 
-def asked(limit):
+def smallest_limit(limit):
     # What the error of this limit asks for, and the error.
     try:
         fm.cce(x, y, p, memory_limit=int(limit), **kernels, **options)
     except fm.MemoryLimitError as error:
-        found = [parse_memory(each) for each in re.findall(r"([0-9.]+ [kMG]?B)", str(error))]
+        sizes = [parse_memory(text) for text in re.findall(r"([0-9.]+ [kMG]?B)", str(error))]
         # Two numbers: the limit (or what it leaves), and what is needed instead; rounded to megabytes.
-        return limit + abs(found[1] - found[0]) + 2e6, str(error)
+        return limit + abs(sizes[1] - sizes[0]) + 2e6, str(error)
     return limit, None
 
-tight, message = asked(1e6)
+tight, message = smallest_limit(1e6)
 if message is None:
     tight, message = None, "no MemoryLimitError at 1 MB"
 trim = ctypes.CDLL(None).malloc_trim
@@ -83,13 +83,13 @@ for limit in [tight, *limits]:
     thread.start()
     try:
         info = fm.cce(x, y, p, memory_limit=int(limit), **kernels, **options).info
-        told = [info.solver, info.form, info.cache, info.landmarks]
+        outcome = [info.solver, info.form, info.cache, info.landmarks]
     except fm.MemoryLimitError as error:
-        told = str(error)
+        outcome = str(error)
     ended.set()
     thread.join()
     # Beyond what was there before the first call: what a call keeps counts against the next.
-    rows.append([int(limit), max(peak[0], anonymous()) - before, told])
+    rows.append([int(limit), max(peak[0], anonymous()) - before, outcome])
 print(json.dumps([message, rows]))
 """
 

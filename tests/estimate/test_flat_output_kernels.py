@@ -1,4 +1,4 @@
-"""Output kernels so flat that float64 cannot tell outputs apart: what is not seen is part of the bound."""
+"""Output kernels so flat that outputs look equal in float64: the bound covers the rounding."""
 
 from __future__ import annotations
 

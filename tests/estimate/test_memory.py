@@ -1,4 +1,4 @@
-"""``memory_limit`` is kept: peak resident memory of a process, beyond inputs and libraries."""
+"""Peak resident memory of a process, beyond inputs and libraries, stays within ``memory_limit``."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_auto_takes_landmarks_where_cg_exceeds_the_budget():
 
 
 def test_auto_takes_landmarks_below_the_rows_it_usually_looks_at_them(monkeypatch):
-    """3,000 rows with many draws: no room for the features of all outputs, room for blocks of them."""
+    """3,000 rows with many draws: the features of all outputs exceed the limit, blocks of them fit."""
     rng, n = np.random.default_rng(1), 3000
     x = rng.normal(size=(n, 1))
     y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)

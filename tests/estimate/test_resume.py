@@ -88,8 +88,8 @@ sys.path[:0] = [sys.argv[1], sys.argv[1] + '/..']
 import test_resume as t
 t.resume._EVERY = 0.0
 print("begun", flush=True)
-found = t.run(sys.argv[2], sys.argv[3])
-np.savez(sys.argv[4], values=found.values, bounds=found.error_bounds)
+result = t.run(sys.argv[2], sys.argv[3])
+np.savez(sys.argv[4], values=result.values, bounds=result.error_bounds)
 """
 
 
@@ -97,7 +97,7 @@ np.savez(sys.argv[4], values=found.values, bounds=found.error_bounds)
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 @pytest.mark.parametrize("case", ["cg float32", "cg float64", "lowrank"])
 def test_killed_at_random_moments(case, tmp_path):
-    path, results = tmp_path / "run.ckpt", tmp_path / "found.npz"
+    path, results = tmp_path / "run.ckpt", tmp_path / "results.npz"
     command = [sys.executable, "-c", CODE, os.path.dirname(__file__), case, path, results]
     assert killed_until_done(command, 0.1) >= 1
     assert not path.exists()

@@ -480,7 +480,7 @@ groups, inner = [], fit.fit_features
 fit.fit_features = lambda nature, pairs, *rest: groups.append(len(pairs)) or inner(nature, pairs, *rest)
 open("/proc/self/clear_refs", "w").write("5")
 before = field("VmRSS:")
-found = fm.ConditionalCongruence(memory_limit=limit, **options).fit_each(x, y, models)
+estimators = fm.ConditionalCongruence(memory_limit=limit, **options).fit_each(x, y, models)
 print(field("VmHWM:") - before, *groups)
 """
 )

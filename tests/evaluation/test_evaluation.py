@@ -82,7 +82,7 @@ def test_numbers_are_those_of_the_functions(gaussian, rng, weighted):
     ids=["poisson", "nb", "draws", "t", "points", "vector draws", "vector gaussian"],
 )
 def test_any_prediction(make, rng):
-    """What applies is computed, the rest is told with a reason; and nothing fails."""
+    """evaluate computes what applies and reports a reason for the rest; nothing fails."""
     y, prediction = make(rng)
     evaluation = fm.evaluate(y, prediction)
     assert all(np.isfinite(one.value) for one in evaluation.measured)
@@ -392,7 +392,7 @@ def test_inputs_on_disk(gaussian, tmp_path):
 
 
 def test_a_group_of_one_row(gaussian):
-    """What one row cannot tell is left out of its group, and the rest is told."""
+    """A group of one row omits what one row does not determine, and reports the rest."""
     _, y, prediction = gaussian
     evaluation = fm.evaluate(y, prediction, by=(np.arange(N) == 7).astype(int))
     rows, numbers = evaluation.by[1]
@@ -403,7 +403,7 @@ def test_a_group_of_one_row(gaussian):
 
 
 class CountingGaussian(fm.Gaussian):
-    """A Gaussian that tells how many outcomes it was asked about."""
+    """A Gaussian that counts the outcomes passed to its methods."""
 
     calls: dict[str, int] = {}
 
@@ -427,7 +427,7 @@ class CountingGaussian(fm.Gaussian):
 
 
 def test_groups_and_bootstrap_ask_nothing_again(gaussian, rng):
-    """Scores of rows are computed once, whatever is told of them."""
+    """Scores of rows are computed once, whatever is reported about them."""
     _, y, prediction = gaussian
     CountingGaussian.calls.clear()
     counting = CountingGaussian(prediction.mean, prediction.std)

@@ -289,7 +289,7 @@ def test_units_of_y_do_not_matter(unit):
 
 @pytest.mark.parametrize("unit", [1e-20, 1e20])
 def test_the_scale_of_weights_does_not_matter(unit):
-    """Chance was judged by the sum of the weights in place of the number of rows."""
+    """The chance level used the sum of the weights in place of the number of rows."""
     x, y, prediction = wrong_model(300)
     plain = fm.diagnose(x, y, prediction)
     diagnosis = fm.diagnose(x, y, prediction, weights=np.full(300, unit))

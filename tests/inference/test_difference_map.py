@@ -112,7 +112,7 @@ def test_same_model_twice_and_named_errors():
 
 
 def test_skewed_differences_have_no_band():
-    """Bands of exponential differences missed in a fifth of simulated samples."""
+    """Bands of exponential differences excluded the truth in a fifth of simulated samples."""
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (400, 1))
     bands = []

@@ -1,4 +1,4 @@
-"""Regions in which a model is wrong: found, described and tested."""
+"""Regions in which a model is wrong: search, description and test."""
 
 from __future__ import annotations
 

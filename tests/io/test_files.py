@@ -691,7 +691,7 @@ fm.cce(x, y, fm.Gaussian(x[:, 0], 1.0), x_kernel=fm.RBF(2.0), lam=1e-4, solver="
 @pytest.mark.slow
 @posix
 def test_a_killed_estimate_leaves_nothing_once_it_is_done(tmp_path):
-    """Its checkpoint, its unfinished output and its lock are found, used or removed by the next run."""
+    """The next run uses or removes its checkpoint, its unfinished output and its lock."""
     (tmp_path / "run.part").write_text("mine")
     (tmp_path / "run.lock").write_text("mine")
     killed_until_done([sys.executable, "-c", ESTIMATE, str(tmp_path)], 1.0)

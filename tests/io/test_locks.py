@@ -1,4 +1,4 @@
-"""Two runs on one checkpoint are kept apart, and a killed one keeps nobody out."""
+"""A lock separates two runs on one checkpoint; that of a killed run blocks nobody."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_bad_seeds(seed, error):
 
 
 def test_a_right_count_model_of_ones_own_seed_is_calibrated():
-    """Outcomes made from the uniform numbers of seed 0, judged by defaults: was 0.046."""
+    """Outcomes made from the uniform numbers of seed 0, tested with the defaults: was 0.046."""
     mean = np.full(5_000, 3.0)
     y = stats.poisson.ppf(np.random.default_rng(0).uniform(size=5_000), mean)
     p_values = []

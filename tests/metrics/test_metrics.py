@@ -45,7 +45,7 @@ def test_ece_of_a_correct_count_model_needs_the_randomised_pit(rng):
 
 
 def test_ece_closed_form():
-    """With all outcomes at the predicted medians each level is missed by its distance to the step."""
+    """With all outcomes at the predicted medians the error of each level is its distance to the step."""
     y = np.zeros(100)
     levels = np.array([0.1, 0.4, 0.6, 0.8])
     gaps = np.array([0.1, 0.4, 0.4, 0.2])

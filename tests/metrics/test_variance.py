@@ -250,7 +250,7 @@ def test_qce_against_netcal(rng):
 
 
 def test_cauchy_forecast_calibrated_by_intervals_is_not_by_ence(rng):
-    """Levi et al. (2019): scales drawn at random tell nothing of the errors, and every interval is right.
+    """Levi et al. (2019): random scales say nothing about the errors, and every interval is right.
 
     The ratio of a normal outcome and an independent normal scale has a Cauchy distribution.
     """

@@ -148,7 +148,7 @@ def test_a_shape_will_do():
     assert (plan.n, plan.d, plan.solver, plan.cache) == (10**6, 512, "cg", "streamed")
     assert plan.seconds > 60
     assert "shape" in repr(plan)
-    small = fm.plan((10**6, 512), memory_limit="5GB")  # no room for the rows in float32
+    small = fm.plan((10**6, 512), memory_limit="5GB")  # the rows in float32 do not fit
     assert any("each pass prepares them anew" in reason for reason in small.reasons)
     assert small.seconds > plan.seconds
 

@@ -60,7 +60,7 @@ def test_histogram_and_witness(rng):
     again = plots.witness(grid, np.cos(grid), ax=ax, outcome=0.5)
     assert ax.lines[-1].get_xydata().tolist() == [[0.5, 0.0]]
     assert again is ax
-    assert len(ax.texts) == 2  # told once
+    assert len(ax.texts) == 2  # labelled once
 
 
 def test_result_plot(rng):

@@ -256,7 +256,7 @@ def test_laplacian_kernels_are_stable(loc, scale, gamma):
 @pytest.mark.parametrize("std", [1e-6, 3e-3, 0.2, 3.0, 1e3])
 @pytest.mark.parametrize("gap", [0.0, 0.7, 2.0, 4.0, 5.5, 9.0])
 def test_distributions_narrow_or_wide_against_the_kernel(std, gap):
-    """Beside a narrow distribution the integral around the point missed its mass: 3e-14 for 8e-3."""
+    """Beside a narrow distribution the integral around the point lost its mass: 3e-14 for 8e-3."""
     prediction = fm.Truncated(Gaussian([0.0, 1.0], [std, 1.0]), -1e6, 1e6)  # no closed form
     expectations = prediction.expected_kernel(fm.RBF(0.7), [gap])[0, 0]
     spread = 1 + 1.4 * std**2

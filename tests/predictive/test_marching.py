@@ -171,7 +171,7 @@ def test_far_tails_of_student(rng):
 
 
 def test_a_march_that_ends_elsewhere_is_not_believed(monkeypatch):
-    """Rows whose march ends at another mass than it should are asked of SciPy."""
+    """SciPy answers rows whose march ends at a wrong mass."""
     right = _core.march
 
     def wrong(x, density, masses, slope, out):

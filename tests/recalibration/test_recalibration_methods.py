@@ -459,7 +459,7 @@ def test_constant_std_is_one_bin_and_one_row_is_enough():
 
 
 def test_outcomes_far_outside_leave_a_proper_map():
-    # F(y) is 0 or 1 in rounding: the map stays increasing, and its mass near the ends is kept.
+    # F(y) is 0 or 1 in rounding: the map stays increasing, and its mass near the ends stays.
     y = np.concatenate([np.full(50, -60.0), np.linspace(-1, 1, 100), np.full(50, 60.0)])
     recalibrated_prediction = (
         rc.IsotonicCDF().fit((np.zeros(200), 1.0), y).transform((np.zeros(1), 1.0))

@@ -118,7 +118,7 @@ def test_a_page_of_two_models(evaluations, tmp_path):
         for one in evaluation.measured:
             assert any(
                 cell.startswith(one.label) for cell in page.cells
-            )  # some tell the level, too
+            )  # some name the level, too
     worst = int(np.argmax(evaluations["right"].rows["cce"]))
     assert f"{worst:,}" in page.cells
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
@@ -460,9 +460,9 @@ def test_text_is_sorted_in_a_browser(rng, tmp_path):
     look = """
     const head = [...document.querySelectorAll("th button")].find((one) => one.textContent === "x");
     const column = [...head.closest("tr").children].indexOf(head.closest("th"));
-    const told = () => [...head.closest("table").tBodies[0].rows].map(
+    const columnText = () => [...head.closest("table").tBodies[0].rows].map(
       (row) => row.cells[column].textContent);
-    const before = told(); head.click(); const down = told(); head.click(); const up = told();
+    const before = columnText(); head.click(); const down = columnText(); head.click(); const up = columnText();
     const sorted = [...before].sort((a, b) => a.localeCompare(b));
     const tops = [...document.querySelectorAll(".three svg")].map(
       (svg) => Math.round(svg.getBoundingClientRect().top));

@@ -1,4 +1,4 @@
-"""What is told of rows that cannot be read: wrong values, shapes, names, and files that change."""
+"""Errors of rows that cannot be read: wrong values, shapes, names, and files that change."""
 
 from __future__ import annotations
 

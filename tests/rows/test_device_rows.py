@@ -61,7 +61,7 @@ def blocks(monkeypatch):
 
 
 class Tensor:
-    """What is asked of a CUDA tensor of torch."""
+    """The part of a CUDA tensor's interface that is used."""
 
     def __init__(self, values, gpu=1, gradient=False):
         self._values = np.asarray(values)
@@ -197,7 +197,7 @@ def test_without_cupy_tensors_are_refused_with_the_command(monkeypatch):
 @pytest.mark.parametrize("budget", [10**8, 150_000])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_products_of_rows_on_devices(put, budget, dtype):
-    """On their own device nothing is copied, on another each block comes from there; kept or streamed."""
+    """On their own device nothing is copied; another device copies each block, resident or streamed."""
     x, y, _ = unit_inputs(700, 40)
     kernel, v = fm.RBF(0.4), y[:, None]
     devices = [HostDevice(budget, f"stand-in {i}", index=i) for i in range(2)]

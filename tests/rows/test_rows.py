@@ -249,7 +249,7 @@ def test_one_block_is_read_ahead_while_the_caller_works(plain):
     limit = time.monotonic() + 10
     while len(source.reads) < 2 and time.monotonic() < limit:
         time.sleep(0.001)
-    time.sleep(0.02)  # long enough for a third, were one asked for
+    time.sleep(0.02)  # long enough for a third, if one were requested
     assert source.reads == [slice(0, 10), slice(10, 20)]
     blocks.close()
 

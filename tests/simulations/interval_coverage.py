@@ -155,7 +155,7 @@ def table(coverages: dict[str, dict[str, dict[str, float]]]) -> str:
 
 
 def main() -> None:
-    """Run all scenarios, or those asked for, or print a table of earlier runs."""
+    """Run all scenarios, or the named ones, or print a table of earlier runs."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--scenario", action="append", choices=list(SCENARIOS))
     parser.add_argument("--repeats", type=int, default=300)

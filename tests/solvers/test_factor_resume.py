@@ -29,7 +29,7 @@ from fastmcmd.solvers.scratch import ScratchFile
 
 N = 440
 PIECES = 7  # block columns of 64
-ON_DISK = {"n": 1600, "memory_limit": "23MB"}  # with cache_dir: 25 strips, several panels
+ON_DISK = {"n": 1600, "memory_limit": "23MB"}  # with cache_dir: 25 block rows, several panels
 CASES = {
     "cpu float64": {},
     "cpu float32": {"dtype": "float32", "tol": 1e-3},
@@ -138,7 +138,7 @@ def test_stopped_after_each_row(case, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         result, stops = again_and_again(patch, rows_made, lambda: run(case, path))
     assert_same(result, expected)
-    # A piece a run is kept and the next one lost; nothing else is done twice.
+    # Each run saves a piece and loses the next one; nothing else is done twice.
     solves = 2 if "two" in case else 1
     count = solves * PIECES
     assert stops >= count
@@ -313,7 +313,7 @@ LONG = cholesky._LONG
 
 
 def one_panel_memory(operator):
-    """The least room in which the factor stays in memory, beside the rows."""
+    """The least budget in which the factor stays in memory, beside the rows."""
     rows = cholesky_bytes(operator) - operator.packed_bytes
     low, high = 0, 10**8
     while high - low > 1:
@@ -381,7 +381,7 @@ def test_a_solution_of_another_length_is_refused(name, tmp_path, rng):
 
 
 def test_too_little_memory_beside_the_factor(tmp_path):
-    """Where what is needed besides does not fit, the factor is in panels, in a file that is kept."""
+    """If the rest does not fit beside it, the factor is in panels, in a file that stays."""
     shift, goal, progress = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
     rhs, caches = np.ones((300, 1)), []
     for less in (0, 1):
@@ -479,8 +479,8 @@ sys.path[:0] = [sys.argv[1], sys.argv[1] + '/..']
 import test_factor_resume as t
 t.small(setattr)
 print("begun", flush=True)
-found = t.run(sys.argv[2], sys.argv[3], n=1200)
-np.savez(sys.argv[4], values=found.values, bounds=found.error_bounds)
+result = t.run(sys.argv[2], sys.argv[3], n=1200)
+np.savez(sys.argv[4], values=result.values, bounds=result.error_bounds)
 """
 
 
@@ -488,10 +488,10 @@ np.savez(sys.argv[4], values=found.values, bounds=found.error_bounds)
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 @pytest.mark.parametrize("case", ["two diagonals", "dense, two designs"])
 def test_killed_at_random_moments(case, tmp_path):
-    path, results = tmp_path / "run.ckpt", tmp_path / "found.npz"
+    path, results = tmp_path / "run.ckpt", tmp_path / "results.npz"
     command = [sys.executable, "-c", CODE, os.path.dirname(__file__), case, path, results]
     assert killed_until_done(command, 0.5, first=0.0) >= 1
-    assert sorted(os.listdir(tmp_path)) == ["found.npz"]
+    assert sorted(os.listdir(tmp_path)) == ["results.npz"]
     expected = run(case, tmp_path / "other.ckpt", n=1200)
     with np.load(results, allow_pickle=False) as archive:
         np.testing.assert_array_equal(archive["values"], expected.values)
@@ -499,12 +499,12 @@ def test_killed_at_random_moments(case, tmp_path):
 
 
 def test_a_factor_on_a_device_has_no_file(tmp_path, rng):
-    """The device is done before BLAS on the host would be; where its tiles do not fit, panels are kept."""
+    """The device is done before BLAS on the host would be; if its tiles do not fit, panels are used."""
     from host_device import backend_of
 
     shift, goal, progress = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
     rhs, caches = rng.normal(size=(300, 2)), []
-    # Room of the host is needed for panels only.
+    # Only panels need memory of the host.
     for device, budget in ((10**8, 1000), (600_000, 400_000)):
         solver, operator = solver_of(tmp_path / "run.ckpt")
         operator.backend, operator.budget = backend_of(device), budget

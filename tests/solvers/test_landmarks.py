@@ -106,7 +106,7 @@ def test_any_rows(seed, n, d, most, name, single, repeats):
     assert 1 <= search.rank <= min(most, distinct)
     check(search, KERNELS[name])
     before = search.rank
-    search.grow(most + 10)  # nothing is left, or no room
+    search.grow(most + 10)  # no residual, or no more landmarks allowed
     assert search.rank == before
 
 

@@ -298,7 +298,7 @@ def test_rank_above_the_rows_is_all_rows(rng):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_given_landmarks(rng, dtype):
-    """Any points serve, rows of the sample or not; the certificate tells how well."""
+    """Any points serve, rows of the sample or not; the certificate says how well."""
     args = two_samples(rng, 150, 150, 30, 2)
     line = np.linspace(-3, 3, 9)
     lattice = np.array(list(itertools.product(line, line)), dtype=dtype)
@@ -426,7 +426,7 @@ def test_a_second_round_picks_outliers_beyond_the_candidates():
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_outliers_with_few_landmarks(rng, solver):
-    """With too few landmarks the bound tells of the rows that were missed."""
+    """With too few landmarks the bound grows by the residual of the rows."""
     args = two_samples(rng, 200, 200, 20, 1)
     x = args[1]
     x[:5, 0] = 50 * np.arange(1, 6)
@@ -578,7 +578,7 @@ def test_more_landmarks_do_not_spoil_the_certificate(rng):
 
 
 def test_measured_error_of_the_factor(rng):
-    """It bounds what is found in long doubles, and is not far above it."""
+    """It bounds the error measured in long doubles, and is not far above it."""
     x = rng.normal(size=(120, 2))
     kernel = fm.Polynomial(2, gamma=1.0, coef0=1.0).resolve(x)  # rank 6: exact products of integers
     search = LandmarkSearch(get_backend("auto", kernel), kernel, x, np.ones(120), 60, rng)
