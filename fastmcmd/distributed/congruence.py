@@ -25,9 +25,9 @@ from fastmcmd.distributed.running import Run
 from fastmcmd.distributed.saving import Saved
 from fastmcmd.distributed.setting import Setting, rows_per_step, setting_of
 from fastmcmd.distributed.sums import (
+    BlockPointValues,
     CongruenceJob,
     Embedded,
-    PointValues,
     Summary,
     SummaryJob,
 )
@@ -183,7 +183,7 @@ def result_at(
 ) -> Result:
     """Return the values at points: those of `Blocks`, of a collection, or of an array in memory."""
     tol = check_positive(tol, "tol")
-    values = PointValues.of(*ridges)
+    values = BlockPointValues.of(*ridges)
     accumulator, estimate = setting.accumulator, None
     if name == "CCE":
         accumulator = accumulator.fresh()

@@ -30,7 +30,7 @@ from fastmcmd.distributed.result import BlockResult, in_blocks, write_blocks
 from fastmcmd.distributed.rows import block_seed, rows_of, valid_rows
 from fastmcmd.distributed.running import Run
 from fastmcmd.distributed.setting import Setting, rows_per_step, setting_of
-from fastmcmd.distributed.sums import PointValues, Summary
+from fastmcmd.distributed.sums import BlockPointValues, Summary
 from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.context import Context, Settings
@@ -135,7 +135,7 @@ class RowValues:
         As in `EvaluationJob`.
     names : tuple of str
         Which values apply.
-    values : PointValues or None
+    values : BlockPointValues or None
         The CCE at inputs.
     """
 
@@ -144,7 +144,7 @@ class RowValues:
     policy: str
     seed: np.random.SeedSequence
     names: tuple[str, ...]
-    values: PointValues | None
+    values: BlockPointValues | None
 
     def __call__(self, arguments: Arguments, number: int) -> Arguments:
         """Return the values of a block, NaN in rows left out."""
@@ -274,7 +274,7 @@ def _evaluated(models: Arguments, options: Arguments) -> tuple[dict[str, BlockEv
         values, summaries = {}, None
         if setting is not None:
             values = {
-                name: PointValues.of(Ridge(parts.congruence, one, setting.lam))
+                name: BlockPointValues.of(Ridge(parts.congruence, one, setting.lam))
                 for name, one in parts.congruence.models.items()
             }
             summaries = run.reduce(ValuesJob(values, config.nan_policy), blocks)
@@ -337,7 +337,7 @@ def _setting(run: Run, blocks: Blocks, seed: np.random.SeedSequence, options: Ar
 
 
 def _result(
-    run: Run, blocks: Blocks, setting: Setting, values: PointValues, summary: Summary, tol: float,
+    run: Run, blocks: Blocks, setting: Setting, values: BlockPointValues, summary: Summary, tol: float,
     parts: Parts, name: str,
 ) -> BlockResult:  # fmt: skip
     sums = parts.congruence
@@ -359,7 +359,7 @@ def _result(
 
 def _evaluation(
     name: str, prediction: Any, blocks: Blocks, parts: Parts, config: EvaluationConfig,
-    seed: np.random.SeedSequence, result: BlockResult | None, values: PointValues | None, start: float,
+    seed: np.random.SeedSequence, result: BlockResult | None, values: BlockPointValues | None, start: float,
     options: Arguments,
 ) -> BlockEvaluation:  # fmt: skip
     one, settings = parts.models[name], config.settings

@@ -15,7 +15,7 @@ from fastmcmd._base.checks import check_same_length
 from fastmcmd.distributed.blocks import Arguments
 from fastmcmd.distributed.measures import gathered
 from fastmcmd.distributed.rows import block_seed, rows_of, valid_rows
-from fastmcmd.distributed.sums import PointValues, Summary, congruence_sums
+from fastmcmd.distributed.sums import BlockPointValues, Summary, congruence_sums
 from fastmcmd.evaluation.context import Context, Settings
 from fastmcmd.evaluation.measures import MEAN_SCORES, SCORES
 from fastmcmd.streaming import CCE
@@ -220,7 +220,7 @@ class ValuesJob:
 
     Attributes
     ----------
-    values : dict of PointValues
+    values : dict of BlockPointValues
         By model.
     policy : str
         Treatment of NaN.
@@ -228,7 +228,7 @@ class ValuesJob:
         Name of the pass.
     """
 
-    values: Mapping[str, PointValues]
+    values: Mapping[str, BlockPointValues]
     policy: str
     name: str = "values"
 

@@ -19,7 +19,7 @@ from fastmcmd.distributed.blocks import (
     received,
     shipped,
 )
-from fastmcmd.distributed.sums import PointValues, Summary
+from fastmcmd.distributed.sums import BlockPointValues, Summary
 from fastmcmd.result import Result
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class BlockResult(Result):
         The sums of all rows: scores and witnesses at other inputs, `save`, further batches.
     summary : Summary
         Sums of the values.
-    point_values : PointValues
+    point_values : BlockPointValues
         What computes values.
     points : Blocks or None
         The points; None if they are in memory.
@@ -51,7 +51,7 @@ class BlockResult(Result):
     estimate: CongruenceEstimate | None = None
     accumulator: CCE | None = None
     summary: Summary | None = None
-    point_values: PointValues | None = None
+    point_values: BlockPointValues | None = None
     points: Blocks | None = None
     at_rows: bool = False
 

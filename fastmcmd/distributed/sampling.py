@@ -22,13 +22,13 @@ from fastmcmd.predictive import Categorical, Predictive
 from fastmcmd.streaming.congruence_landmarks import features_of
 from fastmcmd.streaming.congruence_sums import Probes
 
-__all__ = ["Sample", "SampleJob", "Samples", "draw_sample", "probe_mass", "probes_of"]
+__all__ = ["BlockSample", "SampleJob", "Samples", "draw_sample", "probe_mass", "probes_of"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class BlockSample:
     """Rows with the largest keys.
 
     Attributes
@@ -66,7 +66,7 @@ class Sample:
     weights: Array | None = None
     masses: Array | None = None
 
-    def __add__(self, other: Sample) -> Sample:
+    def __add__(self, other: BlockSample) -> BlockSample:
         for name in ("x", "y"):
             widths = getattr(self, name).shape[1], getattr(other, name).shape[1]
             if widths[0] != widths[1]:
@@ -85,7 +85,7 @@ class Sample:
             None if a is None or b is None else np.concatenate([a, b])[top]
             for a, b in ((self.weights, other.weights), (self.masses, other.masses))
         )
-        return Sample(
+        return BlockSample(
             self.most, keys[top], x, y, simulated, places[top], self.rows + other.rows,
             self.weight + other.weight, self.mass + other.mass, max(self.classes, other.classes), weights,
             masses,
@@ -105,7 +105,7 @@ class Sample:
 class Samples:
     """Several samples of the same rows."""
 
-    parts: tuple[Sample, ...]
+    parts: tuple[BlockSample, ...]
 
     def __add__(self, other: Samples) -> Samples:
         return Samples(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
@@ -176,7 +176,7 @@ class SampleJob:
 
 def draw_sample(
     x: Array, y: Array, weights: Array | None, mass: Array, most: int, rng: np.random.Generator, number: int
-) -> Sample:  # fmt: skip
+) -> BlockSample:  # fmt: skip
     """Return a sample of the rows of a block, by their masses; rows of weight 0 have none."""
     if weights is not None:
         mass = np.where(weights > 0, mass, 0.0)
@@ -185,7 +185,7 @@ def draw_sample(
     top = np.sort(np.argsort(-keys, kind="stable")[:most])
     top = top[mass[top] > 0]
     places = np.stack([np.full(len(top), number), top], axis=1).astype(np.int64)
-    return Sample(
+    return BlockSample(
         most, keys[top], x[top], y[top], np.empty((len(top), 0)), places, len(x),
         float(len(x) if weights is None else weights.sum()), float(mass.sum()), 0,
         None if weights is None else np.asarray(weights)[top], mass[top],
@@ -198,7 +198,7 @@ def probe_mass(residual: Array, floor: float, weights: Array | None, unit: float
     return mass if weights is None else np.asarray(mass * (1 + (weights / unit) ** 2))
 
 
-def probes_of(sample: Sample, rank: int) -> Probes:
+def probes_of(sample: BlockSample, rank: int) -> Probes:
     """Return rows at which the residual is measured, with the probabilities by which they were drawn.
 
     Given the largest key that was not top, each row is top independently with a known probability (Cohen

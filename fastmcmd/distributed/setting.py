@@ -15,7 +15,7 @@ from fastmcmd.backends import get_backend
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.distributed.blocks import Blocks
 from fastmcmd.distributed.running import Run
-from fastmcmd.distributed.sampling import Sample, SampleJob, draw_sample, probe_mass, probes_of
+from fastmcmd.distributed.sampling import BlockSample, SampleJob, draw_sample, probe_mass, probes_of
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import offset_of
 from fastmcmd.inference.smoother import Smoother
@@ -51,7 +51,7 @@ class Setting:
         Kernels with numbers for parameters.
     lam : float
         Regulariser.
-    sample : Sample
+    sample : BlockSample
         Rows from which these were chosen.
     seed : SeedSequence
         Source of the streams of blocks.
@@ -63,7 +63,7 @@ class Setting:
     x_kernel: Kernel
     y_kernel: Kernel
     lam: float
-    sample: Sample
+    sample: BlockSample
     seed: np.random.SeedSequence
     notes: tuple[str, ...]
 
@@ -184,19 +184,19 @@ def rows_per_step(limit: int | None, landmarks: int, simulations: int, models: i
 
 def _sample(
     run: Run, blocks: Blocks, seed: np.random.SeedSequence, policy: str, name: str
-) -> Sample:
+) -> BlockSample:
     """Return a uniform sample of the rows."""
     results = run.reduce(SampleJob(f"sample of {name}", seed, CANDIDATES, policy=policy), blocks)
     if results is None or not len(results.parts[0].keys):
         raise ValueError(f"{name} has no rows with a positive weight; at least one is needed")
-    sample: Sample = results.parts[0]
+    sample: BlockSample = results.parts[0]
     return sample
 
 
 def _proposed(
-    run: Run, blocks: Blocks, sample: Sample, smoother: Smoother, seed: np.random.SeedSequence,
+    run: Run, blocks: Blocks, sample: BlockSample, smoother: Smoother, seed: np.random.SeedSequence,
     policy: str, free: int, probed: bool, name: str,
-) -> tuple[Sample | None, Sample | None]:  # fmt: skip
+) -> tuple[BlockSample | None, BlockSample | None]:  # fmt: skip
     """Return rows proposed as landmarks, and rows at which the residual is measured.
 
     Both come from one pass, or from the sample if it holds all rows.
@@ -241,7 +241,7 @@ def _search(kernel: Kernel, rows: Array, most: int, seed: np.random.SeedSequence
 
 
 def _completed(
-    smoother: Smoother, proposed: Sample, most: int, seed: np.random.SeedSequence
+    smoother: Smoother, proposed: BlockSample, most: int, seed: np.random.SeedSequence
 ) -> Smoother:
     """Return landmarks with those added that blocks propose."""
     features = smoother.features
@@ -258,7 +258,7 @@ def _completed(
 
 
 def _output_landmarks(
-    kernel: Kernel, samples: list[Sample], seed: np.random.SeedSequence, of_prediction: bool
+    kernel: Kernel, samples: list[BlockSample], seed: np.random.SeedSequence, of_prediction: bool
 ) -> Array | None:
     """Return outputs at which features of ``kernel`` are exact; None if a lattice needs none."""
     first = samples[0]

@@ -19,7 +19,14 @@ from fastmcmd.streaming.congruence_landmarks import features_of, scaled_rows
 from fastmcmd.streaming.congruence_sums import CongruenceSums, Ridge
 from fastmcmd.streaming.output_features import Columns
 
-__all__ = ["CongruenceJob", "Embedded", "PointValues", "Summary", "SummaryJob", "congruence_sums"]
+__all__ = [
+    "BlockPointValues",
+    "CongruenceJob",
+    "Embedded",
+    "Summary",
+    "SummaryJob",
+    "congruence_sums",
+]
 
 Array = NDArray[np.float64]
 
@@ -89,7 +96,7 @@ class CongruenceJob:
 
 
 @dataclass(frozen=True, eq=False)
-class PointValues:
+class BlockPointValues:
     """Values of the CCE or MCMD, their error bounds, and their noise at points.
 
     Attributes
@@ -107,12 +114,12 @@ class PointValues:
     ridges: tuple[Ridge, ...]
 
     @staticmethod
-    def of(*ridges: Ridge) -> PointValues:
+    def of(*ridges: Ridge) -> BlockPointValues:
         """Return the values of one regression, or of the difference of two."""
         for one in ridges:
             _ = one.dual_norm, one.sampled_residual  # computed once, here
         if len(ridges) == 1:
-            return PointValues(ridges[0].sums.smoother, ridges[0].coefficients, ridges)
+            return BlockPointValues(ridges[0].sums.smoother, ridges[0].coefficients, ridges)
         first, second = ridges
         columns = np.unique(np.concatenate([first.sums.columns, second.sums.columns]), axis=0)
         places = {tuple(one): at for at, one in enumerate(columns.tolist())}
@@ -120,7 +127,7 @@ class PointValues:
         for sign, one in ((1.0, first), (-1.0, second)):
             positions = [places[tuple(column)] for column in one.sums.columns.tolist()]
             total[:, positions] += sign * one.coefficients
-        return PointValues(first.sums.smoother, total, ridges)
+        return BlockPointValues(first.sums.smoother, total, ridges)
 
     def at(self, x: Array, noise: bool = False) -> dict[str, Array]:
         """Return "value" and "error_bound" (q,); with ``noise`` also "null_mean" and "excess"."""
@@ -196,13 +203,13 @@ class SummaryJob:
 
     Attributes
     ----------
-    values : PointValues
+    values : BlockPointValues
         What is summed.
     name : str
         Name of the pass.
     """
 
-    values: PointValues
+    values: BlockPointValues
     name: str = "values"
 
     def sums(self, arguments: Arguments, number: int) -> Summary:

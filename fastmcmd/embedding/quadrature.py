@@ -76,7 +76,7 @@ def mean_features_by_nodes(
     n, rank = len(prediction), features.rank
     mean, residual, error = np.empty((n, rank)), np.empty(n), np.empty(n)
     floor = _ROUNDING * float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
-    sums = _Sums(features, prediction)
+    sums = _NodeSums(features, prediction)
     node_counts = np.zeros(n, dtype=np.intp)  # nodes with weight in the newest sums
     signs = SignPart.of(features, prediction)
     for rows, part in chunks(prediction, sums.numbers_per_row(prediction.node_count)):
@@ -118,7 +118,7 @@ def mean_features_by_nodes(
     return mean, residual, error
 
 
-class _Sums:
+class _NodeSums:
     """Weighted sums of features over nodes, by series on panels if these are exact enough."""
 
     def __init__(self, features: KernelFeatures, prediction: Predictive) -> None:

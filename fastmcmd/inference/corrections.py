@@ -62,7 +62,7 @@ _LEAST_GROUP, _MOST_GROUPS = 64, 16  # rows that share a table, and such tables 
 
 
 @dataclass(frozen=True)
-class Lattice:
+class OutputLattice:
     """Gaussian bumps ``p_j(z) = height exp(-rate (z - j step)^2)`` that reproduce an RBF kernel."""
 
     step: float
@@ -71,12 +71,12 @@ class Lattice:
     most: int
 
     @staticmethod
-    def of(length: float) -> Lattice:
+    def of(length: float) -> OutputLattice:
         """Return the lattice for ``exp(-(z - z')^2 / (2 length^2))`` and outcomes up to 8 from 0."""
         gamma = 0.5 / length**2
         step = _STEP / np.sqrt(gamma)
         height = float(np.sqrt(step * np.sqrt(4 * gamma / np.pi)))
-        return Lattice(float(step), 2 * gamma, height, int(np.ceil(_REACH / step)))
+        return OutputLattice(float(step), 2 * gamma, height, int(np.ceil(_REACH / step)))
 
     @property
     def size(self) -> int:
@@ -170,7 +170,9 @@ class LocationScale:
     ) -> None:
         self.prediction, self.unit = prediction, unit
         self.centre, self.scale = centre_and_scale(prediction)
-        self.map: Lattice | KernelMap = Lattice.of(_LENGTH) if outputs is None else outputs
+        self.map: OutputLattice | KernelMap = (
+            OutputLattice.of(_LENGTH) if outputs is None else outputs
+        )
         self.size = self.map.size
         self._origin = self.centre + offset if outputs is None else np.zeros(len(self.centre))
         self._unit = self.scale * unit if outputs is None else np.ones(len(self.centre))
@@ -238,7 +240,9 @@ class CountCorrection:
     ) -> None:
         self.prediction, self.unit = prediction, unit
         self.centre, self.scale = centre_and_scale(prediction)
-        self.map: Lattice | KernelMap = Lattice.of(_LENGTH) if outputs is None else outputs
+        self.map: OutputLattice | KernelMap = (
+            OutputLattice.of(_LENGTH) if outputs is None else outputs
+        )
         self.size = self.map.size
         self._origin = self.centre if outputs is None else np.zeros(len(self.centre))
         self._unit = self.scale * unit if outputs is None else np.ones(len(self.centre))
@@ -345,7 +349,7 @@ class CountCorrection:
         _core.correction_weights(table.values, table.logs, table.statistic, *parameters, weights)
         z = self._standardised(index, table)
         sums = np.zeros((3, len(z), self.size))
-        if isinstance(self.map, Lattice):
+        if isinstance(self.map, OutputLattice):
             lattice = self.map
             _core.weighted_lattice_sums(
                 z, weights, lattice.step, lattice.rate, lattice.height, sums

@@ -19,7 +19,7 @@ from fastmcmd.predictive import Draws, Predictive
 __all__ = [
     "ExchangedOutcomes",
     "GivenOutcomes",
-    "Outcomes",
+    "OutcomeSource",
     "SimulatedOutcomes",
     "exchangeable_outcomes",
 ]
@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Outcomes(ABC):
+class OutcomeSource(ABC):
     """Data sets of outcomes: the observed one and B from a right model.
 
     Attributes
@@ -87,7 +87,7 @@ class Outcomes(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class SimulatedOutcomes(Outcomes):
+class SimulatedOutcomes(OutcomeSource):
     """Outcomes drawn from predicted distributions."""
 
     prediction: Predictive
@@ -98,7 +98,7 @@ class SimulatedOutcomes(Outcomes):
 
 
 @dataclass(frozen=True, eq=False)
-class ExchangedOutcomes(Outcomes):
+class ExchangedOutcomes(OutcomeSource):
     """Exchanged outcomes for predictions that are l draws: any of the l + 1 values of a row replaces y.
 
     Draws compared with their own mean would look too good, because they are part of it (a test of size .23
@@ -120,7 +120,7 @@ class ExchangedOutcomes(Outcomes):
 
 
 @dataclass(frozen=True, eq=False)
-class GivenOutcomes(Outcomes):
+class GivenOutcomes(OutcomeSource):
     """Given data sets, none of which is distinguished."""
 
     values: Array  # (n, B + 1, k)
@@ -146,7 +146,7 @@ class GivenOutcomes(Outcomes):
 
 def exchangeable_outcomes(
     y: Array, prediction: Predictive, simulations: int, random_state: object
-) -> Outcomes:
+) -> OutcomeSource:
     """Return the data sets for a test of ``prediction`` with outcomes ``y`` (n, k)."""
     source = generator(random_state, Purpose.TEST)
     seeds = seed_sequence(source)

@@ -19,7 +19,7 @@ from fastmcmd._base.blocks import ahead, row_blocks
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.cpu import core
-from fastmcmd.inference.exchangeable import ROWS, Outcomes
+from fastmcmd.inference.exchangeable import ROWS, OutcomeSource
 from fastmcmd.inference.outcome_features import BlockOutcomes, OutcomeFeatures
 from fastmcmd.inference.smoother import Basis
 
@@ -89,7 +89,7 @@ class Projections:
 
 
 def project(
-    outcomes: Outcomes,
+    outcomes: OutcomeSource,
     kinds: list[OutcomeFeatures],
     basis: Basis,
     x: Array,
@@ -104,7 +104,7 @@ def project(
 
     Parameters
     ----------
-    outcomes : Outcomes
+    outcomes : OutcomeSource
         The data sets.
     kinds : list of OutcomeFeatures
         Features of outcomes.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fastmcmd._base.cached import cached_property
-from fastmcmd.inference.corrections import MOST_COUNTS, Lattice, centre_and_scale
+from fastmcmd.inference.corrections import MOST_COUNTS, OutputLattice, centre_and_scale
 from fastmcmd.predictive import Predictive
 
 __all__ = [
@@ -52,7 +52,7 @@ class Nodes:
         Their probabilities.
     origin, unit : ndarray (n,)
         Outcomes are standardised as ``(y - origin) / unit``.
-    map : Lattice
+    map : OutputLattice
         Features of standardised outcomes.
     """
 
@@ -60,7 +60,7 @@ class Nodes:
     masses: Array
     origin: Array
     unit: Array
-    map: Lattice
+    map: OutputLattice
 
     def __len__(self) -> int:
         return len(self.values)
@@ -146,7 +146,7 @@ def nodes_of(prediction: Predictive, offset: float, factor: float, count: int) -
     Continuous predictions have ``count`` nodes; counts have as many as their mass needs.
     """
     centre, scale = centre_and_scale(prediction)
-    lattice = Lattice.of(1.0)
+    lattice = OutputLattice.of(1.0)
     if not prediction.discrete:
         levels, shares = normal_levels(count)
         inner = np.asarray(prediction.quantile(levels[1:-1]))

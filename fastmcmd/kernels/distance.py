@@ -151,7 +151,7 @@ STATISTICS: dict[str, Callable[..., Array]] = {
 
 
 @dataclass(frozen=True)
-class Exponential(Stationary):
+class ExponentialDecay(Stationary):
     """``exp(-gamma s)`` of a statistic s of two rows, with gamma a number or a rule."""
 
     gamma: Gamma = None
@@ -162,7 +162,7 @@ class Exponential(Stationary):
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", check_gamma(self.gamma))
 
-    def resolve(self, data: ArrayLike) -> Exponential:
+    def resolve(self, data: ArrayLike) -> ExponentialDecay:
         """Return the kernel with a numeric gamma."""
         return replace(self, gamma=resolve_gamma(self.gamma, data, self.metric))
 
@@ -171,7 +171,7 @@ class Exponential(Stationary):
         """Whether gamma is a number."""
         return isinstance(self.gamma, float)
 
-    def rescaled(self, scale: float) -> Exponential:
+    def rescaled(self, scale: float) -> ExponentialDecay:
         """Return the kernel of rows in another unit."""
         gamma = number(self.gamma)
         for _ in range(self.power):  # not its power, which may overflow
@@ -192,7 +192,7 @@ class Exponential(Stationary):
 
 
 @dataclass(frozen=True)
-class RBF(Exponential):
+class RBF(ExponentialDecay):
     """Gaussian kernel ``exp(-gamma |x - z|_2^2)``, as in scikit-learn.
 
     Parameters
@@ -224,7 +224,7 @@ class RBF(Exponential):
 
 
 @dataclass(frozen=True)
-class Laplacian(Exponential):
+class Laplacian(ExponentialDecay):
     """Laplacian kernel ``exp(-gamma |x - z|_1)``, as in scikit-learn.
 
     Parameters

@@ -2,13 +2,13 @@
 
 from fastmcmd.rows.opening import open_rows
 from fastmcmd.rows.output import Output, check_apart, files_of, open_out
-from fastmcmd.rows.source import Source
+from fastmcmd.rows.source import RowSource
 from fastmcmd.rows.table import Rows, as_blocks
 
 __all__ = [
     "Output",
+    "RowSource",
     "Rows",
-    "Source",
     "as_blocks",
     "check_apart",
     "files_of",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd._base.annotations import HostArray
-from fastmcmd.rows.source import Array, Source, package
+from fastmcmd.rows.source import Array, RowSource, package
 
 __all__ = ["ArrowTable", "Parquet", "to_array"]
 
@@ -32,7 +32,7 @@ def to_array(column: Any) -> HostArray:
     return np.concatenate([np.from_dlpack(chunk) for chunk in chunks])
 
 
-class _Columns(Source):
+class _Columns(RowSource):
     """Numeric columns of a pyarrow schema."""
 
     def _use(self, schema: Any, selection: str, rows: int) -> None:

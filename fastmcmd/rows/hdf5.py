@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.rows.source import Array, Source, package
+from fastmcmd.rows.source import Array, RowSource, package
 
 
-class Hdf5(Source):
+class Hdf5(RowSource):
     """A dataset of h5py."""
 
     def __init__(self, dataset: Any, where: str) -> None:

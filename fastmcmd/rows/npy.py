@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from fastmcmd.io.npy import read_header
-from fastmcmd.rows.source import Array, Source
+from fastmcmd.rows.source import Array, RowSource
 
 _ANYWHERE = hasattr(os, "preadv")  # not on Windows
 
 
-class Npy(Source):
+class Npy(RowSource):
     """A .npy file, read without a map: mapped pages count as memory, and truncation kills the process."""
 
     def __init__(self, path: Path, inside: str, where: str) -> None:
@@ -63,7 +63,7 @@ class Npy(Source):
             view, place = view[count:], place + count
 
 
-class Mapped(Source):
+class Mapped(RowSource):
     """An np.memmap, whose rows are copied and whose pages are released after each read."""
 
     def __init__(self, value: Any) -> None:

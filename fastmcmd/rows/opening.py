@@ -16,7 +16,7 @@ from fastmcmd.device import cuda
 from fastmcmd.rows.arrow import ArrowTable, Parquet
 from fastmcmd.rows.hdf5 import Hdf5
 from fastmcmd.rows.npy import Mapped, Npy, is_mapped
-from fastmcmd.rows.source import Array, Source, package_of, prefix_errors, stamp_of
+from fastmcmd.rows.source import Array, RowSource, package_of, prefix_errors, stamp_of
 from fastmcmd.rows.table import Rows
 from fastmcmd.rows.zarr import Zarr, is_zarr
 
@@ -113,9 +113,11 @@ class Format:
     """A format: its file extensions, the objects of its package, and functions that open both."""
 
     suffixes: tuple[str, ...]
-    from_path: Callable[[Path, str, str], Source]  # path, what follows "::", how messages name it
+    from_path: Callable[
+        [Path, str, str], RowSource
+    ]  # path, what follows "::", how messages name it
     owns: Callable[[Any], bool]
-    from_object: Callable[[Any], Source]
+    from_object: Callable[[Any], RowSource]
 
 
 FORMATS = (
@@ -131,7 +133,7 @@ FORMATS = (
 )
 
 
-class DeviceArray(Source):
+class DeviceArray(RowSource):
     """An array on a device, whose blocks are downloaded when the host reads them.
 
     C-contiguous arrays of float32 or float64 are used as they are; others (float16, integers, columns

@@ -35,7 +35,7 @@ class DeviceBlock(np.ndarray):
         self.device_rows = None
 
 
-class Source(ABC):
+class RowSource(ABC):
     """A stored table: its shape and type, and access to consecutive rows.
 
     ``where`` names it in messages; ``path`` is the file or folder that must not change, if any;
@@ -74,10 +74,10 @@ class Source(ABC):
         self.overhead = chunk_count * int(np.prod(chunks, dtype=np.int64)) * self.dtype.itemsize
 
 
-class ScaledSource(Source):
+class ScaledSource(RowSource):
     """A source whose columns are multiplied by ``scales`` (d,) when they are read, in float64."""
 
-    def __init__(self, source: Source, scales: NDArray[np.float64]) -> None:
+    def __init__(self, source: RowSource, scales: NDArray[np.float64]) -> None:
         self._of, self._scales = source, scales
         self.where, self.path, self.shape = source.where, source.path, source.shape
         self.dtype = np.dtype(np.float64)

@@ -19,8 +19,8 @@ from fastmcmd.rows.npy import Mapped
 from fastmcmd.rows.source import (
     Array,
     DeviceBlock,
+    RowSource,
     ScaledSource,
-    Source,
     Stamp,
     prefix_errors,
     stamp_of,
@@ -65,7 +65,7 @@ class Rows:
     name: str
     shape: tuple[int, int]
     dtype: DType
-    _source: Source
+    _source: RowSource
     _stamp: Stamp
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd.rows.source import Array, Source, files, package, package_of
+from fastmcmd.rows.source import Array, RowSource, files, package, package_of
 
 _CHUNKS = 20  # in memory while Zarr reads: ten at a time by default, each stored and decoded
 
 
-class Zarr(Source):
+class Zarr(RowSource):
     """A Zarr array of version 2 or 3, read in slices of rows."""
 
     def __init__(self, array: Any, path: Path | None, where: str) -> None:

@@ -13,7 +13,7 @@ from fastmcmd._base.memory import format_bytes
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import GramOperator
 
-__all__ = ["BlockColumn", "Layout", "choose_layout", "least_memory", "one_panel_fits"]
+__all__ = ["BlockColumn", "BlockLayout", "choose_layout", "least_memory", "one_panel_fits"]
 
 _WIDTHS = (
     512,
@@ -46,7 +46,7 @@ class BlockColumn:
 
 
 @dataclass(frozen=True)
-class Layout:
+class BlockLayout:
     """Width of block columns and rows of a block, for an (n, n) factor of ``itemsize`` bytes a number."""
 
     n: int
@@ -97,9 +97,9 @@ class Layout:
             yield slice(first, min(stop, first + step))
 
 
-def _least(operator: GramOperator) -> Layout:
+def _least(operator: GramOperator) -> BlockLayout:
     width = min(_WIDTHS[-1], len(operator))
-    return Layout(len(operator), operator.dim, operator.dtype.itemsize, width, width)
+    return BlockLayout(len(operator), operator.dim, operator.dtype.itemsize, width, width)
 
 
 def least_memory(operator: GramOperator) -> int:
@@ -116,7 +116,7 @@ def _block_rows(width: int) -> Iterator[int]:
     yield width  # the minimum: the square on the diagonal is read as one block
 
 
-def choose_layout(operator: GramOperator, budget: int) -> Layout:
+def choose_layout(operator: GramOperator, budget: int) -> BlockLayout:
     """Return the layout within ``budget`` that has the widest block columns, then the longest blocks.
 
     Raises
@@ -127,7 +127,7 @@ def choose_layout(operator: GramOperator, budget: int) -> Layout:
     least = _least(operator)
     for width in (min(width, least.n) for width in _WIDTHS):
         for rows in _block_rows(width):
-            layout = Layout(least.n, least.dim, least.itemsize, width, rows)
+            layout = BlockLayout(least.n, least.dim, least.itemsize, width, rows)
             # Blocks are only staging buffers: the panel gets seven eighths of the budget, if possible.
             small = rows == width or 8 * rows * width * layout.itemsize <= budget
             if small and layout.bytes_of(layout.columns()[:1]) <= budget:

@@ -27,7 +27,7 @@ from fastmcmd.embedding.sample import DrawnOutputs
 from fastmcmd.inference.exchangeable import (
     ROWS,
     ExchangedOutcomes,
-    Outcomes,
+    OutcomeSource,
     exchangeable_outcomes,
 )
 from fastmcmd.inference.row_norms import own_products
@@ -444,7 +444,7 @@ class CCE(Accumulator[CongruenceSums]):
 
     def _sums(
         self, f: Array, w: Array, y: Array, prediction: Predictive, columns: Columns,
-        outcomes: Outcomes | None, residual_cross: Array | None,
+        outcomes: OutcomeSource | None, residual_cross: Array | None,
     ) -> ModelSums:  # fmt: skip
         """Return the sums of one model over a batch."""
         simulations = self.settings["simulations"]
@@ -493,7 +493,7 @@ class CCE(Accumulator[CongruenceSums]):
         draws = outputs.values.shape[1]
         return None if draws == 1 else variances * (draws + 1) / (draws - 1)
 
-    def _outcomes(self, y: Array, models: dict[str, Predictive]) -> dict[str, Outcomes]:
+    def _outcomes(self, y: Array, models: dict[str, Predictive]) -> dict[str, OutcomeSource]:
         """Return the data sets for the test of each model."""
         simulations = self.settings["simulations"]
         if not simulations:
@@ -503,7 +503,7 @@ class CCE(Accumulator[CongruenceSums]):
             for name, one in models.items()
         }
 
-    def _reached(self, outcomes: Outcomes, columns: Columns) -> Columns:
+    def _reached(self, outcomes: OutcomeSource, columns: Columns) -> Columns:
         """Return the columns plus those that any data set reaches: the observed data are not special."""
         if not isinstance(self._outputs, Lattice):
             return columns
@@ -514,7 +514,13 @@ class CCE(Accumulator[CongruenceSums]):
         return columns
 
     def _simulated(
-        self, weighted: Array, w: Array, p: Array, mean: Array, outcomes: Outcomes, columns: Columns
+        self,
+        weighted: Array,
+        w: Array,
+        p: Array,
+        mean: Array,
+        outcomes: OutcomeSource,
+        columns: Columns,
     ) -> tuple[Array, Array]:
         """Return ``F'WE`` (p, B, r) and ``sum w |e|^2`` (B,) for simulated outcomes."""
         simulations = outcomes.simulations

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, special
 
 import fastmcmd as fm
-from fastmcmd.inference.corrections import Lattice
+from fastmcmd.inference.corrections import OutputLattice
 from fastmcmd.inference.tilting import Nodes
 from fastmcmd.recalibration import (
     ConditionalRescaling,
@@ -236,7 +236,7 @@ def test_outcomes_far_from_all_predictions():
 
 def test_tilts_of_nodes_without_mass():
     masses = np.array([[0.5, 0.5, 0.0]])
-    nodes = Nodes(np.zeros((1, 3)), masses, np.zeros(1), np.ones(1), Lattice.of(1.0))
+    nodes = Nodes(np.zeros((1, 3)), masses, np.zeros(1), np.ones(1), OutputLattice.of(1.0))
     weights = np.array([[0.0, np.log(3.0), 2000.0]])
     np.testing.assert_allclose(nodes.tilted(weights), [[0.25, 0.75, 0.0]], rtol=1e-15)
     np.testing.assert_allclose(nodes.log_normaliser(weights), [np.log(2.0)], rtol=1e-15)

@@ -460,9 +460,9 @@ def test_text_is_sorted_in_a_browser(rng, tmp_path):
     look = """
     const head = [...document.querySelectorAll("th button")].find((one) => one.textContent === "x");
     const column = [...head.closest("tr").children].indexOf(head.closest("th"));
-    const columnText = () => [...head.closest("table").tBodies[0].rows].map(
+    const texts = () => [...head.closest("table").tBodies[0].rows].map(
       (row) => row.cells[column].textContent);
-    const before = columnText(); head.click(); const down = columnText(); head.click(); const up = columnText();
+    const before = texts(); head.click(); const down = texts(); head.click(); const up = texts();
     const sorted = [...before].sort((a, b) => a.localeCompare(b));
     const tops = [...document.querySelectorAll(".three svg")].map(
       (svg) => Math.round(svg.getBoundingClientRect().top));
