@@ -254,7 +254,7 @@ def test_what_is_left_to_the_host(gpu, rng):
     for from_device, on_host in pairs:
         np.testing.assert_array_equal(from_device.sample(3, 0), on_host.sample(3, 0))
         np.testing.assert_array_equal(from_device.nodes()[0], on_host.nodes()[0])
-        with gpu.here():
+        with gpu.context():
             quantiles, few = from_device.quantile(levels), from_device.take(rows).mean
         np.testing.assert_allclose(gpu.get(quantiles), on_host.quantile(levels), rtol=1e-12)
         np.testing.assert_allclose(gpu.get(few), on_host.take(rows).mean, rtol=1e-12)
