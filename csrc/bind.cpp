@@ -8,7 +8,7 @@
 #include "landmarks.h"
 #include "points.h"
 #include "products.h"
-#include "tall.h"
+#include "tall_skinny.h"
 
 namespace fastmcmd {
 namespace {
@@ -79,15 +79,15 @@ points<T> pack_points(const py::array& data, const double* offset, const executi
 
 // None, or an array that lives as long as this.
 struct optional_array {
-  explicit optional_array(const py::object& from) : given(!from.is_none()) {
-    if (given) array = py::cast<py::array>(from);
+  explicit optional_array(const py::object& from) : is_given(!from.is_none()) {
+    if (is_given) array = py::cast<py::array>(from);
   }
   // n numbers, or null
   const double* vector(const char* name, index_t n) const {
-    return given ? read<double>(array, name, {n}) : nullptr;
+    return is_given ? read<double>(array, name, {n}) : nullptr;
   }
 
-  bool given;
+  bool is_given;
   py::array array;
 };
 
@@ -329,54 +329,54 @@ void py_self_product(const py::array& a, const py::object& weight, py::array out
   });
 }
 
-tall_block<const double> read_block(const py::array& a, const char* name, index_t n, index_t k) {
+tall_skinny_block<const double> read_block(const py::array& a, const char* name, index_t n, index_t k) {
   const index_t ld = row_distance<double>(a, name, n, k);
   return {static_cast<const double*>(a.data()), n, k, ld};
 }
 
 // One whose data are null for None.
-tall_block<const double> read_block(const optional_array& a, const char* name, index_t n,
+tall_skinny_block<const double> read_block(const optional_array& a, const char* name, index_t n,
                                     index_t k) {
-  return a.given ? read_block(a.array, name, n, k) : tall_block<const double>{nullptr, n, k, k};
+  return a.is_given ? read_block(a.array, name, n, k) : tall_skinny_block<const double>{nullptr, n, k, k};
 }
 
-tall_block<double> write_block(py::array& a, const char* name, index_t n, index_t k) {
+tall_skinny_block<double> write_block(py::array& a, const char* name, index_t n, index_t k) {
   const index_t ld = row_distance<double>(a, name, n, k);
   FASTMCMD_CHECK(a.writeable(), std::string(name) + " must be writeable");
   return {static_cast<double*>(a.mutable_data()), n, k, ld};
 }
 
-void py_tall_inner(const py::array& a, const py::array& b, py::array out, int threads) {
+void py_tall_skinny_inner(const py::array& a, const py::array& b, py::array out, int threads) {
   const index_t n = length(a, "a", 0), k = columns(a, "a"), j = columns(b, "b");
-  const tall_block<const double> left = read_block(a, "a", n, k), right = read_block(b, "b", n, j);
+  const tall_skinny_block<const double> left = read_block(a, "a", n, k), right = read_block(b, "b", n, j);
   double* to = write<double>(out, "out", {k, j});
-  without_gil([&] { tall_inner(table<double>(), left, right, to, execution_with(threads)); });
+  without_gil([&] { tall_skinny_inner(table<double>(), left, right, to, execution_with(threads)); });
 }
 
-void py_tall_times(const py::array& a, const py::array& small, py::array out, int threads,
+void py_tall_skinny_times(const py::array& a, const py::array& small, py::array out, int threads,
                    const py::object& base, double sign) {
   const index_t n = length(a, "a", 0), k = columns(a, "a"), j = columns(small, "small");
-  const tall_block<const double> left = read_block(a, "a", n, k);
-  const tall_block<const double> right = read_block(small, "small", k, j);
-  const tall_block<double> to = write_block(out, "out", n, j);
+  const tall_skinny_block<const double> left = read_block(a, "a", n, k);
+  const tall_skinny_block<const double> right = read_block(small, "small", k, j);
+  const tall_skinny_block<double> to = write_block(out, "out", n, j);
   FASTMCMD_CHECK(to.data != left.data || (k == j && to.ld == left.ld),
                  "out can be a only where it is as wide");
   const optional_array held(base);
-  const tall_block<const double> under = read_block(held, "base", n, j);
+  const tall_skinny_block<const double> under = read_block(held, "base", n, j);
   without_gil([&] {
-    tall_times(table<double>(), left, right, under, sign, to, execution_with(threads));
+    tall_skinny_times(table<double>(), left, right, under, sign, to, execution_with(threads));
   });
 }
 
-void py_tall_scale(const py::array& scale, const py::array& a, py::array out, int threads,
+void py_tall_skinny_scale(const py::array& scale, const py::array& a, py::array out, int threads,
                    const py::object& base) {
   const index_t n = length(a, "a", 0), k = columns(a, "a");
-  const tall_block<const double> from = read_block(a, "a", n, k);
-  const tall_block<double> to = write_block(out, "out", n, k);
+  const tall_skinny_block<const double> from = read_block(a, "a", n, k);
+  const tall_skinny_block<double> to = write_block(out, "out", n, k);
   const double* factors = read<double>(scale, "scale", {n});
   const optional_array held(base);
-  const tall_block<const double> under = read_block(held, "base", n, k);
-  without_gil([&] { tall_scale(factors, from, under, to, execution_with(threads)); });
+  const tall_skinny_block<const double> under = read_block(held, "base", n, k);
+  without_gil([&] { tall_skinny_scale(factors, from, under, to, execution_with(threads)); });
 }
 
 void py_row_squares(const py::array& x, py::array out, int threads, const py::object& offset) {
@@ -462,10 +462,10 @@ PYBIND11_MODULE(_core, m) {
         "rank"_a, "stop"_a);
   m.def("self_product", &py_self_product, docs::self_product, "a"_a, "weight"_a, "out"_a,
         "threads"_a);
-  m.def("tall_inner", &py_tall_inner, docs::tall_inner, "a"_a, "b"_a, "out"_a, "threads"_a);
-  m.def("tall_times", &py_tall_times, docs::tall_times, "a"_a, "small"_a, "out"_a, "threads"_a,
+  m.def("tall_skinny_inner", &py_tall_skinny_inner, docs::tall_skinny_inner, "a"_a, "b"_a, "out"_a, "threads"_a);
+  m.def("tall_skinny_times", &py_tall_skinny_times, docs::tall_skinny_times, "a"_a, "small"_a, "out"_a, "threads"_a,
         py::kw_only(), "base"_a = py::none(), "sign"_a = 1.0);
-  m.def("tall_scale", &py_tall_scale, docs::tall_scale, "scale"_a, "a"_a, "out"_a, "threads"_a,
+  m.def("tall_skinny_scale", &py_tall_skinny_scale, docs::tall_skinny_scale, "scale"_a, "a"_a, "out"_a, "threads"_a,
         py::kw_only(), "base"_a = py::none());
   m.def("row_squares", &py_row_squares, docs::row_squares, "x"_a, "out"_a, "threads"_a,
         py::kw_only(), "offset"_a = py::none());

@@ -18,7 +18,7 @@ constexpr const char* quadratic_forms =
     "Write the diagonal of c' K(x, x) c into out (k,) float64; c is (n, k).";
 constexpr const char* features =
     "Features L^-1 k(landmarks, x) of n rows at p landmarks; factor is L (p, p), the dtype of the\n"
-    "points. Writes them into out (p, n), column j for row j (None: not kept), their squared norms\n"
+    "points. Writes them into out (p, n), column j for row j (None: not stored), their squared norms\n"
     "into squares (n,) float64 and |L^-T f| into sizes (n,) float64 (or None).";
 constexpr const char* feature_sums =
     "Sums (n / group, p) of the features of group rows in turn, and squares (n,) of all; float64.";
@@ -37,12 +37,12 @@ constexpr const char* pivoted_columns =
 constexpr const char* self_product =
     "Add a diag(weight) a' to out (p, p) float64; a is (p, n), weight (n,) float64 or None.\n\n"
     "Sums over 256 columns are in the dtype of a, over those in float64.";
-constexpr const char* tall_inner =
+constexpr const char* tall_skinny_inner =
     "Write a' b into out (k, j); a is (n, k), b (n, j). All float64; rows may lie apart.";
-constexpr const char* tall_times =
+constexpr const char* tall_skinny_times =
     "Write base + sign a small into out (n, j); a is (n, k), small (k, j), base (n, j) or None.\n\n"
     "All float64; rows may lie apart. out may be base, or a where it is as wide.";
-constexpr const char* tall_scale =
+constexpr const char* tall_skinny_scale =
     "Write base + scale[:, None] * a into out (n, k); base is (n, k) or None, scale (n,).\n\n"
     "All float64; rows may lie apart. out may be base or a.";
 constexpr const char* row_squares =

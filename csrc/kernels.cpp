@@ -2,7 +2,7 @@
 // instantiate an inline function that another object could share: no std::, only own headers.
 #include "factor_tile.h"
 #include "gram_tile.h"
-#include "thin.h"
+#include "few_columns.h"
 
 namespace fastmcmd {
 namespace FASTMCMD_ISA_NAMESPACE {
@@ -43,7 +43,7 @@ void add_to_double(index_t rows, index_t cols, const T* u, index_t ldu, double* 
 
 template <class T>
 constexpr kernel_table<T> table = {
-    lanes<T>,          panel_width<T>, gram_tile<T>,      multiply<T>,      multiply_thin<T>,
+    lanes<T>,          panel_width<T>, gram_tile<T>,      multiply<T>,      multiply_few_columns<T>,
     add_to_double<T>,  exp_array<T>,   tile_to_panels<T>, panels_to_tile<T>, update_panels<T>,
     factor_tile<T>,    solve_panels<T>, solve_lower<T>, solve_upper<T>,
 };

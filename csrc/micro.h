@@ -132,13 +132,13 @@ inline void micro(index_t k, const T* a, index_t a_row, index_t a_col, vector_ro
 // The rows of one left panel in micro-kernels of about the same height: 32 rows by 6 at most are
 // 6, 6, 6, 6, 4, 4.
 template <class Op, class T, int NV, int ROWS>
-inline void panel_strips(index_t k, const T* a, vector_rows<const T> b, vector_rows<T> c,
+inline void panel_row_groups(index_t k, const T* a, vector_rows<const T> b, vector_rows<T> c,
                          update mode) {
   if constexpr (ROWS > 0) {
     constexpr int most = micro_rows<NV>;
     constexpr int rows = ROWS <= most ? ROWS : ROWS >= most + 4 ? most : ROWS / 2;
     micro<Op, T, rows, NV, 1>(k, a, 1, panel_width<T>, b, c, mode);
-    panel_strips<Op, T, NV, ROWS - rows>(k, a + rows, b, c.from(rows, 0), mode);
+    panel_row_groups<Op, T, NV, ROWS - rows>(k, a + rows, b, c.from(rows, 0), mode);
   }
 }
 
@@ -163,9 +163,9 @@ inline void panel_product(index_t k, index_t a_panels, const T* a, index_t a_pan
         const T* left = a + i * a_panel + start * width;
         const vector_rows<T> to = {c + j * c_panel + i * width * c_row, c_row, c_panel};
         if (group == max_panels) {
-          panel_strips<Op, T, max_vectors, width>(kc, left, right, to, how);
+          panel_row_groups<Op, T, max_vectors, width>(kc, left, right, to, how);
         } else {
-          panel_strips<Op, T, vectors_per_panel, width>(kc, left, right, to, how);
+          panel_row_groups<Op, T, vectors_per_panel, width>(kc, left, right, to, how);
         }
         if (last) {
           for (index_t q = 0; q < group; ++q) finish(i, j + q);
@@ -182,7 +182,7 @@ struct do_nothing {
 
 // m rows: the largest micro-kernel as often as it fits, then smaller ones.
 template <class T, int NV, int A_ROW, int MR, class Fetch>
-inline void multiply_strips(index_t m, index_t k, const T* a, index_t a_row, index_t a_col,
+inline void multiply_row_groups(index_t m, index_t k, const T* a, index_t a_row, index_t a_col,
                             vector_rows<const T> b, vector_rows<T> c, update mode, Fetch& ahead) {
   index_t i = 0;
   for (; i + MR <= m; i += MR) {
@@ -192,7 +192,7 @@ inline void multiply_strips(index_t m, index_t k, const T* a, index_t a_row, ind
   if constexpr (MR > 1) {
     constexpr int next = MR > 8 ? 8 : MR > 4 ? 4 : MR / 2;
     if (i < m) {
-      multiply_strips<T, NV, A_ROW, next>(m - i, k, a + i * a_row, a_row, a_col, b, c.from(i, 0),
+      multiply_row_groups<T, NV, A_ROW, next>(m - i, k, a + i * a_row, a_row, a_col, b, c.from(i, 0),
                                           mode, ahead);
     }
   }
@@ -202,7 +202,7 @@ template <class T, int NV, int A_ROW, class Fetch>
 inline index_t multiply_vectors(index_t m, index_t k, const T* a, index_t a_row, index_t a_col,
                                 vector_rows<const T> b, vector_rows<T> c, update mode,
                                 Fetch& ahead) {
-  multiply_strips<T, NV, A_ROW, micro_rows<NV>>(m, k, a, a_row, a_col, b, c, mode, ahead);
+  multiply_row_groups<T, NV, A_ROW, micro_rows<NV>>(m, k, a, a_row, a_col, b, c, mode, ahead);
   return NV;
 }
 
@@ -243,7 +243,7 @@ void multiply_rows(index_t m, index_t k, index_t nv, const T* a, index_t a_row, 
   }
 }
 
-// How often a product of m rows passes over its coordinates: once a strip and group of vectors.
+// How often a product of m rows passes over its coordinates: once a group of rows and group of vectors.
 constexpr index_t passes(index_t m, index_t nv) {
   const index_t rows = nv == 1   ? micro_rows<1>
                        : nv == 2 ? micro_rows<2>

@@ -41,7 +41,7 @@ constexpr index_t direct_distance_limit = 32;
 constexpr index_t tile_unit = 32;
 
 // Up to this many right-hand sides the padding to whole vectors would cost more than half.
-constexpr index_t thin_limit = 4;
+constexpr index_t few_columns_limit = 4;
 
 struct program_view {
   const int32_t* codes;
@@ -62,7 +62,7 @@ struct points_view {
 };
 
 // One tile K(x[row : row + rows], z[col : col + cols]); row and col are multiples of the panel
-// width; `out` and `scratch` have room for whole panels, which are filled whole.
+// width; `out` and `scratch` have space for whole panels, which are filled whole.
 template <class T>
 struct tile_job {
   points_view<T> x;
@@ -96,10 +96,10 @@ struct kernel_table {
   void (*multiply)(index_t m, index_t k, index_t nv, const T* a, index_t a_row, index_t a_col,
                    const T* b, index_t ldb, T* c, index_t ldc, update mode, soon_read<T> next);
 
-  // For at most thin_limit right-hand sides, stored as rows: ut[s, i] = sum_j a[i, j] vt[s, j] and,
+  // For at most few_columns_limit right-hand sides, stored as rows: ut[s, i] = sum_j a[i, j] vt[s, j] and,
   // where zt is given, zt[s, j] = sum_i a[i, j] wt[s, i]. Rows and columns in whole panels; the
   // rows of vt and ut, wt and zt lie ld_in and ld_out apart.
-  void (*multiply_thin)(index_t rows, index_t cols, index_t k, const T* a, index_t lda, const T* vt,
+  void (*multiply_few_columns)(index_t rows, index_t cols, index_t k, const T* a, index_t lda, const T* vt,
                         const T* wt, index_t ld_in, T* ut, T* zt, index_t ld_out);
 
   void (*add_to_double)(index_t rows, index_t cols, const T* u, index_t ldu, double* out,

@@ -1,5 +1,5 @@
 // The right-hand sides of a product, in the layout in which tiles are multiplied with them: rows
-// padded to whole vectors, or, where there are at most thin_limit, one padded row for each.
+// padded to whole vectors, or, where there are at most few_columns_limit, one padded row for each.
 #pragma once
 
 #include "buffer.h"
@@ -13,10 +13,10 @@ class right_side {
   right_side(const kernel_table<T>& table, const T* v, index_t n, index_t k)
       : table_(table),
         k_(k),
-        thin_(k <= thin_limit),
-        ld_(thin_ ? round_up(n, tile_unit) : round_up(k, table.vector_width)),
-        data_(thin_ ? ld_ * k : ld_ * n) {
-    if (thin_ || ld_ != k) data_.zero();
+        few_columns_(k <= few_columns_limit),
+        ld_(few_columns_ ? round_up(n, tile_unit) : round_up(k, table.vector_width)),
+        data_(few_columns_ ? ld_ * k : ld_ * n) {
+    if (few_columns_ || ld_ != k) data_.zero();
     for (index_t i = 0; i < n; ++i) {
       for (index_t s = 0; s < k; ++s) *at(data_.data(), ld_, i, s) = v[i * k + s];
     }
@@ -24,15 +24,15 @@ class right_side {
 
   index_t count() const { return k_; }
   // Elements of a product of one tile.
-  index_t result_size(index_t tile) const { return tile * (thin_ ? k_ : ld_); }
+  index_t result_size(index_t tile) const { return tile * (few_columns_ ? k_ : ld_); }
 
   // u = a v[col : col + cols] and, where z is given, z = a' v[row : row + rows]. Both results have
-  // room for `tile` rows; `a` may be read up to whole panels. `next`, where given, is a tile that
+  // space for `tile` rows; `a` may be read up to whole panels. `next`, where given, is a tile that
   // will be read soon.
   void multiply(index_t tile, const T* a, index_t lda, index_t row, index_t rows, index_t col,
                 index_t cols, T* u, T* z, const T* next = nullptr) const {
-    if (thin_) {
-      table_.multiply_thin(round_up(rows, table_.panel_width), round_up(cols, table_.panel_width),
+    if (few_columns_) {
+      table_.multiply_few_columns(round_up(rows, table_.panel_width), round_up(cols, table_.panel_width),
                            k_, a, lda, data_.data() + col, data_.data() + row, ld_, u, z, tile);
       return;
     }
@@ -48,7 +48,7 @@ class right_side {
 
   // out[0 : rows] += u
   void add(index_t tile, const T* u, index_t rows, double* out) const {
-    if (!thin_) {
+    if (!few_columns_) {
       table_.add_to_double(rows, k_, u, ld_, out, k_);
       return;
     }
@@ -60,7 +60,7 @@ class right_side {
   // out[s] += factor * sum_i u[i, s] v[row + i, s]
   void add_inner(index_t tile, const T* u, index_t row, index_t rows, double factor,
                  double* out) const {
-    const index_t ldu = thin_ ? tile : ld_;
+    const index_t ldu = few_columns_ ? tile : ld_;
     for (index_t i = 0; i < rows; ++i) {
       for (index_t s = 0; s < k_; ++s) {
         out[s] += factor * static_cast<double>(*at(u, ldu, i, s)) *
@@ -72,12 +72,12 @@ class right_side {
  private:
   template <class U>
   U* at(U* data, index_t ld, index_t i, index_t s) const {
-    return thin_ ? data + s * ld + i : data + i * ld + s;
+    return few_columns_ ? data + s * ld + i : data + i * ld + s;
   }
 
   const kernel_table<T>& table_;
   index_t k_;
-  bool thin_;
+  bool few_columns_;
   index_t ld_;
   aligned_buffer<T> data_;
 };

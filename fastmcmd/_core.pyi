@@ -222,13 +222,13 @@ def self_product(a: NDArray[_T], weight: _F64 | None, out: _F64, threads: int) -
     Sums over 256 columns are in the dtype of a, over those in float64.
     """
 
-def tall_inner(a: _F64, b: _F64, out: _F64, threads: int) -> None:
+def tall_skinny_inner(a: _F64, b: _F64, out: _F64, threads: int) -> None:
     """Write ``a' b`` into out (k, j); a is (n, k), b (n, j).
 
     Rows may lie apart (columns of a wider array), here and below.
     """
 
-def tall_times(
+def tall_skinny_times(
     a: _F64, small: _F64, out: _F64, threads: int, *, base: _F64 | None = None, sign: float = 1.0
 ) -> None:
     """Write ``base + sign a small`` into out (n, j); a is (n, k), small (k, j), base (n, j) or None.
@@ -239,7 +239,7 @@ def tall_times(
 def row_squares(x: NDArray[Any], out: _F64, threads: int, *, offset: _F64 | None = None) -> None:
     """Write ``|x_i - offset|^2`` into out (n,); x is (n, d) float32 or float64, offset (d,) or None."""
 
-def tall_scale(scale: _F64, a: _F64, out: _F64, threads: int, *, base: _F64 | None = None) -> None:
+def tall_skinny_scale(scale: _F64, a: _F64, out: _F64, threads: int, *, base: _F64 | None = None) -> None:
     """Write ``base + scale[:, None] * a`` into out (n, k); base is (n, k) or None, scale (n,).
 
     ``out`` may be ``base`` or ``a``.

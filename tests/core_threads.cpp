@@ -9,7 +9,7 @@
 #include "../csrc/cholesky.h"
 #include "../csrc/kernels.cpp"
 #include "../csrc/landmarks.h"
-#include "../csrc/tall.h"
+#include "../csrc/tall_skinny.h"
 
 using namespace fastmcmd;
 
@@ -120,12 +120,12 @@ std::vector<double> results_of_blocks(int threads) {
   const execution how = {threads, nullptr};
   std::vector<double> a = numbers<double>(rows * width), small = numbers<double>(width * width);
   std::vector<double> all(small.size());
-  tall_block<double> block = {a.data(), rows, width, width};
-  const tall_block<const double> given = {a.data(), rows, width, width};
-  const tall_block<const double> matrix = {small.data(), width, width, width};
-  tall_times(table, given, matrix, given, 0.1, block, how);
-  tall_scale(std::vector<double>(rows, 0.5).data(), given, given, block, how);
-  tall_inner(table, given, given, all.data(), how);
+  tall_skinny_block<double> block = {a.data(), rows, width, width};
+  const tall_skinny_block<const double> block_view = {a.data(), rows, width, width};
+  const tall_skinny_block<const double> matrix = {small.data(), width, width, width};
+  tall_skinny_times(table, block_view, matrix, block_view, 0.1, block, how);
+  tall_skinny_scale(std::vector<double>(rows, 0.5).data(), block_view, block_view, block, how);
+  tall_skinny_inner(table, block_view, block_view, all.data(), how);
   all.insert(all.end(), a.begin(), a.end());
   return all;
 }

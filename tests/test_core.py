@@ -613,14 +613,14 @@ def test_tall_blocks(rng, n, k, j, threads):
     )
     a, scale = wide[:, 1 : 1 + k], rng.normal(size=n)
     actual = np.empty((k, j))
-    _core.tall_inner(a, base, actual, threads)
+    _core.tall_skinny_inner(a, base, actual, threads)
     np.testing.assert_allclose(actual, a.T @ base, atol=1e-13 * n)
     out = np.zeros((n, j + 2))
-    _core.tall_times(a, small, out[:, 1:-1], threads, base=base, sign=-1.0)
+    _core.tall_skinny_times(a, small, out[:, 1:-1], threads, base=base, sign=-1.0)
     np.testing.assert_allclose(out[:, 1:-1], base - a @ small, atol=1e-12)
     assert not out[:, [0, -1]].any()
     before = wide.copy()
-    _core.tall_scale(scale, a, a, threads, base=a)
+    _core.tall_skinny_scale(scale, a, a, threads, base=a)
     np.testing.assert_array_equal(
         wide[:, [0, *range(k + 1, k + 4)]], before[:, [0, *range(k + 1, k + 4)]]
     )
@@ -630,18 +630,18 @@ def test_tall_blocks(rng, n, k, j, threads):
 def test_tall_blocks_that_do_not_fit_are_refused():
     a, out = np.ones((6, 3)), np.empty((3, 3))
     with pytest.raises(ValueError, match="b has the wrong shape"):
-        _core.tall_inner(a, np.ones((5, 3)), out, 1)
+        _core.tall_skinny_inner(a, np.ones((5, 3)), out, 1)
     with pytest.raises(ValueError, match="a has the wrong dtype"):
-        _core.tall_inner(a.astype(np.float32), a, out, 1)
+        _core.tall_skinny_inner(a.astype(np.float32), a, out, 1)
     with pytest.raises(ValueError, match="a must have contiguous rows"):
-        _core.tall_inner(np.ones((3, 6)).T, a, out, 1)
+        _core.tall_skinny_inner(np.ones((3, 6)).T, a, out, 1)
     with pytest.raises(ValueError, match="small has the wrong shape"):
-        _core.tall_times(a, np.ones((4, 3)), np.empty((6, 3)), 1)
+        _core.tall_skinny_times(a, np.ones((4, 3)), np.empty((6, 3)), 1)
     with pytest.raises(ValueError, match="only where it is as wide"):
-        _core.tall_times(a, np.ones((3, 2)), a[:, :2], 1)
+        _core.tall_skinny_times(a, np.ones((3, 2)), a[:, :2], 1)
     with pytest.raises(ValueError, match="scale has the wrong shape"):
-        _core.tall_scale(np.ones(5), a, np.empty((6, 3)), 1)
+        _core.tall_skinny_scale(np.ones(5), a, np.empty((6, 3)), 1)
     frozen = np.empty((6, 3))
     frozen.flags.writeable = False
     with pytest.raises(ValueError, match="out must be writeable"):
-        _core.tall_scale(np.ones(6), a, frozen, 1)
+        _core.tall_skinny_scale(np.ones(6), a, frozen, 1)

@@ -90,6 +90,19 @@ def test_old_names_do_not_occur(path):
     assert not old
 
 
+CORE = [path for suffix in ("*.h", "*.cpp") for path in sorted((ROOT / "csrc").rglob(suffix))]
+NOT_CODE = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"')
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_old_names_do_not_occur_in_the_core(path):
+    code = NOT_CODE.sub("", path.read_text(encoding="utf-8"))
+    names = {path.stem, *re.findall(r"[A-Za-z_]\w*", code)}
+    assert not {name for name in names if words(name) & {*OLD, "strip", "thin", "nothing"}} - {
+        "do_nothing"
+    }
+
+
 def bindings(source: str) -> set[tuple[str, int]]:
     """Return names with their lines: variables, parameters, classes, attributes and functions.
 

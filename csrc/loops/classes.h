@@ -259,22 +259,22 @@ index_t bin_values(vec<const T> values, vec<const int64_t> hits, in weights, mat
 // Adds (weight, weight * d, weight * d^2, 1) of each p to sums[class, bin]. For the class of the label,
 // (weight, weight * d) are also added to hits[class, bin]; a label below 0 belongs to no column. d is the
 // distance from the middle of the bin, so that variances lose no digits. Probabilities at or below the threshold
-// are left out. `room` has one place per class.
+// are left out. `scratch` has one place per class.
 template <class T>
 void bin_classes(mat<const T> p, vec<const int64_t> labels, in weights, mat<const T> edges,
-                 ins middles, bool even, bool right, double threshold, vec<int32_t> room,
+                 ins middles, bool even, bool right, double threshold, vec<int32_t> scratch,
                  cube<double> sums, cube<double> hits) {
   const index_t classes = p.m, bins = sums.m;
   const bool shared = middles.m == 1, weighted = weights.n > 0;
   const bin_places<T> places{edges, even, right};
   for (index_t i = 0; i < p.n; ++i) {
     const T* row = p[i];
-    places.fill(row, classes, room.data);
+    places.fill(row, classes, scratch.data);
     const double weight = weighted ? weights[i] : 1.0;
     for (index_t j = 0; j < classes; ++j) {
       const double x = static_cast<double>(row[j]);
       if (!(x > threshold)) continue;
-      const index_t b = room[j];
+      const index_t b = scratch[j];
       const double d = x - middles[b][shared ? 0 : j];
       double* to = sums.data + (j * bins + b) * 4;
       to[0] += weight;
@@ -284,7 +284,7 @@ void bin_classes(mat<const T> p, vec<const int64_t> labels, in weights, mat<cons
     }
     const index_t label = labels[i];
     if (label >= 0 && static_cast<double>(row[label]) > threshold) {
-      const index_t b = room[label];
+      const index_t b = scratch[label];
       double* to = hits.data + (label * bins + b) * 2;
       to[0] += weight;
       to[1] += weight * (static_cast<double>(row[label]) - middles[b][shared ? 0 : label]);

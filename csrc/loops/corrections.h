@@ -127,13 +127,13 @@ struct tilted_masses {
 // Solves, for each row, for a and b that give f(k) exp(a r(k) + b k), normalised, wanted moments, by Newton's method
 // from `power` (a) and `tilt` (b), which receive the result. The Jacobian of an exponential family is a covariance
 // matrix. a stays within [low, high]. If no a in these bounds reaches the standard deviation, the nearest one is
-// returned, with the right mean. `room` holds L numbers.
+// returned, with the right mean. `scratch` holds L numbers.
 inline void solve_moments(ins values, ins logs, ins statistic, in mean, in std, double low, double high,
-                          out room, out power, out tilt) {
+                          out scratch, out power, out tilt) {
   for (index_t i = 0; i < values.n; ++i) {
     double a = power[i], b = tilt[i];
     for (int steps = 0; steps < 50; ++steps) {
-      const tilted_masses m(values[i], logs[i], statistic[i], a, b, values.m, room.data);
+      const tilted_masses m(values[i], logs[i], statistic[i], a, b, values.m, scratch.data);
       if (m.second <= 0.0) break;
       const double gap_mean = mean[i] - m.first, gap_variance = std[i] * std[i] - m.second;
       const bool right = fabs(gap_mean) <= 1e-9 * (1 + fabs(mean[i]));

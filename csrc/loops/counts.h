@@ -7,7 +7,7 @@ namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 
 constexpr double pi = 3.141592653589793;
 constexpr double half_log_2pi = 0.9189385332046728;
-constexpr double nothing = 1e-17;         // share of a total that is below its rounding
+constexpr double negligible = 1e-17;         // share of a total that is below its rounding
 constexpr double least_log = -690.0;      // least logarithm of a mass that a double holds with all digits
 constexpr double in_range = 1e300;  // the dispersion times a count up to which formulas stay in range
 constexpr index_t fresh_after = 512;      // counts after which the mass is computed anew, so that
@@ -143,7 +143,7 @@ double count_crps(double outcome, double mean, double dispersion) {
     p *= ratio;
     k -= 1.0;
     // The remaining masses fall at least geometrically.
-    if (ratio < 1.0 && p * (2.0 * moment + p * (y - k)) <= nothing * (1.0 - ratio) * score) break;
+    if (ratio < 1.0 && p * (2.0 * moment + p * (y - k)) <= negligible * (1.0 - ratio) * score) break;
   }
 
   moment = 0.0;
@@ -157,7 +157,7 @@ double count_crps(double outcome, double mean, double dispersion) {
     p *= ratio;
     k += 1.0;
     const double bound = greatest(ratio, limit);
-    if (bound < 1.0 && p * (2.0 * moment + p * (k - y)) <= nothing * (1.0 - bound) * score) {
+    if (bound < 1.0 && p * (2.0 * moment + p * (k - y)) <= negligible * (1.0 - bound) * score) {
       return score + fabs(outcome - y);
     }
   }
@@ -194,7 +194,7 @@ inline double half_gini_of(double mean, double alpha) {
     const double term = exp(-log1p(odd * share) / alpha) / ((1.0 + square) * cosine);
     total += term;
     // Beyond the first standard deviations, each term is at most exp(-step) times the one before.
-    if (term <= nothing * step * total) return 4.0 * mean * (1.0 + b) / (pi * wide) * step * total;
+    if (term <= negligible * step * total) return 4.0 * mean * (1.0 + b) / (pi * wide) * step * total;
   }
 }
 

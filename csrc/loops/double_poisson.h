@@ -9,7 +9,7 @@ namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 
 constexpr double window_depth = 42.0;  // windows end where the mass is e^-42 = 6e-19 of that at mu
 constexpr double deep = 1e-3;  // share of the mass at the mode; below it, the mass under the window may matter
-constexpr double log_nothing = -39.14394658089878;
+constexpr double log_negligible = -39.14394658089878;
 
 // Tables of log k and h(k) for the first counts.
 inline void double_poisson_tables(out logs, out heads) {
@@ -89,7 +89,7 @@ struct double_poisson_row {
       const double p = mass(k, top);
       sum += p;
       // Towards 0, masses grow at most like the square root of k.
-      if (p * ((k + 1.0) * sqrt(k + 1.0)) <= nothing * sum) break;
+      if (p * ((k + 1.0) * sqrt(k + 1.0)) <= negligible * sum) break;
     }
     return sum;
   }
@@ -102,7 +102,7 @@ struct double_poisson_row {
       sum += p;
       k += 1.0;
       // The remaining masses fall at least geometrically, by the slope of the deviance.
-      if (p <= nothing * sum * -expm1(-phi * (log(k) - log_mu))) return sum;
+      if (p <= negligible * sum * -expm1(-phi * (log(k) - log_mu))) return sum;
     }
   }
 
@@ -110,7 +110,7 @@ struct double_poisson_row {
   double below_window(double k, const double_poisson_window& w) const {
     if (w.low == 0.0) return 0.0;
     // As in lower_tail: towards 0, the masses below grow at most like the square root of k.
-    if (log_mass(w.low) + 1.5 * log(w.low + 1.0) < log_mass(k) + log_nothing) return 0.0;
+    if (log_mass(w.low) + 1.5 * log(w.low + 1.0) < log_mass(k) + log_negligible) return 0.0;
     return lower_tail(w.low - 1.0, w.top);
   }
 
@@ -118,7 +118,7 @@ struct double_poisson_row {
   double above_window(double k, const double_poisson_window& w) const {
     // bound by a geometric series
     const double end = log_mass(w.high) - log(-expm1(-phi * (log(w.high) - log_mu)));
-    if (end < log_mass(k + 1.0) + log_nothing) return 0.0;
+    if (end < log_mass(k + 1.0) + log_negligible) return 0.0;
     return upper_tail(w.high + 1.0, w.top);
   }
 };
@@ -259,10 +259,10 @@ inline void double_poisson_masses(in first, in mu, in phi, in logs, in heads, ou
   }
 }
 
-// The cdf is summed in the order of double_poisson_tails, so that both agree to the last digit. `room` holds the
+// The cdf is summed in the order of double_poisson_tails, so that both agree to the last digit. `scratch` holds the
 // masses of the longest window.
 inline void double_poisson_quantiles(ins levels, in mu, in phi, in logs, in heads, in total,
-                                     out room, outs values) {
+                                     out scratch, outs values) {
   for (index_t i = 0; i < mu.n; ++i) {
     const vec<const double> own = levels.row(least(i, levels.n - 1));
     if (mu[i] == 0.0) {
@@ -272,7 +272,7 @@ inline void double_poisson_quantiles(ins levels, in mu, in phi, in logs, in head
     const double_poisson_row row(mu[i], phi[i], logs, heads);
     const double_poisson_window w = row.window();
     const index_t count = static_cast<index_t>(w.high - w.low) + 1;
-    double* cdf = room.data;
+    double* cdf = scratch.data;
     for (index_t j = 0; j < count; ++j) cdf[j] = row.mass(w.low + static_cast<double>(j), w.top);
     const index_t middle = static_cast<index_t>(w.mode - w.low);
     double lowest = own[0], mass = 0.0;

@@ -127,11 +127,11 @@ inline double tail_squares(double mass, double scale, double beyond) {
   return inside + rest * rest * scale / 2;
 }
 
-// `room` (2, j) receives the factors of pieces on either side of y.
-inline void crps_of_quantiles(in levels, ins values, in left, in right, in y, outs room, out scores) {
+// `scratch` (2, j) receives the factors of pieces on either side of y.
+inline void crps_of_quantiles(in levels, ins values, in left, in right, in y, outs scratch, out scores) {
   constexpr index_t lanes = 8;
   const index_t last = values.m - 1, even = last - last % lanes;
-  double *below = room[0], *above = room[1];
+  double *below = scratch[0], *above = scratch[1];
   for (index_t k = 0; k < last; ++k) {
     below[k] = squares(levels[k], levels[k + 1], 1.0);
     above[k] = squares(1 - levels[k], 1 - levels[k + 1], 1.0);

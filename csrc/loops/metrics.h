@@ -174,14 +174,14 @@ inline void comoments(in y, in point, out values) {
     before.add(all);
     all = before;
   }
-  const double found[] = {shift[0] + all.mean[0], shift[1] + all.mean[1], all.squares[0], all.squares[1], all.products,
+  const double moments[] = {shift[0] + all.mean[0], shift[1] + all.mean[1], all.squares[0], all.squares[1], all.products,
                           all.errors,  all.low[0],  all.high[0],    all.low[1],     all.high[1]};
-  for (index_t k = 0; k < values.n; ++k) values[k] = found[k];
+  for (index_t k = 0; k < values.n; ++k) values[k] = moments[k];
 }
 
 // Adds the number of rows, their variances, squared errors and squared variances to the sums (2 c + 1, 4) of groups:
 // row 2 b + 1 for variances that equal cut b of c ascending ones, row 2 b for those between its neighbours.
-inline void spread_sums(in y, in mean, in variance, in cuts, outs room, outs sums) {
+inline void spread_sums(in y, in mean, in variance, in cuts, outs scratch, outs sums) {
   const index_t groups = sums.n;
   for (index_t start = 0; start < y.n; start += sum_rows) {
     const index_t n = least(sum_rows, y.n - start);
@@ -193,18 +193,18 @@ inline void spread_sums(in y, in mean, in variance, in cuts, outs room, outs sum
       for (index_t j = 0; j < n; ++j) group[j] += (v[j] >= cut) + (v[j] > cut);
     }
     for (index_t g = 0; g < groups; ++g) {
-      for (index_t k = 0; k < 4; ++k) room[g][k] = 0.0;
+      for (index_t k = 0; k < 4; ++k) scratch[g][k] = 0.0;
     }
     for (index_t j = 0; j < n; ++j) {
       const double gap = of_y[j] - of_mean[j];
-      double* to = room[group[j]];
+      double* to = scratch[group[j]];
       to[0] += 1.0;
       to[1] += v[j];
       to[2] += gap * gap;
       to[3] += v[j] * v[j];
     }
     for (index_t g = 0; g < groups; ++g) {
-      for (index_t k = 0; k < 4; ++k) sums[g][k] += room[g][k];
+      for (index_t k = 0; k < 4; ++k) sums[g][k] += scratch[g][k];
     }
   }
 }

@@ -50,7 +50,7 @@ inline void outcome_bumps(ins places, double step, double factor, in decay, cube
   }
 }
 
-// Subtracts the means over l from features (m, l, r), and fills `squares` (m, l) with squared norms. `mean` is room
+// Subtracts the means over l from features (m, l, r), and fills `squares` (m, l) with squared norms. `mean` has space
 // for r numbers.
 inline void centre_rows(cube<float> features, vec<float> mean, outs squares) {
   constexpr index_t lanes = 8;  // partial sums, so that additions do not wait for each other

@@ -56,10 +56,10 @@ struct energy {
   double score, largest;  // and the largest squared distance from y
 
   // Of one row of draws (k, m), over `unit`.
-  energy(mat<const double> draws, const double* y, double unit, double beta, double pairs, out room)
+  energy(mat<const double> draws, const double* y, double unit, double beta, double pairs, out scratch)
       : score(0.0), largest(0.0) {
     const index_t m = draws.m;
-    double* squares = room.data;
+    double* squares = scratch.data;
     for (index_t j = 0; j < m; ++j) squares[j] = 0.0;
     for (index_t c = 0; c < draws.n; ++c) {
       for (index_t j = 0; j < m; ++j) {
@@ -96,12 +96,12 @@ struct energy {
   }
 };
 
-// mean_i |x_i - y|^beta - sum_{i<j} |x_i - x_j|^beta / pairs of rows of draws; `room` holds m numbers.
-inline void energy_rows(cube<const double> draws, ins y, double beta, double pairs, out room,
+// mean_i |x_i - y|^beta - sum_{i<j} |x_i - x_j|^beta / pairs of rows of draws; `scratch` holds m numbers.
+inline void energy_rows(cube<const double> draws, ins y, double beta, double pairs, out scratch,
                         out scores) {
   for (index_t row = 0; row < draws.n; ++row) {
     const mat<const double> own = draws[row];
-    const energy plain(own, y[row], 1.0, beta, pairs, room);
+    const energy plain(own, y[row], 1.0, beta, pairs, scratch);
     scores[row] = plain.score;
     if (plain.largest > 1e-280 && plain.largest < 1e290) continue;
     double unit = 0.0;  // scaled by it, squares keep all their digits
@@ -109,7 +109,7 @@ inline void energy_rows(cube<const double> draws, ins y, double beta, double pai
       for (index_t j = 0; j < own.m; ++j) unit = greatest(unit, fabs(own[c][j] - y[row][c]));
     }
     if (unit > 0.0 && unit < infinity) {
-      scores[row] = energy(own, y[row], unit, beta, pairs, room).score * pow(unit, beta);
+      scores[row] = energy(own, y[row], unit, beta, pairs, scratch).score * pow(unit, beta);
     }
   }
 }
@@ -120,9 +120,9 @@ inline double power_of(double gap, double p) {
 }
 
 // sum_ij w_ij (|y_i - y_j|^p - mean |x_i - x_j|^p)^2 of rows of draws. If unbiased, the variance of each mean (with
-// m - 1 degrees of freedom) is subtracted from its square. `room` holds m numbers.
+// m - 1 degrees of freedom) is subtracted from its square. `scratch` holds m numbers.
 inline void variogram_rows(cube<const double> draws, ins y, double p, ins weights, bool unbiased,
-                           out room, out scores) {
+                           out scratch, out scores) {
   const index_t m = draws.k;
   const double count = static_cast<double>(m);
   for (index_t row = 0; row < draws.n; ++row) {
@@ -134,18 +134,18 @@ inline void variogram_rows(cube<const double> draws, ins y, double p, ins weight
         if (weight == 0.0) continue;
         const double *one = own[i], *other = own[j];
         if (p == 0.5) {  // apart, because roots are vectorised
-          for (index_t l = 0; l < m; ++l) room[l] = sqrt(fabs(one[l] - other[l]));
+          for (index_t l = 0; l < m; ++l) scratch[l] = sqrt(fabs(one[l] - other[l]));
         } else {
-          for (index_t l = 0; l < m; ++l) room[l] = power_of(one[l] - other[l], p);
+          for (index_t l = 0; l < m; ++l) scratch[l] = power_of(one[l] - other[l], p);
         }
         double mean = 0.0;
-        for (index_t l = 0; l < m; ++l) mean += room[l];
+        for (index_t l = 0; l < m; ++l) mean += scratch[l];
         mean /= count;
         const double gap = power_of(y[row][i] - y[row][j], p) - mean;
         double square = gap * gap;
         if (unbiased) {
           double spread = 0.0;
-          for (index_t l = 0; l < m; ++l) spread += (room[l] - mean) * (room[l] - mean);
+          for (index_t l = 0; l < m; ++l) spread += (scratch[l] - mean) * (scratch[l] - mean);
           square -= spread / (count - 1) / count;
         }
         total += weight * square;

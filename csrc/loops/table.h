@@ -21,7 +21,7 @@ struct typed_loops {
                         mat<const T> edges, ins middles, bool even, bool right, outs sums,
                         outs other);
   void (*bin_classes)(mat<const T> p, vec<const int64_t> labels, in weights, mat<const T> edges,
-                      ins middles, bool even, bool right, double threshold, vec<int32_t> room,
+                      ins middles, bool even, bool right, double threshold, vec<int32_t> scratch,
                       cube<double> sums, cube<double> hits);
   int64_t (*rank_sum)(vec<const T> scores, vec<const T> positive);
   void (*concordance)(vec<const T> scores, vec<const bool> positive, in weights, out totals);
@@ -44,7 +44,7 @@ struct loop_table {
   group_loops<int32_t> many_places;
   void (*cdf_of_quantiles)(in levels, ins values, in left, in right, in y, bool below, bool above,
                            out shares);
-  void (*crps_of_quantiles)(in levels, ins values, in left, in right, in y, outs room,
+  void (*crps_of_quantiles)(in levels, ins values, in left, in right, in y, outs scratch,
                             out scores);
   void (*fine_bins)(in values, int64_t octaves, int64_t steps, vec<int64_t> bins);
   void (*log_masses)(in y, in mean, in alpha, out masses);
@@ -63,29 +63,29 @@ struct loop_table {
   void (*double_poisson_crps)(in y, in mu, in phi, in logs, in heads, out scores);
   void (*double_poisson_masses)(in first, in mu, in phi, in logs, in heads, outs masses);
   void (*double_poisson_quantiles)(ins levels, in mu, in phi, in logs, in heads, in total,
-                                   out room, outs values);
+                                   out scratch, outs values);
   void (*march)(out x, out density, ins masses, ins slope, outs points);
   void (*mixture_quantiles)(ins levels, ins z, ins means, ins stds, ins weights, outs values);
   void (*mid_ranks)(ins values, mat<const int64_t> order, outs ranks);
   void (*outcome_bumps)(ins places, double step, double factor, in decay, cube<float> features);
   void (*centre_rows)(cube<float> features, vec<float> mean, outs squares);
   void (*interpolate)(in places, mat<const float> table, mat<float> values);
-  void (*energy_rows)(cube<const double> draws, ins y, double beta, double pairs, out room,
+  void (*energy_rows)(cube<const double> draws, ins y, double beta, double pairs, out scratch,
                       out scores);
   void (*variogram_rows)(cube<const double> draws, ins y, double p, ins weights, bool unbiased,
-                         out room, out scores);
+                         out scratch, out scores);
   void (*lattice_means)(ins z, ins weight, ins stretch, double step, double rate, double height,
                         bool slopes, outs mean, outs slope, outs stretched);
   void (*weighted_lattice_sums)(ins z, cube<const double> weights, double step, double rate,
                                 double height, cube<double> sums);
   void (*solve_moments)(ins values, ins logs, ins statistic, in mean, in std, double low,
-                        double high, out room, out power, out tilt);
+                        double high, out scratch, out power, out tilt);
   void (*correction_weights)(ins values, ins logs, ins statistic, in power, in tilt,
                              cube<double> weights);
   void (*error_sums)(in y, in point, out sums);
   double (*linear_squares)(ins rows, in slope, double away, in weights);
   void (*comoments)(in y, in point, out values);
-  void (*spread_sums)(in y, in mean, in variance, in cuts, outs room, outs sums);
+  void (*spread_sums)(in y, in mean, in variance, in cuts, outs scratch, outs sums);
   void (*check_losses)(in levels, in factors, ins quantiles, in y, out losses);
 };
 

@@ -37,7 +37,7 @@ def inner(a: Array, b: Array) -> Array:
     a, b = _rows(a), _rows(b)
     out = np.zeros((a.shape[1], b.shape[1]))
     if a.size and b.size:
-        core().tall_inner(a, b, out, get_num_threads())
+        core().tall_skinny_inner(a, b, out, get_num_threads())
     return out
 
 
@@ -68,7 +68,7 @@ def times(
         out[...] = 0.0 if base is None else base
         return out
     under = None if base is None else _rows(base)
-    core().tall_times(_rows(a), _rows(small), out, get_num_threads(), base=under, sign=sign)
+    core().tall_skinny_times(_rows(a), _rows(small), out, get_num_threads(), base=under, sign=sign)
     return out
 
 
@@ -78,7 +78,7 @@ def scaled(scale: Array, a: Array, *, base: Array | None = None, out: Array | No
         out = np.empty(a.shape)
     if out.size:
         under = None if base is None else _rows(base)
-        core().tall_scale(np.ascontiguousarray(scale), _rows(a), out, get_num_threads(), base=under)
+        core().tall_skinny_scale(np.ascontiguousarray(scale), _rows(a), out, get_num_threads(), base=under)
     return out
 
 

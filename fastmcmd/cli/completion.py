@@ -235,23 +235,23 @@ _fastmcmd() {
     for ((i = 0; i < ${#words[@]}; i++)); do  # quotes and backslashes are not part of names
         words[i]=${words[i]//[\\\'\"]/}
     done
-    local last=$((${#words[@]} - 1)) line endings= prefix= found=()
+    local last=$((${#words[@]} - 1)) line endings= prefix= matches=()
     local cur=${words[last]}
     while IFS= read -r line; do
         if [[ $line == @files* ]]; then
             endings=${line#@files} && IFS= read -r prefix && endings="$endings "
         else
-            found+=("${line%%$'\t'*}")
+            matches+=("${line%%$'\t'*}")
         fi
     done < <(sh -c "$_fastmcmd_answer" sh "$cur" "${words[@]:1:last - 1}")
     if [[ -n $endings ]]; then
         while IFS= read -r line; do
             if [[ -d $line || $endings == ' ' || $endings == *" .${line##*.} "* ]]; then
-                found+=("$prefix$line")
+                matches+=("$prefix$line")
             fi
         done < <(compgen -f -- "${cur#"$prefix"}")
         compopt -o filenames 2>/dev/null
-    elif [[ ${#found[@]} -eq 1 && ${found[0]} == *[:=] ]]; then
+    elif [[ ${#matches[@]} -eq 1 && ${matches[0]} == *[:=] ]]; then
         compopt -o nospace 2>/dev/null
     fi
     local done= sign  # what bash has cut off must not come again
@@ -262,7 +262,7 @@ _fastmcmd() {
         fi
     done
     COMPREPLY=()
-    for line in "${found[@]}"; do
+    for line in "${matches[@]}"; do
         line=${line#"$done"}
         if [[ $quotes == \' ]]; then  # a name must stay a name: no $(...) of a file is ever run
             [[ $line == *\'* ]] && continue
@@ -280,7 +280,7 @@ _ZSH = r"""#compdef fastmcmd
 _fastmcmd_answer=@ANSWER@
 
 _fastmcmd() {
-    local -a lines open whole open_told whole_told
+    local -a lines open whole open_text whole_text
     local line word
     lines=("${(@f)$(sh -c $_fastmcmd_answer sh "${(Q)PREFIX}" "${(@Q)words[2,CURRENT-1]}")}")
     if [[ $lines[1] == @files* ]]; then
@@ -292,13 +292,13 @@ _fastmcmd() {
     for line in $lines; do
         word=${line%%$'\t'*}
         if [[ $word == *[:=] ]]; then
-            open+=("$word") open_told+=("${line/$'\t'/  }")
+            open+=("$word") open_text+=("${line/$'\t'/  }")
         else
-            whole+=("$word") whole_told+=("${line/$'\t'/  }")
+            whole+=("$word") whole_text+=("${line/$'\t'/  }")
         fi
     done
-    (( $#open )) && compadd -S '' -l -d open_told -a open
-    (( $#whole )) && compadd -l -d whole_told -a whole
+    (( $#open )) && compadd -S '' -l -d open_text -a open
+    (( $#whole )) && compadd -l -d whole_text -a whole
 }
 if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
     _fastmcmd "$@"

@@ -324,8 +324,8 @@ def murphy_difference(
     >>> rng = np.random.default_rng(0)
     >>> mean = rng.normal(size=500)
     >>> y = mean + rng.normal(size=500)
-    >>> found = fm.metrics.murphy_difference(y, (mean, 1.0), (0 * mean, 1.4))
-    >>> bool((found.better == -1).any()), bool((found.better == 1).any())
+    >>> result = fm.metrics.murphy_difference(y, (mean, 1.0), (0 * mean, 1.4))
+    >>> bool((result.better == -1).any()), bool((result.better == 1).any())
     (True, False)
     """
     outcomes, forecasts, theta, quantile, name = _forecasts(

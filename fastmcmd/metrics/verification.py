@@ -84,8 +84,8 @@ def discrimination(
     Examples
     --------
     >>> import fastmcmd as fm
-    >>> found = fm.metrics.discrimination([0.0, 2.0], ([0.0, 2.0], 1.0), threshold=1.0, bins=2)
-    >>> found.event.tolist(), found.no_event.tolist()
+    >>> result = fm.metrics.discrimination([0.0, 2.0], ([0.0, 2.0], 1.0), threshold=1.0, bins=2)
+    >>> result.event.tolist(), result.no_event.tolist()
     ([0.0, 1.0], [1.0, 0.0])
     """
     count = check_count(bins, "bins")

@@ -200,8 +200,8 @@ def get_all_metrics(
     >>> import numpy as np
     >>> from fastmcmd.compat import uncertainty_toolbox as uct
     >>> y = np.random.default_rng(0).normal(size=200)
-    >>> found = uct.get_all_metrics(np.zeros(200), np.ones(200), y, verbose=False)
-    >>> found["sharpness"]
+    >>> result = uct.get_all_metrics(np.zeros(200), np.ones(200), y, verbose=False)
+    >>> result["sharpness"]
     {'sharp': 1.0}
     """
     results: dict[str, object] = {

@@ -9,7 +9,7 @@ namespace fastmcmd {
 
 // A block (rows x cols) whose rows lie `ld` apart; null where there is none.
 template <class T>
-struct tall_block {
+struct tall_skinny_block {
   T* data;
   index_t rows, cols, ld;
 
@@ -17,7 +17,7 @@ struct tall_block {
 };
 
 // Rows worked on together: with some thirty columns they stay in the second-level cache.
-constexpr index_t tall_rows = 128;
+constexpr index_t tall_skinny_rows = 128;
 
 // A copy of a small matrix whose rows are whole vectors.
 class padded_matrix {
@@ -26,7 +26,7 @@ class padded_matrix {
       : nv(divide_up(cols, table.vector_width)), ld(nv * table.vector_width), values(rows * ld) {
     values.zero();
   }
-  void copy(const tall_block<const double>& from, index_t first, index_t count) {
+  void copy(const tall_skinny_block<const double>& from, index_t first, index_t count) {
     for (index_t i = 0; i < count; ++i) {
       std::copy_n(from.row(first + i), from.cols, values.data() + i * ld);
     }
@@ -37,30 +37,30 @@ class padded_matrix {
 };
 
 // Rows of one sum: few enough sums that they take little memory, whatever the number of threads.
-inline index_t tall_segment(index_t n, index_t products) {
-  constexpr index_t most = 256, room = index_t(1) << 22;
-  const index_t count = std::max<index_t>(1, std::min(most, room / std::max<index_t>(1, products)));
-  return std::max<index_t>(8 * tall_rows, round_up(divide_up(n, count), tall_rows));
+inline index_t tall_skinny_segment(index_t n, index_t products) {
+  constexpr index_t most = 256, budget = index_t(1) << 22;
+  const index_t count = std::max<index_t>(1, std::min(most, budget / std::max<index_t>(1, products)));
+  return std::max<index_t>(8 * tall_skinny_rows, round_up(divide_up(n, count), tall_skinny_rows));
 }
 
 // out (k, j) = a' b
-inline void tall_inner(const kernel_table<double>& table, tall_block<const double> a,
-                       tall_block<const double> b, double* out, const execution& how) {
-  const index_t segment = tall_segment(a.rows, a.cols * b.cols);
+inline void tall_skinny_inner(const kernel_table<double>& table, tall_skinny_block<const double> a,
+                       tall_skinny_block<const double> b, double* out, const execution& how) {
+  const index_t segment = tall_skinny_segment(a.rows, a.cols * b.cols);
   const index_t segments = divide_up(a.rows, segment);
   const double operations = 2 * area(a.cols, b.cols) * static_cast<double>(a.rows);
   const execution run = with_threads(how, operations, segments);
   const index_t ld = padded_matrix(table, 1, b.cols).ld;
   std::vector<padded_matrix> right;
-  for (int i = 0; i < run.threads; ++i) right.emplace_back(table, tall_rows, b.cols);
+  for (int i = 0; i < run.threads; ++i) right.emplace_back(table, tall_skinny_rows, b.cols);
   aligned_buffer<double> sums(segments * a.cols * ld);
   parallel_for(segments, run, [&](index_t task, int thread, const loop_control& control) {
     const block_range rows(task, segment, a.rows);
     padded_matrix& mine = right[static_cast<size_t>(thread)];
     double* sum = sums.data() + task * a.cols * ld;
     update mode = update::store;
-    for (index_t i = 0; i < rows.count && !control.stopped(); i += tall_rows) {
-      const index_t count = std::min(tall_rows, rows.count - i);
+    for (index_t i = 0; i < rows.count && !control.stopped(); i += tall_skinny_rows) {
+      const index_t count = std::min(tall_skinny_rows, rows.count - i);
       mine.copy(b, rows.start + i, count);
       table.multiply(a.cols, count, mine.nv, a.row(rows.start + i), 1, a.ld, mine.values.data(),
                      mine.ld, sum, ld, mode, {});
@@ -74,17 +74,17 @@ inline void tall_inner(const kernel_table<double>& table, tall_block<const doubl
 }
 
 // out (n, j) = sign a small, on top of `base` where there is one; out may be base, or a where it is as wide.
-inline void tall_times(const kernel_table<double>& table, tall_block<const double> a,
-                       tall_block<const double> small, tall_block<const double> base,
-                       double sign, tall_block<double> out, const execution& how) {
+inline void tall_skinny_times(const kernel_table<double>& table, tall_skinny_block<const double> a,
+                       tall_skinny_block<const double> small, tall_skinny_block<const double> base,
+                       double sign, tall_skinny_block<double> out, const execution& how) {
   padded_matrix right(table, small.rows, small.cols);
   right.copy(small, 0, small.rows);
-  const index_t chunks = divide_up(a.rows, tall_rows);
+  const index_t chunks = divide_up(a.rows, tall_skinny_rows);
   const double operations = 2 * area(a.cols, small.cols) * static_cast<double>(a.rows);
   const execution run = with_threads(how, operations, chunks);
-  workspace<double> memory(run.threads, tall_rows * right.ld, 0, 0);
+  workspace<double> memory(run.threads, tall_skinny_rows * right.ld, 0, 0);
   parallel_for(chunks, run, [&](index_t task, int thread, const loop_control&) {
-    const block_range rows(task, tall_rows, a.rows);
+    const block_range rows(task, tall_skinny_rows, a.rows);
     double* product = memory.tile(thread);
     table.multiply(rows.count, a.cols, right.nv, a.row(rows.start), a.ld, 1, right.values.data(),
                    right.ld, product, right.ld, update::store, {});
@@ -98,13 +98,13 @@ inline void tall_times(const kernel_table<double>& table, tall_block<const doubl
 }
 
 // out (n, k) = diag(scale) a, on top of `base` where there is one; out may be one of them.
-inline void tall_scale(const double* scale, tall_block<const double> a,
-                       tall_block<const double> base, tall_block<double> out,
+inline void tall_skinny_scale(const double* scale, tall_skinny_block<const double> a,
+                       tall_skinny_block<const double> base, tall_skinny_block<double> out,
                        const execution& how) {
-  const index_t chunks = divide_up(a.rows, tall_rows);
+  const index_t chunks = divide_up(a.rows, tall_skinny_rows);
   const execution run = with_threads(how, 4 * area(a.rows, a.cols), chunks);
   parallel_for(chunks, run, [&](index_t task, int, const loop_control&) {
-    const block_range rows(task, tall_rows, a.rows);
+    const block_range rows(task, tall_skinny_rows, a.rows);
     for (index_t i = rows.start; i < rows.start + rows.count; ++i) {
       const double* from = a.row(i);
       const double* under = base.row(i);
@@ -119,10 +119,10 @@ template <class T>
 void row_squares(const T* x, index_t n, index_t d, const double* offset, double* out,
                  const execution& how) {
   constexpr index_t together = 8;  // sums that do not wait for each other
-  const index_t chunks = divide_up(n, tall_rows);
+  const index_t chunks = divide_up(n, tall_skinny_rows);
   const execution run = with_threads(how, 2 * area(n, d), chunks);
   parallel_for(chunks, run, [&](index_t task, int, const loop_control&) {
-    const block_range rows(task, tall_rows, n);
+    const block_range rows(task, tall_skinny_rows, n);
     for (index_t i = rows.start; i < rows.start + rows.count; ++i) {
       const T* row = x + i * d;
       double sums[together] = {};

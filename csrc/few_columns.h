@@ -16,15 +16,15 @@ inline T sum_of_lanes(vec<T> a) {
 
 // Rows come in whole panels, so in groups of four.
 template <class T, int K, bool Both>
-inline void thin_strips(index_t rows, index_t cols, const T* a, index_t lda, const T* vt,
+inline void few_columns_rows(index_t rows, index_t cols, const T* a, index_t lda, const T* vt,
                         const T* wt, index_t ld_in, T* ut, T* zt, index_t ld_out) {
-  constexpr int strip = 4;
-  static_assert(panel_width<T> % strip == 0);
-  for (index_t i = 0; i < rows; i += strip) {
-    vec<T> acc[strip][K];
-    vec<T> left[strip][K];
+  constexpr int row_group = 4;
+  static_assert(panel_width<T> % row_group == 0);
+  for (index_t i = 0; i < rows; i += row_group) {
+    vec<T> acc[row_group][K];
+    vec<T> left[row_group][K];
 #pragma GCC unroll 16
-    for (int r = 0; r < strip; ++r) {
+    for (int r = 0; r < row_group; ++r) {
 #pragma GCC unroll 16
       for (int s = 0; s < K; ++s) {
         acc[r][s] = broadcast<T>(0);
@@ -32,46 +32,46 @@ inline void thin_strips(index_t rows, index_t cols, const T* a, index_t lda, con
       }
     }
     for (index_t j = 0; j < cols; j += lanes<T>) {
-      vec<T> row[strip];
+      vec<T> row[row_group];
 #pragma GCC unroll 16
-      for (int r = 0; r < strip; ++r) row[r] = load(a + (i + r) * lda + j);
+      for (int r = 0; r < row_group; ++r) row[r] = load(a + (i + r) * lda + j);
 #pragma GCC unroll 16
       for (int s = 0; s < K; ++s) {
         const vec<T> right = load(vt + s * ld_in + j);
 #pragma GCC unroll 16
-        for (int r = 0; r < strip; ++r) acc[r][s] = acc[r][s] + row[r] * right;
+        for (int r = 0; r < row_group; ++r) acc[r][s] = acc[r][s] + row[r] * right;
         if constexpr (Both) {
           vec<T> sum = load(zt + s * ld_out + j);
 #pragma GCC unroll 16
-          for (int r = 0; r < strip; ++r) sum = sum + row[r] * left[r][s];
+          for (int r = 0; r < row_group; ++r) sum = sum + row[r] * left[r][s];
           store(zt + s * ld_out + j, sum);
         }
       }
     }
-    for (int r = 0; r < strip; ++r) {
+    for (int r = 0; r < row_group; ++r) {
       for (int s = 0; s < K; ++s) ut[s * ld_out + i + r] = sum_of_lanes<T>(acc[r][s]);
     }
   }
 }
 
 template <class T, int K>
-inline void thin_product(index_t rows, index_t cols, const T* a, index_t lda, const T* vt,
+inline void few_columns_product(index_t rows, index_t cols, const T* a, index_t lda, const T* vt,
                          const T* wt, index_t ld_in, T* ut, T* zt, index_t ld_out) {
-  if (!zt) return thin_strips<T, K, false>(rows, cols, a, lda, vt, wt, ld_in, ut, zt, ld_out);
+  if (!zt) return few_columns_rows<T, K, false>(rows, cols, a, lda, vt, wt, ld_in, ut, zt, ld_out);
   for (int s = 0; s < K; ++s) {
     for (index_t j = 0; j < cols; ++j) zt[s * ld_out + j] = 0;
   }
-  thin_strips<T, K, true>(rows, cols, a, lda, vt, wt, ld_in, ut, zt, ld_out);
+  few_columns_rows<T, K, true>(rows, cols, a, lda, vt, wt, ld_in, ut, zt, ld_out);
 }
 
 template <class T>
-void multiply_thin(index_t rows, index_t cols, index_t k, const T* a, index_t lda, const T* vt,
+void multiply_few_columns(index_t rows, index_t cols, index_t k, const T* a, index_t lda, const T* vt,
                    const T* wt, index_t ld_in, T* ut, T* zt, index_t ld_out) {
   switch (k) {
-    case 1: return thin_product<T, 1>(rows, cols, a, lda, vt, wt, ld_in, ut, zt, ld_out);
-    case 2: return thin_product<T, 2>(rows, cols, a, lda, vt, wt, ld_in, ut, zt, ld_out);
-    case 3: return thin_product<T, 3>(rows, cols, a, lda, vt, wt, ld_in, ut, zt, ld_out);
-    default: return thin_product<T, 4>(rows, cols, a, lda, vt, wt, ld_in, ut, zt, ld_out);
+    case 1: return few_columns_product<T, 1>(rows, cols, a, lda, vt, wt, ld_in, ut, zt, ld_out);
+    case 2: return few_columns_product<T, 2>(rows, cols, a, lda, vt, wt, ld_in, ut, zt, ld_out);
+    case 3: return few_columns_product<T, 3>(rows, cols, a, lda, vt, wt, ld_in, ut, zt, ld_out);
+    default: return few_columns_product<T, 4>(rows, cols, a, lda, vt, wt, ld_in, ut, zt, ld_out);
   }
 }
 
