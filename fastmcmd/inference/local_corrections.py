@@ -274,8 +274,8 @@ class Influences:
 def quadratic(g: Array, matrix: Array) -> Array:
     """Return ``g(x)' M g(x)`` (q,) for a sum of squares M, not below zero.
 
-    For more than 512 inputs it is computed in single precision, to about 1e-6, which is enough for widths of bands and
-    noise to be subtracted.
+    For more than 512 inputs it is computed in single precision, to about 1e-6, which is enough for widths
+    of bands and noise to be subtracted.
     """
     if len(g) <= _FEW:
         return np.maximum(np.einsum("qp,qp->q", g @ matrix, g), 0.0)
