@@ -37,11 +37,11 @@ def complete_rows(
     y = as_array(y, "y")
     n = y.shape[0] if y.ndim else 0
     parts = prediction if isinstance(prediction, tuple) else (prediction,)
-    others: dict[str, Any] = {"x": x, "weights": weights}
+    optional: dict[str, Any] = {"x": x, "weights": weights}
     if not isinstance(condition_on, str) and as_names(condition_on) is None:
-        others["condition_on"] = condition_on
+        optional["condition_on"] = condition_on
     arrays: dict[str, Any] = {
-        name: as_array(value, name) for name, value in others.items() if value is not None
+        name: as_array(value, name) for name, value in optional.items() if value is not None
     }
     missing = np.zeros(n)
     if groups is not None:

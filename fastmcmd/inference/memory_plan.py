@@ -19,7 +19,7 @@ _CANDIDATES, _FEATURE_ROWS = (
 _SIGNS = 199  # random signs of a test of relevance
 _CHUNKS = (ROWS, 128, 32, 8)  # rows whose features are in memory at once
 # Bytes of an outcome: while it is drawn; and in its forms (sorted, standardised, ranks) with indices.
-_DRAWN, _FORMS = 40, 96
+_SAMPLE_BYTES, _FORM_BYTES = 40, 96
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ class MemoryPlan:
         fewer = sorted({landmarks, (landmarks + least_landmarks) // 2, least_landmarks})[::-1]
         plan = None
         for count in fewer:
-            for used in sorted({threads, 1})[::-1]:
+            for thread_count in sorted({threads, 1})[::-1]:
                 for chunk in _CHUNKS:
-                    plan = MemoryPlan(count, chunk, used)
+                    plan = MemoryPlan(count, chunk, thread_count)
                     if plan.bytes(size, kinds) <= limit:
                         return plan
         assert plan is not None
@@ -107,19 +107,21 @@ class MemoryPlan:
         """Return an upper estimate of the memory that the test allocates."""
         n, m, first = size.rows, self.landmarks, kinds[0].rank
         rank = sum(kind.rank for kind in kinds)
-        held = _BASE + 8 * n * (size.columns + size.outputs + 4) + size.clusters * size.data_sets
+        total = _BASE + 8 * n * (size.columns + size.outputs + 4) + size.clusters * size.data_sets
         if size.residuals:
-            held += 4 * n * first
+            total += 4 * n * first
         search = 8 * min(n, _CANDIDATES) * (2 * m + size.columns)
         features = 16 * min(n, _FEATURE_ROWS) * m + 24 * m * m
-        cell = _FORMS * size.outputs + 24 * len(kinds) + max(kind.scratch_bytes for kind in kinds)
+        cell = (
+            _FORM_BYTES * size.outputs + 24 * len(kinds) + max(kind.scratch_bytes for kind in kinds)
+        )
         cell += (8 if size.clusters else 4) * rank  # with signs of clusters, once more
         sums = 4 * m * size.data_sets * rank
-        block = _DRAWN * ROWS * size.data_sets * size.outputs
+        block = _SAMPLE_BYTES * ROWS * size.data_sets * size.outputs
         # Each thread holds the sums of a block and of a chunk, and two more blocks wait to be added.
         sweep = (3 + 5 * self.threads) * sums
         sweep += self.threads * (block + self.chunk * size.data_sets * cell)
         after = 2 * sums + 4 * m * size.data_sets * first + 48 * size.points * size.data_sets
         if size.relevance:
             after += 4 * _SIGNS * first * (2 * ROWS + 2 * m)
-        return int(held + max(search, features, sweep, after))
+        return int(total + max(search, features, sweep, after))
