@@ -40,6 +40,7 @@ __all__ = [
     "distinct_digits",
     "is_cupy",
     "is_tensor",
+    "missing_labels",
     "on_device",
     "quote",
     "tensor_on_host",
@@ -511,14 +512,14 @@ def check_labels(value: object, name: str, n: int) -> NDArray[np.intp]:
     if labels.ndim != 1:
         raise ValueError(f"{name} has shape {labels.shape}; (n,) is needed: one label per row")
     check_same_length(**{"y": range(n), name: labels})
-    missing = _missing(labels)
+    missing = missing_labels(labels)
     if missing.any():
         raise ValueError(f"{name} has no label in row {int(np.argmax(missing))}")
     plain = labels.astype(str) if labels.dtype == object else labels
     return np.asarray(np.unique(plain, return_inverse=True)[1].reshape(-1), dtype=np.intp)
 
 
-def _missing(labels: HostArray) -> NDArray[np.bool_]:
+def missing_labels(labels: HostArray) -> NDArray[np.bool_]:
     """Return a mask of the labels (n,) that are None, NaN, NaT or pandas's NA."""
     if labels.dtype.kind == "O":
         return np.array([one is None or not _equals_itself(one) for one in labels], dtype=np.bool_)

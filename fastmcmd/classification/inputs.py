@@ -35,8 +35,8 @@ from fastmcmd.metrics.inputs import (
     SelectedRows,
     check_weights_shape,
     checked_weights,
-    rows_without_nan,
 )
+from fastmcmd.predictive.adapters.missing import rows_without_nan
 from fastmcmd.predictive.base import Array
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Encoder, RandomState
+from fastmcmd._base.annotations import Encoder, MemoryLimit, RandomState
 from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.checks import (
     as_rows,
@@ -20,8 +20,10 @@ from fastmcmd._base.checks import (
     check_positive,
     check_same_length,
 )
+from fastmcmd._base.memory import parse_memory
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd.default_kernels import (
     chosen_lam,
     default_input_kernel,
@@ -36,11 +38,13 @@ from fastmcmd.inference.combination import (
     squared_norms,
     statistics_of,
 )
+from fastmcmd.inference.complete_rows import complete_rows
 from fastmcmd.inference.conditioning import inputs_of, points_of
 from fastmcmd.inference.congruence_result import CongruenceTest, KernelEvidence
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
 from fastmcmd.inference.forecast_calibration import forecast_calibration
 from fastmcmd.inference.inputs import LEAST_SIMULATIONS, check_simulations
+from fastmcmd.inference.memory_plan import MemoryPlan, TestSize
 from fastmcmd.inference.outcome_features import (
     OutcomeFeatures,
     ladder_of_outcomes,
@@ -96,6 +100,8 @@ def congruence_test(
     alpha: float | None = None,
     encoder: Encoder | None = None,
     weights: ArrayLike | None = None,
+    memory_limit: MemoryLimit = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
     progress: bool = False,
     client: Any = None,
 ) -> CongruenceTest:
@@ -146,6 +152,13 @@ def congruence_test(
     weights : array_like (n,), optional
         Nonnegative weights of the rows, such as those of a covariate shift; only their ratios matter. The
         test is exact if they do not depend on y.
+    memory_limit : int, str or None
+        Bytes that may be allocated beyond the arguments, such as "200MB". A small limit takes fewer rows
+        at once, then one thread, then fewer landmarks. Default: half of the free memory.
+    nan_policy : {"raise", "omit"}
+        What to do with rows in which x, y, the weight, a column of ``condition_on``, a label of ``groups``
+        or an array of the prediction is NaN: raise an error, or leave them out. Leaving them out is exact
+        if right predictions would not change which rows these are.
     progress : bool
         Show a progress bar.
     client : distributed.Client, optional
@@ -159,6 +172,8 @@ def congruence_test(
     ------
     ValueError, TypeError
         An argument is not as described; the message names it.
+    MemoryLimitError
+        ``memory_limit`` is too small.
 
     Notes
     -----
@@ -191,10 +206,13 @@ def congruence_test(
         return on_blocks("congruence_test", locals())
     check_order(y, "(x, y, prediction)")
     input_name = "x" if encoder is None else "encoder(x)"
-    x, y = (
-        as_rows(encoded(x, encoder), input_name).astype(np.float64),
-        as_rows(numbered(y, prediction), "y").astype(np.float64),
-    )
+    x, y = encoded(x, encoder), numbered(y, prediction)
+    check_choice(nan_policy, "nan_policy", ("raise", "omit"))
+    if nan_policy == "omit":
+        x, y, prediction, weights, groups, condition_on = complete_rows(
+            x, y, prediction, weights, groups, condition_on
+        )
+    x, y = as_rows(x, input_name).astype(np.float64), as_rows(y, "y").astype(np.float64)
     check_same_length(x=x, y=y)
     row_weights = as_weights(weights, "weights", len(y))
     if row_weights is not None:
@@ -218,6 +236,7 @@ def congruence_test(
         reported=REPORTED_LAM if lam is None else lams[0], statistic=statistic, condition=condition,
         points=points, delta=delta, labels=labels, weights=row_weights,
         rng=generator(random_state, Purpose.TEST), progress=check_flag(progress, "progress"),
+        memory=parse_memory(memory_limit),
     )  # fmt: skip
     return test.run(simulations) if alpha is None else _in_stages(test.run, simulations, alpha)
 
@@ -259,6 +278,7 @@ class _Test:
     weights: Array | None
     rng: np.random.Generator
     progress: bool
+    memory: int
 
     def run(self, simulations: int) -> CongruenceTest:
         """Return the result with ``simulations`` simulated data sets."""
@@ -269,8 +289,9 @@ class _Test:
         landmarks = int(np.clip(_WORK / work, _LEAST_LANDMARKS, _LANDMARKS))
         relevant = self.delta is not None
         given_forecast = self.condition == "forecast" and self.labels is None and n > 1
+        plan = self._plan(simulations, kinds, landmarks, relevant or given_forecast)
         with Progress(self.progress, 0.0) as line:
-            basis = Smoother.of(self.x_kernel, inputs, landmarks, rng).basis(inputs, weights)
+            basis = Smoother.of(self.x_kernel, inputs, plan.landmarks, rng).basis(inputs, weights)
             signs = None
             if self.labels is not None:
                 signs = ClusterSigns.random(self.labels, simulations + 1, rng)
@@ -285,6 +306,8 @@ class _Test:
                 weights=weights,
                 signs=signs,
                 keep_residuals=relevant or given_forecast,
+                chunk=plan.chunk,
+                threads=plan.threads,
             )
         misfit = energy @ squared_norms(projections, 0)
         names, values = statistics_of(projections, kinds, basis, self.lams)
@@ -326,6 +349,26 @@ class _Test:
             skce=None if calibration is None else calibration.skce,
             ckce=None if calibration is None else calibration.ckce,
             null_ckce=None if calibration is None else calibration.null_ckce,
+        )
+
+    def _plan(
+        self, simulations: int, kinds: list[OutcomeFeatures], landmarks: int, residuals: bool
+    ) -> MemoryPlan:
+        points = 0 if self.points is None else len(self.points)
+        if self.statistic == "max":
+            points = max(points, min(len(self.y), _MOST_POINTS))
+        size = TestSize(
+            rows=len(self.y),
+            columns=self.inputs.shape[1],
+            outputs=self.y.shape[1],
+            data_sets=simulations + 1,
+            points=points,
+            clusters=0 if self.labels is None else int(self.labels.max()) + 1,
+            residuals=residuals,
+            relevance=self.delta is not None,
+        )
+        return MemoryPlan.of(
+            self.memory, size, kinds, landmarks, _LEAST_LANDMARKS, get_num_threads()
         )
 
     def _largest(self, basis: Basis, projections: Projections) -> Array:

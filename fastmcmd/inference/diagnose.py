@@ -48,7 +48,7 @@ from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.predictive.categorical import numbered
 
-__all__ = ["LANDMARKS", "diagnose", "output_map"]
+__all__ = ["LANDMARKS", "diagnose", "diagnose_on", "output_map"]
 
 Array = NDArray[np.float64]
 
@@ -141,6 +141,25 @@ def diagnose(
     >>> bool((np.abs(diagnosis.shift + 0.2) < 0.1).all() and (np.abs(diagnosis.factor - 1) < 0.2).all())
     True
     """
+    return diagnose_on(
+        LANDMARKS, x, y, prediction, at, x_kernel, y_kernel, lam, level, weights, random_state
+    )
+
+
+def diagnose_on(
+    landmarks: int,
+    x: ArrayLike,
+    y: ArrayLike,
+    prediction: PredictionLike,
+    at: ArrayLike | None = None,
+    x_kernel: Kernel | str | None = None,
+    y_kernel: Kernel | str | None = None,
+    lam: float | str | None = None,
+    level: float = 0.9,
+    weights: ArrayLike | None = None,
+    random_state: RandomState = None,
+) -> Diagnosis:
+    """Return `diagnose` with at most so many landmarks."""
     labels = row_labels(x if at is None else at)
     check_order(y, "(x, y, prediction)")
     x, y = (
@@ -164,7 +183,7 @@ def diagnose(
     outputs = None if output_kernel is None else output_map(output_kernel, predictive, y)
     model = correctable(predictive, *start, outputs)
     smoother = Smoother.of(
-        mapping.kernel, mapping(x), LANDMARKS, 0 if random_state is None else random_state
+        mapping.kernel, mapping(x), landmarks, 0 if random_state is None else random_state
     )
     blocks = RowBlocks(smoother, mapping(x), row_weights)
     basis = blocks.basis

@@ -29,6 +29,7 @@ _STEPS = (
     4  # linearisations: shifts of one standard deviation and factors of 2 are then exact to 1 %
 )
 _BLOCK = 4096  # rows in memory at once
+_FEW = 512  # inputs whose quadratic forms cost nothing in double precision
 _ENOUGH = 20_000  # rows for all linearisations but the last
 _MOST_STORED = 1 << 25  # coordinates that are stored between passes; more are recomputed
 _LONGEST = 0.7  # change of the log factor in one step
@@ -273,10 +274,10 @@ class Influences:
 def quadratic(g: Array, matrix: Array) -> Array:
     """Return ``g(x)' M g(x)`` (q,) for a sum of squares M, not below zero.
 
-    If q is large it is computed in single precision, to about 1e-6, which is enough for widths of bands and
-    noise to be subtracted.
+    For more than 512 inputs it is computed in single precision, to about 1e-6, which is enough for widths
+    of bands and noise to be subtracted.
     """
-    if len(g) <= _BLOCK:
+    if len(g) <= _FEW:
         return np.maximum(np.einsum("qp,qp->q", g @ matrix, g), 0.0)
     root = np.sqrt(np.maximum(np.diag(matrix), 0.0))  # scaled by these, entries are at most 1
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)

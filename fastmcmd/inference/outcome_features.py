@@ -112,6 +112,11 @@ class OutcomeFeatures(ABC):
     def rank(self) -> int:
         """Number of features r."""
 
+    @property
+    @abstractmethod
+    def scratch_bytes(self) -> int:
+        """Bytes that `transform` needs for each outcome beside the features."""
+
     @abstractmethod
     def transform(self, outcomes: BlockOutcomes) -> Single:
         """Return the features (m, B + 1, r)."""
@@ -130,6 +135,11 @@ class Bumps(OutcomeFeatures):
     def rank(self) -> int:
         """Number of bumps of the lattice."""
         return self.count
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes for each outcome: its place on the lattice."""
+        return 24
 
     def transform(self, outcomes: BlockOutcomes) -> Single:
         """Return the features (m, B + 1, r)."""
@@ -157,6 +167,11 @@ class FourierFeatures(OutcomeFeatures):
     def rank(self) -> int:
         """Number of sines and cosines."""
         return 2 * self.frequencies.shape[1]
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes for each outcome: its place, the angles in two precisions, sines and cosines."""
+        return 32 * self.frequencies.shape[0] + 20 * self.frequencies.shape[1]
 
     def transform(self, outcomes: BlockOutcomes) -> Single:
         """Return the features (m, B + 1, r)."""
@@ -238,6 +253,11 @@ class LandmarkFeatures(OutcomeFeatures):
     def rank(self) -> int:
         """Number of landmarks."""
         return self.features.rank
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes for each outcome: copies, and features in double precision if these are not tabulated."""
+        return 24 * self.features.pivots.shape[1] + 24 * self.rank
 
     def transform(self, outcomes: BlockOutcomes) -> Single:
         """Return the features (m, B + 1, r)."""

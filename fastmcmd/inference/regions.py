@@ -398,9 +398,10 @@ def _standardised(table: Array) -> Array:
 
 def _over(standard: Array, rng: np.random.Generator) -> Kernel:
     """Return an RBF kernel whose length is half the median distance between some rows."""
+    from scipy.spatial.distance import pdist  # slow to load: only when used
+
     some = standard[rng.choice(len(standard), min(len(standard), _SUBSAMPLE), replace=False)]
-    squares = ((some[:, None] - some[None]) ** 2).sum(axis=2)
-    middle = float(np.median(squares[np.triu_indices(len(some), 1)]))
+    middle = float(np.median(pdist(some, "sqeuclidean")))
     return RBF(2.0 / middle if middle > 0 else 1.0)
 
 

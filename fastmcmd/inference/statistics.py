@@ -99,6 +99,8 @@ def project(
     weights: Array | None = None,
     signs: ClusterSigns | None = None,
     keep_residuals: bool = False,
+    chunk: int = ROWS,
+    threads: int | None = None,
 ) -> Projections:
     """Return the projections of all data sets in one pass over the rows.
 
@@ -123,6 +125,10 @@ def project(
         mean.
     keep_residuals : bool
         Whether to return ``residuals``, which take n x r numbers in single precision.
+    chunk : int
+        Rows whose features are in memory at once, in each thread.
+    threads : int, optional
+        Number of threads; default: all.
     """
     data_sets = outcomes.simulations + 1
     size = len(basis.spectrum)
@@ -130,7 +136,7 @@ def project(
     spread, signed = np.zeros((len(kinds), data_sets)), np.zeros((len(kinds), data_sets))
     noise, extreme = np.zeros(data_sets), np.zeros(data_sets)
     residuals = np.empty((len(x), kinds[0].rank), dtype=np.float32) if keep_residuals else None
-    threads = get_num_threads()
+    threads = get_num_threads() if threads is None else threads
     vectors = np.ascontiguousarray(basis.vectors[:, basis.significant])
 
     def product(a: HostArray, b: HostArray) -> HostArray:
@@ -141,9 +147,9 @@ def project(
         core().dense_matmul(np.ascontiguousarray(a), b, out, 1)
         return out
 
-    def sums_of(rows: slice) -> tuple[slice, list[HostArray], Array, Array, Array]:
-        """Return the sums of a block: projections, spread and dispersion, noise, extremes."""
-        block = BlockOutcomes(outcomes.block(rows.start // ROWS))
+    def sums_of_chunk(rows: slice, raw: Array) -> tuple[list[HostArray], Array, Array, Array]:
+        """Return the sums of some rows: projections, spread and dispersion, noise, extremes."""
+        block = BlockOutcomes(raw)
         by_kind = [kind.transform(block) for kind in kinds]
         squares = np.empty((len(kinds), len(block.raw), data_sets))
         for features, norms in zip(by_kind, squares, strict=True):
@@ -175,6 +181,18 @@ def project(
         products = [
             product(transposed, features.reshape(len(features), -1)) for features in by_kind
         ]
+        return products, sums, some, far
+
+    def sums_of(rows: slice) -> tuple[slice, list[HostArray], Array, Array, Array]:
+        """Return the sums of a block, whose outcomes have one random stream."""
+        raw = outcomes.block(rows.start // ROWS)
+        parts = row_blocks(rows.stop, chunk, rows.start)
+        products, sums, some, far = sums_of_chunk(parts[0], raw[: parts[0].stop - rows.start])
+        for part in parts[1:]:
+            more = sums_of_chunk(part, raw[part.start - rows.start : part.stop - rows.start])
+            for total, one in zip(products, more[0], strict=True):
+                total += one
+            sums, some, far = sums + more[1], some + more[2], np.maximum(far, more[3])
         return rows, products, sums, some, far
 
     blocks = row_blocks(len(x), ROWS)

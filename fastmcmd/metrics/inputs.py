@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,12 +12,10 @@ from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.arrays import (
     HOST,
     Namespace,
-    device_namespace,
     device_namespace_among,
     namespace_of,
     shape_only,
 )
-from fastmcmd._base.blocks import over_rows, row_blocks
 from fastmcmd._base.checks import (
     as_array,
     as_rows,
@@ -29,6 +25,7 @@ from fastmcmd._base.checks import (
 )
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
+from fastmcmd.predictive.adapters.missing import is_array, rows_of_prediction, rows_without_nan
 from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.predictive.categorical import numbered
 from fastmcmd.predictive.on_device import (
@@ -50,14 +47,11 @@ __all__ = [
     "joined_means",
     "out_of_range",
     "read",
-    "rows_without_nan",
     "unit_of",
     "weighted_mean",
 ]
 
 NAN_POLICIES = ("raise", "omit", "propagate")
-_BLOCK = 1 << 24  # numbers per block of a search for NaN: a mask of 16 MB
-_HOST_BLOCK = 1 << 17  # the same on the host: 1 MB of float64, which fits into the cache
 _COARSE = 2.0**512  # divisor of values whose weighted sum overflows
 
 
@@ -224,7 +218,7 @@ def read(
             y, prediction, weights = _stand_in(arrays, y, 0.0), _stand_ins(arrays, prediction), None
         elif valid is not None:
             y, weights = y[valid], None if weights is None else weights[valid]
-            prediction = _rows_of_prediction(arrays, prediction, valid, n, columns)
+            prediction = rows_of_prediction(arrays, prediction, valid, n, columns)
         if valid is not None and arrays.on_host:
             valid = np.flatnonzero(valid)
     rows = _as_rows(arrays, y, columns, cast("Array | None", valid))
@@ -258,34 +252,6 @@ def checked_weights(
     if not bool(xp.all(xp.isfinite(weights) & (weights >= 0)) & xp.any(weights > 0)):
         as_weights(arrays.to_host(weights), name, n)
     return arrays.cast(weights, "float64")
-
-
-def rows_without_nan(arrays: Namespace, n: int, parts: Iterable[AnyArray]) -> AnyArray:
-    """Return a mask (n,) of the rows without NaN in any array, or None if no row holds NaN."""
-    xp, bad = arrays.xp, arrays.full(n, 0.0) > 0
-    for part in parts:
-        if not _is_array(part):
-            continue
-        array = as_array(part, "prediction") if arrays.on_host else part
-        if array.ndim and array.shape[0] == n:
-            bad = bad | _with_nan(arrays, array)
-    return ~bad if bool(xp.any(bad)) else None
-
-
-def _with_nan(arrays: Namespace, array: AnyArray) -> AnyArray:
-    """Return a mask of the rows of an array (n, ...) that hold NaN; searches in blocks."""
-    xp, n = arrays.xp, array.shape[0]
-    if array.ndim == 1:
-        return xp.isnan(array)
-    size = max(1, math.prod(array.shape[1:]))
-    flat = xp.reshape(array, (n, -1))
-
-    def block(rows: slice) -> AnyArray:
-        return xp.any(xp.isnan(flat[rows, ...]), axis=1)
-
-    if arrays.on_host:
-        return np.concatenate(over_rows(block, n, max(1, _HOST_BLOCK // size)))
-    return arrays.concat([block(rows) for rows in row_blocks(n, _BLOCK // size)])
 
 
 def weighted_mean(values: Array, weights: Array | None) -> AnyArray:
@@ -335,24 +301,6 @@ def _as_rows(arrays: Namespace, y: AnyArray, columns: int | None, valid: Array |
     return rows
 
 
-def _rows_of_prediction(
-    arrays: Namespace, prediction: Any, valid: AnyArray, n: int, columns: int | None
-) -> Any:
-    """Return the prediction of the valid rows; parameters that do not have n rows stay as they are."""
-
-    def rows(part: Any) -> Any:
-        if not _is_array(part):
-            return part
-        array = as_array(part, "prediction") if arrays.on_host else part
-        return array[valid] if array.ndim and array.shape[0] == n else array
-
-    if isinstance(prediction, tuple):
-        return tuple(map(rows, prediction))
-    if _is_array(prediction) or not arrays.on_host:
-        return rows(prediction)
-    return as_predictive(prediction, n, columns or 1).take(np.flatnonzero(valid))
-
-
 def _stand_in(arrays: Namespace, array: AnyArray, least: float) -> AnyArray:
     """Return finite placeholders in the shape of an array, from ``least`` on and rising along each row."""
     if bool(arrays.xp.all(arrays.xp.isfinite(array))):
@@ -366,7 +314,7 @@ def _stand_ins(arrays: Namespace, prediction: object) -> Any:
     """Return a placeholder prediction without NaN in its arrays."""
 
     def one(part: object, least: float) -> Any:
-        if not _is_array(part):
+        if not is_array(part):
             return part
         array = as_array(part, "prediction") if arrays.on_host else part
         return _stand_in(arrays, array, least)
@@ -374,14 +322,6 @@ def _stand_ins(arrays: Namespace, prediction: object) -> Any:
     if isinstance(prediction, tuple):  # a mean from 0, a standard deviation from 1
         return tuple(one(part, float(place)) for place, part in enumerate(prediction))
     return one(prediction, 0.0)
-
-
-def _is_array(value: object) -> bool:
-    return (
-        hasattr(value, "__array__")
-        or isinstance(value, list)
-        or device_namespace(value) is not None
-    )
 
 
 GIVE_UNIT = "give y and the predictions in another unit"
