@@ -12,8 +12,9 @@ struct tile_statistics {
   T* tile[statistic_count];
 };
 
-// Runs the program on the block of left panel i and right panel j.
-template <class T>
+// Runs the program on the block of left panel i and right panel j; with Rows = 1 there is one left row
+// instead of panels.
+template <class T, int Rows>
 struct program_runner {
   const tile_job<T>& job;
   tile_statistics<T> statistics;
@@ -24,7 +25,7 @@ struct program_runner {
     const index_t row = job.row + i * width;
     const index_t col = job.col + j * width;
     const index_t offset = i * width * job.ld + j * width;
-    pair_block<T> pairs;
+    pair_block<T, Rows> pairs;
     for (int s = 0; s < statistic_count; ++s) {
       T* tile = statistics.tile[s];
       pairs.statistic[s] = {tile ? tile + offset : nullptr, job.ld};
@@ -33,40 +34,40 @@ struct program_runner {
     pairs.z_norms = job.z.squared_norms + col;
     pairs.x_inverse = job.x.inverse_norms + row;
     pairs.z_inverse = job.z.inverse_norms + col;
-    pairs.diagonal = job.symmetric && row == col;
+    pairs.diagonal = Rows == width && job.symmetric && row == col;
 
     const program_view& program = job.program;
-    const block<T> out = {job.out + offset, job.ld};
+    const block<T, Rows> out = {job.out + offset, job.ld};
     if (program.length == 1) {
-      leaf_block<T>(program.codes[0], program.params, pairs, out);
+      leaf_block<T, Rows>(program.codes[0], program.params, pairs, out);
       return;
     }
     T* top = stack;  // one past the highest block
     for (index_t op = 0; op < program.length; ++op) {
       const int32_t code = program.codes[op];
       if (code == op_add || code == op_mul) {
-        top -= width * width;
-        combine_block<T>(code, {top, width}, {top - width * width, width});
+        top -= Rows * width;
+        combine_block<T, Rows>(code, {top, width}, {top - Rows * width, width});
       } else {
-        leaf_block<T>(code, program.params + op * params_per_op, pairs, {top, width});
-        top += width * width;
+        leaf_block<T, Rows>(code, program.params + op * params_per_op, pairs, {top, width});
+        top += Rows * width;
       }
     }
-    map_block(block<const T>{stack, width}, out, [](vec<T> s) { return s; });
+    map_block(block<const T, Rows>{stack, width}, out, [](vec<T> s) { return s; });
   }
 };
 
-template <class T, class Finish>
+template <class T, int Rows, class Finish>
 inline void compute_statistic(int which, const tile_job<T>& job, T* out, Finish finish) {
   constexpr index_t width = panel_width<T>;
   const index_t d = job.x.d;
-  const T* a = job.x.panels + job.row * d;
+  const T* a = job.x.panels + job.row / width * width * d + job.row % width;
   const T* b = job.z.panels + job.col * d;
   const index_t rows = (job.rows + width - 1) / width;
   const index_t cols = (job.cols + width - 1) / width;
   const auto run = [&](auto op) {
-    panel_product<decltype(op), T>(d, rows, a, d * width, cols, b, d * width, out, job.ld, width,
-                                   update::store, false, finish);
+    panel_product<decltype(op), T, Rows>(d, rows, a, d * width, cols, b, d * width, out, job.ld,
+                                         width, update::store, false, finish);
   };
   switch (which) {
     case 0: return run(dot_op{});
@@ -76,7 +77,8 @@ inline void compute_statistic(int which, const tile_job<T>& job, T* out, Finish 
   }
 }
 
-template <class T>
+// Rows is the panel width, or 1 for a single row that may lie anywhere in its panel.
+template <class T, int Rows = panel_width<T>>
 void gram_tile(const tile_job<T>& job) {
   constexpr index_t width = panel_width<T>;
   const index_t rows = (job.rows + width - 1) / width;
@@ -87,15 +89,15 @@ void gram_tile(const tile_job<T>& job) {
   for (int s = 0; s < statistic_count; ++s) {
     if (!(job.program.statistics & (1u << s))) continue;
     statistics.tile[s] = last < 0 ? job.out : scratch;
-    if (last >= 0) scratch += rows * width * job.ld;
+    if (last >= 0) scratch += rows * Rows * job.ld;
     last = s;
   }
-  const program_runner<T> runner = {job, statistics, scratch};
+  const program_runner<T, Rows> runner = {job, statistics, scratch};
   for (int s = 0; s < last; ++s) {
-    if (statistics.tile[s]) compute_statistic<T>(s, job, statistics.tile[s], do_nothing{});
+    if (statistics.tile[s]) compute_statistic<T, Rows>(s, job, statistics.tile[s], do_nothing{});
   }
   if (last >= 0) {
-    compute_statistic<T>(last, job, statistics.tile[last], runner);
+    compute_statistic<T, Rows>(last, job, statistics.tile[last], runner);
     return;
   }
   for (index_t i = 0; i < rows; ++i) {

@@ -43,9 +43,9 @@ void add_to_double(index_t rows, index_t cols, const T* u, index_t ldu, double* 
 
 template <class T>
 constexpr kernel_table<T> table = {
-    lanes<T>,          panel_width<T>, gram_tile<T>,      multiply<T>,      multiply_few_columns<T>,
-    add_to_double<T>,  exp_array<T>,   tile_to_panels<T>, panels_to_tile<T>, update_panels<T>,
-    factor_tile<T>,    solve_panels<T>, solve_lower<T>, solve_upper<T>,
+    lanes<T>,          panel_width<T>,  gram_tile<T>,    gram_tile<T, 1>,   multiply<T>,
+    multiply_few_columns<T>,  add_to_double<T>, exp_array<T>,   tile_to_panels<T>, panels_to_tile<T>,
+    update_panels<T>,  factor_tile<T>,  solve_panels<T>, solve_lower<T>,    solve_upper<T>,
 };
 
 extern const loop_table loops;  // of loops.cpp

@@ -179,9 +179,8 @@ struct pivoting {
 inline index_t pivoted_columns(const gram_source<double>& source, const pivoting& to,
                                index_t rank, index_t stop) {
   const kernel_table<double>& table = source.table;
-  const index_t n = source.x.n, width = table.panel_width;
-  workspace<double> memory(1, width * to.ld, source.scratch_size(width, to.ld), stop);
-  double* tile = memory.tile(0);
+  const index_t n = source.x.n;
+  workspace<double> memory(1, 0, source.scratch_size(1, round_up(n, table.panel_width)), stop);
   double* at_pivot = memory.first(0);
   for (; rank < stop; ++rank) {
     index_t pivot = 0;
@@ -191,10 +190,9 @@ inline index_t pivoted_columns(const gram_source<double>& source, const pivoting
     const double rest = to.residual[pivot];
     if (rank && to.worth[pivot] * rest <= to.limit) break;
     if (!(rest > to.noise * to.diagonal[pivot])) break;
-    const index_t first = pivot / width * width;
-    source.make(first, std::min(width, n - first), 0, n, tile, to.ld, memory.scratch(0));
     double* column = to.columns + rank * to.ld;
-    std::fill(std::copy_n(tile + (pivot - first) * to.ld, n, column), column + to.ld, 0.0);
+    source.make_row(pivot, column, memory.scratch(0));
+    std::fill(column + n, column + to.ld, 0.0);
     for (index_t r = 0; r < rank; ++r) at_pivot[r] = to.columns[r * to.ld + pivot];
     if (rank) {
       table.multiply(1, rank, to.ld / table.vector_width, at_pivot, rank, 1, to.columns, to.ld,

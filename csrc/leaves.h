@@ -1,5 +1,5 @@
-// The kernel's value from the statistics of pairs of points, on one block of panel_width^2 pairs;
-// its formulas are those of formulas.h.
+// The kernel's value from the statistics of pairs of points, on one block of pairs: Rows points, a
+// panel of them or a single one, against a panel. Its formulas are those of formulas.h.
 #pragma once
 
 #include "micro.h"
@@ -7,15 +7,15 @@
 namespace fastmcmd {
 namespace FASTMCMD_ISA_NAMESPACE {
 
-template <class T>
+template <class T, int Rows = panel_width<T>>
 struct block {
   T* data;
   index_t ld;
 };
 
-template <class T, class F>
-inline void map_block(block<const T> in, block<T> out, F f) {
-  for (index_t r = 0; r < panel_width<T>; ++r) {
+template <class T, int Rows, class F>
+inline void map_block(block<const T, Rows> in, block<T, Rows> out, F f) {
+  for (index_t r = 0; r < Rows; ++r) {
     const T* from = in.data + r * in.ld;
     T* to = out.data + r * out.ld;
 #pragma GCC unroll 16
@@ -25,20 +25,20 @@ inline void map_block(block<const T> in, block<T> out, F f) {
   }
 }
 
-template <class T, int N>
-inline void polynomial_blocks(vec<T> gamma, vec<T> coef0, block<const T> in, block<T> out) {
+template <class T, int N, int Rows>
+inline void polynomial_blocks(vec<T> gamma, vec<T> coef0, block<const T, Rows> in, block<T, Rows> out) {
   map_block(in, out, [gamma, coef0](vec<T> s) {
     return polynomial<vector_math<T>, N>(s, gamma, coef0);
   });
 }
 
-template <class T, int TwoNu>
-inline void matern_blocks(vec<T> scale, block<const T> in, block<T> out) {
+template <class T, int TwoNu, int Rows>
+inline void matern_blocks(vec<T> scale, block<const T, Rows> in, block<T, Rows> out) {
   map_block(in, out, [scale](vec<T> s) { return matern<vector_math<T>, TwoNu>(s, scale); });
 }
 
-template <class T>
-inline void polynomial_block(const double* p, block<const T> in, block<T> out) {
+template <class T, int Rows>
+inline void polynomial_block(const double* p, block<const T, Rows> in, block<T, Rows> out) {
   const vec<T> gamma = broadcast(static_cast<T>(p[0]));
   const vec<T> coef0 = broadcast(static_cast<T>(p[1]));
   const int degree = p[2] >= 1 && p[2] <= 8 ? static_cast<int>(p[2]) : 0;
@@ -58,8 +58,8 @@ inline void polynomial_block(const double* p, block<const T> in, block<T> out) {
   }
 }
 
-template <class T>
-inline void matern_block(const double* p, block<const T> in, block<T> out) {
+template <class T, int Rows>
+inline void matern_block(const double* p, block<const T, Rows> in, block<T, Rows> out) {
   const double two_nu = 2 * p[1];
   const vec<T> scale = broadcast(static_cast<T>(scalar_sqrt(two_nu) / p[0]));
   if (two_nu == 1) return matern_blocks<T, 1>(scale, in, out);
@@ -68,10 +68,10 @@ inline void matern_block(const double* p, block<const T> in, block<T> out) {
 }
 
 // max(0, |x|^2 + |z|^2 - 2 x.z), and 0 on the diagonal of a block of pairs (i, i).
-template <class T>
-inline void squared_from_dot(block<const T> in, block<T> out, const T* x_norms, const T* z_norms,
+template <class T, int Rows>
+inline void squared_from_dot(block<const T, Rows> in, block<T, Rows> out, const T* x_norms, const T* z_norms,
                              bool diagonal) {
-  for (index_t r = 0; r < panel_width<T>; ++r) {
+  for (index_t r = 0; r < Rows; ++r) {
     const vec<T> norm = broadcast(x_norms[r]);
     for (index_t c = 0; c < panel_width<T>; c += lanes<T>) {
       const vec<T> dot = load(in.data + r * in.ld + c);
@@ -82,9 +82,9 @@ inline void squared_from_dot(block<const T> in, block<T> out, const T* x_norms, 
   }
 }
 
-template <class T>
-inline void cosine_block(block<const T> in, block<T> out, const T* x_inverse, const T* z_inverse) {
-  for (index_t r = 0; r < panel_width<T>; ++r) {
+template <class T, int Rows>
+inline void cosine_block(block<const T, Rows> in, block<T, Rows> out, const T* x_inverse, const T* z_inverse) {
+  for (index_t r = 0; r < Rows; ++r) {
     const vec<T> left = broadcast(x_inverse[r]);
     for (index_t c = 0; c < panel_width<T>; c += lanes<T>) {
       const vec<T> dot = load(in.data + r * in.ld + c);
@@ -94,9 +94,9 @@ inline void cosine_block(block<const T> in, block<T> out, const T* x_inverse, co
 }
 
 // out := (b + out) or (b * out): the top of the stack into the one below it.
-template <class T>
-inline void combine_block(int32_t code, block<const T> b, block<T> out) {
-  for (index_t r = 0; r < panel_width<T>; ++r) {
+template <class T, int Rows>
+inline void combine_block(int32_t code, block<const T, Rows> b, block<T, Rows> out) {
+  for (index_t r = 0; r < Rows; ++r) {
     for (index_t c = 0; c < panel_width<T>; c += lanes<T>) {
       T* to = out.data + r * out.ld + c;
       const vec<T> top = load(b.data + r * b.ld + c);
@@ -106,24 +106,24 @@ inline void combine_block(int32_t code, block<const T> b, block<T> out) {
 }
 
 // Everything a leaf may need of one block of pairs.
-template <class T>
+template <class T, int Rows>
 struct pair_block {
-  block<const T> statistic[statistic_count];  // dot, squared, l1, unequal; null where not computed
+  block<const T, Rows> statistic[statistic_count];  // dot, squared, l1, unequal; null where not computed
   const T *x_norms, *z_norms, *x_inverse, *z_inverse;
   bool diagonal;
 };
 
-template <class T>
-inline void exponential_block(double gamma, block<const T> in, block<T> out) {
+template <class T, int Rows>
+inline void exponential_block(double gamma, block<const T, Rows> in, block<T, Rows> out) {
   const vec<T> minus_gamma = broadcast(static_cast<T>(-gamma));
   map_block(in, out, [minus_gamma](vec<T> s) {
     return exponential<vector_math<T>>(s, minus_gamma);
   });
 }
 
-template <class T>
-inline void leaf_block(int32_t code, const double* p, const pair_block<T>& pairs, block<T> out) {
-  block<const T> squared = pairs.statistic[1];
+template <class T, int Rows>
+inline void leaf_block(int32_t code, const double* p, const pair_block<T, Rows>& pairs, block<T, Rows> out) {
+  block<const T, Rows> squared = pairs.statistic[1];
   if (!squared.data && (code == op_rbf || code == op_matern)) {
     squared_from_dot<T>(pairs.statistic[0], out, pairs.x_norms, pairs.z_norms, pairs.diagonal);
     squared = {out.data, out.ld};
@@ -145,7 +145,7 @@ inline void leaf_block(int32_t code, const double* p, const pair_block<T>& pairs
       return map_block(pairs.statistic[3], out, [](vec<T> s) { return delta<vector_math<T>>(s); });
     default: {
       const vec<T> value = broadcast(static_cast<T>(p[0]));
-      return map_block(block<const T>{out.data, out.ld}, out, [value](vec<T>) { return value; });
+      return map_block(block<const T, Rows>{out.data, out.ld}, out, [value](vec<T>) { return value; });
     }
   }
 }

@@ -145,8 +145,8 @@ inline void panel_row_groups(index_t k, const T* a, vector_rows<const T> b, vect
 // All pairs of a left and a right panel. Element (i, j) of the result lies at
 // c + (j / width) * c_panel + i * c_row + j % width. After its last block of coordinates each pair
 // of panels is handed to finish(left panel, right panel), while it is still in the cache. With
-// `lower` only left panels up to the right one's index are needed.
-template <class Op, class T, class Finish>
+// `lower` only left panels up to the right one's index are needed. Rows of each left panel are computed.
+template <class Op, class T, int Rows = panel_width<T>, class Finish>
 inline void panel_product(index_t k, index_t a_panels, const T* a, index_t a_panel,
                           index_t b_panels, const T* b, index_t b_panel, T* c, index_t c_row,
                           index_t c_panel, update mode, bool lower, Finish finish) {
@@ -163,9 +163,9 @@ inline void panel_product(index_t k, index_t a_panels, const T* a, index_t a_pan
         const T* left = a + i * a_panel + start * width;
         const vector_rows<T> to = {c + j * c_panel + i * width * c_row, c_row, c_panel};
         if (group == max_panels) {
-          panel_row_groups<Op, T, max_vectors, width>(kc, left, right, to, how);
+          panel_row_groups<Op, T, max_vectors, Rows>(kc, left, right, to, how);
         } else {
-          panel_row_groups<Op, T, vectors_per_panel, width>(kc, left, right, to, how);
+          panel_row_groups<Op, T, vectors_per_panel, Rows>(kc, left, right, to, how);
         }
         if (last) {
           for (index_t q = 0; q < group; ++q) finish(i, j + q);

@@ -29,6 +29,11 @@ struct gram_source {
     FASTMCMD_ASSERT(row + rows <= x.n && col + cols <= z.n);
     table.gram_tile({x, z, program, row, rows, col, cols, out, ld, scratch, symmetric});
   }
+  // Row `row` of the matrix, at any place in its panel, into whole panels of `out`.
+  void make_row(index_t row, T* out, T* scratch) const {
+    const index_t ld = round_up(z.n, table.panel_width);
+    table.gram_row({x, z, program, row, 1, 0, z.n, out, ld, scratch, symmetric});
+  }
   // A rough count of operations per pair of points, to choose the number of threads.
   double cost() const {
     return 2.0 * static_cast<double>(x.d * statistics_in(program)) +

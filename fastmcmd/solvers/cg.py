@@ -24,8 +24,8 @@ from fastmcmd.solvers.costs import cg_cost
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
 
 __all__ = [
-    "MOST_PRODUCTS", "BlockCG", "CGState", "CertifiedCG", "Driver", "Iterated", "Round", "load_cg",
-    "report_resumed",
+    "MOST_PRODUCTS", "BlockCG", "CGState", "CertifiedCG", "Driver", "Iterated", "Round", "exact_pass",
+    "load_cg", "report_resumed",
 ]  # fmt: skip
 
 MOST_PRODUCTS = 2000
@@ -260,6 +260,8 @@ class Driver:
 
     def follow(self, run: CertifiedCG) -> Iterated | None:
         """Return the solutions; None if `ends` stopped the run before the solutions were complete."""
+        if run.outcome is not None:  # an earlier run saved it
+            return run.outcome
         try:
             for number, block in enumerate(run.rounds()):
                 if number:
@@ -321,13 +323,10 @@ def _first(
     iterations = max(result.iterations for result in results)
     values = [result.value for result in results]
     columns = sum(system.rhs.shape[1] for system in systems)
-    # As if tiles were cached: the kind of the certificate must not depend on the memory limit.
-    later = min(operator.cached_cost(columns), operator.streamed_cost(columns))
-    cost = operator.streamed_cost(columns) + max(0, iterations - 1) * later
     short = any(result.short for result in results)
-    if not short and not _exactly(operator, columns, certificate, cost):
+    if not short and not exact_pass(operator, columns, certificate, iterations):
         recurred = [result.residual for result in results]
-        if later <= certify.sampled_cost(operator, columns):
+        if _later_cost(operator, columns) <= certify.sampled_cost(operator, columns):
             # With few rows a recomputed residual is cheap, and free of the rounding that the iterations
             # left in the recurrence. Without it the sampled bound would often miss the goal, and the exact
             # pass would follow anyway.
@@ -371,12 +370,27 @@ def _next(this: Round, goal: Goal, results: list[CGResult]) -> Iterated | Round:
     return this
 
 
-def _exactly(operator: GramOperator, columns: int, certificate: str, cost: float) -> bool:
-    """Tell whether a float64 pass over all rows gives the first certificate."""
+def exact_pass(
+    operator: GramOperator, columns: int, certificate: str, iterations: int
+) -> float:
+    """Return the cost of the float64 pass that certifies the solutions after so many products.
+
+    It is 0 if a sample of the rows certifies them instead.
+    """
+    exact = operator.streamed_cost(columns, exact=True)
     if operator.dtype == EXACT or certificate == "rigorous" or len(operator) <= 2 * certify.SAMPLE:
-        return True
-    cheap = operator.streamed_cost(columns, exact=True) <= _AFFORDABLE * cost
-    return certificate == "auto" and cheap
+        return exact
+    later = _later_cost(operator, columns)
+    cost = operator.streamed_cost(columns) + max(0, iterations - 1) * later
+    return exact if certificate == "auto" and exact <= _AFFORDABLE * cost else 0.0
+
+
+def _later_cost(operator: GramOperator, columns: int) -> float:
+    """Return the cost of a product after the first as if tiles were cached.
+
+    The kind of the certificate must not depend on the memory limit.
+    """
+    return min(operator.cached_cost(columns), operator.streamed_cost(columns))
 
 
 def _worst(solutions: list[Solution], goal: Goal) -> float:

@@ -1,9 +1,9 @@
-"""CG that switches to a preconditioner if that saves time.
+"""CG that begins with a preconditioner, or switches to one, if that saves time.
 
-It begins without a preconditioner: at the paper's regulariser 4 to 8 products are enough. The decay of the
-residual predicts how many more products are needed. If these cost clearly more than landmarks and a
-preconditioned run, the iteration continues with a preconditioner from its present residual, so that no
-product is lost. Choices depend on numbers of the run and on costs in operations, never on a clock: the same
+Of many rows, some show how many products plain CG would need. If these cost clearly more than landmarks and
+a preconditioned run, CG begins with a preconditioner. Else it begins without: at the paper's regulariser 4
+to 8 products are enough. Then the decay of the residual predicts how many more products are needed, and the
+iteration may continue with a preconditioner from its present residual, so that no product is lost. Choices depend on numbers of the run and on costs in operations, never on a clock: the same
 call takes the same steps.
 """
 
@@ -248,22 +248,29 @@ def iterate(
             )
         saved = None  # its arrays are not held any longer than needed
     elif preconditioners is None:
-        policy = SwitchPolicy(operator, systems, size, goal.residual, limit, budget)
+        policy = SwitchPolicy(
+            operator, systems, size, goal.residual, limit, budget, certificate
+        )
         watch = _SwitchDriver(store("plain"), policy, stop)
-        plain = cg(None, watch.begin(progress))
-        result = None if watch.undecided and watch.switches(plain) else watch.follow(plain)
-        del plain
-        if watch.switched is None:
-            return PreconditionedRun(result)
-        preconditioners, state = watch.switched
+        begun = watch.begin(progress)
+        preconditioners = policy.at_start() if begun is None else None
+        if preconditioners is None:
+            plain = cg(None, begun)
+            del begun
+            result = None if watch.undecided and watch.switches(plain) else watch.follow(plain)
+            del plain
+            if watch.switched is None:
+                return PreconditionedRun(result)
+            preconditioners, state = watch.switched
         del watch, policy
         progress.stage(f"preconditioned with {preconditioners.rank} landmarks")
-        assert state.block is not None
-        block = restarted(state.block, [*preconditioners.apply], goal.residual)
-        if block is None:
-            return plain_again(_indefinite(preconditioners))
-        state = replace(state, block=block)
-        del block
+        if state is not None:
+            assert state.block is not None
+            block = restarted(state.block, [*preconditioners.apply], goal.residual)
+            if block is None:
+                return plain_again(_indefinite(preconditioners))
+            state = replace(state, block=block)
+            del block
     driver = _PreconditionedDriver(preconditioned, preconditioners, stalled, stop)
     run = cg(preconditioners, state)
     del state

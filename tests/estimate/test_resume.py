@@ -18,6 +18,7 @@ CASES = {
     "cg float64": {"solver": "cg", "dtype": "float64", "lam": 1e-3},
     "two systems": {"solver": "cg", "dtype": "float64", "lam": 1e-2, "lam_prime": 1e-3},
     "preconditioned": {"solver": "cg", "lam": 1e-4},
+    "preconditioned at start": {"solver": "cg", "lam": 1e-3},
     "lowrank": {"solver": "lowrank", "x_kernel": fm.RBF(0.3), "tol": 1e-5},
     "residuals": {
         "solver": "lowrank", "x_kernel": fm.RBF(0.3), "tol": 1e-4, "certificate": "sampled",
@@ -56,6 +57,8 @@ def test_stopped_again_and_again(case, tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
     monkeypatch.setattr("fastmcmd.estimate.part_problem._LEAST_ROWS", 64)
     monkeypatch.setattr("fastmcmd.estimate.part_problem._MOST_ROWS", 300)
+    if case == "preconditioned at start":
+        monkeypatch.setattr("fastmcmd.solvers.switch_policy._MANY", 1)
     expected = run(case)
     stops, stages = 0, set()
     for _ in range(200):
@@ -77,8 +80,9 @@ def test_stopped_again_and_again(case, tmp_path, monkeypatch):
     if case == "residuals":
         assert any("residuals" in stage for stage in stages)
         assert result.info.certificate == "sampled"
-    if case == "preconditioned":
+    if case.startswith("preconditioned"):
         assert any("preconditioned with" in note for note in result.info.notes)
+        assert ("both float32 plain" in stages) == (case == "preconditioned")
 
 
 CODE = """

@@ -11,6 +11,7 @@ from fastmcmd.backends import get_backend
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers import ProblemSize, costs, switch_policy
 from fastmcmd.solvers.base import Goal, System, by_diagonal, scaled_norm
+from fastmcmd.solvers.block_cg import BlockCGRun
 from fastmcmd.solvers.preconditioned_cg import iterate
 from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Preconditioner
 
@@ -222,3 +223,56 @@ def test_the_whole_way(rng, eager):
     exact = fm.cce(x, y, p, solver="cholesky", **options)
     assert any(note.startswith("preconditioned with") for note in result.info.notes)
     assert (abs(result.values - exact.values) <= result.error_bounds + exact.error_bounds).all()
+
+
+# ------------------------------------------------------------------------------- from the start
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Plain CG is predicted on a part of small problems, too."""
+    monkeypatch.setattr(switch_policy, "_MANY", 2)
+
+
+@pytest.mark.parametrize("lam", [1e-2, 1e-3])
+def test_from_the_start_where_plain_cg_needs_many_products(rng, lam, eager, small, monkeypatch):
+    operator, systems = problem(rng, lam)
+    early, lead, notes = solved(operator, systems)
+    assert early.converged
+    assert notes == [f"preconditioned with {lead.rank} landmarks"]
+    matrix = operator.kernel(operator.x)
+    for system, solution in zip(systems, early.solutions, strict=True):
+        exact = np.linalg.solve(matrix + np.diag(system.shift), system.rhs)
+        assert np.linalg.norm(matrix @ (solution.value - exact), axis=1).max() <= TOL
+    monkeypatch.setattr(switch_policy.SwitchPolicy, "at_start", lambda self: None)
+    later, _, _ = solved(*problem(np.random.default_rng(0), lam))
+    assert early.iterations < later.iterations
+
+
+def test_not_from_the_start_where_plain_cg_is_short(rng, eager, small, monkeypatch):
+    operator, systems = problem(rng, 10.0)
+    monkeypatch.setattr(switch_policy, "_of_landmarks", None)  # not called
+    result, lead, _ = solved(operator, systems)
+    assert result.converged
+    assert lead is None
+
+
+def test_products_are_predicted(rng, eager, small):
+    """On some of the rows plain CG needs about as many products as on all."""
+    for lam in (1e-1, 1e-2, 1e-3):
+        operator, systems = problem(rng, lam, n=4000)
+        policy = switch_policy.SwitchPolicy(
+            operator, systems, ProblemSize(operator, (12, 4), 2, 1.0, TOL), TOL, 400, BUDGET
+        )
+        predicted = policy._tried(512)
+        count = sum(1 for _ in BlockCGRun(operator, systems, TOL, 400).products())
+        assert abs(predicted - count) <= 1 + 0.2 * count
+
+
+def test_a_stalled_start_goes_back_to_plain(rng, eager, small, monkeypatch):
+    operator, systems = problem(rng, 1e-2)
+    monkeypatch.setattr(switch_policy.Preconditioner, "__call__", lambda self, block: -block)
+    result, lead, notes = solved(operator, systems)
+    assert lead is None
+    assert result.converged
+    assert "not positive definite" in notes[-1]
