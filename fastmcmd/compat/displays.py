@@ -41,17 +41,13 @@ class Display:
         Where the curve was drawn.
     """
 
+    compute: ClassVar[Callable[..., Plotted]]  # the function of the curve, of (y, prediction)
     of_classes: ClassVar[bool] = False
     ax_: Axes
     figure_: Figure
 
     def __init__(self, curve: Plotted) -> None:
         self.curve = curve
-
-    @staticmethod
-    def compute(y: ArrayLike, prediction: PredictionLike, **options: object) -> Plotted:
-        """Return the curve of outcomes and predictions."""
-        raise NotImplementedError
 
     @classmethod
     def from_estimator(
