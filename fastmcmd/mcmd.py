@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
 
 from numpy.typing import ArrayLike, DTypeLike
 
@@ -70,7 +69,7 @@ def mcmd(
     checkpoint: FilePath | None = None,
     devices: Sequence[int] | None = None,
     device_memory_limit: int | str | None = None,
-    client: Any = None,
+    client: object = None,
 ) -> Result:
     """Return the MCMD between two conditional distributions at the points of ``grid``, with error bounds.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from fastmcmd._base.annotations import HostArray, Json
+from fastmcmd._base.annotations import HostArray, InputsLike, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_array, check_choice, check_count, is_cupy, quote
 from fastmcmd._base.tables import Notebook
@@ -344,7 +344,7 @@ class Result(PointValues):
             columns["supported"] = columns["effective_rows"] >= LEAST_SUPPORT
         return to_frame(columns, index)
 
-    def plot(self, x: Any = None, ax: Axes | None = None, **options: Any) -> Axes:
+    def plot(self, x: InputsLike | None = None, ax: Axes | None = None, **options: Any) -> Axes:
         """Plot the values over inputs ``x`` (or their histogram), with matplotlib.
 
         Points without support are grey if `effective_rows` was computed before.

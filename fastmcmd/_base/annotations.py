@@ -25,6 +25,7 @@ __all__ = [
     "MemoryLimit",
     "NanPolicy",
     "Nodes",
+    "Projection",
     "RandomState",
     "SolverName",
 ]
@@ -58,5 +59,7 @@ ColumnsLike: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
 Encoder: TypeAlias = Callable[[Any], ArrayLike]
 # An array of NumPy or CuPy, or a tensor of torch: the libraries share no type.
 AnyArray: TypeAlias = Any
+# Onto a plane: its name, positions (n, 2), or a function from rows to positions.
+Projection: TypeAlias = str | ArrayLike | Callable[[NDArray[Any]], ArrayLike]
 Json: TypeAlias = dict[str, Any]  # values that JSON holds, by their names
 HostArray: TypeAlias = NDArray[Any]  # of NumPy, whatever its dtype

@@ -158,6 +158,11 @@ def _of_objects(array: HostArray, name: str, columns: Any) -> HostArray:
                 column = next(j for j, one in enumerate(array.T) if kind in set(map(type, one)))
                 name = f"{name}[{columns[column]!r}]"
             advice = "convert them first, or use NaN for missing values"
+            if hasattr(kind, "cdf"):
+                raise TypeError(
+                    f"{name} is a predicted distribution, {kind.__name__}; numbers are needed: check the "
+                    "order of the arguments"
+                )
             if issubclass(kind, str):
                 advice = _ENCODE_TEXT
             elif issubclass(kind, (datetime.date, datetime.timedelta, np.datetime64)):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from fastmcmd.errors import require
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "ByName",
     "ColumnTable",
     "Notebook",
     "aligned",
@@ -24,6 +25,8 @@ __all__ = [
     "did_you_mean",
     "printable",
 ]
+
+Value = TypeVar("Value")
 
 _UNSEEN = ("Cc", "Cs", "Zl", "Zp")  # control characters, halves of pairs, line ends
 _TURNING = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
@@ -102,6 +105,45 @@ def as_html(paragraphs: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head, *body = rows
     lines = "".join(cells(row, "td") for row in body)
     return f"{above}<table><thead>{cells(head, 'th')}</thead><tbody>{lines}</tbody></table>"
+
+
+class ByName(ABC, Generic[Value]):
+    """A result that is read like a dictionary: by the names in ``keys()``."""
+
+    @abstractmethod
+    def keys(self) -> tuple[str, ...]:
+        """Return the names."""
+
+    @abstractmethod
+    def __getitem__(self, name: str) -> Value: ...
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[name]  # type: ignore[index]
+        except KeyError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def get(self, name: str, default: Value | None = None) -> Value | None:
+        """Return the entry of a name, or ``default`` if there is none."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def values(self) -> tuple[Value, ...]:
+        """Return the entries, in the order of ``keys()``."""
+        return tuple(self[name] for name in self.keys())
+
+    def items(self) -> tuple[tuple[str, Value], ...]:
+        """Return pairs of a name and its entry."""
+        return tuple(zip(self.keys(), self.values(), strict=True))
 
 
 class Notebook:

@@ -74,3 +74,7 @@ __all__ = [
     "top_k_accuracy",
     "uncertainty_histogram",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

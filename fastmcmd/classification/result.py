@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fastmcmd._base.tables import aligned, as_html, data_frame, did_you_mean
+from fastmcmd._base.tables import ByName, aligned, as_html, data_frame, did_you_mean
 from fastmcmd.classification.accuracy import AccuracyAboveConfidence
 from fastmcmd.classification.calibration import ReliabilityCurve
 from fastmcmd.classification.confidence import UncertaintyHistogram
@@ -46,7 +46,7 @@ _EVENTS = {"top": "the most probable class is right", "positive": "class 1 occur
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClassificationEvaluation:
+class ClassificationEvaluation(ByName[float]):
     """All measures of a classification.
 
     Attributes
@@ -160,7 +160,7 @@ class ClassificationEvaluation:
         numbers = self.to_dict()
         if name not in numbers:
             hint = did_you_mean(name, list(numbers))
-            raise KeyError(f"{hint}no {name!r}; there are {', '.join(numbers)}")
+            raise KeyError(f"no measure {name!r}; {hint}there are {', '.join(numbers)}")
         return numbers[name]
 
     def keys(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Scorers for predicted distributions in scikit-learn's ``cross_val_score`` and ``GridSearchCV``."""
+"""Scorers for scikit-learn's ``cross_val_score`` and ``GridSearchCV``, and displays of curves."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ from fastmcmd import classification, metrics
 from fastmcmd._base.annotations import InputsLike
 from fastmcmd._base.checks import check_choice, check_flag
 from fastmcmd.compat.direction import best_values, of_classes
+from fastmcmd.compat.displays import (
+    ClassReliabilityDisplay,
+    Display,
+    MurphyDisplay,
+    PITEcdfDisplay,
+    PITHistogramDisplay,
+    ReliabilityDisplay,
+    VarianceDisplay,
+)
 from fastmcmd.compat.estimators import (
     PREDICTS,
     Estimator,
@@ -23,7 +32,19 @@ from fastmcmd.compat.estimators import (
 )
 from fastmcmd.predictive.base import PredictionLike
 
-__all__ = ["SCORERS", "QuantilePredictions", "Scorer", "scorer"]
+__all__ = [
+    "SCORERS",
+    "ClassReliabilityDisplay",
+    "Display",
+    "MurphyDisplay",
+    "PITEcdfDisplay",
+    "PITHistogramDisplay",
+    "QuantilePredictions",
+    "ReliabilityDisplay",
+    "Scorer",
+    "VarianceDisplay",
+    "scorer",
+]
 
 
 class Scorer:

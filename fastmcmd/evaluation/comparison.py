@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import FilePath, InputsLike, Json, RandomState
+from fastmcmd._base.annotations import FilePath, InputsLike, Json, Projection, RandomState
 from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_choice, check_count, check_labels
-from fastmcmd._base.tables import aligned, as_html, data_frame, did_you_mean, printable
+from fastmcmd._base.tables import ByName, aligned, as_html, data_frame, did_you_mean, printable
 from fastmcmd.evaluation.conclusion import comparison_sentence
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.evaluating import evaluate, evaluate_many
@@ -30,6 +30,7 @@ from fastmcmd.predictive.base import PredictionLike
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 __all__ = ["Comparison", "compare"]
 
@@ -44,7 +45,7 @@ _LOSSES = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(ByName[Evaluation]):
     """Evaluations of several models of the same outcomes, with paired tests of their differences.
 
     Attributes
@@ -174,13 +175,7 @@ class Comparison:
         except (KeyError, TypeError):
             names = list(self.evaluations)
             hint = did_you_mean(name, names)
-            raise KeyError(f"{hint}no model {name!r}; there are {', '.join(names)}") from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.evaluations)
-
-    def __len__(self) -> int:
-        return len(self.evaluations)
+            raise KeyError(f"no model {name!r}; {hint}there are {', '.join(names)}") from None
 
     def keys(self) -> tuple[str, ...]:
         """Return the names of the models."""
@@ -309,13 +304,15 @@ class Comparison:
         """Return a JSON-safe summary, by model."""
         return {name: one.to_dict() for name, one in self.evaluations.items()}
 
-    def plot(self, figure: Any = None, projection: Any = "pca") -> Any:
+    def plot(self, figure: Figure | None = None, projection: Projection = "pca") -> Figure:
         """Plot all models in shared panels; see `Evaluation.plot`."""
         from fastmcmd import plots
 
         return plots.evaluation(self, figure, projection)
 
-    def report(self, path: FilePath, title: str | None = None, projection: Any = "pca") -> Path:
+    def report(
+        self, path: FilePath, title: str | None = None, projection: Projection = "pca"
+    ) -> Path:
         """Write one HTML page about all models; see `Evaluation.report`."""
         from fastmcmd.report import write_report
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd import frames
-from fastmcmd._base.annotations import ColumnsLike, FilePath, Json
+from fastmcmd._base.annotations import ColumnsLike, FilePath, Json, Projection
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_rows
-from fastmcmd._base.tables import aligned, as_html, data_frame, did_you_mean, printable
+from fastmcmd._base.tables import ByName, aligned, as_html, data_frame, did_you_mean, printable
 from fastmcmd.errors import NumericalError
 from fastmcmd.frames import RowLabels
 from fastmcmd.predictive import Predictive
@@ -26,6 +26,7 @@ from fastmcmd.result import Result
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
     from fastmcmd.estimator import ConditionalCongruence
     from fastmcmd.evaluation.bootstrap import Replicates
@@ -110,8 +111,8 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
-    """The result of `fastmcmd.evaluate`.
+class Evaluation(ByName[float]):
+    """The result of `fastmcmd.evaluate`, read like a dictionary of numbers.
 
     Attributes
     ----------
@@ -193,9 +194,9 @@ class Evaluation:
                 return values[candidate]
             if candidate in self.skipped:
                 raise KeyError(f"{candidate} does not apply: {self.skipped[candidate]}")
-        listed = f"no {name!r}; there are {', '.join(values)}"
         short = [one.removeprefix("mean_") for one in values]
-        raise KeyError(did_you_mean(name, [*short, *values, *SHORT_NAMES]) + listed)
+        hint = did_you_mean(name, [*short, *values, *SHORT_NAMES])
+        raise KeyError(f"no measure {name!r}; {hint}there are {', '.join(values)}")
 
     def keys(self) -> tuple[str, ...]:
         """Return the names of all numbers."""
@@ -319,7 +320,7 @@ class Evaluation:
         """
         return frames.to_xarray(self.rows, self.labels)
 
-    def plot(self, figure: Any = None, projection: Any = "pca") -> Any:
+    def plot(self, figure: Figure | None = None, projection: Projection = "pca") -> Figure:
         """Plot calibration, sharpness, the CCE and where it is high, and return the matplotlib figure.
 
         Parameters
@@ -334,7 +335,11 @@ class Evaluation:
         return plots.evaluation(self, figure, projection)
 
     def report(
-        self, path: FilePath, title: str | None = None, name: str = "model", projection: Any = "pca"
+        self,
+        path: FilePath,
+        title: str | None = None,
+        name: str = "model",
+        projection: Projection = "pca",
     ) -> Path:
         """Write one self-contained HTML page with all numbers and plots.
 

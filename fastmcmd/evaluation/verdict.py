@@ -27,6 +27,7 @@ from fastmcmd.recalibration import ConditionalRescaling
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 __all__ = ["RegionVerdict", "Remedy", "Verdict", "verdict"]
 
@@ -238,7 +239,7 @@ class Verdict(Notebook):
             {name: np.array([getattr(one, name) for one in self.where]) for name in names}, None
         )
 
-    def plot(self) -> Any:
+    def plot(self) -> Figure:
         """Plot the test and, if there is one, the diagnosis, with matplotlib.
 
         Returns

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Encoder, MemoryLimit, RandomState
+from fastmcmd._base.annotations import ColumnsLike, Encoder, MemoryLimit, RandomState
 from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.checks import (
     as_rows,
@@ -90,7 +90,7 @@ def congruence_test(
     lam: float | str | None = None,
     simulations: int = 199,
     statistic: Literal["mean", "max"] = "mean",
-    condition_on: Any = "x",
+    condition_on: str | ColumnsLike = "x",
     random_state: RandomState = 0,
     *,
     at: ArrayLike | None = None,
@@ -103,7 +103,7 @@ def congruence_test(
     memory_limit: MemoryLimit = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     progress: bool = False,
-    client: Any = None,
+    client: object = None,
 ) -> CongruenceTest:
     """Return an exact test of whether outcomes could come from the predicted distributions.
 

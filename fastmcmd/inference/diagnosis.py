@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Json
 from fastmcmd._base.tables import Notebook, aligned
 from fastmcmd.frames import RowLabels, to_frame
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["Diagnosis"]
 
@@ -188,19 +191,21 @@ class Diagnosis(Notebook):
         """Return the values at the inputs as a pandas frame, with the row labels of ``x`` or ``at``."""
         return to_frame(self.columns(), self.labels)
 
-    def plot(self, x: object = None, **options: object) -> Any:
+    def plot(
+        self, x: ArrayLike | None = None, axes: Sequence[Axes] | None = None
+    ) -> Sequence[Axes]:
         """Plot shift and factor with their bands, over an input or a projection of the inputs.
 
         Parameters
         ----------
         x : array_like (q,) or (q, d), optional
             Horizontal axis; default the inputs.
-        **options
-            As in `fastmcmd.plots.diagnosis`.
+        axes : pair of matplotlib axes, optional
+            Axes to draw in. Default: new axes.
         """
         from fastmcmd.plots import diagnosis
 
-        return diagnosis(self, x, **options)
+        return diagnosis(self, x, axes)
 
 
 def _share(wrong: NDArray[np.bool_]) -> str:

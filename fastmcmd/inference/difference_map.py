@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Json
 from fastmcmd._base.tables import ColumnTable, aligned
@@ -23,6 +23,7 @@ from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.kernels.base import power_of_two
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 __all__ = ["DifferenceMap", "difference_map"]
@@ -109,7 +110,7 @@ class DifferenceMap(ColumnTable):
         """Return the columns as lists, by name."""
         return {name: values.tolist() for name, values in self._columns().items()}
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """Return a pandas frame with one row for each input, with the labels of the inputs."""
         return to_frame(self._columns(), self.labels)
 
@@ -127,7 +128,7 @@ class DifferenceMap(ColumnTable):
                          names[int(self.better[place])]])  # fmt: skip
         return aligned(rows)
 
-    def plot(self, x: object = None, ax: Axes | None = None) -> Axes:
+    def plot(self, x: ArrayLike | None = None, ax: Axes | None = None) -> Axes:
         """Plot the difference with its band over the inputs; see `fastmcmd.plots.difference_map`."""
         from fastmcmd import plots
 

@@ -193,3 +193,7 @@ __all__ = [
     "weighted_interval_score",
     "weighted_variogram_score",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

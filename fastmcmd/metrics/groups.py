@@ -16,7 +16,7 @@ from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, check_choice, check_count, check_flag, quote
 from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import ColumnTable, aligned
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.pit import PITS, pit_of_rows
@@ -32,7 +32,7 @@ _MOST_DRAWN = 10**9  # rows up to which NumPy can draw hypergeometric counts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupCalibration(Plotted):
+class GroupCalibration(Plotted, ColumnTable):
     """Calibration errors of the worst of several random groups, by group size.
 
     Attributes
@@ -67,6 +67,15 @@ class GroupCalibration(Plotted):
     def stderr(self) -> Array:
         """Standard errors (s,) of the means."""
         return np.asarray(self.std / np.sqrt(self.worst.shape[1]))
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return the columns of the curve as lists, by name."""
+        return {
+            "fraction": self.fractions.tolist(),
+            "rows": self.sizes.tolist(),
+            "mean": self.mean.tolist(),
+            "std": self.std.tolist(),
+        }
 
     def table(self) -> str:
         """Return errors by group size as text."""

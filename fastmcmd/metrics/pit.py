@@ -13,7 +13,7 @@ from fastmcmd._base.arrays import namespace_of
 from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import ColumnTable, aligned
 from fastmcmd.metrics.count_bands import check_level, even_bands
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
@@ -183,7 +183,7 @@ class PITSums:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PITHistogram(Plotted):
+class PITHistogram(Plotted, ColumnTable):
     """Histogram of PIT values: flat for a calibrated model.
 
     Attributes
@@ -224,6 +224,15 @@ class PITHistogram(Plotted):
             return None
         bins = len(self.mass)
         return np.stack(even_bands(bins, self.n).band(check_level(level))) * bins / self.n
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return the columns of the curve as lists, by name."""
+        return {
+            "low": self.edges[:-1].tolist(),
+            "high": self.edges[1:].tolist(),
+            "share": self.share.tolist(),
+            "density": self.heights.tolist(),
+        }
 
     def table(self) -> str:
         """Return bins, shares and densities as text, with bars."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.checks import as_array, check_choice, check_positive
 from fastmcmd._base.plotted import Plotted
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import ColumnTable, aligned
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.pit import SortedPIT, pit_of_rows, sort_pit
 from fastmcmd.predictive.base import Array
@@ -68,7 +68,7 @@ class ReliabilitySums:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReliabilityCurve(Plotted):
+class ReliabilityCurve(Plotted, ColumnTable):
     """Observed and expected shares of outcomes at each level.
 
     Attributes
@@ -141,6 +141,15 @@ class ReliabilityCurve(Plotted):
         gaps = np.abs(self.differences) ** check_positive(alpha, "alpha")
         total = share.sum()
         return float((share * gaps).sum() / total) if total != 0 else float("nan")
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return the columns of the curve as lists, by name."""
+        return {
+            "expected": self.expected.tolist(),
+            "observed": self.observed.tolist(),
+            "within": self.within.tolist(),
+            "scatter": self.scatter.tolist(),
+        }
 
     def table(self) -> str:
         """Return expected and observed shares as text; long curves are thinned."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from fastmcmd._base.plotted import Plotted
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import ColumnTable, aligned
 from fastmcmd.metrics.variance_bins import Binned
 from fastmcmd.predictive.base import Array
 
@@ -16,7 +16,7 @@ __all__ = ["VarianceCurve", "conclude_variance"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VarianceCurve(Plotted):
+class VarianceCurve(Plotted, ColumnTable):
     """Root mean squared errors and root mean variances, in bins of predicted spread.
 
     Attributes
@@ -90,6 +90,16 @@ class VarianceCurve(Plotted):
         """
         share = self.mass / self.mass.sum()
         return float(np.sqrt(2 / np.pi) * (share @ (2 * self.rmv**2 * self.null_std)))
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return the columns of the curve as lists, by name."""
+        return {
+            "rmv": self.rmv.tolist(),
+            "rmse": self.rmse.tolist(),
+            "weight": self.mass.tolist(),
+            "error": self.errors.tolist(),
+            "null_std": self.null_std.tolist(),
+        }
 
     def table(self) -> str:
         """Return the bins as text."""

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import as_float, check_count
-from fastmcmd._base.tables import aligned
+from fastmcmd._base.tables import ColumnTable, aligned
 from fastmcmd.metrics.by_level import exceedances
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
@@ -24,7 +24,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Discrimination:
+class Discrimination(ColumnTable):
     """Histograms of the predicted probability of an event, where it happened and where it did not.
 
     Attributes
@@ -39,12 +39,23 @@ class Discrimination:
     event: Array
     no_event: Array
 
-    def __repr__(self) -> str:
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return the columns as lists: edges of each bin, and shares."""
+        return {
+            "low": self.edges[:-1].tolist(), "high": self.edges[1:].tolist(),
+            "event": self.event.tolist(), "no_event": self.no_event.tolist(),
+        }  # fmt: skip
+
+    def table(self) -> str:
+        """Return the histograms as text, one bin per line."""
         rows = [["probability", "event", "no event"]]
         for i in range(len(self.event)):
             span = f"{self.edges[i]:.3g} to {self.edges[i + 1]:.3g}"
             rows.append([span, f"{self.event[i]:.4f}", f"{self.no_event[i]:.4f}"])
-        return f"Discrimination\n{aligned(rows)}"
+        return aligned(rows)
+
+    def __repr__(self) -> str:
+        return f"Discrimination\n{self.table()}"
 
 
 @metric
@@ -114,7 +125,7 @@ def _event(rows: Outcomes, threshold: float) -> tuple[Array, NDArray[np.bool_], 
 
 
 @dataclass(frozen=True, eq=False)
-class ROCCurve:
+class ROCCurve(ColumnTable):
     """Receiver operating characteristic of an event.
 
     Attributes
@@ -133,8 +144,13 @@ class ROCCurve:
     threshold: Array
     area: float
 
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return the points as lists, by name."""
+        names = ("false_positive_rate", "true_positive_rate", "threshold")
+        return {name: getattr(self, name).tolist() for name in names}
+
     def __repr__(self) -> str:
-        return f"ROCCurve({len(self.threshold)} points, area {self.area:.4g})"
+        return f"ROCCurve of {len(self.threshold):,} points: area {self.area:.4g}"
 
 
 @metric

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd._base.checks import as_rows, check_instance, check_same_length, quote
 from fastmcmd.plots.projection import line
@@ -13,12 +15,16 @@ from fastmcmd.plots.style import COLOURS, check_axes, mark_bottom, matplotlib, t
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from fastmcmd.inference.diagnosis import Diagnosis
+
 __all__ = ["diagnosis"]
 
 _BANDS = 400  # inputs up to which every band is drawn along one input
 
 
-def diagnosis(diagnosed: Any, x: Any = None, axes: Any = None) -> Any:
+def diagnosis(
+    diagnosed: Diagnosis, x: ArrayLike | None = None, axes: Sequence[Axes] | None = None
+) -> Sequence[Axes]:
     """Plot shift and factor of spread with their bands, one above the other.
 
     For one input they are lines with bands. For several inputs they are points along the first principal
@@ -64,9 +70,7 @@ def diagnosis(diagnosed: Any, x: Any = None, axes: Any = None) -> Any:
     one_input = rows.shape[1] == 1
     if axes is None:
         axes = matplotlib().subplots(2, 1, figsize=(6, 5), sharex=True, layout="constrained")[1]
-    elif not (isinstance(axes, (list, tuple)) and len(axes) == 2) and not (
-        isinstance(axes, np.ndarray) and axes.shape == (2,)
-    ):
+    elif not isinstance(axes, (list, tuple, np.ndarray)) or np.shape(axes) != (2,):
         raise ValueError(f"axes is {quote(axes)}; a pair of matplotlib axes is needed")
     for ax in axes:
         check_axes(ax, "axes")

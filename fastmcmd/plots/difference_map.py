@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd._base.checks import as_rows, check_instance, check_same_length
 from fastmcmd.plots.projection import line
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["difference_map"]
 
 
-def difference_map(difference: DifferenceMap, x: Any = None, ax: Axes | None = None) -> Axes:
+def difference_map(
+    difference: DifferenceMap, x: ArrayLike | None = None, ax: Axes | None = None
+) -> Axes:
     """Plot the difference of two models' losses with its band, to show where each model is better.
 
     For one input it is a line; for several inputs, points along the first principal component. Colours mark

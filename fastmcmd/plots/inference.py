@@ -13,7 +13,11 @@ from fastmcmd.plots.style import COLOURS, axes, finish, matplotlib, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
+    from fastmcmd.evaluation.verdict import Verdict
+    from fastmcmd.inference.congruence_result import CongruenceTest
+    from fastmcmd.inference.missing_mass import MissingMass
     from fastmcmd.inference.rejection import RejectionCurve
 
 __all__ = ["congruence_test", "missing_mass", "rejection", "verdict"]
@@ -23,7 +27,7 @@ _BARS = 30
 _BELOW_LEGEND = 0.84  # share of the height that the bars and lines of `congruence_test` have
 
 
-def congruence_test(test: Any, ax: Axes | None = None) -> Axes:
+def congruence_test(test: CongruenceTest, ax: Axes | None = None) -> Axes:
     """Plot the CCE of the observed outcomes and its distribution for outcomes drawn from the predictions.
 
     Parameters
@@ -71,7 +75,10 @@ def congruence_test(test: Any, ax: Axes | None = None) -> Axes:
 
 
 def missing_mass(
-    curve: Any, ax: Axes | None = None, label: str | None = None, colour: str = COLOURS[0]
+    curve: MissingMass,
+    ax: Axes | None = None,
+    label: str | None = None,
+    colour: str = COLOURS[0],
 ) -> Axes:
     """Plot observed minus predicted probability near one input, with the band of right predictions.
 
@@ -133,7 +140,7 @@ def missing_mass(
     return finish(ax, label)
 
 
-def verdict(conclusion: Any) -> Any:
+def verdict(conclusion: Verdict) -> Figure:
     """Plot the test and, if there is a diagnosis, the corrections that predictions need.
 
     Parameters

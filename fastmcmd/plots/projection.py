@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import HostArray, InputsLike
+from fastmcmd._base.annotations import HostArray, InputsLike, Projection
 from fastmcmd._base.checks import as_rows, check_callable, check_same_length
 from fastmcmd.errors import require
 from fastmcmd.plots.inputs import FEW, Inputs, some
@@ -17,7 +17,6 @@ from fastmcmd.plots.inputs import FEW, Inputs, some
 __all__ = ["PROJECTIONS", "Plane", "Projection", "line", "principal", "project"]
 
 Array = NDArray[np.float64]
-Projection: TypeAlias = str | ArrayLike | Callable[[HostArray], ArrayLike]
 
 _AXES = 20_000  # rows from which principal axes are computed,
 _LARGEST = 2_000  # and the largest matrix whose eigenvectors are computed: a second

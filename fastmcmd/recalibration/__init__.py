@@ -76,3 +76,7 @@ for _kind in (
     WitnessTilting,
 ):
     register(_kind)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

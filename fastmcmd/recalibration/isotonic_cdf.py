@@ -71,7 +71,10 @@ class IsotonicCDF(Recalibrator):
     observed_: Array
 
     def __init__(
-        self, knots: Any = "auto", pit: str = "randomized", random_state: RandomState = 0
+        self,
+        knots: int | str | None = "auto",
+        pit: str = "randomized",
+        random_state: RandomState = 0,
     ) -> None:
         self.knots: Any = check_count(knots, "knots", also=("auto",), optional=True)
         self.pit = check_choice(pit, "pit", ("randomized", "mid", "plain"))

@@ -105,3 +105,7 @@ __all__ = [
     "VariogramScore",
     "WeightedIntervalScore",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -3,7 +3,11 @@
 git clone https://github.com/uncertainty-toolbox/uncertainty-toolbox
 python tests/peers/run.py uncertainty_toolbox uncertainty-toolbox/tests
 
-Every import of the other package gives the drop-in module; pytest runs the files as they are.
+Every import of the other package gives the drop-in module; pytest runs the files as they are. scoringrules has
+no drop-in module: `scoringrules_names` maps its names to functions of fastmcmd.
+
+git clone https://github.com/frazane/scoringrules
+python tests/peers/run.py scoringrules scoringrules/tests --backend numpy
 """
 
 from __future__ import annotations
@@ -14,14 +18,17 @@ import sys
 
 import pytest
 
-PEERS = {"uncertainty_toolbox": "fastmcmd.compat.uncertainty_toolbox"}
+PEERS = {
+    "scoringrules": "scoringrules_names",
+    "uncertainty_toolbox": "fastmcmd.compat.uncertainty_toolbox",
+}
 
 
 def replace(peer: str) -> None:
     """Let imports of a package and its modules give those of the drop-in module."""
     module = importlib.import_module(PEERS[peer])
     sys.modules[peer] = module
-    for part in pkgutil.iter_modules(module.__path__):
+    for part in pkgutil.iter_modules(getattr(module, "__path__", [])):
         name = f"{module.__name__}.{part.name}"
         sys.modules[f"{peer}.{part.name}"] = importlib.import_module(name)
 

@@ -4,7 +4,7 @@
 
 Equally wrong models (bias +0.1 and -0.1 around sin(2 x)) must seldom be called different; intervals of the
 difference of mean squared CCE must hold its expectation given x; of several equal models the share of runs
-with any difference must not exceed the level. The figures in docs/evaluating.md come from the command
+with any difference must not exceed the level. The figures in docs/comparing.md come from the command
 above.
 """
 

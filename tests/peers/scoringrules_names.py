@@ -1,0 +1,269 @@
+"""The names of scoringrules, computed by fastmcmd, for scoringrules' own test files.
+
+Arrays of any shape become rows. Functions that fastmcmd has no measure or distribution for are missing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+import fastmcmd as fm
+
+Array = np.ndarray
+
+
+class _Rows:
+    """Outcomes (n,) or (n, k) and members (n, m) or (n, m, k), with weights (n, m)."""
+
+    def __init__(
+        self, obs: Any, fct: Any, m_axis: int = -1, v_axis: int | None = None,
+        ens_w: Any = None, nan_policy: str = "propagate",
+    ) -> None:  # fmt: skip
+        obs, fct = np.asarray(obs, float), np.asarray(fct, float)
+        if v_axis is not None:
+            obs = np.moveaxis(obs, v_axis, -1)
+            fct = np.moveaxis(fct, (m_axis, v_axis), (-2, -1))
+        else:
+            fct = np.moveaxis(fct, m_axis, -1)
+        vector = 1 if v_axis is not None else 0
+        self.shape = obs.shape[: obs.ndim - vector]
+        members = fct.shape[fct.ndim - 1 - vector]
+        tail = fct.shape[fct.ndim - vector :] if vector else ()
+        self.y = obs.reshape(-1, *obs.shape[obs.ndim - vector :])
+        self.fct = fct.reshape(-1, members, *tail)
+        self.weights: Array | None = None
+        if ens_w is not None:
+            ens_w = np.asarray(ens_w, float)
+            if ens_w.ndim > 1 and not vector:
+                ens_w = np.moveaxis(ens_w, m_axis, -1)
+            self.weights = np.broadcast_to(ens_w, (*self.shape, members)).reshape(-1, members)
+        missing = np.isnan(self.fct).reshape(*self.fct.shape[:2], -1).any(axis=2)
+        if self.weights is not None:
+            missing = missing | np.isnan(self.weights)
+        self.missing = missing
+        self.hidden = np.zeros(len(self.fct), bool)
+        if missing.any():
+            if nan_policy == "raise":
+                raise ValueError("NaN members")
+            if nan_policy == "propagate":
+                self.hidden = missing.any(axis=1)
+            one = np.ones(missing.shape) if self.weights is None else self.weights
+            self.weights = np.where(missing, 0.0, one)
+            self.weights[self.hidden] = 1.0
+            hole = missing.reshape(*missing.shape, *[1] * vector)
+            self.fct = np.where(hole, 0.0, self.fct)
+
+    @property
+    def prediction(self) -> Any:
+        if self.weights is None:
+            return fm.Draws(self.fct)
+        return fm.WeightedDraws(self.fct, self.weights)
+
+    def back(self, values: Array) -> Any:
+        values = np.where(self.hidden, np.nan, values).reshape(self.shape)
+        return values if values.ndim else np.float64(values)
+
+
+def crps_ensemble(
+    obs: Any, fct: Any, m_axis: int = -1, *, ens_w: Any = None, estimator: str = "qd",
+    sorted_ensemble: bool = False, nan_policy: str = "propagate", backend: Any = None,
+) -> Any:  # fmt: skip
+    rows = _Rows(obs, fct, m_axis, None, ens_w, nan_policy)
+    if nan_policy == "omit" and estimator in ("int", "akr", "akr_circperm") and rows.missing.any():
+        raise NotImplementedError("estimators of pairs have no missing members")
+    return rows.back(fm.metrics.crps(rows.y, rows.prediction, estimator=estimator))
+
+
+def _weighted_crps(weighting: str) -> Callable[..., Any]:
+    def score(
+        obs: Any, fct: Any, a: float = -np.inf, b: float = np.inf, m_axis: int = -1, *,
+        ens_w: Any = None, v_func: Any = None, w_func: Any = None, estimator: str = "qd",
+        sorted_ensemble: bool = False, nan_policy: str = "propagate", backend: Any = None,
+    ) -> Any:  # fmt: skip
+        rows = _Rows(obs, fct, m_axis, None, ens_w, nan_policy)
+        if weighting == "threshold" and estimator not in ("qd", "nrg", "int"):
+            chained = v_func or (lambda x: np.clip(x, a, b))
+            rows.y, rows.fct = chained(rows.y), chained(rows.fct)
+            return rows.back(fm.metrics.crps(rows.y, rows.prediction, estimator=estimator))
+        how = {"weight": w_func, "chaining": v_func}
+        options = {name: one for name, one in how.items() if one is not None}
+        if not options:
+            options = {"lower": a, "upper": b}
+        return rows.back(
+            fm.metrics.weighted_crps(rows.y, rows.prediction, weighting=weighting, **options)
+        )
+
+    return score
+
+
+twcrps_ensemble = _weighted_crps("threshold")
+owcrps_ensemble = _weighted_crps("outcome")
+vrcrps_ensemble = _weighted_crps("vertical")
+
+
+def _vector(score: Callable[..., Array], weighting: str | None = None) -> Callable[..., Any]:
+    def result(
+        obs: Any, fct: Any, w_func: Any = None, m_axis: int = -2, v_axis: int = -1, *,
+        v_func: Any = None, ens_w: Any = None, estimator: str | None = None, w: Any = None,
+        p: float | None = None, nan_policy: str = "propagate", backend: Any = None,
+    ) -> Any:  # fmt: skip
+        if weighting == "threshold":
+            v_func, w_func = w_func or v_func, None
+        rows = _Rows(obs, fct, m_axis, v_axis, ens_w, nan_policy)
+        how = {"weight": w_func, "chaining": v_func, "estimator": estimator, "p": p, "weights": w}
+        options = {name: one for name, one in how.items() if one is not None}
+        if weighting is not None:
+            options["weighting"] = weighting
+        return rows.back(score(rows.y, rows.prediction, **options))
+
+    return result
+
+
+es_ensemble = _vector(fm.metrics.energy_score)
+vs_ensemble = _vector(fm.metrics.variogram_score)
+twes_ensemble, owes_ensemble, vres_ensemble = (
+    _vector(fm.metrics.weighted_energy_score, kind) for kind in ("threshold", "outcome", "vertical")
+)
+twvs_ensemble, owvs_ensemble, vrvs_ensemble = (
+    _vector(fm.metrics.weighted_variogram_score, kind)
+    for kind in ("threshold", "outcome", "vertical")
+)
+gksmv_ensemble = _vector(fm.metrics.gaussian_kernel_score)
+
+
+def _ensemble(score: Callable[..., Array]) -> Callable[..., Any]:
+    def result(
+        obs: Any, fct: Any, m_axis: int = -1, *, ens_w: Any = None, bw: Any = None,
+        nan_policy: str = "propagate", backend: Any = None, **options: Any,
+    ) -> Any:  # fmt: skip
+        rows = _Rows(obs, fct, m_axis, None, ens_w, nan_policy)
+        if bw is not None:
+            options["bandwidth"] = bw
+        return rows.back(score(rows.y, rows.prediction, **options))
+
+    return result
+
+
+gksuv_ensemble = _ensemble(fm.metrics.gaussian_kernel_score)
+error_spread_score = _ensemble(fm.metrics.error_spread_score)
+dssuv_ensemble = _ensemble(fm.metrics.dawid_sebastiani)
+logs_ensemble = _ensemble(fm.metrics.ensemble_log_score)
+
+
+def interval_score(obs: Any, lower: Any, upper: Any, alpha: Any, *, backend: Any = None) -> Any:
+    return fm.metrics.interval_score_from(obs, lower, upper, level=1 - np.asarray(alpha))
+
+
+def crps_quantile(
+    obs: Any, fct: Any, alpha: Any, m_axis: int = -1, *, backend: Any = None
+) -> Any:
+    rows = _Rows(obs, fct, m_axis)
+    prediction = fm.Quantiles(alpha, rows.fct)
+    return rows.back(2 * fm.metrics.check_score(rows.y, prediction, levels=alpha))
+
+
+def _t(df: Any, location: Any = 0.0, scale: Any = 1.0) -> Any:
+    return fm.StudentT(df, location, scale)
+
+
+def _gamma(shape: Any, rate: Any = None, *, scale: Any = None) -> Any:
+    if (rate is None) == (scale is None):
+        raise ValueError("either rate or scale")
+    return fm.Gamma(shape, 1 / np.asarray(scale) if rate is None else rate)
+
+
+def _negbinom(n: Any, prob: Any = None, *, mu: Any = None) -> Any:
+    if (prob is None) == (mu is None):
+        raise ValueError("either prob or mu")
+    n = np.asarray(n, float)
+    mu = n * (1 - prob) / prob if mu is None else mu
+    return fm.NegativeBinomial(mu, 1 / n)
+
+
+def _truncated(base: Callable[..., Any]) -> Callable[..., Any]:
+    def made(*parameters: Any, lower: Any = -np.inf, upper: Any = np.inf) -> Any:
+        return fm.Truncated(base(*parameters), lower, upper)
+
+    return made
+
+
+def _beta(a: Any, b: Any, lower: Any = 0.0, upper: Any = 1.0) -> Any:
+    if np.all(np.equal(lower, 0)) and np.all(np.equal(upper, 1)):
+        return fm.Beta(a, b)
+    return stats.beta(a, b, lower, np.subtract(upper, lower))
+
+
+def _mixture(m: Any, s: Any, w: Any = None, m_axis: int = -1) -> Any:
+    m, s = (np.moveaxis(np.asarray(one, float), m_axis, -1) for one in (m, s))
+    w = np.ones_like(m) if w is None else np.moveaxis(np.asarray(w, float), m_axis, -1)
+    rows = [one.reshape(-1, m.shape[-1]) for one in (m, s, w)]
+    parts = [fm.Gaussian(rows[0][:, j], rows[1][:, j]) for j in range(m.shape[-1])]
+    return fm.Mixture(parts, rows[2] / rows[2].sum(axis=1, keepdims=True))
+
+
+FAMILIES: dict[str, Callable[..., Any]] = {
+    "beta": _beta,
+    "binomial": lambda n, prob: fm.Binomial(n, prob),
+    "exponential": lambda rate: fm.Exponential(rate),
+    "gamma": _gamma,
+    "gev": lambda shape, location=0.0, scale=1.0: stats.genextreme(
+        -np.asarray(shape), location, scale
+    ),
+    "gpd": lambda shape, location=0.0, scale=1.0: fm.GeneralizedPareto(shape, scale, location),
+    "hypergeometric": lambda m, n, k: stats.hypergeom(np.add(m, n), m, k),
+    "laplace": lambda location=0.0, scale=1.0: fm.Laplace(location, scale),
+    "logistic": lambda mu, sigma: fm.Logistic(mu, sigma),
+    "loglaplace": lambda locationlog, scalelog: stats.loglaplace(
+        1 / np.asarray(scalelog), scale=np.exp(locationlog)
+    ),
+    "loglogistic": lambda mulog, sigmalog: stats.fisk(
+        1 / np.asarray(sigmalog), scale=np.exp(mulog)
+    ),
+    "lognormal": lambda mulog, sigmalog: fm.LogNormal(mulog, sigmalog),
+    "mixnorm": _mixture,
+    "negbinom": _negbinom,
+    "normal": lambda mu, sigma: fm.Gaussian(mu, sigma),
+    "poisson": lambda mean: fm.Poisson(mean),
+    "t": _t,
+    "tlogistic": _truncated(fm.Logistic),
+    "tnormal": _truncated(fm.Gaussian),
+    "tt": _truncated(fm.StudentT),
+    "uniform": lambda min, max: fm.Uniform(min, max),
+}
+
+
+def _parametric(family: Callable[..., Any], score: Callable[..., Array]) -> Callable[..., Any]:
+    def result(obs: Any, *parameters: Any, backend: Any = None, **named: Any) -> Any:
+        obs = np.asarray(obs, float)
+        if family is _mixture:
+            shape = obs.shape
+            return np.reshape(score(obs.reshape(-1), family(*parameters, **named)), shape)[()]
+        positional = [np.asarray(one, float) for one in parameters]
+        keywords = {name: np.asarray(one, float) for name, one in named.items()}
+        arrays = np.broadcast_arrays(obs, *positional, *keywords.values())
+        shape = arrays[0].shape
+        obs, *flat = (one.reshape(-1) for one in arrays)
+        split = len(positional)
+        filled = family(*flat[:split], **dict(zip(keywords, flat[split:], strict=True)))
+        return np.reshape(score(obs, filled), shape)[()]
+
+    return result
+
+
+for _name, _family in FAMILIES.items():
+    globals()[f"crps_{_name}"] = _parametric(_family, fm.metrics.crps)
+    globals()[f"logs_{_name}"] = _parametric(_family, fm.metrics.log_score)
+
+# The backends of the test files: run them with --backend numpy.
+backends = SimpleNamespace(
+    available_backends=["numpy"], register_backend=lambda name: None, __getitem__=None
+)
+backend = ModuleType("scoringrules.backend")
+backend.backends = backends  # type: ignore[attr-defined]
+sys.modules["scoringrules.backend"] = backend
