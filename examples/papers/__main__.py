@@ -15,10 +15,17 @@ NAMES = (
     "marginal",
     "conflation",
     "settings",
+    "perturbed_digits",
+    "rejection",
+    "score_map",
+    "tables",
     "equal_moments",
     "mcmd_shapes",
     "random_uncertainty",
+    "boxes",
     "shifted_digits",
+    "shifted_tokens",
+    "rotated_classes",
     "uncertainty_metrics",
 )
 DOCUMENTS = Path(__file__).parents[2] / "docs"
@@ -38,18 +45,18 @@ def load(name: str) -> Experiment:
     return importlib.import_module(f"examples.papers.{name}").EXPERIMENT
 
 
-def section(experiment: Experiment, claims: list[Claim]) -> str:
+def section(experiment: Experiment, claims: list[Claim], seeds: int) -> str:
     """Return the part of the page about an experiment."""
     name = experiment.name
-    return "\n\n".join(
-        [
-            f"## {experiment.title}",
-            f"Source: {experiment.source}. {experiment.seeds} repetitions; "
-            f"`python -m examples.papers {name}`.",
-            f"![{experiment.title}](papers/{name}.png)",
-            table(claims),
-        ]
-    )
+    parts = [
+        f"## {experiment.title}",
+        f"Source: {experiment.source}. {seeds} repetitions; `python -m examples.papers {name}`.",
+        f"![{experiment.title}](papers/{name}.png)",
+        table(claims),
+    ]
+    if experiment.details is not None:
+        parts.append(experiment.details(seeds))
+    return "\n\n".join(parts)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -70,8 +77,9 @@ def main(arguments: list[str] | None = None) -> None:
     for name in options.names or NAMES:
         experiment = load(name)
         started = time.perf_counter()
-        claims = experiment.run(options.seeds or experiment.seeds, pictures / f"{name}.png")
-        parts.append(section(experiment, claims))
+        seeds = min(options.seeds or experiment.seeds, experiment.seeds)
+        claims = experiment.run(seeds, pictures / f"{name}.png")
+        parts.append(section(experiment, claims, seeds))
         print(
             f"{experiment.title} ({time.perf_counter() - started:.0f} s)\n{table(claims)}\n",
             flush=True,

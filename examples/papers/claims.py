@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,10 +15,13 @@ import fastmcmd as fm
 __all__ = [
     "Claim",
     "Experiment",
+    "Rows",
     "Run",
+    "added",
     "mean_cce",
     "null_cce",
     "over_seeds",
+    "per_name",
     "published_cce",
     "spread",
     "table",
@@ -71,6 +74,8 @@ class Experiment:
         Its computation.
     seeds : int
         Repetitions with data of their own.
+    details : callable, optional
+        Returns further tables in Markdown, for a number of repetitions.
     """
 
     name: str
@@ -78,6 +83,7 @@ class Experiment:
     source: str
     run: Run
     seeds: int = 10
+    details: Callable[[int], str] | None = None
 
 
 def over_seeds(compute: Callable[[int], dict[str, float]], seeds: int) -> dict[str, np.ndarray]:
@@ -112,17 +118,67 @@ def published_cce(
     return fm.cce(x, y, prediction, **(published | options))
 
 
-def mean_cce(data: fm.datasets.Simulated, prediction: fm.Predictive, **options: object) -> float:
+class Rows(NamedTuple):
+    """Inputs and outcomes whose true distribution is not known."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+def per_name(
+    names: Sequence[str], values: Mapping[str, ArrayLike], form: str = "{}"
+) -> str:
+    """Return mean and standard deviation over seeds for several names, as text."""
+    return "; ".join(f"{name} {spread(values[form.format(name)])}" for name in names)
+
+
+def mean_cce(data: fm.datasets.Simulated | Rows, prediction: fm.Predictive, **options: object) -> float:
     """Return the mean CCE of a prediction with the published kernels."""
     return float(published_cce(data.x, data.y, prediction, **options).mean)
 
 
 def null_cce(
-    data: fm.datasets.Simulated, prediction: fm.Predictive, seed: int, **options: object
+    data: fm.datasets.Simulated | Rows, prediction: fm.Predictive, seed: int, **options: object
 ) -> float:
     """Return the mean CCE that the prediction has if outcomes are drawn from it: its noise alone."""
     outcomes = prediction.sample(1, seed)[:, 0]
     return float(published_cce(data.x, outcomes, prediction, **options).mean)
+
+
+def added(
+    x: np.ndarray,
+    y: np.ndarray,
+    prediction: fm.Predictive,
+    name: str,
+    *,
+    method: fm.recalibration.Recalibrator | None = None,
+    columns: object = None,
+    **options: object,
+) -> Claim:
+    """Return what this package adds to an experiment: the verdict on a model, and the mended model.
+
+    The verdict is of all rows. The correction, `ConditionalRescaling` unless ``method`` is another one, is
+    fitted on the first half of the rows and measured on the second half. Options are those of `cce`.
+    """
+    result = fm.verdict(x, y, prediction, columns, random_state=0)
+    first, second = np.array_split(np.arange(len(y)), 2)
+    fitted = (method or fm.recalibration.ConditionalRescaling()).fit(
+        prediction.take(first), y[first], x[first]
+    )
+    before = prediction.take(second)
+    after = fitted.transform(before, x[second])
+    part = Rows(x[second], y[second])
+    cces = [mean_cce(part, one, **options) for one in (before, after)]
+    chance = null_cce(part, after, 0, **options)
+    p_values = [fm.congruence_test(part.x, part.y, one).p_value for one in (before, after)]
+    return Claim(
+        f"With fastmcmd: the verdict on the {name} model, and the model mended on one half of the rows, "
+        "tested on the other",
+        f"“{result.sentence}” CCE {cces[0]:.3f} before (p {p_values[0]:.3f}), {cces[1]:.3f} after "
+        f"(p {p_values[1]:.3f})",
+        f"by chance {chance:.3f}",
+        verdict(result.wrong, cces[1] - chance < 0.5 * (cces[0] - chance), p_values[1] > 0.05),
+    )
 
 
 def table(claims: Sequence[Claim]) -> str:

@@ -10,6 +10,7 @@ import fastmcmd as fm
 from examples.papers.claims import (
     Claim,
     Experiment,
+    added,
     mean_cce,
     null_cce,
     over_seeds,
@@ -46,6 +47,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     found = over_seeds(_numbers, seeds)
     if picture is not None:
         _draw(picture)
+    data = fm.datasets.linear(_N, _SLOPE, 0)
     return [
         Claim(
             "The marginal model looks calibrated: its ECE is near that of the right model",
@@ -61,6 +63,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             f"p < 0.05 in {np.mean(found['p right'] < 0.05):.0%}",
             verdict(found["cce marginal"] > 5 * found["cce right"], found["p marginal"] < 0.05),
         ),
+        added(data.x, data.y, _models(data)["marginal"], "marginal", x_kernel=fm.RBF(1.0)),
     ]
 
 

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 import fastmcmd as fm
-from examples.papers.claims import Claim, Experiment, over_seeds, spread, verdict
+from examples.papers.claims import Claim, Experiment, added, mean_cce, null_cce, over_seeds, spread, verdict
 from examples.papers.pictures import axes_of, save
 
 _N, _M = 1_000, 500
+_DRAWS = (1, 10, 100)
 
 
 class _Other(NamedTuple):
@@ -63,8 +64,10 @@ def _samples(setting: _Setting, seed: int) -> tuple[fm.datasets.Simulated, dict[
     return data, others
 
 
-def _mcmd(data: fm.datasets.Simulated, other: tuple, grid: np.ndarray) -> np.ndarray:
-    kernels = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(1 / (2 * data.y.var(ddof=1)))}
+def _mcmd(
+    data: fm.datasets.Simulated, other: tuple, grid: np.ndarray, gamma: float = 0.5
+) -> np.ndarray:
+    kernels = {"x_kernel": fm.RBF(gamma), "y_kernel": fm.RBF(1 / (2 * data.y.var(ddof=1)))}
     return fm.mcmd(grid, data.x, data.y, *other, lam=0.1, **kernels).values
 
 
@@ -74,7 +77,35 @@ def _grid(data: fm.datasets.Simulated) -> np.ndarray:
 
 def _numbers(setting: _Setting, seed: int) -> dict[str, float]:
     data, others = _samples(setting, seed)
-    return {name: float(_mcmd(data, other, _grid(data)).mean()) for name, other in others.items()}
+    grid = _grid(data)
+    return {
+        f"{name}{key}": float(_mcmd(data, other, grid, gamma).mean())
+        for name, other in others.items()
+        for gamma, key in ((0.5, ""), (1.0, " at 1"))
+    }
+
+
+def _wide(data: fm.datasets.Simulated) -> fm.Gaussian:
+    return fm.Gaussian(data.truth.mean, 1.5 * data.truth.std)
+
+
+def _by_draws(seed: int) -> dict[str, float]:
+    """Return the mean CCE of a model that is too wide, by the number of draws from each prediction."""
+    data = fm.datasets.cosine(_M, seed)
+    numbers = {"exact": mean_cce(data, _wide(data)), "null": null_cce(data, _wide(data), seed)}
+    for count in _DRAWS:
+        numbers[str(count)] = mean_cce(data, _wide(data), draws=count, random_state=seed)
+    return numbers
+
+
+def _in_order(values: dict[str, np.ndarray], key: str) -> np.ndarray:
+    """Return in which seeds equal distributions have the least MCMD, and other means the most."""
+    same, narrow, wide, low, high, shape = (values[name + key] for name in _NAMES)
+    return (
+        (same < np.minimum(narrow, wide))
+        & (np.maximum(narrow, wide) < np.minimum(low, high))
+        & (same < shape)
+    )
 
 
 def run(seeds: int, picture: Path | None = None) -> list[Claim]:
@@ -82,23 +113,31 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     claims = []
     for kind, setting in _SETTINGS.items():
         found = over_seeds(lambda seed, setting=setting: _numbers(setting, seed), seeds)
-        shifted = np.minimum(found["shifted, narrow"], found["shifted, wide"])
-        spreads = np.maximum(found["narrow"], found["wide"])
-        right_order = (
-            (found["same"] < np.minimum(found["narrow"], found["wide"]))
-            & (spreads < shifted)
-            & (found["same"] < found["another shape"])
-        )  # fmt: skip
+        right_order, of_one = (_in_order(found, key) for key in ("", " at 1"))
         claims.append(
             Claim(
                 f"{kind.capitalize()}: least for equal distributions, more for another spread, most for "
                 "another mean",
                 "; ".join(f"{name} {spread(found[name])}" for name in _NAMES[1:])
-                + f". Orders hold in {int(right_order.sum())} of {seeds} seeds",
+                + f". Orders hold in {int(right_order.sum())} of {seeds} seeds, and in {int(of_one.sum())} with "
+                "gamma 1 of the inputs' kernel (figures 8 and 9 of the CCE paper)",
                 spread(found["same"]),
-                verdict(right_order),
+                verdict(right_order, of_one),
             )
+        )  # fmt: skip
+    draws = over_seeds(_by_draws, seeds)
+    errors = [np.abs(draws[str(count)] - draws["exact"]).mean() for count in _DRAWS]
+    claims.append(
+        Claim(
+            "More draws from each prediction bring the estimate nearer to the exact expectation",
+            "mean CCE: " + "; ".join(
+                f"{count} {'draw' if count == 1 else 'draws'} {spread(draws[str(count)])}" for count in _DRAWS
+            ) + f"; exact {spread(draws['exact'])}",
+            f"by chance {spread(draws['null'])}", verdict(errors[0] > errors[1] > errors[2]),
         )
+    )  # fmt: skip
+    data = fm.datasets.cosine(_M, 0)
+    claims.append(added(data.x, data.y, _wide(data), "too wide"))
     if picture is not None:
         _draw(picture)
     return claims
