@@ -30,7 +30,11 @@ _TOP = 30  # the outcome is this number less the count
 _MOST = 60  # largest count: the rate is at most 20 and the mass beyond is below 1e-50
 
 _VOCABULARY, _TOKEN_COLUMNS = 20, 6
-_LEVELS, _STEP, _BASE = 3, 0.4, -1.0  # log odds: steps of 0.4 on a base of -1; effects of a token in -3..3
+_LEVELS, _STEP, _BASE = (
+    3,
+    0.4,
+    -1.0,
+)  # log odds: steps of 0.4 on a base of -1; effects of a token in -3..3
 
 _simulator = with_shared_parameters(
     entries("""
@@ -208,9 +212,9 @@ def proportional_noise(n: int, random_state: RandomState = None) -> Simulated:
 def boxes(n: int, random_state: RandomState = None) -> Simulated:
     """Return six inputs and the edges of a box (left, top, right, bottom) with independent Gaussian errors.
 
-    A small stand-in for the bounding boxes of Levi et al. (arXiv 1905.11659, section 5). Inputs are standard
-    normal: two place the centre, two set width and height, one bends the place, one scales the error. Errors
-    grow with the width, and are twice as large on the right and at the bottom.
+    A small stand-in for the bounding boxes of Levi et al. (arXiv 1905.11659, section 5). Inputs are
+    standard normal: two place the centre, two set width and height, one bends the place, one scales the
+    error. Errors grow with the width, and are twice as large on the right and at the bottom.
 
     Returns
     -------
@@ -242,10 +246,10 @@ def tokens(n: int, noise: float = 0.0, random_state: RandomState = None) -> Simu
     """Return six columns of tokens and a binary outcome; noise replaces tokens after the outcome is drawn.
 
     A small stand-in for advertisement clicks, whose categorical features Ovadia et al., *Can You Trust Your
-    Model's Uncertainty?* (arXiv 1906.02530, section 4.4), replace at random. A token has one of 20 values with
-    frequencies proportional to 1, 1/2, ..., 1/20. The log odds of the outcome are -1 plus an effect of each
-    token. The truth is the probability given the tokens *as returned*, exact for every ``noise``: effects
-    are multiples of 0.4, so that their sum given noisy tokens has a distribution on few points.
+    Model's Uncertainty?* (arXiv 1906.02530, section 4.4), replace at random. A token has one of 20 values
+    with frequencies proportional to 1, 1/2, ..., 1/20. The log odds of the outcome are -1 plus an effect of
+    each token. The truth is the probability given the tokens *as returned*, exact for every ``noise``:
+    effects are multiples of 0.4, so that their sum given noisy tokens has a distribution on few points.
 
     Parameters
     ----------

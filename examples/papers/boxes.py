@@ -10,13 +10,16 @@ import numpy as np
 import fastmcmd as fm
 from examples.papers.claims import Claim, Experiment, added, over_seeds, spread, verdict
 from examples.papers.heads import parameters, prediction
-from examples.papers.pictures import STYLES, axes_of, save
+from examples.papers.pictures import STYLES, axes_of, plain_logarithms, save
 from examples.papers.stored import stacks_of
 
 TRIALS = 5
 EDGES = ("left", "top", "right", "bottom")
 _SECOND, _TEST = 1_000, 2_000
-_METHODS = {"std scaling": fm.recalibration.StdScaling, "isotonic cdf": fm.recalibration.IsotonicCDF}
+_METHODS = {
+    "std scaling": fm.recalibration.StdScaling,
+    "isotonic cdf": fm.recalibration.IsotonicCDF,
+}
 _MODELS = ("before", *_METHODS)
 _MEASURES = ("ENCE", "chance", "ECE", "c_v", "NLL")
 
@@ -49,7 +52,7 @@ def _numbers(trial: int) -> dict[str, float]:
         for kind, model in models.items():
             std = model.std
             measured = {
-                "ENCE": fm.ence(y, model), "chance": fm.metrics.null_ence(y, model, repetitions=5),
+                "ENCE": fm.ence(y, model), "chance": fm.metrics.null_ence(y, model, repetitions=3),
                 "ECE": fm.regression_ece(y, model), "c_v": float(std.std() / std.mean()),
                 "NLL": float(-model.log_prob(y).mean()) if kind != "isotonic cdf" else np.nan,
             }  # fmt: skip
@@ -78,12 +81,13 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         _draw(picture)
     before, scaled, isotonic = (_mean(values, kind, "ENCE") for kind in _MODELS)
     rejected = np.mean([values[f"{edge} p"] < 0.05 for edge in EDGES])
-    second, test = _rows(0)
+    test = _rows(0)[1]
     right = 2  # number of the right edge
     return [
         Claim(
             "Trained uncertainties are not calibrated",
-            f"ENCE {spread(before)} (mean of four edges); the test rejects in {rejected:.0%} of edges and trials",
+            f"ENCE {spread(before)} (mean of four edges); the test rejects in {rejected:.0%} of edges "
+            "and trials",
             f"by chance {spread(_mean(values, 'before', 'chance'))}",
             verdict(before > 3 * _mean(values, "before", "chance")),
         ),
@@ -98,12 +102,14 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         Claim(
             "It is as good as the isotonic map, with one parameter",
             f"ENCE {spread(scaled)} against {spread(isotonic)} after the isotonic map; ECE "
-            f"{spread(_mean(values, 'std scaling', 'ECE'))} against {spread(_mean(values, 'isotonic cdf', 'ECE'))}",
+            f"{spread(_mean(values, 'std scaling', 'ECE'))} against "
+            f"{spread(_mean(values, 'isotonic cdf', 'ECE'))}",
             "", verdict(scaled < isotonic + 0.02),
         ),
         Claim(
             "It leaves the dispersion c_v of the uncertainties as it is",
-            f"c_v {spread(_mean(values, 'std scaling', 'c_v'))}", f"before {spread(_mean(values, 'before', 'c_v'))}",
+            f"c_v {spread(_mean(values, 'std scaling', 'c_v'))}", "before "
+                f"{spread(_mean(values, 'before', 'c_v'))}",
             verdict(np.abs(_mean(values, "std scaling", "c_v") - _mean(values, "before", "c_v")) < 1e-6),
         ),
         added(test.x[:1000], test.y[:1000, right], predicted(0, test.x[:1000], right), "right edge's"),
@@ -132,13 +138,14 @@ def _draw(path: Path) -> None:
         ends = []
         for (name, model), style in zip(models.items(), STYLES, strict=False):
             curve = fm.metrics.ence_curve(y, model)
-            panel.loglog(curve.rmv, curve.rmse, marker="o", markersize=4, label=name, **style)
+            panel.plot(curve.rmv, curve.rmse, marker="o", markersize=4, label=name, **style)
             ends += [*curve.rmv, *curve.rmse]
         limits = [min(ends), max(ends)]
         panel.plot(limits, limits, color="0.6", lw=1)
+        plain_logarithms(panel)
         panel.set(title=EDGES[edge], xlabel="root mean variance of a bin")
     panels[0].set(ylabel="root mean squared error")
-    save(figure, path, legend=0)
+    save(figure, path, {0: "upper left"})
 
 
 EXPERIMENT = Experiment(

@@ -36,9 +36,7 @@ class Classifiers:
         Inputs and labels that the temperature is fitted on.
     """
 
-    def __init__(
-        self, name: str, trial: int, calibration: tuple[np.ndarray, np.ndarray]
-    ) -> None:
+    def __init__(self, name: str, trial: int, calibration: tuple[np.ndarray, np.ndarray]) -> None:
         self._stacks: dict[str, StoredStack] = stacks_of(name)
         self._trial = trial
         self._scaling = fm.recalibration.TemperatureScaling().fit(

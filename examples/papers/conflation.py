@@ -83,7 +83,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         ),
         Claim(
             "The first two are worst on [pi, 2 pi]",
-            f"there: {per_name(WRONG, values, 'there {}')}; elsewhere: {per_name(WRONG, values, 'elsewhere {}')}",
+            f"there: {per_name(WRONG, values, 'there {}')}; elsewhere: "
+            f"{per_name(WRONG, values, 'elsewhere {}')}",
             "", verdict(*(values[f"there {one}"] > values[f"elsewhere {one}"] for one in WRONG)),
         ),
         Claim(

@@ -75,7 +75,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             verdict(rejected.mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / seeds)),  # families share x
         ),
         Claim(
-            "The negative binomial with n = ceil(x^2 / eps) and p = x / (x + eps), eps = 0.1, has the mean x",
+            "The negative binomial with n = ceil(x^2 / eps) and p = x / (x + eps), eps = 0.1, has the "
+            "mean x",
             f"largest relative error of the mean {spread(found['mean of x^2 / eps'])}",
             f"with n = ceil(x / eps): {spread(found['mean of x / eps'])}",
             verdict(found["mean of x^2 / eps"] < 0.1),

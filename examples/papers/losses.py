@@ -13,14 +13,14 @@ _BETA = 0.5  # of Seitzer et al. (2022)
 
 
 def loss_of(
-    head: str, y: torch.Tensor, out: torch.Tensor, centre: torch.Tensor, scale: torch.Tensor
+    y: torch.Tensor, out: torch.Tensor, head: str, centre: torch.Tensor, scale: torch.Tensor
 ) -> torch.Tensor:
     """Return the loss of every row, without terms that depend on the outcome alone.
 
     The negative log-likelihood, but for two: "beta-NLL" weighs it by the square root of the variance
-    (Seitzer et al., arXiv 2203.09168), and "faithful" adds the squared error of the mean, which it takes as
-    given in the likelihood (Stirn et al., arXiv 2212.09184). "natural" predicts natural parameters (Immer et
-    al., *Effective Bayesian Heteroscedastic Regression*, 2023).
+    (Seitzer et al., arXiv 2203.09168), "faithful" adds the squared error of the mean, which is a constant in
+    its likelihood (Stirn et al., arXiv 2212.09184). "natural" predicts natural parameters (Immer et al.,
+    *Effective Bayesian Heteroscedastic Regression*, 2023).
     """
     mean, second = parameters(head, out, centre, scale, functional.softplus)
     if head == "poisson":

@@ -74,7 +74,7 @@ def _draw(path: Path) -> None:
     left.scatter(data.x, data.y, s=6, label="outcomes")
     drawn = models["marginal"].sample(1, np.random.default_rng(1))[:, 0]
     left.scatter(data.x, drawn, s=6, label="drawn from the marginal model")
-    left.set(xlabel="x", ylabel="y")
+    left.set(xlabel="x", ylabel="y", ylim=(-10, 15))
     for name, model in models.items():
         curve = fm.metrics.reliability_curve(data.y, model)
         middle.plot(curve.expected, curve.observed, label=f"{name} model")
@@ -83,7 +83,7 @@ def _draw(path: Path) -> None:
         right.plot(data.x[order], result.values[order], label=f"{name} model")
     middle.set(xlabel="predicted probability", ylabel="observed frequency")
     right.set(xlabel="x", ylabel="CCE", ylim=(0, None))
-    save(figure, path)
+    save(figure, path, {0: "upper left", 1: "upper left"})
 
 
 EXPERIMENT = Experiment(

@@ -8,7 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 import fastmcmd as fm
-from examples.papers.claims import Claim, Experiment, added, mean_cce, null_cce, over_seeds, spread, verdict
+from examples.papers.claims import (
+    Claim,
+    Experiment,
+    added,
+    mean_cce,
+    null_cce,
+    over_seeds,
+    spread,
+    verdict,
+)
 from examples.papers.pictures import axes_of, save
 
 _N, _M = 1_000, 500
@@ -119,7 +128,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
                 f"{kind.capitalize()}: least for equal distributions, more for another spread, most for "
                 "another mean",
                 "; ".join(f"{name} {spread(found[name])}" for name in _NAMES[1:])
-                + f". Orders hold in {int(right_order.sum())} of {seeds} seeds, and in {int(of_one.sum())} with "
+                + f". Orders hold in {int(right_order.sum())} of {seeds} seeds, and in "
+                    f"{int(of_one.sum())} with "
                 "gamma 1 of the inputs' kernel (figures 8 and 9 of the CCE paper)",
                 spread(found["same"]),
                 verdict(right_order, of_one),
@@ -131,7 +141,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         Claim(
             "More draws from each prediction bring the estimate nearer to the exact expectation",
             "mean CCE: " + "; ".join(
-                f"{count} {'draw' if count == 1 else 'draws'} {spread(draws[str(count)])}" for count in _DRAWS
+                f"{count} {'draw' if count == 1 else 'draws'} "
+                f"{spread(draws[str(count)])}" for count in _DRAWS
             ) + f"; exact {spread(draws['exact'])}",
             f"by chance {spread(draws['null'])}", verdict(errors[0] > errors[1] > errors[2]),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -43,7 +44,7 @@ class Stack(torch.nn.Module):
         super().__init__()
         self.drop, self.variational, self.detached = drop or {}, variational, detached
         self.weights, self.biases = torch.nn.ParameterList(), torch.nn.ParameterList()
-        for before, after in zip(sizes[:-1], sizes[1:], strict=True):
+        for before, after in pairwise(sizes):
             bound = before**-0.5
             for values, shape in (
                 (self.weights, (members, before, after)),
@@ -111,9 +112,7 @@ def train(
     Gradients are clipped to norm 1 for each network on its own, so that none depends on the others.
     """
     members, n = x.shape[:2]
-    optimiser = torch.optim.AdamW(
-        stack.parameters(), lr=training.rate, weight_decay=training.decay
-    )
+    optimiser = torch.optim.AdamW(stack.parameters(), lr=training.rate, weight_decay=training.decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, training.epochs)
     rank = torch.arange(members)[:, None]
     for _ in range(training.epochs):

@@ -1,4 +1,4 @@
-"""CCE when the images are blurred or mixed, or the labels are noisy: does it grow with the perturbation?"""
+"""CCE when the images are blurred or mixed, or the labels are noisy."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy.ndimage import gaussian_filter
 
 import fastmcmd as fm
 from examples.papers.claims import Claim, Experiment, added, mean_cce, null_cce, per_name, verdict
+
 from examples.papers.claims import Rows, over_seeds  # isort: skip
 from examples.papers.count_digits import HEADS, TRIALS, model, rows_of, split
 from examples.papers.pictures import STYLES, axes_of, save
@@ -106,14 +107,17 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
               f"({_ratio(values, 'blur', _WIDE, 0.5)} at half a pixel)"),
         grows("shifted labels", "CCE grows when labels are shifted by 1 to 5, with noise of sd 1", 5.0),
         grows("noisy labels", "CCE grows with label noise of mean 0", 2.5,
-              "Why not for all: noise brings the data nearer to heads that are too wide, from a typical error of "
+              "Why not for all: noise brings the data nearer to heads that are too wide, from a typical "
+              "error of "
               f"{_ratio(values, 'noisy labels', _WIDE, 0.0)} of the predicted one to "
               f"{_ratio(values, 'noisy labels', _WIDE, 1.5)} at sd 1.5"),
         grows("mixup", "CCE grows with mixup", 0.5,
               "Why not for all: the other heads are too wide for most clean images, too (typical error "
-              f"{_ratio(values, 'mixup', _NARROW, 0.0)} of the predicted one), and mixing makes errors larger "
+              f"{_ratio(values, 'mixup', _NARROW, 0.0)} of the predicted one), and mixing makes errors "
+              "larger "
               f"({_ratio(values, 'mixup', _NARROW, 0.2)} at 0.2)"),
-        added(x, y, model("poisson", 0, x), "Poisson", x_kernel=_KERNEL),
+        added(x, y, model("poisson", 0, x), "Poisson", x_kernel=_KERNEL,
+              method=fm.recalibration.WitnessTilting()),
     ]  # fmt: skip
 
 
@@ -121,9 +125,7 @@ def _listed(kind: str, most: float) -> str:
     return ", ".join(f"{level:g}" for level in _LEVELS[kind] if level <= most)
 
 
-def _ratio(
-    values: dict[str, np.ndarray], kind: str, heads: tuple[str, ...], level: float
-) -> str:
+def _ratio(values: dict[str, np.ndarray], kind: str, heads: tuple[str, ...], level: float) -> str:
     """Return the median of standardised errors by that of a right Gaussian, averaged over heads."""
     ratio = np.mean([values[f"ratio {kind} {head} {level}"] for head in heads])
     return f"{ratio:.2f}"
@@ -139,11 +141,12 @@ def _draw(path: Path, values: dict[str, np.ndarray]) -> None:
                 levels, rows.min(axis=1), rows.max(axis=1), color=style["color"], alpha=0.15, lw=0
             )
         panel.set(title=kind, ylim=(0, None))
-    for panel, label in zip(panels, ("sd of the blur, pixels", "shift", "sd of the noise", "weight of the other"),
+    for panel, label in zip(panels, ("sd of the blur, "
+        "pixels", "shift", "sd of the noise", "weight of the other"),
                             strict=True):  # fmt: skip
         panel.set(xlabel=label)
     panels[0].set(ylabel="mean CCE")
-    save(figure, path, legend=1)
+    save(figure, path, {1: "upper left"})
 
 
 EXPERIMENT = Experiment(

@@ -9,7 +9,7 @@ import numpy as np
 import fastmcmd as fm
 from examples.papers.claims import Claim, Experiment, added, over_seeds, spread, verdict
 from examples.papers.heads import parameters, prediction
-from examples.papers.pictures import axes_of, save
+from examples.papers.pictures import axes_of, plain_logarithms, save
 from examples.papers.stored import stacks_of
 
 _N, _SECOND = 50_000, 6_000  # rows in all, and for recalibration
@@ -43,9 +43,7 @@ def _trained(trial: int, x: np.ndarray) -> fm.Predictive:
 
 def _given_forecast(y: np.ndarray, model: fm.Predictive) -> fm.CongruenceTest:
     rows = np.arange(_TESTED)
-    return fm.congruence_test(
-        model.mean[rows], y[rows], model.take(rows), condition_on="forecast"
-    )
+    return fm.congruence_test(model.mean[rows], y[rows], model.take(rows), condition_on="forecast")
 
 
 def _cauchy(seed: int) -> dict[str, float]:
@@ -75,7 +73,11 @@ def _numbers(seed: int) -> dict[str, float]:
     numbers["null trained"] = fm.metrics.null_ence(y, models["trained stds"], repetitions=3)
     for name in ("true stds", "isotonic cdf"):
         test = _given_forecast(y, models[name])
-        numbers |= {f"cce {name}": test.cce, f"cce null {name}": test.null_cce, f"p {name}": test.p_value}
+        numbers |= {
+            f"cce {name}": test.cce,
+            f"cce null {name}": test.null_cce,
+            f"p {name}": test.p_value,
+        }
     return numbers | _cauchy(seed)
 
 
@@ -118,15 +120,18 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         Claim(
             "The CCE given the forecast shows it, too, and comes with an exact test (not in the paper)",
             f"CCE {spread(found['cce isotonic cdf'])} of the recalibrated random stds, by chance "
-            f"{spread(found['cce null isotonic cdf'])}, p < 0.05 in {np.mean(found['p isotonic cdf'] < 0.05):.0%}",
-            f"CCE {spread(found['cce true stds'])}, by chance {spread(found['cce null true stds'])}, p < 0.05 in "
+            f"{spread(found['cce null isotonic cdf'])}, p < 0.05 in "
+            f"{np.mean(found['p isotonic cdf'] < 0.05):.0%}",
+            f"CCE {spread(found['cce true stds'])}, by chance {spread(found['cce null true stds'])}, p "
+            "< 0.05 in "
             f"{np.mean(found['p true stds'] < 0.05):.0%}",
             verdict(found["p isotonic cdf"] < 0.05, found["cce isotonic cdf"] > 2 * found["cce true stds"]),
         ),
         Claim(
-            "ENCE needs a variance: right Cauchy predictions of random scale fail it, with the scale as the "
+            "ENCE needs a variance: right Cauchy predictions of random scale fail it, with the scale as "
+            "the "
             "predicted std",
-            f"ENCE {spread(found['cauchy ence'])}",
+            f"ENCE {found['cauchy ence'].min():.1f} to {found['cauchy ence'].max():.1f}",
             f"by chance if Gaussian {spread(found['cauchy null'])}", verdict(found["cauchy ence"] > 1),
         ),
         Claim(
@@ -147,14 +152,15 @@ def _draw(path: Path) -> None:
         curve = fm.metrics.reliability_curve(y, model)
         left.plot(curve.expected, curve.observed, label=name)
         variances = fm.metrics.ence_curve(y, model)
-        right.loglog(variances.rmv, variances.rmse, marker="o", label=name)
+        right.plot(variances.rmv, variances.rmse, marker="o", label=name)
+    plain_logarithms(right)
     left.set(xlabel="predicted probability", ylabel="observed frequency", title="quantiles")
     right.set(
         xlabel="root mean variance of a bin",
         ylabel="root mean squared error",
         title="uncertainties",
     )
-    save(figure, path)
+    save(figure, path, {0: "upper left"})
 
 
 EXPERIMENT = Experiment(

@@ -1,4 +1,4 @@
-"""Rows that are held out because their CCE is high: against random rows, and against the predicted spread."""
+"""Rows held out because their CCE is high: against random rows, and against the predicted spread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ import numpy as np
 
 import fastmcmd as fm
 from examples.papers import count_digits
-from examples.papers.claims import Claim, Experiment, added, over_seeds, published_cce, spread, verdict
+from examples.papers.claims import (
+    Claim,
+    Experiment,
+    added,
+    over_seeds,
+    published_cce,
+    spread,
+    verdict,
+)
 from examples.papers.pictures import STYLES, axes_of, save
 
 _N = 1_000
@@ -132,12 +140,13 @@ def _draw(path: Path) -> None:
                 curve.rejected[shown], low, high, color="0.85", lw=0, label="random, 95 %"
             )
             panel.set(title=name, xlabel="share held out", ylabel=f"mean {loss}")
-    save(figure, path, legend=0)
+    save(figure, path, {0: "upper left"})
 
 
 EXPERIMENT = Experiment(
     "rejection", "Holding out what the CCE finds wrong",
     "Young et al., arXiv 2405.12412, figure 7 and appendix C.1; on two waves of which the model misses "
-    "a part, and on digits; the CCE of test rows needs no label: it is estimated from a second sample", run,
+    "a part, and on digits; the CCE of test rows needs no label: it is estimated from a second "
+    "sample", run,
     seeds=count_digits.TRIALS,
 )  # fmt: skip

@@ -43,7 +43,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     last = _ANGLES[-1]
     return [
         Claim(
-            f"CCE with a Delta kernel grows with the rotation up to {_MOST} degrees (the paper leaves classes open)",
+            f"CCE with a Delta kernel grows with the rotation up to {_MOST} degrees (the paper leaves "
+            "classes open)",
             "; ".join(f"{angle}: {spread(values[f'cce {angle}'])}" for angle in _ANGLES),
             f"by chance at {last} degrees: {spread(values[f'null {last}'])}",
             verdict((np.diff(cce, axis=0) > 0).all(axis=0)),

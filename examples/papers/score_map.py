@@ -9,7 +9,16 @@ from scipy.spatial import cKDTree
 from scipy.stats import spearmanr
 
 import fastmcmd as fm
-from examples.papers.claims import Claim, Experiment, Rows, added, over_seeds, published_cce, spread, verdict
+from examples.papers.claims import (
+    Claim,
+    Experiment,
+    Rows,
+    added,
+    over_seeds,
+    published_cce,
+    spread,
+    verdict,
+)
 from examples.papers.count_digits import MAPS, model, rows_of, split
 from examples.papers.pictures import axes_of, save
 from examples.papers.stored import arrays_of
@@ -58,7 +67,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     return [
         Claim(
             "CCE varies smoothly over the map, the log score from point to point",
-            f"share of the variance that {_NEIGHBOURS} neighbours explain: CCE {spread(values['cce'])}, log "
+            f"share of the variance that {_NEIGHBOURS} neighbours explain: CCE {spread(values['cce'])}, "
+            "log "
             f"score {spread(values['score'])}; mean CCE {spread(values['mean'])}, p < 0.05 in "
             f"{np.mean(values['p'] < 0.05):.0%}",
             f"by chance CCE {spread(values['null'])}",
@@ -66,10 +76,12 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         ),
         Claim(
             "The two rank images differently",
-            f"rank correlation {spread(values['rank'])}", "1 if they agreed", verdict(values["rank"] < 0.5),
+            "rank correlation "
+            f"{spread(values['rank'])}", "1 if they agreed", verdict(values["rank"] < 0.5),
         ),
         Claim(
-            "The log score follows the predicted spread even for a right model, CCE need not (not in the paper)",
+            "The log score follows the predicted spread even for a right model, CCE need not (not in "
+            "the paper)",
             f"rank correlation with the predicted spread: log score {spread(values['entropy'])}, CCE "
             f"{spread(values['cce of spread'])}",
             f"log score of outcomes drawn from the model {spread(values['drawn'])}",

@@ -10,7 +10,7 @@ import numpy as np
 import fastmcmd as fm
 from examples.papers.claims import Claim, Experiment, added, null_cce, published_cce, verdict
 from examples.papers.conflation import HEADS, WRONG, models_of_the_test_rows
-from examples.papers.pictures import STYLES, axes_of, save
+from examples.papers.pictures import STYLES, axes_of, plain_logarithms, save
 
 _RIGHT = [name for name in HEADS if name not in WRONG]
 _LAMS = (1e-3, 1e-2, 0.1, 1.0)
@@ -110,7 +110,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         ),
         Claim(
             f"100 of the {len(data.y)} rows give the same order (figure 6)",
-            "in order: " + "; ".join(f"{count} rows {one.mean():.0%}" for count, one in of_subsets.items()),
+            "in order: " + "; ".join(f"{count} rows "
+                f"{one.mean():.0%}" for count, one in of_subsets.items()),
             "", verdict(of_subsets[100]),
         ),
         added(data.x, data.y, models["negative binomial"], "negative binomial"),
@@ -124,18 +125,23 @@ def _draw(
     styles = dict(zip(HEADS, STYLES, strict=False))
     for panel, (label, (settings, cce)) in zip(panels, swept.items(), strict=False):
         for name in HEADS:
-            panel.loglog(settings, cce[name], marker="o", label=name, **styles[name])
+            panel.plot(settings, cce[name], marker="o", label=name, **styles[name])
         panel.set(xlabel=label)
+        plain_logarithms(panel)
     for name in HEADS:
         values = np.array([[one[name][0] for one in found] for found in by_draws.values()])
         panels[2].plot(_DRAWS, values.mean(axis=1), marker="o", label=name, **styles[name])
         panels[2].fill_between(
-            _DRAWS, values.min(axis=1), values.max(axis=1), alpha=0.2, lw=0,
+            _DRAWS,
+            values.min(axis=1),
+            values.max(axis=1),
+            alpha=0.2,
+            lw=0,
             color=styles[name]["color"],
         )
     panels[0].set(ylabel="mean CCE")
     panels[2].set(xlabel="draws per prediction", xticks=_DRAWS, ylim=(0, None))
-    save(figure, path, legend=0)
+    save(figure, path, {0: "lower left"})
 
 
 EXPERIMENT = Experiment(

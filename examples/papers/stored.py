@@ -48,7 +48,7 @@ class StoredStack:
         drop: dict[int, float] | None = None,
         rng: np.random.Generator | None = None,
     ) -> np.ndarray:
-        """Return the outputs (n, k) of one network at x (n, d), with dropout or random weights if rng is given."""
+        """Return the outputs (n, k) of one network at x (n, d), random if ``rng`` is given."""
         last = len(self.weights) - 1
         for layer, (weights, biases) in enumerate(zip(self.weights, self.biases, strict=True)):
             weight = weights[member]

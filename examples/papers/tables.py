@@ -9,7 +9,17 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import fastmcmd as fm
-from examples.papers.claims import Claim, Experiment, Rows, added, mean_cce, null_cce, over_seeds, spread, verdict
+from examples.papers.claims import (
+    Claim,
+    Experiment,
+    Rows,
+    added,
+    mean_cce,
+    null_cce,
+    over_seeds,
+    spread,
+    verdict,
+)
 from examples.papers.heads import HEADS
 from examples.papers.pictures import axes_of, save
 from examples.papers.tabular import DATA, MEMBERS, TRIALS, model, split
@@ -62,10 +72,14 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         cce, ece, chance = (_rows(values, name, "one", part) for part in ("CCE", "ECE", "chance"))
         best = [HEADS[place] for place in cce.mean(axis=1).argsort()]
         together = _rows(values, name, "ensemble", "CCE")
-        order = [float(spearmanr(cce[:, trial], ece[:, trial]).statistic) for trial in range(cce.shape[1])]
+        order = [
+            float(spearmanr(cce[:, trial], ece[:, trial]).statistic)
+            for trial in range(cce.shape[1])
+        ]
         claims += [
             Claim(
-                f"CCE tells heads apart: beyond chance the worst has more than twice that of the best ({name})",
+                "CCE tells heads apart: beyond chance the worst has more than twice that of the best "
+                f"({name})",
                 f"least: {best[0]} {spread(cce[HEADS.index(best[0])])}; largest: {best[-1]} "
                 f"{spread(cce[HEADS.index(best[-1])])}",
                 f"by chance {chance.mean():.3f}",
@@ -128,12 +142,14 @@ def _draw(path: Path, values: dict[str, np.ndarray]) -> None:
         panel.set(title=name, yticks=places, yticklabels=HEADS, xlabel="mean CCE", xlim=(0, None))
         panel.invert_yaxis()
     panels[1].set(yticklabels=[])
-    save(figure, path, legend=0)
+    save(figure, path, {0: "lower right"})
 
 
 EXPERIMENT = Experiment(
     "tables", "Seven heads on tabular data",
-    "Young et al., arXiv 2405.12412, tables 1 and 2 in kind (there: counting and ages in photographs); beta-NLL: "
-    "Seitzer et al. (2022), faithful: Stirn et al. (2023), natural: Immer et al. (2023)", run, seeds=TRIALS,
+    "Young et al., arXiv 2405.12412, tables 1 and 2 in kind (there: counting and ages in photographs); "
+    "beta-NLL: "
+    "Seitzer et al. (2022), faithful: Stirn et al. (2023), natural: Immer et al. "
+    "(2023)", run, seeds=TRIALS,
     details=details,
 )  # fmt: skip

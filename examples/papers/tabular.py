@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import resources
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -55,14 +56,15 @@ def split(name: str, trial: int) -> Split:
     order = np.random.default_rng(trial).permutation(len(y))
     sizes = DATA[name]
     ends = np.cumsum([0, sizes.training, sizes.second, sizes.test])
-    return Split(
-        *((x[order[a:b]], y[order[a:b]]) for a, b in zip(ends[:-1], ends[1:], strict=True))
-    )
+    return Split(*((x[order[a:b]], y[order[a:b]]) for a, b in pairwise(ends)))
 
 
 def model(name: str, head: str, trial: int, x: np.ndarray, members: int = 1) -> fm.Predictive:
     """Return what a network of a trial predicts, or the ensemble of several."""
-    stack, (centre, scale) = stacks_of(f"tables_{name}")[head], arrays_of(f"tables_{name}")["moments"]
+    stack, (centre, scale) = (
+        stacks_of(f"tables_{name}")[head],
+        arrays_of(f"tables_{name}")["moments"],
+    )
     predictions = []
     for member in range(members):
         out = stack(trial * MEMBERS + member, x)

@@ -1,7 +1,7 @@
-"""Train the classifiers of the dataset-shift experiments (PyTorch, three minutes).
+"""Train the classifiers of the dataset-shift experiments (PyTorch, one minute).
 
-``python -m examples.papers.train_classifiers`` writes ``predictions/digits.npz`` and ``predictions/tokens.npz``:
-the weights.
+``python -m examples.papers.train_classifiers`` writes the weights: ``predictions/digits.npz`` and
+``predictions/tokens.npz``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from examples.papers.stored import write
 
 
 def _train(
-    name: str, rows: list[tuple[np.ndarray, np.ndarray]], layers: tuple[int, ...], training: Training
+    name: str,
+    rows: list[tuple[np.ndarray, np.ndarray]],
+    layers: tuple[int, ...],
+    training: Training,
 ) -> None:
     x = torch.tensor(np.stack([one for one, _ in rows]), dtype=torch.float32)
     y = torch.tensor(np.stack([one for _, one in rows]).astype(np.int64))
@@ -32,7 +35,9 @@ def _train(
         stack = Stack(
             len(rows) * members, layers, drop=DROP.get(kind), variational=kind == "variational"
         )
-        train(stack, x.repeat_interleave(members, 0), y.repeat_interleave(members, 0), loss, training)
+        train(
+            stack, x.repeat_interleave(members, 0), y.repeat_interleave(members, 0), loss, training
+        )
         arrays |= stack.arrays(kind)
     write(name, arrays)
 

@@ -1,9 +1,11 @@
-"""Train the networks of figure 2 of the CCE paper and keep what they predict (PyTorch, three minutes).
+"""Train the networks of figure 2 of the CCE paper and keep what they predict (PyTorch, two minutes).
 
 ``python -m examples.papers.train_conflation`` writes ``predictions/conflation.npz``.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import torch
@@ -40,7 +42,7 @@ def main() -> None:
     for head in HEADS:
         torch.manual_seed(0)
         stack = Stack(TRIALS, (1, *WIDTHS, size(head)))
-        train(stack, x, y, lambda y, out, head=head: loss_of(head, y, out, centre, scale), TRAINING)
+        train(stack, x, y, partial(loss_of, head=head, centre=centre, scale=scale), TRAINING)
         with torch.no_grad():
             out = stack(at).numpy().astype(np.float64)
         mean, second = parameters(head, out, float(centre), float(scale))

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -29,7 +31,7 @@ def main() -> None:
     for head in HEADS:
         torch.manual_seed(0)
         stack = Stack(TRIALS, (*WIDTHS, size(head)), drop={1: 0.1, 2: 0.1})
-        train(stack, x, y, lambda y, out, head=head: loss_of(head, y, out, centre, scale), TRAINING)
+        train(stack, x, y, partial(loss_of, head=head, centre=centre, scale=scale), TRAINING)
         arrays |= stack.arrays(head)
     write("count_digits", arrays)
 

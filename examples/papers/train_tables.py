@@ -1,9 +1,11 @@
-"""Train the networks of tables 1 and 2 of the CCE paper, in kind, on two tabular data sets (PyTorch, three minutes).
+"""Train the networks of tables 1 and 2 of the CCE paper, in kind (PyTorch, one minute).
 
 ``python -m examples.papers.train_tables`` writes ``predictions/tables_*.npz``: their weights.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import torch
@@ -33,7 +35,7 @@ def main() -> None:
             layers = (x.shape[2], sizes.width, sizes.width, size(head))
             stack = Stack(TRIALS * MEMBERS, layers, detached=head == "faithful")
             train(
-                stack, x, y, lambda y, out, head=head: loss_of(head, y, out, centre, scale),
+                stack, x, y, partial(loss_of, head=head, centre=centre, scale=scale),
                 TRAINING[name],
             )  # fmt: skip
             arrays |= stack.arrays(head)

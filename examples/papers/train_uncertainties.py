@@ -1,10 +1,12 @@
 """Train the standard deviations of the ENCE paper's experiments, in kind (PyTorch, half a minute).
 
-``python -m examples.papers.train_uncertainties`` writes ``predictions/noise.npz`` and ``predictions/boxes.npz``:
-the weights.
+``python -m examples.papers.train_uncertainties`` writes the weights: ``predictions/noise.npz`` and
+``predictions/boxes.npz``.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import torch
@@ -30,8 +32,9 @@ def main() -> None:
     )
     torch.manual_seed(0)
     stack = Stack(TRIALS, (1, 32, 32, 2))
+    x = ((x - 0.55) / 0.26)[..., None]
     train(
-        stack, ((x - 0.55) / 0.26)[..., None], y, lambda y, out: loss_of("gaussian", y, out, 0 * one, one),
+        stack, x, y, partial(loss_of, head="gaussian", centre=0 * one, scale=one),
         Training(epochs=60, batch=64, rate=3e-3),
     )  # fmt: skip
     write("noise", stack.arrays("gaussian"))
@@ -44,7 +47,7 @@ def main() -> None:
 
     def loss(y: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         edges = out.unflatten(-1, (4, 2))
-        return loss_of("gaussian", y, edges, 0 * one, one).mean(-1)
+        return loss_of(y, edges, "gaussian", 0 * one, one).mean(-1)
 
     torch.manual_seed(0)
     stack = Stack(TRIALS, (6, 48, 48, 8))

@@ -99,7 +99,8 @@ def details(seeds: int) -> str:
         for measure, compute in _OTHERS.items():
             columns[name][measure] = (float(np.mean(compute(data.y, model))), None)
     lines = [
-        f"All measures of the first example ({_N} rows); in parentheses those of Uncertainty Toolbox, which has no "
+        f"All measures of the first example ({_N} rows); in parentheses those of Uncertainty Toolbox, "
+        "which has no "
         "others. Worst groups are drawn at random, so that the two packages search different ones.", "",
         "| measure | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|",
     ]  # fmt: skip
