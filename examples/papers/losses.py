@@ -18,8 +18,8 @@ def loss_of(
     """Return the loss of every row, without terms that depend on the outcome alone.
 
     The negative log-likelihood, but for two: "beta-NLL" weighs it by the square root of the variance
-    (Seitzer et al., arXiv 2203.09168), "faithful" adds the squared error of the mean, which is a constant in
-    its likelihood (Stirn et al., arXiv 2212.09184). "natural" predicts natural parameters (Immer et al.,
+    (Seitzer et al., arXiv 2203.09168), "faithful" adds the squared error of the mean, which is a constant
+    in its likelihood (Stirn et al., arXiv 2212.09184). "natural" predicts natural parameters (Immer et al.,
     *Effective Bayesian Heteroscedastic Regression*, 2023).
     """
     mean, second = parameters(head, out, centre, scale, functional.softplus)

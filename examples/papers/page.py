@@ -38,9 +38,10 @@ With the data at hand, these lines run them:
 
 ```py
 import fastmcmd as fm
+from fastmcmd.encoders import OpenCLIP, SentenceTransformer
 
 # Photographs: files or arrays, outcomes y, mean and std of a network.
-clip = fm.encoders.OpenCLIP()
+clip = OpenCLIP()
 prediction = fm.Gaussian(mean, std)
 published = {"x_kernel": "paper", "y_kernel": "paper", "draws": 1}
 print(fm.cce(photographs, y, prediction, encoder=clip, **published))
@@ -54,7 +55,7 @@ for edge in range(4):
 
 # Classes of photographs or texts: probabilities (n, C) of the data, and of data of no class.
 print(fm.classification.evaluate(labels, probabilities, p_out=probabilities_of_others))
-text = fm.encoders.SentenceTransformer()
+text = SentenceTransformer()
 print(
     fm.congruence_test(texts, labels, fm.Categorical(probabilities), y_kernel=fm.Delta(), encoder=text)
 )

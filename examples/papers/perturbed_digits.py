@@ -84,6 +84,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     if picture is not None:
         _draw(picture, values)
 
+    rejected = np.mean([values[f"p {head}"] < 0.05 for head in HEADS])
+
     def grows(kind: str, text: str, most: float, reason: str = "") -> Claim:
         by_head = {head: _monotone(values, kind, head, most) for head in HEADS}
         ends = "; ".join(
@@ -95,7 +97,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         )  # fmt: skip
         return Claim(
             text, f"mean CCE at {kind} of {_listed(kind, most)}: {ends}. {reason}".strip(),
-            "unperturbed, by chance: " + per_name(HEADS, values, "null {}"),
+            "unperturbed, by chance: " + per_name(HEADS, values, "null {}")
+            + f"; the test rejects {rejected:.0%} of the unperturbed",
             verdict(*by_head.values()),
         )  # fmt: skip
 

@@ -32,8 +32,9 @@ def claims_of_page(title):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", papers.NAMES)
-def test_claims_hold(name, tmp_path):
+def test_claims_hold(name, tmp_path, monkeypatch):
     """What the page says to hold in every repetition holds in the first; the page has all claims."""
+    monkeypatch.setattr("examples.papers.claims._HALVES", 1)
     picture = tmp_path / "picture.png" if name in DRAWN else None
     experiment = papers.load(name)
     claims = experiment.run(1, picture)
@@ -48,9 +49,12 @@ def test_claims_hold(name, tmp_path):
 
 
 def test_page_is_of_these_experiments():
+    from examples.papers.page import ELSEWHERE
+
     titles = [papers.load(name).title for name in papers.NAMES]
     headings = [line.removeprefix("## ") for line in PAGE.splitlines() if line.startswith("## ")]
     assert headings == [*titles, "What cannot be run here"]
+    assert PAGE.endswith(ELSEWHERE + "\n")
     assert "nan" not in PAGE.lower().replace("|", " ").split()
 
 
@@ -69,7 +73,7 @@ def test_lines_for_other_data_run(monkeypatch):
         "parts": [(rng.integers(0, 3, n), rng.dirichlet(np.ones(3), n)) for _ in range(2)],
     }  # fmt: skip
     for encoder in ("OpenCLIP", "SentenceTransformer"):
-        monkeypatch.setattr(fm.encoders, encoder, lambda: np.asarray)
+        monkeypatch.setattr(f"fastmcmd.encoders.{encoder}", lambda: np.asarray)
     code = ELSEWHERE.split("```py\n")[1].split("```")[0]
     exec(compile(code, "elsewhere", "exec"), names)
 
