@@ -8,48 +8,33 @@ import sys
 import time
 from pathlib import Path
 
-from examples.papers.claims import Claim, Experiment, table
+from examples.papers.claims import Experiment, table
+from examples.papers.page import page
 from fastmcmd.io import write_atomically
 
 NAMES = (
     "marginal",
     "conflation",
     "settings",
+    "perturbed_digits",
+    "rejection",
+    "score_map",
+    "tables",
     "equal_moments",
     "mcmd_shapes",
     "random_uncertainty",
+    "boxes",
     "shifted_digits",
+    "shifted_tokens",
+    "rotated_classes",
     "uncertainty_metrics",
 )
 DOCUMENTS = Path(__file__).parents[2] / "docs"
-
-_HEAD = """# The papers' experiments
-
-Experiments behind these measures, repeated with this package on data whose true distribution is known.
-Each table says what the source claims, what was measured here (mean ± standard deviation over
-repetitions), and what a right model would have. Verdicts are computed from the figures: *holds* if the
-claim is true in every repetition, *not* if it is false in most. `python -m examples.papers` writes this
-page.
-"""
 
 
 def load(name: str) -> Experiment:
     """Return the experiment of a file."""
     return importlib.import_module(f"examples.papers.{name}").EXPERIMENT
-
-
-def section(experiment: Experiment, claims: list[Claim]) -> str:
-    """Return the part of the page about an experiment."""
-    name = experiment.name
-    return "\n\n".join(
-        [
-            f"## {experiment.title}",
-            f"Source: {experiment.source}. {experiment.seeds} repetitions; "
-            f"`python -m examples.papers {name}`.",
-            f"![{experiment.title}](papers/{name}.png)",
-            table(claims),
-        ]
-    )
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -66,19 +51,20 @@ def main(arguments: list[str] | None = None) -> None:
             parser.error(f"no experiment {name!r}; there are {', '.join(NAMES)}")
     pictures = options.output / "papers"
     pictures.mkdir(parents=True, exist_ok=True)
-    parts = [_HEAD]
+    results = []
     for name in options.names or NAMES:
         experiment = load(name)
-        start = time.perf_counter()
-        claims = experiment.run(options.seeds or experiment.seeds, pictures / f"{name}.png")
-        parts.append(section(experiment, claims))
+        started = time.perf_counter()
+        seeds = min(options.seeds or experiment.seeds, experiment.seeds)
+        claims = experiment.run(seeds, pictures / f"{name}.png")
+        results.append((experiment, claims, seeds))
         print(
-            f"{experiment.title} ({time.perf_counter() - start:.0f} s)\n{table(claims)}\n",
+            f"{experiment.title} ({time.perf_counter() - started:.0f} s)\n{table(claims)}\n",
             flush=True,
         )
     if not options.names:
-        page = "\n\n".join(part.strip() for part in parts) + "\n"
-        write_atomically(options.output / "papers.md", lambda stream: stream.write(page.encode()))
+        text = page(results)
+        write_atomically(options.output / "papers.md", lambda stream: stream.write(text.encode()))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,14 @@ from pathlib import Path
 import numpy as np
 
 import fastmcmd as fm
-from examples.papers.claims import Claim, Experiment, over_seeds, spread, verdict
-from examples.papers.pictures import axes_of, save
+from examples.papers.claims import Claim, Experiment, added, over_seeds, spread, verdict
+from examples.papers.heads import parameters, prediction
+from examples.papers.pictures import axes_of, plain_logarithms, save
+from examples.papers.stored import stacks_of
 
-_N, _SECOND = 20_000, 6_000  # rows in all, and for recalibration
+_N, _SECOND = 50_000, 6_000  # rows in all, and for recalibration
+_TESTED = 1_000  # rows of the test and the CCE given the forecast
+_HEAVY = 20_000  # rows with Cauchy outcomes
 
 
 def _models(seed: int) -> tuple[np.ndarray, dict[str, fm.Predictive]]:
@@ -21,6 +25,7 @@ def _models(seed: int) -> tuple[np.ndarray, dict[str, fm.Predictive]]:
     random = fm.Gaussian(data.x, std)
     y, calibration = data.y, random.take(first)
     models = {"true stds": data.truth.take(second), "random stds": random.take(second)}
+    models["trained stds"] = _trained(seed, data.x[second])
     for name, method in (
         ("isotonic cdf", fm.recalibration.IsotonicCDF()),
         ("std scaling", fm.recalibration.StdScaling()),
@@ -30,6 +35,33 @@ def _models(seed: int) -> tuple[np.ndarray, dict[str, fm.Predictive]]:
     return y[second], models
 
 
+def _trained(trial: int, x: np.ndarray) -> fm.Predictive:
+    """Return what the network of `train_uncertainties` predicts."""
+    out = stacks_of("noise")["gaussian"](trial, (x[:, None] - 0.55) / 0.26)
+    return prediction("gaussian", *parameters("gaussian", out, 0.0, 1.0))
+
+
+def _given_forecast(y: np.ndarray, model: fm.Predictive) -> fm.CongruenceTest:
+    rows = np.arange(_TESTED)
+    return fm.congruence_test(model.mean[rows], y[rows], model.take(rows), condition_on="forecast")
+
+
+def _cauchy(seed: int) -> dict[str, float]:
+    """Return the measures of right predictions whose outcomes have no variance."""
+    rng = np.random.default_rng(seed)
+    scale = rng.uniform(1, 10, _HEAVY)
+    truth = fm.StudentT(1.0, np.zeros(_HEAVY), scale)
+    y = scale * rng.standard_cauchy(_HEAVY)
+    gaussian = fm.Gaussian(np.zeros(_HEAVY), scale)
+    rows = np.arange(_TESTED)
+    test = fm.congruence_test(scale[rows], y[rows], truth.take(rows), random_state=seed)
+    return {
+        "cauchy ece": fm.regression_ece(y, truth), "cauchy p": test.p_value,
+        "cauchy ence": fm.ence(y, gaussian), "cauchy null": fm.metrics.null_ence(y, gaussian),
+        "cauchy cce": test.cce, "cauchy cce null": test.null_cce,
+    }  # fmt: skip
+
+
 def _numbers(seed: int) -> dict[str, float]:
     y, models = _models(seed)
     numbers = {}
@@ -37,8 +69,16 @@ def _numbers(seed: int) -> dict[str, float]:
         numbers[f"ece {name}"] = fm.regression_ece(y, model)
         numbers[f"ence {name}"] = fm.ence(y, model)
         numbers[f"cv {name}"] = float(model.std.std() / model.std.mean())
-    numbers["null"] = float(fm.metrics.null_ence(y, models["isotonic cdf"]))
-    return numbers
+    numbers["null"] = fm.metrics.null_ence(y, models["isotonic cdf"], repetitions=3)
+    numbers["null trained"] = fm.metrics.null_ence(y, models["trained stds"], repetitions=3)
+    for name in ("true stds", "isotonic cdf"):
+        test = _given_forecast(y, models[name])
+        numbers |= {
+            f"cce {name}": test.cce,
+            f"cce null {name}": test.null_cce,
+            f"p {name}": test.p_value,
+        }
+    return numbers | _cauchy(seed)
 
 
 def run(seeds: int, picture: Path | None = None) -> list[Claim]:
@@ -46,6 +86,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     runs = over_seeds(_numbers, seeds)
     if picture is not None:
         _draw(picture)
+    data = fm.datasets.proportional_noise(_TESTED, 0)
+    random = fm.Gaussian(data.x, np.random.default_rng(0).uniform(1, 10, _TESTED))
     return [
         Claim(
             "Isotonic recalibration of the cdf makes random uncertainties look calibrated",
@@ -69,7 +111,38 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
                 np.abs(runs["cv std scaling"] - runs["cv random stds"]) < 1e-6,
             ),
         ),
-    ]
+        Claim(
+            "Stds that a network was trained for have a small ENCE",
+            f"ENCE {spread(found['ence trained stds'])}, c_v {spread(found['cv trained stds'])}",
+            f"by chance {spread(found['null trained'])}",
+            verdict(found["ence trained stds"] < 0.5 * found["ence isotonic cdf"]),
+        ),
+        Claim(
+            "The CCE given the forecast shows it, too, and comes with an exact test (not in the paper)",
+            f"CCE {spread(found['cce isotonic cdf'])} of the recalibrated random stds, by chance "
+            f"{spread(found['cce null isotonic cdf'])}, p < 0.05 in "
+            f"{np.mean(found['p isotonic cdf'] < 0.05):.0%}",
+            f"CCE {spread(found['cce true stds'])}, by chance {spread(found['cce null true stds'])}, p "
+            "< 0.05 in "
+            f"{np.mean(found['p true stds'] < 0.05):.0%}",
+            verdict(found["p isotonic cdf"] < 0.05, found["cce isotonic cdf"] > 2 * found["cce true stds"]),
+        ),
+        Claim(
+            "ENCE needs a variance: right Cauchy predictions of random scale fail it, with the scale as "
+            "the "
+            "predicted std",
+            f"ENCE {found['cauchy ence'].min():.1f} to {found['cauchy ence'].max():.1f}",
+            f"by chance if Gaussian {spread(found['cauchy null'])}", verdict(found["cauchy ence"] > 1),
+        ),
+        Claim(
+            "ECE and CCE do not: they find nothing wrong with them",
+            f"ECE {spread(found['cauchy ece'])}; CCE {spread(found['cauchy cce'])}, p < 0.05 in "
+            f"{np.mean(found['cauchy p'] < 0.05):.0%}",
+            f"CCE by chance {spread(found['cauchy cce null'])}",
+            verdict(found["cauchy ece"] < 0.02, found["cauchy p"].mean() > 0.05),
+        ),
+        added(data.x, data.y, random, "random"),
+    ]  # fmt: skip
 
 
 def _draw(path: Path) -> None:
@@ -79,14 +152,15 @@ def _draw(path: Path) -> None:
         curve = fm.metrics.reliability_curve(y, model)
         left.plot(curve.expected, curve.observed, label=name)
         variances = fm.metrics.ence_curve(y, model)
-        right.loglog(variances.rmv, variances.rmse, marker="o", label=name)
+        right.plot(variances.rmv, variances.rmse, marker="o", label=name)
+    plain_logarithms(right)
     left.set(xlabel="predicted probability", ylabel="observed frequency", title="quantiles")
     right.set(
         xlabel="root mean variance of a bin",
         ylabel="root mean squared error",
         title="uncertainties",
     )
-    save(figure, path)
+    save(figure, path, {0: "upper left"})
 
 
 EXPERIMENT = Experiment(

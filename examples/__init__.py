@@ -1,0 +1,1 @@
+"""Examples; those of the papers are modules: ``python -m examples.papers``."""

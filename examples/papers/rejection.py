@@ -1,0 +1,152 @@
+"""Rows held out because their CCE is high: against random rows, and against the predicted spread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import fastmcmd as fm
+from examples.papers import count_digits
+from examples.papers.claims import (
+    Claim,
+    Experiment,
+    added,
+    over_seeds,
+    published_cce,
+    spread,
+    verdict,
+)
+from examples.papers.pictures import STYLES, axes_of, save
+
+_N = 1_000
+_LOSSES = ("absolute error", "log score")
+_KERNEL = fm.Polynomial(3, None, 1.0)
+
+
+class _Case(NamedTuple):
+    """Scores and losses of test rows; the CCE was estimated from other rows."""
+
+    cce: np.ndarray
+    std: np.ndarray
+    losses: dict[str, np.ndarray]
+
+
+def _losses(y: np.ndarray, model: fm.Predictive) -> dict[str, np.ndarray]:
+    return {"absolute error": np.abs(y - model.mean), "log score": -model.log_prob(y)}
+
+
+def _wrong_mean(n: int, seed: int) -> tuple[fm.datasets.Simulated, fm.Predictive]:
+    """Return a wave, and a model whose mean stops following it at x = 4."""
+    data = fm.datasets.cosine(n, seed)
+    return data, fm.Gaussian(np.cos(np.minimum(data.x, 4.0)), data.truth.std)
+
+
+def _wrong_spread(n: int, seed: int) -> tuple[fm.datasets.Simulated, fm.Predictive]:
+    """Return a wave with changing spread, and a model that has its mean but a constant spread."""
+    data = fm.datasets.sine(n, seed)
+    return data, fm.Gaussian(data.truth.mean, np.full(n, np.sqrt(data.truth.variance.mean())))
+
+
+def _wave_case(simulate: Callable[..., tuple], seed: int) -> _Case:
+    known, model = simulate(_N, seed)
+    new, predicted = simulate(_N, seed + 10_000)
+    cce = published_cce(known.x, known.y, model, at=new.x, x_kernel=fm.RBF(1.0)).values
+    return _Case(cce, predicted.std, _losses(new.y, predicted))
+
+
+def _digits_case(trial: int) -> _Case:
+    _, second, test = count_digits.split(trial)
+    (x, y), (at, outcomes) = count_digits.rows_of(second), count_digits.rows_of(test)
+    model, predicted = (count_digits.model("gaussian", trial, rows) for rows in (x, at))
+    cce = published_cce(x, y, model, at=at, x_kernel=_KERNEL).values
+    return _Case(cce, predicted.std, _losses(outcomes, predicted))
+
+
+_CASES: dict[str, Callable[[int], _Case]] = {
+    "wave, wrong mean": partial(_wave_case, _wrong_mean),
+    "wave, wrong spread": partial(_wave_case, _wrong_spread),
+    "digits": _digits_case,
+}
+
+
+def _numbers(seed: int) -> dict[str, float]:
+    numbers = {}
+    for name, make in _CASES.items():
+        case = make(seed)
+        for loss, values in case.losses.items():
+            curve = fm.rejection_curve(case.cce, values, case.std, random_state=seed)
+            key = f"{name} {loss}"
+            numbers |= {
+                f"cce {key}": curve.area, f"std {key}": curve.std_area,
+                f"random {key}": curve.random_area, f"p {key}": curve.p_value,
+            }  # fmt: skip
+    return numbers
+
+
+def run(seeds: int, picture: Path | None = None) -> list[Claim]:
+    """Return the claims of figure 7."""
+    values = over_seeds(_numbers, min(seeds, count_digits.TRIALS))
+    if picture is not None:
+        _draw(picture)
+
+    def listed(score: str, case: str) -> str:
+        return "; ".join(f"{loss} {spread(values[f'{score} {case} {loss}'])}" for loss in _LOSSES)
+
+    def better(case: str, than: str) -> list[np.ndarray]:
+        return [values[f"cce {case} {loss}"] < values[f"{than} {case} {loss}"] for loss in _LOSSES]
+
+    claims = []
+    for case in _CASES:
+        p_values = np.stack([values[f"p {case} {loss}"] for loss in _LOSSES])
+        claims.append(
+            Claim(
+                f"Holding out rows of high CCE beats random rows in both losses ({case})",
+                f"mean loss over all shares held out: {listed('cce', case)}; "
+                f"p < 0.05 in {np.mean(p_values < 0.05):.0%}",
+                f"random: {listed('random', case)}", verdict(*better(case, "random")),
+            )
+        )  # fmt: skip
+    for case in _CASES:
+        claims.append(
+            Claim(
+                f"It beats holding out rows of large predicted spread ({case}; not in the paper)",
+                listed("cce", case), f"by predicted spread: {listed('std', case)}",
+                verdict(*better(case, "std")),
+            )
+        )  # fmt: skip
+    data, model = _wrong_mean(_N, 0)
+    claims.append(added(data.x, data.y, model, "wrong-mean", x_kernel=fm.RBF(1.0)))
+    return claims
+
+
+def _draw(path: Path) -> None:
+    figure, panels = axes_of(len(_CASES), len(_LOSSES))
+    for column, (name, make) in enumerate(_CASES.items()):
+        case = make(0)
+        for row, loss in enumerate(_LOSSES):
+            panel = panels[row * len(_CASES) + column]
+            curve = fm.rejection_curve(case.cce, case.losses[loss], case.std)
+            shown = curve.rejected <= 0.9
+            panel.plot(curve.rejected[shown], curve.loss[shown], label="CCE", **STYLES[0])
+            panel.plot(
+                curve.rejected[shown], curve.std_loss[shown], label="predicted spread", **STYLES[1]
+            )
+            low, high = curve.random_band[shown].T
+            panel.fill_between(
+                curve.rejected[shown], low, high, color="0.85", lw=0, label="random, 95 %"
+            )
+            panel.set(title=name, xlabel="share held out", ylabel=f"mean {loss}")
+    save(figure, path, {0: "upper left"})
+
+
+EXPERIMENT = Experiment(
+    "rejection", "Holding out what the CCE finds wrong",
+    "Young et al., arXiv 2405.12412, figure 7 and appendix C.1; on two waves of which the model misses "
+    "a part, and on digits; the CCE of test rows needs no label: it is estimated from a second "
+    "sample", run,
+    seeds=count_digits.TRIALS,
+)  # fmt: skip
