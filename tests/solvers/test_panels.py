@@ -410,6 +410,15 @@ def outputs_of(n):
     return x, y, y + 0.2 * rng.normal(size=n)
 
 
+@pytest.fixture
+def two_threads():
+    """Limits that a factor in memory exceeds depend on the scratch space of threads."""
+    fm.set_num_threads(2)
+    yield
+    fm.set_num_threads(None)
+
+
+@pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize(
     ("y_kernel", "form"), [(fm.RBF(0.5), "feature"), (fm.Laplacian(1.0), "dense")]
 )
@@ -447,6 +456,7 @@ def test_factors_serve_later_systems(tmp_path, rng):
     assert open_files(tmp_path) == (0, 0)
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_no_file_is_left_by_an_error(tmp_path, monkeypatch):
     x, y, p = outputs_of(1400)
     options = {"solver": "cholesky", "y_kernel": fm.Laplacian(1.0), "x_kernel": KERNEL, "lam": 0.1}
