@@ -21,6 +21,7 @@ _SAMPLE = 100_000  # rows from which edges are chosen
 _TAIL = 0.005  # share of rows beyond the outermost edges, at each end
 _CROWDED = 0.5  # share of rows in one bin of equal width from which bins have equal counts instead
 _DIGITS = 4  # of edges between bins of equal counts
+_NOISE = 1e-7  # of the range: a value nearer to 0 is written as 0
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -61,7 +62,8 @@ class Axis:
         if self.labels and self.values is not None:
             return [self.labels[int(value)] for value in self.values]
         if self.values is not None:
-            return [f"{value:.6g}" for value in self.values]
+            noise = _NOISE * (self.ends[1] - self.ends[0])
+            return [f"{0.0 if abs(value) < noise else value:.6g}" for value in self.values]
         return [f"{edge:.12g}" for edge in self.edges]
 
 

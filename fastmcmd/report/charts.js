@@ -101,18 +101,26 @@ function drawWitness(data, sums, all) {
   const overall = all.models.map((one) => mean(one, all.witnessRows));
   const values = [...curves, ...(curves.length === 1 ? overall : [])].flat();
   const reach = 1.1 * Math.max(...values.map(Math.abs), 1e-12);
-  const x = [data.outcomes[0], data.outcomes[data.outcomes.length - 1]];
   const isClasses = data.classes.length > 0;
+  const margin = isClasses ? 0.5 : 0;
+  const x = [data.outcomes[0] - margin, data.outcomes[data.outcomes.length - 1] + margin];
   const { svg, sx, sy } = chart({
-    label: "Mean witness in the region", x, y: [-reach, reach],
-    xLabel: isClasses ? "class, by number" : "outcome y", yLabel: "mean witness" });
+    label: "Mean witness in the region", x, y: [-reach, reach], names: isClasses ? data.classes : null,
+    xLabel: isClasses ? "class" : "outcome y", yLabel: "mean witness" });
   const points = (curve) => curve.map((value, index) => [data.outcomes[index], value]);
   svg.append(shape("path", { d: pathOf([[x[0], 0], [x[1], 0]], sx, sy), class: "line ideal" }));
-  if (curves.length === 1) {
+  if (curves.length === 1 && !isClasses) {
     svg.append(shape("path", { d: pathOf(points(overall[0]), sx, sy), class: "line overall" }));
   }
   curves.forEach((curve, model) => {
-    svg.append(shape("path", { d: pathOf(points(curve), sx, sy), class: `line c${model % 6}` }));
+    if (!isClasses) {
+      svg.append(shape("path", { d: pathOf(points(curve), sx, sy), class: `line c${model % 6}` }));
+    }
+    for (const [place, value] of isClasses ? points(curve) : []) {
+      const shift = sx(place) + 4 * (model - (curves.length - 1) / 2);
+      svg.append(shape("line", { x1: shift, x2: shift, y1: sy(0), y2: sy(value), class: `line c${model % 6}` }));
+      svg.append(shape("circle", { cx: shift, cy: sy(value), r: 3, class: `dot f${model % 6}` }));
+    }
   });
   return svg;
 }

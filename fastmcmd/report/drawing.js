@@ -33,16 +33,19 @@ function ticksOf(low, high, count) {
   return ticks;
 }
 
-// Returns an empty chart with axes: its SVG element, and the scales from data to pixels.
-function chart({ label, x, y, xLabel, yLabel, width = 360, height = 240 }) {
+// Returns an empty chart with axes: its SVG element, and the scales from data to pixels. `names` are the
+// texts of the values 0, 1, 2 and so on of x.
+function chart({ label, x, y, xLabel, yLabel, names = null, width = 360, height = 240 }) {
   const edge = { left: 48, right: 8, top: 8, bottom: 40 };
   const scale = (ends, from, to) => (value) => from + ((value - ends[0]) / (ends[1] - ends[0])) * (to - from);
   const sx = scale(x, edge.left, width - edge.right);
   const sy = scale(y, height - edge.bottom, edge.top);
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-  for (const tick of ticksOf(...x, 6)) {
+  const every = names ? Math.ceil((names.length * Math.max(...names.map((one) => one.length + 2))) / 55) : 1;
+  const ticks = names ? names.map((_, place) => place).filter((place) => place % every === 0) : ticksOf(...x, 6);
+  for (const tick of ticks) {
     svg.append(shape("text", { x: sx(tick), y: height - edge.bottom + 16, class: "tick middle" },
-      numberText(tick)));
+      names ? names[tick] : numberText(tick)));
   }
   for (const tick of ticksOf(...y, 5)) {
     svg.append(shape("text", { x: edge.left - 6, y: sy(tick) + 4, class: "tick end" }, numberText(tick)));

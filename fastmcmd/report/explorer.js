@@ -54,9 +54,13 @@ function makeExplorer(place, data) {
     toolbar, status, legend,
     element("div", { class: "columns" },
       ...columns.map((axis, index) => titled(axis.name, columnNodes[index]))),
-    ...(maps.length ? [element("div", { class: "columns maps" },
-      ...maps.map((name, index) => titled(name ? `Map: ${name}` : "Map", mapNodes[index]))), shades] : []),
-    element("h3", {}, "Numbers of the region"), numbers, curves,
+    curves,
+    element("div", { class: maps.length > 1 ? "" : "beside" },
+      ...(maps.length ? [element("div", { class: "maps" },
+        element("div", { class: "columns" },
+          ...maps.map((name, index) => titled(name ? `Map: ${name}` : "Map", mapNodes[index]))),
+        shades)] : []),
+      element("div", { class: "numbers" }, element("h3", {}, "Numbers of the region"), numbers)),
     ...(list ? [element("h3", {}, "Rows of the region"), list.node] : []));
 
   function change(part) {
@@ -126,7 +130,7 @@ function makeExplorer(place, data) {
         ? ` Mean of ${numberText(sums.witnessRows)} sampled rows of the region.` : "";
       figures.push(["Witness", drawWitness(data, sums, all),
         `Above 0: the model gives too little mass; below: too much.${basis}`
-        + (data.models.length === 1 ? dashes : "")]);
+        + (data.models.length === 1 && !data.classes.length ? dashes : "")]);
     }
     curves.replaceChildren(...figures.map(([title, svg, text]) => element("figure", {}, svg,
       element("figcaption", {}, element("strong", {}, title), text))));

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from fastmcmd.evaluation.result import BEST, Evaluation
 from fastmcmd.plots.inputs import some
 from fastmcmd.report.bins import Axis, axis_of
 from fastmcmd.report.cube import Cells, Groups, ModelRows, ModelSums, Sums, groups_of, sums_over
-from fastmcmd.report.listing import badness, listing_of, plain, score_columns
+from fastmcmd.report.listing import badness, listing_of, plain, prediction_columns, score_columns
 from fastmcmd.report.material import Material
 from fastmcmd.report.page import Section, data_block, paragraph, scripted
 from fastmcmd.report.quantities import CLASS_BINS, LEVELS, class_bins, pit_bins, quantities
@@ -31,18 +32,22 @@ Array = NDArray[np.float64]
 # Most bins of a column, bins along each side of the map, and groups: the first that stay in the budget.
 _LADDER = ((24, 16, 8), (16, 12, 8), (12, 8, 6), (10, 0, 4), (8, 0, 1))
 _BUDGET = 300_000  # bytes of all sums; base64 makes 400 kB of them
+_FEW = 4  # bins below which a column makes a poor map
 _WITNESS = 30  # outcomes at which a witness is drawn
 _WITNESS_ROWS = 2_000  # most rows whose witness is averaged,
 _WITNESS_PAIRS = 1 << 28  # and most pairs of them with a row of the data: a second
 _RANGE = (0.005, 0.995)  # quantiles of y between which it is drawn
 
 _HOW = (
-    "Choose a group, or drag across a histogram or the map: every number and curve below then belongs to the "
-    "rows in that region. They are sums over all of these rows. Grey bars count rows; lines are the mean "
-    "{value} in each bin{order}. A region that you chose by looking has no p-value: bands hold for regions "
-    "chosen beforehand."
+    "Choose a group, or drag across a histogram or the map: every number and curve below then belongs to "
+    "the rows in that region, summed over all of them. Grey bars count rows; lines are the mean {value} in "
+    "each bin, from 0 at the bottom{order}. A region that you chose by looking has no p-value: bands hold "
+    "for regions chosen beforehand."
 )
-_WITHOUT = "Choosing regions needs JavaScript, which is off or not available. The rest of the page is complete."
+_WITHOUT = (
+    "Choosing regions needs JavaScript, which is off or not available. "
+    "The other parts of the page are complete."
+)
 
 
 def explorer(material: Material) -> Section | None:
@@ -158,11 +163,11 @@ def _has_bands(material: Material, contexts: Sequence[Context]) -> bool:
 
 
 def _plane(inputs: Sequence[Column], bins: int) -> tuple[Axis, Axis] | None:
-    """Return the bins of the first two inputs, for the map."""
-    if len(inputs) < 2 or not bins:
-        return None
-    across, up = (axis_of(one.name, one.values, bins) for one in inputs[:2])
-    return None if across is None or up is None else (across, up)
+    """Return the bins of two inputs for the map: the first that have more than a few values."""
+    axes = [axis_of(one.name, one.values, bins) for one in inputs] if bins else []
+    several = [axis for axis in axes if axis is not None]
+    several.sort(key=lambda axis: len(axis) < _FEW)  # stable: their order stays
+    return (several[0], several[1]) if len(several) > 1 else None
 
 
 def _models(
@@ -191,7 +196,10 @@ def _models(
         rows = [by_name[one].values if one in by_name else missing for one in names]
         models.append(
             ModelRows(
-                np.array(rows).reshape(len(rows), n), pit_bins(context), class_bins(context), witness
+                np.array(rows).reshape(len(rows), n),
+                pit_bins(context),
+                class_bins(context),
+                witness,
             )
         )
     described = [
@@ -271,8 +279,12 @@ def _list(
         return None
     evaluations: Mapping[str, Evaluation] = material.evaluations
     first = next(iter(evaluations.values()))
-    scores = [score_columns(one, np.empty(0, dtype=np.intp), "") for one in evaluations.values()]
-    listing = listing_of(cells, losses, len(columns) + len(axes) + sum(map(len, scores)))
+    none = np.empty(0, dtype=np.intp)
+    width = sum(
+        len(score_columns(one, none, "")) + len(prediction_columns(one, none, ""))
+        for one in evaluations.values()
+    )
+    listing = listing_of(cells, losses, len(columns) + len(axes) + width)
     rows = listing.rows
     assert first.context is not None
     valid = first.context.outcomes.valid
@@ -282,16 +294,18 @@ def _list(
         shown.append(("label", [str(first.labels.index[int(one)]) for one in original]))
     if len(groups) > 1:
         shown.append(("group", [groups.labels[one] for one in groups.places[rows]]))
-    for name, one in evaluations.items():
-        shown += score_columns(one, rows, name if material.several else "")
+    titles = [name if material.several else "" for name in evaluations]
+    scores = [
+        score_columns(*one) for one in zip(evaluations.values(), repeat(rows), titles, strict=False)
+    ]
+    shown += [model[0] for model in scores if model]
+    shown += [(one.name, [plain(v) for v in one.values[rows]]) for one in columns if one.is_input]
     if first.classes is not None:
-        outcomes = [first.classes[int(one)] for one in first.y[rows]]
-        shown.append(("outcome", outcomes))
+        shown.append(("outcome", [first.classes[int(one)] for one in first.y[rows]]))
     elif first.y.ndim == 1:
         shown.append(("outcome", [plain(one) for one in first.y[rows]]))
-    for column in columns:
-        if column.is_input:
-            shown.append((column.name, [plain(one) for one in column.values[rows]]))
+    for one, title, model in zip(evaluations.values(), titles, scores, strict=True):
+        shown += prediction_columns(one, rows, title) + model[1:]
     place_of = [axis.places[rows].astype(np.int64) for axis in axes]
     plane_places = [] if plane is None else [axis.places[rows].astype(np.int64) for axis in plane]
     return {

@@ -1,6 +1,7 @@
 // Histograms of all columns: a drag, or the arrow keys, choose a run of bins.
 
-const COLUMN_SIZE = { width: 240, height: 120, left: 6, right: 6, top: 8, bottom: 20 };
+const LETTERS = 34; // below a histogram
+const COLUMN_SIZE = { width: 240, height: 104, left: 6, right: 6, top: 8, bottom: 20 };
 
 // Returns the rows and, for each model, the mean value in each bin of a group.
 function binMeans(data, axis, group, quantity) {
@@ -44,11 +45,15 @@ function drawColumn(data, axis, bins, region, top) {
   });
   // Values stand under their bins, edges between them.
   const shift = discrete ? 0.5 : 1;
-  const every = Math.max(1, Math.ceil(texts.length / 5), Math.ceil(Math.max(...texts.map((t) => t.length)) * texts.length / 34));
+  const letters = Math.max(...texts.map((text) => text.length));
+  const every = Math.max(1, Math.ceil(texts.length / 5), Math.ceil((letters * texts.length) / LETTERS));
   texts.forEach((text, index) => {
-    if (index % every === 0) {
-      svg.append(shape("text", { x: sx(index + shift), y: height - 6, class: "tick middle" }, text));
-    }
+    if (index % every) return;
+    const x = sx(index + shift);
+    const half = 2.8 * text.length; // a digit is about 5.6 wide
+    const anchor = x < half ? "" : x > width - half ? " end" : " middle";
+    const at = anchor === "" ? 1 : anchor === " end" ? width - 1 : x;
+    svg.append(shape("text", { x: at, y: height - 6, class: `tick${anchor}` }, text));
   });
   svg.append(shape("title", {}, name));
   return svg;

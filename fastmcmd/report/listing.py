@@ -14,13 +14,15 @@ from fastmcmd.plots.inputs import some
 from fastmcmd.predictive import Categorical
 from fastmcmd.report.cube import Cells
 
-__all__ = ["Listing", "badness", "listing_of", "score_columns"]
+__all__ = ["Listing", "badness", "listing_of", "plain", "prediction_columns", "score_columns"]
 
 _NUMBERS = 36_000  # of all rows together: a third of the page
 _MOST, _LEAST = 2_000, 300  # rows
 _RANDOM = 0.25  # share of rows drawn at random
 _WORST = 10  # rows of each bin and group, at most
-_NAMES = {"cce": "CCE", "log_score": "log score", "crps": "CRPS", "brier_score": "Brier score", "pit": "PIT"}
+_NAMES = {
+    "cce": "CCE", "log_score": "log score", "crps": "CRPS", "brier_score": "Brier score", "pit": "PIT",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,25 +96,31 @@ def _of_used(evaluation: Evaluation, name: str) -> NDArray[np.float64]:
 def score_columns(
     evaluation: Evaluation, rows: NDArray[np.intp], model: str
 ) -> list[tuple[str, list[Any]]]:
-    """Return columns of a model at some rows: the prediction in few numbers, and its scores."""
-    columns: list[tuple[str, list[Any]]] = []
+    """Return the CCE, the scores and the PIT of some rows as columns; ``model`` is named in the heads."""
+    return [
+        (
+            f"{label} · {model}" if model else label,
+            [plain(one) for one in _of_used(evaluation, name)[rows]],
+        )
+        for name, label in _NAMES.items()
+        if name in evaluation.rows
+    ]
 
-    def add(name: str, values: Sequence[Any] | NDArray[Any]) -> None:
-        title = f"{name} · {model}" if model else name
-        columns.append((title, [plain(value) for value in values]))
 
-    for name, label in _NAMES.items():
-        if name in evaluation.rows:
-            add(label, _of_used(evaluation, name)[rows])
+def prediction_columns(
+    evaluation: Evaluation, rows: NDArray[np.intp], model: str
+) -> list[tuple[str, list[Any]]]:
+    """Return the predictions of some rows as columns: mean and std, or the likeliest class."""
+    columns: dict[str, list[Any]] = {}
     if evaluation.classes is not None:
         probs = cast(Categorical, evaluation.prediction).probs[rows]
         names = np.array(evaluation.classes)
-        add("likeliest", [str(one) for one in names[probs.argmax(axis=1)]])
-        add("its probability", probs.max(axis=1))
+        columns["likeliest"] = [str(one) for one in names[probs.argmax(axis=1)]]
+        columns["its probability"] = [plain(one) for one in probs.max(axis=1)]
     elif evaluation.y.ndim == 1 and evaluation.context is not None:
-        add("predicted mean", evaluation.context.prediction.mean[rows])
-        add("predicted std", evaluation.context.prediction.std[rows])
-    return columns
+        columns["predicted mean"] = [plain(one) for one in evaluation.context.prediction.mean[rows]]
+        columns["predicted std"] = [plain(one) for one in evaluation.context.prediction.std[rows]]
+    return [(f"{name} · {model}" if model else name, values) for name, values in columns.items()]
 
 
 def plain(value: Any) -> Any:

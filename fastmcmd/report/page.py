@@ -18,8 +18,8 @@ from importlib import resources
 from fastmcmd._base.tables import printable
 
 __all__ = [
-    "SCRIPTS", "Cell", "Section", "data_block", "figure", "heading", "note", "page", "paragraph", "pictures",
-    "script", "scripted", "table",
+    "SCRIPTS", "Cell", "Section", "data_block", "figure", "heading", "note", "page", "paragraph",
+    "pictures", "script", "scripted", "table",
 ]  # fmt: skip
 
 # The parts of the script, in order: each uses the parts before it.

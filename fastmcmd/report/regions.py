@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.predictive import Categorical
 from fastmcmd.report.bins import Axis, axis_of
-from fastmcmd.report.material import Material
+from fastmcmd.report.material import Material, column_names
 
 __all__ = ["Column", "columns_of", "most_varied"]
 
@@ -53,12 +53,15 @@ def _inputs(material: Material, n: int) -> list[Column]:
     count = evaluation.congruence.n_features_in_
     if inputs.encoder is None and count <= _COLUMNS and n * count <= _ELEMENTS:
         rows = inputs.take(np.arange(n)).astype(np.float64, copy=False)
-        names = material.column_names(name)
+        names = column_names(evaluation)
         return [Column(one, values, True) for one, values in zip(names, rows.T, strict=True)]
     plane = material.planes.get(name)
     if plane is None or len(plane.rows) != n:
         return []
-    return [Column(one, plane.places[:, place], True) for place, one in enumerate(plane.names)]
+    names = plane.names[0], plane.names[1]
+    if names[1] == "second":  # beside the first, as the labels of a picture
+        names = names[0], names[0].replace("first", "second")
+    return [Column(one, plane.places[:, place], True) for place, one in enumerate(names)]
 
 
 def _predicted(evaluation: Evaluation, of: str, several: bool) -> list[Column]:
