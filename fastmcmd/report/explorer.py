@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 # Most bins of a column, bins along each side of the map, and groups: the first that stay in the budget.
 _LADDER = ((24, 16, 8), (16, 12, 8), (12, 8, 6), (10, 0, 4), (8, 0, 1))
 _BUDGET = 300_000  # bytes of all sums; base64 makes 400 kB of them
-_FEW = 4  # bins below which a column makes a poor map
+_FEW = 5  # bins below which a column makes a poor map
 _WITNESS = 30  # outcomes at which a witness is drawn
 _WITNESS_ROWS = 2_000  # most rows whose witness is averaged,
 _WITNESS_PAIRS = 1 << 28  # and most pairs of them with a row of the data: a second
@@ -119,6 +119,8 @@ def _data(material: Material, contexts: Sequence[Context]) -> dict[str, Any] | N
     losses = [one for one in map(badness, evaluations) if one is not None]
     finite = [np.clip(one, -1e300, 1e300) for one in losses]
     pairs = most_varied(columns, finite, plan.bins)
+    if not pairs and len(groups) == 1:
+        return None
     axes = [axis for _, axis in pairs]
     cells = [Cells.of(groups, axis) for axis in axes]
     if not cells:
@@ -164,9 +166,15 @@ def _has_bands(material: Material, contexts: Sequence[Context]) -> bool:
 
 def _plane(inputs: Sequence[Column], bins: int) -> tuple[Axis, Axis] | None:
     """Return the bins of two inputs for the map: the first that have more than a few values."""
-    axes = [axis_of(one.name, one.values, bins) for one in inputs] if bins else []
-    several = [axis for axis in axes if axis is not None]
-    several.sort(key=lambda axis: len(axis) < _FEW)  # stable: their order stays
+    wide: list[Axis] = []
+    narrow: list[Axis] = []
+    for one in inputs if bins else ():
+        axis = axis_of(one.name, one.values, bins)
+        if axis is not None:
+            (narrow if len(axis) < _FEW else wide).append(axis)
+        if len(wide) == 2:
+            break
+    several = wide + narrow
     return (several[0], several[1]) if len(several) > 1 else None
 
 
@@ -183,7 +191,7 @@ def _models(
     outcomes, places = np.empty(0), np.empty(0, dtype=np.intp)
     if all(name in material.inputs for name in material.evaluations):
         outcomes = _outcomes(evaluations[0], contexts[0])
-        places = some(n, min(_WITNESS_ROWS, max(_WITNESS_PAIRS // n, 100)))
+        places = _witness_places(material, n)
     models = []
     for (name, evaluation), context, by_name in zip(
         material.evaluations.items(), contexts, by_model, strict=True
@@ -191,7 +199,7 @@ def _models(
         witness = None
         if outcomes.size:
             assert evaluation.congruence is not None
-            inputs = material.inputs[name].take(places)
+            inputs = material.inputs[name].rows_of_sample(places)
             witness = evaluation.congruence.witness_of_encoded(inputs, outcomes)
         rows = [by_name[one].values if one in by_name else missing for one in names]
         models.append(
@@ -207,6 +215,13 @@ def _models(
         for one in union.values()
     ]
     return models, described, outcomes, places
+
+
+def _witness_places(material: Material, n: int) -> NDArray[np.intp]:
+    """Return the rows whose witness is averaged: of those that pictures show, so that encoders run once."""
+    smallest = min(material.inputs.values(), key=lambda one: one.most)
+    rows = smallest.sample[0]
+    return rows[some(len(rows), min(_WITNESS_ROWS, max(_WITNESS_PAIRS // n, 100)))]
 
 
 def _outcomes(evaluation: Evaluation, context: Context) -> Array:

@@ -134,4 +134,4 @@ def plain(value: Any) -> Any:
         return None
     if np.isinf(number):
         return "Infinity" if number > 0 else "-Infinity"
-    return float(f"{number:.5g}")
+    return float(f"{number:.5g}") + 0.0  # no -0

@@ -45,7 +45,7 @@ def points(material: Material) -> Section | None:
         else:
             body += _witness_of_worst(evaluation, inputs, COLOURS[place % len(COLOURS)])
         for extreme, rows in _extremes(evaluation.rows["cce"]):
-            body += paragraph(f"Points of {extreme} CCE (click a heading to sort).")
+            body += paragraph(f"Points of {extreme} CCE. A click on a heading sorts them.")
             body += table(*_rows_of_table(evaluation, inputs, rows), sortable=True)
     return Section("points", "Best and worst points", body) if body else None
 
@@ -121,7 +121,8 @@ def _numbers(values: HostArray) -> list[Cell]:
 
 
 def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, (int, np.integer)) else f"{value:.4g}"
+    # Adding 0.0 makes 0 of -0.
+    return f"{value:,}" if isinstance(value, (int, np.integer)) else f"{value + 0.0:.4g}"
 
 
 def _short(value: float) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd import plots
-from fastmcmd.plots.panels import panels, panels_over_plane
+from fastmcmd.plots.panels import panels, panels_over_plane, planes_of
 
 
 @pytest.fixture(autouse=True)
@@ -216,7 +216,9 @@ def test_values_over_the_plane_are_those_of_their_rows(rng):
     sites = np.array([[0.0, 0], [50, 0], [0, 50]])
     used = np.isfinite(y)
     for projection in (sites[at], sites[at[used]]):
-        drawn = {p.title: p for p in panels_over_plane({"m": found}, projection)}
+        drawn = {
+            p.title: p for p in panels_over_plane({"m": found}, planes_of({"m": found}, projection))
+        }
         for title, values in (
             ("CCE over the plane", found.rows["cce"]),
             ("Negative log-likelihood over the plane", found.rows["log_score"]),
