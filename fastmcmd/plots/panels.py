@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,9 +124,9 @@ def panels(
     known_inputs = {id(one): inputs[name] for name, one in evaluations.items() if name in inputs}
     plots += _models_together(
         "CCE over inputs", evaluations, lambda one: id(one) in known_inputs,
-        lambda ax, one, **how: over_inputs(
+        lambda ax, one, **how: _with_name(one, over_inputs(
             known_inputs[id(one)], one.cce, ax, points=points, name="CCE", supported=one.supported, **how
-        ),
+        )),
         known_inputs,
     )  # fmt: skip
     for score, name in _SCORES.items():
@@ -141,11 +141,18 @@ def _score_over_inputs(
     return _models_together(
         f"{_title(name)} over inputs", evaluations,
         lambda one: id(one) in label and _on_a_line(one) and _score(one) == score,
-        lambda ax, one, **how: over_inputs(
+        lambda ax, one, **how: _with_name(one, over_inputs(
             label[id(one)], one.rows[score][used_rows(one)], ax, points=0, name=name, **how
-        ),
+        )),
         label,
     )  # fmt: skip
+
+
+def _with_name(evaluation: Evaluation, ax: Axes) -> Axes:
+    """Name the horizontal axis after the only column of the inputs, if it has a name."""
+    if _on_a_line(evaluation) and len(evaluation.column_names) == 1:
+        ax.set_xlabel(plain(evaluation.column_names[0]))
+    return ax
 
 
 def planes_of(
@@ -180,7 +187,11 @@ def planes_of(
         if default and _on_a_line(evaluations[name]):
             continue
         if id(one) not in by_inputs:
-            by_inputs[id(one)] = project(one, _of_used(projection, evaluations[name]))
+            plane = project(one, _of_used(projection, evaluations[name]))
+            names = evaluations[name].column_names
+            if default and len(names) == 2 and one.encoder is None:  # the columns themselves
+                plane = replace(plane, names=(plain(names[0]), plain(names[1])))
+            by_inputs[id(one)] = plane
         planes[name] = by_inputs[id(one)]
     return planes
 

@@ -13,14 +13,16 @@ function pitHeights(counts, weight) {
     { length: bars }, (_, bar) => ((counts[2 * bar] + counts[2 * bar + 1]) / weight) * bars);
 }
 
+// All models share the scale of densities.
 function drawPit(data, sums, all, model, withBand) {
-  const heights = pitHeights(sums.models[model].pit, sums.weight);
-  const overall = pitHeights(all.models[model].pit, all.weight);
+  const densities = (one) => one.models.map(({ pit }) => pitHeights(pit, one.weight));
+  const [inside, overalls] = [densities(sums), densities(all)];
+  const [heights, overall] = [inside[model], overalls[model]];
   const bars = heights.length;
   const edges = evenEdges(bars);
   const band = withBand
     ? binomialInterval(sums.rows, 1 / bars, BAND_LEVEL).map((count) => (count / sums.rows) * bars) : null;
-  const top = 1.08 * Math.max(...heights, ...overall, band ? Math.min(band[1], 4) : 0, 1.2);
+  const top = 1.08 * Math.max(...inside.flat(), ...overalls.flat(), band ? Math.min(band[1], 4) : 0, 1.2);
   const { svg, sx, sy } = chart({
     label: "Histogram of the PIT in the region", x: [0, 1], y: [0, top], xLabel: "PIT", yLabel: "density" });
   if (band) {

@@ -1,6 +1,7 @@
 // Histograms of all columns: a drag, or the arrow keys, choose a run of bins.
 
 const LETTERS = 34; // below a histogram
+const SIDEWAYS = 6; // pixels by which a finger moves before it chooses
 const COLUMN_SIZE = { width: 240, height: 104, left: 6, right: 6, top: 8, bottom: 20 };
 
 // Returns the rows and, for each model, the mean value in each bin of a group.
@@ -69,19 +70,26 @@ function brushRuns(node, count, current, choose) {
     const bin = Math.floor(((x - left) / (width - left - right)) * count);
     return Math.min(Math.max(bin, 0), count - 1);
   };
+  // A finger that moves up or down scrolls the page: it chooses once it moves sideways, or taps.
   node.addEventListener("pointerdown", (event) => {
-    start = binAt(event);
+    start = { bin: binAt(event), x: event.clientX, chooses: event.pointerType !== "touch" };
     node.setPointerCapture(event.pointerId);
-    choose(start, start);
+    if (start.chooses) choose(start.bin, start.bin);
   });
-  node.addEventListener("pointermove", (event) => {
-    if (start === null) return;
+  const chooseTo = (event) => {
     const end = binAt(event);
-    choose(Math.min(start, end), Math.max(start, end));
+    choose(Math.min(start.bin, end), Math.max(start.bin, end));
+  };
+  node.addEventListener("pointermove", (event) => {
+    if (!start) return;
+    start.chooses ||= Math.abs(event.clientX - start.x) > SIDEWAYS;
+    if (start.chooses) chooseTo(event);
   });
-  for (const name of ["pointerup", "pointercancel"]) {
-    node.addEventListener(name, () => { start = null; });
-  }
+  node.addEventListener("pointerup", (event) => {
+    if (start) chooseTo(event);
+    start = null;
+  });
+  node.addEventListener("pointercancel", () => { start = null; });
   node.addEventListener("keydown", (event) => {
     const run = current();
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
