@@ -142,7 +142,7 @@ def sums_over(
     places, count = cells.places, cells.count
 
     def total(values: Array | None, at: NDArray[np.integer] = places, size: int = count) -> Array:
-        return np.bincount(at, values, size)
+        return np.bincount(at, values, size).astype(np.float64, copy=False)
 
     rows = total(None).astype(np.int64)
     some = places[witness_places]

@@ -4,8 +4,7 @@ function makeExplorer(place, data) {
   const every = { group: -1, axis: -1, from: 0, to: 0, low: 0, high: 0 };
   let region = every;
   const all = sumsOf(data, every).region;
-  const followed = Math.max(data.quantities.findIndex((one) => one.name === "mean_cce"), 0);
-  const followedName = data.quantities[followed].label;
+  const followed = data.followed.index;
   const maps = data.map ? data.models.slice(0, 3) : [];
   const columns = data.axes[0].name ? data.axes : [];
 
@@ -87,7 +86,7 @@ function makeExplorer(place, data) {
     const values = means.flat().filter(Number.isFinite);
     const ends = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
     mapNodes.forEach((node, model) => node.replaceChildren(drawMap(data, means[model], ends, region)));
-    shades.replaceChildren(drawShades(ends, `mean ${followedName.replace(", mean", "")}`));
+    shades.replaceChildren(drawShades(ends, data.followed.text));
   }
 
   function drawNumbers(sums) {

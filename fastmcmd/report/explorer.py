@@ -40,10 +40,12 @@ _RANGE = (0.005, 0.995)  # quantiles of y between which it is drawn
 
 _HOW = (
     "Choose a group, or drag across a histogram or the map: every number and curve below then belongs to "
-    "the rows in that region, summed over all of them. Grey bars count rows; lines are the mean {value} in "
+    "the rows in that region, summed over all of them. Grey bars count rows; lines are the {value} in "
     "each bin, from 0 at the bottom{order}. A region that you chose by looking has no p-value: bands hold "
     "for regions chosen beforehand."
 )
+# What the lines and the map show: the first that there is, none of which is ever negative.
+_FOLLOWED = ("mean_cce", "mean_crps", "mean_energy_score", "mean_brier_score", "rmse")
 _WITHOUT = (
     "Choosing regions needs JavaScript, which is off or not available. "
     "The other parts of the page are complete."
@@ -58,7 +60,7 @@ def explorer(material: Material) -> Section | None:
     data = _data(material, contexts)
     if data is None:
         return None
-    value = "CCE" if data["hasCce"] else data["quantities"][0]["label"]
+    value = data["followed"]["text"]
     order = "; inputs stand in the order of its variation along them" if data["inputs"] > 1 else ""
     body = paragraph(_HOW.format(value=value, order=order), "how")
     body += scripted("explorer", _WITHOUT) + data_block("cube", data)
@@ -119,7 +121,7 @@ def _data(material: Material, contexts: Sequence[Context]) -> dict[str, Any] | N
     losses = [one for one in map(badness, evaluations) if one is not None]
     finite = [np.clip(one, -1e300, 1e300) for one in losses]
     pairs = most_varied(columns, finite, plan.bins)
-    if not pairs and len(groups) == 1:
+    if (not pairs and len(groups) == 1) or not described:
         return None
     axes = [axis for _, axis in pairs]
     cells = [Cells.of(groups, axis) for axis in axes]
@@ -138,7 +140,7 @@ def _data(material: Material, contexts: Sequence[Context]) -> dict[str, Any] | N
         "models": list(material.evaluations) if material.several else [""],
         "groups": groups.labels,
         "quantities": described,
-        "hasCce": any(one["name"] == "mean_cce" for one in described),
+        "followed": _followed(described),
         "inputs": sum(column.is_input for column, _ in pairs),
         "bands": _has_bands(material, contexts),
         "levels": LEVELS if first.numbers else 0,
@@ -153,6 +155,14 @@ def _data(material: Material, contexts: Sequence[Context]) -> dict[str, Any] | N
         data["map"] = {"across": _axis(plane[0]), "up": _axis(plane[1])} | packed(one)
     data["list"] = _list(material, columns, groups, cells, axes, plane, losses)
     return data
+
+
+def _followed(described: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the index of the quantity that lines and the map show, and what it is called."""
+    labels = {one["name"]: one["label"] for one in described} | {"mean_cce": "mean CCE"}
+    names = [one["name"] for one in described]
+    name = next((one for one in _FOLLOWED if one in names), names[0] if names else "")
+    return {"index": names.index(name) if names else 0, "text": labels.get(name, "")}
 
 
 def _has_bands(material: Material, contexts: Sequence[Context]) -> bool:

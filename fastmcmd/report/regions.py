@@ -58,10 +58,10 @@ def _inputs(material: Material, n: int) -> list[Column]:
     plane = material.planes.get(name)
     if plane is None or len(plane.rows) != n:
         return []
-    names = plane.names[0], plane.names[1]
-    if names[1] == "second":  # beside the first, as the labels of a picture
-        names = names[0], names[0].replace("first", "second")
-    return [Column(one, plane.places[:, place], True) for place, one in enumerate(names)]
+    across, up = plane.names
+    if up == "second":  # beside the first, as the labels of a picture
+        up = across.replace("first", "second")
+    return [Column(one, plane.places[:, place], True) for place, one in enumerate((across, up))]
 
 
 def _predicted(evaluation: Evaluation, of: str, several: bool) -> list[Column]:

@@ -261,6 +261,7 @@ def test_nothing_inline_is_allowed_and_text_of_the_data_stays_text(tmp_path, rng
     assert not re.search(r'<[a-z][^<>]* (style|on\w+)="', text)
     assert "unsafe" not in text
     assert text.count("</script>") == 2
+    assert "<noscript>" in text
     assert name in [axis["name"] for axis in data_of(path)["axes"]]
 
 
@@ -350,6 +351,22 @@ def test_bars_of_classes_hold_a_calibrated_model():
             hits = scipy.stats.binom(n, p)
             inside = hits.cdf(np.floor(n * p + half)) - hits.cdf(np.ceil(n * p - half) - 1)
             assert 0.92 <= inside <= 0.975, (p, n)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here: nothing is printed")
+def test_the_print_is_short(tmp_path):
+    path = tmp_path / "r.html"
+    Example(path)
+    subprocess.run(
+        [
+            BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+            f"--user-data-dir={tmp_path / 'profile'}", f"--print-to-pdf={tmp_path / 'r.pdf'}",
+            path.as_uri(),
+        ],
+        check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    assert len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "r.pdf").read_bytes())) <= 4
 
 
 @pytest.mark.slow
