@@ -88,7 +88,7 @@ def test_sdist_holds_every_source(names):
     wanted |= {"pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md"}
     assert {"csrc/leaves.h", "csrc/bind.cpp", "fastmcmd/py.typed", "tests/oracle.py"} <= wanted
     assert {"fastmcmd/data/randhie.npz", "fastmcmd/_core.pyi", "docs/conf.py"} <= wanted
-    assert {"fastmcmd/report/report.css", "fastmcmd/report/report.js"} <= wanted
+    assert {"fastmcmd/report/report.css", "fastmcmd/report/explorer.js"} <= wanted
     assert wanted - names == set()
 
 
@@ -133,7 +133,7 @@ def test_wheel_builds_from_the_sdist(sdist, tmp_path):
         held = set(archive.namelist())
     assert any(re.match(r"fastmcmd/_core\..*\.(so|pyd)$", name) for name in held)
     assert {"fastmcmd/py.typed", "fastmcmd/_core.pyi", "fastmcmd/data/randhie.npz"} <= held
-    assert {"fastmcmd/report/report.css", "fastmcmd/report/report.js"} <= held
+    assert {"fastmcmd/report/report.css", "fastmcmd/report/explorer.js"} <= held
     assert {name.partition("/")[0] for name in held} == {
         "fastmcmd",
         f"fastmcmd-{fm.__version__}.dist-info",

@@ -18,6 +18,7 @@ __all__ = ["Axis", "axis_of"]
 Array = NDArray[np.float64]
 
 _SAMPLE = 100_000  # rows from which edges are chosen
+_FIRST = 2_000  # of them that mostly show that values are many
 _TAIL = 0.005  # share of rows beyond the outermost edges, at each end
 _CROWDED = 0.5  # share of rows in one bin of equal width from which bins have equal counts instead
 _DIGITS = 4  # of edges between bins of equal counts
@@ -77,8 +78,7 @@ def axis_of(name: str, values: Array, most: int) -> Axis | None:
     ends = float(values.min()), float(values.max())
     if not np.isfinite(ends).all() or ends[0] == ends[1]:
         return None
-    distinct = np.unique(sample)
-    if len(distinct) <= most:
+    if all(len(np.unique(part)) <= most for part in (sample[:_FIRST], sample)):
         distinct = np.unique(values)  # all of them, not only those of the sample
         if len(distinct) <= most:
             return _axis(name, values, distinct[1:], distinct, ends)

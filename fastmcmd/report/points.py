@@ -45,9 +45,12 @@ def points(material: Material) -> Section | None:
         else:
             body += _witness_of_worst(evaluation, inputs, COLOURS[place % len(COLOURS)])
         for extreme, rows in _extremes(evaluation.rows["cce"]):
-            body += paragraph(f"Points of {extreme} CCE. A click on a heading sorts them.")
+            body += paragraph(f"Points of {extreme} CCE.")
             body += table(*_rows_of_table(evaluation, inputs, rows), sortable=True)
-    return Section("points", "Best and worst points", body) if body else None
+    if not body:
+        return None
+    hint = paragraph("A click on a heading sorts a table.", "how guide")
+    return Section("points", "Best and worst points", hint + body)
 
 
 def _extremes(cce: NDArray[np.float64]) -> list[tuple[str, NDArray[np.intp]]]:
