@@ -95,7 +95,7 @@ def test_sdist_holds_every_source(names):
     }
     assert {"csrc/leaves.h", "csrc/bind.cpp", "fastmcmd/py.typed", "tests/oracle.py"} <= expected
     assert {"fastmcmd/data/randhie.npz", "fastmcmd/_core.pyi", "docs/conf.py"} <= expected
-    assert {"fastmcmd/report/report.css", "fastmcmd/report/report.js"} <= expected
+    assert {"fastmcmd/report/report.css", "fastmcmd/report/explorer.js"} <= expected
     assert expected - names == set()
 
 
@@ -142,7 +142,7 @@ def test_wheel_builds_from_the_sdist(sdist, tmp_path):
         names = set(archive.namelist())
     assert any(re.match(r"fastmcmd/_core\..*\.(so|pyd)$", name) for name in names)
     assert {"fastmcmd/py.typed", "fastmcmd/_core.pyi", "fastmcmd/data/randhie.npz"} <= names
-    assert {"fastmcmd/report/report.css", "fastmcmd/report/report.js"} <= names
+    assert {"fastmcmd/report/report.css", "fastmcmd/report/explorer.js"} <= names
     assert {name.partition("/")[0] for name in names} == {
         "fastmcmd",
         f"fastmcmd-{fm.__version__}.dist-info",

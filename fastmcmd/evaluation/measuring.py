@@ -225,6 +225,7 @@ def evaluation_of(
         context=context,
         replicates=replicates,
         test=test,
+        group_labels=labels if labels is None or outcomes.valid is None else labels[outcomes.valid],
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd import frames
-from fastmcmd._base.annotations import ColumnsLike, FilePath, Json, Projection
+from fastmcmd._base.annotations import ColumnsLike, FilePath, HostArray, Json, Projection
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_rows
 from fastmcmd._base.tables import ByName, aligned, as_html, data_frame, did_you_mean, printable
@@ -150,6 +150,8 @@ class Evaluation(ByName[float]):
         detects are by the kernels of ``cce``; the p-value is by kernels of its own.
     column_names : tuple of str
         Names of the columns of x, if x was a data frame.
+    group_labels : ndarray (m,) or None
+        Label of the group of each row that was used, if there are groups.
     """
 
     measured: tuple[Measured, ...]
@@ -170,6 +172,7 @@ class Evaluation(ByName[float]):
     replicates: Replicates | None = None
     test: CongruenceTest | None = None
     column_names: tuple[str, ...] = ()
+    group_labels: HostArray | None = None
 
     @property
     def classes(self) -> tuple[str, ...] | None:

@@ -72,6 +72,13 @@ class Inputs:
         rows = some(self._n, self.most)
         return rows, self.take(rows)
 
+    def rows_of_sample(self, places: NDArray[np.intp]) -> HostArray:
+        """Return rows (m, d) that are in the `sample`, without encoding them again."""
+        if self.encoder is None:
+            return self.take(places)
+        rows, part = self.sample
+        return part[np.searchsorted(rows, places)]
+
     @property
     def most(self) -> int:
         """Largest number of rows used for a plot."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     Evaluations = Mapping[str, Evaluation]
 
-__all__ = ["Panel", "evaluation", "inputs_of", "panels", "panels_over_plane", "used_rows"]
+__all__ = [
+    "Panel", "evaluation", "inputs_of", "panels", "panels_over_plane", "planes_of", "used_rows",
+]  # fmt: skip
 
 _STD = "predicted standard deviation"
 _SCORES = {"log_score": "negative log-likelihood", "crps": "CRPS"}  # the first that there is
@@ -122,9 +124,9 @@ def panels(
     known_inputs = {id(one): inputs[name] for name, one in evaluations.items() if name in inputs}
     plots += _models_together(
         "CCE over inputs", evaluations, lambda one: id(one) in known_inputs,
-        lambda ax, one, **how: over_inputs(
+        lambda ax, one, **how: _with_name(one, over_inputs(
             known_inputs[id(one)], one.cce, ax, points=points, name="CCE", supported=one.supported, **how
-        ),
+        )),
         known_inputs,
     )  # fmt: skip
     for score, name in _SCORES.items():
@@ -139,19 +141,26 @@ def _score_over_inputs(
     return _models_together(
         f"{_title(name)} over inputs", evaluations,
         lambda one: id(one) in label and _on_a_line(one) and _score(one) == score,
-        lambda ax, one, **how: over_inputs(
+        lambda ax, one, **how: _with_name(one, over_inputs(
             label[id(one)], one.rows[score][used_rows(one)], ax, points=0, name=name, **how
-        ),
+        )),
         label,
     )  # fmt: skip
 
 
-def panels_over_plane(
+def _with_name(evaluation: Evaluation, ax: Axes) -> Axes:
+    """Name the horizontal axis after the only column of the inputs, if it has a name."""
+    if _on_a_line(evaluation) and len(evaluation.column_names) == 1:
+        ax.set_xlabel(plain(evaluation.column_names[0]))
+    return ax
+
+
+def planes_of(
     evaluations: Evaluations,
     projection: Projection = "pca",
     inputs: Mapping[str, Inputs] | None = None,
-) -> list[Panel]:
-    """Return plots of the CCE and a score of every model, and of the outcomes, over a plane of the inputs.
+) -> dict[str, Plane]:
+    """Return the positions of the inputs of each evaluation on a plane; equal inputs share one plane.
 
     Parameters
     ----------
@@ -172,42 +181,52 @@ def panels_over_plane(
         raise ValueError(
             "projection needs the inputs: fastmcmd.evaluate(y, prediction, x), x not an iterator"
         )
-    in_plane = {
-        name: evaluations[name]
-        for name in inputs
-        if not (default and _on_a_line(evaluations[name]))
-    }
-    planes: dict[int, Plane] = {}
-    for name, one in in_plane.items():
-        if id(inputs[name]) not in planes:
-            planes[id(inputs[name])] = project(inputs[name], _of_used(projection, one))
-    where = {name: planes[id(inputs[name])] for name in in_plane}
+    by_inputs: dict[int, Plane] = {}
+    planes = {}
+    for name, one in inputs.items():
+        if default and _on_a_line(evaluations[name]):
+            continue
+        if id(one) not in by_inputs:
+            plane = project(one, _of_used(projection, evaluations[name]))
+            names = evaluations[name].column_names
+            if default and len(names) == 2 and one.encoder is None:  # the columns themselves
+                plane = replace(plane, names=(plain(names[0]), plain(names[1])))
+            by_inputs[id(one)] = plane
+        planes[name] = by_inputs[id(one)]
+    return planes
+
+
+def panels_over_plane(evaluations: Evaluations, planes: Mapping[str, Plane]) -> list[Panel]:
+    """Return plots of the CCE, a score, and the outcomes over a plane of the inputs.
+
+    Plots of one measure follow each other, in the order of the models, with one scale of colours. The
+    score is the first that all models have, so that their plots show the same measure.
+
+    Parameters
+    ----------
+    evaluations
+        As in `panels`.
+    planes : dict of Plane
+        The result of `planes_of`.
+    """
+    in_plane = {name: evaluations[name] for name in planes}
     several = len(evaluations) > 1
-    values = {name: _values(one) for name, one in in_plane.items()}
-    limits = {
-        title: colour_limits([(where[name], v[title]) for name, v in values.items() if title in v])
-        for title in dict.fromkeys(title for v in values.values() for title in v)
-    }
+    score = _common_score(in_plane)
+    values = {name: _values(one, score) for name, one in in_plane.items()}
     pictures = []
+    for title in dict.fromkeys(title for v in values.values() for title in v):
+        parts = {name: v[title] for name, v in values.items() if title in v}
+        limits = colour_limits([(planes[name], part) for name, part in parts.items()])
+        for name, part in parts.items():
+            supported = in_plane[name].supported if title == "CCE" else None
+            pictures.append(
+                _over(planes[name], part, title, name if several else "", limits, supported)
+            )
     outcomes: set[int] = set()
     for name, one in in_plane.items():
-        plane = where[name]
-        parts = dict(values[name])
-        layers = [(title, part, name if several else "") for title, part in parts.items()]
-        if one.y.ndim == 1 and one.classes is None and id(plane) not in outcomes:
-            outcomes.add(id(plane))
-            layers.append(("outcome y", one.y, ""))
-        for title, part, model in layers:
-            supported = one.supported if title == "CCE" else None
-            pictures.append(
-                Panel(
-                    f"{_title(title)} over the plane",
-                    _over(plane, part, title, limits.get(title), supported),
-                    model,
-                    len(plane.rows),
-                    plane.n,
-                )
-            )
+        if one.y.ndim == 1 and one.classes is None and id(planes[name]) not in outcomes:
+            outcomes.add(id(planes[name]))
+            pictures.append(_over(planes[name], one.y, "outcome y"))
     return pictures
 
 
@@ -219,16 +238,27 @@ def _over(
     plane: Plane,
     values: ArrayLike,
     name: str,
-    limits: tuple[float, float] | None,
-    supported: ArrayLike | None,
-) -> Callable[[Axes], object]:
-    return lambda ax: over_plane(plane, values, ax, name=name, limits=limits, supported=supported)
+    model: str = "",
+    limits: tuple[float, float] | None = None,
+    supported: ArrayLike | None = None,
+) -> Panel:
+    def draw(ax: Axes) -> Axes:
+        return over_plane(plane, values, ax, name=name, limits=limits, supported=supported)
+
+    return Panel(f"{_title(name)} over the plane", draw, model, len(plane.rows), plane.n)
 
 
-def _values(evaluation: Evaluation) -> dict[str, ArrayLike]:
+def _common_score(evaluations: Evaluations) -> str | None:
+    """Return the first score that all models have; None if they share none."""
+    return next(
+        (name for name in _SCORES if all(name in one.rows for one in evaluations.values())), None
+    )
+
+
+def _values(evaluation: Evaluation, common_score: str | None) -> dict[str, ArrayLike]:
     """Return the values to plot over the plane for a model: the CCE, and its per-row score."""
     assert evaluation.cce is not None
-    score = _score(evaluation)
+    score = common_score or _score(evaluation)
     values: dict[str, ArrayLike] = {"CCE": evaluation.cce.values}
     if score is not None:
         values[_SCORES[score]] = evaluation.rows[score][used_rows(evaluation)]
@@ -363,9 +393,8 @@ def evaluation(
         evaluations = compare(evaluations)
     evaluations = evaluations.evaluations
     inputs = inputs_of(evaluations)
-    available = panels(evaluations, inputs=inputs) + panels_over_plane(
-        evaluations, projection, inputs
-    )
+    planes = planes_of(evaluations, projection, inputs)
+    available = panels(evaluations, inputs=inputs) + panels_over_plane(evaluations, planes)
     if not available:
         raise ValueError("there is nothing to draw: outputs are vectors and no inputs were given")
     columns = min(3, len(available))

@@ -82,8 +82,8 @@ READING = {
 
 # A score or two, whether stated uncertainty is right, how large it is, and CCE.
 _HEADLINE = (
-    "rmse", "nll", "mean_crps", "mean_energy_score", "coverage", "ence", "null_ence",
-    "sharpness", "mean_cce", "max_cce",
+    "rmse", "accuracy", "nll", "mean_crps", "mean_energy_score", "mean_brier_score", "coverage", "ece",
+    "ence", "null_ence", "confidence", "sharpness", "mean_cce", "max_cce",
 )  # fmt: skip
 
 _HOW = (
@@ -125,7 +125,9 @@ def headline(material: Material) -> Section:
             exact = f"Exact test: {evaluation.test.simulations:,} simulations."
             body += paragraph(material.of(name, exact), "how")
         body += "".join(note(material.of(name, one)) for one in notes)
-    return Section("summary", "Summary", body + "".join(paragraph(notes, "how") for notes in _HOW))
+    return Section(
+        "summary", "Summary", body + "".join(paragraph(notes, "how guide") for notes in _HOW)
+    )
 
 
 def all_numbers(material: Material) -> Section:

@@ -1,15 +1,32 @@
-"""One self-contained HTML page: sections, tables, pictures. All text is escaped here."""
+"""One self-contained HTML page: sections, tables, pictures. All text is escaped here.
+
+The page may run and apply only what it contains: its content security policy names the hashes of its
+script and its style sheet, and forbids everything else, requests to a network included.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 
 from fastmcmd._base.tables import printable
 
-__all__ = ["Cell", "Section", "figure", "heading", "note", "page", "paragraph", "pictures", "table"]
+__all__ = [
+    "SCRIPTS", "Cell", "Section", "data_block", "figure", "heading", "note", "page", "paragraph",
+    "pictures", "script", "scripted", "table",
+]  # fmt: skip
+
+# The parts of the script, in order: each uses the parts before it.
+SCRIPTS = (
+    "sort", "arrays", "binomial", "sums", "region", "filter", "drawing", "charts", "histograms", "heat_map",
+    "rows", "explorer",
+)  # fmt: skip
 
 
 def _escape(text: str) -> str:
@@ -100,20 +117,68 @@ def pictures(figures: Sequence[str], kind: str = "") -> str:
     return f'<div class="{f"pictures {kind}".strip()}">{"".join(figures)}</div>'
 
 
+def scripted(anchor: str, without: str) -> str:
+    """Return the place for what the script draws, and the text that stands there without a script."""
+    return f'<div id="{anchor}"></div><noscript><p class="note">{_escape(without)}</p></noscript>'
+
+
+def data_block(anchor: str, data: object) -> str:
+    """Return JSON data for the script; browsers do not run it."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return f'<script type="application/json" id="{anchor}">{text.replace("<", chr(92) + "u003c")}</script>'
+
+
+def script() -> str:
+    """Return the whole script: the files of `SCRIPTS` in one function scope."""
+    files = resources.files("fastmcmd.report")
+    parts = [files.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
+    return '(() => {\n"use strict";\n' + "\n".join(parts) + "})();\n"
+
+
+def _classes_for_styles(body: str) -> tuple[str, str]:
+    """Return the body with a class in place of each style attribute, and the rules of these classes.
+
+    A policy without 'unsafe-inline' forbids style attributes. Only tags that matplotlib wrote have any,
+    and in text of the page "<" is escaped, so that no text looks like a tag.
+    """
+    names: dict[str, str] = {}
+
+    def without_style(tag: re.Match[str]) -> str:
+        name = names.setdefault(tag[2].strip(), f"s{len(names)}")
+        return f'{tag[1]} class="{name}"{tag[3]}'
+
+    body = re.sub(r'(<[a-zA-Z][^<>]*?) style="([^"<>]*)"([^<>]*>)', without_style, body)
+    rules = "".join(f".{name}{{{rule}}}" for rule, name in names.items())
+    return body, rules
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
 def page(title: str, lead: str, sections: Sequence[Section], foot: str) -> str:
     """Return the whole page, which contains its style and script and needs no network."""
     files = resources.files("fastmcmd.report")
-    style = files.joinpath("report.css").read_text(encoding="utf-8")
-    script = files.joinpath("report.js").read_text(encoding="utf-8")
     links = "".join(f'<a href="#{s.anchor}">{_escape(s.title)}</a>' for s in sections)
-    body = "".join(
-        f'<section id="{s.anchor}"><h2>{_escape(s.title)}</h2>{s.body}</section>' for s in sections
+    body, rules = _classes_for_styles(
+        "".join(
+            f'<section id="{s.anchor}"><h2>{_escape(s.title)}</h2>{s.body}</section>'
+            for s in sections
+        )
+    )
+    style = files.joinpath("report.css").read_text(encoding="utf-8") + rules
+    code = script()
+    policy = (
+        f"default-src 'none'; script-src {_hash(code)}; style-src {_hash(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>{_escape(title)}</title><link rel="icon" href="data:,">'
         f"<style>{style}</style></head><body><header><h1>{_escape(title)}</h1>"
         f'<p class="lead">{_escape(lead)}</p><nav aria-label="Sections">{links}</nav></header>'
-        f"<main>{body}</main><footer>{_escape(foot)}</footer><script>{script}</script></body></html>"
+        f"<main>{body}</main><footer>{_escape(foot)}</footer><script>{code}</script></body></html>"
     )

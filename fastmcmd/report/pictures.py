@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fastmcmd.plots.panels import Panel, panels, panels_over_plane
 from fastmcmd.plots.style import COLOURS, matplotlib
 from fastmcmd.report.material import Material
-from fastmcmd.report.page import Section, figure, paragraph, pictures
+from fastmcmd.report.page import Section, figure, heading, paragraph, pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,6 +75,8 @@ def _inline(text: str, label: str) -> str:
 
     text = "".join(c for c in text[text.index("<svg") :] if c >= " " or c in "\n\t")
     text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r"\n\s*(?=[<\"/])", " ", text)  # indents, which no tag needs
     text = re.sub(r"font: ([0-9.]+px) [^;\"]*", r"font-size: \1", text)  # the page's own font
     prefix = f"p{next(_numbers)}-"
     text = re.sub(r'\bid="', f'id="{prefix}', text)
@@ -138,30 +140,58 @@ _SEVERAL = {
 def picture_section(material: Material) -> Section | None:
     """Return the plots of calibration, sharpness and CCE."""
     available = panels(material.evaluations, _POINTS, material.inputs)
-    figures = [_figure(panel, material) for panel in available]
-    return Section("pictures", "Pictures", pictures(figures)) if figures else None
+    if not available:
+        return None
+    return Section("pictures", "Pictures", _in_rows(available, material, None, ""))
 
 
 def over_plane(material: Material) -> Section | None:
     """Return the plots of the CCE, a score and y over a plane of the inputs."""
-    available = panels_over_plane(material.evaluations, material.projection, material.inputs)
-    figures = [_figure(panel, material, _SMALL) for panel in available]
-    if not figures:
+    available = panels_over_plane(material.evaluations, material.planes)
+    if not available:
         return None
     projection = material.projection
     how = _PLANES[projection] if isinstance(projection, str) else _CUSTOM
     if any(one.encoder is not None for one in material.inputs.values()):
         how += " Inputs are shown after encoding."
     if material.several:
-        how += " All models share one colour scale."
-    return Section("inputs", "Over the inputs", paragraph(how) + pictures(figures, "three"))
+        how += " The maps of a measure share their axes and their scale of colours."
+    body = paragraph(how) + _in_rows(available, material, _SMALL, "three")
+    return Section("inputs", "Over the inputs", body)
+
+
+def _in_rows(
+    available: list[Panel], material: Material, size: tuple[float, float] | None, kind: str
+) -> str:
+    """Return plots side by side; those of one measure, a plot for each model, in a row of their own."""
+    body = ""
+    shared: list[str] = []
+    for (title, has_model), group in itertools.groupby(
+        available, lambda one: (one.title, bool(one.model))
+    ):
+        plots = list(group)
+        if not has_model:
+            shared += [_figure(plot, material, size) for plot in plots]
+            continue
+        body += pictures(shared, kind) if shared else ""
+        shared = []
+        caption = _caption(plots[0], material)
+        row = [
+            figure(svg(plot.draw, f"{title}: {plot.model}", _SMALL), plot.model, "")
+            for plot in plots
+        ]
+        body += heading(title) + paragraph(caption, "how") + pictures(row, "three")
+    return body + (pictures(shared, kind) if shared else "")
 
 
 def _figure(panel: Panel, material: Material, size: tuple[float, float] | None = None) -> str:
+    return figure(svg(panel.draw, panel.title, size), panel.title, _caption(panel, material))
+
+
+def _caption(panel: Panel, material: Material) -> str:
     caption = _CAPTIONS[panel.title]
     if not panel.model:
         caption += (_SEVERAL if material.several else _ONE).get(panel.title, "")
     if panel.point_count < panel.n:
         caption += f" Shows {panel.point_count:,} of {panel.n:,} rows, chosen at random."
-    title = f"{panel.title}: {panel.model}" if panel.model else panel.title
-    return figure(svg(panel.draw, title, size), title, caption)
+    return caption

@@ -14,7 +14,7 @@ from fastmcmd.plots.inputs import Inputs
 from fastmcmd.plots.panels import used_rows
 from fastmcmd.plots.style import COLOURS
 from fastmcmd.predictive import Categorical
-from fastmcmd.report.material import Material
+from fastmcmd.report.material import Material, column_names
 from fastmcmd.report.page import Cell, Section, figure, heading, note, paragraph, pictures, table
 from fastmcmd.report.pictures import svg
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["points"]
 
 _MOST_POINTS = 15  # best and worst points
-_COLUMNS = 4  # most input columns shown with a point: more do not fit
+_COLUMNS = 12  # most input columns shown with a point
 _LETTERS = 60  # most characters shown of an input or a label that is text
 _GRID = 200  # outputs at which a witness is drawn
 _RANGE = (0.001, 0.999)  # quantiles of y between which it is drawn
@@ -45,9 +45,12 @@ def points(material: Material) -> Section | None:
         else:
             body += _witness_of_worst(evaluation, inputs, COLOURS[place % len(COLOURS)])
         for extreme, rows in _extremes(evaluation.rows["cce"]):
-            body += paragraph(f"Points of {extreme} CCE (click a heading to sort).")
+            body += paragraph(f"Points of {extreme} CCE.")
             body += table(*_rows_of_table(evaluation, inputs, rows), sortable=True)
-    return Section("points", "Best and worst points", body) if body else None
+    if not body:
+        return None
+    hint = paragraph("A click on a heading sorts a table.", "how guide")
+    return Section("points", "Best and worst points", hint + body)
 
 
 def _extremes(cce: NDArray[np.float64]) -> list[tuple[str, NDArray[np.intp]]]:
@@ -108,12 +111,9 @@ def _inputs(
             return []
         in_order = [labels[place] for place in np.argsort(ascending)]
         return [("x", [Cell(_short(one), kind="word") for one in in_order])]
-    count = evaluation.congruence.n_features_in_
-    if count > _COLUMNS:
+    if evaluation.congruence.n_features_in_ > _COLUMNS:
         return []
-    names = list(evaluation.column_names)
-    if len(names) != count:
-        names = ["x"] if count == 1 else [f"x {column + 1}" for column in range(count)]
+    names = column_names(evaluation)
     return [
         (name, _numbers(values)) for name, values in zip(names, inputs.take(where).T, strict=True)
     ]
@@ -124,7 +124,8 @@ def _numbers(values: HostArray) -> list[Cell]:
 
 
 def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, (int, np.integer)) else f"{value:.4g}"
+    # Adding 0.0 makes 0 of -0.
+    return f"{value:,}" if isinstance(value, (int, np.integer)) else f"{value + 0.0:.4g}"
 
 
 def _short(value: float) -> str:

@@ -13,6 +13,7 @@ from fastmcmd._base.annotations import FilePath
 from fastmcmd._version import __version__
 from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.plots.projection import Projection
+from fastmcmd.report.explorer import explorer
 from fastmcmd.report.material import Material
 from fastmcmd.report.numbers import all_numbers, groups, headline, reading
 from fastmcmd.report.page import Cell, Section, page, paragraph, table
@@ -60,6 +61,7 @@ def _settings(material: Material) -> Section:
 
 SECTIONS: tuple[Callable[[Material], Section | None], ...] = (
     headline,
+    explorer,
     picture_section,
     over_plane,
     points,

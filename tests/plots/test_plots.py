@@ -12,7 +12,7 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd import plots
-from fastmcmd.plots.panels import panels, panels_over_plane
+from fastmcmd.plots.panels import panels, panels_over_plane, planes_of
 
 
 @pytest.fixture(autouse=True)
@@ -216,7 +216,8 @@ def test_values_over_the_plane_are_those_of_their_rows(rng):
     sites = np.array([[0.0, 0], [50, 0], [0, 50]])
     valid = np.isfinite(y)
     for projection in (sites[at], sites[at[valid]]):
-        by_title = {p.title: p for p in panels_over_plane({"m": evaluation}, projection)}
+        planes = planes_of({"m": evaluation}, projection)
+        by_title = {p.title: p for p in panels_over_plane({"m": evaluation}, planes)}
         for title, values in (
             ("CCE over the plane", evaluation.rows["cce"]),
             ("Negative log-likelihood over the plane", evaluation.rows["log_score"]),
