@@ -81,7 +81,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             f"with n = ceil(x / eps): {spread(found['mean of x / eps'])}",
             verdict(found["mean of x^2 / eps"] < 0.1),
         ),
-        added(data.x, data.y, fm.Poisson(1.5 * data.x), "too large a Poisson"),
+        added(data.x, data.y, fm.Poisson(1.5 * data.x), "overestimating Poisson"),
     ]
 
 

@@ -23,6 +23,7 @@ from examples.papers.claims import (
 from examples.papers.heads import HEADS
 from examples.papers.pictures import axes_of, save
 from examples.papers.tabular import DATA, MEMBERS, TRIALS, model, split
+from fastmcmd.plots.style import COLOURS
 
 _MEASURES = ("MAE", "CRPS", "ECE", "CCE", "chance", "p")
 _SIZES = {"one": 1, "ensemble": MEMBERS}
@@ -135,14 +136,14 @@ def _draw(path: Path, values: dict[str, np.ndarray]) -> None:
             error = cce.std(axis=1, ddof=1) if cce.shape[1] > 1 else None
             panel.errorbar(
                 cce.mean(axis=1), places + 0.2 * number - 0.1, xerr=error, fmt="os"[number], label=label,
-                capsize=3, color=f"C{number}",
+                capsize=3, color=COLOURS[number],
             )  # fmt: skip
         chance = _rows(values, name, "one", "chance").mean(axis=1)
         panel.plot(chance, places, "|", color="0.4", markersize=12, label="by chance")
         panel.set(title=name, yticks=places, yticklabels=HEADS, xlabel="mean CCE", xlim=(0, None))
         panel.invert_yaxis()
     panels[1].set(yticklabels=[])
-    save(figure, path, {0: "lower right"})
+    save(figure, path, {1: "lower left"})
 
 
 EXPERIMENT = Experiment(
