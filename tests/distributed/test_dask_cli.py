@@ -37,12 +37,17 @@ def folder(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_folder_of_parquet_files(folder):
+@pytest.mark.parametrize("own", [False, True])
+def test_a_folder_of_parquet_files(folder, own, request, monkeypatch):
+    """On a cluster that runs already, or on processes that the command starts: here, one."""
     path, frame = folder
+    monkeypatch.setattr("fastmcmd._base.threads.get_num_threads", lambda: 1)
+    where = [] if own else [request.getfixturevalue("cluster").scheduler_address]
     done = run_cli(
         "evaluate",
         path / "*.parquet",
         "--dask",
+        *where,
         "--by",
         "g",
         "--format",

@@ -167,7 +167,7 @@ def test_compare_has_the_intervals_of_rows_in_memory(data):
 @pytest.mark.slow
 def test_exact_test_is_that_of_the_accumulator_and_holds_its_level():
     """A right model is rejected as often as the level says; a wrong one nearly always."""
-    rejected = wrong = 0
+    rejected = accepted = 0
     for seed in range(40):
         data = made((60, 40), seed)
         right = np.sin(data.x[:, 0])
@@ -177,11 +177,12 @@ def test_exact_test_is_that_of_the_accumulator_and_holds_its_level():
             x, y, fm.Gaussian(data.blocks("mean"), 0.5), simulations=19, random_state=seed
         )
         rejected += test.p_value <= 0.1
-        shifted = fm.Gaussian(data.blocks("mean") + 0.4, 0.5)
-        test = fm.congruence_test(x, y, shifted, simulations=19, random_state=seed)
-        wrong += test.p_value <= 0.1
+        if seed < 10:
+            shifted = fm.Gaussian(data.blocks("mean") + 0.4, 0.5)
+            test = fm.congruence_test(x, y, shifted, simulations=19, random_state=seed)
+            accepted += test.p_value > 0.1
     assert rejected <= 10  # of 40 at level 0.1: more than 10 in one of 100 simulations
-    assert wrong >= 35
+    assert accepted <= 1
 
 
 @settings(max_examples=15, deadline=None)
@@ -299,10 +300,10 @@ def test_large_data_are_sampled_and_landmarks_proposed_by_blocks(monkeypatch):
 
 @pytest.mark.slow
 def test_measured_certificate_holds():
-    """The bound of the root mean square is above the error in each of 30 data sets, and seldom loose."""
+    """The bound of the root mean square is above the error in each of 12 data sets, and seldom loose."""
     ratios = []
-    for seed in range(30):
-        data = made((150, 250), seed)
+    for seed in range(0, 36, 3):
+        data = made((100, 200), seed)
         exact = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), **KERNELS)
         blocked = fm.cce(
             data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5),
@@ -366,35 +367,24 @@ def test_parts_that_do_not_fit(data):
 
 
 @pytest.mark.slow
-def test_memory_does_not_grow_with_the_stream():
-    """A long stream in miniature: windows, and lazy blocks, in the memory of the first few."""
+def test_memory_does_not_grow_with_the_blocks():
+    """Blocks that are made when they are needed, in the memory of the first few."""
     import subprocess
     import sys
 
     code = """
 import numpy as np, dask.array as da, psutil, fastmcmd as fm
-me, rng = psutil.Process(), np.random.default_rng(0)
-blank = fm.streaming.CCE(fm.RBF(0.5), fm.RBF(0.5), np.linspace(-3, 3, 30))
-window = fm.streaming.SlidingWindow(blank, 10)
-def batch(count):
-    for _ in range(count):
-        x = rng.normal(size=2000)
-        window.update(x, x + rng.normal(size=2000), fm.Gaussian(x, 1.0))
-batch(30)
-first = me.memory_info().rss
-batch(100)
-assert me.memory_info().rss < first + 3e7, (first, me.memory_info().rss)
-assert window.compute().rows == 20_000
-def blocks(count):
+me = psutil.Process()
+def spent(count):
     draws = da.random.default_rng(0)
     x = draws.normal(size=count * 5000, chunks=5000)
-    return x, draws.normal(size=count * 5000, chunks=5000), fm.Gaussian(0 * x, 1.0)
-def spent(count):
-    x, y, p = blocks(count)
-    fm.evaluate(y, p, x, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(0.5))
+    y = draws.normal(size=count * 5000, chunks=5000)
+    fm.evaluate(
+        y, fm.Gaussian(0 * x, 1.0), x, x_kernel=fm.RBF(0.1), y_kernel=fm.RBF(0.1)
+    )
     return me.memory_info().rss
 first = spent(10)
-assert spent(50) < first + 5e7, first
+assert spent(40) < first + 3e7, first  # a block and its features take 30 MB; 30 of them would take 900
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
