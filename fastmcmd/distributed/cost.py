@@ -1,7 +1,7 @@
 """What a pass over blocks costs: tasks, and bytes of the sums that move.
 
-Dask asks objects for their sizes, by which it places tasks and guards memory. `counted_bytes` tells it those of
-sums, whose arrays Python's own ``sys.getsizeof`` does not count.
+Dask asks objects for their sizes, by which it places tasks and guards memory. `counted_bytes` returns
+those of sums, whose arrays Python's own ``sys.getsizeof`` does not count.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def sum_bytes(
     """Return the bytes of the sums of the CCE of a block, for inputs of some columns.
 
     With p landmarks, r output features, d columns, m models, B simulations and s probes these are
-    ``8 [p^2 (2 + 2m) + p d + 2 r + m (p r (1 + B) + r^2 + s r + 1 + B) + s (d + p + 2)]``: the Gram matrix, the
-    factor and the landmarks; for each model noise, null and products; and products at the probes.
+    ``8 [p^2 (2 + 2m) + p d + 2 r + m (p r (1 + B) + r^2 + s r + 1 + B) + s (d + p + 2)]``: the Gram matrix,
+    the factor and the landmarks; for each model noise, null and products; and products at the probes.
     """
     p, r, d, data_sets = landmarks, output_features, columns, 1 + simulations
     each = p * r * data_sets + r * r + probes * r + data_sets

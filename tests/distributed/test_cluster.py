@@ -96,7 +96,7 @@ def test_a_slow_block_does_not_hold_the_others(client, monkeypatch):
     original = running.Run._result
     monkeypatch.setattr(
         running.Run, "_result",
-        lambda self, futures, group, blocks: finished.append(group) or original(self, futures, group, blocks),
+        lambda self, futures, group, *rest: finished.append(group) or original(self, futures, group, *rest),
     )  # fmt: skip
     found = fm.evaluate(
         data.blocks("y"), predicted(slow, data.blocks("mean"), data.blocks("x")), client=client

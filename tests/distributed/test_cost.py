@@ -145,6 +145,8 @@ def test_the_projection_of_the_page_follows_from_its_constants():
     )
     assert len(lines) == 3
     for rows, blocks, work, unit, client, other in lines:
-        assert number[rows] * row * 1e-6 / 100 / seconds[unit] == pytest.approx(float(work), abs=0.5)
+        assert number[rows] * row * 1e-6 / 100 / seconds[unit] == pytest.approx(
+            float(work), abs=0.5
+        )
         passes = number[blocks] * block * 1e-3 * 4 / seconds[other]
         assert passes == pytest.approx(float(client), abs=0.5)

@@ -21,7 +21,7 @@ KERNELS = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.7), "lam": 0.02}
 
 def same_numbers(blocked, whole):
     """Every number is that of the rows in memory: sums to rounding, sketches to their accuracy."""
-    assert set(whole.keys()) - set(blocked.keys()) <= {"null_ence"}
+    assert set(whole.keys()) - set(blocked.keys()) <= {"null_ence"}  # simulated, if not Gaussian
     for name in set(whole.keys()) & set(blocked.keys()):
         if name not in ("mean_cce", "max_cce"):
             assert blocked[name] == pytest.approx(
@@ -114,6 +114,106 @@ def test_evaluate_of_classes_of_which_one_appears_late():
     )  # fmt: skip
     same_numbers(blocked, whole)
     assert blocked["mean_cce"] == pytest.approx(whole["mean_cce"], abs=blocked.cce.mean_error_bound)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_values_of_a_right_model_stand_beside_calibration_errors(data, weighted):
+    weights = {"sample_weight": data.weights} if weighted else {}
+    in_blocks = {"sample_weight": data.blocks("weights")} if weighted else {}
+    whole = fm.evaluate(data.y, fm.Gaussian(data.mean, 0.5), **weights)
+    blocked = fm.evaluate(data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), **in_blocks)
+    nulls = {one.name: one.null for one in whole.measured if one.null is not None}
+    assert len(nulls) == 6
+    for one in blocked.measured:
+        assert (one.null is None) == (one.name not in nulls)
+        if one.null is not None:
+            assert one.null == pytest.approx(nulls[one.name], rel=SKETCHED.get(one.name, 1e-9))
+    assert blocked["null_ence"] == pytest.approx(whole["null_ence"], rel=5e-3)
+    laplace = fm.evaluate(data.blocks("y"), fm.Laplace(data.blocks("mean"), 0.5))
+    given = {one.name for one in laplace.measured if one.null is not None}
+    assert given == set(nulls) - {"ence", "uce"}
+    assert "null_ence" in laplace.skipped
+
+
+def test_added_measures_and_ignored_labels():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([2, 2, 1], 300)
+    y = np.array(["ant", "bee", "cow"])[[rng.choice(3, p=row) for row in p]].astype(object)
+    y[::7] = "void"
+    y[70:140] = "void"  # a block
+    x, names = p[:, :1], ["ant", "bee", "cow"]
+    options = {"ignore_index": "void", "measures": ["linearized_log_score"]}
+    whole = fm.evaluate(y, fm.Categorical(p, classes=names), x, test=False, **options)
+    blocks = fm.Categorical(da.from_array(p, chunks=(70, 3)), classes=names)
+    blocked = fm.evaluate(
+        da.from_array(y, chunks=70), blocks, da.from_array(x, chunks=70), **options
+    )
+    same_numbers(blocked, whole)
+    assert blocked.notes == whole.notes
+    assert abs(blocked["mean_cce"] - whole["mean_cce"]) <= (
+        blocked.cce.mean_error_bound + whole.cce.error_bound
+    )
+    nulls = {one.name: one.null for one in whole.measured if one.null is not None}
+    for one in blocked.measured:
+        if one.name in ("ece", "classwise_ece"):  # of other simulated outcomes
+            assert one.null == pytest.approx(nulls[one.name], rel=0.15)
+    assert np.array_equal(np.isnan(blocked.rows["cce"].compute()), y == "void")
+    with pytest.raises(ValueError, match="all 300 labels are 'void'"):
+        fm.evaluate(da.from_array(np.full(300, "void"), chunks=70), blocks, ignore_index="void")
+    numbers = fm.evaluate(
+        da.zeros(9, chunks=4), fm.Gaussian(da.zeros(9, chunks=4), 1.0), measures=["quadratic_score"]
+    )
+    # -2 f(0) + the integral of f^2
+    expected = 1 / (2 * np.sqrt(np.pi)) - 2 / np.sqrt(2 * np.pi)
+    assert numbers["quadratic_score"] == pytest.approx(expected)
+
+
+def test_nan_that_propagates_reaches_the_groups_that_hold_it(data):
+    """Groups with a row of NaN had numbers, although all rows had none."""
+    y = data.y.copy()
+    y[3] = np.nan  # of "early"
+    y[200] = np.nan  # all of a block
+    data.y = y
+    options = {"nan_policy": "propagate"}
+    blocked = fm.evaluate(
+        data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), by=data.blocks("groups"), **options
+    )
+    whole = fm.evaluate(y, fm.Gaussian(data.mean, 0.5), by=data.groups, **options)
+    for label in ("early", "late"):
+        known = {one.name: one.value for one in whole.by[label][1]}
+        for one in blocked.by[label][1]:
+            expected = pytest.approx(known[one.name], rel=SKETCHED.get(one.name, 1e-9), nan_ok=True)
+            assert one.value == expected, (label, one.name)
+
+
+def test_a_block_without_weight_holds_no_nan(data):
+    """With ``nan_policy="propagate"`` a block of rows without weight made every number NaN."""
+    data.weights[201:534] = 0.0
+    blocked = fm.evaluate(
+        data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), nan_policy="propagate",
+        sample_weight=data.blocks("weights"),
+    )  # fmt: skip
+    whole = fm.evaluate(data.y, fm.Gaussian(data.mean, 0.5), sample_weight=data.weights)
+    same_numbers(blocked, whole)
+    assert not blocked.notes
+
+
+def test_groups_need_labels(data):
+    labels = data.groups.astype(object)
+    labels[210] = None
+    with pytest.raises(BlockError, match=r"block 3 .*by has no label in row 9 \(None\)"):
+        fm.evaluate(
+            data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5),
+            by=da.from_array(labels, chunks=(data.sizes,)),
+        )  # fmt: skip
+
+
+def test_a_test_of_other_rows_than_those_evaluated_is_refused(data):
+    arguments = data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)
+    with pytest.raises(ValueError, match="test=True with sample_weight is not available"):
+        fm.evaluate(*arguments, data.blocks("x"), sample_weight=data.blocks("weights"), test=True)
+    with pytest.raises(ValueError, match="test is True, and there are no inputs"):
+        fm.evaluate(*arguments, test=True)
 
 
 def test_evaluate_of_vectors(data):
@@ -220,12 +320,13 @@ def test_any_split_gives_the_same_sums(cuts, others, seed):
 @given(order=st.permutations(range(6)), seed=st.integers(0, 100))
 def test_sums_of_blocks_add_in_any_order_and_grouping(order, seed):
     from fastmcmd.distributed.parts import EvaluationJob
+    from fastmcmd.distributed.rows import RowRules
     from fastmcmd.distributed.running import added
     from fastmcmd.evaluation.context import Settings
 
     data = made((10, 20, 5, 1, 30, 40), seed)
     ends = np.cumsum([0, *data.sizes])
-    job = EvaluationJob(Settings(), "raise", np.random.SeedSequence(0), None, 100)
+    job = EvaluationJob(Settings(), RowRules(), np.random.SeedSequence(0), None, 100)
     sums = []
     for number in range(6):
         rows = slice(ends[number], ends[number + 1])
@@ -241,7 +342,7 @@ def test_sums_of_blocks_add_in_any_order_and_grouping(order, seed):
 
     for name in straight.models:
         one, two = (
-            concluded(p.models[name].sums, p.models[name].skipped, Settings())[0]
+            concluded(p.models[name].sums, p.models[name].skipped, Settings(), True)[0]
             for p in (straight, mixed)
         )
         for a, b in zip(one, two, strict=True):

@@ -1,11 +1,11 @@
-"""Twelve hours of a stream in miniature: rows in windows, in constant memory, and the numbers of each window.
+"""Twelve hours of a stream in miniature: rows in windows, in constant memory, with the right numbers.
 
     python tests/simulations/long_stream.py             # 10,000,000 rows
     python tests/simulations/long_stream.py 400000      # as the tests do
 
-A batch stands for 43 seconds and the window for 43 minutes. The model goes wrong slowly, the inputs drift by 3
-standard deviations over the whole stream, and landmarks grow where they come. At five times the window is compared
-with an accumulator that saw nothing but its rows.
+A batch stands for 43 seconds and the window for 43 minutes. The model goes wrong slowly, the inputs drift by
+3 standard deviations over the whole stream, and landmarks grow where they come. At five times the window is
+compared with an accumulator that saw nothing but its rows.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ if __name__ == "__main__":
     parser.add_argument("rows", type=int, nargs="?", default=10_000_000)
     result = run(parser.parse_args().rows)
     print(
-        f"{result['rows']:,} rows in {result['seconds']:.0f} CPU s, window of {WINDOW} of {BATCHES} batches: memory "
-        f"{result['early'] / 1e6:.0f} MB in the first fifth, {result['late'] / 1e6:.0f} MB after it; "
-        f"{result['numbers']:,} numbers, {result['landmarks']} landmarks, {result['renewals']} renewals; largest "
-        f"deviation from an accumulator of the window's rows {result['deviation']:.1e}; last CCE "
+        f"{result['rows']:,} rows in {result['seconds']:.0f} CPU s, window of {WINDOW} of {BATCHES} "
+        f"batches: memory {result['early'] / 1e6:.0f} MB in the first fifth, {result['late'] / 1e6:.0f} MB after it; "
+        f"{result['numbers']:,} numbers, {result['landmarks']} landmarks, {result['renewals']} renewals; "
+        f"largest deviation from an accumulator of the window's rows {result['deviation']:.1e}; last CCE "
         f"{result['value']:.4f}"
     )
     assert result["late"] < result["early"] + 30e6
