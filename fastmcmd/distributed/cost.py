@@ -51,9 +51,9 @@ def sum_bytes(
     the factor and the landmarks; for each model noise, null and products; and products at the probes.
     """
     p, r, d, data_sets = landmarks, output_features, columns, 1 + simulations
-    each = p * r * data_sets + r * r + probes * r + data_sets
-    shared = p * p * (2 + 2 * models) + p * d + 2 * r
-    return 8 * (shared + models * each + (probes * (d + p + 2) if probes else 0))
+    by_model = p * r * data_sets + r * r + probes * r + data_sets
+    common = p * p * (2 + 2 * models) + p * d + 2 * r
+    return 8 * (common + models * by_model + (probes * (d + p + 2) if probes else 0))
 
 
 def sample_bytes(

@@ -215,6 +215,14 @@ class BlockComparison(Comparison):
             "a model confidence set needs rows in memory: compare a sample of the rows"
         )
 
+    def plot(self, *_: object, **__: object) -> Any:
+        """Raise an error: pictures need rows in memory."""
+        raise ValueError("pictures need rows in memory: compare a sample of the rows")
+
+    def report(self, *_: object, **__: object) -> Any:
+        """Raise an error: the page needs rows in memory."""
+        raise ValueError("a report needs rows in memory: compare a sample of the rows")
+
     def map(self, *_: object, **__: object) -> Any:
         """Raise an error: it needs rows in memory."""
         raise ValueError("a map of differences needs rows in memory: compare a sample of the rows")
@@ -314,8 +322,8 @@ def _evaluated(models: Arguments, options: Arguments) -> tuple[dict[str, BlockEv
 
         for name, one in models.items():
             test = congruence_test(
-                x=rows["x"], y=options["y"], prediction=one, random_state=options["random_state"],
-                client=options["client"], progress=options["progress"],
+                x=rows["x"], y=options["y"], prediction=one, weights=options["sample_weight"],
+                random_state=options["random_state"], client=options["client"], progress=options["progress"],
             )  # fmt: skip
             evaluations[name] = replace(evaluations[name], test=test)
     return evaluations, parts
@@ -327,11 +335,10 @@ def _check_tested(options: Arguments) -> None:
         return
     if options["x"] is None:
         raise ValueError("test is True, and there are no inputs x, which the exact test needs")
-    for name in ("sample_weight", "ignore_index"):
-        if options[name] is not None:
-            raise ValueError(
-                f"test=True with {name} is not available for Dask collections; leave one of them out"
-            )
+    if options["ignore_index"] is not None:
+        raise ValueError(
+            "test=True with ignore_index is not available for Dask collections; leave one of them out"
+        )
 
 
 def _config(options: Arguments) -> EvaluationConfig:

@@ -210,10 +210,48 @@ def test_groups_need_labels(data):
 
 def test_a_test_of_other_rows_than_those_evaluated_is_refused(data):
     arguments = data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)
-    with pytest.raises(ValueError, match="test=True with sample_weight is not available"):
-        fm.evaluate(*arguments, data.blocks("x"), sample_weight=data.blocks("weights"), test=True)
+    with pytest.raises(ValueError, match="test=True with ignore_index is not available"):
+        fm.evaluate(*arguments, data.blocks("x"), ignore_index=0, test=True)
     with pytest.raises(ValueError, match="test is True, and there are no inputs"):
         fm.evaluate(*arguments, test=True)
+
+
+def test_the_exact_test_takes_weights(data):
+    """It was refused with an error about truth values; `evaluate` tested the rows without weights."""
+    data.weights[data.x[:, 0] > 0] = 0.0
+    x, y, weights = data.blocks("x"), data.blocks("y"), data.blocks("weights")
+    prediction = fm.Gaussian(data.blocks("mean"), 0.5)
+    half = data.x[:, 0] <= 0
+    test = fm.congruence_test(x, y, prediction, weights=weights, simulations=39, **KERNELS)
+    evaluation = fm.evaluate(y, prediction, x, sample_weight=weights, test=True)
+    assert evaluation.test.simulated.shape == (200,)
+    # Its CCE is that of the accumulator of the rows with weight.
+    sums = fm.streaming.CCE(KERNELS["x_kernel"], KERNELS["y_kernel"], data.x[half][:200], 0.02)
+    sums.update(data.x[half], data.y[half], fm.Gaussian(data.mean[half], 0.5), data.weights[half])
+    assert np.sqrt(test.simulated[0]) == pytest.approx(sums.compute().value, rel=1e-3)
+
+
+def test_predictions_that_are_tuples_or_in_memory(data):
+    """(mean, std) was an error; an array of the size of a block was the prediction of every block."""
+    y, mean = data.blocks("y"), data.blocks("mean")
+    whole = fm.evaluate(data.y, fm.Gaussian(data.mean, 0.5))["crps"]
+    std = np.full(len(data.y), 0.5)
+    predictions = [
+        (mean, 0.5), (mean, std), (data.mean, 0.5), fm.Gaussian(mean, std), fm.Laplace(mean, 0.5),
+        data.mean[:, None] + np.array([[-0.3, 0.0, 0.4]]),
+    ]  # fmt: skip
+    for prediction in predictions[:4]:
+        assert fm.evaluate(y, prediction)["crps"] == pytest.approx(whole, rel=1e-12)
+    draws = predictions[-1]
+    assert fm.evaluate(y, draws)["crps"] == pytest.approx(fm.evaluate(data.y, draws)["crps"])
+    both = fm.compare({"a": (mean, 0.5), "b": predictions[-2]}, y)
+    assert both["a"]["crps"] == pytest.approx(whole, rel=1e-12)
+    equal = da.from_array(data.y, chunks=200)
+    for wrong in (data.mean[:200], (data.mean[:200], 0.5), fm.Gaussian(equal, np.ones(200))):
+        with pytest.raises(ValueError, match=r"200 rows|has 200"):
+            fm.evaluate(equal, wrong)
+    with pytest.raises(ValueError, match=r"prediction is in memory \(Gaussian\) and y is a Dask"):
+        fm.evaluate(y, fm.Gaussian(data.mean, 0.5))
 
 
 def test_evaluate_of_vectors(data):
@@ -273,8 +311,14 @@ def test_exact_test_is_that_of_the_accumulator_and_holds_its_level():
         right = np.sin(data.x[:, 0])
         x, y = data.blocks("x"), data.blocks("y")
         data.mean = right
+        weights = data.blocks("weights") if seed % 2 else None
         test = fm.congruence_test(
-            x, y, fm.Gaussian(data.blocks("mean"), 0.5), simulations=19, random_state=seed
+            x,
+            y,
+            fm.Gaussian(data.blocks("mean"), 0.5),
+            simulations=19,
+            random_state=seed,
+            weights=weights,
         )
         rejected += test.p_value <= 0.1
         if seed < 10:
