@@ -323,7 +323,8 @@ def _evaluated(models: Arguments, options: Arguments) -> tuple[dict[str, BlockEv
         for name, one in models.items():
             test = congruence_test(
                 x=rows["x"], y=options["y"], prediction=one, weights=options["sample_weight"],
-                random_state=options["random_state"], client=options["client"], progress=options["progress"],
+                random_state=options["random_state"], client=options["client"],
+                progress=options["progress"],
             )  # fmt: skip
             evaluations[name] = replace(evaluations[name], test=test)
     return evaluations, parts
@@ -403,9 +404,9 @@ def _evaluation(
         measured = [number.without_value() for number in measured]
     by = None
     if options["by"] is not None:
-        spoiled = parts.nan_groups if config.nan_policy == "propagate" else ()
+        nan_labels = parts.nan_groups if config.nan_policy == "propagate" else ()
         by = {
-            label: _group(one.groups[label], settings, label in spoiled)
+            label: _group(one.groups[label], settings, label in nan_labels)
             for label in sorted(one.groups, key=str)
         }
     names = tuple(short for short, sums in _BY_ROW.items() if sums in one.sums)
@@ -444,11 +445,11 @@ def _squared(evaluation: Evaluation) -> float:
 
 
 def _group(
-    parts: ModelParts, settings: Settings, spoiled: bool
+    parts: ModelParts, settings: Settings, propagated: bool
 ) -> tuple[int, tuple[Measured, ...]]:
     """Return the rows and numbers of a group; NaN if a row holds NaN that propagates."""
     measured, _ = concluded(parts.sums, parts.skipped, settings, parts.gaussian)
-    return parts.rows, tuple(one.without_value() if spoiled else one for one in measured)
+    return parts.rows, tuple(one.without_value() if propagated else one for one in measured)
 
 
 def _of_congruence(result: BlockResult) -> list[Measured]:
