@@ -78,17 +78,22 @@ def _contains_blocks(values: Iterable[object], depth: int) -> bool:
     return False
 
 
-def replaced(value: object, replace: Callable[[object], object]) -> Any:
-    """Return nested arguments with ``replace`` applied to each leaf: whatever is no container."""
+def replaced(
+    value: object, replace: Callable[[object], object], inside: Callable[..., bool] = is_blockwise
+) -> Any:
+    """Return nested arguments with ``replace`` applied to each leaf: whatever is no container.
+
+    Lists and tuples are containers if ``inside(*items)`` says so.
+    """
     if isinstance(value, Deferred):
-        options = {name: replaced(one, replace) for name, one in value.options.items()}
+        options = {name: replaced(one, replace, inside) for name, one in value.options.items()}
         return Deferred(
-            value.make, tuple(replaced(one, replace) for one in value.arguments), options
+            value.make, tuple(replaced(one, replace, inside) for one in value.arguments), options
         )
     if isinstance(value, Mapping) and not is_collection(value):
-        return {name: replaced(one, replace) for name, one in value.items()}
-    if isinstance(value, (list, tuple)) and is_blockwise(*value):
-        return type(value)(replaced(one, replace) for one in value)
+        return {name: replaced(one, replace, inside) for name, one in value.items()}
+    if isinstance(value, (list, tuple)) and inside(*value):
+        return type(value)(replaced(one, replace, inside) for one in value)
     return replace(value)
 
 

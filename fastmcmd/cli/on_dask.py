@@ -15,7 +15,13 @@ import numpy as np
 from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.tables import printable
 from fastmcmd.cli.app import UsageError
-from fastmcmd.cli.arguments import computation, inputs_named, shows_progress, specs_of
+from fastmcmd.cli.arguments import (
+    computation,
+    ignore_index_of,
+    inputs_named,
+    shows_progress,
+    specs_of,
+)
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.prediction import columns_in, prediction
 from fastmcmd.errors import require
@@ -54,7 +60,7 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
         "dask.dataframe",
         "--dask needs Dask; install with: pip install 'fastmcmd[distributed,disk]'",
     )
-    for name in ("report", "n_boot", "draws", "ignore_index"):
+    for name in ("report", "n_boot", "draws"):
         if getattr(arguments, name):
             raise UsageError(f"--{name.replace('_', '-')} is not available with --dask")
     output = arguments.output
@@ -86,8 +92,8 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
     with _client(arguments.dask) as client:
         evaluation = fm.evaluate(
             **columns_of_rows, **computation(arguments), level=arguments.level, bins=arguments.bins,
-            nan_policy=arguments.nan_policy, random_state=arguments.seed,
-            progress=shows_progress(arguments), client=client,
+            nan_policy=arguments.nan_policy, ignore_index=ignore_index_of(arguments),
+            random_state=arguments.seed, progress=shows_progress(arguments), client=client,
         )  # fmt: skip
         if output is not None:
             evaluation.to_parquet(output)  # type: ignore[attr-defined]

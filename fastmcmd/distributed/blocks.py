@@ -11,6 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fastmcmd._base.blockwise import Deferred, is_collection, replaced
+from fastmcmd.predictive import Gaussian
+from fastmcmd.predictive.count_base import WholeNumbers
+from fastmcmd.predictive.family import ScipyPredictive
 
 __all__ = [
     "Arguments",
@@ -24,6 +27,8 @@ __all__ = [
 ]
 
 Arguments: TypeAlias = dict[str, Any]
+
+_BY_ROW = (Gaussian, ScipyPredictive, WholeNumbers)  # parameters have a value for each row, or one
 
 _ROWS = (
     "x",
@@ -89,7 +94,11 @@ class Blocks:
         """
         chunks, first = _reference(arguments)
         aligned = {
-            name: _in_chunks(value, name, chunks, first) if name in _ROWS else value
+            name: _in_chunks(value, name, chunks, first)
+            if name in _ROWS
+            else _prediction_in_chunks(value, chunks, first)
+            if name == "prediction"
+            else value
             for name, value in arguments.items()
         }
         collections: list[tuple[str, object]] = []
@@ -123,7 +132,20 @@ def arguments_of(template: Mapping[str, object], values: Sequence[object]) -> Ar
     def filled(value: object) -> Any:
         return _aligned(values[value.index]) if isinstance(value, Place) else value
 
-    return {name: _make_deferred(replaced(value, filled)) for name, value in template.items()}
+    return {
+        name: _make_deferred(replaced(value, filled, _has_places))
+        for name, value in template.items()
+    }
+
+
+def _has_places(*values: object) -> bool:
+    """Tell whether any value is a `Place`, deferred, or contains one."""
+    return any(
+        isinstance(one, (Place, Deferred))
+        or (isinstance(one, Mapping) and _has_places(*one.values()))
+        or (isinstance(one, (list, tuple)) and len(one) < 1_000 and _has_places(*one))
+        for one in values
+    )
 
 
 def row_count(value: Any) -> int:
@@ -228,6 +250,59 @@ def _in_chunks(value: object, name: str, chunks: tuple[int, ...] | None, first: 
     if len(rows) != sum(chunks):
         raise ValueError(f"rows must match: {first} has {sum(chunks)}, {name} has {len(rows)}")
     return da.from_array(rows, chunks=(chunks, *((size,) for size in rows.shape[1:])))
+
+
+def _prediction_in_chunks(value: Any, chunks: tuple[int, ...] | None, first: str) -> Any:
+    """Return a prediction, or predictions by model, whose arrays with a value for each row are collections.
+
+    An array in memory that has as many rows as a block would be read as the prediction of each block.
+
+    Raises
+    ------
+    ValueError
+        A prediction is in memory and cannot be cut into blocks.
+    """
+    if isinstance(value, Mapping):
+        return {name: _prediction_in_chunks(one, chunks, first) for name, one in value.items()}
+    if value is None or is_collection(value):
+        return value
+    if isinstance(value, Deferred):
+        if not (isinstance(value.make, type) and issubclass(value.make, _BY_ROW)):
+            return value
+        flat = all(getattr(_array(one), "ndim", 1) == 1 for _, one in _leaves({"": value}))
+        options = {
+            name: _parameter(one, name, chunks, first, flat) for name, one in value.options.items()
+        }
+        parameters = tuple(
+            _parameter(one, value.make.__name__, chunks, first, flat) for one in value.arguments
+        )
+        return Deferred(value.make, parameters, options)
+    if isinstance(value, tuple):
+        return tuple(_parameter(one, "prediction", chunks, first, True) for one in value)
+    if isinstance(value, (list, np.ndarray)):
+        return _in_chunks(value, "prediction", chunks, first)
+    raise ValueError(
+        f"prediction is in memory ({type(value).__name__}) and {first} is a Dask collection; pass its "
+        "parameters as Dask arrays, such as dask.array.from_array(mean, chunks=...)"
+    )
+
+
+def _parameter(
+    value: Any, name: str, chunks: tuple[int, ...] | None, first: str, flat: bool
+) -> Any:
+    """Return a parameter as a collection if it has a value for each row, else unchanged."""
+    if is_collection(value) or isinstance(value, Deferred) or np.ndim(value) == 0:
+        return value
+    count = len(value)
+    if chunks is not None and count == sum(chunks):
+        return _in_chunks(value, name, chunks, first)
+    if flat and count > 1:
+        rows = "" if chunks is None else f" and {first} has {sum(chunks)}"
+        raise ValueError(
+            f"a parameter of the prediction ({name}) is in memory with {count} rows{rows}; pass a Dask "
+            f"array in the blocks of {first}, or one number"
+        )
+    return value
 
 
 def _parts(value: Any, name: str, chunks: tuple[int, ...] | None) -> list[Any]:

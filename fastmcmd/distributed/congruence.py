@@ -14,7 +14,7 @@ import numpy as np
 
 from fastmcmd._base.annotations import FilePath
 from fastmcmd._base.blockwise import Deferred, is_blockwise
-from fastmcmd._base.checks import as_rows, check_lam, check_positive
+from fastmcmd._base.checks import as_rows, check_lam, check_positive, quote
 from fastmcmd._base.memory import parse_memory
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import seed_sequence
@@ -120,15 +120,20 @@ def check_defaults(
         if name in supported or name not in arguments:
             continue
         value = arguments[name]
-        if value is not parameter.default and value != parameter.default:
+        if value is not parameter.default and not _equal(value, parameter.default):
             raise ValueError(
-                f"{name} is {value!r}, which is not available for Dask collections; leave it out"
+                f"{name} is {quote(value)}, which is not available for Dask collections; leave it out"
             )
     if arguments.get("solver", "auto") not in _SOLVERS:
         raise ValueError(
             f"solver is {arguments['solver']!r}; for Dask collections, {', '.join(_SOLVERS)} are available"
         )
     return {name: arguments.get(name) for name in supported}
+
+
+def _equal(value: Any, default: object) -> bool:
+    """Tell whether an argument equals its default; arrays do not."""
+    return np.ndim(value) == 0 and not is_blockwise(value) and bool(value == default)
 
 
 def encoded(x: Any, encoder: Any) -> Any:

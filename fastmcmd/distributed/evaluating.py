@@ -14,11 +14,12 @@ from scipy import special
 
 from fastmcmd._base.annotations import FilePath
 from fastmcmd._base.cached import cached_property
+from fastmcmd._base.ignored import AllIgnoredError
 from fastmcmd._base.memory import parse_memory
 from fastmcmd._base.seeds import seed_sequence
 from fastmcmd.distributed.blocks import Arguments, Blocks
 from fastmcmd.distributed.congruence import check_defaults, encoded, running
-from fastmcmd.distributed.measures import concluded, curves_of
+from fastmcmd.distributed.measures import concluded, curves_of, nulls_of
 from fastmcmd.distributed.parts import (
     Differences,
     EvaluationJob,
@@ -27,14 +28,14 @@ from fastmcmd.distributed.parts import (
     ValuesJob,
 )
 from fastmcmd.distributed.result import BlockResult, in_blocks, write_blocks
-from fastmcmd.distributed.rows import block_seed, rows_of, valid_rows
+from fastmcmd.distributed.rows import RowRules, block_seed, rows_of, valid_rows
 from fastmcmd.distributed.running import Run
 from fastmcmd.distributed.setting import Setting, rows_per_step, setting_of
 from fastmcmd.distributed.sums import BlockPointValues, Summary
 from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.context import Context, Settings
-from fastmcmd.evaluation.measures import CONGRUENCE, MEASURES, SCORES
+from fastmcmd.evaluation.measures import ALL_MEASURES, CONGRUENCE, SCORES
 from fastmcmd.evaluation.pairs import PairOfModels, Pairs
 from fastmcmd.evaluation.result import Evaluation, Measured
 from fastmcmd.inference.comparison import LEAST_CLUSTERS, holm
@@ -45,8 +46,8 @@ __all__ = ["BlockComparison", "BlockEvaluation", "compare", "evaluate"]
 
 _SUPPORTED = (
     "x", "y", "sample_weight", "nan_policy", "level", "bins", "binning", "pit", "random_state",
-    "confidence", "by", "test", "x_kernel", "y_kernel", "lam", "encoder", "tol", "memory_limit",
-    "progress", "checkpoint", "client",
+    "confidence", "by", "test", "ignore_index", "measures", "x_kernel", "y_kernel", "lam", "encoder", "tol",
+    "memory_limit", "progress", "checkpoint", "client",
 )  # fmt: skip
 
 
@@ -131,7 +132,7 @@ class RowValues:
     ----------
     model : str
         Name of the model.
-    settings, policy, seed
+    settings, rules, seed
         As in `EvaluationJob`.
     names : tuple of str
         Which values apply.
@@ -141,17 +142,17 @@ class RowValues:
 
     model: str
     settings: Settings
-    policy: str
+    rules: RowRules
     seed: np.random.SeedSequence
     names: tuple[str, ...]
     values: BlockPointValues | None
 
     def __call__(self, arguments: Arguments, number: int) -> Arguments:
         """Return the values of a block, NaN in rows left out."""
-        outcomes, valid, n = valid_rows(arguments, self.policy)
-        if not outcomes:
-            return {name: np.full(n, np.nan) for name in self.names}
-        one = outcomes[self.model]
+        rows = valid_rows(arguments, self.rules)
+        if not rows.outcomes:
+            return {name: np.full(rows.n, np.nan) for name in self.names}
+        one = rows.outcomes[self.model]
         context = Context(one, replace(self.settings, random_state=block_seed(self.seed, number)))
         results: Arguments = {}
         for name in self.names:
@@ -160,7 +161,7 @@ class RowValues:
             elif name in SCORES:
                 results[name] = SCORES[name](context)
         if self.values is not None:
-            at = self.values.at(rows_of(arguments["x"], valid))
+            at = self.values.at(rows_of(arguments["x"], rows.valid))
             results["cce"], results["cce_error_bound"] = at["value"], at["error_bound"]
         return {name: one.scatter(values) for name, values in results.items()}
 
@@ -190,7 +191,7 @@ class BlockComparison(Comparison):
     def pairs(self) -> Pairs:
         """Differences between all pairs of models: t intervals for means of scores, NaN for others."""
         records: list[PairOfModels] = []
-        for one in MEASURES:
+        for one in ALL_MEASURES:
             by_model = {
                 name: _squared(evaluation) if one.name == "mean_cce" else evaluation[one.name]
                 for name, evaluation in self.evaluations.items()
@@ -213,6 +214,14 @@ class BlockComparison(Comparison):
         raise ValueError(
             "a model confidence set needs rows in memory: compare a sample of the rows"
         )
+
+    def plot(self, *_: object, **__: object) -> Any:
+        """Raise an error: pictures need rows in memory."""
+        raise ValueError("pictures need rows in memory: compare a sample of the rows")
+
+    def report(self, *_: object, **__: object) -> Any:
+        """Raise an error: the page needs rows in memory."""
+        raise ValueError("a report needs rows in memory: compare a sample of the rows")
 
     def map(self, *_: object, **__: object) -> Any:
         """Raise an error: it needs rows in memory."""
@@ -251,23 +260,27 @@ def compare(**arguments: object) -> BlockComparison:
 def _evaluated(models: Arguments, options: Arguments) -> tuple[dict[str, BlockEvaluation], Parts]:
     start = time.perf_counter()
     config = _config(options)
+    _check_tested(options)
     rows = {name: options[name] for name in ("x", "y", "sample_weight", "by")}
     rows["x"] = encoded(rows["x"], options["encoder"])
     blocks = Blocks.of(
         **{name: value for name, value in rows.items() if value is not None}, prediction=models
     )
     seed = seed_sequence(options["random_state"])
+    rules = RowRules(config.nan_policy, config.ignore_index)
     with running(options, "evaluate", blocks) as run:
         setting = None if options["x"] is None else _setting(run, blocks, seed, options)
         limit = None if options["memory_limit"] is None else parse_memory(options["memory_limit"])
         rank = 0 if setting is None else setting.accumulator._smoother.rank  # type: ignore[union-attr]
         job = EvaluationJob(
-            config.settings, config.nan_policy, seed, None if setting is None else setting.accumulator,
-            rows_per_step(limit, rank, 0, len(models)),
+            config.settings, rules, seed, None if setting is None else setting.accumulator,
+            rows_per_step(limit, rank, 0, len(models)), config.measures,
         )  # fmt: skip
         parts = run.reduce(job, blocks)
         if parts is None or not parts.models:
             count = 0 if parts is None else parts.rows
+            if parts is not None and parts.ignored == count:
+                raise AllIgnoredError(config.ignore_index, count)
             raise ValueError(
                 f"all {count:,} rows hold NaN or have no weight; one at least must not"
             )
@@ -277,7 +290,7 @@ def _evaluated(models: Arguments, options: Arguments) -> tuple[dict[str, BlockEv
                 name: BlockPointValues.of(Ridge(parts.congruence, one, setting.lam))
                 for name, one in parts.congruence.models.items()
             }
-            summaries = run.reduce(ValuesJob(values, config.nan_policy), blocks)
+            summaries = run.reduce(ValuesJob(values, rules), blocks)
         evaluations = {}
         for name in models:
             result = None
@@ -309,18 +322,32 @@ def _evaluated(models: Arguments, options: Arguments) -> tuple[dict[str, BlockEv
 
         for name, one in models.items():
             test = congruence_test(
-                x=rows["x"], y=options["y"], prediction=one, random_state=options["random_state"],
-                client=options["client"], progress=options["progress"],
+                x=rows["x"], y=options["y"], prediction=one, weights=options["sample_weight"],
+                random_state=options["random_state"], client=options["client"],
+                progress=options["progress"],
             )  # fmt: skip
             evaluations[name] = replace(evaluations[name], test=test)
     return evaluations, parts
+
+
+def _check_tested(options: Arguments) -> None:
+    """Refuse a test that would not be of the rows that are evaluated."""
+    if not options["test"]:
+        return
+    if options["x"] is None:
+        raise ValueError("test is True, and there are no inputs x, which the exact test needs")
+    if options["ignore_index"] is not None:
+        raise ValueError(
+            "test=True with ignore_index is not available for Dask collections; leave one of them out"
+        )
 
 
 def _config(options: Arguments) -> EvaluationConfig:
     """Check the arguments as those for rows in memory."""
     names = (
         "sample_weight", "nan_policy", "level", "bins", "binning", "pit", "random_state", "confidence",
-        "by", "x_kernel", "y_kernel", "lam", "encoder", "tol", "memory_limit", "progress",
+        "by", "x_kernel", "y_kernel", "lam", "encoder", "tol", "memory_limit", "progress", "ignore_index",
+        "measures",
     )  # fmt: skip
     return EvaluationConfig.of(
         **{name: options[name] for name in names}, adversarial=False, n_boot=0, test=options["test"],
@@ -332,7 +359,7 @@ def _setting(run: Run, blocks: Blocks, seed: np.random.SeedSequence, options: Ar
     names = ("x_kernel", "y_kernel", "lam")
     return setting_of(
         run, blocks, seed, **{name: options[name] for name in names}, rank=None, landmarks=None,
-        policy=options["nan_policy"],
+        rules=RowRules(options["nan_policy"], options["ignore_index"]),
     )  # fmt: skip
 
 
@@ -364,7 +391,9 @@ def _evaluation(
 ) -> BlockEvaluation:  # fmt: skip
     one, settings = parts.models[name], config.settings
     propagated = config.nan_policy == "propagate" and parts.nan_rows > 0
-    measured, skipped = concluded(one.sums, one.skipped, settings)
+    measured, skipped = concluded(one.sums, one.skipped, settings, one.gaussian)
+    nulls = nulls_of(one.sums, settings, one.gaussian)
+    measured = [replace(number, null=nulls.get(number.name)) for number in measured]
     if result is not None and result.vague:
         skipped |= dict.fromkeys(CONGRUENCE, result.vague)
     elif result is not None:
@@ -375,10 +404,16 @@ def _evaluation(
         measured = [number.without_value() for number in measured]
     by = None
     if options["by"] is not None:
-        by = {label: _group(one.groups[label], settings) for label in sorted(one.groups, key=str)}
+        nan_labels = parts.nan_groups if config.nan_policy == "propagate" else ()
+        by = {
+            label: _group(one.groups[label], settings, label in nan_labels)
+            for label in sorted(one.groups, key=str)
+        }
     names = tuple(short for short, sums in _BY_ROW.items() if sums in one.sums)
     names += () if values is None else ("cce", "cce_error_bound")
-    rows = RowValues(name, settings, config.nan_policy, seed, names, values)
+    rows = RowValues(
+        name, settings, RowRules(config.nan_policy, config.ignore_index), seed, names, values
+    )
     columns = {column: in_blocks(blocks, _RowsNamed(rows, column)) for column in names}
     if result is not None:
         result = replace(result, values=columns["cce"], error_bounds=columns["cce_error_bound"])
@@ -387,6 +422,10 @@ def _evaluation(
     if parts.nan_rows:
         consequence = "every number is NaN" if propagated else "they are left out"
         notes.append(f"{parts.nan_rows:,} of {parts.rows:,} rows hold NaN: {consequence}")
+    if parts.ignored:
+        notes.append(
+            f"{parts.ignored:,} of {parts.rows:,} rows have the ignored label: they are left out"
+        )
     if infinite:
         subject = "outcome has" if infinite == 1 else "outcomes have"
         notes.append(f"{infinite:,} {subject} no probability under the prediction")
@@ -405,15 +444,19 @@ def _squared(evaluation: Evaluation) -> float:
     return result.estimate.value**2
 
 
-def _group(parts: ModelParts, settings: Settings) -> tuple[int, tuple[Measured, ...]]:
-    return parts.rows, tuple(concluded(parts.sums, parts.skipped, settings)[0])
+def _group(
+    parts: ModelParts, settings: Settings, propagated: bool
+) -> tuple[int, tuple[Measured, ...]]:
+    """Return the rows and numbers of a group; NaN if a row holds NaN that propagates."""
+    measured, _ = concluded(parts.sums, parts.skipped, settings, parts.gaussian)
+    return parts.rows, tuple(one.without_value() if propagated else one for one in measured)
 
 
 def _of_congruence(result: BlockResult) -> list[Measured]:
     assert result.summary is not None
     some = result.summary
     values = {"mean_cce": some.weighted / some.weight, "max_cce": some.largest}
-    labels = {one.name: one for one in MEASURES}
+    labels = {one.name: one for one in ALL_MEASURES}
     return [
         Measured(name, value, labels[name].section, labels[name].label, labels[name].best)
         for name, value in values.items()

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastmcmd import streaming
 from fastmcmd.distributed.blocks import Arguments
+from fastmcmd.evaluation.class_gaps import CLASS_MEASURES, simulated_class_gaps
 from fastmcmd.evaluation.context import Context, Settings
-from fastmcmd.evaluation.measures import CONGRUENCE, MEAN_SCORES, MEASURES, SCORES
+from fastmcmd.evaluation.measures import ALL_MEASURES, CONGRUENCE, MEAN_SCORES, ON_REQUEST, SCORES
+from fastmcmd.evaluation.nulls import null_curve_errors
 from fastmcmd.evaluation.result import NO_CLASSES, Measured
 from fastmcmd.metrics.pit import conclude_histogram, histogram_sums
 from fastmcmd.metrics.reliability_sums import (
@@ -23,9 +26,10 @@ from fastmcmd.metrics.reliability_sums import (
 )
 from fastmcmd.streaming.means import mean_sums
 
-__all__ = ["Number", "concluded", "curves_of", "gathered"]
+__all__ = ["ClassGapSums", "Number", "concluded", "curves_of", "gathered", "nulls_of"]
 
-_BY_NAME = {one.name: one for one in MEASURES}
+_BY_NAME = {one.name: one for one in ALL_MEASURES}
+_ON_REQUEST = {one.name for one in ON_REQUEST}
 _CONSTANT = "y or the predicted mean is constant"
 _CALIBRATION = (
     "ece",
@@ -122,9 +126,7 @@ NUMBERS: Mapping[str, Number] = {
     "accuracy": _mean("accuracy", lambda c: c.of_classes("hit")),
     "auroc": _labelled("auroc", streaming.AUROC, absent="omit"),
     **{
-        name: _mean(name, SCORES[score])
-        for name, score in MEAN_SCORES.items()
-        if name in _BY_NAME  # not those that are computed only on request
+        name: _mean(name, SCORES[score]) for name, score in MEAN_SCORES.items() if name in _BY_NAME
     },
     "ece": _labelled("ece", streaming.ClassificationECE),
     "classwise_ece": _labelled("classwise_ece", streaming.ClasswiseECE),
@@ -135,6 +137,7 @@ NUMBERS: Mapping[str, Number] = {
     **{name: _curve(name) for name in _CALIBRATION[1:]},
     "coverage": _interval("coverage", streaming.Coverage),
     "ence": _variance("ence"),
+    "null_ence": _variance("null_ence"),
     "uce": _variance("uce"),
     "sharpness": Number(
         "sharpness", lambda c: streaming.Sharpness().gather_rows(c.rows),
@@ -150,11 +153,72 @@ NUMBERS: Mapping[str, Number] = {
 }  # fmt: skip
 
 
-def gathered(context: Context) -> tuple[Arguments, dict[str, str]]:
-    """Return the sums of a block by name, and why measures do not apply to it."""
+@dataclass(frozen=True, eq=False)
+class ClassGapSums:
+    """Gaps between frequencies and probabilities in bins, of simulated outcomes of a right model.
+
+    Attributes
+    ----------
+    ece : ndarray (samples, 1, bins)
+        Of the likeliest class, times the weight of each bin.
+    classwise_ece : ndarray (samples, classes, bins)
+        Of each class.
+    weight : float
+        Sum of the weights.
+    """
+
+    ece: NDArray[np.float64]
+    classwise_ece: NDArray[np.float64]
+    weight: float
+
+    def __add__(self, other: ClassGapSums) -> ClassGapSums:
+        return ClassGapSums(
+            self.ece + other.ece,
+            self.classwise_ece + other.classwise_ece,
+            self.weight + other.weight,
+        )
+
+    @staticmethod
+    def of(context: Context) -> ClassGapSums:
+        """Return the sums of a block."""
+        total = float(len(context.y) if context.weights is None else context.weights.sum())
+        gaps = simulated_class_gaps(context)
+        return ClassGapSums(*(total * gaps[name] for name in CLASS_MEASURES), total)
+
+    def expectations(self) -> dict[str, float]:
+        """Return the expected calibration errors."""
+        pairs = zip(CLASS_MEASURES, (self.ece, self.classwise_ece), strict=True)
+        return {name: float(np.abs(gaps / self.weight).sum(axis=2).mean()) for name, gaps in pairs}
+
+
+def nulls_of(sums: Mapping[str, Any], settings: Settings, gaussian: bool) -> dict[str, float]:
+    """Return the expectations of calibration errors under a right model, where sums determine them.
+
+    Curves need uniform PIT values, ENCE and UCE Gaussian predictions.
+    """
+    nulls: dict[str, float] = {}
+    if "quantile" in sums and (gaussian or settings.pit == "randomized"):
+        nulls |= null_curve_errors(conclude_reliability(sums["quantile"], "quantile").effective)
+    if "variance" in sums and gaussian:
+        curve = _variance_curve(sums["variance"], settings)
+        nulls |= {"ence": curve.null_ence, "uce": curve.null_uce}
+    if "null_classes" in sums:
+        nulls |= sums["null_classes"].expectations()
+    return nulls
+
+
+def gathered(
+    context: Context, measures: tuple[str, ...] = (), nulls: bool = True
+) -> tuple[Arguments, dict[str, str]]:
+    """Return the sums of a block by name, and why measures do not apply to it.
+
+    ``measures`` are those to add to the usual ones.
+    """
     sums: dict[str, object] = {}
     skipped: dict[str, str] = {}
     for name, number in NUMBERS.items():
+        if name in _ON_REQUEST and name not in measures:
+            continue
         reason = _BY_NAME[number.applies].missing(context)
         if reason is not None:
             skipped[name] = reason
@@ -163,19 +227,23 @@ def gathered(context: Context) -> tuple[Arguments, dict[str, str]]:
     if context.numbers:
         sums["pit"] = histogram_sums(context.sorted_pit, context.settings.bins)
         sums["curve"] = reliability_sums(context.sorted_pit, TOOLBOX_LEVELS, "quantile")
+    if nulls and context.nominal:
+        sums["null_classes"] = ClassGapSums.of(context)
     return sums, skipped
 
 
 def concluded(
-    sums: Mapping[str, object], skipped: Mapping[str, str], settings: Settings
+    sums: Mapping[str, object], skipped: Mapping[str, str], settings: Settings, gaussian: bool
 ) -> tuple[list[Measured], dict[str, str]]:
     """Return all numbers in the order of `fastmcmd.evaluate`, and why others do not apply."""
     measured, missing = [], {}
-    for one in MEASURES:
+    for one in ALL_MEASURES:
         if one.name in CONGRUENCE:
             continue
-        if one.name not in NUMBERS:
-            missing[one.name] = "it is not computed for data in blocks"
+        if one.name in _ON_REQUEST and one.name not in {*sums, *skipped}:
+            continue  # nobody asked for it
+        if one.name == "null_ence" and "variance" in sums and not gaussian:
+            missing[one.name] = "for data in blocks it is that of Gaussian predictions"
             continue
         reason: str | None = skipped.get(one.name)
         if reason is None:

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray
-from fastmcmd._base.checks import check_same_length
 from fastmcmd.distributed.blocks import Arguments
 from fastmcmd.distributed.measures import gathered
-from fastmcmd.distributed.rows import block_seed, rows_of, valid_rows
+from fastmcmd.distributed.rows import RowRules, block_seed, rows_of, valid_rows
 from fastmcmd.distributed.sums import BlockPointValues, Summary, congruence_sums
+from fastmcmd.evaluation.config import check_labels
 from fastmcmd.evaluation.context import Context, Settings
 from fastmcmd.evaluation.measures import MEAN_SCORES, SCORES
+from fastmcmd.predictive import Gaussian
 from fastmcmd.streaming import CCE
 from fastmcmd.streaming.congruence_sums import CongruenceSums
 
@@ -40,31 +41,39 @@ class ModelParts:
         The same for the rows of each label.
     rows : int
         Number of rows.
+    gaussian : bool
+        Whether all predictions are Gaussian.
     """
 
     sums: Arguments
     skipped: dict[str, str]
     groups: dict[Any, ModelParts]
     rows: int
+    gaussian: bool
 
     def __add__(self, other: ModelParts) -> ModelParts:
+        gaussian = self.gaussian and other.gaussian
         sums = {
             name: self.sums[name] + other.sums[name] for name in self.sums if name in other.sums
         }
         groups = dict(self.groups)
         for label, one in other.groups.items():
             groups[label] = groups[label] + one if label in groups else one
-        return ModelParts(sums, {**other.skipped, **self.skipped}, groups, self.rows + other.rows)
+        skipped = {**other.skipped, **self.skipped}
+        return ModelParts(sums, skipped, groups, self.rows + other.rows, gaussian)
 
     @staticmethod
-    def of(context: Context, labels: HostArray | None) -> ModelParts:
+    def of(
+        context: Context, labels: HostArray | None, measures: tuple[str, ...], nulls: bool = True
+    ) -> ModelParts:
         """Return the sums of a block, with those of each label."""
         groups = {}
         for label in () if labels is None else np.unique(labels):
             some = context.subset(np.flatnonzero(labels == label))
             key = label.item() if isinstance(label, np.generic) else label
-            groups[key] = ModelParts.of(some, None)
-        return ModelParts(*gathered(context), groups, len(context.y))
+            groups[key] = ModelParts.of(some, None, measures, nulls=False)
+        gaussian = isinstance(context.base, Gaussian)
+        return ModelParts(*gathered(context, measures, nulls), groups, len(context.y), gaussian)
 
 
 @dataclass(frozen=True)
@@ -121,8 +130,10 @@ class Parts:
         `Differences` by measure and pair of names, joined by a tab.
     congruence : CongruenceSums or None
         Sums of the CCE of all models.
-    rows, nan_rows, infinite : int
-        Rows in all, rows with NaN, and outcomes without a probability (of the first model).
+    rows, nan_rows, ignored : int
+        Rows in all, rows with NaN, and rows with an ignored label.
+    nan_groups : tuple
+        Labels of groups of which a row holds NaN.
     """
 
     models: dict[str, ModelParts]
@@ -130,13 +141,16 @@ class Parts:
     congruence: CongruenceSums | None
     rows: int
     nan_rows: int
+    ignored: int = 0
+    nan_groups: tuple[Any, ...] = ()
 
     def __add__(self, other: Parts) -> Parts:
         sums = [one for one in (self.congruence, other.congruence) if one is not None]
         return Parts(
             _added(self.models, other.models), _added(self.pairs, other.pairs),
             sums[0] + sums[1] if len(sums) == 2 else (sums[0] if sums else None),
-            self.rows + other.rows, self.nan_rows + other.nan_rows,
+            self.rows + other.rows, self.nan_rows + other.nan_rows, self.ignored + other.ignored,
+            tuple(sorted({*self.nan_groups, *other.nan_groups}, key=str)),
         )  # fmt: skip
 
 
@@ -159,8 +173,10 @@ class EvaluationJob:
     ----------
     settings : Settings
         Conventions of the numbers.
-    policy : str
-        Treatment of NaN.
+    rules : RowRules
+        Rows to leave out.
+    measures : tuple of str
+        Measures to add.
     seed : SeedSequence
         Source of randomised PIT values of blocks.
     accumulator : CCE or None
@@ -172,34 +188,40 @@ class EvaluationJob:
     """
 
     settings: Settings
-    policy: str
+    rules: RowRules
     seed: np.random.SeedSequence
     accumulator: CCE | None
     step: int
+    measures: tuple[str, ...] = ()
     name: str = "evaluation"
 
     def sums(self, arguments: Arguments, number: int) -> Parts:
         """Return the sums of a block."""
-        outcomes, valid, n = valid_rows(arguments, self.policy)
-        if not outcomes:
-            return Parts({}, {}, None, n, n)
-        first = next(iter(outcomes.values()))
-        labels = arguments.get("by")
+        rows = valid_rows(arguments, self.rules)
+        outcomes, valid, n, missing = rows.outcomes, rows.valid, rows.n, rows.missing
+        nan_rows, ignored = (
+            int(missing.sum()),
+            0 if rows.ignored is None else int(rows.ignored.sum()),
+        )
+        labels, nan_groups = arguments.get("by"), ()
         if labels is not None:
-            labels = np.asarray(labels)
-            check_same_length(y=range(n), by=labels)
+            labels = check_labels(labels, n)
+            nan_groups = tuple(np.unique(labels[missing]).tolist())
             labels = labels if valid is None else labels[valid]
+        if not outcomes:
+            return Parts({}, {}, None, n, nan_rows, ignored, nan_groups)
+        first = next(iter(outcomes.values()))
         seed = block_seed(self.seed, number)
         settings = replace(self.settings, random_state=seed)
         contexts = {name: Context(one, settings) for name, one in outcomes.items()}
-        models = {name: ModelParts.of(one, labels) for name, one in contexts.items()}
+        models = {name: ModelParts.of(one, labels, self.measures) for name, one in contexts.items()}
         pairs = {}
         for one, other in combinations(contexts, 2):
             for measure, score in MEAN_SCORES.items():
                 if all(measure in models[name].sums for name in (one, other)):
-                    rows, other_rows = (SCORES[score](contexts[name]) for name in (one, other))
+                    scores, other_scores = (SCORES[score](contexts[name]) for name in (one, other))
                     pairs[f"{measure}\t{one}\t{other}"] = Differences.of(
-                        rows, other_rows, first.weights
+                        scores, other_scores, first.weights
                     )
         congruence = None
         if self.accumulator is not None:
@@ -211,7 +233,7 @@ class EvaluationJob:
                 self.accumulator.fresh(seed), rows_of(arguments["x"], valid), y, predictions,
                 first.weights, self.step,
             )  # fmt: skip
-        return Parts(models, pairs, congruence, n, 0 if valid is None else n - len(valid))
+        return Parts(models, pairs, congruence, n, nan_rows, ignored, nan_groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,22 +244,23 @@ class ValuesJob:
     ----------
     values : dict of BlockPointValues
         By model.
-    policy : str
-        Treatment of NaN.
+    rules : RowRules
+        Rows to leave out.
     name : str
         Name of the pass.
     """
 
     values: Mapping[str, BlockPointValues]
-    policy: str
+    rules: RowRules
     name: str = "values"
 
     def sums(self, arguments: Arguments, number: int) -> Summaries | None:
         """Return the sums of a block."""
-        outcomes, valid, _ = valid_rows(arguments, self.policy)
-        if not outcomes:
+        rows = valid_rows(arguments, self.rules)
+        if not rows.outcomes:
             return None
-        x, weights = rows_of(arguments["x"], valid), next(iter(outcomes.values())).weights
+        x = rows_of(arguments["x"], rows.valid)
+        weights = next(iter(rows.outcomes.values())).weights
         results = {name: one.at(x) for name, one in self.values.items()}
         return Summaries(
             {

@@ -102,6 +102,13 @@ class BlockResult(Result):
         """CCE^2 minus its noise at each point, as a Dask array."""
         return self._noise("excess")
 
+    @property
+    def effective_rows(self) -> Any:
+        """Raise an error: it needs rows in memory."""
+        raise ValueError(
+            "effective_rows needs rows in memory: compute the CCE of a sample of the rows"
+        )
+
     def quantile(self, level: ArrayLike) -> Any:
         """Return quantiles of the values, all of which come to this process."""
         return np.quantile(np.asarray(self.values), np.asarray(level))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,22 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.checks import as_rows, as_weights, check_same_length
+from fastmcmd._base.ignored import AllIgnoredError, IgnoreIndex
 from fastmcmd.distributed.blocks import Arguments
-from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.evaluation.outcomes import read_rows
+from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import as_predictive
 from fastmcmd.predictive.categorical import numbered
 
-__all__ = ["block_seed", "checked_rows", "rows_of", "valid_rows"]
+__all__ = [
+    "ALL_ROWS",
+    "RowRules",
+    "ValidRows",
+    "block_seed",
+    "checked_rows",
+    "rows_of",
+    "valid_rows",
+]
 
 Array = NDArray[np.float64]
 
@@ -52,30 +62,88 @@ def checked_rows(arguments: Arguments) -> tuple[Array, Array, Any, HostArray | N
     )
 
 
-def valid_rows(
-    arguments: Arguments, policy: str
-) -> tuple[dict[str, Outcomes], NDArray[np.intp] | None, int]:
-    """Return the checked rows of each model, the positions of those without NaN, and the rows in all.
+@dataclass(frozen=True)
+class RowRules:
+    """Which rows are left out.
 
-    No model is returned if no row is left, or none has a weight.
+    Attributes
+    ----------
+    policy : str
+        Treatment of NaN: "raise", "omit" or "propagate".
+    ignore_index : int, str or None
+        Label of rows to leave out.
     """
+
+    policy: str = "raise"
+    ignore_index: IgnoreIndex = None
+
+
+ALL_ROWS = RowRules()
+
+
+@dataclass(frozen=True, eq=False)
+class ValidRows:
+    """The checked rows of a block.
+
+    Attributes
+    ----------
+    outcomes : dict of Outcomes
+        By model; none if no row is left, or none has a weight.
+    valid : ndarray or None
+        Positions of the rows without NaN and an ignored label; None if these are all.
+    n : int
+        Number of rows in all.
+    ignored : ndarray (n,) of bool or None
+        Rows with an ignored label.
+    weightless : bool
+        Whether no row has a weight.
+    """
+
+    outcomes: dict[str, Outcomes]
+    valid: NDArray[np.intp] | None
+    n: int
+    ignored: NDArray[np.bool_] | None = None
+    weightless: bool = False
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Rows (n,) that hold NaN."""
+        if self.valid is None:
+            return np.full(self.n, not (self.outcomes or self.weightless))
+        missing = np.ones(self.n, dtype=bool)
+        missing[self.valid] = False
+        if self.ignored is not None:
+            missing &= ~self.ignored
+        return missing
+
+
+def valid_rows(arguments: Arguments, rules: RowRules) -> ValidRows:
+    """Return the checked rows of each model."""
     weights = arguments.get("sample_weight")
     n = len(arguments["y"])
-    if weights is not None and np.shape(weights) == (n,) and not np.any(np.asarray(weights)):
-        return {}, None, n
-    outcomes = {}
-    rule = policy if policy == "raise" else "propagate"
+    weightless = (
+        weights is not None and np.shape(weights) == (n,) and not np.any(np.asarray(weights))
+    )
+    if weightless:
+        weights = None  # a data set needs a positive weight, a block does not
+    outcomes: dict[str, Outcomes] = {}
+    policy = rules.policy if rules.policy == "raise" else "propagate"
     for name, prediction in arguments["prediction"].items():
-        one = read(arguments["y"], prediction, weights, rule, columns=None)
+        try:
+            one = read_rows(arguments["y"], prediction, weights, policy, rules.ignore_index)  # type: ignore[arg-type]
+        except AllIgnoredError:
+            return ValidRows({}, np.empty(0, dtype=np.intp), n, np.ones(n, dtype=bool))
         if one.blank:
-            return {}, None, n
-        outcomes[name] = replace(one, propagate=policy == "propagate")
+            return ValidRows(
+                {}, None if one.ignored is None else np.empty(0, np.intp), n, one.ignored
+            )
+        outcomes[name] = replace(one, propagate=rules.policy == "propagate")
     first = next(iter(outcomes.values()))
     for name, one in outcomes.items():
         same = one.valid is first.valid or np.array_equal(one.valid, first.valid)  # type: ignore[arg-type]
         if not same:
             raise ValueError(f"models[{name!r}] holds NaN in other rows than the first model")
-    return outcomes, first.valid, n
+    return ValidRows({} if weightless else outcomes, first.valid, n, first.ignored, weightless)
 
 
 def rows_of(x: object, valid: NDArray[np.intp] | None) -> Array:

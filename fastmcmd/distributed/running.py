@@ -12,6 +12,7 @@ import contextlib
 import threading
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol, TypeAlias
 
 from fastmcmd._base.progress import Progress, Sweep
@@ -24,11 +25,11 @@ from fastmcmd.distributed.blocks import (
     received,
     shipped,
 )
+from fastmcmd.distributed.cost import FAN, GROUP, counted_bytes
 from fastmcmd.distributed.saving import Saved
 
 __all__ = ["FAN", "GROUP", "Job", "Run", "SchedulerLostError", "added"]
 
-GROUP, FAN = 64, 8  # blocks of a group; sums added by one task
 _POLL = 0.5  # seconds between two looks at the connection
 _SUBMITTED_AHEAD = 2  # blocks of later groups per thread, so that no worker waits for a slow block
 
@@ -132,15 +133,17 @@ class Run:
                     f"one of the blocks {numbers[0]} to {numbers[-1]} (of {len(blocks)}, counted from 0): "
                     f"{type(error).__name__}: {error}"
                 ) from error
-        total = None
+        total = part = None
         for number in _numbers(group, len(blocks)):
             try:
                 values = dask.compute(*blocks.block(number), scheduler="synchronous")
             except Exception as error:
                 raise _error_of_block(number, len(blocks), error) from error
-            total = added([total, block_sums(job, blocks.template, number, len(blocks), *values)])
+            part = added([part, block_sums(job, blocks.template, number, len(blocks), *values)])
             self.counters.tasks += 1
-        return total
+            if (number + 1) % FAN == 0:  # in the order of the tree on workers: the same bits
+                total, part = added([total, part]), None
+        return added([total, part])
 
     def _remote(
         self, job: Job, blocks: Blocks, groups: range, sweep: Sweep
@@ -251,6 +254,19 @@ class Run:
         )
 
 
+@lru_cache
+def register_sizes() -> None:
+    """Let Dask know the sizes of sums in this process: it places tasks and guards memory by them."""
+    from dask.sizeof import sizeof
+
+    from fastmcmd.distributed.parts import Parts
+    from fastmcmd.distributed.sampling import Samples
+    from fastmcmd.streaming.congruence_sums import CongruenceSums
+
+    for kind in (CongruenceSums, Parts, Samples):
+        sizeof.register(kind, counted_bytes)
+
+
 def added(sums: list[Handle]) -> Any:
     """Return the sum of some sums, from left to right; None stands for no rows."""
     total = None
@@ -277,6 +293,7 @@ _CORE = threading.RLock()  # the compiled core has threads of its own
 
 
 def _of_shared(shipment: bytes, number: int, count: int, *values: object) -> Any:
+    register_sizes()
     return block_sums(*received(shipment), number, count, *values)
 
 

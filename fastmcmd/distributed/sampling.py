@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.distributed.blocks import Arguments
-from fastmcmd.distributed.rows import block_seed, checked_rows, rows_of, valid_rows
+from fastmcmd.distributed.rows import (
+    ALL_ROWS,
+    RowRules,
+    block_seed,
+    checked_rows,
+    rows_of,
+    valid_rows,
+)
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.predictive import Categorical, Predictive
@@ -129,8 +136,8 @@ class SampleJob:
         Rows of a second sample, with the masses of `probe_mass`; 0 for none.
     floor, unit : float
         Mean residual and mean weight.
-    policy : str
-        What to do with rows that hold NaN: all but "raise" leaves them out of the sample.
+    rules : RowRules
+        Rows to leave out of the sample: those with an ignored label, and those with NaN unless they raise.
     """
 
     name: str
@@ -140,19 +147,20 @@ class SampleJob:
     probes: int = 0
     floor: float = 0.0
     unit: float = 1.0
-    policy: str = "raise"
+    rules: RowRules = ALL_ROWS
 
     def sums(self, arguments: Arguments, number: int) -> Samples | None:
         """Return the samples of a block."""
-        if self.policy == "raise":
+        if self.rules == ALL_ROWS:
             x, y, prediction, weights = checked_rows(arguments)
         else:
-            outcomes, valid, _ = valid_rows(arguments, self.policy)
-            if not outcomes:
+            rows = valid_rows(arguments, self.rules)
+            if not rows.outcomes:
                 return None
-            one = next(iter(outcomes.values()))
+            one = next(iter(rows.outcomes.values()))
             x, y, prediction, weights = (
-                rows_of(arguments["x"], valid), one.y.reshape(len(one.y), -1), one.prediction, one.weights,
+                rows_of(arguments["x"], rows.valid), one.y.reshape(len(one.y), -1), one.prediction,
+                one.weights,
             )  # fmt: skip
         residual = np.ones(len(x)) if self.smoother is None else features_of(self.smoother, x)[1]
         if isinstance(prediction, dict):

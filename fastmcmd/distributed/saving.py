@@ -12,6 +12,7 @@ from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.classification.bins import BinSums
 from fastmcmd.classification.metric import Totals
 from fastmcmd.classification.ranking import RankSketch
+from fastmcmd.distributed.measures import ClassGapSums
 from fastmcmd.distributed.parts import Differences, ModelParts, Parts, Summaries
 from fastmcmd.distributed.sampling import Samples
 from fastmcmd.distributed.sums import Summary
@@ -35,8 +36,8 @@ from fastmcmd.streaming.variance import SpreadSketch
 __all__ = ["Saved", "packed", "unpacked"]
 
 Sums = (
-    AverageSums | BinSums | Comoments | IntervalSums | MeanSums | PITSums | RankSketch | ReliabilitySums
-    | Sketches | SpreadSketch | SpreadSums | Totals
+    AverageSums | BinSums | ClassGapSums | Comoments | IntervalSums | MeanSums | PITSums | RankSketch
+    | ReliabilitySums | Sketches | SpreadSketch | SpreadSums | Totals
 )  # fmt: skip
 
 
@@ -58,6 +59,7 @@ class SavedModel:
     labels: list[str | int | float | bool]
     groups: list[SavedModel]
     rows: int
+    gaussian: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,8 @@ class SavedParts:
     congruence: SavedCongruence | None
     rows: int
     nan_rows: int
+    ignored: int
+    nan_groups: list[str | int | float | bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,12 +142,13 @@ def packed(state: object) -> Any:
     if isinstance(state, ModelParts):
         return SavedModel(
             list(state.sums), list(state.sums.values()), state.skipped, list(state.groups),
-            [packed(one) for one in state.groups.values()], state.rows,
+            [packed(one) for one in state.groups.values()], state.rows, state.gaussian,
         )  # fmt: skip
     if isinstance(state, Parts):
         return SavedParts(
             list(state.models), [packed(one) for one in state.models.values()], list(state.pairs),
             list(state.pairs.values()), packed(state.congruence), state.rows, state.nan_rows,
+            state.ignored, list(state.nan_groups),
         )  # fmt: skip
     return state
 
@@ -157,13 +162,13 @@ def unpacked(saved: object) -> Any:
         groups = [unpacked(one) for one in saved.groups]
         return ModelParts(
             dict(zip(saved.names, saved.sums, strict=True)), saved.skipped,
-            dict(zip(saved.labels, groups, strict=True)), saved.rows,
+            dict(zip(saved.labels, groups, strict=True)), saved.rows, saved.gaussian,
         )  # fmt: skip
     if isinstance(saved, SavedParts):
         models = [unpacked(one) for one in saved.models]
         return Parts(
             dict(zip(saved.names, models, strict=True)),
             dict(zip(saved.pairs, saved.differences, strict=True)), unpacked(saved.congruence),
-            saved.rows, saved.nan_rows,
+            saved.rows, saved.nan_rows, saved.ignored, tuple(saved.nan_groups),
         )  # fmt: skip
     return saved

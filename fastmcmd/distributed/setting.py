@@ -14,6 +14,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.distributed.blocks import Blocks
+from fastmcmd.distributed.rows import ALL_ROWS, RowRules
 from fastmcmd.distributed.running import Run
 from fastmcmd.distributed.sampling import BlockSample, SampleJob, draw_sample, probe_mass, probes_of
 from fastmcmd.errors import MemoryLimitError
@@ -88,7 +89,7 @@ def setting_of(
     none: str = "auto",
     more: Blocks | None = None,
     kind: type[CCE] = CCE,
-    policy: str = "raise",
+    rules: RowRules = ALL_ROWS,
     certificate: str = "auto",
     of_prediction: bool = False,
 ) -> Setting:
@@ -100,7 +101,7 @@ def setting_of(
     sample holds all rows, the first pass is enough. ``more`` holds the second sample of `mcmd`.
     ``of_prediction`` chooses what depends on outcomes from those of a right model, as an exact test needs.
     """
-    sample = _sample(run, blocks, seed, policy, "x")
+    sample = _sample(run, blocks, seed, rules, "x")
     notes: list[str] = []
     order = sample.in_order()
     x, y = sample.x[order], (sample.simulated if of_prediction else sample.y)[order]
@@ -117,7 +118,7 @@ def setting_of(
         )
     samples, data = [sample], [blocks]
     if more is not None:
-        samples, data = [sample, _sample(run, more, seed, policy, "x_prime")], [blocks, more]
+        samples, data = [sample, _sample(run, more, seed, rules, "x_prime")], [blocks, more]
         rows = np.concatenate([one.x for one in samples])
         rows = rows if scales is None else rows * np.array(scales)
     most = check_count(LANDMARKS if rank is None else rank, "rank", least=1)
@@ -138,7 +139,7 @@ def setting_of(
     proposals, probes = None, []
     for one, some in zip(samples, data, strict=True):
         drawn_rows, results = _proposed(
-            run, some, one, smoother, seed, policy, most - smoother.rank if proposing else 0,
+            run, some, one, smoother, seed, rules, most - smoother.rank if proposing else 0,
             certificate != "rigorous", "landmarks" if one is sample else "residual of x_prime",
         )  # fmt: skip
         proposals = drawn_rows if one is sample else proposals
@@ -183,10 +184,10 @@ def rows_per_step(limit: int | None, landmarks: int, simulations: int, models: i
 
 
 def _sample(
-    run: Run, blocks: Blocks, seed: np.random.SeedSequence, policy: str, name: str
+    run: Run, blocks: Blocks, seed: np.random.SeedSequence, rules: RowRules, name: str
 ) -> BlockSample:
     """Return a uniform sample of the rows."""
-    results = run.reduce(SampleJob(f"sample of {name}", seed, CANDIDATES, policy=policy), blocks)
+    results = run.reduce(SampleJob(f"sample of {name}", seed, CANDIDATES, rules=rules), blocks)
     if results is None or not len(results.parts[0].keys):
         raise ValueError(f"{name} has no rows with a positive weight; at least one is needed")
     sample: BlockSample = results.parts[0]
@@ -195,7 +196,7 @@ def _sample(
 
 def _proposed(
     run: Run, blocks: Blocks, sample: BlockSample, smoother: Smoother, seed: np.random.SeedSequence,
-    policy: str, free: int, probed: bool, name: str,
+    rules: RowRules, free: int, probed: bool, name: str,
 ) -> tuple[BlockSample | None, BlockSample | None]:  # fmt: skip
     """Return rows proposed as landmarks, and rows at which the residual is measured.
 
@@ -226,7 +227,7 @@ def _proposed(
         _PROBES + 1 if probed else 0,
         floor,
         unit,
-        policy,
+        rules,
     )
     results = run.reduce(job, blocks)
     return results.parts[0], results.parts[1] if probed else None

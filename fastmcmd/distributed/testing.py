@@ -17,8 +17,8 @@ from fastmcmd.streaming.congruence_sums import Ridge
 __all__ = ["congruence_test"]
 
 _SUPPORTED = (
-    "x", "y", "prediction", "x_kernel", "y_kernel", "lam", "simulations", "random_state", "progress",
-    "client",
+    "x", "y", "prediction", "x_kernel", "y_kernel", "lam", "simulations", "weights",
+    "random_state", "progress", "client",
 )  # fmt: skip
 
 
@@ -35,7 +35,8 @@ def congruence_test(**arguments: object) -> CongruenceTest:
     simulations = check_simulations(
         199 if options["simulations"] is None else options["simulations"]
     )
-    blocks = Blocks.of(x=options["x"], y=options["y"], prediction=options["prediction"])
+    rows = {name: options[name] for name in ("x", "y", "prediction", "weights")}
+    blocks = Blocks.of(**{name: value for name, value in rows.items() if value is not None})
     seed = seed_sequence(options["random_state"])
     with running(options, "congruence_test", blocks) as run:
         setting = setting_of(

@@ -13,7 +13,7 @@ from fastmcmd.classification.bins import class_columns, width_edges
 from fastmcmd.evaluation.context import Context
 from fastmcmd.predictive.base import Array
 
-__all__ = ["CLASS_MEASURES", "ClassGaps", "null_class_errors"]
+__all__ = ["CLASS_MEASURES", "ClassGaps", "null_class_errors", "simulated_class_gaps"]
 
 CLASS_MEASURES = ("ece", "classwise_ece")
 BINS = 15  # the default of `fastmcmd.classification.ece`
@@ -74,11 +74,18 @@ class ClassGaps:
 
 def null_class_errors(context: Context) -> dict[str, float]:
     """Return the calibration errors of a right model on average: of outcomes drawn from the prediction."""
+    return {
+        name: float(np.mean([ClassGaps.error(one) for one in gaps]))
+        for name, gaps in simulated_class_gaps(context).items()
+    }
+
+
+def simulated_class_gaps(context: Context) -> dict[str, Array]:
+    """Return the gaps (samples, k, bins) of outcomes that are drawn from the prediction."""
     rng = generator(context.settings.random_state, Purpose.NULL)
     events = {name: ClassGaps.of(name, context) for name in CLASS_MEASURES}
-    errors: dict[str, list[float]] = {name: [] for name in CLASS_MEASURES}
+    gaps: dict[str, list[Array]] = {name: [] for name in CLASS_MEASURES}
     for outcomes in context.base.sample(_SAMPLES, rng).T:
         for name, event in events.items():
-            gaps = event.gaps(event.observed(outcomes), context.weights)
-            errors[name].append(ClassGaps.error(gaps))
-    return {name: float(np.mean(values)) for name, values in errors.items()}
+            gaps[name].append(event.gaps(event.observed(outcomes), context.weights))
+    return {name: np.stack(values) for name, values in gaps.items()}

@@ -35,7 +35,7 @@ from fastmcmd.rows import Rows
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["EvaluationConfig", "inputs_of"]
+__all__ = ["EvaluationConfig", "check_labels", "inputs_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,29 +126,7 @@ class EvaluationConfig:
 
     def labels(self, outcomes: Outcomes) -> HostArray | None:
         """Return the group labels (n,) of all rows, or None without groups."""
-        if self.by is None:
-            return None
-        try:
-            labels = np.asarray(self.by)
-        except Exception as error:  # __array__ of other libraries can raise anything
-            raise ValueError(f"by cannot be made an array: {error}") from None
-        if labels.ndim != 1:
-            raise ValueError(f"by has shape {labels.shape}; (n,) is needed: one label per row")
-        if labels.dtype == object:  # data frames store text so, and integers with missing values
-            missing = [i for i, one in enumerate(labels) if not isinstance(one, (str, int))]
-            if missing:
-                raise ValueError(
-                    f"by has no label in row {missing[0]} ({labels[missing[0]]!r}); text or "
-                    "integers are needed"
-                )
-        if labels.dtype.kind in "fcmM" and (labels != labels).any():
-            row = int(np.argmax(labels != labels))
-            raise ValueError(
-                f"by has no label in row {row} ({labels[row]}); one in each row is needed"
-            )
-        if len(labels) != outcomes.n:
-            raise ValueError(f"rows must match: y has {outcomes.n}, by has {len(labels)}")
-        return labels
+        return None if self.by is None else check_labels(self.by, outcomes.n)
 
     def summary(self) -> Json:
         """Return the arguments that change numbers."""
@@ -160,6 +138,29 @@ class EvaluationConfig:
             "weighted": self.sample_weight is not None,
             **({} if self.ignore_index is None else {"ignore_index": self.ignore_index}),
         }  # fmt: skip
+
+
+def check_labels(by: ArrayLike, n: int) -> HostArray:
+    """Return the group labels (n,) of n rows."""
+    try:
+        labels = np.asarray(by)
+    except Exception as error:  # __array__ of other libraries can raise anything
+        raise ValueError(f"by cannot be made an array: {error}") from None
+    if labels.ndim != 1:
+        raise ValueError(f"by has shape {labels.shape}; (n,) is needed: one label per row")
+    if labels.dtype == object:  # data frames store text so, and integers with missing values
+        missing = [i for i, one in enumerate(labels) if not isinstance(one, (str, int))]
+        if missing:
+            raise ValueError(
+                f"by has no label in row {missing[0]} ({labels[missing[0]]!r}); text or "
+                "integers are needed"
+            )
+    if labels.dtype.kind in "fcmM" and (labels != labels).any():
+        row = int(np.argmax(labels != labels))
+        raise ValueError(f"by has no label in row {row} ({labels[row]}); one in each row is needed")
+    if len(labels) != n:
+        raise ValueError(f"rows must match: y has {n}, by has {len(labels)}")
+    return labels
 
 
 def inputs_of(

@@ -24,7 +24,13 @@ from fastmcmd.metrics.variance_bins import Cells, cells_of, into_bins
 from fastmcmd.predictive import Gaussian
 from fastmcmd.predictive.base import Array
 
-__all__ = ["CURVE_MEASURES", "VARIANCE_MEASURES", "curve_number", "null_expectations"]
+__all__ = [
+    "CURVE_MEASURES",
+    "VARIANCE_MEASURES",
+    "curve_number",
+    "null_curve_errors",
+    "null_expectations",
+]
 
 CURVE_MEASURES = (
     "regression_ece", "rms_calibration_error", "mean_absolute_calibration_error",
@@ -47,7 +53,11 @@ def null_expectations(context: Context, names: Iterable[str]) -> dict[str, float
     requested, nulls = set(names), context.nulls
     if not requested.intersection(CURVE_MEASURES) <= nulls.keys():
         uniform = context.settings.pit == "randomized" or isinstance(context.base, Gaussian)
-        nulls.update(_of_uniform_pit(context) if uniform else _of_simulated_pit(context))
+        if uniform:
+            effective = context.reliability("quantile", ECE_LEVELS).effective
+            nulls.update(null_curve_errors(effective))
+        else:
+            nulls.update(_of_simulated_pit(context))
     if not requested.intersection(CLASS_MEASURES) <= nulls.keys():
         nulls.update(null_class_errors(context))
     if not requested.intersection(VARIANCE_MEASURES) <= nulls.keys():
@@ -60,14 +70,15 @@ def curve_number(name: str, curve: ReliabilityCurve) -> float:
     return curve.ece() if name == "regression_ece" else float(getattr(curve, name))
 
 
-def _of_uniform_pit(context: Context) -> dict[str, float]:
+def null_curve_errors(effective: float) -> dict[str, float]:
     """Return expectations for a uniform PIT: observed minus expected shares are nearly a Brownian bridge.
+
+    ``effective`` is the number of rows, or with weights that of equal rows.
 
     Second moments at each level are exact, with or without weights. The normal approximation of the means
     is accurate to 2 % from 20 rows on.
     """
-    curve = context.reliability("quantile", ECE_LEVELS)
-    scale = 1 / np.sqrt(curve.effective)
+    scale = 1 / np.sqrt(effective)
     return {name: scale * value for name, value in _bridge().items()}
 
 

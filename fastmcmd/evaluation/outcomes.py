@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import AnyArray
+from fastmcmd._base.annotations import AnyArray, NanPolicy
 from fastmcmd._base.checks import as_array, check_same_length
 from fastmcmd._base.ignored import AllIgnoredError, IgnoreIndex, ignored_labels
 from fastmcmd._base.names import as_names
@@ -17,7 +17,7 @@ from fastmcmd.predictive import Categorical
 from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import PredictionLike
 
-__all__ = ["read_outcomes"]
+__all__ = ["read_outcomes", "read_rows"]
 
 
 def read_outcomes(y: ArrayLike, prediction: PredictionLike, config: EvaluationConfig) -> Outcomes:
@@ -30,8 +30,15 @@ def read_outcomes(y: ArrayLike, prediction: PredictionLike, config: EvaluationCo
     ValueError, TypeError
         As in `fastmcmd.metrics.inputs.read`, or ``ignore_index`` with a prediction that names no classes.
     """
-    policy, weights = config.nan_policy, config.sample_weight
-    if config.ignore_index is None:
+    return read_rows(y, prediction, config.sample_weight, config.nan_policy, config.ignore_index)
+
+
+def read_rows(
+    y: ArrayLike, prediction: PredictionLike, weights: ArrayLike | None, policy: NanPolicy,
+    ignore_index: IgnoreIndex,
+) -> Outcomes:  # fmt: skip
+    """Return the checked rows of one prediction; see `read_outcomes`."""
+    if ignore_index is None:
         return read(y, prediction, weights, policy, columns=None)
     if not isinstance(prediction, Categorical) or prediction.classes is None:
         raise ValueError(
@@ -39,7 +46,7 @@ def read_outcomes(y: ArrayLike, prediction: PredictionLike, config: EvaluationCo
             "Categorical(p, classes=...)"
         )
     check_order(y)
-    labels, ignored = _labels(y, config.ignore_index)
+    labels, ignored = _labels(y, ignore_index)
     labels = prediction.numbers_of(labels)
     prediction = prediction.checked(
         as_array(labels, "y")
@@ -48,7 +55,7 @@ def read_outcomes(y: ArrayLike, prediction: PredictionLike, config: EvaluationCo
     labelled = np.flatnonzero(~ignored)
     n = len(ignored)
     if not len(labelled):
-        raise AllIgnoredError(config.ignore_index, n)
+        raise AllIgnoredError(ignore_index, n)
     if weights is not None:
         weights = as_array(weights, "sample_weight")
         check_weights_shape(weights, n)

@@ -13,9 +13,34 @@ import fastmcmd as fm
 pytest.importorskip("dask", reason="Dask is not installed: pip install 'fastmcmd[distributed]'")
 
 
+@pytest.fixture(scope="session")
+def cluster():
+    """Three workers of one thread, for all tests of a process: each start imports the package three times.
+
+    Workers that Dask starts leave ``OMP_NUM_THREADS=1`` behind in this process.
+    """
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    before = dict(os.environ)
+    with distributed.LocalCluster(
+        n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="1GB",
+    ) as one:  # fmt: skip
+        os.environ.clear()
+        os.environ.update(before)
+        yield one
+
+
+@pytest.fixture
+def client(cluster):
+    """Return a client of the three workers."""
+    import distributed
+
+    with distributed.Client(cluster, set_as_default=False) as one:
+        one.wait_for_workers(3, timeout=30)
+        yield one
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _environment():
-    """Workers that Dask starts leave ``OMP_NUM_THREADS=1`` behind in this process."""
     before = dict(os.environ)
     yield
     os.environ.clear()

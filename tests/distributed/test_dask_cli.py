@@ -37,12 +37,17 @@ def folder(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_folder_of_parquet_files(folder):
+@pytest.mark.parametrize("own", [False, True])
+def test_a_folder_of_parquet_files(folder, own, request, monkeypatch):
+    """On a cluster that runs already, or on processes that the command starts: here, one."""
     path, frame = folder
-    process = run_cli(
+    monkeypatch.setattr("fastmcmd._base.threads.get_num_threads", lambda: 1)
+    where = [] if own else [request.getfixturevalue("cluster").scheduler_address]
+    done = run_cli(
         "evaluate",
         path / "*.parquet",
         "--dask",
+        *where,
         "--by",
         "g",
         "--format",
@@ -50,21 +55,21 @@ def test_a_folder_of_parquet_files(folder):
         "--output",
         path / "rows",
     )
-    assert process.returncode == 0, process.stderr
-    numbers = json.loads(process.stdout)
-    in_memory = fm.evaluate(
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    whole = fm.evaluate(
         frame["y"],
         fm.Gaussian(frame["mean"], frame["std"]),
         frame[["x0", "x1"]],
         by=frame["g"],
         test=False,
     )
-    assert numbers["n"] == 351
-    assert numbers["metrics"]["mean_crps"] == pytest.approx(in_memory["crps"], rel=1e-9)
-    assert abs(numbers["metrics"]["mean_cce"] - in_memory["cce"]) < 0.05 * in_memory["cce"]
-    assert list(numbers["by"]) == ["early", "late"]
+    assert result["n"] == 351
+    assert result["metrics"]["mean_crps"] == pytest.approx(whole["crps"], rel=1e-9)
+    assert abs(result["metrics"]["mean_cce"] - whole["cce"]) < 0.05 * whole["cce"]
+    assert list(result["by"]) == ["early", "late"]
     rows = pandas.read_parquet(path / "rows")
-    assert np.allclose(rows["crps"], in_memory.rows["crps"], rtol=1e-12)
+    assert np.allclose(rows["crps"], whole.rows["crps"], rtol=1e-12)
 
 
 def test_usage_errors(folder):
@@ -74,6 +79,6 @@ def test_usage_errors(folder):
         (["--n-boot", "10"], "--n-boot is not available with --dask"),
         (["--y", "outcome"], "has no column 'outcome'"),
     ):
-        process = run_cli("evaluate", path / "*.parquet", "--dask", *options)
-        assert process.returncode == 2
-        assert message in process.stderr
+        done = run_cli("evaluate", path / "*.parquet", "--dask", *options)
+        assert done.returncode == 2
+        assert message in done.stderr

@@ -21,7 +21,7 @@ KERNELS = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.7), "lam": 0.02}
 
 def same_numbers(blocked, in_memory):
     """Every number is that of the rows in memory: sums to rounding, sketches to their accuracy."""
-    assert set(in_memory.keys()) - set(blocked.keys()) <= {"null_ence"}
+    assert set(in_memory.keys()) - set(blocked.keys()) <= {"null_ence"}  # simulated, if not Gaussian
     for name in set(in_memory.keys()) & set(blocked.keys()):
         if name not in ("mean_cce", "max_cce"):
             assert blocked[name] == pytest.approx(
@@ -51,16 +51,13 @@ def test_cce_is_within_both_bounds(data):
 def test_cce_at_points_in_memory_and_in_blocks(data):
     arguments = data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)
     grid = np.random.default_rng(1).normal(size=(30, 2))
-    at_memory = fm.cce(*arguments, at=grid, **KERNELS)
-    at_blocks = fm.cce(*arguments, at=da.from_array(grid, chunks=(11, 1)), **KERNELS)
+    here = fm.cce(*arguments, at=grid, **KERNELS)
+    there = fm.cce(*arguments, at=da.from_array(grid, chunks=(11, 1)), **KERNELS)
     # Products of 11 and of 30 rows may round differently.
-    np.testing.assert_allclose(at_memory.values, at_blocks.values.compute(), rtol=1e-12)
-    assert at_memory.mean == pytest.approx(at_blocks.mean, rel=1e-12)
+    np.testing.assert_allclose(here.values, there.values.compute(), rtol=1e-12)
+    assert here.mean == pytest.approx(there.mean, rel=1e-12)
     in_memory = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), at=grid, **KERNELS)
-    assert (
-        np.abs(at_memory.values - in_memory.values)
-        <= at_memory.error_bounds + in_memory.error_bounds
-    ).all()
+    assert (np.abs(here.values - in_memory.values) <= here.error_bounds + in_memory.error_bounds).all()
 
 
 def test_mcmd_is_within_both_bounds(data):
@@ -94,9 +91,9 @@ def test_evaluate_of_numbers(data, weighted):
     assert list(blocked.by) == ["early", "late"]
     for label, (rows, numbers) in in_memory.by.items():
         assert blocked.by[label][0] == rows
-        by_name = {one.name: one.value for one in numbers}
+        known = {one.name: one.value for one in numbers}
         for one in blocked.by[label][1]:
-            assert one.value == pytest.approx(by_name[one.name], rel=SKETCHED.get(one.name, 1e-9))
+            assert one.value == pytest.approx(known[one.name], rel=SKETCHED.get(one.name, 1e-9))
     for name in ("crps", "pit", "log_score"):
         assert np.array_equal(blocked.rows[name].compute(), in_memory.rows[name])
     curve = blocked.curves["reliability"]
@@ -116,9 +113,145 @@ def test_evaluate_of_classes_of_which_one_appears_late():
         da.from_array(p[:, :1], chunks=70),
     )  # fmt: skip
     same_numbers(blocked, in_memory)
-    assert blocked["mean_cce"] == pytest.approx(
-        in_memory["mean_cce"], abs=blocked.cce.mean_error_bound
+    assert blocked["mean_cce"] == pytest.approx(in_memory["mean_cce"], abs=blocked.cce.mean_error_bound)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_values_of_a_right_model_stand_beside_calibration_errors(data, weighted):
+    weights = {"sample_weight": data.weights} if weighted else {}
+    in_blocks = {"sample_weight": data.blocks("weights")} if weighted else {}
+    in_memory = fm.evaluate(data.y, fm.Gaussian(data.mean, 0.5), **weights)
+    blocked = fm.evaluate(data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), **in_blocks)
+    nulls = {one.name: one.null for one in in_memory.measured if one.null is not None}
+    assert len(nulls) == 6
+    for one in blocked.measured:
+        assert (one.null is None) == (one.name not in nulls)
+        if one.null is not None:
+            assert one.null == pytest.approx(nulls[one.name], rel=SKETCHED.get(one.name, 1e-9))
+    assert blocked["null_ence"] == pytest.approx(in_memory["null_ence"], rel=5e-3)
+    laplace = fm.evaluate(data.blocks("y"), fm.Laplace(data.blocks("mean"), 0.5))
+    given = {one.name for one in laplace.measured if one.null is not None}
+    assert given == set(nulls) - {"ence", "uce"}
+    assert "null_ence" in laplace.skipped
+
+
+def test_added_measures_and_ignored_labels():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([2, 2, 1], 300)
+    y = np.array(["ant", "bee", "cow"])[[rng.choice(3, p=row) for row in p]].astype(object)
+    y[::7] = "void"
+    y[70:140] = "void"  # a block
+    x, names = p[:, :1], ["ant", "bee", "cow"]
+    options = {"ignore_index": "void", "measures": ["linearized_log_score"]}
+    in_memory = fm.evaluate(y, fm.Categorical(p, classes=names), x, test=False, **options)
+    blocks = fm.Categorical(da.from_array(p, chunks=(70, 3)), classes=names)
+    blocked = fm.evaluate(
+        da.from_array(y, chunks=70), blocks, da.from_array(x, chunks=70), **options
     )
+    same_numbers(blocked, in_memory)
+    assert blocked.notes == in_memory.notes
+    assert abs(blocked["mean_cce"] - in_memory["mean_cce"]) <= (
+        blocked.cce.mean_error_bound + in_memory.cce.error_bound
+    )
+    nulls = {one.name: one.null for one in in_memory.measured if one.null is not None}
+    for one in blocked.measured:
+        if one.name in ("ece", "classwise_ece"):  # of other simulated outcomes
+            assert one.null == pytest.approx(nulls[one.name], rel=0.15)
+    assert np.array_equal(np.isnan(blocked.rows["cce"].compute()), y == "void")
+    with pytest.raises(ValueError, match="all 300 labels are 'void'"):
+        fm.evaluate(da.from_array(np.full(300, "void"), chunks=70), blocks, ignore_index="void")
+    numbers = fm.evaluate(
+        da.zeros(9, chunks=4), fm.Gaussian(da.zeros(9, chunks=4), 1.0), measures=["quadratic_score"]
+    )
+    # -2 f(0) + the integral of f^2
+    expected = 1 / (2 * np.sqrt(np.pi)) - 2 / np.sqrt(2 * np.pi)
+    assert numbers["quadratic_score"] == pytest.approx(expected)
+
+
+def test_nan_that_propagates_reaches_the_groups_that_hold_it(data):
+    """Groups with a row of NaN had numbers, although all rows had none."""
+    y = data.y.copy()
+    y[3] = np.nan  # of "early"
+    y[200] = np.nan  # all of a block
+    data.y = y
+    options = {"nan_policy": "propagate"}
+    blocked = fm.evaluate(
+        data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), by=data.blocks("groups"), **options
+    )
+    in_memory = fm.evaluate(y, fm.Gaussian(data.mean, 0.5), by=data.groups, **options)
+    for label in ("early", "late"):
+        known = {one.name: one.value for one in in_memory.by[label][1]}
+        for one in blocked.by[label][1]:
+            expected = pytest.approx(known[one.name], rel=SKETCHED.get(one.name, 1e-9), nan_ok=True)
+            assert one.value == expected, (label, one.name)
+
+
+def test_a_block_without_weight_holds_no_nan(data):
+    """With ``nan_policy="propagate"`` a block of rows without weight made every number NaN."""
+    data.weights[201:534] = 0.0
+    blocked = fm.evaluate(
+        data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), nan_policy="propagate",
+        sample_weight=data.blocks("weights"),
+    )  # fmt: skip
+    in_memory = fm.evaluate(data.y, fm.Gaussian(data.mean, 0.5), sample_weight=data.weights)
+    same_numbers(blocked, in_memory)
+    assert not blocked.notes
+
+
+def test_groups_need_labels(data):
+    labels = data.groups.astype(object)
+    labels[210] = None
+    with pytest.raises(BlockError, match=r"block 3 .*by has no label in row 9 \(None\)"):
+        fm.evaluate(
+            data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5),
+            by=da.from_array(labels, chunks=(data.sizes,)),
+        )  # fmt: skip
+
+
+def test_a_test_of_other_rows_than_those_evaluated_is_refused(data):
+    arguments = data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)
+    with pytest.raises(ValueError, match="test=True with ignore_index is not available"):
+        fm.evaluate(*arguments, data.blocks("x"), ignore_index=0, test=True)
+    with pytest.raises(ValueError, match="test is True, and there are no inputs"):
+        fm.evaluate(*arguments, test=True)
+
+
+def test_the_exact_test_takes_weights(data):
+    """It was refused with an error about truth values; `evaluate` tested the rows without weights."""
+    data.weights[data.x[:, 0] > 0] = 0.0
+    x, y, weights = data.blocks("x"), data.blocks("y"), data.blocks("weights")
+    prediction = fm.Gaussian(data.blocks("mean"), 0.5)
+    half = data.x[:, 0] <= 0
+    test = fm.congruence_test(x, y, prediction, weights=weights, simulations=39, **KERNELS)
+    evaluation = fm.evaluate(y, prediction, x, sample_weight=weights, test=True)
+    assert evaluation.test.simulated.shape == (200,)
+    # Its CCE is that of the accumulator of the rows with weight.
+    sums = fm.streaming.CCE(KERNELS["x_kernel"], KERNELS["y_kernel"], data.x[half][:200], 0.02)
+    sums.update(data.x[half], data.y[half], fm.Gaussian(data.mean[half], 0.5), data.weights[half])
+    assert np.sqrt(test.simulated[0]) == pytest.approx(sums.compute().value, rel=1e-3)
+
+
+def test_predictions_that_are_tuples_or_in_memory(data):
+    """(mean, std) was an error; an array of the size of a block was the prediction of every block."""
+    y, mean = data.blocks("y"), data.blocks("mean")
+    in_memory = fm.evaluate(data.y, fm.Gaussian(data.mean, 0.5))["crps"]
+    std = np.full(len(data.y), 0.5)
+    predictions = [
+        (mean, 0.5), (mean, std), (data.mean, 0.5), fm.Gaussian(mean, std), fm.Laplace(mean, 0.5),
+        data.mean[:, None] + np.array([[-0.3, 0.0, 0.4]]),
+    ]  # fmt: skip
+    for prediction in predictions[:4]:
+        assert fm.evaluate(y, prediction)["crps"] == pytest.approx(in_memory, rel=1e-12)
+    draws = predictions[-1]
+    assert fm.evaluate(y, draws)["crps"] == pytest.approx(fm.evaluate(data.y, draws)["crps"])
+    both = fm.compare({"a": (mean, 0.5), "b": predictions[-2]}, y)
+    assert both["a"]["crps"] == pytest.approx(in_memory, rel=1e-12)
+    equal = da.from_array(data.y, chunks=200)
+    for wrong in (data.mean[:200], (data.mean[:200], 0.5), fm.Gaussian(equal, np.ones(200))):
+        with pytest.raises(ValueError, match=r"200 rows|has 200"):
+            fm.evaluate(equal, wrong)
+    with pytest.raises(ValueError, match=r"prediction is in memory \(Gaussian\) and y is a Dask"):
+        fm.evaluate(y, fm.Gaussian(data.mean, 0.5))
 
 
 def test_evaluate_of_vectors(data):
@@ -172,36 +305,43 @@ def test_compare_has_the_intervals_of_rows_in_memory(data):
 @pytest.mark.slow
 def test_exact_test_is_that_of_the_accumulator_and_holds_its_level():
     """A right model is rejected as often as the level says; a wrong one nearly always."""
-    rejected = wrong = 0
+    rejected = accepted = 0
     for seed in range(40):
         data = make_data((60, 40), seed)
         right = np.sin(data.x[:, 0])
         x, y = data.blocks("x"), data.blocks("y")
         data.mean = right
+        weights = data.blocks("weights") if seed % 2 else None
         test = fm.congruence_test(
-            x, y, fm.Gaussian(data.blocks("mean"), 0.5), simulations=19, random_state=seed
+            x,
+            y,
+            fm.Gaussian(data.blocks("mean"), 0.5),
+            simulations=19,
+            random_state=seed,
+            weights=weights,
         )
         rejected += test.p_value <= 0.1
-        shifted = fm.Gaussian(data.blocks("mean") + 0.4, 0.5)
-        test = fm.congruence_test(x, y, shifted, simulations=19, random_state=seed)
-        wrong += test.p_value <= 0.1
+        if seed < 10:
+            shifted = fm.Gaussian(data.blocks("mean") + 0.4, 0.5)
+            test = fm.congruence_test(x, y, shifted, simulations=19, random_state=seed)
+            accepted += test.p_value > 0.1
     assert rejected <= 10  # of 40 at level 0.1: more than 10 in one of 100 simulations
-    assert wrong >= 35
+    assert accepted <= 1
 
 
 @settings(max_examples=15, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 150), max_size=8),
-    order=st.lists(st.integers(0, 150), max_size=8),
+    others=st.lists(st.integers(0, 150), max_size=8),
     seed=st.integers(0, 1000),
 )
-def test_any_split_gives_the_same_sums(cuts, order, seed):
+def test_any_split_gives_the_same_sums(cuts, others, seed):
     """Blocks of any sizes, of 0 and 1 rows among them, give equal numbers at given landmarks."""
-    results = []
-    for places in (cuts, order):
+    result = []
+    for places in (cuts, others):
         ends = [0, *sorted(places), 150]
         data = make_data(tuple(np.diff(ends).tolist()), seed)
-        results.append(
+        result.append(
             fm.cce(
                 data.blocks("x"),
                 data.blocks("y"),
@@ -211,13 +351,11 @@ def test_any_split_gives_the_same_sums(cuts, order, seed):
                 **KERNELS,
             )
         )
-    one, two = results
+    one, two = result
     assert one.estimate.value == pytest.approx(two.estimate.value, rel=1e-9)
     assert one.estimate.excess == pytest.approx(two.estimate.excess, rel=1e-9, abs=1e-12)
     assert one.mean == pytest.approx(two.mean, rel=1e-9)
-    in_memory = fm.streaming.CCE(
-        KERNELS["x_kernel"], KERNELS["y_kernel"], data.x[:20], KERNELS["lam"]
-    )
+    in_memory = fm.streaming.CCE(KERNELS["x_kernel"], KERNELS["y_kernel"], data.x[:20], KERNELS["lam"])
     value = in_memory.update(data.x, data.y, fm.Gaussian(data.mean, 0.5)).compute().value
     assert one.estimate.value == pytest.approx(value, rel=1e-9)
 
@@ -226,12 +364,13 @@ def test_any_split_gives_the_same_sums(cuts, order, seed):
 @given(order=st.permutations(range(6)), seed=st.integers(0, 100))
 def test_sums_of_blocks_add_in_any_order_and_grouping(order, seed):
     from fastmcmd.distributed.parts import EvaluationJob
+    from fastmcmd.distributed.rows import RowRules
     from fastmcmd.distributed.running import added
     from fastmcmd.evaluation.context import Settings
 
     data = make_data((10, 20, 5, 1, 30, 40), seed)
     ends = np.cumsum([0, *data.sizes])
-    job = EvaluationJob(Settings(), "raise", np.random.SeedSequence(0), None, 100)
+    job = EvaluationJob(Settings(), RowRules(), np.random.SeedSequence(0), None, 100)
     sums = []
     for number in range(6):
         rows = slice(ends[number], ends[number + 1])
@@ -247,7 +386,7 @@ def test_sums_of_blocks_add_in_any_order_and_grouping(order, seed):
 
     for name in straight.models:
         one, two = (
-            concluded(p.models[name].sums, p.models[name].skipped, Settings())[0]
+            concluded(p.models[name].sums, p.models[name].skipped, Settings(), True)[0]
             for p in (straight, mixed)
         )
         for a, b in zip(one, two, strict=True):
@@ -301,17 +440,15 @@ def test_large_data_are_sampled_and_landmarks_proposed_by_blocks(monkeypatch):
     assert (landmarks[:, 0] > 20).sum() >= 3
     assert "were chosen from 100 of 2,000 rows" in blocked.info.notes[0]
     in_memory = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), **KERNELS)
-    assert (
-        np.abs(blocked.values.compute() - in_memory.values) <= blocked.error_bounds.compute()
-    ).all()
+    assert (np.abs(blocked.values.compute() - in_memory.values) <= blocked.error_bounds.compute()).all()
 
 
 @pytest.mark.slow
 def test_measured_certificate_holds():
-    """The bound of the root mean square is above the error in each of 30 data sets, and seldom loose."""
+    """The bound of the root mean square is above the error in each of 12 data sets, and seldom loose."""
     ratios = []
-    for seed in range(30):
-        data = make_data((150, 250), seed)
+    for seed in range(0, 36, 3):
+        data = make_data((100, 200), seed)
         exact = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), **KERNELS)
         blocked = fm.cce(
             data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5),
@@ -375,35 +512,24 @@ def test_parts_that_do_not_fit(data):
 
 
 @pytest.mark.slow
-def test_memory_does_not_grow_with_the_stream():
-    """A long stream in miniature: windows, and lazy blocks, in the memory of the first few."""
+def test_memory_does_not_grow_with_the_blocks():
+    """Blocks that are made when they are needed, in the memory of the first few."""
     import subprocess
     import sys
 
     code = """
 import numpy as np, dask.array as da, psutil, fastmcmd as fm
-me, rng = psutil.Process(), np.random.default_rng(0)
-blank = fm.streaming.CCE(fm.RBF(0.5), fm.RBF(0.5), np.linspace(-3, 3, 30))
-window = fm.streaming.SlidingWindow(blank, 10)
-def batch(count):
-    for _ in range(count):
-        x = rng.normal(size=2000)
-        window.update(x, x + rng.normal(size=2000), fm.Gaussian(x, 1.0))
-batch(30)
-first = me.memory_info().rss
-batch(100)
-assert me.memory_info().rss < first + 3e7, (first, me.memory_info().rss)
-assert window.compute().rows == 20_000
-def blocks(count):
+me = psutil.Process()
+def spent(count):
     draws = da.random.default_rng(0)
     x = draws.normal(size=count * 5000, chunks=5000)
-    return x, draws.normal(size=count * 5000, chunks=5000), fm.Gaussian(0 * x, 1.0)
-def spent(count):
-    x, y, p = blocks(count)
-    fm.evaluate(y, p, x, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(0.5))
+    y = draws.normal(size=count * 5000, chunks=5000)
+    fm.evaluate(
+        y, fm.Gaussian(0 * x, 1.0), x, x_kernel=fm.RBF(0.1), y_kernel=fm.RBF(0.1)
+    )
     return me.memory_info().rss
 first = spent(10)
-assert spent(50) < first + 5e7, first
+assert spent(40) < first + 3e7, first  # a block and its features take 30 MB; 30 of them would take 900
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
@@ -414,14 +540,12 @@ def test_the_scheduler_that_is_set_is_used(data, scheduler):
 
     arguments = data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), data.blocks("x")
     with dask.config.set(scheduler=scheduler):
-        evaluation = fm.evaluate(*arguments, **KERNELS)
+        there = fm.evaluate(*arguments, **KERNELS)
         with pytest.raises(BlockError, match=r"block 1 .*std has values down to -1"):
             fm.evaluate(
                 arguments[0], predicted(lambda m: fm.Gaussian(m, min(len(m) - 2, 1)), arguments[0])
             )
-    assert (
-        evaluation.to_dict()["metrics"] == fm.evaluate(*arguments, **KERNELS).to_dict()["metrics"]
-    )
+    assert there.to_dict()["metrics"] == fm.evaluate(*arguments, **KERNELS).to_dict()["metrics"]
 
 
 def test_sums_of_spark_partitions_merge(data):
@@ -470,14 +594,12 @@ def test_exact_solver_over_pairs_of_blocks(data, weighted):
     assert exact.info.solver == "cg"
     assert exact.info.certificate == "rigorous"
     assert exact.error_bound <= 1e-5  # of which output features miss about 2e-6
-    assert (
-        np.abs(exact.values - in_memory.values) <= exact.error_bounds + in_memory.error_bounds
-    ).all()
+    assert (np.abs(exact.values - in_memory.values) <= exact.error_bounds + in_memory.error_bounds).all()
     assert "25 pairs of blocks" in " ".join(exact.info.notes)
     grid = np.random.default_rng(1).normal(size=(30, 2))
     at = fm.cce(*arguments, solver="cg", at=grid, tol=1e-5, **ours)
-    at_blocks = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), at=grid, tol=1e-9, **theirs)
-    assert (np.abs(at.values - at_blocks.values) <= at.error_bounds + at_blocks.error_bounds).all()
+    there = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), at=grid, tol=1e-9, **theirs)
+    assert (np.abs(at.values - there.values) <= at.error_bounds + there.error_bounds).all()
 
 
 def test_exact_solver_ends_with_low_rank_above_a_million_rows(data, monkeypatch):

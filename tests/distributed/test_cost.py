@@ -1,0 +1,152 @@
+"""Tasks, messages and bytes of a pass, counted by Dask's scheduler and workers, against the formulas."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.distributed import running, setting
+from fastmcmd.distributed.cost import counted_bytes, sample_bytes, sum_bytes, task_count
+
+da = pytest.importorskip("dask.array", reason="Dask is not installed")
+pytest.importorskip("distributed", reason="distributed is not installed")
+
+WORKERS, SAMPLE = 3, 500
+BLOCKS, GROUP = 21, 16  # blocks of 40 rows: a group of 16 (two levels of sums), one of 5
+OURS = ("_of_shared", "added")  # functions of the tasks: sums of a block, sums of sums
+
+
+def prefix(key: object) -> str:
+    return str(key).split("-", maxsplit=1)[0]
+
+
+@pytest.fixture
+def passes(client, cluster, monkeypatch):
+    """Count tasks and sizes of results in the scheduler, and what workers receive, for each pass."""
+    from distributed.diagnostics.plugin import SchedulerPlugin
+
+    class Finished(SchedulerPlugin):
+        def __init__(self) -> None:
+            self.tasks, self.bytes = Counter(), Counter()
+
+        def transition(self, key, start, finish, *_, **more):
+            if (start, finish) == ("processing", "memory"):
+                self.tasks[prefix(key)] += 1
+                self.bytes[prefix(key)] += more.get("nbytes", 0)
+
+    counted = Finished()
+    cluster.scheduler.add_plugin(counted, name="counted")
+    original, results = running.Run.reduce, {}
+
+    def received():
+        logs = client.run(
+            lambda dask_worker: [
+                (sorted(map(str, one["keys"])), one["total"])
+                for one in dask_worker.transfer_incoming_log
+            ]
+        )
+        return {worker: len(log) for worker, log in logs.items()}, logs
+
+    def reduce(self, job, blocks):
+        tasks, sizes, sent = counted.tasks.copy(), counted.bytes.copy(), self.counters.tasks
+        before, _ = received()
+        value = original(self, job, blocks)
+        _, logs = received()
+        moved, messages = Counter(), 0
+        for worker, log in logs.items():
+            for keys, _ in log[before[worker] :]:
+                moved.update(map(prefix, keys))
+                messages += 1
+        results[job.name] = {
+            "tasks": counted.tasks - tasks, "bytes": counted.bytes - sizes, "moved": moved,
+            "messages": messages, "own": self.counters.tasks - sent, "value": value,
+        }  # fmt: skip
+        return value
+
+    monkeypatch.setattr(running.Run, "reduce", reduce)
+    monkeypatch.setattr(running, "GROUP", GROUP)
+    monkeypatch.setattr(setting, "CANDIDATES", SAMPLE)  # as on data with more rows than the sample
+    yield results
+    cluster.scheduler.remove_plugin("counted")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("models", [1, 2])
+def test_a_pass_takes_the_tasks_and_bytes_of_the_formula(client, passes, models):
+    rng = np.random.default_rng(0)
+    n, d = 40 * BLOCKS, 3
+    x = da.from_array(rng.normal(size=(n, d)), chunks=(40, d))
+    y = da.from_array(rng.normal(size=n), chunks=40)
+    kernels = {"x_kernel": fm.RBF(0.2), "y_kernel": fm.RBF(0.5), "lam": 0.01}
+    if models == 1:
+        state = fm.cce(x, y, fm.Gaussian(0 * y, 1.0), client=client, **kernels).accumulator._state
+        names = "sample of x", "landmarks", "sums", "values"
+    else:
+        both = {"a": fm.Gaussian(0 * y, 1.0), "b": fm.Gaussian(0 * y, 1.2)}
+        state = fm.compare(both, y, x, client=client, **kernels)["a"].cce.accumulator._state
+        names = "sample of x", "landmarks", "evaluation", "values"
+    assert list(passes) == list(names)
+    groups, tasks = 2, task_count(BLOCKS, GROUP)
+    assert tasks == (16 + 2 + 1) + (5 + 1)
+    for name, one in passes.items():
+        assert sum(one["tasks"][part] for part in OURS) == tasks == one["own"], name
+        assert one["tasks"]["_of_shared"] == BLOCKS
+        assert one["tasks"]["bytes"] == groups, name  # the work, once a group
+        # Each result moves at most once; those of the groups come here.
+        sums = sum(one["moved"][part] for part in OURS)
+        assert 0 < sums <= tasks - groups, name
+        assert one["moved"]["bytes"] <= groups * (WORKERS - 1), name
+        assert one["messages"] <= sum(one["moved"].values()), name
+    p, r = state.smoother.rank, len(state.columns)
+    sums = passes[names[2]]
+    congruence = sums["value"] if models == 1 else sums["value"].congruence
+    expected = sum_bytes(p, r, d, models)
+    assert counted_bytes(congruence) == pytest.approx(expected, rel=0.01)
+    if models == 1:
+        assert sums["bytes"]["_of_shared"] == pytest.approx(BLOCKS * expected, rel=0.02)
+    sample = passes["sample of x"]
+    assert counted_bytes(sample["value"]) == pytest.approx(sample_bytes(SAMPLE, d), rel=0.01)
+    assert sample["bytes"]["_of_shared"] == pytest.approx(BLOCKS * sample_bytes(40, d), rel=0.2)
+    assert passes["values"]["bytes"]["_of_shared"] < 200 * BLOCKS
+
+
+@pytest.mark.parametrize("options", [{}, {"simulations": 19}, {"landmarks": 7}])
+def test_bytes_of_sums_of_an_accumulator(options):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 4))
+    one = fm.streaming.CCE(fm.RBF(0.2), fm.RBF(0.5), random_state=0, **{"landmarks": 30, **options})
+    one.update(x, x[:, 0], {"a": fm.Gaussian(x[:, 0], 1.0), "b": fm.Gaussian(x[:, 1], 1.0)})
+    state = one._state
+    expected = sum_bytes(
+        state.smoother.rank, len(state.columns), 4, 2, options.get("simulations", 0), probes=0
+    )
+    assert counted_bytes(state) == pytest.approx(expected, rel=0.03)
+
+
+@pytest.mark.parametrize(("blocks", "tasks"), [(1, 2), (8, 9), (9, 12), (64, 73), (65, 75), (0, 0)])
+def test_tasks_of_small_passes(blocks, tasks):
+    assert task_count(blocks) == tasks
+
+
+def test_the_projection_of_the_page_follows_from_its_constants():
+    page = (Path(__file__).parents[2] / "docs" / "distributed.md").read_text()
+    row, block = map(
+        float, re.search(r"from (\d+) µs of CPU a row .*?and (\d+) ms a block", page, re.S).groups()
+    )
+    number = {"10^8": 1e8, "10^10": 1e10, "1,000": 1e3, "10^5": 1e5, "10^4": 1e4}
+    seconds = {"s": 1.0, "min": 60.0}
+    lines = re.findall(
+        r"\| (10\^\d+) \| ([\d,^]+) of \S+ rows \| (\d+) (s|min) \| (\d+) (s|min) \|", page
+    )
+    assert len(lines) == 3
+    for rows, blocks, work, unit, client, other in lines:
+        assert number[rows] * row * 1e-6 / 100 / seconds[unit] == pytest.approx(
+            float(work), abs=0.5
+        )
+        passes = number[blocks] * block * 1e-3 * 4 / seconds[other]
+        assert passes == pytest.approx(float(client), abs=0.5)
