@@ -82,10 +82,10 @@ def axis_of(name: str, values: Array, most: int) -> Axis | None:
         distinct = np.unique(values)  # all of them, not only those of the sample
         if len(distinct) <= most:
             return _axis(name, values, distinct[1:], distinct, ends)
-    edges = _even(sample, most)
+    edges = _equal_widths(sample, most)
     shares = np.bincount(np.searchsorted(edges, sample, side="right")) / len(sample)
     if shares.max() > _CROWDED:
-        edges = _counted(sample, most)
+        edges = _equal_counts(sample, most)
     edges = edges[(edges > ends[0]) & (edges <= ends[1])]
     return _axis(name, values, edges, None, ends) if edges.size else None
 
@@ -97,7 +97,7 @@ def _axis(
     return Axis(name, edges, places, distinct, ends)
 
 
-def _even(sample: Array, most: int) -> Array:
+def _equal_widths(sample: Array, most: int) -> Array:
     """Return edges at multiples of a round step, for at most ``most`` bins."""
     low, high = np.quantile(sample, [_TAIL, 1 - _TAIL])
     if not high > low:
@@ -110,7 +110,7 @@ def _even(sample: Array, most: int) -> Array:
     return np.unique([float(f"{number * step:.12g}") for number in range(first, last + 1)])
 
 
-def _counted(sample: Array, most: int) -> Array:
+def _equal_counts(sample: Array, most: int) -> Array:
     """Return edges between about equally many rows, rounded to few digits."""
     quantiles = np.quantile(sample, np.linspace(0, 1, most + 1)[1:-1])
     return np.unique([float(f"{edge:.{_DIGITS}g}") for edge in quantiles])

@@ -14,11 +14,19 @@ from numpy.typing import NDArray
 from fastmcmd.report.bins import Axis
 from fastmcmd.report.quantities import CLASS_BINS, LEVELS
 
-__all__ = ["Cells", "Groups", "ModelRows", "ModelSums", "Sums", "groups_of", "sums_over"]
+__all__ = [
+    "CellSums",
+    "Groups",
+    "ModelCellSums",
+    "ModelRows",
+    "RegionCells",
+    "groups_of",
+    "sums_over",
+]
 
 Array = NDArray[np.float64]
 
-_OTHERS = "other groups"
+_SMALL_GROUPS = "other groups"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +51,7 @@ def groups_of(labels: NDArray[np.generic] | None, n: int, most: int) -> Groups:
     largest = np.sort(np.argsort(-counts, kind="stable")[: most - 1])
     index = np.full(len(names), most - 1, dtype=np.uint8)
     index[largest] = np.arange(most - 1)
-    return Groups([*(str(names[one]) for one in largest), _OTHERS], index[places])
+    return Groups([*(str(names[one]) for one in largest), _SMALL_GROUPS], index[places])
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +77,7 @@ class ModelRows:
 
 
 @dataclass(frozen=True, eq=False)
-class ModelSums:
+class ModelCellSums:
     """Sums of `ModelRows` over each cell: (c, s), (c, 20), (c, 10, 4) with counts first, (c, k)."""
 
     quantities: Array
@@ -79,28 +87,28 @@ class ModelSums:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class RegionCells:
     """The cells of an axis, or of two: each row is in one of ``count`` of them."""
 
     places: NDArray[np.integer]
     count: int
 
     @staticmethod
-    def of(groups: Groups, axis: Axis) -> Cells:
+    def of(groups: Groups, axis: Axis) -> RegionCells:
         """Return the cells of groups and bins, group by group."""
         places = groups.places.astype(np.uint16) * np.uint16(len(axis)) + axis.places
-        return Cells(places, len(groups) * len(axis))
+        return RegionCells(places, len(groups) * len(axis))
 
     @staticmethod
-    def of_plane(groups: Groups, across: Axis, up: Axis) -> Cells:
+    def of_plane(groups: Groups, across: Axis, up: Axis) -> RegionCells:
         """Return the cells of groups and of pairs of bins: group, then bin upwards, then bin across."""
         places = groups.places.astype(np.uint16) * np.uint16(len(up)) + up.places
         places = places * np.uint16(len(across)) + across.places
-        return Cells(places, len(groups) * len(up) * len(across))
+        return RegionCells(places, len(groups) * len(up) * len(across))
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class CellSums:
     """Sums over each of c cells.
 
     Attributes
@@ -111,26 +119,26 @@ class Sums:
         Sum of weights; the number of rows without weights.
     witness_rows : ndarray (c,)
         Number of the rows whose witness is summed.
-    models : list of ModelSums
+    models : list of ModelCellSums
     """
 
     rows: NDArray[np.int64]
     weights: Array
     witness_rows: NDArray[np.int64]
-    models: list[ModelSums]
+    models: list[ModelCellSums]
 
 
 def sums_over(
-    cells: Cells,
+    cells: RegionCells,
     models: list[ModelRows],
     weights: Array | None,
     witness_places: NDArray[np.intp],
-) -> Sums:
+) -> CellSums:
     """Return the sums over each cell.
 
     Parameters
     ----------
-    cells : Cells
+    cells : RegionCells
         The cell of each row.
     models : list of ModelRows
         What is summed.
@@ -146,7 +154,7 @@ def sums_over(
 
     rows = total(None).astype(np.int64)
     some = places[witness_places]
-    return Sums(
+    return CellSums(
         rows=rows,
         weights=rows.astype(np.float64) if weights is None else total(weights),
         witness_rows=np.bincount(some, minlength=count),
@@ -161,7 +169,7 @@ def _of_model(
     weights: Array | None,
     some: NDArray[np.integer],
     total: Callable[..., Array],
-) -> ModelSums:
+) -> ModelCellSums:
     def weighted(values: Array) -> Array:
         return values if weights is None else values * weights
 
@@ -178,4 +186,4 @@ def _of_model(
         classes = np.stack(parts, axis=1).reshape(count, CLASS_BINS, len(parts))
     if model.witness is not None:
         witness = np.array([np.bincount(some, one, count) for one in model.witness.T]).T
-    return ModelSums(quantities, pit, classes, witness)
+    return ModelCellSums(quantities, pit, classes, witness)

@@ -18,7 +18,15 @@ from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.result import BEST, Evaluation
 from fastmcmd.plots.inputs import some
 from fastmcmd.report.bins import Axis, axis_of
-from fastmcmd.report.cube import Cells, Groups, ModelRows, ModelSums, Sums, groups_of, sums_over
+from fastmcmd.report.cube import (
+    CellSums,
+    Groups,
+    ModelCellSums,
+    ModelRows,
+    RegionCells,
+    groups_of,
+    sums_over,
+)
 from fastmcmd.report.listing import badness, listing_of, plain, prediction_columns, score_columns
 from fastmcmd.report.material import Material
 from fastmcmd.report.page import Section, data_block, paragraph, scripted
@@ -70,21 +78,21 @@ def explorer(material: Material) -> Section | None:
 def _contexts(material: Material) -> list[Context] | None:
     """Return the contexts of all models if they have the same rows and weights; otherwise None."""
     contexts = [one.context for one in material.evaluations.values()]
-    known = [one for one in contexts if one is not None and not one.outcomes.nan_result]
-    if not known or len(known) < len(contexts):
+    usable = [one for one in contexts if one is not None and not one.outcomes.nan_result]
+    if not usable or len(usable) < len(contexts):
         return None
-    first = known[0]
-    for one in known[1:]:
+    first = usable[0]
+    for one in usable[1:]:
         same = len(one.y) == len(first.y) and _equal(one.weights, first.weights)
         if not same or not _equal(one.outcomes.valid, first.outcomes.valid):
             return None
-    return known
+    return usable
 
 
-def _equal(values: NDArray[Any] | None, others: NDArray[Any] | None) -> bool:
-    if values is None or others is None:
-        return values is others
-    return np.array_equal(values, others)
+def _equal(values: NDArray[Any] | None, other_values: NDArray[Any] | None) -> bool:
+    if values is None or other_values is None:
+        return values is other_values
+    return np.array_equal(values, other_values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,14 +132,14 @@ def _data(material: Material, contexts: Sequence[Context]) -> dict[str, Any] | N
     if (not pairs and len(groups) == 1) or not described:
         return None
     axes = [axis for _, axis in pairs]
-    cells = [Cells.of(groups, axis) for axis in axes]
+    cells = [RegionCells.of(groups, axis) for axis in axes]
     if not cells:
-        cells = [Cells(groups.places, len(groups))]
+        cells = [RegionCells(groups.places, len(groups))]
         axes = [Axis("", np.empty(0), np.zeros(n, dtype=np.uint8), None, (0.0, 0.0))]
     plane = _plane([column for column, _ in pairs if column.is_input], plan.plane_bins)
     weights = first.weights
 
-    def packed(one: Cells) -> dict[str, Any]:
+    def packed(one: RegionCells) -> dict[str, Any]:
         return _packed(sums_over(one, models, weights, witness_places), weights is not None)
 
     data: dict[str, Any] = {
@@ -151,7 +159,7 @@ def _data(material: Material, contexts: Sequence[Context]) -> dict[str, Any] | N
         "map": None,
     }
     if plane is not None:
-        one = Cells.of_plane(groups, *plane)
+        one = RegionCells.of_plane(groups, *plane)
         data["map"] = {"across": _axis(plane[0]), "up": _axis(plane[1])} | packed(one)
     data["list"] = _list(material, columns, groups, cells, axes, plane, losses)
     return data
@@ -256,7 +264,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
     }
 
 
-def _packed(sums: Sums, weighted: bool) -> dict[str, Any]:
+def _packed(sums: CellSums, weighted: bool) -> dict[str, Any]:
     """Return sums for JSON; without weights, counts serve as sums of weights."""
     present = np.flatnonzero(sums.rows)
     return {
@@ -268,7 +276,7 @@ def _packed(sums: Sums, weighted: bool) -> dict[str, Any]:
     }
 
 
-def _packed_model(sums: ModelSums, present: NDArray[np.intp], weighted: bool) -> dict[str, Any]:
+def _packed_model(sums: ModelCellSums, present: NDArray[np.intp], weighted: bool) -> dict[str, Any]:
     pit = sums.pit
     if pit is not None and not weighted:
         pit = pit.astype(np.int64)
@@ -294,7 +302,7 @@ def _list(
     material: Material,
     columns: Sequence[Column],
     groups: Groups,
-    cells: Sequence[Cells],
+    cells: Sequence[RegionCells],
     axes: Sequence[Axis],
     plane: tuple[Axis, Axis] | None,
     losses: Sequence[Array],
@@ -314,27 +322,29 @@ def _list(
     assert first.context is not None
     valid = first.context.outcomes.valid
     original = rows if valid is None else valid[rows]
-    shown: list[tuple[str, list[Any]]] = [("row", [int(one) for one in original])]
+    table_columns: list[tuple[str, list[Any]]] = [("row", [int(one) for one in original])]
     if first.labels is not None and first.labels.index is not None:
-        shown.append(("label", [str(first.labels.index[int(one)]) for one in original]))
+        table_columns.append(("label", [str(first.labels.index[int(one)]) for one in original]))
     if len(groups) > 1:
-        shown.append(("group", [groups.labels[one] for one in groups.places[rows]]))
+        table_columns.append(("group", [groups.labels[one] for one in groups.places[rows]]))
     titles = [name if material.several else "" for name in evaluations]
     scores = [
         score_columns(*one) for one in zip(evaluations.values(), repeat(rows), titles, strict=False)
     ]
-    shown += [model[0] for model in scores if model]
-    shown += [(one.name, [plain(v) for v in one.values[rows]]) for one in columns if one.is_input]
+    table_columns += [model[0] for model in scores if model]
+    table_columns += [
+        (one.name, [plain(v) for v in one.values[rows]]) for one in columns if one.is_input
+    ]
     if first.classes is not None:
-        shown.append(("outcome", [first.classes[int(one)] for one in first.y[rows]]))
+        table_columns.append(("outcome", [first.classes[int(one)] for one in first.y[rows]]))
     elif first.y.ndim == 1:
-        shown.append(("outcome", [plain(one) for one in first.y[rows]]))
+        table_columns.append(("outcome", [plain(one) for one in first.y[rows]]))
     for one, title, model in zip(evaluations.values(), titles, scores, strict=True):
-        shown += prediction_columns(one, rows, title) + model[1:]
+        table_columns += prediction_columns(one, rows, title) + model[1:]
     place_of = [axis.places[rows].astype(np.int64) for axis in axes]
     plane_places = [] if plane is None else [axis.places[rows].astype(np.int64) for axis in plane]
     return {
-        "columns": [{"name": name, "values": values} for name, values in shown],
+        "columns": [{"name": name, "values": values} for name, values in table_columns],
         "worst": listing.worst,
         "by": "CCE" if "cce" in first.rows else "score",
         "groups": _array(groups.places[rows].astype(np.int64)),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.plots.inputs import some
 from fastmcmd.predictive import Categorical
-from fastmcmd.report.cube import Cells
+from fastmcmd.report.cube import RegionCells
 
 __all__ = ["Listing", "badness", "listing_of", "plain", "prediction_columns", "score_columns"]
 
@@ -42,12 +42,14 @@ class Listing:
     worst: int | None
 
 
-def listing_of(cells: Sequence[Cells], bad: Sequence[NDArray[np.float64]], columns: int) -> Listing:
+def listing_of(
+    cells: Sequence[RegionCells], bad: Sequence[NDArray[np.float64]], columns: int
+) -> Listing:
     """Return the rows to list.
 
     Parameters
     ----------
-    cells : sequence of Cells
+    cells : sequence of RegionCells
         Cells of each axis.
     bad : sequence of ndarray (n,)
         For each model how bad each row is.
@@ -68,7 +70,7 @@ def listing_of(cells: Sequence[Cells], bad: Sequence[NDArray[np.float64]], colum
     return Listing(np.unique(np.concatenate([random, *(np.argsort(-b)[:20] for b in bad)])), 0)
 
 
-def _ranks(cells: Cells, order: NDArray[np.intp]) -> NDArray[np.intp]:
+def _ranks(cells: RegionCells, order: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return the first rows in an order in each cell, (c, 10); -1 where a cell has fewer."""
     places = cells.places[order]
     by_cell = np.argsort(places, kind="stable")  # a radix sort of small integers

@@ -165,23 +165,23 @@ def _in_rows(
 ) -> str:
     """Return plots side by side; those of one measure, a plot for each model, in a row of their own."""
     body = ""
-    shared: list[str] = []
+    ungrouped: list[str] = []
     for (title, has_model), group in itertools.groupby(
         available, lambda one: (one.title, bool(one.model))
     ):
         plots = list(group)
         if not has_model:
-            shared += [_figure(plot, material, size) for plot in plots]
+            ungrouped += [_figure(plot, material, size) for plot in plots]
             continue
-        body += pictures(shared, kind) if shared else ""
-        shared = []
+        body += pictures(ungrouped, kind) if ungrouped else ""
+        ungrouped = []
         caption = _caption(plots[0], material)
         row = [
             figure(svg(plot.draw, f"{title}: {plot.model}", _SMALL), plot.model, "")
             for plot in plots
         ]
         body += heading(title) + paragraph(caption, "how") + pictures(row, "three")
-    return body + (pictures(shared, kind) if shared else "")
+    return body + (pictures(ungrouped, kind) if ungrouped else "")
 
 
 def _figure(panel: Panel, material: Material, size: tuple[float, float] | None = None) -> str:
