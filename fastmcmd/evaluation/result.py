@@ -150,6 +150,19 @@ class Evaluation(ByName[float]):
         detects are by the kernels of ``cce``; the p-value is by kernels of its own.
     column_names : tuple of str
         Names of the columns of x, if x was a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> x = np.random.default_rng(0).normal(size=200)
+    >>> y = x + np.random.default_rng(1).normal(size=200)
+    >>> evaluation = fm.evaluate(y, fm.Gaussian(x, 1.0), x)
+    >>> evaluation["crps"] == evaluation["mean_crps"]
+    True
+    >>> "cce" in evaluation, evaluation.get("energy_score") is None
+    (True, True)
+    >>> evaluation.rows["pit"].shape
+    (200,)
     """
 
     measured: tuple[Measured, ...]
