@@ -172,6 +172,18 @@ class Result(PointValues):
     Coefficients are exact up to 2,000 distinct inputs. Beyond that, `null_mean`, `excess` and
     `effective_rows` use 256 to 1,000 landmarks in x; ``source.landmarks`` is their number, and
     ``source.approximation`` the change of the sums when half of them are used.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> x = np.random.default_rng(0).normal(size=200)
+    >>> y = x + np.random.default_rng(1).normal(size=200)
+    >>> result = fm.cce(x, y, fm.Gaussian(x, 1.0))
+    >>> result.values.shape, bool((result.error_bounds < 1e-6).all())
+    ((200,), True)
+    >>> row = result.worst(1)[0]  # the input where the model is most wrong
+    >>> bool(result.excess[row] >= np.median(result.excess))
+    True
     """
 
     values: NDArray[np.float64]

@@ -55,7 +55,7 @@ def save(path: FilePath, kind: str, state: object) -> None:
 
 
 def load(path: FilePath) -> Any:
-    """Return a fitted object that its ``save`` wrote: a `ConditionalCongruence` or a recalibrator.
+    """Return an object that its ``save`` wrote: an estimator, a recalibrator, a monitor or an accumulator.
 
     Parameters
     ----------
@@ -68,6 +68,18 @@ def load(path: FilePath) -> Any:
         The file is not a fitted object of fastmcmd, is damaged, or has a later format.
     OSError
         The file cannot be opened.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np, fastmcmd as fm
+    >>> y = np.random.default_rng(0).normal(size=50)
+    >>> fitted = fm.recalibration.StdScaling().fit((np.zeros(50), 0.5), y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "scaling.npz")
+    ...     fitted.save(path)
+    ...     fm.load(path).scale_ == fitted.scale_
+    True
     """
     return load_kind(path)
 

@@ -307,9 +307,8 @@ def _check_missing(
     """Raise an error that names the first row with a missing number, unless such rows are left out."""
     count, first = int(rows.sum()), int(np.argmax(rows))
     name = next(n for n in names if _is_missing(columns.values([n])[0][first]))
-    where = (
-        f"{name} holds NaN: {columns.title}, {columns.place(first)}, column {name!r}: nothing there"
-    )
+    place = f"{columns.title}, {columns.place(first)}, column {name!r}"
+    where = f"{name} holds NaN: {place}: the value is missing"
     if arguments.nan_policy == "raise":
         count_note = f" ({count:,} such rows)" if count > 1 else ""
         raise UsageError(f"{where}{count_note}; remove them, or pass --nan-policy omit")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd._base.annotations import AnyArray, HostArray
+from fastmcmd._base.tables import did_you_mean
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.text import Text
@@ -29,7 +30,7 @@ def open_columns(path: str) -> Columns:
         return _standard_input()
     where = Path(path)
     if not where.exists():
-        raise UsageError(f"{path} cannot be read: No such file or directory")
+        raise UsageError(f"{path} cannot be read: No such file or directory{_nearest(where)}")
     kind = _KINDS.get(where.suffix.lower())
     if kind is None:
         raise UsageError(f"{path} ends in {where.suffix!r}; one of {', '.join(_KINDS)} is needed")
@@ -40,6 +41,16 @@ def open_columns(path: str) -> Columns:
         return kind(where)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _nearest(where: Path) -> str:
+    """Return a question that suggests the file of the most similar name in the same folder, or ""."""
+    try:
+        names = [one.name for one in where.parent.iterdir() if one.suffix.lower() in _KINDS]
+    except OSError:
+        return ""
+    question = did_you_mean(where.name, names).strip()
+    return f"; {question}" if question else ""
 
 
 def _standard_input() -> Columns:

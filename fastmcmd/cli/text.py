@@ -234,7 +234,7 @@ class Text(Columns):
                     quoted = repr(cell[:_QUOTED]) + ("..." if len(cell) > _QUOTED else "")
                     return UsageError(
                         f"{self.title}, line {line}, column {name!r}: {quoted} is not a number; a number "
-                        f"is needed (nothing, NA or nan where it is missing){_of_words(cell)}"
+                        f"is needed (or an empty cell, NA or nan if the value is missing){_of_words(cell)}"
                     )
         return UsageError(f"{self.title}: {error} (rows counted after the names)")
 

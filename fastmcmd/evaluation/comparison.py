@@ -55,6 +55,21 @@ class Comparison(ByName[Evaluation]):
     clusters : ndarray (n,) of int or None
         Clusters of rows such that outcomes of different clusters are independent. None: all rows are
         independent.
+
+    Examples
+    --------
+    A comparison reads like a dictionary of evaluations:
+
+    >>> import numpy as np, fastmcmd as fm
+    >>> y = np.random.default_rng(0).normal(size=200)
+    >>> models = {"right": (np.zeros(200), 1.0), "too wide": (np.zeros(200), 3.0)}
+    >>> comparison = fm.compare(models, y)
+    >>> comparison.keys()
+    ('right', 'too wide')
+    >>> comparison["right"]["crps"] < comparison["too wide"]["crps"]
+    True
+    >>> comparison.sentence.split(":")[0]
+    'right is better than too wide beyond chance (p < 0.0001)'
     """
 
     evaluations: Mapping[str, Evaluation]

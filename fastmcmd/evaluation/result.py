@@ -152,6 +152,19 @@ class Evaluation(ByName[float]):
         Names of the columns of x, if x was a data frame.
     group_labels : ndarray (m,) or None
         Label of the group of each row that was used, if there are groups.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> x = np.random.default_rng(0).normal(size=200)
+    >>> y = x + np.random.default_rng(1).normal(size=200)
+    >>> evaluation = fm.evaluate(y, fm.Gaussian(x, 1.0), x)
+    >>> evaluation["crps"] == evaluation["mean_crps"]
+    True
+    >>> "cce" in evaluation, evaluation.get("energy_score") is None
+    (True, True)
+    >>> evaluation.rows["pit"].shape
+    (200,)
     """
 
     measured: tuple[Measured, ...]

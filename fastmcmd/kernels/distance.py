@@ -200,6 +200,14 @@ class RBF(ExponentialDecay):
     gamma : float, "variance", "median" or None
         A positive number; "variance": ``1 / (2 var)`` of the data (var summed over columns, ddof=1);
         "median": ``1 / (2 median distance^2)`` of the data; None: 1/d.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> fm.RBF(0.5)(np.array([[0.0], [1.0]])).round(4).tolist()
+    [[1.0, 0.6065], [0.6065, 1.0]]
+    >>> fm.RBF("median").resolve(np.array([[0.0], [2.0]]))  # from the data
+    RBF(gamma=0.125)
     """
 
     statistic: ClassVar[str] = "squared"

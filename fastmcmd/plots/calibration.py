@@ -48,6 +48,15 @@ def reliability(
     Returns
     -------
     matplotlib axes
+
+    Examples
+    --------
+    >>> import numpy as np, pytest, fastmcmd as fm
+    >>> _ = pytest.importorskip("matplotlib")
+    >>> y = np.random.default_rng(0).normal(size=300)
+    >>> curve = fm.metrics.reliability_curve(y, (np.zeros(300), 2.0))  # too wide
+    >>> fm.plots.reliability(curve, label="model").get_xlabel()
+    'expected share'
     """
     from fastmcmd.classification import ReliabilityCurve as ClassReliability
     from fastmcmd.metrics import ReliabilityCurve
@@ -111,6 +120,15 @@ def pit_histogram(
     Returns
     -------
     matplotlib axes
+
+    Examples
+    --------
+    >>> import numpy as np, pytest, fastmcmd as fm
+    >>> _ = pytest.importorskip("matplotlib")
+    >>> y = np.random.default_rng(0).normal(size=300)
+    >>> histogram = fm.metrics.pit_histogram(y, (np.zeros(300), 2.0))  # a hump: too wide
+    >>> fm.plots.pit_histogram(histogram).get_xlabel()
+    'PIT'
     """
     from fastmcmd.metrics import PITHistogram
 

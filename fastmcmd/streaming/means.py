@@ -145,7 +145,18 @@ class NLL(MeanOf):
 
 
 class CRPS(MeanOf):
-    """Mean continuous ranked probability score; see `fastmcmd.metrics.crps`."""
+    """Mean continuous ranked probability score; see `fastmcmd.metrics.crps`.
+
+    Examples
+    --------
+    >>> import numpy as np, fastmcmd as fm
+    >>> y, mean = np.array([0.0, 1.0, 3.0]), np.array([0.0, 2.0, 2.0])
+    >>> score = fm.streaming.CRPS()
+    >>> for batch in (slice(0, 2), slice(2, 3)):
+    ...     _ = score.update(y[batch], (mean[batch], 1.0))
+    >>> bool(np.isclose(score.compute(), fm.metrics.mean_crps(y, (mean, 1.0))))
+    True
+    """
 
     def __init__(self, *, estimator: str | None = None, nan_policy: NanPolicy = "raise") -> None:
         super().__init__(crps, nan_policy=nan_policy, estimator=estimator)

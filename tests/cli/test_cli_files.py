@@ -102,7 +102,7 @@ BAD = [
     ("no_rows.npz", lambda p: np.savez(p, **dict.fromkeys(COLUMNS, np.empty(0))), "has no rows"),
     ("cube.npy", lambda p: np.save(p, np.zeros((2, 2, 2))), "columns need (n,) or (n, k)"),
     ("words.csv", text("1,2,3\n1,zwei,3\n"), "line 3, column 'mean': 'zwei' is not a number"),
-    ("hole.csv", text("1,2,3\n\n1,,3\n"), "line 4, column 'mean': nothing there"),
+    ("hole.csv", text("1,2,3\n\n1,,3\n"), "line 4, column 'mean': the value is missing"),
     ("short.csv", text("1,2,3\n1,2\n"), "line 3: 2 cells, but line 1 names 3 columns"),
     ("no_rows.csv", text(""), "no_rows.csv has no rows"),
     ("names_alone.csv", raw(b"y,mean,std"), "names_alone.csv has no rows"),
@@ -371,3 +371,12 @@ def test_very_many_columns_are_read_in_one_pass(tmp_path, monkeypatch):
     columns.prepare((), names)
     assert [columns.labels(name)[0] for name in names] == ["a", 1.0] * 75
     assert len(opened) <= 2  # of the names, and of the rows
+
+
+def test_missing_file_suggests_the_nearest_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "visits.csv").write_text("y,mean\n1,2\n")
+    assert main(["evaluate", "vists.csv", "--y", "y", "--prediction", "poisson:mean=mean"]) == 2
+    assert "did you mean 'visits.csv'?" in capsys.readouterr().err
+    assert main(["evaluate", "other.npz", "--y", "y", "--prediction", "poisson:mean=mean"]) == 2
+    assert "did you mean" not in capsys.readouterr().err

@@ -36,7 +36,7 @@ def table(tmp_path, change=(), name="t.csv"):
         ("inf,2.5,1,b,2", "y holds infinity"),
         ("2,2.5,1,b,-2", "negative values"),
         ("2,word,1,b,2", "'word' is not a number"),
-        (",2.5,1,b,2", "nothing there"),
+        (",2.5,1,b,2", "the value is missing"),
     ],
 )
 def test_errors_of_the_data_name_the_line(command, row, message, tmp_path):

@@ -134,10 +134,10 @@ def test_a_missing_number_is_named_with_its_line(tmp_path, capsys):
     path.write_text("\n".join(ROWS) + "\n")
     assert main(["evaluate", str(path)]) == 2
     message = capsys.readouterr().err
-    assert "line 3, column 'mean': nothing there (4 such rows)" in message
+    assert "line 3, column 'mean': the value is missing (4 such rows)" in message
     assert "--nan-policy omit" in message
     assert main(["compare", str(path), "--model", "a=gaussian:mean=mean,std=std"]) == 2
-    assert "line 3, column 'mean': nothing there" in capsys.readouterr().err
+    assert "line 3, column 'mean': the value is missing" in capsys.readouterr().err
     path.write_text("y,mean,std\n1,,1\n,2,1\n")
     assert main(["evaluate", str(path), "--nan-policy", "omit"]) == 2
     assert "no other row is complete" in capsys.readouterr().err

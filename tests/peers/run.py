@@ -3,8 +3,8 @@
 git clone https://github.com/uncertainty-toolbox/uncertainty-toolbox
 python tests/peers/run.py uncertainty_toolbox uncertainty-toolbox/tests
 
-Every import of the other package gives the drop-in module; pytest runs the files as they are. scoringrules has
-no drop-in module: `scoringrules_names` maps its names to functions of fastmcmd.
+Every import of the other package gives the drop-in module; pytest runs the files as they are.
+scoringrules has no drop-in module: `scoringrules_names` maps its names to functions of fastmcmd.
 
 git clone https://github.com/frazane/scoringrules
 python tests/peers/run.py scoringrules scoringrules/tests --backend numpy

@@ -5,9 +5,10 @@ Arrays of any shape become rows. Functions that fastmcmd has no measure or distr
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -53,9 +54,10 @@ class _Rows:
                 raise ValueError("NaN members")
             if nan_policy == "propagate":
                 self.hidden = missing.any(axis=1)
-            one = np.ones(missing.shape) if self.weights is None else self.weights
-            self.weights = np.where(missing, 0.0, one)
-            self.weights[self.hidden] = 1.0
+            if nan_policy == "omit" or self.weights is not None:
+                one = np.ones(missing.shape) if self.weights is None else self.weights
+                self.weights = np.where(missing, 0.0, one)
+                self.weights[self.hidden] = 1.0
             hole = missing.reshape(*missing.shape, *[1] * vector)
             self.fct = np.where(hole, 0.0, self.fct)
 
@@ -116,6 +118,9 @@ def _vector(score: Callable[..., Array], weighting: str | None = None) -> Callab
         if weighting == "threshold":
             v_func, w_func = w_func or v_func, None
         rows = _Rows(obs, fct, m_axis, v_axis, ens_w, nan_policy)
+        if w_func is not None:  # theirs takes one vector
+            one_vector = w_func
+            w_func = lambda vectors: np.apply_along_axis(one_vector, -1, vectors)  # noqa: E731
         how = {"weight": w_func, "chaining": v_func, "estimator": estimator, "p": p, "weights": w}
         options = {name: one for name, one in how.items() if one is not None}
         if weighting is not None:
@@ -157,14 +162,34 @@ logs_ensemble = _ensemble(fm.metrics.ensemble_log_score)
 
 
 def interval_score(obs: Any, lower: Any, upper: Any, alpha: Any, *, backend: Any = None) -> Any:
+    obs, lower, upper = np.atleast_1d(obs, lower, upper)
     return fm.metrics.interval_score_from(obs, lower, upper, level=1 - np.asarray(alpha))
 
 
-def crps_quantile(
-    obs: Any, fct: Any, alpha: Any, m_axis: int = -1, *, backend: Any = None
-) -> Any:
+def quantile_score(obs: Any, fct: Any, alpha: Any, *, backend: Any = None) -> Any:
+    obs, fct, alpha = np.broadcast_arrays(*np.atleast_1d(obs, fct, alpha))
+    return np.array([
+        fm.metrics.check_score([y], fm.Quantiles([a], [[q]], tails="flat"), levels=[a])[0]
+        for y, q, a in zip(obs, fct, alpha, strict=True)
+    ])  # fmt: skip
+
+
+def brier_score(obs: Any, fct: Any, *, backend: Any = None) -> Any:
+    return fm.classification.brier_score(np.atleast_1d(obs), np.atleast_1d(fct))
+
+
+def log_score(obs: Any, fct: Any, *, backend: Any = None) -> Any:
+    return fm.classification.log_score(np.atleast_1d(obs), np.atleast_1d(fct))
+
+
+def rps_score(obs: Any, fct: Any, k_axis: int = -1, *, backend: Any = None) -> Any:
+    fct = np.atleast_2d(np.moveaxis(np.asarray(fct, float), k_axis, -1)) if np.ndim(fct) else fct
+    return fm.classification.ranked_probability_score(np.atleast_1d(obs) - 1, fct)
+
+
+def crps_quantile(obs: Any, fct: Any, alpha: Any, m_axis: int = -1, *, backend: Any = None) -> Any:
     rows = _Rows(obs, fct, m_axis)
-    prediction = fm.Quantiles(alpha, rows.fct)
+    prediction = fm.Quantiles(alpha, rows.fct, sort=True)
     return rows.back(2 * fm.metrics.check_score(rows.y, prediction, levels=alpha))
 
 
@@ -186,11 +211,18 @@ def _negbinom(n: Any, prob: Any = None, *, mu: Any = None) -> Any:
     return fm.NegativeBinomial(mu, 1 / n)
 
 
-def _truncated(base: Callable[..., Any]) -> Callable[..., Any]:
-    def made(*parameters: Any, lower: Any = -np.inf, upper: Any = np.inf) -> Any:
-        return fm.Truncated(base(*parameters), lower, upper)
+def _tlogistic(location: Any, scale: Any, lower: Any = -np.inf, upper: Any = np.inf) -> Any:
+    return fm.Truncated(fm.Logistic(location, scale), lower, upper)
 
-    return made
+
+def _tnormal(location: Any, scale: Any, lower: Any = -np.inf, upper: Any = np.inf) -> Any:
+    return fm.Truncated(fm.Gaussian(location, scale), lower, upper)
+
+
+def _tt(
+    df: Any, location: Any = 0.0, scale: Any = 1.0, lower: Any = -np.inf, upper: Any = np.inf
+) -> Any:
+    return fm.Truncated(fm.StudentT(df, location, scale), lower, upper)
 
 
 def _beta(a: Any, b: Any, lower: Any = 0.0, upper: Any = 1.0) -> Any:
@@ -199,7 +231,8 @@ def _beta(a: Any, b: Any, lower: Any = 0.0, upper: Any = 1.0) -> Any:
     return stats.beta(a, b, lower, np.subtract(upper, lower))
 
 
-def _mixture(m: Any, s: Any, w: Any = None, m_axis: int = -1) -> Any:
+def _mixture(m: Any, s: Any, w: Any = None, m_axis: int = -1, mc_axis: int | None = None) -> Any:
+    m_axis = m_axis if mc_axis is None else mc_axis
     m, s = (np.moveaxis(np.asarray(one, float), m_axis, -1) for one in (m, s))
     w = np.ones_like(m) if w is None else np.moveaxis(np.asarray(w, float), m_axis, -1)
     rows = [one.reshape(-1, m.shape[-1]) for one in (m, s, w)]
@@ -210,6 +243,7 @@ def _mixture(m: Any, s: Any, w: Any = None, m_axis: int = -1) -> Any:
 FAMILIES: dict[str, Callable[..., Any]] = {
     "beta": _beta,
     "binomial": lambda n, prob: fm.Binomial(n, prob),
+    "exponential2": lambda location=0.0, scale=1.0: stats.expon(location, scale),
     "exponential": lambda rate: fm.Exponential(rate),
     "gamma": _gamma,
     "gev": lambda shape, location=0.0, scale=1.0: stats.genextreme(
@@ -231,9 +265,9 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "normal": lambda mu, sigma: fm.Gaussian(mu, sigma),
     "poisson": lambda mean: fm.Poisson(mean),
     "t": _t,
-    "tlogistic": _truncated(fm.Logistic),
-    "tnormal": _truncated(fm.Gaussian),
-    "tt": _truncated(fm.StudentT),
+    "tlogistic": _tlogistic,
+    "tnormal": _tnormal,
+    "tt": _tt,
     "uniform": lambda min, max: fm.Uniform(min, max),
 }
 
@@ -244,6 +278,9 @@ def _parametric(family: Callable[..., Any], score: Callable[..., Array]) -> Call
         if family is _mixture:
             shape = obs.shape
             return np.reshape(score(obs.reshape(-1), family(*parameters, **named)), shape)[()]
+        bound = inspect.signature(family).bind(*parameters, **named)
+        bound.apply_defaults()
+        parameters, named = (), {k: v for k, v in bound.arguments.items() if v is not None}
         positional = [np.asarray(one, float) for one in parameters]
         keywords = {name: np.asarray(one, float) for name, one in named.items()}
         arrays = np.broadcast_arrays(obs, *positional, *keywords.values())
@@ -260,10 +297,16 @@ for _name, _family in FAMILIES.items():
     globals()[f"crps_{_name}"] = _parametric(_family, fm.metrics.crps)
     globals()[f"logs_{_name}"] = _parametric(_family, fm.metrics.log_score)
 
-# The backends of the test files: run them with --backend numpy.
-backends = SimpleNamespace(
-    available_backends=["numpy"], register_backend=lambda name: None, __getitem__=None
-)
+
+class _Backends(dict):  # type: ignore[type-arg]
+    """The backends of the test files, which run with --backend numpy."""
+
+    available_backends = ("numpy",)
+
+    def register_backend(self, name: str) -> None:
+        """NumPy needs none."""
+
+
 backend = ModuleType("scoringrules.backend")
-backend.backends = backends  # type: ignore[attr-defined]
+backend.backends = _Backends(numpy=np)  # type: ignore[attr-defined]
 sys.modules["scoringrules.backend"] = backend
