@@ -46,7 +46,7 @@ _LEAST_REMEDY_ROWS = 100
 _BEFORE, _AFTER = 59, 99  # simulations before rescaling, when misfit is beyond chance, and after it
 _REMEDY: dict[str, Any] = {
     "lam": (0.1, 0.01),
-    "folds": 2,  # three choose the same in 28 of 30 problems
+    "folds": 2,  # three and five mend as much, on average over 27 samples of 300 to 2,000 rows
     "landmarks": _LANDMARKS,
 }
 
@@ -185,7 +185,8 @@ class Verdict(Notebook):
                 else f"after rescaling by input {remaining}"
             )
         if remedy.share < _NONE_OF_IT:
-            return "rescaling by input would not mend it"
+            # Fitted on more rows it might: it is only applied if it is better beyond chance.
+            return f"rescaling by input, fitted on {remedy.rows // 2:,} rows, does not mend it"
         share = "nearly all" if remedy.share > _NEARLY_ALL else f"{remedy.share:.0%}"
         if is_mended:
             return (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -23,8 +21,8 @@ def complete_rows(
     prediction: PredictionLike,
     weights: ArrayLike | None,
     groups: ArrayLike | None,
-    condition_on: Any,
-) -> tuple[Any, ...]:
+    condition_on: AnyArray,
+) -> tuple[AnyArray, ...]:
     """Return all arguments without the rows in which any of them holds NaN.
 
     Arguments that do not have the rows of y stay as they are: the checks that follow name them.
@@ -37,10 +35,10 @@ def complete_rows(
     y = as_array(y, "y")
     n = y.shape[0] if y.ndim else 0
     parts = prediction if isinstance(prediction, tuple) else (prediction,)
-    optional: dict[str, Any] = {"x": x, "weights": weights}
+    optional: dict[str, AnyArray] = {"x": x, "weights": weights}
     if not isinstance(condition_on, str) and as_names(condition_on) is None:
         optional["condition_on"] = condition_on
-    arrays: dict[str, Any] = {
+    arrays: dict[str, AnyArray] = {
         name: as_array(value, name) for name, value in optional.items() if value is not None
     }
     missing = np.zeros(n)
@@ -55,7 +53,7 @@ def complete_rows(
     if not valid.any():
         raise ValueError(f"all {n} rows hold NaN; at least one without is needed")
 
-    def rows(name: str, value: Any) -> Any:
+    def rows(name: str, value: AnyArray) -> AnyArray:
         array = arrays.get(name)
         if array is None or not array.ndim or array.shape[0] != n:
             return value

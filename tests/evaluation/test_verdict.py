@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import fastmcmd as fm
+from fastmcmd.evaluation.verdict import Remedy
 
 N = 600
 
@@ -70,7 +72,7 @@ def test_too_wide_a_model_is_mended_though_its_cce_is_low():
     result = fm.verdict(x, x + 0.3 * rng.normal(size=N), fm.Gaussian(x, 0.66))
     assert result.wrong
     assert result.remedy.p_value > 0.01
-    assert "would not mend" not in result.sentence
+    assert "does not mend" not in result.sentence
     assert "too wide" in result.sentence
 
 
@@ -215,3 +217,11 @@ def test_thresholds_of_incomes_have_no_exponent():
     result = fm.verdict(np.log(income), y, (np.zeros(N), 1.0), {"income": income})
     assert "30" in result.where[0].description
     assert "e+" not in result.table()
+
+
+def test_a_remedy_that_does_nothing_says_on_how_many_rows_it_was_fitted():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, 300)
+    result = fm.verdict(x, x + 0.5 + 0.3 * rng.normal(size=300), fm.Gaussian(x, 0.3))
+    useless = replace(result, remedy=Remedy(0.0, 0.01, 300))
+    assert "rescaling by input, fitted on 150 rows, does not mend it" in useless.sentence

@@ -13,8 +13,9 @@ from fastmcmd import metrics
 from fastmcmd._base import arrays
 from fastmcmd.classification import ece, mce
 from fastmcmd.classification import reliability_curve as class_curve
-from fastmcmd.metrics import inputs, variance_bins
+from fastmcmd.metrics import variance_bins
 from fastmcmd.predictive import on_device
+from fastmcmd.predictive.adapters import missing
 
 N = 1203  # no multiple of the numbers of bins
 FEW = 250  # numbers that may come to the host together: sums of bins, counts of levels
@@ -193,7 +194,7 @@ def test_rows_of_no_weight_do_not_count(gpu, rng):
 def test_estimators_and_blocks(gpu, rng, monkeypatch, estimator):
     """Many blocks of rows, many sums on the host: as few and none."""
     monkeypatch.setattr(on_device, "_BLOCK", 100)
-    monkeypatch.setattr(inputs, "_BLOCK", 100)
+    monkeypatch.setattr(missing, "_BLOCK", 100)
     monkeypatch.setattr(variance_bins, "_MANY", 3)
     y, predictions = _sample(rng)
     pair, draws = predictions.values()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from fastmcmd._base.arrays import Namespace, device_namespace
 from fastmcmd._base.blocks import over_rows, row_blocks
 from fastmcmd._base.checks import as_array
 from fastmcmd.predictive.adapters.convert import as_predictive
+from fastmcmd.predictive.base import PredictionLike
 
 __all__ = ["is_array", "rows_of_prediction", "rows_without_nan"]
 
@@ -49,11 +49,11 @@ def _with_nan(arrays: Namespace, array: AnyArray) -> AnyArray:
 
 
 def rows_of_prediction(
-    arrays: Namespace, prediction: Any, valid: AnyArray, n: int, columns: int | None
-) -> Any:
+    arrays: Namespace, prediction: PredictionLike, valid: AnyArray, n: int, columns: int | None
+) -> AnyArray:
     """Return the prediction of the valid rows; parameters that do not have n rows stay as they are."""
 
-    def rows(part: Any) -> Any:
+    def rows(part: AnyArray) -> AnyArray:
         if not is_array(part):
             return part
         array = as_array(part, "prediction") if arrays.on_host else part
