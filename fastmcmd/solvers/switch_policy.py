@@ -33,6 +33,7 @@ _FALL = 2.0  # assumed power of the rank with which that eigenvalue falls, until
 # eigenvalue. It predicted 36 of 40 runs exactly (2 to 512 columns, eigenvalues 1e-8 to 0.5, lam = 0.01 and
 # 0.1, tol = 1e-4 and 1e-6), the others to one product. A last tenth of a product is not made.
 _PER_PRODUCT, _NOT_MADE = 16.0, 0.1
+_USUAL = (128, 2.0)  # landmarks and products of a run that began with a preconditioner
 _WORTH_FROM_START = 0.8  # as `_WORTH`: both costs are known better before the first product
 # Rows of the small problem on which plain CG is tried, at least and for each right-hand side: block CG
 # must not exhaust its dimensions. It is tried if all rows are so many times more.
@@ -139,12 +140,12 @@ class SwitchPolicy:
         rows = max(_TRIED, _TRIED_PER_COLUMN * columns)
         if operator.size < _MANY * rows or operator.backend.on_device:
             return None
-        cheapest = self._total(RANKS[0], 1.0)
-        if _WORTH_FROM_START * cg_cost(self._size).total <= cheapest:
+        usual = self._total(*_USUAL)  # below that even the search for landmarks does not pay
+        if _WORTH_FROM_START * cg_cost(self._size).total <= usual:
             return None
         products = self._tried(rows)
         plain = products * self._product + self._certified(products)
-        if _WORTH_FROM_START * plain <= cheapest:
+        if _WORTH_FROM_START * plain <= usual:
             return None
         norm = max(scaled_norm(system.rhs, system.shift) for system in self._systems)
         if not math.isfinite(norm):

@@ -232,6 +232,7 @@ def test_the_whole_way(rng, eager):
 def small(monkeypatch):
     """Plain CG is tried on a part of small problems, too."""
     monkeypatch.setattr(switch_policy, "_MANY", 2)
+    monkeypatch.setattr(switch_policy, "_USUAL", (64, 1.0))
 
 
 @pytest.mark.parametrize("lam", [1e-2, 1e-3])
