@@ -1,7 +1,7 @@
 """The policy by which CG begins with a preconditioner, or switches to one later.
 
-Before the first product, a small problem of the same kind shows how many products plain CG needs. Later, the
-decay of the residual shows it. Estimated costs decide.
+Before the first product, a small problem of the same kind shows how many products plain CG needs. Later,
+the decay of the residual shows it. Estimated costs decide.
 """
 
 from __future__ import annotations
@@ -157,7 +157,9 @@ class SwitchPolicy:
         """Return the number of products that plain CG makes on ``count`` random rows."""
         operator = self._operator
         rows, index = operator.random_rows(count, generator(operator.size, Purpose.PROBE))
-        small = GramOperator(operator.backend, operator.kernel, rows, operator.dtype, operator.budget)
+        small = GramOperator(
+            operator.backend, operator.kernel, rows, operator.dtype, operator.budget
+        )
         share = len(index) / len(operator)
         systems = [
             System(np.ascontiguousarray(system.rhs[index]), share * system.shift[index])

@@ -238,16 +238,16 @@ def small(monkeypatch):
 @pytest.mark.parametrize("lam", [1e-2, 1e-3])
 def test_from_the_start_where_plain_cg_needs_many_products(rng, lam, eager, small, monkeypatch):
     operator, systems = problem(rng, lam)
-    begun, lead, notes = solved(operator, systems)
-    assert begun.converged
+    result, lead, notes = solved(operator, systems)
+    assert result.converged
     assert notes == [f"preconditioned with {lead.rank} landmarks"]
     matrix = operator.kernel(operator.x)
-    for system, solution in zip(systems, begun.solutions, strict=True):
+    for system, solution in zip(systems, result.solutions, strict=True):
         exact = np.linalg.solve(matrix + np.diag(system.shift), system.rhs)
         assert np.linalg.norm(matrix @ (solution.value - exact), axis=1).max() <= TOL
     monkeypatch.setattr(switch_policy.SwitchPolicy, "at_start", lambda self: None)
     later, _, _ = solved(*problem(np.random.default_rng(0), lam))
-    assert begun.iterations < later.iterations
+    assert result.iterations < later.iterations
 
 
 def test_not_from_the_start_where_plain_cg_is_short(rng, eager, small, monkeypatch):
@@ -265,9 +265,9 @@ def test_products_are_predicted(rng, eager, small):
         policy = switch_policy.SwitchPolicy(
             operator, systems, ProblemSize(operator, (12, 4), 2, 1.0, TOL), TOL, 400, ROOM
         )
-        tried = policy._tried(512)
+        predicted = policy._tried(512)
         count = sum(1 for _ in BlockCGRun(operator, systems, TOL, 400).products())
-        assert abs(tried - count) <= 1 + 0.2 * count
+        assert abs(predicted - count) <= 1 + 0.2 * count
 
 
 def test_a_stalled_start_goes_back_to_plain(rng, eager, small, monkeypatch):
