@@ -37,7 +37,7 @@ _USUAL = (128, 2.0)  # landmarks and products of a run that began with a precond
 _WORTH_FROM_START = 0.8  # as `_WORTH`: both costs are known better before the first product
 # Rows of the small problem on which plain CG is tried, at least and for each right-hand side: block CG
 # must not exhaust its dimensions. It is tried if all rows are so many times more.
-_TRIED, _TRIED_PER_COLUMN, _MANY = 512, 16, 6
+_PART, _PART_PER_COLUMN, _MANY = 512, 16, 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,13 +137,13 @@ class SwitchPolicy:
         regulariser, whose spectrum is much the same.
         """
         operator, columns = self._operator, self._size.total_columns
-        rows = max(_TRIED, _TRIED_PER_COLUMN * columns)
+        rows = max(_PART, _PART_PER_COLUMN * columns)
         if operator.size < _MANY * rows or operator.backend.on_device:
             return None
         usual = self._total(*_USUAL)  # below that even the search for landmarks does not pay
         if _WORTH_FROM_START * cg_cost(self._size).total <= usual:
             return None
-        products = self._tried(rows)
+        products = self._products_on_part(rows)
         plain = products * self._product + self._certified(products)
         if _WORTH_FROM_START * plain <= usual:
             return None
@@ -153,7 +153,7 @@ class SwitchPolicy:
         decades = math.log10(max(norm / self._target, 10.0))
         return self._cheaper(_WORTH_FROM_START * plain, decades, from_start=True)
 
-    def _tried(self, count: int) -> int:
+    def _products_on_part(self, count: int) -> int:
         """Return the number of products that plain CG makes on ``count`` random rows."""
         operator = self._operator
         rows, index = operator.random_rows(count, generator(operator.size, Purpose.PROBE))
@@ -223,8 +223,8 @@ class SwitchPolicy:
         if not from_start:
             return self._total(rank, products)
         if eigenvalue < 1.0:
-            needed = decades / math.log10(_PER_PRODUCT / eigenvalue)
-            products = max(1, math.ceil(needed - _NOT_MADE))
+            count = decades / math.log10(_PER_PRODUCT / eigenvalue)
+            products = max(1, math.ceil(count - _NOT_MADE))
         return self._total(rank, products) + self._certified(math.ceil(products))
 
     def _ahead(

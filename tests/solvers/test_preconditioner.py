@@ -265,7 +265,7 @@ def test_products_are_predicted(rng, eager, small):
         policy = switch_policy.SwitchPolicy(
             operator, systems, ProblemSize(operator, (12, 4), 2, 1.0, TOL), TOL, 400, ROOM
         )
-        predicted = policy._tried(512)
+        predicted = policy._products_on_part(512)
         count = sum(1 for _ in BlockCGRun(operator, systems, TOL, 400).products())
         assert abs(predicted - count) <= 1 + 0.2 * count
 
