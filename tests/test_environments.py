@@ -132,6 +132,7 @@ def test_version_1(root):
 def test_a_quota_limits_the_default_number_of_threads(root, monkeypatch, quota, most):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(threads, "_thread_count", None)  # other tests set it
+    monkeypatch.setattr(threads, "_last", (-float("inf"), 1))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
     write(
         root,
@@ -142,6 +143,10 @@ def test_a_quota_limits_the_default_number_of_threads(root, monkeypatch, quota, 
         },
     )
     assert threads.get_num_threads() == most
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
+    assert threads.get_num_threads() == most  # as it was a moment ago
+    monkeypatch.setattr(threads, "_SECONDS", 0.0)
+    assert threads.get_num_threads() == 1
 
 
 def test_without_groups_there_is_no_limit(root, monkeypatch):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 import warnings
+from unittest import mock
 
 import numpy as np
 
 import fastmcmd as fm
+from fastmcmd.solvers.switch_policy import SwitchPolicy
 
 from .problems import clip_like, smooth
 from .published import mcmd_numpy, polynomial, rbf
@@ -195,6 +197,42 @@ class ManyPoints:
     def time_cce(self):
         x, y, p = self.data
         fm.cce(x, y, p, at=self.at, x_kernel=fm.RBF(1 / 16), y_kernel=fm.RBF(0.5), lam=0.1)
+
+
+class EvaluateGaussian:
+    """`evaluate` of Gaussian predictions in four columns: no low rank, about 90 output features."""
+
+    params = ([30_000, 100_000], ["RBF(1/8)", "default"])
+    param_names = ("n", "x_kernel")
+    timeout = 1200
+    number = 1
+    repeat = 1
+    warmup_time = 0.1
+
+    def setup(self, n, x_kernel):
+        rng = np.random.default_rng(1)
+        self.x = rng.standard_normal((n, 4))
+        mean = np.sin(self.x[:, 0]) + 0.5 * self.x[:, 1] * self.x[:, 2]
+        self.y = mean + 0.3 * rng.standard_normal(n)
+        self.prediction = fm.Gaussian(mean, np.full(n, 0.3))
+        self.x_kernel = fm.RBF(1 / 8) if x_kernel == "RBF(1/8)" else None
+
+    def time_evaluate(self, n, x_kernel):
+        fm.evaluate(self.y, self.prediction, self.x, x_kernel=self.x_kernel)
+
+    def track_products(self, n, x_kernel):
+        return fm.cce(self.x, self.y, self.prediction, x_kernel=self.x_kernel).info.iterations
+
+    def track_share_of_plain_cg(self, n, x_kernel):
+        """Processor time, relative to CG that begins without a preconditioner."""
+        with mock.patch.object(SwitchPolicy, "at_start", return_value=None):
+            plain = self._processor_time()
+        return self._processor_time() / plain
+
+    def _processor_time(self):
+        start = time.process_time()
+        fm.cce(self.x, self.y, self.prediction, x_kernel=self.x_kernel, solver="cg")
+        return time.process_time() - start
 
 
 class Choice:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 
 import numpy as np
@@ -10,7 +12,7 @@ from scipy import linalg
 import fastmcmd as fm
 from fastmcmd.backends import get_backend
 
-from .problems import clip_like, smooth
+from .problems import clip_like, clip_like_blocks, smooth
 
 
 class LowRank:
@@ -77,6 +79,46 @@ class FixedRank:
 
     def track_error_bound(self):
         return fm.cce(**self.arguments).error_bound
+
+
+class FromDisk:
+    """A million rows of 512 columns from a file, within 4 GB."""
+
+    timeout = 1800
+    warmup_time = 0.0
+    number = 1
+    repeat = 1
+
+    def setup_cache(self):
+        path, n = os.path.join(tempfile.mkdtemp(), "x.npy"), 1_000_000
+        x = np.lib.format.open_memmap(path, "w+", np.float32, (n, 512))
+        y, p, start = np.empty(n), np.empty(n), 0
+        for block, outcome, draw in clip_like_blocks(n):
+            rows = slice(start, start := start + len(block))
+            x[rows], y[rows], p[rows] = block, outcome, draw
+        x.flush()
+        return path, y, p
+
+    setup_cache.timeout = 1800
+
+    def time_cce(self, data):
+        path, y, p = data
+        fm.cce(path, y, p, x_kernel="paper", y_kernel="paper", tol=1e-4, memory_limit="4GB")
+
+
+class FirstTiles:
+    """n = 50,000, d = 512: the first call takes 5 GB of fresh memory, the second has touched it."""
+
+    timeout = 1800
+
+    def track_first_to_second(self):
+        x, y, p = clip_like(50_000)
+        seconds = []
+        for _ in range(2):
+            start = time.perf_counter()
+            fm.cce(x, y, p, x_kernel="paper", y_kernel="paper", solver="cg", memory_limit="12GB")
+            seconds.append(time.perf_counter() - start)
+        return seconds[0] / seconds[1]
 
 
 class Operations:

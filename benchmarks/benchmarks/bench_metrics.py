@@ -50,6 +50,34 @@ class Evaluate:
         fm.evaluate(self.y, self.prediction)
 
 
+_SLOW = {
+    "mixture of student t": lambda n: fm.Mixture(
+        [fm.StudentT(np.full(n, 5.0), 0.0, 1.0), fm.StudentT(np.full(n, 5.0), 2.0, 0.5)],
+        [0.5, 0.5],
+    ),
+    "truncated gamma": lambda n: fm.Truncated(fm.Gamma(_means(n), 1.0), 0.5, 40.0),
+}
+
+
+class EvaluateSlow:
+    """`evaluate` of distributions whose CRPS is an integral and whose quantiles are searched."""
+
+    params = [list(_SLOW)]
+    param_names = ["family"]
+    timeout = 1200
+    number = 1
+    repeat = 1
+    n = 100_000
+
+    def setup(self, family):
+        self.prediction = _SLOW[family](self.n)
+        self.y = self.prediction.sample(1, 0)[:, 0]
+        fm.evaluate(self.y[:100], self.prediction.take(np.arange(100)))
+
+    def time_evaluate(self, family):
+        fm.evaluate(self.y, self.prediction)
+
+
 class Bootstrap:
     """Intervals of all measures from samples of rows that share passes."""
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 from functools import lru_cache
 
 from fastmcmd._base import cgroups
 
 __all__ = ["get_num_threads", "one_of_many", "set_num_threads"]
 
+_SECONDS = 0.1  # for which the number of processors is valid
+_last = -math.inf, 1  # the time at which it was read, and the number
 _thread_count: int | None = None
 _THREAD = threading.local()
 
@@ -38,6 +41,17 @@ def get_num_threads() -> int:
 
 
 def _usable_processors() -> int:
+    """Return the number of usable processors, read again after `_SECONDS`: a small call asks 30 times."""
+    global _last
+    at, count = _last
+    now = time.monotonic()
+    if now - at >= _SECONDS:
+        count = _read_processors()
+        _last = now, count
+    return count
+
+
+def _read_processors() -> int:
     try:
         count = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS, Windows

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import HostArray, Json
+from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_array, as_float, distinct_digits
 
 __all__ = [
@@ -166,8 +167,14 @@ class Kernel(ABC):
     def diagonal(self, x: ArrayLike) -> Array:
         """Return k(x_i, x_i) (n,)."""
         rows = as_rows(x)
-        zeros = self.translation_invariant  # then the norms are not asked for
-        return self.of_squares(np.zeros(len(rows)) if zeros else squared_norms(rows))
+        if self.translation_invariant:
+            return np.full(len(rows), self._at_zero)
+        return self.of_squares(squared_norms(rows))
+
+    @cached_property
+    def _at_zero(self) -> float:
+        """k(0, 0), the whole diagonal of a translation-invariant kernel."""
+        return float(self.of_squares(np.zeros(1))[0])
 
     def of_squares(self, squares: Array) -> Array:
         """Return k(x_i, x_i) (n,) of rows with these squared norms; not available for custom functions."""

@@ -149,6 +149,8 @@ class Sum(_Pair):
 
     def diagonal(self, x: ArrayLike) -> Array:
         """Return the sum of the diagonals (n,)."""
+        if self.translation_invariant:
+            return super().diagonal(x)
         return np.asarray(self.left.diagonal(x) + self.right.diagonal(x))
 
     def of_squares(self, squares: Array) -> Array:
@@ -187,6 +189,8 @@ class Product(_Pair):
 
     def diagonal(self, x: ArrayLike) -> Array:
         """Return the product of the diagonals (n,)."""
+        if self.translation_invariant:
+            return super().diagonal(x)
         return np.asarray(self.left.diagonal(x) * self.right.diagonal(x))
 
     def of_squares(self, squares: Array) -> Array:

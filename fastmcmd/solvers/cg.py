@@ -370,9 +370,7 @@ def _next(this: Round, goal: Goal, results: list[CGResult]) -> Iterated | Round:
     return this
 
 
-def exact_pass(
-    operator: GramOperator, columns: int, certificate: str, iterations: int
-) -> float:
+def exact_pass(operator: GramOperator, columns: int, certificate: str, iterations: int) -> float:
     """Return the cost of the float64 pass that certifies the solutions after so many products.
 
     It is 0 if a sample of the rows certifies them instead.

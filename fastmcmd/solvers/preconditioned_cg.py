@@ -3,8 +3,9 @@
 Of many rows, some show how many products plain CG would need. If these cost clearly more than landmarks and
 a preconditioned run, CG begins with a preconditioner. Else it begins without: at the paper's regulariser 4
 to 8 products are enough. Then the decay of the residual predicts how many more products are needed, and the
-iteration may continue with a preconditioner from its present residual, so that no product is lost. Choices depend on numbers of the run and on costs in operations, never on a clock: the same
-call takes the same steps.
+iteration may continue with a preconditioner from its present residual, so that no product is lost. Choices
+depend on numbers of the run and on costs in operations, never on a clock: the same call takes the same
+steps.
 """
 
 from __future__ import annotations
@@ -248,15 +249,13 @@ def iterate(
             )
         saved = None  # its arrays are not held any longer than needed
     elif preconditioners is None:
-        policy = SwitchPolicy(
-            operator, systems, size, goal.residual, limit, budget, certificate
-        )
+        policy = SwitchPolicy(operator, systems, size, goal.residual, limit, budget, certificate)
         watch = _SwitchDriver(store("plain"), policy, stop)
-        begun = watch.begin(progress)
-        preconditioners = policy.at_start() if begun is None else None
+        interrupted = watch.begin(progress)
+        preconditioners = policy.at_start() if interrupted is None else None
         if preconditioners is None:
-            plain = cg(None, begun)
-            del begun
+            plain = cg(None, interrupted)
+            del interrupted
             result = None if watch.undecided and watch.switches(plain) else watch.follow(plain)
             del plain
             if watch.switched is None:

@@ -1,7 +1,7 @@
 """The policy by which CG begins with a preconditioner, or switches to one later.
 
-Before the first product, a small problem of the same kind shows how many products plain CG needs. Later, the
-decay of the residual shows it. Estimated costs decide.
+Before the first product, a small problem of the same kind shows how many products plain CG needs. Later,
+the decay of the residual shows it. Estimated costs decide.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _FALL = 2.0  # assumed power of the rank with which that eigenvalue falls, until
 # eigenvalue. It predicted 36 of 40 runs exactly (2 to 512 columns, eigenvalues 1e-8 to 0.5, lam = 0.01 and
 # 0.1, tol = 1e-4 and 1e-6), the others to one product. A last tenth of a product is not made.
 _PER_PRODUCT, _NOT_MADE = 16.0, 0.1
+_USUAL = (128, 2.0)  # landmarks and products of a run that began with a preconditioner
 _WORTH_FROM_START = 0.8  # as `_WORTH`: both costs are known better before the first product
 # Rows of the small problem on which plain CG is tried, at least and for each right-hand side: block CG
 # must not exhaust its dimensions. It is tried if all rows are so many times more.
-_TRIED, _TRIED_PER_COLUMN, _MANY = 512, 16, 6
+_PART, _PART_PER_COLUMN, _MANY = 512, 16, 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,15 +137,15 @@ class SwitchPolicy:
         regulariser, whose spectrum is much the same.
         """
         operator, columns = self._operator, self._size.total_columns
-        rows = max(_TRIED, _TRIED_PER_COLUMN * columns)
+        rows = max(_PART, _PART_PER_COLUMN * columns)
         if operator.size < _MANY * rows or operator.backend.on_device:
             return None
-        cheapest = self._total(RANKS[0], 1.0)
-        if _WORTH_FROM_START * cg_cost(self._size).total <= cheapest:
+        usual = self._total(*_USUAL)  # below that even the search for landmarks does not pay
+        if _WORTH_FROM_START * cg_cost(self._size).total <= usual:
             return None
-        products = self._tried(rows)
+        products = self._products_on_part(rows)
         plain = products * self._product + self._certified(products)
-        if _WORTH_FROM_START * plain <= cheapest:
+        if _WORTH_FROM_START * plain <= usual:
             return None
         norm = max(scaled_norm(system.rhs, system.shift) for system in self._systems)
         if not math.isfinite(norm):
@@ -152,11 +153,13 @@ class SwitchPolicy:
         decades = math.log10(max(norm / self._target, 10.0))
         return self._cheaper(_WORTH_FROM_START * plain, decades, from_start=True)
 
-    def _tried(self, count: int) -> int:
+    def _products_on_part(self, count: int) -> int:
         """Return the number of products that plain CG makes on ``count`` random rows."""
         operator = self._operator
         rows, index = operator.random_rows(count, generator(operator.size, Purpose.PROBE))
-        small = GramOperator(operator.backend, operator.kernel, rows, operator.dtype, operator.budget)
+        small = GramOperator(
+            operator.backend, operator.kernel, rows, operator.dtype, operator.budget
+        )
         share = len(index) / len(operator)
         systems = [
             System(np.ascontiguousarray(system.rhs[index]), share * system.shift[index])
@@ -220,8 +223,8 @@ class SwitchPolicy:
         if not from_start:
             return self._total(rank, products)
         if eigenvalue < 1.0:
-            needed = decades / math.log10(_PER_PRODUCT / eigenvalue)
-            products = max(1, math.ceil(needed - _NOT_MADE))
+            count = decades / math.log10(_PER_PRODUCT / eigenvalue)
+            products = max(1, math.ceil(count - _NOT_MADE))
         return self._total(rank, products) + self._certified(math.ceil(products))
 
     def _ahead(

@@ -230,23 +230,24 @@ def test_the_whole_way(rng, eager):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Plain CG is predicted on a part of small problems, too."""
+    """Plain CG is tried on a part of small problems, too."""
     monkeypatch.setattr(switch_policy, "_MANY", 2)
+    monkeypatch.setattr(switch_policy, "_USUAL", (64, 1.0))
 
 
 @pytest.mark.parametrize("lam", [1e-2, 1e-3])
 def test_from_the_start_where_plain_cg_needs_many_products(rng, lam, eager, small, monkeypatch):
     operator, systems = problem(rng, lam)
-    early, lead, notes = solved(operator, systems)
-    assert early.converged
+    result, lead, notes = solved(operator, systems)
+    assert result.converged
     assert notes == [f"preconditioned with {lead.rank} landmarks"]
     matrix = operator.kernel(operator.x)
-    for system, solution in zip(systems, early.solutions, strict=True):
+    for system, solution in zip(systems, result.solutions, strict=True):
         exact = np.linalg.solve(matrix + np.diag(system.shift), system.rhs)
         assert np.linalg.norm(matrix @ (solution.value - exact), axis=1).max() <= TOL
     monkeypatch.setattr(switch_policy.SwitchPolicy, "at_start", lambda self: None)
     later, _, _ = solved(*problem(np.random.default_rng(0), lam))
-    assert early.iterations < later.iterations
+    assert result.iterations < later.iterations
 
 
 def test_not_from_the_start_where_plain_cg_is_short(rng, eager, small, monkeypatch):
@@ -264,7 +265,7 @@ def test_products_are_predicted(rng, eager, small):
         policy = switch_policy.SwitchPolicy(
             operator, systems, ProblemSize(operator, (12, 4), 2, 1.0, TOL), TOL, 400, BUDGET
         )
-        predicted = policy._tried(512)
+        predicted = policy._products_on_part(512)
         count = sum(1 for _ in BlockCGRun(operator, systems, TOL, 400).products())
         assert abs(predicted - count) <= 1 + 0.2 * count
 
