@@ -29,7 +29,12 @@ from fastmcmd.errors import (
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.dense_form import fit_dense
-from fastmcmd.estimate.feature_form import budget_of, fit_features, least_for
+from fastmcmd.estimate.feature_form import (
+    budget_of,
+    feature_fits,
+    feature_problems,
+    least_for,
+)
 from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_choice import low_rank_forms
 from fastmcmd.estimate.memory_check import check_memory
@@ -41,6 +46,7 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.result import Info
 from fastmcmd.rows import Rows
+from fastmcmd.solvers import solver_of
 from fastmcmd.solvers.cholesky import LARGE_VALUES
 
 __all__ = ["Fit", "fit"]
@@ -158,14 +164,18 @@ def fit(
         Intermediate numbers are not finite, or a factorisation failed.
     """
     task = Task(x_kernel, y_kernel, options, grid)
-    work = _Work(nature, task, progress, checkpoint)
+    work, solver = _Work(nature, task, progress, checkpoint), solver_of(options)
     try:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             # `Result.of` raises for final values that are not finite.
             for group, budget in work.groups(models):
                 pairs = list(group.values())
-                forms = fit_features(nature, pairs, task, budget, progress, checkpoint)
-                work.add(group, forms, budget)
+                results = []
+                for problem in feature_problems(nature, pairs, task, budget):
+                    results.append(solver.solve(problem, progress, checkpoint))
+                    results[-1].operator.release()
+                work.add(group, feature_fits(nature, pairs, task, results), budget)
+                del problem, results  # frees the arrays of all models together
     except np.linalg.LinAlgError as error:
         raise NumericalError(
             f"a factorisation failed ({error}): values of x_kernel {x_kernel!r} (up to "

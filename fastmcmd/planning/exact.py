@@ -28,7 +28,7 @@ from fastmcmd.planning.subsample import (
     SubsampleProblem,
     WholeOperator,
 )
-from fastmcmd.solvers import BlockCG, Cholesky, Goal, PreconditionedCG, Solved, System, solve
+from fastmcmd.solvers import BlockCG, Cholesky, Goal, PreconditionedCG, Solved, System, solver_of
 from fastmcmd.solvers.cg import MOST_PRODUCTS
 from fastmcmd.solvers.cholesky import cholesky_bytes, factor_fits, least_bytes
 
@@ -154,7 +154,7 @@ class _Run:
             self._progress = _ProductCounter(options.tol, most)
             self._problem = self._problem_of(some, self._progress.exhausted)
             try:
-                solved = solve(self._problem, options, self._progress)
+                solved = solver_of(options).solve(self._problem, self._progress)
             except NumericalError as error:  # the call itself would fail with it, too
                 self.trouble = str(error)
                 break

@@ -17,7 +17,7 @@ from fastmcmd.solvers.cholesky import Cholesky
 from fastmcmd.solvers.preconditioned_cg import PreconditionedCG
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved, Solver
 
-__all__ = ["Auto", "solve", "solver_of"]
+__all__ = ["Auto", "solver_of"]
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,3 @@ def solver_of(options: Options) -> Solver:
             return Cholesky(options.dtype, options.cache_dir)
         case _:
             return Auto(options.certificate, options.dtype, options.cache_dir)
-
-
-def solve(
-    problem: LinearProblem,
-    options: Options,
-    progress: Progress,
-    checkpoint: Checkpoint | None = None,
-) -> Solved:
-    """Return solutions by the solver that the options select; ``checkpoint`` stores its state."""
-    return solver_of(options).solve(problem, progress, checkpoint)

@@ -11,7 +11,6 @@ import pytest
 from builders import STATUS_FIELD
 
 import fastmcmd as fm
-from fastmcmd.estimate import feature_form
 from fastmcmd.estimate import fit as fitting
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.lowrank_choice import low_rank_forms
@@ -111,7 +110,7 @@ def test_vectors_and_random_draws(rng):
 def test_one_solve_and_one_factor_serve_all(data, monkeypatch):
     x, y, models = data
     solves, factors = [], []
-    solver_of = feature_form.solver_of
+    solver_of = fitting.solver_of
 
     class Counting:
         def __init__(self, options):
@@ -121,7 +120,7 @@ def test_one_solve_and_one_factor_serve_all(data, monkeypatch):
             solves.append(len(problem.systems))
             return self.solver.solve(problem, *rest)
 
-    monkeypatch.setattr(feature_form, "solver_of", Counting)
+    monkeypatch.setattr(fitting, "solver_of", Counting)
     from fastmcmd.backends.numpy import NumpyBackend
 
     factor = NumpyBackend.packed_cholesky
@@ -184,7 +183,7 @@ def test_memory_for_one_at_a_time(rng, monkeypatch):
     y = x[:, 0] + 0.3 * rng.normal(size=n)
     models = {str(k): fm.Gaussian(x[:, 0], 0.3 + 0.1 * k) for k in range(4)}
     groups = []
-    fit = fitting.fit_features
+    fit = fitting.feature_problems
 
     def counted(nature, pairs, task, budget, *rest):
         if len(pairs) > 1:
@@ -192,7 +191,7 @@ def test_memory_for_one_at_a_time(rng, monkeypatch):
         groups.append(len(pairs))
         return fit(nature, pairs, task, budget, *rest)
 
-    monkeypatch.setattr(fitting, "fit_features", counted)
+    monkeypatch.setattr(fitting, "feature_problems", counted)
     seen = {}
     for limit in (24_000_000, 30_000_000, 34_000_000, 38_000_000, 400_000_000):
         made = fm.ConditionalCongruence(
@@ -467,8 +466,8 @@ y, models = rng.normal(size=n), {str(k): rng.normal(size=n) for k in range(6)}
 options["x_kernel"] = fm.RBF(1 / 128)
 few = {name: draws[:600] for name, draws in models.items()}
 fm.ConditionalCongruence(**options).fit_each(x[:600], y[:600], few)  # libraries, BLAS buffers
-groups, inner = [], fit.fit_features
-fit.fit_features = lambda nature, pairs, *rest: groups.append(len(pairs)) or inner(nature, pairs, *rest)
+groups, inner = [], fit.feature_problems
+fit.feature_problems = lambda nature, pairs, *rest: groups.append(len(pairs)) or inner(nature, pairs, *rest)
 open("/proc/self/clear_refs", "w").write("5")
 before = field("VmRSS:")
 found = fm.ConditionalCongruence(memory_limit=limit, **options).fit_each(x, y, models)

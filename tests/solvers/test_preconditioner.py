@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cg_runs import follow
 
 import fastmcmd as fm
 from fastmcmd._base.progress import Progress
@@ -11,7 +12,7 @@ from fastmcmd.backends import get_backend
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers import ProblemSize, costs, switch_policy
 from fastmcmd.solvers.base import Goal, System, by_diagonal, scaled_norm
-from fastmcmd.solvers.preconditioned_cg import iterate
+from fastmcmd.solvers.preconditioned_cg import Attempt
 from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Preconditioner
 
 ROOM = 50_000_000
@@ -120,7 +121,7 @@ def problem(rng, lam, n=1200, d=2, columns=12):
 def solved(operator, systems, **options):
     columns = tuple(system.rhs.shape[1] for system in systems)
     size = ProblemSize(operator, columns, len(by_diagonal(systems)), 1.0, TOL)
-    run = iterate(
+    attempt = Attempt(
         operator,
         systems,
         size,
@@ -131,7 +132,8 @@ def solved(operator, systems, **options):
         ROOM,
         **options,
     )
-    return run.result, run.preconditioners, run.notes
+    follow(attempt)
+    return attempt.result, attempt.preconditioners, attempt.notes
 
 
 @pytest.fixture
