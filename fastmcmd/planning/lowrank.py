@@ -14,10 +14,11 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.budget import low_rank_peak
 from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.lowrank_choice import low_rank_setting
-from fastmcmd.estimate.lowrank_fit import CANDIDATES, LowRank
+from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.lowrank_form import POOL
 from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem
-from fastmcmd.estimate.rank_forecast import (
+from fastmcmd.estimate.landmark_choice import (
+    CANDIDATES,
     LADDER,
     LOOKED_AT,
     SURE,

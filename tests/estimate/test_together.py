@@ -14,7 +14,7 @@ import fastmcmd as fm
 from fastmcmd.estimate import fit as fitting
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.lowrank_choice import low_rank_forms
-from fastmcmd.estimate.rank_forecast import CandidateProblem
+from fastmcmd.estimate.landmark_choice import CandidateProblem
 from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.solvers.base import System, by_diagonal
 
