@@ -19,13 +19,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
-from fastmcmd.errors import (
-    FEATURES_MISS,
-    QUADRATURE,
-    UNSCALED,
-    MemoryLimitError,
-    NumericalError,
-)
+from fastmcmd.errors import FEATURES_MISS, QUADRATURE, UNSCALED, NumericalError
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.dense_form import fit_dense
@@ -36,8 +30,9 @@ from fastmcmd.estimate.feature_form import (
     least_for,
 )
 from fastmcmd.estimate.lowrank import LowRankFit
-from fastmcmd.estimate.lowrank_choice import low_rank_forms
-from fastmcmd.estimate.memory_check import check_memory
+from fastmcmd.estimate.lowrank_choice import low_rank_groups
+from fastmcmd.estimate.lowrank_form import fit_low_rank
+from fastmcmd.estimate.memory_check import exceeding_budget
 from fastmcmd.estimate.outputs import MeanFeatures, expected_outputs, mean_features
 from fastmcmd.estimate.primal import PrimalFit
 from fastmcmd.estimate.task import Task
@@ -168,7 +163,10 @@ def fit(
     try:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             # `Result.of` raises for final values that are not finite.
-            for group, budget in work.groups(models):
+            low: list[LowRankFit | None] = []
+            for some, setting in low_rank_groups(nature, models, task):
+                low += fit_low_rank(nature, some, task, setting, progress, checkpoint)
+            for group, budget in work.groups(models, low):
                 pairs = list(group.values())
                 results = []
                 for problem in feature_problems(nature, pairs, task, budget):
@@ -205,10 +203,14 @@ class _Work:
         self._start_time = time.perf_counter()
         self.fits: dict[int, Fit] = {}
 
-    def groups(self, models: list[Sample]) -> Iterator[tuple[_Group, Budget]]:
-        """Yield groups of models in feature form that share a solve; fit models in other forms directly."""
+    def groups(
+        self, models: list[Sample], forms: list[LowRankFit | None]
+    ) -> Iterator[tuple[_Group, Budget]]:
+        """Yield groups of models in feature form that share a solve; add the others with their forms.
+
+        ``forms`` holds the low-rank form of each model, or None if it takes another form.
+        """
         nature, task = self._nature, self._task
-        forms = low_rank_forms(nature, models, task, self._progress, self._checkpoint)
         group: _Group = {}
         for number, (model, low) in enumerate(zip(models, forms, strict=True)):
             if low is not None:
@@ -216,10 +218,9 @@ class _Work:
                 continue
             if group and not self._fits(group, model):
                 yield from self._ready(group)
-            try:
-                check_memory(nature, model, task)
-            except MemoryLimitError:
-                self._last_resort(number, model)
+            budget = exceeding_budget(nature, model, task)
+            if budget is not None:
+                self._last_resort(number, model, budget)
                 continue
             features = mean_features(nature, model, task)
             if features is None:
@@ -289,24 +290,30 @@ class _Work:
             return
         ((number, (model, _)),) = group.items()
         group.clear()
-        try:
-            budget.available()  # raises, and states the bytes needed
-        except MemoryLimitError:
-            self._last_resort(number, model)
+        self._last_resort(number, model, budget)
 
-    def _last_resort(self, number: int, model: Sample) -> None:
-        """Fit a model in low-rank form, which needs the least memory; call it in an ``except`` block.
+    def _last_resort(self, number: int, model: Sample, budget: Budget) -> None:
+        """Fit a model in low-rank form, which needs the least memory.
 
-        It re-raises that exception if the caller chose a solver, or if landmarks would not reach ``tol``.
+        Raises
+        ------
+        MemoryLimitError
+            ``budget`` exceeds the limit, and the caller chose a solver, or landmarks would not reach
+            ``tol``.
         """
         low = None
         if self._task.options.solver == "auto":
-            (low,) = low_rank_forms(
-                self._nature, [model], self._task, self._progress, self._checkpoint,
-                last_resort=True,
-            )  # fmt: skip
+            ((some, setting),) = low_rank_groups(
+                self._nature, [model], self._task, last_resort=True
+            )
+            (low,) = fit_low_rank(
+                self._nature, some, self._task, setting, self._progress, self._checkpoint
+            )
         if low is None:
-            raise
+            budget.available(
+                *least_for([self._nature, model], self._task)
+            )  # states the bytes needed
+            raise AssertionError("unreachable")
         for part in low.parts:
             part.notes.append("memory_limit has no room for cg: solved with landmarks")
         self._add(number, low, (len(self._nature), len(model)), 0)

@@ -1,8 +1,8 @@
 """The low-rank solver: passes over the rows at a few landmarks, until a certificate is within the goal.
 
-Several models at the same inputs share landmarks and passes; each has its own certificate. One pass sums the
-normal equations. If its certificate misses the goal, residuals are measured, or more landmarks are chosen
-(`landmark_choice`) and the next pass follows.
+Several models at the same inputs share landmarks and passes; each has its own certificate. One pass sums
+the normal equations. If its certificate misses the goal, residuals are measured, or more landmarks are
+chosen (`landmark_choice`) and the next pass follows.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class _Certification:
     def certified(
         self, features: KernelFeatures, dtype: DType, row_pass: Pass, *, last: bool
     ) -> tuple[list[LowRankSolution], Array, bool]:
-        """Return solutions, the error of each model relative to the goal, and whether residuals were measured.
+        """Return solutions, each model's error relative to the goal, and whether residuals were measured.
 
         ``last`` says that no pass with more landmarks follows: residuals are then measured for every model
         that misses the goal.

@@ -32,7 +32,7 @@ from fastmcmd.solvers import BlockCG, Cholesky, Goal, PreconditionedCG, Solved, 
 from fastmcmd.solvers.cg import MOST_PRODUCTS
 from fastmcmd.solvers.cholesky import cholesky_bytes, factor_fits, least_bytes
 
-__all__ = ["exact_plan"]
+__all__ = ["exact_budget", "exact_plan"]
 
 # An easy problem shows on few rows within the first number of products. A hard one gets a second run with
 # more rows, because only more rows show its small eigenvalues.
@@ -72,6 +72,26 @@ class _ProductCounter(Progress):
         return min(most, max(1.0, decades / math.log(self._first / self._last)))
 
 
+def exact_budget(
+    rows: Subsample, backend: Backend, kernel: Kernel, options: Options, columns: int
+) -> tuple[Budget, tuple[()] | tuple[int, str]]:
+    """Return the budget of CG or Cholesky, and the arguments of its `Budget.available`."""
+    n = rows.n
+    budget = Budget.of(
+        options.memory_limit, n=n, columns=columns, outputs=2 * n, rank=columns, points=n,
+        threads=get_num_threads(),
+    )  # fmt: skip
+    if options.solver != "cholesky":
+        return budget, ()
+    operator = _whole(rows, backend, kernel, options)
+    return budget, least_bytes(operator, options.cache_dir)
+
+
+def _whole(rows: Subsample, backend: Backend, kernel: Kernel, options: Options) -> WholeOperator:
+    dtype = options.dtype or EXACT
+    return WholeOperator(rows, rows, backend, kernel, dtype, options.memory_limit)
+
+
 def exact_plan(
     rows: Subsample,
     backend: Backend,
@@ -99,16 +119,9 @@ def exact_plan(
     MemoryLimitError
         ``memory_limit`` is too small.
     """
-    n = rows.n
-    budget = Budget.of(
-        options.memory_limit, n=n, columns=columns, outputs=2 * n, rank=columns, points=n,
-        threads=get_num_threads(),
-    )  # fmt: skip
-    direct = options.solver == "cholesky"
-    full_operator = WholeOperator(
-        rows, rows, backend, kernel, options.dtype or EXACT, options.memory_limit
-    )
-    available = budget.available(*(least_bytes(full_operator, options.cache_dir) if direct else ()))
+    n, direct = rows.n, options.solver == "cholesky"
+    budget, least = exact_budget(rows, backend, kernel, options, columns)
+    available, full_operator = budget.available(*least), _whole(rows, backend, kernel, options)
     reasons: list[str] = []
     # If the factor does not fit, `least_bytes` has checked that there is a folder.
     filed = direct and not factor_fits(full_operator, available)

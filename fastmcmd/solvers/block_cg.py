@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -72,7 +72,7 @@ def _directions(
 
 
 def restarted(
-    state: BlockState, preconditioners: list[Preconditioner], target: float
+    state: BlockState, preconditioners: Sequence[Preconditioner], target: float
 ) -> BlockState | None:
     """Return the state from which preconditioned CG continues with the residuals of another run.
 

@@ -256,8 +256,7 @@ class Attempt:
             self._switched = None
             self._progress.stage(f"preconditioned with {self.preconditioners.rank} landmarks")
             assert state.block is not None
-            apply = [*self.preconditioners.apply]
-            block = restarted(state.block, apply, self._goal.residual)
+            block = restarted(state.block, self.preconditioners.apply, self._goal.residual)
             if block is None:
                 yield from self._again(_indefinite(self.preconditioners))
                 return

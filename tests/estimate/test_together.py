@@ -13,8 +13,8 @@ from builders import STATUS_FIELD
 import fastmcmd as fm
 from fastmcmd.estimate import fit as fitting
 from fastmcmd.estimate.budget import Budget
-from fastmcmd.estimate.lowrank_choice import low_rank_forms
 from fastmcmd.estimate.landmark_choice import CandidateProblem
+from fastmcmd.estimate.lowrank_choice import low_rank_groups
 from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.solvers.base import System, by_diagonal
 
@@ -218,16 +218,14 @@ def test_memory_for_one_at_a_time(rng, monkeypatch):
 
 def test_low_rank_memory(rng, monkeypatch):
     """Little memory: each model has its own passes, and as many landmarks as alone."""
-    from fastmcmd.estimate import lowrank_choice
-
     n = 2000
     x = rng.uniform(-2, 2, (n, 2))
     y = x[:, 0] + 0.3 * rng.normal(size=n)
     models = {str(k): fm.Gaussian(x[:, 0], 0.3 + 0.1 * k) for k in range(3)}
     calls = []
-    fit = lowrank_choice.fit_low_rank
+    fit = fitting.fit_low_rank
     monkeypatch.setattr(
-        lowrank_choice,
+        fitting,
         "fit_low_rank",
         lambda nature, models, *rest: calls.append(len(models)) or fit(nature, models, *rest),
     )
@@ -404,7 +402,6 @@ def test_streams_abreast(rng):
 
 
 def test_low_rank_is_not_considered_for_few_rows(data):
-    from fastmcmd._base.progress import Progress
     from fastmcmd.estimate.samples import problem_of
     from fastmcmd.estimate.task import Task
     from fastmcmd.options import Options
@@ -414,7 +411,7 @@ def test_low_rank_is_not_considered_for_few_rows(data):
     assert isinstance(options, Options)
     problem = problem_of(x, y, models.values(), KERNEL, "paper", 0.1, None, None, 0, options)
     task = Task(*problem.kernels, options, x)
-    assert low_rank_forms(problem.nature, problem.models, task, Progress(False, 1e-6)) == [None] * 5
+    assert low_rank_groups(problem.nature, problem.models, task) == [(problem.models, None)]
 
 
 def test_only_the_model_that_misses_outputs_goes_another_round(rng, monkeypatch):
