@@ -79,10 +79,10 @@ class LowRank:
             return [None] * problem.models
         choice = LandmarkChoice(problem, progress)
         passed = isinstance(setting.landmarks, np.ndarray)
-        chosen = choice.passed() if passed else choice.choose()
-        if chosen is None:
+        first = choice.passed() if passed else choice.choose()
+        if first is None:
             return [None] * problem.models
-        features, kinds = chosen
+        features, kinds = first
         fixed, notes = passed or setting.rank is not None, choice.notes
         work = _Certification(problem, kinds, Passes(problem, progress, state))
         best: tuple[float, LowRankPart, Array] | None = None

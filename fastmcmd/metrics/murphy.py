@@ -17,9 +17,10 @@ from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import ColumnTable
 from fastmcmd.metrics.count_bands import check_level
-from fastmcmd.metrics.inputs import Outcomes, read, unit_of
+from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive.base import Array, PredictionLike
+from fastmcmd.predictive.numerics.spread import unit_of
 
 __all__ = [
     "MurphyCurve",

@@ -83,11 +83,13 @@ def exact_budget(
     )  # fmt: skip
     if options.solver != "cholesky":
         return budget, ()
-    operator = _whole(rows, backend, kernel, options)
+    operator = _whole_operator(rows, backend, kernel, options)
     return budget, least_bytes(operator, options.cache_dir)
 
 
-def _whole(rows: Subsample, backend: Backend, kernel: Kernel, options: Options) -> WholeOperator:
+def _whole_operator(
+    rows: Subsample, backend: Backend, kernel: Kernel, options: Options
+) -> WholeOperator:
     dtype = options.dtype or EXACT
     return WholeOperator(rows, rows, backend, kernel, dtype, options.memory_limit)
 
@@ -121,7 +123,10 @@ def exact_plan(
     """
     n, direct = rows.n, options.solver == "cholesky"
     budget, least = exact_budget(rows, backend, kernel, options, columns)
-    available, full_operator = budget.available(*least), _whole(rows, backend, kernel, options)
+    available, full_operator = (
+        budget.available(*least),
+        _whole_operator(rows, backend, kernel, options),
+    )
     reasons: list[str] = []
     # If the factor does not fit, `least_bytes` has checked that there is a folder.
     filed = direct and not factor_fits(full_operator, available)

@@ -427,12 +427,12 @@ def test_only_the_model_that_misses_outputs_goes_another_round(rng, monkeypatch)
     models = {"plain": 1.0 - y, "rare": rare}
     monkeypatch.setattr(lowrank_form, "POOL", 20)
     rounds = []
-    fitted = lowrank_form._fitted
+    begun = lowrank_form._Round
     monkeypatch.setattr(
         lowrank_form,
-        "_fitted",
+        "_Round",
         lambda pending, *rest: (
-            rounds.append([one.number for one in pending]) or fitted(pending, *rest)
+            rounds.append([one.number for one in pending]) or begun(pending, *rest)
         ),
     )
     made = fm.ConditionalCongruence(
