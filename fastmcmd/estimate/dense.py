@@ -27,9 +27,8 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
-from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
-from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.embedding.sample import Sample
 from fastmcmd.gram import EXACT, GramOperator, diagonal_of
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.kernels.base import UNIT
@@ -46,11 +45,14 @@ from fastmcmd.solvers import (
     solver_of,
 )
 from fastmcmd.solvers.base import CertificateKind
-from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits, least_bytes
+from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits
 
-__all__ = ["DenseFit", "distinct_samples", "least_memory", "spread_matrix"]
+__all__ = ["MATRIX_SHARE", "DenseFit", "distinct_samples"]
 
-_SHARE = 3, 4  # 3 / 4 of the budget is for matrices of the solvers, the rest for a block of points
+MATRIX_SHARE = (
+    3,
+    4,
+)  # 3 / 4 of the budget is for matrices of the solvers, the rest for a block of points
 _MANY = 1000  # outputs from which linear-time quadratic forms are used
 _CG_COLUMNS = 128  # points in a block with CG: its small dense problems stay small
 
@@ -333,7 +335,9 @@ class DenseFit:
         return factors <= iterations
 
     def _operator(self, sample: Sample, dtype: DTypeLike) -> GramOperator:
-        budget = self.budget * _SHARE[0] // _SHARE[1] // len(distinct_samples(self.samples))
+        budget = (
+            self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1] // len(distinct_samples(self.samples))
+        )
         return GramOperator(self.backend, self.x_kernel, sample.design.x, np.dtype(dtype), budget)
 
     def _coefficients(
@@ -360,7 +364,7 @@ class DenseFit:
                 problem = LinearProblem(
                     self.backend, self.x_kernel, sample.design.x,
                     [System(self._operator(sample, EXACT).columns(grid), sample.shift)], sample.lam,
-                    goal, self.budget * _SHARE[0] // _SHARE[1],
+                    goal, self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1],
                 )  # fmt: skip
                 solved = solver_of(self.options).solve(problem, progress)
                 (solution,) = solved.solutions
@@ -416,45 +420,9 @@ class DenseFit:
         self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point())
 
 
-def least_memory(
-    samples: tuple[Sample, Sample], backend: Backend, x_kernel: Kernel, options: Options
-) -> tuple[int, str]:
-    """Return the least bytes that solver="cholesky" needs in dense form, and a phrase for the message."""
-    distinct = distinct_samples(samples)
-    sample = max(distinct, key=lambda sample: len(sample.design))
-    dtype = options.dtype or EXACT
-    operator = GramOperator(backend, x_kernel, sample.design.x, dtype, options.memory_limit)
-    need, purpose = least_bytes(operator, options.cache_dir)
-    return -(-need * len(distinct) * _SHARE[1] // _SHARE[0]), purpose
-
-
 def distinct_samples(samples: tuple[Sample, Sample]) -> list[Sample]:
     """Return both samples, or only the first if one system serves both."""
     nature, model = samples
     if nature.same_system(model):
         return [nature]
     return [nature, model]
-
-
-def spread_matrix(
-    sample: Sample,
-    outputs_of_rows: DrawnOutputs,
-    where: NDArray[np.intp],
-    outputs: int,
-    sign: float,
-) -> Any:
-    """Return the (u, n) matrix that spreads coefficients of inputs over distinct outputs."""
-    from scipy import sparse
-
-    design = sample.design
-    draws = outputs_of_rows.values.shape[1]
-    rows = len(outputs_of_rows.values)
-    group = np.arange(rows) if design.group is None else design.group
-    # Without collapsed rows each row is its own input: the weights cancel.
-    weight = design.weight[group] if design.group is None else _row_weight(design, rows)
-    share = sign * np.repeat(weight / design.weight[group], draws) * outputs_of_rows.share
-    return sparse.csr_array((share, (where, np.repeat(group, draws))), shape=(outputs, len(design)))
-
-
-def _row_weight(design: Design, rows: int) -> NDArray[np.float64]:
-    return np.ones(rows) if design.row_weight is None else design.row_weight

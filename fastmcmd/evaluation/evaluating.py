@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from fastmcmd._base.annotations import (
+    AnyArray,
     CertificateName,
     Encoder,
     FilePath,
@@ -20,17 +21,18 @@ from fastmcmd._base.annotations import (
     SolverName,
 )
 from fastmcmd._base.blockwise import is_blockwise, on_blocks
-from fastmcmd._base.ignored import AllIgnoredError
-from fastmcmd._base.names import listed
+from fastmcmd._base.checks import as_array, check_same_length
+from fastmcmd._base.ignored import AllIgnoredError, IgnoreIndex, ignored_labels
+from fastmcmd._base.names import as_names, listed
 from fastmcmd._base.progress import Progress
 from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
 from fastmcmd.evaluation.measuring import check_some_row, evaluation_of
-from fastmcmd.evaluation.outcomes import read_outcomes
 from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.frames import column_names
 from fastmcmd.kernels.base import KernelLike
-from fastmcmd.metrics.inputs import Outcomes
-from fastmcmd.predictive import Predictive
+from fastmcmd.metrics.inputs import Outcomes, check_weights_shape, read
+from fastmcmd.predictive import Categorical, Predictive
+from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.predictive.categorical import classes_of
 
@@ -176,7 +178,7 @@ def evaluate(
         memory_limit=memory_limit, certificate=certificate, progress=progress, devices=devices,
         device_memory_limit=device_memory_limit,
     )  # fmt: skip
-    outcomes = read_outcomes(y, prediction, config)
+    outcomes = _read_outcomes(y, prediction, config)
     labels, names = config.labels(outcomes), column_names(x)
     if x is None:
         config.congruence.options()  # check these options even though they are not used
@@ -253,7 +255,7 @@ def _outcomes_of(
     y: ArrayLike, name: str, prediction: PredictionLike, config: EvaluationConfig
 ) -> Outcomes:
     try:
-        return read_outcomes(y, prediction, config)
+        return _read_outcomes(y, prediction, config)
     except AllIgnoredError:
         raise
     except (TypeError, ValueError) as error:
@@ -280,3 +282,55 @@ def _same(values: HostArray | None, other_values: HostArray | None) -> bool:
     if values is None or other_values is None:
         return values is other_values
     return np.array_equal(values, other_values)
+
+
+def _read_outcomes(y: ArrayLike, prediction: PredictionLike, config: EvaluationConfig) -> Outcomes:
+    """Return the checked rows of one prediction.
+
+    Raises
+    ------
+    AllIgnoredError
+        All labels equal ``ignore_index``.
+    ValueError, TypeError
+        As in `fastmcmd.metrics.inputs.read`, or ``ignore_index`` with a prediction that names no classes.
+    """
+    policy, weights = config.nan_policy, config.sample_weight
+    if config.ignore_index is None:
+        return read(y, prediction, weights, policy, columns=None)
+    if not isinstance(prediction, Categorical) or prediction.classes is None:
+        raise ValueError(
+            "ignore_index leaves out labels of classes, and the prediction names no classes: "
+            "Categorical(p, classes=...)"
+        )
+    check_order(y)
+    labels, ignored = _labels(y, config.ignore_index)
+    labels = prediction.numbers_of(labels)
+    prediction = prediction.checked(
+        as_array(labels, "y")
+    )  # before rows are left out, to name the row
+    check_same_length(y=labels, prediction=prediction.probs)
+    labelled = np.flatnonzero(~ignored)
+    n = len(ignored)
+    if not len(labelled):
+        raise AllIgnoredError(config.ignore_index, n)
+    if weights is not None:
+        weights = as_array(weights, "sample_weight")
+        check_weights_shape(weights, n)
+        weights = weights[labelled]
+    rows = read(labels[labelled], prediction.take(labelled), weights, policy, columns=None)
+    if rows.valid is None:
+        return replace(rows, valid=labelled, n=n, propagate=False, ignored=ignored)
+    return replace(rows, valid=labelled[rows.valid], n=n, ignored=ignored)
+
+
+def _labels(y: AnyArray, ignore_index: IgnoreIndex) -> tuple[AnyArray, NDArray[np.bool_]]:
+    """Return labels (n,), missing where they are ignored, and a mask of these."""
+    names = as_names(y)
+    labels = as_array(y, "y") if names is None else names
+    if labels.ndim != 1:
+        raise ValueError(f"y has shape {labels.shape}; (n,) is needed: one label per row")
+    ignored = np.asarray(ignored_labels(labels, ignore_index, names is not None))
+    if names is None:
+        return np.where(ignored, np.nan, labels), ignored
+    names[ignored] = None
+    return names, ignored

@@ -171,7 +171,7 @@ def test_the_witness_is_that_of_the_worst_point(rng, tmp_path, monkeypatch, coun
     prediction = fm.Poisson(mean) if counts else fm.Gaussian(mean, 0.5)
     found = fm.evaluate(y, prediction, texts, encoder=encoder)
     drawn = []
-    monkeypatch.setattr("fastmcmd.report.points.witness", lambda *a, **k: drawn.append((a, k)))
+    monkeypatch.setattr("fastmcmd.report.sections.witness", lambda *a, **k: drawn.append((a, k)))
     found.report(tmp_path / "r.html")
     (outputs, h, _), options = drawn[0]
     worst = int(np.argmax(found.rows["cce"]))
