@@ -385,6 +385,7 @@ def _labels_on_host(
         if ignored is not None:
             names[ignored] = None
         return numbers_of_names(names, table, classes, name), ignored
+    assert numbers is not None
     ignored = ignored_labels(numbers, ignore_index, False)
     if ignored is not None and ignored.any():
         numbers = np.where(ignored, np.nan, numbers)
