@@ -30,6 +30,7 @@ from fastmcmd.classification.labels import (
     numbers_of_names,
     refuse_label,
 )
+from fastmcmd.errors import RowError
 from fastmcmd.metrics.inputs import (
     NAN_POLICIES,
     SelectedRows,
@@ -208,20 +209,23 @@ class LabelledRows(SelectedRows):
         values = np.atleast_1d(self.namespace.to_host(self.original(slice(row, row + 1)))[0])
         row = row if self.valid is None else int(self.valid[row])
         if np.isnan(values).any():
-            raise ValueError(
-                f"{self.name} holds NaN (first in row {row}); remove such rows, or use nan_policy='omit'"
+            raise RowError(
+                f"{self.name} holds NaN (first in row {row}); remove such rows, or use nan_policy='omit'",
+                row,
             )
         wrong = np.flatnonzero((values < 0) | (values > 1))
         if len(wrong):
             where = f"{self.name}[{row}]" if self.binary else f"{self.name}[{row}, {wrong[0]}]"
-            raise ValueError(
+            raise RowError(
                 f"{where} is {values[wrong[0]]:.9g}; probabilities in [0, 1] are needed (of logits "
-                "take the softmax first)"
+                "take the softmax first)",
+                row,
             )
         total = values.sum(dtype=np.float64)
-        raise ValueError(
+        raise RowError(
             f"{self.name} has a row that does not sum to one: row {row} sums to {total:.9g} (tolerance "
-            f"{self.tolerance:g}); divide each row by its sum, or raise sum_tolerance"
+            f"{self.tolerance:g}); divide each row by its sum, or raise sum_tolerance",
+            row,
         )
 
 

@@ -27,7 +27,7 @@ from fastmcmd._base.ignored import IgnoreIndex, check_ignore_index
 from fastmcmd._base.seeds import seed_sequence
 from fastmcmd._base.tables import did_you_mean
 from fastmcmd.default_kernels import check_lam_or_name, kernel_or_name
-from fastmcmd.errors import MemoryLimitError, NumericalError
+from fastmcmd.errors import MemoryLimitError, NumericalError, RowError
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.context import Settings
 from fastmcmd.evaluation.measures import ALL_MEASURES
@@ -201,14 +201,15 @@ class EvaluationConfig:
         if labels.dtype == object:  # data frames store text so, and integers with missing values
             missing = [i for i, one in enumerate(labels) if not isinstance(one, (str, int))]
             if missing:
-                raise ValueError(
+                raise RowError(
                     f"by has no label in row {missing[0]} ({labels[missing[0]]!r}); text or "
-                    "integers are needed"
+                    "integers are needed",
+                    int(missing[0]),
                 )
         if labels.dtype.kind in "fcmM" and (labels != labels).any():
             row = int(np.argmax(labels != labels))
-            raise ValueError(
-                f"by has no label in row {row} ({labels[row]}); one in each row is needed"
+            raise RowError(
+                f"by has no label in row {row} ({labels[row]}); one in each row is needed", row
             )
         if len(labels) != outcomes.n:
             raise ValueError(f"rows must match: y has {outcomes.n}, by has {len(labels)}")

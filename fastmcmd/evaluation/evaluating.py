@@ -25,6 +25,7 @@ from fastmcmd._base.checks import as_array, check_same_length
 from fastmcmd._base.ignored import AllIgnoredError, IgnoreIndex, ignored_labels
 from fastmcmd._base.names import as_names, listed
 from fastmcmd._base.progress import Progress
+from fastmcmd.errors import RowError
 from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
 from fastmcmd.evaluation.measuring import check_some_row, evaluation_of
 from fastmcmd.evaluation.result import Evaluation
@@ -259,7 +260,10 @@ def _outcomes_of(
     except AllIgnoredError:
         raise
     except (TypeError, ValueError) as error:
-        raise type(error)(f"models[{name!r}]: {error}") from None
+        in_model = type(error)(f"models[{name!r}]: {error}")
+        if isinstance(error, RowError) and isinstance(in_model, RowError):
+            in_model.row = error.row
+        raise in_model from None
 
 
 def _check_same_classes(predictions: Mapping[str, Predictive]) -> None:
