@@ -170,14 +170,14 @@ class _PairwiseCG:
         self.mu, self.smoother = ridge.shift, smoother
         self.iterations = self.products = self.tasks = 0
         self._blocks = _prepared(run, blocks, _Prepare(setting.accumulator, state.columns))
-        self._kernel: Any = smoother  # carries kernel, backend and offset to the workers
+        self._kernel: Handle = smoother  # carries kernel, backend and offset to the workers
         if run.client is not None:
             self._kernel = run.client.scatter(_bare(smoother), broadcast=True)
         self._inner = np.linalg.inv(state.gram + self.mu * np.eye(len(state.gram)))
         self._vectors = self._each(_first, (self._blocks,), ridge.coefficients, self.mu)
         self._images: list[Handle] = []
 
-    def _submit(self, function: Callable[..., Any], *arguments: object) -> Handle:
+    def _submit(self, function: Callable[..., Handle], *arguments: object) -> Handle:
         """Return a handle of the result, computed by a worker or here; arguments may be handles."""
         self.tasks += 1
         if self._client is None:
@@ -185,7 +185,7 @@ class _PairwiseCG:
         return self._client.submit(function, *arguments, pure=False)
 
     def _each(
-        self, function: Callable[..., Any], lists: tuple[list[Handle], ...], *arguments: object
+        self, function: Callable[..., Handle], lists: tuple[list[Handle], ...], *arguments: object
     ) -> list[Handle]:
         """Return the results of a function for each block, with further arguments that all share."""
         return [self._submit(function, *of, *arguments) for of in zip(*lists, strict=True)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -253,7 +253,7 @@ class CertifiedCG:
     def record(self, norm: float | None) -> None:
         """Record a residual norm before the state is saved; None starts a new round."""
 
-    def saved_state(self) -> Any:
+    def saved_state(self) -> object:
         """Return the state that a checkpoint stores, as a frozen dataclass."""
         return self.state()
 
