@@ -174,7 +174,7 @@ class _PairwiseCG:
         if run.client is not None:
             self._kernel = run.client.scatter(_bare(smoother), broadcast=True)
         self._inner = np.linalg.inv(state.gram + self.mu * np.eye(len(state.gram)))
-        self._vectors = self._each(_first, (self._blocks,), ridge.coefficients, self.mu)
+        self._vectors = self._for_blocks(_first, (self._blocks,), ridge.coefficients, self.mu)
         self._images: list[Handle] = []
 
     def _submit(self, function: Callable[..., Handle], *arguments: object) -> Handle:
@@ -184,7 +184,7 @@ class _PairwiseCG:
             return function(*arguments)
         return self._client.submit(function, *arguments, pure=False)
 
-    def _each(
+    def _for_blocks(
         self, function: Callable[..., Handle], lists: tuple[list[Handle], ...], *arguments: object
     ) -> list[Handle]:
         """Return the results of a function for each block, with further arguments that all share."""
@@ -195,7 +195,7 @@ class _PairwiseCG:
 
     def _product(self, left: list[Handle], name: str) -> list[Handle]:
         """Return ``K(left, X) W^1/2 v`` for blocks of points, where v is a vector of this name."""
-        right = self._each(_weighted, (self._blocks, self._vectors), name)
+        right = self._for_blocks(_weighted, (self._blocks, self._vectors), name)
         sums = [None] * len(left)
         for at in range(0, len(right), _COLUMN_BLOCKS):
             columns = list(zip(self._blocks, right, strict=True))[at : at + _COLUMN_BLOCKS]
@@ -210,11 +210,11 @@ class _PairwiseCG:
         """Compute the true residuals, and the embeddings at the rows."""
         self._images = self._product(self._blocks, "z")
         trios = self._blocks, self._vectors, self._images
-        self._vectors = self._each(_with_residual, trios, self.mu)
+        self._vectors = self._for_blocks(_with_residual, trios, self.mu)
         self.products += 1
 
     def _residual_sums(self) -> tuple[Array, Array]:
-        results = self._gathered(self._each(_sums_of_residual, (self._blocks, self._vectors)))
+        results = self._gathered(self._for_blocks(_sums_of_residual, (self._blocks, self._vectors)))
         cross, squares = (sum(part) for part in zip(*results, strict=True))
         return cross, squares
 
@@ -246,16 +246,18 @@ class _PairwiseCG:
             rho = np.maximum((squares - np.einsum("pr,pr->r", cross, solved)) / self.mu, 0.0)
             ratio = np.zeros_like(rho) if rho_before is None else _quotient(rho, rho_before)
             rho_before, pairs = rho, (self._blocks, self._vectors)
-            self._vectors = self._each(_directed, pairs, solved, ratio, self.mu)
+            self._vectors = self._for_blocks(_directed, pairs, solved, ratio, self.mu)
             moves = self._blocks, self._vectors, self._product(self._blocks, "p")
-            curvature = sum(self._gathered(self._each(_curvature, moves, self.mu)))
+            curvature = sum(self._gathered(self._for_blocks(_curvature, moves, self.mu)))
             step = _quotient(rho, np.asarray(curvature))
-            self._vectors = self._each(_stepped, moves, step, self.mu)
+            self._vectors = self._for_blocks(_stepped, moves, step, self.mu)
             self.iterations, self.products = self.iterations + 1, self.products + 1
 
     def solution_norm(self) -> float:
         """Return the norm of the solution."""
-        return float(np.sqrt(sum(self._gathered(self._each(_solution_norm, (self._vectors,))))))
+        return float(
+            np.sqrt(sum(self._gathered(self._for_blocks(_solution_norm, (self._vectors,)))))
+        )
 
     def values(self, at: Any) -> tuple[Array, Array]:
         """Return values and k(x, x) at the points; those of the rows follow from the last product."""
