@@ -276,15 +276,9 @@ def downsampled_cce(
     check_choice(method, "method", METHODS)
     repeats = check_count(repeats, "repeats")
     x_kernel, y_kernel, lam = chosen_kernels(
-        inputs,
-        outputs,
-        x_kernel,
-        y_kernel,
-        lam,
-        classes=isinstance(predictive, Categorical),
-        weights=masses,
-        memory_limit=parse_memory(memory_limit),
-    )
+        inputs, outputs, x_kernel, y_kernel, lam, classes=isinstance(predictive, Categorical),
+        weights=masses, memory_limit=parse_memory(memory_limit),
+    )  # fmt: skip
     x_kernel, y_kernel = resolved_kernels(x_kernel, y_kernel, inputs, outputs)
     part = np.arange(n) if masses is None else np.flatnonzero(masses)
     size = check_count(size, "size", 2, len(part), explanation="the rows that take part")
@@ -293,23 +287,18 @@ def downsampled_cce(
     else:
         check_count(strata, "strata")
     common_source, sources = _generators(random_state, repeats)
-    match method:
-        case "stratified":
-            sampler = stratified(along(outputs[part]), size, strata)
-        case "leverage":
-            some = inputs if len(part) == n else inputs[part]
-            weigh = None if masses is None else masses[part]
-            gpus = (
-                None
-                if device_memory_limit is None
-                else parse_memory(device_memory_limit, "device_memory_limit")
-            )
-            maker = get_backend(backend, x_kernel, devices, gpus)
-            inner, _, (some,) = scaled_inputs(x_kernel, x=some)
-            sampler = leverage(some, weigh, inner, maker, lam, size, common_source)
-        case _:
-            sampler = uniform(len(part), size)
-
+    if method == "stratified":
+        sampler = stratified(along(outputs[part]), size, strata)
+    elif method == "leverage":
+        some = inputs if len(part) == n else inputs[part]
+        weigh = None if masses is None else masses[part]
+        limit = device_memory_limit
+        gpu_bytes = None if limit is None else parse_memory(limit, "device_memory_limit")
+        maker = get_backend(backend, x_kernel, devices, gpu_bytes)
+        inner, _, (some,) = scaled_inputs(x_kernel, x=some)
+        sampler = leverage(some, weigh, inner, maker, lam, size, common_source)
+    else:
+        sampler = uniform(len(part), size)
     rows = np.empty((repeats, size), dtype=np.intp)
     share = np.empty((repeats, size))
     means = np.empty(repeats)

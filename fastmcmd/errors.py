@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = [
     "FEATURES_MISS", "QUADRATURE", "ROUNDING_ALONE", "TOO_HEAVY", "UNSCALED", "MemoryLimitError",
-    "MissingDependencyError", "NumericalError", "ToleranceWarning",
+    "MissingDependencyError", "NumericalError", "RowError", "ToleranceWarning",
 ]  # fmt: skip
 
 # Beginning of a note if no solver could be certified to the tolerance.
@@ -34,7 +34,21 @@ class ToleranceWarning(UserWarning):
     """
 
 
-class NumericalError(ValueError):
+class RowError(ValueError):
+    """A value in one row is not valid.
+
+    Attributes
+    ----------
+    row : int or None
+        Number of the row, from 0; None if the message does not name one.
+    """
+
+    def __init__(self, message: str, row: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+class NumericalError(RowError):
     """A result cannot be computed because of the data, not because of a wrong argument.
 
     `fastmcmd.evaluate` reports the reason in ``skipped`` and computes the other numbers.

@@ -7,7 +7,8 @@ from fastmcmd.checkpoint import Stage
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import Goal, System
 from fastmcmd.solvers.block_cg import BlockCGRun, CGResult, Preconditioner
-from fastmcmd.solvers.cg import CertifiedCG, Driver, Iterated, load_cg
+from fastmcmd.solvers.cg import CertifiedCG, Iterated, load_cg
+from fastmcmd.solvers.preconditioned_cg import Attempt
 
 
 def block_cg(
@@ -53,8 +54,18 @@ def solve_cg(
     """
     run = CertifiedCG(
         operator, systems, goal, certificate, max_iterations, progress, precondition,
-        load_cg(store, progress),
+        load_cg(store, progress), store,
     )  # fmt: skip
-    outcome = Driver(store).follow(run)
-    assert outcome is not None
-    return outcome
+    with run.saved_at_interrupt():
+        for _ in run.products():
+            pass
+    assert run.outcome is not None
+    return run.outcome
+
+
+def follow(attempt: Attempt) -> None:
+    """Make the products of all runs of an attempt."""
+    for run in attempt.runs():
+        for _ in run.products():
+            if attempt.switches(run):
+                break

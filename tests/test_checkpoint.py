@@ -24,7 +24,7 @@ import fastmcmd as fm
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
 from fastmcmd.checkpoint import Checkpoint, fingerprint_of
-from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.gram import GramOperator
 from fastmcmd.io import archive
 from fastmcmd.solvers import block_cg, cg
 from fastmcmd.solvers.base import Goal, System
@@ -365,14 +365,9 @@ class Fragile(GramOperator):
     products: float = np.inf
     error: BaseException = Stopped()
 
-    def matmul(self, v):
+    def matmul(self, v, *, exact=False):
         self._count()
-        return super().matmul(v)
-
-    def exact_matmul(self, v):
-        if self.dtype != EXACT:  # else it is a product as any other
-            self._count()
-        return super().exact_matmul(v)
+        return super().matmul(v, exact=exact)
 
     def _count(self):
         self.products -= 1
@@ -569,7 +564,7 @@ import test_checkpoint as t
 x, systems = t.systems_of(np.random.default_rng(5), 500, 1e-2)
 operator = t.operator_of(x, dtype=np.float32)
 multiply = operator.matmul
-operator.matmul = lambda v: time.sleep(0.005) or multiply(v)  # longer than the first kill waits
+operator.matmul = lambda v, **options: time.sleep(0.005) or multiply(v, **options)  # long
 keep = t.Checkpoint(sys.argv[2], "f", every=0).stage("cg") if len(sys.argv) > 3 else None
 print("begun", flush=True)
 solution = t.run(operator, systems, keep=keep)

@@ -9,7 +9,7 @@ from scipy.linalg import solve_triangular
 import fastmcmd as fm
 from fastmcmd import _core
 from fastmcmd.backends import get_backend
-from fastmcmd.backends.tall_skinny import eigh, eigvalsh, eliminated, substituted
+from fastmcmd.backends.tall_skinny import eigh, eliminated, substituted
 from fastmcmd.embedding.features import output_features
 from fastmcmd.gram import KernelFeatures
 
@@ -60,7 +60,7 @@ def test_eigenvalues(n, kind):
     expected = np.linalg.eigvalsh(a)
     size = max(abs(expected).max(), 1e-300)
     assert abs(values - expected).max() <= 1e-13 * size
-    assert abs(eigvalsh(a) - expected).max() <= 1e-13 * size
+    assert abs(eigh(a, vectors=False)[0] - expected).max() <= 1e-13 * size
     assert abs(a @ vectors - vectors * values).max() <= 1e-13 * size
     assert abs(vectors.T @ vectors - np.eye(n)).max() <= 1e-13
 

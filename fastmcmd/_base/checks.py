@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray
+from fastmcmd.errors import RowError
 
 __all__ = [
     "as_array",
@@ -273,9 +274,10 @@ def check_finite_rows(
             places = np.array([int(np.argwhere(~finite)[0][0]), 0, len(block) - 1]) + start
             row, first, last = places + first_row if rows is None else rows[places]
             problem = "NaN" if np.isnan(block).any() else "infinity"
-            raise ValueError(
+            raise RowError(
                 f"{name} holds {problem} (first in row {row}; {bad} such value{'s' * (bad > 1)} in rows "
-                f"{first} to {last}); remove such rows first"
+                f"{first} to {last}); remove such rows first",
+                row,
             )
 
 
@@ -318,9 +320,10 @@ def as_weights(value: object, name: str, n: int) -> NDArray[np.float64] | None:
     weights = weights_of_rows(value, name, n)
     check_finite_rows(weights, name)
     if (negative := weights < 0).any():
-        raise ValueError(
+        raise RowError(
             f"{name} has negative values (first in row {int(negative.argmax())}, smallest "
-            f"{weights.min():g}); all must be >= 0"
+            f"{weights.min():g}); all must be >= 0",
+            int(negative.argmax()),
         )
     if not (weights > 0).any():
         raise ValueError(f"{name} are all zero; at least one must be positive")
@@ -519,7 +522,9 @@ def check_labels(value: object, name: str, n: int) -> NDArray[np.intp]:
     check_same_length(**{"y": range(n), name: labels})
     missing = missing_labels(labels)
     if missing.any():
-        raise ValueError(f"{name} has no label in row {int(np.argmax(missing))}")
+        raise RowError(
+            f"{name} has no label in row {int(np.argmax(missing))}", int(np.argmax(missing))
+        )
     plain = labels.astype(str) if labels.dtype == object else labels
     return np.asarray(np.unique(plain, return_inverse=True)[1].reshape(-1), dtype=np.intp)
 

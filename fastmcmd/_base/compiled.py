@@ -30,7 +30,5 @@ def compiled(function: F, **options: Any) -> F:
     jit: Any = numba.njit  # typed by some versions of Numba only
     try:
         return jit(nogil=True, cache=True, **options)(function)
-    except RuntimeError as error:
-        if "cannot cache" not in str(error):
-            raise
+    except RuntimeError:  # no place for the cache; any other cause raises again
         return jit(nogil=True, **options)(function)

@@ -87,7 +87,7 @@ def get_backend(
         try:
             core()
         except ImportError as error:
-            if "FASTMCMD_ISA" in str(error):
+            if _raised_inside(error):
                 raise
             raise ImportError(
                 f"backend='cpu' needs the compiled extension fastmcmd._core, which cannot be imported "
@@ -104,13 +104,21 @@ def _cuda_devices(devices: Sequence[int], limit: int | None) -> tuple[cuda.CudaD
     return tuple(cuda.cuda_device(index, limit) for index in devices)
 
 
+def _raised_inside(error: ImportError) -> bool:
+    """Tell whether the extension itself refuses to start, due to a wrong FASTMCMD_ISA.
+
+    Python names the module in the error if it cannot find or load one.
+    """
+    return error.name is None
+
+
 @lru_cache(maxsize=1)
 def _core_is_there() -> bool:
     """Tell whether the extension can be imported; if not, warn once."""
     try:
         core()
     except ImportError as error:
-        if "FASTMCMD_ISA" in str(error):  # a wrong setting, not a missing extension
+        if _raised_inside(error):
             raise
         warnings.warn(
             f"the compiled extension fastmcmd._core cannot be imported ({error}); the slower 'numba' "

@@ -19,7 +19,6 @@ from fastmcmd.backends.cpu import core
 __all__ = [
     "beside",
     "eigh",
-    "eigvalsh",
     "eliminated",
     "inner",
     "row_squares",
@@ -100,25 +99,18 @@ def eliminated(fresh: Array, rows: Array, at: Array, factor: Array) -> Array:
     return fresh
 
 
-def eigh(a: Array) -> tuple[Array, Array]:
-    """Return the eigenvalues (k,), ascending, and eigenvectors (k, k) of a symmetric matrix."""
+def eigh(a: Array, *, vectors: bool = True) -> tuple[Array, Array]:
+    """Return the eigenvalues (k,), ascending, and eigenvectors (k, k) of a symmetric matrix.
+
+    Without ``vectors``, which takes less time, the second item is not defined.
+    """
     if len(a) > _SMALL:
-        values, vectors = np.linalg.eigh(a)
-        return np.asarray(values), np.asarray(vectors)
-    values, rows = _small_eigen(a, vectors=True)
-    return values, rows.T
-
-
-def eigvalsh(a: Array) -> Array:
-    """Return the eigenvalues (k,), ascending, of a symmetric matrix."""
-    return _small_eigen(a, vectors=False)[0] if len(a) <= _SMALL else eigh(a)[0]
-
-
-def _small_eigen(a: Array, *, vectors: bool) -> tuple[Array, Array]:
+        values, columns = np.linalg.eigh(a)
+        return np.asarray(values), np.asarray(columns)
     rows, values = np.array(a, dtype=np.float64, order="C"), np.empty(len(a))
     if not core().symmetric_eigen(rows, values, vectors):
         raise np.linalg.LinAlgError("Eigenvalues did not converge")
-    return values, rows
+    return values, rows.T
 
 
 def row_squares(x: HostArray, offset: Array | None = None) -> Array:

@@ -203,11 +203,10 @@ class TiledBackend(Backend):
         """Replace the matrix by its Cholesky factor: LAPACK on diagonal tiles, BLAS on the others."""
         tile, blocks = self._tiles(packed), self._blocks(packed.n)
         for k, block in enumerate(blocks):
-            try:
-                tile(k, k)[...] = scipy.linalg.cholesky(tile(k, k), lower=True, check_finite=False)
-            except scipy.linalg.LinAlgError as error:
-                inside = int("".join(c for c in str(error) if c.isdigit()) or 1) - 1
-                raise NotPositiveDefiniteError(block.start + inside) from None
+            (potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), (tile(k, k),))
+            tile(k, k)[...], order = potrf(tile(k, k), lower=True, clean=True)
+            if order:  # of the leading minor that is not positive
+                raise NotPositiveDefiniteError(block.start + order - 1)
             for i in range(k + 1, len(blocks)):
                 tile(i, k)[...] = scipy.linalg.solve_triangular(
                     tile(k, k), tile(i, k).T, lower=True, check_finite=False

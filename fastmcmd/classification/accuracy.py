@@ -13,6 +13,7 @@ from fastmcmd._base.tables import ColumnTable
 from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import Totals, metric, total
 from fastmcmd.classification.summary import RowSummary, summarize
+from fastmcmd.errors import RowError
 from fastmcmd.predictive.base import Array
 
 __all__ = [
@@ -170,9 +171,10 @@ def gather_top_k(rows: LabelledRows, summary: RowSummary, k: int, ties: str) -> 
         doubtful = np.flatnonzero((hits > 0) & (hits < 1))
         if ties == "raise" and len(doubtful):
             row = int(doubtful[0] if rows.valid is None else rows.valid[doubtful[0]])
-            raise ValueError(
+            raise RowError(
                 f"{len(doubtful)} rows have equally probable classes, the first is row {row}, on whose "
-                "order the result depends; use ties='first', 'last' or 'share'"
+                "order the result depends; use ties='first', 'last' or 'share'",
+                row,
             )
     return total(rows, hits)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd import _core
-from fastmcmd._base.annotations import AnyArray
+from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd._base.arrays import (
     HOST,
     Namespace,
@@ -30,6 +30,7 @@ from fastmcmd.classification.labels import (
     numbers_of_names,
     refuse_label,
 )
+from fastmcmd.errors import RowError
 from fastmcmd.metrics.inputs import (
     NAN_POLICIES,
     SelectedRows,
@@ -208,20 +209,23 @@ class LabelledRows(SelectedRows):
         values = np.atleast_1d(self.namespace.to_host(self.original(slice(row, row + 1)))[0])
         row = row if self.valid is None else int(self.valid[row])
         if np.isnan(values).any():
-            raise ValueError(
-                f"{self.name} holds NaN (first in row {row}); remove such rows, or use nan_policy='omit'"
+            raise RowError(
+                f"{self.name} holds NaN (first in row {row}); remove such rows, or use nan_policy='omit'",
+                row,
             )
         wrong = np.flatnonzero((values < 0) | (values > 1))
         if len(wrong):
             where = f"{self.name}[{row}]" if self.binary else f"{self.name}[{row}, {wrong[0]}]"
-            raise ValueError(
+            raise RowError(
                 f"{where} is {values[wrong[0]]:.9g}; probabilities in [0, 1] are needed (of logits "
-                "take the softmax first)"
+                "take the softmax first)",
+                row,
             )
         total = values.sum(dtype=np.float64)
-        raise ValueError(
+        raise RowError(
             f"{self.name} has a row that does not sum to one: row {row} sums to {total:.9g} (tolerance "
-            f"{self.tolerance:g}); divide each row by its sum, or raise sum_tolerance"
+            f"{self.tolerance:g}); divide each row by its sum, or raise sum_tolerance",
+            row,
         )
 
 
@@ -310,18 +314,7 @@ def _read_rows(
     """Return checked rows; ``y`` is a tuple with the labels, or None without labels."""
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     names = None if y is None else as_names(*y)
-    labels, ignored = None, None
-    if y is not None and names is None and arrays.on_host:
-        labels = as_numbers(*y)
-    if names is not None or labels is not None:
-        ignored = ignored_labels(
-            labels if names is None else names, ignore_index, names is not None
-        )
-    if ignored is not None and ignored.any():  # such a label need not be a class
-        if names is not None:
-            names[ignored] = None
-        elif labels is not None:
-            labels = np.where(ignored, np.nan, labels)
+    numbers = as_numbers(*y) if y is not None and names is None and arrays.on_host else None
     table = p  # keeps the column names of a data frame
     rounded = "float16" in str(getattr(p, "dtype", ""))  # float16 and torch's bfloat16
     p = arrays.bring(p, name)
@@ -331,14 +324,14 @@ def _read_rows(
     else:
         kind = p.dtype if arrays.on_host else np.dtype(kind_of(p))
         tolerance = SUM_TOLERANCES[2 if rounded else kind.itemsize]
-    if names is not None:
-        labels = arrays.from_host(numbers_of_names(names, table, classes, name))
-    elif labels is not None:
-        labels = numbers_of_columns(labels, table, classes, name)
+    labels, ignored = None, None
     if y is not None:
-        if labels is None:
+        if names is None and numbers is None:
             labels = _labels_on_device(arrays, *y)
             ignored = ignored_labels(labels, ignore_index, False)
+        else:
+            labels, ignored = _labels_on_host(names, numbers, ignore_index, table, classes, name)
+            labels = labels if names is None else arrays.from_host(labels)
         check_same_length(y=range(labels.shape[0]), **{name: range(n)})
     weights = None
     if sample_weight is not None:
@@ -354,10 +347,9 @@ def _read_rows(
         without_nan = rows_without_nan(arrays, n, (p, weights, labels if has_nan else None))
         if without_nan is not None:
             without_nan = arrays.to_host(without_nan)
-            complete = without_nan if labelled is None else without_nan & labelled
-            propagate = nan_policy == "propagate" and bool(
-                (~complete if labelled is None else complete != labelled).any()
-            )
+            labelled = np.ones(n, dtype=bool) if labelled is None else labelled
+            complete = without_nan & labelled
+            propagate = nan_policy == "propagate" and not np.array_equal(complete, labelled)
             valid = np.flatnonzero(complete)
             blank = not len(valid)
         if blank and nan_policy == "omit":
@@ -385,6 +377,23 @@ def _read_rows(
         blank,
     )
     return rows if arrays.on_host else rows.check()
+
+
+def _labels_on_host(
+    names: HostArray | None, numbers: HostArray | None, ignore_index: IgnoreIndex, table: AnyArray,
+    classes: int, name: str,
+) -> tuple[HostArray, NDArray[np.bool_] | None]:  # fmt: skip
+    """Return the columns of names or numbers of classes, and which are ignored: these need be no class."""
+    if names is not None:
+        ignored = ignored_labels(names, ignore_index, True)
+        if ignored is not None:
+            names[ignored] = None
+        return numbers_of_names(names, table, classes, name), ignored
+    assert numbers is not None
+    ignored = ignored_labels(numbers, ignore_index, False)
+    if ignored is not None and ignored.any():
+        numbers = np.where(ignored, np.nan, numbers)
+    return numbers_of_columns(numbers, table, classes, name), ignored
 
 
 def _labels_on_device(arrays: Namespace, y: AnyArray) -> AnyArray:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd._base.checks import as_array, is_cupy
 from fastmcmd._base.names import is_number, listed, places_of_names
+from fastmcmd.errors import RowError
 from fastmcmd.frames import column_names
 
 __all__ = ["as_labels", "as_numbers", "numbers_of_columns", "numbers_of_names", "refuse_label"]
@@ -57,8 +58,9 @@ def numbers_of_names(names: NDArray[np.object_], p: AnyArray, classes: int, name
     elif columns and len(columns) == classes:
         unknown = next(one for one in occurring if one not in columns)
         row = int(np.flatnonzero(names == unknown)[0])
-        raise ValueError(
-            f"y[{row}] is {unknown!r}, which is no column of {name}; its columns are {listed(columns)}"
+        raise RowError(
+            f"y[{row}] is {unknown!r}, which is no column of {name}; its columns are {listed(columns)}",
+            row,
         )
     else:
         otherwise = (
@@ -99,8 +101,9 @@ def numbers_of_columns(labels: HostArray, p: AnyArray, classes: int, name: str) 
     unknown = np.flatnonzero((values[places] != labels) & ~missing)
     if len(unknown):
         row = int(unknown[0])
-        raise ValueError(
-            f"y[{row}] is {labels[row]:g}, which is no column of {name}; its columns are {listed(columns)}"
+        raise RowError(
+            f"y[{row}] is {labels[row]:g}, which is no column of {name}; its columns are {listed(columns)}",
+            row,
         )
     return np.where(missing, np.nan, places) if missing.any() else places
 
@@ -133,9 +136,10 @@ def refuse_label(
     """Raise an error that names the first label that is not a class."""
     row = first if valid is None else int(valid[first])
     if y[first] != y[first]:
-        raise ValueError(
-            f'y[{row}] is nan, a missing label; nan_policy="omit" leaves such rows out'
+        raise RowError(
+            f'y[{row}] is nan, a missing label; nan_policy="omit" leaves such rows out', row
         )
-    raise ValueError(
-        f"y[{row}] is {y[first]}; integers from 0 to {classes - 1} are needed ({classes} classes in p)"
+    raise RowError(
+        f"y[{row}] is {y[first]}; integers from 0 to {classes - 1} are needed ({classes} classes in p)",
+        row,
     )

@@ -190,6 +190,17 @@ def add_report(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_results(parser: argparse.ArgumentParser, values: str = "values by row") -> None:
+    """Add the options of files and formats of results."""
+    parser.add_argument("--output", metavar="FILE", help=f"write {values}: .csv or .npz")
+    add_format(parser)
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """Add the option of the printed form."""
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+
+
 def add_progress(parser: argparse.ArgumentParser) -> None:
     """Add the option for progress."""
     parser.add_argument(

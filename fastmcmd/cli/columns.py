@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,10 +17,9 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.tables import did_you_mean
 from fastmcmd.cli.app import UsageError
+from fastmcmd.errors import RowError
 
 __all__ = ["Columns", "located"]
-
-_ROW = re.compile(r"\brow (\d+)\b|\w\[(\d+)[,\]]")  # of "in row 7", "y[7]" or "p[7, 1]"
 
 _ROWS = 1 << 16  # rows of a block
 
@@ -170,7 +168,7 @@ def _lacking(part: HostArray) -> NDArray[np.bool_]:
 
 @contextmanager
 def located(columns: Columns, complete: bool = True) -> Iterator[None]:
-    """Add the file and the line to errors that name a row.
+    """Add the file and the line to errors of a row.
 
     Parameters
     ----------
@@ -181,12 +179,7 @@ def located(columns: Columns, complete: bool = True) -> Iterator[None]:
     """
     try:
         yield
-    except ValueError as error:
-        match = _ROW.search(str(error)) if complete else None
-        if match is None:
+    except RowError as error:
+        if error.row is None or not complete:
             raise
-        try:
-            place = columns.place(int(match[1] or match[2]))
-        except StopIteration:  # the number is of something else
-            raise error from None
-        raise UsageError(f"{error}: {columns.title}, {place}") from None
+        raise UsageError(f"{error}: {columns.title}, {columns.place(error.row)}") from None

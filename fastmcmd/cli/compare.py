@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fastmcmd._base.tables import aligned, printable
+from fastmcmd._base.tables import aligned
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import (
     add_columns,
@@ -17,6 +17,7 @@ from fastmcmd.cli.arguments import (
     add_nan_policy,
     add_progress,
     add_report,
+    add_results,
     add_seed,
     all_rows,
     columns_of,
@@ -25,7 +26,7 @@ from fastmcmd.cli.arguments import (
     progress_of,
 )
 from fastmcmd.cli.columns import located
-from fastmcmd.cli.output import check_target, of_comparison, show
+from fastmcmd.cli.output import of_comparison, print_targets, show, targets_of
 from fastmcmd.cli.prediction import describe, prediction
 from fastmcmd.cli.rows import values_by_row, write_values
 
@@ -71,10 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_kernels(parser)
     add_computation(parser)
     add_report(parser)
-    parser.add_argument(
-        "--output", metavar="FILE", help="write values by row, as MODEL.crps: .csv or .npz"
-    )
-    parser.add_argument("--format", choices=("table", "json"), default="table")
+    add_results(parser, "values by row, as MODEL.crps")
     add_progress(parser)
 
 
@@ -82,12 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, compute, write, print."""
     import fastmcmd as fm
 
-    output = None if arguments.output is None else Path(arguments.output)
-    if output is not None:
-        check_target(output, (".csv", ".npz"), inputs=[arguments.file])
-    report = None if arguments.report is None else Path(arguments.report)
-    if report is not None:
-        check_target(report, (".html",), "--report", [arguments.file])
+    output, report = targets_of(arguments)
     specs = {}
     for pair in arguments.model:
         name, equals, spec = pair.partition("=")
@@ -130,9 +123,7 @@ def run(arguments: argparse.Namespace) -> None:
     show(of_comparison(comparison), str(comparison))
     if arguments.by is not None:
         print(f"\n{_by_group(comparison)}")
-    for target in (output, report):
-        if target is not None:
-            print(f"written: {printable(str(target))}")
+    print_targets(output, report)
 
 
 def _by_group(comparison: Comparison) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 import numpy as np
 
@@ -14,10 +13,11 @@ from fastmcmd.cli.arguments import (
     add_nan_policy,
     add_prediction,
     add_progress,
+    add_results,
     add_seed,
     progress_of,
 )
-from fastmcmd.cli.output import check_target, print_target
+from fastmcmd.cli.output import print_targets, targets_of
 from fastmcmd.cli.prediction import describe
 from fastmcmd.cli.rows import read_rows, write_columns
 
@@ -41,8 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_nan_policy(parser)
     add_seed(parser)
-    parser.add_argument("--output", metavar="FILE", help="write values by row: .csv or .npz")
-    parser.add_argument("--format", choices=("table", "json"), default="table")
+    add_results(parser)
     add_progress(parser)
     parser.set_defaults(tol=0.0)
 
@@ -51,9 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, diagnose, print."""
     import fastmcmd as fm
 
-    output = None if arguments.output is None else Path(arguments.output)
-    if output is not None:
-        check_target(output, (".csv", ".npz"), inputs=[arguments.file])
+    output, _ = targets_of(arguments)
     with progress_of(arguments) as progress:
         rows = read_rows(arguments, progress)
         assert rows.prediction is not None
@@ -72,7 +69,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
         return
     print(repr(diagnosis) if diagnosis.reason else f"{diagnosis!r}\n\n{diagnosis.table()}")
-    print_target(output)
+    print_targets(output)
 
 
 def _json(values: dict[str, object]) -> dict[str, object]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from fastmcmd._base.tables import printable
 from fastmcmd.cli.arguments import (
     add_columns,
     add_computation,
@@ -18,6 +17,7 @@ from fastmcmd.cli.arguments import (
     add_prediction,
     add_progress,
     add_report,
+    add_results,
     add_seed,
     all_rows,
     columns_of,
@@ -28,7 +28,7 @@ from fastmcmd.cli.arguments import (
     specs_of,
 )
 from fastmcmd.cli.columns import located
-from fastmcmd.cli.output import check_target, of_evaluation, show
+from fastmcmd.cli.output import of_evaluation, print_targets, show, targets_of
 from fastmcmd.cli.prediction import describe, prediction
 from fastmcmd.cli.rows import values_by_row, write_values
 
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draws", type=int, help="draws per input (default: exact expectations)")
     add_computation(parser)
     add_report(parser)
-    parser.add_argument("--output", metavar="FILE", help="write values by row: .csv or .npz")
+    add_results(parser)
     parser.add_argument(
         "--dask",
         metavar="SCHEDULER",
@@ -74,7 +74,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="with --dask: an interrupted run resumes from this file",
     )
-    parser.add_argument("--format", choices=("table", "json"), default="table")
     add_progress(parser)
 
 
@@ -87,12 +86,7 @@ def run(arguments: argparse.Namespace) -> None:
 
         run_on_dask(arguments)
         return
-    output = None if arguments.output is None else Path(arguments.output)
-    if output is not None:
-        check_target(output, (".csv", ".npz"), inputs=[arguments.file])
-    report = None if arguments.report is None else Path(arguments.report)
-    if report is not None:
-        check_target(report, (".html",), "--report", [arguments.file])
+    output, report = targets_of(arguments)
     with progress_of(arguments) as progress:
         columns, inputs = columns_of(arguments, partial(specs_of, arguments), progress)
         with located(columns):
@@ -128,6 +122,4 @@ def run(arguments: argparse.Namespace) -> None:
         print(json.dumps(evaluation.to_dict(), indent=2))
         return
     show(of_evaluation(evaluation), str(evaluation))
-    for target in (output, report):
-        if target is not None:
-            print(f"written: {printable(str(target))}")
+    print_targets(output, report)

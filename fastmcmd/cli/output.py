@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import os
 import sys
@@ -28,8 +29,9 @@ __all__ = [
     "of_evaluation",
     "of_plan",
     "of_records",
-    "print_target",
+    "print_targets",
     "show",
+    "targets_of",
 ]
 
 BEST_SIGN = "* "  # marks the best value of a line without relying on colour
@@ -133,6 +135,18 @@ def check_target(
             raise UsageError(f"{message}, which is the input {file!r} itself; name another file")
 
 
+def targets_of(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
+    """Return the checked files of ``--output`` and ``--report``, if they are given."""
+    output, report = arguments.output, getattr(arguments, "report", None)
+    output = None if output is None else Path(output)
+    report = None if report is None else Path(report)
+    if output is not None:
+        check_target(output, (".csv", ".npz"), inputs=[arguments.file])
+    if report is not None:
+        check_target(report, (".html",), "--report", [arguments.file])
+    return output, report
+
+
 def of_evaluation(evaluation: Evaluation) -> Sheet:
     """Return all numbers by section, with columns for intervals and groups."""
     from fastmcmd.evaluation.result import BEST, NULL_HEAD, text
@@ -183,10 +197,11 @@ def of_comparison(comparison: Comparison) -> Sheet:
     return Sheet(title, [["", *names, ""], *_sections(lines)], notes)
 
 
-def print_target(path: Path | None) -> None:
-    """Print which file was written, if any."""
-    if path is not None:
-        print(f"written: {printable(str(path))}")
+def print_targets(*paths: Path | None) -> None:
+    """Print which files were written, if any."""
+    for path in paths:
+        if path is not None:
+            print(f"written: {printable(str(path))}")
 
 
 def of_congruence_test(result: CongruenceTest) -> Sheet:

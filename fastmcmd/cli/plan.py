@@ -10,6 +10,7 @@ from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import (
     FILES,
     add_computation,
+    add_format,
     add_kernels,
     inputs_named,
     kernel,
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--x", metavar="COLUMNS", help="inputs, as in 'fastmcmd evaluate'")
     add_kernels(parser)
     add_computation(parser)
-    parser.add_argument("--format", choices=("table", "json"), default="table")
+    add_format(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

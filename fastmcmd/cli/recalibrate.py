@@ -20,7 +20,7 @@ from fastmcmd.cli.arguments import (
     add_progress,
     progress_of,
 )
-from fastmcmd.cli.output import check_target, print_target
+from fastmcmd.cli.output import check_target, print_targets
 from fastmcmd.cli.prediction import describe
 from fastmcmd.cli.rows import read_rows, write_columns
 
@@ -108,8 +108,7 @@ def run(arguments: argparse.Namespace) -> None:
             columns |= {f"q{level:g}": q for level, q in zip(levels, quantiles.T, strict=True)}
             write_columns(output, columns)
     print(f"{mend!r}: learned from {len(rows.rows):,} rows")
-    print_target(save)
-    print_target(output)
+    print_targets(save, output)
 
 
 def _inputs(arguments: argparse.Namespace, x: object) -> tuple[Any, ...]:

@@ -18,6 +18,7 @@ from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import columns_of, specs_of
 from fastmcmd.cli.columns import Columns, located
 from fastmcmd.cli.prediction import prediction
+from fastmcmd.errors import RowError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,8 +67,9 @@ def read_rows(
     predictive = None
     with located(columns):  # before rows are left out
         if (infinite := np.isinf(y).reshape(len(y), -1).any(axis=1)).any():
-            raise ValueError(
-                f"y holds infinity (first in row {int(infinite.argmax())}); finite numbers are needed"
+            raise RowError(
+                f"y holds infinity (first in row {int(infinite.argmax())}); finite numbers are needed",
+                int(infinite.argmax()),
             )
         as_weights(weights, "--weights", len(y))
         if x is not None:

@@ -8,6 +8,7 @@ import json
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import (
     add_columns,
+    add_format,
     add_nan_policy,
     add_progress,
     add_seed,
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_nan_policy(parser)
     add_seed(parser)
-    parser.add_argument("--format", choices=("table", "json"), default="table")
+    add_format(parser)
     add_progress(parser)
     parser.set_defaults(tol=0.0)
 

@@ -11,6 +11,7 @@ import numpy as np
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import (
     add_columns,
+    add_format,
     add_nan_policy,
     add_prediction,
     add_progress,
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lam", type=float, help="regulariser (default: 0.1, 0.01 and 0.001)")
     add_nan_policy(parser)
     add_seed(parser)
-    parser.add_argument("--format", choices=("table", "json"), default="table")
+    add_format(parser)
     add_progress(parser)
     parser.set_defaults(tol=0.0)
 

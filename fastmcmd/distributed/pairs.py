@@ -82,25 +82,6 @@ _Block: TypeAlias = tuple[
 ]  # rows; roots of weights, and errors and features times these
 
 
-class _Pool:
-    """Submits functions to workers, or calls them here."""
-
-    def __init__(self, client: Any) -> None:
-        self.client = client
-        self.tasks = 0
-
-    def submit(self, function: Callable[..., Any], *arguments: object) -> Handle:
-        """Return a handle of the result; arguments may be handles."""
-        self.tasks += 1
-        if self.client is None:
-            return function(*arguments)
-        return self.client.submit(function, *arguments, pure=False)
-
-    def gather(self, handles: list[Handle]) -> list[Handle]:
-        """Return results."""
-        return handles if self.client is None else list(self.client.gather(handles))
-
-
 def exact(
     run: Run,
     blocks: Blocks,
@@ -141,151 +122,157 @@ def _solved(
     run: Run, blocks: Blocks, setting: Setting, options: Arguments, start: float, state: CongruenceSums,
     tol: float,
 ) -> Result:  # fmt: skip
-    pool = _Pool(run.client)
-    ridge = Ridge(state, state.models[""], setting.lam)
-    mu, smoother = ridge.shift, setting.accumulator._smoother
-    assert smoother is not None
-    prepared = _prepared(run, blocks, _Prepare(setting.accumulator, state.columns))
-    kernel = smoother  # carries kernel, backend and offset to the workers
-    if run.client is not None:
-        kernel = run.client.scatter(_bare(smoother), broadcast=True)
-    vectors = [
-        pool.submit(_first, parts_of_block, ridge.coefficients, mu) for parts_of_block in prepared
-    ]
-    inner = np.linalg.inv(state.gram + mu * np.eye(len(state.gram)))
-
-    def product(left: list[Handle], right: list[Handle]) -> list[Handle]:
-        """Return ``K(left, X) right`` for blocks of points, with right (n, r) by block."""
-        sums = [None] * len(left)
-        for at in range(0, len(right), _COLUMN_BLOCKS):
-            columns = list(zip(prepared, right, strict=True))[at : at + _COLUMN_BLOCKS]
-            flat = [one for pair in columns for one in pair]
-            sums = [
-                pool.submit(_added_product, kernel, x, total, *flat)
-                for x, total in zip(left, sums, strict=True)
-            ]
-        return sums
-
-    def residual_of(vectors: list[Handle]) -> tuple[list[Handle], list[Handle]]:
-        """Return the vectors with their true residuals, and the embeddings at the rows."""
-        scaled = [
-            pool.submit(_weighted, *parts_of_block, "z")
-            for parts_of_block in zip(prepared, vectors, strict=True)
-        ]
-        images = product(prepared, scaled)
-        trios = zip(prepared, vectors, images, strict=True)
-        return [
-            pool.submit(_with_residual, *parts_of_block, mu) for parts_of_block in trios
-        ], images
-
-    vectors, images = residual_of(vectors)
-    size = float(
-        np.sqrt(max(smoother.features.diagonal(scaled_rows(smoother, setting.sample.x)).max(), 0.0))
-    )
-    goal, iterations, products = 2 * np.sqrt(mu) * tol / size / 2, 0, 1
-    rho_before: Array | None = None
-    best = np.inf
-    for _ in range(3):  # restarts from the true residual
-        rho_before = None
-        while iterations < _MOST_ITERATIONS:
-            pairs = zip(prepared, vectors, strict=True)
-            results = pool.gather(
-                [pool.submit(_sums_of_residual, *parts_of_block) for parts_of_block in pairs]
-            )
-            cross, squares = (sum(part) for part in zip(*results, strict=True))
-            norm = float(np.sqrt(squares.sum()))
-            run.progress.product(size * norm / (2 * np.sqrt(mu)))
-            if norm <= goal:
-                break
-            solved = inner @ cross
-            rho = np.maximum((squares - np.einsum("pr,pr->r", cross, solved)) / mu, 0.0)
-            ratio = np.zeros_like(rho) if rho_before is None else _quotient(rho, rho_before)
-            rho_before = rho
-            trios = zip(prepared, vectors, strict=True)
-            vectors = [
-                pool.submit(_directed, *parts_of_block, solved, ratio, mu)
-                for parts_of_block in trios
-            ]
-            pairs = zip(prepared, vectors, strict=True)
-            image = product(
-                prepared, [pool.submit(_weighted, *parts_of_block, "p") for parts_of_block in pairs]
-            )
-            moves = list(zip(prepared, vectors, image, strict=True))
-            curvature = sum(
-                pool.gather(
-                    [pool.submit(_curvature, *parts_of_block, mu) for parts_of_block in moves]
-                )
-            )
-            step = _quotient(rho, np.asarray(curvature))
-            vectors = [pool.submit(_stepped, *parts_of_block, step, mu) for parts_of_block in moves]
-            iterations, products = iterations + 1, products + 1
-        vectors, images = residual_of(vectors)
-        products += 1
-        pairs = zip(prepared, vectors, strict=True)
-        results = pool.gather(
-            [pool.submit(_sums_of_residual, *parts_of_block) for parts_of_block in pairs]
-        )
-        norm = float(np.sqrt(sum(one[1].sum() for one in results)))
-        if norm <= goal or norm > best / 2:
-            break
-        best = norm
-    norms = pool.gather([pool.submit(_solution_norm, parts_of_block) for parts_of_block in vectors])
-    rounding = _rounding(smoother, setting, state, float(np.sqrt(sum(norms))), size)
-    output_residual = float(np.sqrt(state.models[""].residual + state.models[""].lost[2]))
+    cg = _PairwiseCG(run, blocks, setting, state)
+    smoother, mu, model = cg.smoother, cg.mu, state.models[""]
+    rows = scaled_rows(smoother, setting.sample.x)
+    size = float(np.sqrt(max(smoother.features.diagonal(rows).max(), 0.0)))
+    norm = cg.solve(2 * np.sqrt(mu) * tol / size / 2, size / (2 * np.sqrt(mu)))
+    rounding = _rounding(smoother, setting, state, cg.solution_norm(), size)
+    output_residual = float(np.sqrt(model.residual + model.lost[2]))
     total_residual = norm + rounding + output_residual
-    values, diagonal = _values(
-        pool, options["at"], prepared, vectors, images, product, smoother, kernel, state
-    )
+    values, diagonal = cg.values(options["at"])
     bounds = np.sqrt(diagonal) * total_residual / (2 * np.sqrt(mu))
     count, width = state.rows, setting.sample.x.shape[1] + len(state.columns)
     workers = 1 if run.client is None else len(run.client.nthreads())
     moved_bytes = 8.0 * count * width * max(workers - 1, 0)
     notes = (
         *setting.notes,
-        f"exact over {len(blocks) ** 2:,} pairs of blocks; each of {products} products moves at most "
-        f"{format_bytes(moved_bytes)} among {workers} workers, in {pool.tasks:,} tasks together",
+        f"exact over {len(blocks) ** 2:,} pairs of blocks; each of {cg.products} products moves at most "
+        f"{format_bytes(moved_bytes)} among {workers} workers, in {cg.tasks:,} tasks together",
     )  # fmt: skip
     if output_residual > norm + rounding:
         share = size * output_residual / (2 * np.sqrt(mu))
         notes = (*notes, f"{FEATURES_MISS} {share:.1e}")
     info = Info(
-        "cg", "feature", "cpu", "float64", "streamed", "rigorous" if state.models[""].proven else "sampled",
-        count, count, len(state.columns), iterations, products, time.perf_counter() - start, 0, notes,
-        smoother.rank,
+        "cg", "feature", "cpu", "float64", "streamed", "rigorous" if model.proven else "sampled",
+        count, count, len(state.columns), cg.iterations, cg.products, time.perf_counter() - start, 0,
+        notes, smoother.rank,
     )  # fmt: skip
     return Result.of(values, np.asarray(bounds), tol, info, "CCE")
 
 
-def _values(
-    pool: _Pool, at: Any, prepared: list[Handle], vectors: list[Handle], images: list[Handle],
-    product: Callable[..., list[Handle]], smoother: Smoother, kernel: Any, state: CongruenceSums,
-) -> tuple[Array, Array]:  # fmt: skip
-    """Return values and k(x, x) at the points; those of the rows are known from the last product."""
-    if at is None:
-        results = pool.gather(
-            [
-                pool.submit(_norms, kernel, *parts_of_block)
-                for parts_of_block in zip(prepared, images, strict=True)
+class _PairwiseCG:
+    """Preconditioned CG over all pairs of blocks; the vectors of a block stay where the block is.
+
+    Attributes
+    ----------
+    mu : float
+        Regulariser ``N lam``.
+    iterations, products, tasks : int
+        Steps, products with K, and tasks so far.
+    """
+
+    def __init__(self, run: Run, blocks: Blocks, setting: Setting, state: CongruenceSums) -> None:
+        self._client, self._progress = run.client, run.progress
+        ridge = Ridge(state, state.models[""], setting.lam)
+        smoother = setting.accumulator._smoother
+        assert smoother is not None
+        self.mu, self.smoother = ridge.shift, smoother
+        self.iterations = self.products = self.tasks = 0
+        self._blocks = _prepared(run, blocks, _Prepare(setting.accumulator, state.columns))
+        self._kernel: Handle = smoother  # carries kernel, backend and offset to the workers
+        if run.client is not None:
+            self._kernel = run.client.scatter(_bare(smoother), broadcast=True)
+        self._inner = np.linalg.inv(state.gram + self.mu * np.eye(len(state.gram)))
+        self._vectors = self._for_blocks(_first, (self._blocks,), ridge.coefficients, self.mu)
+        self._images: list[Handle] = []
+
+    def _submit(self, function: Callable[..., Handle], *arguments: object) -> Handle:
+        """Return a handle of the result, computed by a worker or here; arguments may be handles."""
+        self.tasks += 1
+        if self._client is None:
+            return function(*arguments)
+        return self._client.submit(function, *arguments, pure=False)
+
+    def _for_blocks(
+        self, function: Callable[..., Handle], lists: tuple[list[Handle], ...], *arguments: object
+    ) -> list[Handle]:
+        """Return the results of a function for each block, with further arguments that all share."""
+        return [self._submit(function, *of, *arguments) for of in zip(*lists, strict=True)]
+
+    def _gathered(self, handles: list[Handle]) -> list[Handle]:
+        return handles if self._client is None else list(self._client.gather(handles))
+
+    def _product(self, left: list[Handle], name: str) -> list[Handle]:
+        """Return ``K(left, X) W^1/2 v`` for blocks of points, where v is a vector of this name."""
+        right = self._for_blocks(_weighted, (self._blocks, self._vectors), name)
+        sums = [None] * len(left)
+        for at in range(0, len(right), _COLUMN_BLOCKS):
+            columns = list(zip(self._blocks, right, strict=True))[at : at + _COLUMN_BLOCKS]
+            flat = [one for pair in columns for one in pair]
+            sums = [
+                self._submit(_added_product, self._kernel, x, total, *flat)
+                for x, total in zip(left, sums, strict=True)
             ]
+        return sums
+
+    def _renew_residual(self) -> None:
+        """Compute the true residuals, and the embeddings at the rows."""
+        self._images = self._product(self._blocks, "z")
+        trios = self._blocks, self._vectors, self._images
+        self._vectors = self._for_blocks(_with_residual, trios, self.mu)
+        self.products += 1
+
+    def _residual_sums(self) -> tuple[Array, Array]:
+        results = self._gathered(self._for_blocks(_sums_of_residual, (self._blocks, self._vectors)))
+        cross, squares = (sum(part) for part in zip(*results, strict=True))
+        return cross, squares
+
+    def solve(self, goal: float, scale: float) -> float:
+        """Solve until the residual norm is at most ``goal``, and return that norm.
+
+        ``scale`` turns a residual norm into the error that progress reports.
+        """
+        self._renew_residual()
+        norm = best = np.inf
+        for _ in range(3):  # restarts from the true residual
+            self._iterate(goal, scale)
+            self._renew_residual()
+            norm = float(np.sqrt(self._residual_sums()[1].sum()))
+            if norm <= goal or norm > best / 2:
+                break
+            best = norm
+        return norm
+
+    def _iterate(self, goal: float, scale: float) -> None:
+        rho_before: Array | None = None
+        while self.iterations < _MOST_ITERATIONS:
+            cross, squares = self._residual_sums()
+            norm = float(np.sqrt(squares.sum()))
+            self._progress.product(scale * norm)
+            if norm <= goal:
+                break
+            solved = self._inner @ cross
+            rho = np.maximum((squares - np.einsum("pr,pr->r", cross, solved)) / self.mu, 0.0)
+            ratio = np.zeros_like(rho) if rho_before is None else _quotient(rho, rho_before)
+            rho_before, pairs = rho, (self._blocks, self._vectors)
+            self._vectors = self._for_blocks(_directed, pairs, solved, ratio, self.mu)
+            moves = self._blocks, self._vectors, self._product(self._blocks, "p")
+            curvature = sum(self._gathered(self._for_blocks(_curvature, moves, self.mu)))
+            step = _quotient(rho, np.asarray(curvature))
+            self._vectors = self._for_blocks(_stepped, moves, step, self.mu)
+            self.iterations, self.products = self.iterations + 1, self.products + 1
+
+    def solution_norm(self) -> float:
+        """Return the norm of the solution."""
+        return float(
+            np.sqrt(sum(self._gathered(self._for_blocks(_solution_norm, (self._vectors,)))))
         )
-    else:
-        x = at.compute() if is_blockwise(at) else at
-        rows = scaled_rows(smoother, as_rows(x, "at").astype(np.float64))
-        parts = [(rows[start : start + _POINTS],) for start in range(0, len(rows), _POINTS)]
-        if pool.client is not None:
-            parts = pool.client.scatter(parts)
-        pairs = zip(prepared, vectors, strict=True)
-        images = product(
-            parts, [pool.submit(_weighted, *parts_of_block, "z") for parts_of_block in pairs]
-        )
-        results = pool.gather(
-            [
-                pool.submit(_norms, kernel, *parts_of_block)
-                for parts_of_block in zip(parts, images, strict=True)
-            ]
-        )
-    values, diagonal = (np.concatenate(part) for part in zip(*results, strict=True))
-    return values, diagonal
+
+    def values(self, at: Any) -> tuple[Array, Array]:
+        """Return values and k(x, x) at the points; those of the rows follow from the last product."""
+        parts, images = self._blocks, self._images
+        if at is not None:
+            x = at.compute() if is_blockwise(at) else at
+            rows = scaled_rows(self.smoother, as_rows(x, "at").astype(np.float64))
+            parts = [(rows[start : start + _POINTS],) for start in range(0, len(rows), _POINTS)]
+            if self._client is not None:
+                parts = self._client.scatter(parts)
+            images = self._product(parts, "z")
+        pairs = zip(parts, images, strict=True)
+        results = self._gathered([self._submit(_norms, self._kernel, *of) for of in pairs])
+        values, diagonal = (np.concatenate(part) for part in zip(*results, strict=True))
+        return values, diagonal
 
 
 def _prepared(run: Run, blocks: Blocks, prepare: _Prepare) -> list[Handle]:

@@ -107,17 +107,14 @@ class Expectation:
                 points, importance = candidates(prediction)
                 points = points[importance >= _COVERED * importance.max()]
             points = points[:: max(1, -(-len(points) // _LOOKED_AT))]
-            at = features.interpolation(features.transform(points))
+            at = features.coefficients(features.transform(points).T)
             spread = float(np.abs(at).sum(axis=0).max())
+            # r eta^2 ||L^-1||^2
+            self._amplified = features.rank * (self._eta * features.inverse_norm) ** 2
             self.noise = 4 * self._eta * spread + self._amplified
             self.rigorous = self._norms or self._exact
         elif not self._exact:
             self.rigorous = False
-
-    @property
-    def _amplified(self) -> float:
-        """``r eta^2 ||L^-1||^2``."""
-        return self._features.rank * (self._eta * self._features.inverse_norm) ** 2
 
     def of(self, prediction: Predictive) -> Expected:
         """Return the expected features of all predictions, or of some of them."""
@@ -127,7 +124,14 @@ class Expectation:
             expectations = closed_form(prediction, features.kernel, features.pivots)
             assert expectations is not None
             mean = np.ascontiguousarray(features.solve(expectations.T).T)
-            residual = self._residual(prediction, mean)
+            norms = closed_form_rows(prediction, features.kernel, prediction)
+            if norms is None:
+                residual = self._residual_by_nodes(prediction)
+            else:
+                square = np.einsum("ij,ij->i", mean, mean)
+                spread = np.abs(features.coefficients(mean.T)).sum(axis=0)
+                rounding = self._eta * (1 + 4 * spread) + self._amplified + features.noise * norms
+                residual = np.asarray(np.sqrt(np.maximum(norms - square, 0.0) + rounding))
             return Expected(mean, residual, np.zeros(len(mean)), floor)
         if not self._exact:
             means = mean_features_by_nodes(features, prediction, self._goal, self._share)
@@ -171,15 +175,9 @@ class Expectation:
             residual[rows], error[rows], floor = expected.residual, expected.error, expected.floor
         return residual, error, floor
 
-    def _residual(self, prediction: Predictive, mean: Array) -> Array:
-        """Return the residuals of embeddings whose expectations have closed forms."""
+    def _residual_by_nodes(self, prediction: Predictive) -> Array:
+        """Return the residuals of embeddings whose norms have no closed form."""
         features = self._features
-        norms = closed_form_rows(prediction, features.kernel, prediction)
-        if norms is not None:
-            square = np.einsum("ij,ij->i", mean, mean)
-            spread = np.abs(features.interpolation(mean)).sum(axis=0)
-            rounding = self._eta * (1 + 4 * spread) + self._amplified + features.noise * norms
-            return np.asarray(np.sqrt(np.maximum(norms - square, 0.0) + rounding))
         if not has_nodes(prediction):
             return _residual_of_draws(features, prediction)
         residual = np.empty(len(prediction))

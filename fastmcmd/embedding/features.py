@@ -75,15 +75,10 @@ def output_features(
     count = min(len(y), max(_CANDIDATES, 2 * max_rank))
     candidates = order[np.unique(np.linspace(0, len(y) - 1, count).astype(np.intp))]
     for _ in range(6):
-        factorization = _pivoted_cholesky(
-            kernel,
-            backend,
-            y[candidates],
-            diagonal[candidates],
-            worth[candidates],
-            limit / 2,
+        factorization = _PivotedCholesky(
+            kernel, backend, y[candidates], diagonal[candidates], worth[candidates], limit / 2,
             max_rank,
-        )
+        ).factorize()  # fmt: skip
         if factorization is None:
             return None
         pivots, factor = factorization
@@ -102,32 +97,8 @@ def output_features(
     return features, p, residual_diagonal
 
 
-def _pivoted_cholesky(
-    kernel: Kernel,
-    backend: Backend,
-    y: NDArray[np.float64],
-    diagonal: NDArray[np.float64],
-    worth: NDArray[np.float64],
-    limit: float,
-    max_rank: int,
-) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
-    """Return pivots and the factor of their matrix, or None if max_rank is too small for ``limit``."""
-    steps = _Pivoting(kernel, backend, y, diagonal, worth, limit, min(max_rank, len(y)))
-    looks: list[tuple[int, float]] = []
-    for stop in [*(look for look in _LOOKS if look < steps.most < len(y)), steps.most]:
-        if steps.until(stop) < stop:
-            return steps.factor()
-        largest_residual = steps.largest_residual()
-        if largest_residual is None or (stop == steps.most and stop == len(y)):
-            return steps.factor()
-        if stop == steps.most or _cannot_converge(looks, stop, largest_residual, limit, steps.most):
-            return None
-        looks.append((stop, largest_residual))
-    raise AssertionError("unreachable")
-
-
-class _Pivoting:
-    """The state of a pivoted Cholesky factorisation of k(y, y), column by column.
+class _PivotedCholesky:
+    """A pivoted Cholesky factorisation of k(y, y), column by column.
 
     The pivot has the largest product of ``worth`` and residual. A residual below a few units of rounding is
     noise, and so would its pivot be. There is always one pivot: outputs far in a tail may make the limit
@@ -142,9 +113,10 @@ class _Pivoting:
         diagonal: NDArray[np.float64],
         worth: NDArray[np.float64],
         limit: float,
-        most: int,
+        max_rank: int,
     ) -> None:
-        self.most, self._rank = most, 0
+        self._most = most = min(max_rank, len(y))
+        self._rank = 0
         self._kernel, self._y, self._worth, self._limit = kernel, y, worth, limit
         self._diagonal = diagonal.astype(np.float64)
         self._residual = self._diagonal.copy()
@@ -152,15 +124,30 @@ class _Pivoting:
         self._pivots = np.empty(most, dtype=np.int64)
         self._compiled = kernel.compiled and backend.name == "cpu"
 
-    def until(self, stop: int) -> int:
-        """Add pivots up to ``stop`` of them, and return how many there are: fewer at the limit."""
-        if self._compiled:
-            self._rank = pivoted_columns(
-                self._kernel, self._y, self._diagonal, self._worth, self._limit, _NOISE,
-                self._residual, self._columns, self._pivots, self._rank, stop,
-            )  # fmt: skip
-            return self._rank
-        while self._rank < stop and self.largest_residual() is not None:
+    def factorize(self) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
+        """Return pivots and the factor of their matrix, or None if ``max_rank`` is too small."""
+        looks: list[tuple[int, float]] = []
+        most, n = self._most, len(self._y)
+        for stop in [*(look for look in _LOOKS if look < most < n), most]:
+            if self._compiled:
+                self._rank = pivoted_columns(
+                    self._kernel, self._y, self._diagonal, self._worth, self._limit, _NOISE,
+                    self._residual, self._columns, self._pivots, self._rank, stop,
+                )  # fmt: skip
+            else:
+                self._add_columns(stop)
+            largest_residual = self._largest_residual() if self._rank == stop else None
+            if largest_residual is None or stop == n:
+                pivots = self._pivots[: self._rank].astype(np.intp)
+                return pivots, np.tril(self._columns[: self._rank, pivots].T)
+            if stop == most or _cannot_converge(looks, stop, largest_residual, self._limit, most):
+                return None
+            looks.append((stop, largest_residual))
+        raise AssertionError("unreachable")
+
+    def _add_columns(self, stop: int) -> None:
+        """Add pivots up to ``stop`` of them; fewer at the limit."""
+        while self._rank < stop and self._largest_residual() is not None:
             rank, n = self._rank, len(self._y)
             pivot = int((self._worth * self._residual).argmax())
             column = self._kernel.evaluate(self._y[pivot : pivot + 1], self._y)[0]
@@ -172,20 +159,14 @@ class _Pivoting:
             self._residual[pivot] = 0.0
             self._pivots[rank] = pivot
             self._rank += 1
-        return self._rank
 
-    def largest_residual(self) -> float | None:
+    def _largest_residual(self) -> float | None:
         """Return the worth times residual of the next pivot, or None if there is none."""
         pivot = int((self._worth * self._residual).argmax())
         largest_residual = float(self._worth[pivot] * self._residual[pivot])
         small = self._rank > 0 and largest_residual <= self._limit
         noise = not self._residual[pivot] > _NOISE * self._diagonal[pivot]
         return None if small or noise else largest_residual
-
-    def factor(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Return the pivots and the factor of their matrix."""
-        pivots = self._pivots[: self._rank].astype(np.intp)
-        return pivots, np.tril(self._columns[: self._rank, pivots].T)
 
 
 def _cannot_converge(

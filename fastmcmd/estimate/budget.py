@@ -59,9 +59,13 @@ class Budget:
         ours, theirs = self.limit - self.working, other.limit - other.working
         return ours >= _LEAST_BYTES and all(ours >= way or theirs < way for way in ways)
 
-    def holds(self) -> bool:
-        """Tell whether streaming, which needs the least memory of all methods, fits."""
-        return self.limit - self.working >= _LEAST_BYTES
+    def holds(self, least: int = 0, purpose: str = "") -> bool:
+        """Tell whether `available`, with the same arguments, returns the bytes that are left.
+
+        By default that is whether streaming, which needs the least memory of all methods, fits.
+        """
+        del purpose
+        return self.limit - self.working >= max(least, _LEAST_BYTES)
 
     def available(self, least: int = 0, purpose: str = "to stream this problem") -> int:
         """Return the bytes that are left for prepared rows, tiles and factors.
@@ -78,13 +82,12 @@ class Budget:
         MemoryLimitError
             Fewer bytes are left, or not even streaming fits.
         """
-        available, least = self.limit - self.working, max(least, _LEAST_BYTES)
-        if available < least:
+        if not self.holds(least):
             raise MemoryLimitError(
                 f"memory_limit is {format_bytes(self.limit)}; at least "
-                f"{format_bytes(self.working + least)} are needed {purpose}"
+                f"{format_bytes(self.working + max(least, _LEAST_BYTES))} are needed {purpose}"
             )
-        return available
+        return self.limit - self.working
 
 
 def pool_bytes(outputs: int, rank: int) -> tuple[int, int]:

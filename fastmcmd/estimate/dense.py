@@ -12,6 +12,8 @@ adds ``unit ||c||_1^2`` to the square.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -25,9 +27,8 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
-from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
-from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.embedding.sample import Sample
 from fastmcmd.gram import EXACT, GramOperator, diagonal_of
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.kernels.base import UNIT
@@ -39,14 +40,19 @@ from fastmcmd.solvers import (
     LinearProblem,
     PreconditionedCG,
     ProblemSize,
+    Solved,
     System,
-    solve,
+    solver_of,
 )
-from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits, least_bytes
+from fastmcmd.solvers.base import CertificateKind
+from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits
 
-__all__ = ["DenseFit", "distinct_samples", "least_memory", "spread_matrix"]
+__all__ = ["MATRIX_SHARE", "DenseFit", "distinct_samples"]
 
-_SHARE = 3, 4  # 3 / 4 of the budget is for matrices of the solvers, the rest for a block of points
+MATRIX_SHARE = (
+    3,
+    4,
+)  # 3 / 4 of the budget is for matrices of the solvers, the rest for a block of points
 _MANY = 1000  # outputs from which linear-time quadratic forms are used
 _CG_COLUMNS = 128  # points in a block with CG: its small dense problems stay small
 
@@ -151,23 +157,57 @@ class DenseFit:
 
         ``keep`` is the stage that saves finished blocks and factors, and from which evaluation resumes.
         """
-        self._checkpoint = None if keep is None else keep.checkpoint
+        values = np.empty(len(grid))
+        errors = np.empty(len(grid))
+        largest = float(self.y_kernel.diagonal(self.outputs).max())
+        unit = self._unit(largest)
+        kinds: set[str] = set()
+        step, start_point = self._block(len(grid)), 0
+        saved = None if keep is None else keep.load(DenseProgress)
+        if saved is not None:
+            start_point, step = len(saved.values), saved.step
+            values[:start_point], errors[:start_point] = saved.values, saved.errors
+            self._resume(saved)
+            kinds.update(saved.kinds)
+            progress.stage(f"went on from a checkpoint after {start_point:,} points")
+        with self._saving_in(None if keep is None else keep.checkpoint):
+            for start in range(start_point, len(grid), step):
+                rows = slice(start, start + step)
+                coefficients, atoms, error, kind = self._coefficients(grid[rows], largest, progress)
+                kinds.add(kind)
+                square = self._quadratic_forms(coefficients, atoms)
+                slack = unit * np.abs(coefficients).sum(axis=0) ** 2
+                values[rows] = np.sqrt(np.maximum(square, 0.0))
+                low = np.sqrt(np.maximum(square - slack, 0.0))
+                high = np.sqrt(np.maximum(square, 0.0) + slack)
+                errors[rows] = error + np.maximum(values[rows] - low, high - values[rows])
+                if keep is not None:
+                    stop = min(len(grid), rows.stop)
+                    last = stop == len(grid)  # the factors are freed next
+                    state = partial(self._state, step, values[:stop], errors[:stop], kinds)
+                    keep.save(state, force=last)
+        if self.node_error is not None:
+            kinds.add("sampled")
+            scale = np.sqrt(np.maximum(diagonal_of(self.x_kernel, grid), 0.0))
+            errors += self.node_error * scale / 2
+        return values, errors, "sampled" if "sampled" in kinds else "rigorous"
+
+    @contextmanager
+    def _saving_in(self, checkpoint: Checkpoint | None) -> Iterator[None]:
+        """Save factors in ``checkpoint``; an evaluation without it recomputes them."""
+        self._checkpoint = checkpoint
         try:
-            return self._evaluated(grid, progress, keep)
+            yield
         except KeyboardInterrupt:
             self._leave()
             raise
         finally:
-            if self._checkpoint is not None:
-                self.close()  # a later evaluation, without the checkpoint, recomputes the factors
+            if checkpoint is not None:
+                self.close()
             self._checkpoint = None
 
-    def _evaluated(
-        self, grid: HostArray | Rows, progress: Progress, keep: Stage | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
-        values = np.empty(len(grid))
-        errors = np.empty(len(grid))
-        largest = float(self.y_kernel.diagonal(self.outputs).max())
+    def _unit(self, largest: float) -> float:
+        """Return the rounding of a quadratic form, relative to the squared 1-norm of its coefficients."""
         norm2 = float(np.einsum("ij,ij->i", self.outputs, self.outputs).max())
         columns = self.outputs.shape[1]
         direct = self.backend.direct_distances(columns, self.y_kernel)
@@ -178,38 +218,7 @@ class DenseFit:
         roundings = 512 + len(self.outputs) / 256 + 16
         if self._exponential is not None:
             roundings = self._exponential.rounding(len(self.outputs))
-        unit = entry + largest * UNIT * roundings
-        kinds: set[str] = set()
-        step, start_point = self._block(len(grid)), 0
-        saved = None if keep is None else keep.load(DenseProgress)
-        if saved is not None:
-            start_point, step = len(saved.values), saved.step
-            values[:start_point], errors[:start_point] = saved.values, saved.errors
-            self.iterations, self.passes = saved.iterations, saved.passes
-            self.solver, self.dtype = saved.solver, saved.dtype
-            self.notes.extend(saved.notes)
-            kinds.update(saved.kinds)
-            progress.stage(f"went on from a checkpoint after {start_point:,} points")
-        for start in range(start_point, len(grid), step):
-            rows = slice(start, start + step)
-            coefficients, atoms, error, kind = self._coefficients(grid[rows], largest, progress)
-            kinds.add(kind)
-            square = self._quadratic_forms(coefficients, atoms)
-            slack = unit * np.abs(coefficients).sum(axis=0) ** 2
-            values[rows] = np.sqrt(np.maximum(square, 0.0))
-            low = np.sqrt(np.maximum(square - slack, 0.0))
-            high = np.sqrt(np.maximum(square, 0.0) + slack)
-            errors[rows] = error + np.maximum(values[rows] - low, high - values[rows])
-            if keep is not None:
-                stop = min(len(grid), rows.stop)
-                last = stop == len(grid)  # the factors are freed next
-                state = partial(self._state, step, values[:stop], errors[:stop], kinds)
-                keep.save(state, force=last)
-        if self.node_error is not None:
-            kinds.add("sampled")
-            scale = np.sqrt(np.maximum(diagonal_of(self.x_kernel, grid), 0.0))
-            errors += self.node_error * scale / 2
-        return values, errors, "sampled" if "sampled" in kinds else "rigorous"
+        return entry + largest * UNIT * roundings
 
     @property
     def _smooth(self) -> Kernel | None:
@@ -249,6 +258,11 @@ class DenseFit:
     def _atoms(self) -> Array:
         assert self.deviations is not None
         return np.concatenate([self.outputs, self.deviations], axis=1)
+
+    def _resume(self, saved: DenseProgress) -> None:
+        self.iterations, self.passes = saved.iterations, saved.passes
+        self.solver, self.dtype = saved.solver, saved.dtype
+        self.notes.extend(saved.notes)
 
     def _state(self, step: int, values: Array, errors: Array, kinds: set[str]) -> DenseProgress:
         return DenseProgress(
@@ -321,7 +335,9 @@ class DenseFit:
         return factors <= iterations
 
     def _operator(self, sample: Sample, dtype: DTypeLike) -> GramOperator:
-        budget = self.budget * _SHARE[0] // _SHARE[1] // len(distinct_samples(self.samples))
+        budget = (
+            self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1] // len(distinct_samples(self.samples))
+        )
         return GramOperator(self.backend, self.x_kernel, sample.design.x, np.dtype(dtype), budget)
 
     def _coefficients(
@@ -331,84 +347,77 @@ class DenseFit:
 
         The second item holds the coefficients of outputs that are atoms; None if all outputs are atoms.
         """
-        samples = distinct_samples(self.samples)
-        solved = [
-            self._solve(index, sample, grid, largest, progress)
-            for index, sample in enumerate(samples)
-        ]
-        parts = [self.spread[0] @ solved[0][0], self.spread[1] @ solved[-1][0]]
+        values: list[NDArray[np.float64]] = []
+        errors: list[float] = []
+        kinds: set[CertificateKind] = set()
+        for index, sample in enumerate(distinct_samples(self.samples)):
+            goal = Goal(0.4 * self.options.tol, 2 * float(np.sqrt(largest / sample.lam)))
+            if self._use_direct:
+                direct = self._direct_solver(index, sample)
+                system = System(direct.operator.columns(grid), sample.shift)
+                before = direct.operator.passes
+                with self._released_on_error():
+                    (solution,) = direct.solve([system], goal, progress, keep=True)
+                self._account_direct(direct.operator, before, len(solution.value[0]))
+                del system
+            else:
+                problem = LinearProblem(
+                    self.backend, self.x_kernel, sample.design.x,
+                    [System(self._operator(sample, EXACT).columns(grid), sample.shift)], sample.lam,
+                    goal, self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1],
+                )  # fmt: skip
+                solved = solver_of(self.options).solve(problem, progress)
+                (solution,) = solved.solutions
+                self._account(solved, len(solution.value[0]))
+                del problem, solved
+            values.append(solution.value)
+            errors.append(float(np.sqrt(largest / sample.lam) * solution.certificate.residual))
+            kinds.add(solution.certificate.kind)
+            del solution  # frees its image
+        parts = [self.spread[0] @ values[0], self.spread[1] @ values[-1]]
         total, atoms = parts[0] + parts[1], None
         if any(self.atomless):
             atoms = np.zeros_like(total)
             for part, atomless in zip(parts, self.atomless, strict=True):
                 atoms += 0.0 if atomless else part
-        error = solved[0][1] + solved[-1][1]
-        kind = "sampled" if any(kind == "sampled" for *_, kind in solved) else "rigorous"
-        return np.ascontiguousarray(total), atoms, error, kind
+        kind = "sampled" if "sampled" in kinds else "rigorous"
+        return np.ascontiguousarray(total), atoms, errors[0] + errors[-1], kind
 
-    def _solve(
-        self,
-        index: int,
-        sample: Sample,
-        grid: HostArray | Rows,
-        largest: float,
-        progress: Progress,
-    ) -> tuple[NDArray[np.float64], float, str]:
-        goal = Goal(0.4 * self.options.tol, 2 * float(np.sqrt(largest / sample.lam)))
-        if self._use_direct:
-            if len(self._direct) <= index:
-                operator = self._operator(sample, self.options.dtype or EXACT)
-                stages = stages_of(self._checkpoint, f"dense {index}")
-                self._direct.append(DirectSolver(operator, self.options.cache_dir, stages))
-            direct = self._direct[index]
-            system = System(direct.operator.columns(grid), sample.shift)
-            before = direct.operator.passes
-            try:
-                (solution,) = direct.solve([system], goal, progress, keep=True)
-            except KeyboardInterrupt:
-                self._leave()
-                raise
-            except BaseException:
-                self.close()  # also the other side's factor
-                raise
-            self.solver, self.dtype = "cholesky", str(direct.operator.dtype)
-            self.cache = min(self.cache, direct.operator.cache)  # "disk" sorts first
-            self.passes += direct.operator.passes - before
-            matrices = cholesky_bytes(direct.operator) * len(distinct_samples(self.samples))
-        else:
-            columns = self._operator(sample, EXACT).columns(grid)
-            problem = LinearProblem(
-                self.backend,
-                self.x_kernel,
-                sample.design.x,
-                [System(columns, sample.shift)],
-                sample.lam,
-                goal,
-                self.budget * _SHARE[0] // _SHARE[1],
-            )
-            answer = solve(problem, self.options, progress)
-            (solution,) = answer.solutions
-            self.solver, self.dtype = answer.solver, str(answer.operator.dtype)
-            self.iterations += answer.iterations
-            self.passes += answer.operator.passes
-            self.notes.extend(note for note in answer.notes if note not in self.notes)
-            matrices = answer.operator.peak_bytes
-        block = len(solution.value[0]) * self._bytes_per_point()
-        self.peak_bytes = max(self.peak_bytes, matrices + block)
-        error = np.sqrt(largest / sample.lam) * solution.certificate.residual
-        return solution.value, float(error), solution.certificate.kind
+    def _direct_solver(self, index: int, sample: Sample) -> DirectSolver:
+        """Return the solver of a sample, which keeps its factor for the next block of points."""
+        if len(self._direct) <= index:
+            operator = self._operator(sample, self.options.dtype or EXACT)
+            stages = stages_of(self._checkpoint, f"dense {index}")
+            self._direct.append(DirectSolver(operator, self.options.cache_dir, stages))
+        return self._direct[index]
 
+    @contextmanager
+    def _released_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._leave()
+            raise
+        except BaseException:
+            self.close()  # also the other side's factor
+            raise
 
-def least_memory(
-    samples: tuple[Sample, Sample], backend: Backend, x_kernel: Kernel, options: Options
-) -> tuple[int, str]:
-    """Return the least bytes that solver="cholesky" needs in dense form, and a phrase for the message."""
-    distinct = distinct_samples(samples)
-    sample = max(distinct, key=lambda sample: len(sample.design))
-    dtype = options.dtype or EXACT
-    operator = GramOperator(backend, x_kernel, sample.design.x, dtype, options.memory_limit)
-    need, purpose = least_bytes(operator, options.cache_dir)
-    return -(-need * len(distinct) * _SHARE[1] // _SHARE[0]), purpose
+    def _account_direct(self, operator: GramOperator, passes: int, points: int) -> None:
+        """Record a solve with a factor; ``passes`` were made before it."""
+        self.solver, self.dtype = "cholesky", str(operator.dtype)
+        self.cache = min(self.cache, operator.cache)  # "disk" sorts first
+        self.passes += operator.passes - passes
+        matrices = cholesky_bytes(operator) * len(distinct_samples(self.samples))
+        self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point())
+
+    def _account(self, solved: Solved, points: int) -> None:
+        """Record a solve by iterations, or by a factor that no other block of points uses."""
+        self.solver, self.dtype = solved.solver, str(solved.operator.dtype)
+        self.iterations += solved.iterations
+        self.passes += solved.operator.passes
+        self.notes.extend(note for note in solved.notes if note not in self.notes)
+        matrices = solved.operator.peak_bytes
+        self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point())
 
 
 def distinct_samples(samples: tuple[Sample, Sample]) -> list[Sample]:
@@ -417,27 +426,3 @@ def distinct_samples(samples: tuple[Sample, Sample]) -> list[Sample]:
     if nature.same_system(model):
         return [nature]
     return [nature, model]
-
-
-def spread_matrix(
-    sample: Sample,
-    outputs_of_rows: DrawnOutputs,
-    where: NDArray[np.intp],
-    outputs: int,
-    sign: float,
-) -> Any:
-    """Return the (u, n) matrix that spreads coefficients of inputs over distinct outputs."""
-    from scipy import sparse
-
-    design = sample.design
-    draws = outputs_of_rows.values.shape[1]
-    rows = len(outputs_of_rows.values)
-    group = np.arange(rows) if design.group is None else design.group
-    # Without collapsed rows each row is its own input: the weights cancel.
-    weight = design.weight[group] if design.group is None else _row_weight(design, rows)
-    share = sign * np.repeat(weight / design.weight[group], draws) * outputs_of_rows.share
-    return sparse.csr_array((share, (where, np.repeat(group, draws))), shape=(outputs, len(design)))
-
-
-def _row_weight(design: Design, rows: int) -> NDArray[np.float64]:
-    return np.ones(rows) if design.row_weight is None else design.row_weight

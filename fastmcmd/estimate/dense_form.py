@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from fastmcmd._base.threads import get_num_threads
+from fastmcmd.backends.base import Backend
 from fastmcmd.embedding.atoms import has_atoms, normal_atoms
+from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.exponential_sums import split_delta
 from fastmcmd.embedding.features import pooled
 from fastmcmd.embedding.quadrature import refined_nodes
 from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
-from fastmcmd.estimate.dense import DenseFit, least_memory, spread_matrix
+from fastmcmd.estimate.dense import MATRIX_SHARE, DenseFit, distinct_samples
 from fastmcmd.estimate.outputs import MOST_PAIRS, MOST_RANK, is_atomless, sums_exponentials
 from fastmcmd.estimate.task import Task, backend_of
+from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.kernels import Kernel
+from fastmcmd.options import Options
 from fastmcmd.predictive import Draws
+from fastmcmd.solvers.cholesky import least_bytes
 
 __all__ = ["fit_dense"]
 
@@ -63,7 +72,7 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
     )  # fmt: skip
     least: tuple[()] | tuple[int, str] = ()
     if options.solver == "cholesky":
-        least = least_memory(samples, task.backend, x_kernel, options)
+        least = _least_memory(samples, task.backend, x_kernel, options)
     form = DenseFit(
         backend=backend_of(options, x_kernel + y_kernel),
         x_kernel=x_kernel,
@@ -72,8 +81,8 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
         outputs=np.ascontiguousarray(values[:, :columns]),
         deviations=values[:, columns:] if in_closed_form else None,
         spread=(
-            spread_matrix(nature, atoms[0], where[0], len(values), 1.0),
-            spread_matrix(model, atoms[1], where[1], len(values), -1.0),
+            _spread_matrix(nature, atoms[0], where[0], len(values), 1.0),
+            _spread_matrix(model, atoms[1], where[1], len(values), -1.0),
         ),
         budget=budget.available(*least),
         options=options,
@@ -116,3 +125,39 @@ def _by_nodes(
             error = side.design.average(error[:, None])[:, 0]
             total = (total or 0.0) + float(np.sqrt((error**2 / side.shift).sum()))
     return sides, total
+
+
+def _least_memory(
+    samples: tuple[Sample, Sample], backend: Backend, x_kernel: Kernel, options: Options
+) -> tuple[int, str]:
+    """Return the least bytes that solver="cholesky" needs in dense form, and a phrase for the message."""
+    distinct = distinct_samples(samples)
+    sample = max(distinct, key=lambda sample: len(sample.design))
+    dtype = options.dtype or EXACT
+    operator = GramOperator(backend, x_kernel, sample.design.x, dtype, options.memory_limit)
+    need, purpose = least_bytes(operator, options.cache_dir)
+    return -(-need * len(distinct) * MATRIX_SHARE[1] // MATRIX_SHARE[0]), purpose
+
+
+def _spread_matrix(
+    sample: Sample,
+    outputs_of_rows: DrawnOutputs,
+    where: NDArray[np.intp],
+    outputs: int,
+    sign: float,
+) -> Any:
+    """Return the (u, n) matrix that spreads coefficients of inputs over distinct outputs."""
+    from scipy import sparse
+
+    design = sample.design
+    draws = outputs_of_rows.values.shape[1]
+    rows = len(outputs_of_rows.values)
+    group = np.arange(rows) if design.group is None else design.group
+    # Without collapsed rows each row is its own input: the weights cancel.
+    weight = design.weight[group] if design.group is None else _row_weight(design, rows)
+    share = sign * np.repeat(weight / design.weight[group], draws) * outputs_of_rows.share
+    return sparse.csr_array((share, (where, np.repeat(group, draws))), shape=(outputs, len(design)))
+
+
+def _row_weight(design: Design, rows: int) -> NDArray[np.float64]:
+    return np.ones(rows) if design.row_weight is None else design.row_weight

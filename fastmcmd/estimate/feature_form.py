@@ -1,4 +1,4 @@
-"""Fitting the feature form of nature and one or several models, with one solve for shared inputs."""
+"""The feature form of nature and one or several models: its linear problems, and the fits that follow."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from fastmcmd._base.progress import Progress
 from fastmcmd._base.threads import get_num_threads
-from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.outputs import MeanFeatures
 from fastmcmd.estimate.primal import Part, PrimalFit
 from fastmcmd.estimate.task import SOLVER_SHARE, Task
 from fastmcmd.gram import EXACT, GramOperator
-from fastmcmd.solvers import Goal, LinearProblem, Solution, Solved, System, solver_of
+from fastmcmd.solvers import Goal, LinearProblem, Solution, Solved, System
 from fastmcmd.solvers.cholesky import least_bytes
 
-__all__ = ["budget_of", "fit_features", "least_for"]
+__all__ = ["budget_of", "feature_fits", "feature_problems", "least_for"]
 
 
 def budget_of(nature: Sample, pairs: list[tuple[Sample, MeanFeatures]], task: Task) -> Budget:
@@ -49,15 +47,10 @@ def least_for(sides: list[Sample], task: Task) -> tuple[()] | tuple[int, str]:
     return least_bytes(operator, task.options.cache_dir)
 
 
-def fit_features(
-    nature: Sample,
-    pairs: list[tuple[Sample, MeanFeatures]],
-    task: Task,
-    budget: Budget,
-    progress: Progress,
-    checkpoint: Checkpoint | None = None,
-) -> list[PrimalFit]:
-    """Return the fitted feature form of each model.
+def feature_problems(
+    nature: Sample, pairs: list[tuple[Sample, MeanFeatures]], task: Task, budget: Budget
+) -> Iterator[LinearProblem]:
+    """Yield the linear problems of the models: one for each set of inputs.
 
     Parameters
     ----------
@@ -69,21 +62,20 @@ def fit_features(
         Kernels, options and evaluation points.
     budget : Budget
         Memory of all systems together.
-    progress : Progress
-        Receives a report of each product.
-    checkpoint : Checkpoint, optional
-        Where the solver saves its state.
     """
     sides = [nature, *(model for model, _ in pairs)]
     lam, available = min(side.lam for side in sides), budget.available(*least_for(sides, task))
-    solver, results = solver_of(task.options), []
     for side, systems, share, name in _solves(nature, pairs):
         goal = Goal(SOLVER_SHARE * share * task.options.tol, task.scale)
-        problem = LinearProblem(
+        yield LinearProblem(
             task.backend, task.x_kernel, side.design.x, systems, lam, goal, available, name
         )
-        results.append(solver.solve(problem, progress, checkpoint))
-        results[-1].operator.release()
+
+
+def feature_fits(
+    nature: Sample, pairs: list[tuple[Sample, MeanFeatures]], task: Task, results: list[Solved]
+) -> list[PrimalFit]:
+    """Return the feature form of each model, from the solutions of all `feature_problems`."""
     certificate = task.options.certificate
     return [
         PrimalFit(

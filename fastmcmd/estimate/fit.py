@@ -19,20 +19,20 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
-from fastmcmd.errors import (
-    FEATURES_MISS,
-    QUADRATURE,
-    UNSCALED,
-    MemoryLimitError,
-    NumericalError,
-)
+from fastmcmd.errors import FEATURES_MISS, QUADRATURE, UNSCALED, NumericalError
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.dense_form import fit_dense
-from fastmcmd.estimate.feature_form import budget_of, fit_features, least_for
+from fastmcmd.estimate.feature_form import (
+    budget_of,
+    feature_fits,
+    feature_problems,
+    least_for,
+)
 from fastmcmd.estimate.lowrank import LowRankFit
-from fastmcmd.estimate.lowrank_choice import low_rank_forms
-from fastmcmd.estimate.memory_check import check_memory
+from fastmcmd.estimate.lowrank_choice import low_rank_groups
+from fastmcmd.estimate.lowrank_form import fit_low_rank
+from fastmcmd.estimate.memory_check import exceeding_budget
 from fastmcmd.estimate.outputs import MeanFeatures, expected_outputs, mean_features
 from fastmcmd.estimate.primal import PrimalFit
 from fastmcmd.estimate.task import Task
@@ -41,6 +41,7 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.result import Info
 from fastmcmd.rows import Rows
+from fastmcmd.solvers import solver_of
 from fastmcmd.solvers.cholesky import LARGE_VALUES
 
 __all__ = ["Fit", "fit"]
@@ -158,14 +159,21 @@ def fit(
         Intermediate numbers are not finite, or a factorisation failed.
     """
     task = Task(x_kernel, y_kernel, options, grid)
-    work = _Work(nature, task, progress, checkpoint)
+    work, solver = _Work(nature, task, progress, checkpoint), solver_of(options)
     try:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             # `Result.of` raises for final values that are not finite.
-            for group, budget in work.groups(models):
+            low: list[LowRankFit | None] = []
+            for some, setting in low_rank_groups(nature, models, task):
+                low += fit_low_rank(nature, some, task, setting, progress, checkpoint)
+            for group, budget in work.groups(models, low):
                 pairs = list(group.values())
-                forms = fit_features(nature, pairs, task, budget, progress, checkpoint)
-                work.add(group, forms, budget)
+                results = []
+                for problem in feature_problems(nature, pairs, task, budget):
+                    results.append(solver.solve(problem, progress, checkpoint))
+                    results[-1].operator.release()
+                work.add(group, feature_fits(nature, pairs, task, results), budget)
+                del problem, results  # frees the arrays of all models together
     except np.linalg.LinAlgError as error:
         raise NumericalError(
             f"a factorisation failed ({error}): values of x_kernel {x_kernel!r} (up to "
@@ -195,10 +203,14 @@ class _Work:
         self._start_time = time.perf_counter()
         self.fits: dict[int, Fit] = {}
 
-    def groups(self, models: list[Sample]) -> Iterator[tuple[_Group, Budget]]:
-        """Yield groups of models in feature form that share a solve; fit models in other forms directly."""
+    def groups(
+        self, models: list[Sample], forms: list[LowRankFit | None]
+    ) -> Iterator[tuple[_Group, Budget]]:
+        """Yield groups of models in feature form that share a solve; add the others with their forms.
+
+        ``forms`` holds the low-rank form of each model, or None if it takes another form.
+        """
         nature, task = self._nature, self._task
-        forms = low_rank_forms(nature, models, task, self._progress, self._checkpoint)
         group: _Group = {}
         for number, (model, low) in enumerate(zip(models, forms, strict=True)):
             if low is not None:
@@ -206,10 +218,9 @@ class _Work:
                 continue
             if group and not self._fits(group, model):
                 yield from self._ready(group)
-            try:
-                check_memory(nature, model, task)
-            except MemoryLimitError:
-                self._last_resort(number, model)
+            budget = exceeding_budget(nature, model, task)
+            if budget is not None:
+                self._last_resort(number, model, budget)
                 continue
             features = mean_features(nature, model, task)
             if features is None:
@@ -279,24 +290,30 @@ class _Work:
             return
         ((number, (model, _)),) = group.items()
         group.clear()
-        try:
-            budget.available()  # raises, and states the bytes needed
-        except MemoryLimitError:
-            self._last_resort(number, model)
+        self._last_resort(number, model, budget)
 
-    def _last_resort(self, number: int, model: Sample) -> None:
-        """Fit a model in low-rank form, which needs the least memory; call it in an ``except`` block.
+    def _last_resort(self, number: int, model: Sample, budget: Budget) -> None:
+        """Fit a model in low-rank form, which needs the least memory.
 
-        It re-raises that exception if the caller chose a solver, or if landmarks would not reach ``tol``.
+        Raises
+        ------
+        MemoryLimitError
+            ``budget`` exceeds the limit, and the caller chose a solver, or landmarks would not reach
+            ``tol``.
         """
         low = None
         if self._task.options.solver == "auto":
-            (low,) = low_rank_forms(
-                self._nature, [model], self._task, self._progress, self._checkpoint,
-                last_resort=True,
-            )  # fmt: skip
+            ((some, setting),) = low_rank_groups(
+                self._nature, [model], self._task, last_resort=True
+            )
+            (low,) = fit_low_rank(
+                self._nature, some, self._task, setting, self._progress, self._checkpoint
+            )
         if low is None:
-            raise
+            budget.available(
+                *least_for([self._nature, model], self._task)
+            )  # states the bytes needed
+            raise AssertionError("unreachable")
         for part in low.parts:
             part.notes.append("memory_limit has no room for cg: solved with landmarks")
         self._add(number, low, (len(self._nature), len(model)), 0)

@@ -8,22 +8,19 @@ from dataclasses import replace
 import numpy as np
 
 from fastmcmd._base.memory import format_bytes
-from fastmcmd._base.progress import Progress
 from fastmcmd._base.threads import get_num_threads
-from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.budget import TILE_BYTES, pool_bytes
-from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_fit import LowRank
-from fastmcmd.estimate.lowrank_form import POOL, fit_low_rank
+from fastmcmd.estimate.lowrank_form import POOL
 from fastmcmd.estimate.outputs import better_dense
 from fastmcmd.estimate.part_problem import LowRankSetting
 from fastmcmd.estimate.task import SOLVER_SHARE, Task, some_rows
 from fastmcmd.gram.cost import FEWEST_PRODUCTS, MatrixSize
 from fastmcmd.solvers import BlockCG, ProblemSize
 
-__all__ = ["low_rank_forms", "low_rank_setting"]
+__all__ = ["low_rank_groups", "low_rank_setting"]
 
 _MOST_LANDMARKS = 4096
 _COLUMNS = 30  # approximate number of features of a scalar output
@@ -127,19 +124,14 @@ def low_rank_setting(
     )  # fmt: skip
 
 
-def low_rank_forms(
-    nature: Sample,
-    models: list[Sample],
-    task: Task,
-    progress: Progress,
-    checkpoint: Checkpoint | None = None,
-    *,
-    last_resort: bool = False,
-) -> list[LowRankFit | None]:
-    """Return the low-rank form of each model, or None if it is neither required nor the best choice.
+def low_rank_groups(
+    nature: Sample, models: list[Sample], task: Task, *, last_resort: bool = False
+) -> list[tuple[list[Sample], LowRankSetting | None]]:
+    """Return the models in groups that share passes, with the setting of each.
 
-    Several models must have the inputs and the regulariser of nature; they share passes as far as memory
-    allows. ``last_resort`` says that no other solver fits in memory.
+    The setting is None if the form is neither required nor the best choice. Several models must have the
+    inputs and the regulariser of nature; they share passes as far as memory allows. ``last_resort`` says
+    that no other solver fits in memory.
 
     Raises
     ------
@@ -159,10 +151,10 @@ def low_rank_forms(
     points = len(task.grid)
     setting = low_rank_setting(n, dim, candidates, points, task, lam, last_resort=last_resort)
     if setting is None or all(better_dense((nature, model), task) for model in models):
-        return [None] * len(models)
+        return [(models, None)]
     if task.grid is not nature.x:
         setting = replace(setting, grid=some_rows(task.grid))
-    fits: list[LowRankFit | None] = []
+    groups: list[tuple[list[Sample], LowRankSetting | None]] = []
     most = _limit(n, dim, task, lam, last_resort)
     further = _COLUMN_BYTES * (_COLUMNS if _scalar(nature) else _VECTOR_COLUMNS)
     # Models share passes as long as that costs no landmarks.
@@ -170,9 +162,8 @@ def low_rank_forms(
     group_size = 1 + max(0, spare // further)
     for start in range(0, len(models), group_size):
         some = models[start : start + group_size]
-        setting_of = replace(setting, budget=setting.budget - (len(some) - 1) * further)
-        fits += fit_low_rank(nature, some, task, setting_of, progress, checkpoint)
-    return fits
+        groups.append((some, replace(setting, budget=setting.budget - (len(some) - 1) * further)))
+    return groups
 
 
 def _scalar(side: Sample) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -53,7 +53,7 @@ def fit_low_rank(
     nature: Sample,
     models: list[Sample],
     task: Task,
-    setting: LowRankSetting,
+    setting: LowRankSetting | None,
     progress: Progress,
     checkpoint: Checkpoint | None = None,
 ) -> list[LowRankFit | None]:
@@ -67,14 +67,16 @@ def fit_low_rank(
         Models that share landmarks and passes; several must have the inputs and the regulariser of nature.
     task : Task
         Kernels, options and evaluation points.
-    setting : LowRankSetting
-        Goal for all parts of a model together, landmarks, memory.
+    setting : LowRankSetting or None
+        Goal for all parts of a model together, landmarks, memory; None if the form is not an option.
     progress : Progress
         Receives a report of each pass.
     checkpoint : Checkpoint, optional
         Where the sums of the passes are saved.
     """
     fits: list[LowRankFit | None] = [None] * len(models)
+    if setting is None:
+        return fits
     pending = [
         _Pending(number, (nature, model), task.feature_residual(nature.lam, model.lam))
         for number, model in enumerate(models)
@@ -82,11 +84,20 @@ def fit_low_rank(
     for attempt in range(_ROUNDS):
         if not pending:
             break
-        fitted = _fitted(pending, task, setting, progress, checkpoint, attempt)
+        work = _Round(pending, task, setting)
+        fits_of_round: list[tuple[_Pending, LowRankFit, list[RowStream]]] = []
+        parts: list[list[LowRankPart | None]] = []
+        for number, problem in enumerate(work.problems()):
+            stages = stages_of(checkpoint, f"low rank {attempt} {number}")
+            parts.append(LowRank(problem.setting.most).solve(problem, progress, stages))
+            if not any(parts[-1]):
+                break
+        else:
+            fits_of_round = list(work.fits(parts))
         again = []
         for one in pending:
             fits[one.number] = None
-        for one, fit, streams in fitted:
+        for one, fit, streams in fits_of_round:
             fits[one.number] = fit
             if attempt + 1 < _ROUNDS and _lacking(one, fit, streams, task):
                 again.append(one)
@@ -94,60 +105,63 @@ def fit_low_rank(
     return fits
 
 
-def _fitted(
-    pending: list[_Pending],
-    task: Task,
-    setting: LowRankSetting,
-    progress: Progress,
-    checkpoint: Checkpoint | None,
-    attempt: int,
-) -> list[tuple[_Pending, LowRankFit, list[RowStream]]]:
-    """Return the models that can reach their goal, with their fits and row streams."""
-    models_to_fit: list[tuple[_Pending, KernelFeatures, list[_Group]]] = []
-    outputs = 0
-    for one in pending:
-        values, importance = _outputs(one.samples, one.extra, _pool(setting.budget))
-        outputs = max(outputs, len(values))
-        factored = output_features(
-            task.y_kernel, task.y_backend, values, one.eps, MOST_RANK, importance
-        )
-        if factored is not None:
-            models_to_fit.append((one, factored[0], _groups(one.samples, factored[0].rank)))
-    if not models_to_fit:
-        return []
-    parts: list[list[LowRankPart | None]] = []
-    streams: list[list[RowStream]] = []
-    groups = [
-        groups for *_, groups in models_to_fit
-    ]  # two of a single model, or one for each of several
-    for number, side_by_side in enumerate(zip(*groups, strict=True)):
-        rows = [
-            RowStream(group.samples, features, group.difference)
-            for group, (_, features, _) in zip(side_by_side, models_to_fit, strict=True)
-        ]
-        share = replace(setting, goal=setting.goal / len(groups[0]))
-        if number and share.grid is None:  # the grid is the rows of the first group
-            share = replace(share, grid=some_rows(task.grid))
-        stages = stages_of(checkpoint, f"low rank {attempt} {number}")
-        problem = PartProblem(
-            StackedRowStream(rows), _terms(side_by_side, rows), task.backend, task.x_kernel, share
-        )
-        known_parts = LowRank(share.most).solve(problem, progress, stages)
-        if not any(known_parts):
-            return []
-        parts.append(known_parts)
-        streams.append(rows)
-    fits = []
-    for model, (one, features, _) in enumerate(models_to_fit):
-        of = [rows[model] for rows in streams]
-        fitted = [
-            part for part in (model_parts[model] for model_parts in parts) if part is not None
-        ]
-        if len(fitted) == len(parts):
-            columns = sum(model_parts.columns for model_parts in streams[0])
-            peak = _peak(fitted, len(task.grid), len(pending), columns, outputs, setting)
-            fits.append((one, _fit(features, fitted, of, setting, peak), of))
-    return fits
+class _Round:
+    """One choice of output features for some models, with the problems that follow from it.
+
+    Models whose outputs have no low rank take no part.
+    """
+
+    def __init__(self, pending: list[_Pending], task: Task, setting: LowRankSetting) -> None:
+        self._task, self._setting, self._count = task, setting, len(pending)
+        self._models: list[tuple[_Pending, KernelFeatures, list[_Group]]] = []
+        self._streams: list[list[RowStream]] = []
+        self._outputs = 0
+        for one in pending:
+            values, importance = _outputs(one.samples, one.extra, _pool(setting.budget))
+            self._outputs = max(self._outputs, len(values))
+            factored = output_features(
+                task.y_kernel, task.y_backend, values, one.eps, MOST_RANK, importance
+            )
+            if factored is not None:
+                groups = _groups(one.samples, factored[0].rank)
+                self._models.append((one, factored[0], groups))
+
+    def problems(self) -> Iterator[PartProblem]:
+        """Yield the problems: two of a single model, or one for all of several."""
+        task = self._task
+        groups = [groups for *_, groups in self._models]
+        for number, side_by_side in enumerate(zip(*groups, strict=True)):
+            rows = [
+                RowStream(group.samples, features, group.difference)
+                for group, (_, features, _) in zip(side_by_side, self._models, strict=True)
+            ]
+            share = replace(self._setting, goal=self._setting.goal / len(groups[0]))
+            if number and share.grid is None:  # the grid is the rows of the first group
+                share = replace(share, grid=some_rows(task.grid))
+            self._streams.append(rows)
+            yield PartProblem.of(
+                StackedRowStream(rows),
+                _terms(side_by_side, rows),
+                task.backend,
+                task.x_kernel,
+                share,
+            )
+
+    def fits(
+        self, parts: list[list[LowRankPart | None]]
+    ) -> Iterator[tuple[_Pending, LowRankFit, list[RowStream]]]:
+        """Yield the models that reach their goal, with their fits and row streams.
+
+        ``parts`` holds the solutions of all problems, for each model.
+        """
+        setting, points = self._setting, len(self._task.grid)
+        for model, (one, features, _) in enumerate(self._models):
+            streams = [rows[model] for rows in self._streams]
+            of_model = [part for part in (solved[model] for solved in parts) if part is not None]
+            if len(of_model) == len(parts):
+                columns = sum(stream.columns for stream in self._streams[0])
+                peak = _peak(of_model, points, self._count, columns, self._outputs, setting)
+                yield one, _fit(features, of_model, streams, setting, peak), streams
 
 
 def _peak(

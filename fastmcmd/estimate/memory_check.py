@@ -1,4 +1,4 @@
-"""An early check that `memory_limit` can hold a solve, before anything of its size is allocated.
+"""An early look whether `memory_limit` can hold a solve, before anything of its size is allocated.
 
 The memory of a solve follows from the shapes and the rank of the output kernel. A few hundred outputs give
 the rank; a few thousand rows give a lower bound on the number of distinct inputs and outputs.
@@ -21,7 +21,7 @@ from fastmcmd.estimate.feature_form import least_for
 from fastmcmd.estimate.outputs import expected_outputs
 from fastmcmd.estimate.task import Task
 
-__all__ = ["check_memory"]
+__all__ = ["exceeding_budget"]
 
 _GLANCED = 2000  # rows that are searched for repeats
 _OUTPUTS = 600  # outputs of a side that give the rank
@@ -35,20 +35,16 @@ _DENSE = 16  # columns and rank of the dense form's budget
 _REPEATS = 16
 
 
-def check_memory(nature: Sample, model: Sample, task: Task) -> None:
-    """Raise, before any allocation, if ``memory_limit`` is too small for CG or Cholesky.
+def exceeding_budget(nature: Sample, model: Sample, task: Task) -> Budget | None:
+    """Return a budget above ``memory_limit`` if that is too small for CG or Cholesky, else None.
 
-    Passing is no guarantee: unknown sizes count with their lower bounds.
-
-    Raises
-    ------
-    MemoryLimitError
-        Even the lower bounds do not fit; the message states an upper bound of the bytes needed.
+    Nothing of the size of the problem is allocated. None is no guarantee: unknown sizes count with their
+    lower bounds. The budget is an upper bound, for the message of its `Budget.available`.
     """
     sides = nature, model
     n, outputs = max(map(len, sides)), sum(map(expected_outputs, sides))
     if _budget(n, _MOST_RANK, outputs, sides, task).holds():
-        return
+        return None
     rank = _rank(sides, task)
     if rank is None:
         least = most = _DENSE
@@ -57,10 +53,11 @@ def check_memory(nature: Sample, model: Sample, task: Task) -> None:
     rows = max(_distinct(_some_inputs(side), len(side)) for side in sides)
     different = max(_distinct_outputs(side) for side in sides)
     if _budget(rows, least, different, sides, task).holds():
-        return
+        return None
     budget = _budget(n, most, outputs, sides, task)
-    if budget.working > get_num_threads() * TILE_BYTES + _SMALL:
-        budget.available(*least_for(list(sides), task))
+    if budget.working <= get_num_threads() * TILE_BYTES + _SMALL:
+        return None
+    return None if budget.holds(*least_for(list(sides), task)) else budget
 
 
 def _budget(n: int, rank: int, outputs: int, sides: tuple[Sample, Sample], task: Task) -> Budget:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, DType, HostArray
-from fastmcmd._base.cached import cached_property
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.lowrank import Term
@@ -102,6 +101,9 @@ class PartProblem:
         The input kernel, and the backend that computes it.
     setting : LowRankSetting
         Goal, limits and precision.
+    unit : float
+        Unit of norms of right-hand sides: a power of two near those of some rows if float32 may not hold
+        them, else 1.
     """
 
     stream: StackedRowStream
@@ -109,6 +111,24 @@ class PartProblem:
     backend: Backend
     kernel: Kernel
     setting: LowRankSetting
+    unit: float
+
+    @classmethod
+    def of(
+        cls,
+        stream: StackedRowStream,
+        terms: list[Term],
+        backend: Backend,
+        kernel: Kernel,
+        setting: LowRankSetting,
+    ) -> PartProblem:
+        """Return the problem in the unit that some rows suggest."""
+        n = len(stream.x)  # rows in memory: the stream of a plan stands for more
+        some = np.unique(np.linspace(0, n - 1, _ROWS_OF_UNIT).astype(np.intp))
+        largest, unit = float(np.abs(stream.rhs(some)[0]).max(initial=0.0)), 1.0
+        if largest != 0.0 and not _LEAST_NORM < largest < _MOST_NORM:
+            unit = float(2.0 ** np.floor(np.log2(largest)))
+        return cls(stream, terms, backend, kernel, setting, unit)
 
     @property
     def lam(self) -> float:
@@ -185,27 +205,16 @@ class PartProblem:
                 errors[term.model] += solution.error(*at)[0]
         return errors / self.setting.goal
 
-    @cached_property
-    def _unit(self) -> float:
-        """A power of two near the right-hand sides of some rows if float32 may not hold them, else 1."""
-        n = len(self.stream.x)  # rows in memory: the stream of a plan stands for more
-        some = np.unique(np.linspace(0, n - 1, _ROWS_OF_UNIT).astype(np.intp))
-        largest = float(np.abs(self.stream.rhs(some)[0]).max(initial=0.0))
-        if largest == 0.0 or _LEAST_NORM < largest < _MOST_NORM:
-            return 1.0
-        return float(2.0 ** np.floor(np.log2(largest)))
-
     def norms(self, values: Array) -> NDArray[np.float32]:
         """Return the norms (m, b) of rows of right-hand sides, or of residuals, of each model.
 
-        The norms only set probabilities of rows: their ratios matter, so the unit is one that float32
-        holds.
+        The norms only set probabilities of rows: their ratios matter, so they are in ``unit``.
         """
         out = np.empty((self.models, len(values)), dtype=np.float32)
         for model in range(self.models):
             block = values[:, self.columns_of(model)]
-            if self._unit != 1.0:
-                block = block / self._unit
+            if self.unit != 1.0:
+                block = block / self.unit
             with np.errstate(over="ignore"):
                 norms = np.sqrt(np.einsum("ij,ij->i", block, block))
             out[model] = np.minimum(norms, _LARGEST)  # for rows unlike the sampled ones

@@ -133,7 +133,13 @@ class RowStream:
             part = sample.all_outputs.take(rows)
             if isinstance(part, DrawnOutputs):
                 parts.append(part)
-                mean, miss = self._means_of_draws(part)
+                flat = np.ascontiguousarray(part.flat, dtype=np.float64)
+                mean = self.features.transform(flat)
+                miss = np.sqrt(self.features.residuals(flat, mean))
+                if part.values.shape[1] > 1 or part.weights is not None:
+                    index = np.arange(len(flat))
+                    mean = part.mean_features(mean, index)
+                    miss = part.mean_features(miss[:, None], index)[:, 0]
             else:
                 assert expectation is not None
                 expected = expectation.of(part.prediction)
@@ -148,15 +154,6 @@ class RowStream:
                 residuals = [np.where(equal, 0.0, miss) for miss in residuals]
             return means[0] - means[1], residuals
         return (means[0] if len(means) == 1 else np.hstack(means)), residuals
-
-    def _means_of_draws(self, outputs: DrawnOutputs) -> tuple[Array, Array]:
-        flat = np.ascontiguousarray(outputs.flat, dtype=np.float64)
-        p = self.features.transform(flat)
-        miss = np.sqrt(self.features.residuals(flat, p))
-        if outputs.values.shape[1] == 1 and outputs.weights is None:
-            return p, miss
-        index = np.arange(len(flat))
-        return outputs.mean_features(p, index), outputs.mean_features(miss[:, None], index)[:, 0]
 
     def begin(self) -> None:
         """Reset the accumulated truncation before a pass."""
@@ -214,10 +211,7 @@ class StackedRowStream:
 
     def rhs(self, rows: slice | NDArray[np.intp]) -> tuple[Array, list[Array]]:
         """Return right-hand sides (b, c) of some rows, adjacent for all models, and residual norms."""
-        parts = [stream.rhs(rows) for stream in self.streams]
-        if len(parts) == 1:
-            return parts[0]
-        return np.hstack([rhs for rhs, _ in parts]), [miss for _, part in parts for miss in part]
+        return _beside([stream.rhs(rows) for stream in self.streams])
 
     def blocks(self, step: int, start: int = 0, threads: int = 1) -> Iterator[RowBlock]:
         """Yield the rows from ``start`` in blocks of ``step``; several threads compute blocks ahead."""
@@ -234,7 +228,8 @@ class StackedRowStream:
 
     def _block(self, rows: slice, x: HostArray) -> RowBlock:
         weight = None if self.weights is None else self.weights[rows]
-        return RowBlock(rows, x, *self.rhs(rows), weight)
+        parts = [stream.rhs(rows) for stream in self.streams]
+        return RowBlock(rows, x, *_beside(parts), weight)
 
     @property
     def _bears_threads(self) -> bool:
@@ -268,3 +263,10 @@ class StackedRowStream:
         """Resume from saved states."""
         for stream, state in zip(self.streams, states, strict=True):
             stream.restore(state)
+
+
+def _beside(parts: list[tuple[Array, list[Array]]]) -> tuple[Array, list[Array]]:
+    """Return the right-hand sides of all models side by side, and all residual norms."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.hstack([rhs for rhs, _ in parts]), [miss for _, part in parts for miss in part]

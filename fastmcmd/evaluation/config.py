@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastmcmd import metrics
 from fastmcmd._base.annotations import Encoder, HostArray, InputsLike, Json
 from fastmcmd._base.checks import (
     as_array,
@@ -19,14 +21,17 @@ from fastmcmd._base.checks import (
     check_flag,
     check_positive,
     check_same_length,
+    quote,
 )
 from fastmcmd._base.ignored import IgnoreIndex, check_ignore_index
 from fastmcmd._base.seeds import seed_sequence
+from fastmcmd._base.tables import did_you_mean
 from fastmcmd.default_kernels import check_lam_or_name, kernel_or_name
-from fastmcmd.errors import MemoryLimitError, NumericalError
+from fastmcmd.errors import MemoryLimitError, NumericalError, RowError
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.context import Settings
-from fastmcmd.evaluation.requested import check_measures
+from fastmcmd.evaluation.measures import ALL_MEASURES
+from fastmcmd.evaluation.result import SHORT_NAMES
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.pit import PITS
 from fastmcmd.options import Estimation
@@ -36,6 +41,65 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = ["EvaluationConfig", "check_labels", "inputs_of"]
+
+
+# What some functions need to be meaningful, although it has a default.
+_ARGUMENTS = {
+    "censored_likelihood_score": ("lower",),
+    "weighted_crps": ("lower",),
+    "weighted_energy_score": ("weight",),
+    "weighted_variogram_score": ("weight",),
+}
+
+
+def _check_measures(measures: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the full names of measures.
+
+    Raises
+    ------
+    TypeError
+        If ``measures`` is no sequence of text.
+    ValueError
+        If a name is none, or of a function that needs further arguments; the message says how to call it.
+    """
+    if measures is None:
+        return ()
+    value: object = measures
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+        raise TypeError(
+            f"measures is {quote(value)}; a list of names is needed, such as ['gaussian_kernel_score']"
+        )
+    return tuple(dict.fromkeys(map(_full_name, measures)))
+
+
+def _full_name(name: str) -> str:
+    names = [one.name for one in ALL_MEASURES]
+    for candidate in (name, SHORT_NAMES.get(name, ""), f"mean_{name}"):
+        if candidate in names:
+            return candidate
+    score = name.removeprefix("mean_")
+    arguments = _ARGUMENTS.get(score) or _required(score)
+    if arguments:
+        function = f"mean_{score}" if hasattr(metrics, f"mean_{score}") else score
+        passed = ", ".join(f"{one}=..." for one in arguments)
+        raise ValueError(
+            f"measures: {name!r} needs {' and '.join(arguments)}, which evaluate does not take; call "
+            f"fastmcmd.metrics.{function}(y, prediction, {passed})"
+        )
+    short = [one.removeprefix("mean_") for one in names]
+    hint = did_you_mean(name, [*short, *names, *SHORT_NAMES])
+    raise ValueError(f"measures: {hint}no measure {name!r}; there are {', '.join(short)}")
+
+
+def _required(name: str) -> tuple[str, ...]:
+    """Return the keywords without a default of a function of `fastmcmd.metrics`; () if there is none."""
+    function = getattr(metrics, name, None) if name in metrics.__all__ else None
+    if not inspect.isfunction(function):
+        return ()
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(
+        one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +185,7 @@ class EvaluationConfig:
         return EvaluationConfig(
             settings, sample_weight, nan_policy, by, adversarial, n_boot, confidence, congruence, seed_text,
             None if test is None else check_flag(test, "test"),
-            check_ignore_index(ignore_index), check_measures(measures),
+            check_ignore_index(ignore_index), _check_measures(measures),
         )  # fmt: skip
 
     def labels(self, outcomes: Outcomes) -> HostArray | None:
@@ -151,13 +215,16 @@ def check_labels(by: ArrayLike, n: int) -> HostArray:
     if labels.dtype == object:  # data frames store text so, and integers with missing values
         missing = [i for i, one in enumerate(labels) if not isinstance(one, (str, int))]
         if missing:
-            raise ValueError(
+            raise RowError(
                 f"by has no label in row {missing[0]} ({labels[missing[0]]!r}); text or "
-                "integers are needed"
+                "integers are needed",
+                int(missing[0]),
             )
     if labels.dtype.kind in "fcmM" and (labels != labels).any():
         row = int(np.argmax(labels != labels))
-        raise ValueError(f"by has no label in row {row} ({labels[row]}); one in each row is needed")
+        raise RowError(
+            f"by has no label in row {row} ({labels[row]}); one in each row is needed", row
+        )
     if len(labels) != n:
         raise ValueError(f"rows must match: y has {n}, by has {len(labels)}")
     return labels

@@ -23,6 +23,7 @@ from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.ignored import AllIgnoredError
 from fastmcmd._base.names import listed
 from fastmcmd._base.progress import Progress
+from fastmcmd.errors import RowError
 from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
 from fastmcmd.evaluation.measuring import check_some_row, evaluation_of
 from fastmcmd.evaluation.outcomes import read_outcomes
@@ -257,7 +258,10 @@ def _outcomes_of(
     except AllIgnoredError:
         raise
     except (TypeError, ValueError) as error:
-        raise type(error)(f"models[{name!r}]: {error}") from None
+        in_model = type(error)(f"models[{name!r}]: {error}")
+        if isinstance(error, RowError) and isinstance(in_model, RowError):
+            in_model.row = error.row
+        raise in_model from None
 
 
 def _check_same_classes(predictions: Mapping[str, Predictive]) -> None:

@@ -34,8 +34,8 @@ from fastmcmd.inference.comparison import (
 )
 from fastmcmd.inference.difference_map import DifferenceMap, difference_map
 from fastmcmd.inference.inputs import input_map
-from fastmcmd.metrics.inputs import unit_of
 from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.numerics.spread import unit_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,9 +11,9 @@ import numpy as np
 from fastmcmd._base.arrays import HOST
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import MEAN_SCORES, SCORES
-from fastmcmd.metrics.inputs import unit_of
 from fastmcmd.metrics.intervals import inside_interval
 from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.numerics.spread import unit_of
 
 __all__ = ["OfMeans", "losses", "of_means"]
 
@@ -58,7 +58,7 @@ def of_means(name: str, context: Context) -> OfMeans | None:
 def losses(name: str, context: Context) -> Array | None:
     """Return per-row losses (m,) whose weighted means rank models of the same rows like the measure.
 
-    Those of "rmse" and "r2" are squared errors in units of `fastmcmd.metrics.inputs.unit_of` the outcomes.
+    Those of "rmse" and "r2" are squared errors in units of `unit_of` the outcomes.
     """
     if name not in _LOSSES or (name in _NUMBERS and not context.numbers):
         return None
@@ -67,7 +67,15 @@ def losses(name: str, context: Context) -> Array | None:
 
 
 def _squared_errors(context: Context) -> Array:
-    return np.asarray((_errors(context) / unit_of(HOST, context.y)) ** 2)
+    return np.asarray((_errors(context) / _unit_of_y(context)) ** 2)
+
+
+def _unit_of_y(context: Context) -> float:
+    return unit_of(HOST, context.y)
+
+
+def _unit_of_std(context: Context) -> float:
+    return unit_of(HOST, context.prediction.std)
 
 
 def _over_outputs(values: Array) -> Array:
@@ -111,7 +119,7 @@ def _r2(means: list[float], _: float) -> float:
 
 
 def _for_variation(context: Context) -> list[Array]:
-    std = context.prediction.std / unit_of(HOST, context.prediction.std)
+    std = context.prediction.std / _unit_of_std(context)
     middle = np.median(std)  # subtracting it leaves exactly 0 if all are equal
     return [std, std - middle, (std - middle) ** 2]
 
@@ -124,8 +132,7 @@ def _variation(means: list[float], weight: float) -> float:
 
 
 def _for_sharpness(context: Context) -> list[Array]:
-    std = context.prediction.std
-    return [(std / unit_of(HOST, std)) ** 2]
+    return [(context.prediction.std / _unit_of_std(context)) ** 2]
 
 
 def _inside(context: Context) -> list[Array]:
@@ -167,10 +174,8 @@ _MEASURES: dict[str, tuple[Columns, Callable[[list[float], float], float]]] = {
     "entropy": (lambda context: [context.of_classes("entropy")], _mean),
     **{measure: (_score(score), _mean) for measure, score in MEAN_SCORES.items()},
 }
-_ROOTS: dict[str, Callable[[Context], float]] = {  # their units
-    "rmse": lambda context: unit_of(HOST, context.y),
-    "sharpness": lambda context: unit_of(HOST, context.prediction.std),
-}
+# Units of roots of means.
+_ROOTS: dict[str, Callable[[Context], float]] = {"rmse": _unit_of_y, "sharpness": _unit_of_std}
 _NUMBERS = (
     "rmse",
     "r2",

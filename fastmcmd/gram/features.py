@@ -69,7 +69,10 @@ class KernelFeatures:
         step = max(1, _BLOCK // max(1, self.rank))
         for start in range(0, len(y), step):
             rows = slice(start, start + step)
-            row_features = self._features(y[rows], EXACT, keep=True, sizes=False)
+            row_features = self.backend.features(
+                self.kernel, self._points[EXACT], self.backend.points(y[rows], EXACT, self.offset),
+                self.factor, keep=True, sizes=False,
+            )  # fmt: skip
             out[rows] = self.backend.to_host(row_features.values).T
         return out
 
@@ -91,7 +94,11 @@ class KernelFeatures:
         self, y: HostArray, dtype: DType, *, keep: bool, sizes: bool
     ) -> tuple[RowFeatures, NDArray[np.float64], NDArray[np.float64]]:
         """Return features of rows (n, k) in ``dtype``, by columns, ``k(y, y)`` (n,), and residuals (n,)."""
-        row_features = self._features(y, dtype, keep=keep, sizes=sizes)
+        kind = tile_dtype(self.kernel, dtype, y, self.pivots)
+        points = self.backend.points(y, kind, self.offset)
+        row_features = self.backend.features(
+            self.kernel, self._points[kind], points, self.factor, keep=keep, sizes=sizes
+        )
         diagonal = self.diagonal(y)
         return row_features, diagonal, np.maximum(diagonal - row_features.squares, 0.0)
 
@@ -111,13 +118,6 @@ class KernelFeatures:
         points = self.backend.points(y, kind, self.offset)
         return self.backend.matmul(self.kernel, self._points[kind], points, values)
 
-    def _features(self, y: HostArray, dtype: DType, *, keep: bool, sizes: bool) -> RowFeatures:
-        kind = tile_dtype(self.kernel, dtype, y, self.pivots)
-        points = self.backend.points(y, kind, self.offset)
-        return self.backend.features(
-            self.kernel, self._points[kind], points, self.factor, keep=keep, sizes=sizes
-        )
-
     @cached_property
     def _points(self) -> dict[DType, Points]:
         kinds = (np.dtype(np.float32), EXACT)
@@ -128,12 +128,11 @@ class KernelFeatures:
         return substituted(self.factor, values)
 
     def coefficients(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ``L^-T weights`` (r, c): ``p(y).weights`` is ``k(y, pivots)`` times these."""
-        return substituted(self.factor, weights, transposed=True)
+        """Return ``L^-T weights`` (r, c): ``p(y).weights`` is ``k(y, pivots)`` times these.
 
-    def interpolation(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ``L^-T p'`` (r, n): coefficients at the pivots that reproduce features (n, r)."""
-        return self.coefficients(p.T)
+        For the features (r, n) of n rows these are the interpolation coefficients, which reproduce them.
+        """
+        return substituted(self.factor, weights, transposed=True)
 
     def residuals(self, y: HostArray, p: HostArray) -> NDArray[np.float64]:
         """Return ``k(y, y) - |p(y)|^2`` (n,), not below zero, plus a bound on rounding.

@@ -151,9 +151,18 @@ class GramOperator:
     def _block(self, x: HostArray | Rows) -> int:
         return max(256, min(_BLOCK_BYTES, self.budget // 4) // (8 * x.shape[1]))
 
-    def matmul(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return K v (n, k) in float64, from tiles of the operator's precision."""
+    def matmul(self, v: NDArray[np.float64], *, exact: bool = False) -> NDArray[np.float64]:
+        """Return K v (n, k) in float64, from tiles of the operator's precision.
+
+        ``exact`` computes the tiles in float64, for a certificate.
+        """
         self.passes += 1
+        if exact and self.dtype != EXACT:
+            if self._exact_points is None and not self._holds_exact:
+                return self.cross_matmul(self.x, v, EXACT)
+            if self._exact_points is None:
+                self._exact_points = self.prepare(self._in_memory(self.x), EXACT)
+            return self.backend.symmetric_matmul(self.kernel, self._exact_points, v)
         if self._packed is not None:
             return self.backend.packed_matmul(self._packed, v)
         if self.caches:
@@ -189,21 +198,14 @@ class GramOperator:
         rows = self.row_bytes(self.dtype)
         return rows + (self.packed_bytes if self.has_cached else 0)
 
-    def exact_matmul(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return K v (n, k) from float64 tiles, the product for certificates."""
-        if self.dtype == EXACT:
-            return self.matmul(v)
-        self.passes += 1
+    @property
+    def _holds_exact(self) -> bool:
+        """Whether rows prepared in float64 fit beside those in the precision of the tiles."""
+        if self._stay(self.x):
+            return True
         held_bytes = self._packed.nbytes if self._packed is not None else 0
-        held_bytes += self.row_bytes(self.dtype)
-        fits = self._stay(self.x) or (
-            self.holds_rows and held_bytes + self.row_bytes(EXACT) <= self.budget
-        )
-        if self._exact_points is None and not fits:
-            return self.cross_matmul(self.x, v, EXACT)
-        if self._exact_points is None:
-            self._exact_points = self.prepare(self._in_memory(self.x), EXACT)
-        return self.backend.symmetric_matmul(self.kernel, self._exact_points, v)
+        held_bytes += self.row_bytes(self.dtype) + self.row_bytes(EXACT)
+        return self.holds_rows and held_bytes <= self.budget
 
     def cross_matmul(
         self, grid: HostArray | Rows, v: NDArray[np.float64], dtype: DType

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from fastmcmd._base.arrays import HOST
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.embedding.line import LineFeatures
 from fastmcmd.embedding.sample import DrawnOutputs
@@ -24,7 +25,7 @@ from fastmcmd.gram import KernelFeatures
 from fastmcmd.inference.chance import Chance
 from fastmcmd.inference.row_norms import embedded, member_spread
 from fastmcmd.inference.smoother import Basis, Smoother
-from fastmcmd.predictive.numerics.spread import row_scale
+from fastmcmd.predictive.numerics.spread import unit_of
 
 __all__ = [
     "LEAST_CLUSTERS",
@@ -155,7 +156,7 @@ def paired(
         return None
     negligible = size is not None and abs(difference) <= _ROUNDING * size
     # Terms may have the unit of y, whose square may leave float64.
-    unit = float(row_scale(centred[None])[0])
+    unit = unit_of(HOST, centred)
     centred = centred / unit
     error = unit * math.sqrt(float(centred @ centred) * (freedom + 1) / freedom)
     error = math.hypot(error, math.sqrt(more_variance))
@@ -353,7 +354,7 @@ def model_confidence_set(
     if clusters is not None:
         losses = np.stack([np.bincount(clusters, weights=column) for column in losses.T], axis=1)
     rng = generator(random_state, Purpose.COMPARISON)
-    losses = losses / row_scale(losses.reshape(1, -1))[0]  # whose squares stay in float64
+    losses = losses / unit_of(HOST, losses)  # whose squares stay in float64
     total = losses.sum(axis=0)
     row_counts = rng.multinomial(len(losses), np.full(len(losses), 1 / len(losses)), size=samples)
     deviations = row_counts @ losses - total

@@ -17,6 +17,7 @@ from fastmcmd._base.checks import (
 )
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import Notebook, aligned
+from fastmcmd.errors import RowError
 from fastmcmd.inference.inputs import check_simulations
 from fastmcmd.kernels.base import power_of_two
 
@@ -206,7 +207,7 @@ def rejection_curve(
         scores["std"] = _column(std, "std", infinite=True)
         if (scores["std"] < 0).any():
             row = int(np.argmax(scores["std"] < 0))
-            raise ValueError(f"std[{row}] is {scores['std'][row]:g}; numbers >= 0 are needed")
+            raise RowError(f"std[{row}] is {scores['std'][row]:g}; numbers >= 0 are needed", row)
     check_same_length(loss=losses, **scores)
     n = len(losses)
     level = check_positive(level, "level")
@@ -272,8 +273,9 @@ def _column(value: object, name: str, *, infinite: bool) -> Array:
     if numbers.ndim != 1 or not numbers.size:
         raise ValueError(f"{name} has shape {numbers.shape}; (n,) is needed: a number a row")
     if np.isnan(numbers).any():
-        raise ValueError(
-            f"{name} holds NaN (first in row {int(np.argmax(np.isnan(numbers)))}); leave such rows out"
+        raise RowError(
+            f"{name} holds NaN (first in row {int(np.argmax(np.isnan(numbers)))}); leave such rows out",
+            int(np.argmax(np.isnan(numbers))),
         )
     if not infinite and np.isinf(numbers).any():
         raise ValueError(f"{name} holds infinity; finite numbers are needed")

@@ -114,7 +114,8 @@ class _Pair(Kernel):
                 raise NumericalError(
                     f"{name}[{row}] has entries of at most {np.abs(x[row]).max():.1e}: their squares "
                     f"under- or overflow in {part!r}, which stands beside a kernel that depends on "
-                    "their scale; scale the columns"
+                    "their scale; scale the columns",
+                    row,
                 )
         return x
 

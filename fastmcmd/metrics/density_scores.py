@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_positive
+from fastmcmd.errors import RowError
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.predictive.base import Array, PredictionLike, Predictive
@@ -60,9 +61,10 @@ def quadratic_score(
         density = np.exp(rows.prediction.log_prob(rows.y))
         score = _square_norm(rows.prediction) - 2 * density
     if np.isnan(score).any():
-        raise ValueError(
+        raise RowError(
             f"prediction has a density beyond float64 in row {int(np.isnan(score).argmax())}; scale y and "
-            "prediction"
+            "prediction",
+            int(np.isnan(score).argmax()),
         )
     return rows.scatter(score)
 

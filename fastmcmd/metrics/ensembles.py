@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.blocks import over_rows, row_blocks
 from fastmcmd._base.checks import as_array, check_choice, check_positive
+from fastmcmd.errors import RowError
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.predictive.base import Array, PredictionLike, Predictive
@@ -99,9 +100,10 @@ def kernel_density(draws: ArrayLike, bandwidth: ArrayLike | None = None) -> Mixt
         spread = np.minimum(deviation, (high - low) / _IQR_OF_NORMAL)
         width = _SILVERMAN * spread * count ** (-1 / 5) * scale
         if not (width > 0).all():
-            raise ValueError(
+            raise RowError(
                 f"draws of row {int((width <= 0).argmax())} agree, so Silverman's bandwidth is 0; give "
-                "bandwidth"
+                "bandwidth",
+                int((width <= 0).argmax()),
             )
     else:
         width = as_array(bandwidth, "bandwidth").astype(np.float64)
@@ -320,8 +322,9 @@ def error_spread_score(
     rows = read(y, prediction, None, nan_policy, on_device=True).on_host()
     draws = _draws_of(rows, 3, "the error-spread score")
     if (equal := draws.min(axis=1) == draws.max(axis=1)).any():
-        raise ValueError(
-            f"prediction has equal draws in row {int(equal.argmax())}, which have no skewness"
+        raise RowError(
+            f"prediction has equal draws in row {int(equal.argmax())}, which have no skewness",
+            int(equal.argmax()),
         )
     count, scale, unit = draws.shape[1], row_scale(draws), row_scale(draws, rows.y)
     draws = draws / scale[:, None]

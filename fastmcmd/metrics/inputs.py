@@ -47,7 +47,6 @@ __all__ = [
     "joined_means",
     "out_of_range",
     "read",
-    "unit_of",
     "weighted_mean",
 ]
 
@@ -337,11 +336,3 @@ def out_of_range(squares: Array) -> bool:
     """Return whether sums of squares have overflowed, or lost digits near the smallest doubles."""
     size = np.abs(squares)
     return bool((~(size < _MOST) | (size < _LEAST)).any())
-
-
-def unit_of(namespace: Namespace, values: AnyArray) -> float:
-    """Return the power of 2 next to the largest size of values; 1 if that is 0 or infinite."""
-    largest = float(namespace.xp.max(namespace.xp.abs(values)))
-    if not 0 < largest < np.inf:
-        return 1.0
-    return float(2.0 ** np.clip(np.floor(np.log2(largest)), -1021, 1021))

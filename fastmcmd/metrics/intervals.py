@@ -15,12 +15,12 @@ from fastmcmd.metrics.inputs import (
     joined_means,
     out_of_range,
     read,
-    unit_of,
     weighted_mean,
 )
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array, PredictionLike, check_levels
+from fastmcmd.predictive.numerics.spread import unit_of
 
 __all__ = [
     "IntervalSums",

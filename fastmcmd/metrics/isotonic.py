@@ -15,6 +15,7 @@ from fastmcmd._base.docstrings import entries, with_shared_parameters
 from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import aligned
+from fastmcmd.errors import RowError
 from fastmcmd.metrics.count_bands import check_level
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import metric
@@ -245,8 +246,8 @@ def exceedance_reliability(
     probability = np.clip(rows.prediction.sf(np.full(len(rows.y), at)), 0.0, 1.0)
     if np.isnan(probability).any():
         bad = int(np.argmax(np.isnan(probability)))
-        raise ValueError(
-            f"prediction has an NaN probability beyond the threshold (first in row {bad})"
+        raise RowError(
+            f"prediction has an NaN probability beyond the threshold (first in row {bad})", bad
         )
     return isotonic(
         probability, rows.y > at, rows.weights, f"y > {at:g}",

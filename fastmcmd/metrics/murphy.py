@@ -16,10 +16,12 @@ from fastmcmd._base.docstrings import entries, with_shared_parameters
 from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import ColumnTable
+from fastmcmd.errors import RowError
 from fastmcmd.metrics.count_bands import check_level
-from fastmcmd.metrics.inputs import Outcomes, read, unit_of
+from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive.base import Array, PredictionLike
+from fastmcmd.predictive.numerics.spread import unit_of
 
 __all__ = [
     "MurphyCurve",
@@ -369,7 +371,7 @@ def _forecasts(
     for forecast, argument in zip(forecasts, names, strict=True):
         if not np.isfinite(forecast).all():
             bad = int(np.argmin(np.isfinite(forecast)))
-            raise ValueError(f"{argument} has no finite {name} (first in row {bad})")
+            raise RowError(f"{argument} has no finite {name} (first in row {bad})", bad)
     level = number if functional == "quantile" else None
     inside = (0.0, 1.0) if functional == "exceedance" else None
     return rows, forecasts, read_thetas(thetas, [rows.y, *forecasts], inside), level, name

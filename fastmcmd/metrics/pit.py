@@ -14,6 +14,7 @@ from fastmcmd._base.checks import check_choice, check_count
 from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import ColumnTable, aligned
+from fastmcmd.errors import RowError
 from fastmcmd.metrics.count_bands import check_level, even_bands
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.metric import metric
@@ -93,7 +94,7 @@ def _checked(values: Array) -> Array:
     missing = namespace.xp.isnan(values)
     if bool(namespace.xp.any(missing)):
         bad = int(namespace.argmax(namespace.cast(missing, "int8")))
-        raise ValueError(f"prediction has a cdf of NaN at y (first in row {bad})")
+        raise RowError(f"prediction has a cdf of NaN at y (first in row {bad})", bad)
     return values
 
 

@@ -14,9 +14,10 @@ from fastmcmd import _core
 from fastmcmd._base.annotations import AnyArray, NanPolicy
 from fastmcmd._base.arrays import Namespace, namespace_of
 from fastmcmd._base.checks import check_choice
-from fastmcmd.metrics.inputs import joined_means, out_of_range, read, unit_of
+from fastmcmd.metrics.inputs import joined_means, out_of_range, read
 from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.base import Array, PredictionLike
+from fastmcmd.predictive.numerics.spread import unit_of
 
 __all__ = [
     "MULTIOUTPUTS",

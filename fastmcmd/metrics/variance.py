@@ -19,7 +19,6 @@ from fastmcmd.metrics.inputs import (
     OUT_OF_RANGE,
     Outcomes,
     read,
-    unit_of,
 )
 from fastmcmd.metrics.metric import metric
 from fastmcmd.metrics.variance_bins import (
@@ -32,6 +31,7 @@ from fastmcmd.metrics.variance_bins import (
 )
 from fastmcmd.metrics.variance_curve import VarianceCurve, conclude_variance
 from fastmcmd.predictive.base import Array, PredictionLike, Predictive
+from fastmcmd.predictive.numerics.spread import unit_of
 
 __all__ = [
     "ence",

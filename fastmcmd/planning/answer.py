@@ -10,11 +10,10 @@ from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.embedding.design import distinct_rows
-from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.task import SOLVER_SHARE, Task
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
-from fastmcmd.planning.exact import exact_plan
+from fastmcmd.planning.exact import exact_budget, exact_plan
 from fastmcmd.planning.lowrank import plan_of, search
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.rates import DEVICE_ROWS
@@ -74,22 +73,48 @@ def answer(
     MemoryLimitError
         ``memory_limit`` is too small.
     """
+    plan = possible_plan(rows, backend, kernel, options, lam, columns, low_rank=low_rank)
+    if plan is None:
+        of = rows if rows.distinct is None else rows.distinct
+        budget, least = exact_budget(of, backend, kernel, options, columns)
+        budget.available(*least)
+        raise AssertionError("unreachable")
+    return plan
+
+
+def possible_plan(
+    rows: Subsample,
+    backend: Backend,
+    kernel: Kernel,
+    options: Options,
+    lam: float,
+    columns: int,
+    *,
+    low_rank: bool,
+) -> Plan | None:
+    """Return the plan of a computation, or None if ``memory_limit`` is too small; arguments as in `answer`.
+
+    Raises
+    ------
+    MemoryLimitError
+        ``memory_limit`` is too small for the low-rank form, which the options require.
+    """
     some, choice = rows.some(ROWS), None
     if low_rank or options.solver != "auto":
         choice = search(some, Task(kernel, Y_KERNEL, options, some.x), lam)
     if choice is not None and choice.landmarks:
         return plan_of(choice, some, backend, kernel, options, columns)
     of = rows if rows.distinct is None else rows.distinct
-    try:
-        exact = exact_plan(of, backend, kernel, options, lam, SOLVER_SHARE * options.tol, columns)
-    except MemoryLimitError:
-        task = Task(kernel, Y_KERNEL, options, some.x)
-        if options.solver == "auto" and low_rank:
-            choice = search(some, task, lam, last_resort=True)
-        if options.solver != "auto" or choice is None or not choice.landmarks:
-            raise
+    budget, least = exact_budget(of, backend, kernel, options, columns)
+    if not budget.holds(*least):
+        if options.solver != "auto" or not low_rank:
+            return None
+        choice = search(some, Task(kernel, Y_KERNEL, options, some.x), lam, last_resort=True)
+        if choice is None or not choice.landmarks:
+            return None
         choice = replace(choice, reason=f"no room for cg; {choice.reason}")
         return plan_of(choice, some, backend, kernel, options, columns)
+    exact = exact_plan(of, backend, kernel, options, lam, SOLVER_SHARE * options.tol, columns)
     reasons = [f"{of.n:,} distinct inputs"] if of is not rows else []
     seconds = exact.seconds
     if choice is not None:

@@ -16,12 +16,11 @@ from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.memory import format_bytes
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.device import cuda
-from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.task import backend_of
 from fastmcmd.gram.cost import USUAL_ERROR, MatrixSize
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
-from fastmcmd.planning.answer import FEATURES, answer, subsample_of
+from fastmcmd.planning.answer import FEATURES, possible_plan, subsample_of
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.subsample import Subsample
 from fastmcmd.rows import Rows
@@ -114,10 +113,10 @@ def choose(
     settings = options.tol, options.solver, options.certificate, options.dtype, options.rank
     place = (kernel, *x.shape, lam, columns, get_num_threads(), *settings)
     if place not in _DECIDED:
-        try:
-            _DECIDED[place] = _decided(options, kernel, x, lam, columns)
-        except MemoryLimitError:  # the call itself will raise it
+        decision = _decided(options, kernel, x, lam, columns)
+        if decision is None:
             return options
+        _DECIDED[place] = decision
     on_device, why = _DECIDED[place]
     if on_device:
         return replace(options, backend="cupy", devices=_FIRST, backend_reason=why)
@@ -130,8 +129,8 @@ def _decided(
     x: HostArray | Rows | Subsample,
     lam: float,
     columns: int,
-) -> tuple[bool, str]:
-    """Return whether to use the first device, and the reason."""
+) -> tuple[bool, str] | None:
+    """Return whether to use the first device, and the reason; None if ``memory_limit`` is too small."""
     gpu_options = replace(options, backend="cupy", devices=_FIRST)
     try:
         device = cuda.cuda_device(_FIRST[0], None)
@@ -144,12 +143,16 @@ def _decided(
     except Exception as error:  # the driver's own errors, of several kinds
         return False, f"backend='auto' stays on the CPU: the device cannot be used ({error})"
     cpu = _plan(options, backend_of(options, kernel).name, kernel, x, lam, columns)
+    if cpu is None:
+        return None
     if CLEARLY * cpu.seconds <= STARTUP:
         return (
             False,
             f"backend='auto' stays on the CPU: it is expected to take {cpu.seconds:.2g} s",
         )
     gpu = _plan(gpu_options, backend.name, kernel, x, lam, columns)
+    if gpu is None:
+        return None
     comparison = (
         f"expected seconds: {cpu.seconds:.2g} on the CPU, {gpu.seconds:.2g} on {device.label} and "
         f"at most {STARTUP:.0f} to start it"
@@ -166,9 +169,9 @@ def _plan(
     x: HostArray | Rows | Subsample,
     lam: float,
     columns: int,
-) -> Plan:
+) -> Plan | None:
     rows = x if isinstance(x, Subsample) else subsample_of(x, name)
     shaped = isinstance(x, Subsample)  # x may be a mere shape
-    return answer(
+    return possible_plan(
         rows, backend_of(options, kernel), kernel, options, lam, columns, low_rank=not shaped
     )

@@ -28,11 +28,11 @@ from fastmcmd.planning.subsample import (
     SubsampleProblem,
     WholeOperator,
 )
-from fastmcmd.solvers import BlockCG, Cholesky, Goal, PreconditionedCG, Solved, System, solve
+from fastmcmd.solvers import BlockCG, Cholesky, Goal, PreconditionedCG, Solved, System, solver_of
 from fastmcmd.solvers.cg import MOST_PRODUCTS
 from fastmcmd.solvers.cholesky import cholesky_bytes, factor_fits, least_bytes
 
-__all__ = ["exact_plan"]
+__all__ = ["exact_budget", "exact_plan"]
 
 # An easy problem shows on few rows within the first number of products. A hard one gets a second run with
 # more rows, because only more rows show its small eigenvalues.
@@ -72,6 +72,28 @@ class _ProductCounter(Progress):
         return min(most, max(1.0, decades / math.log(self._first / self._last)))
 
 
+def exact_budget(
+    rows: Subsample, backend: Backend, kernel: Kernel, options: Options, columns: int
+) -> tuple[Budget, tuple[()] | tuple[int, str]]:
+    """Return the budget of CG or Cholesky, and the arguments of its `Budget.available`."""
+    n = rows.n
+    budget = Budget.of(
+        options.memory_limit, n=n, columns=columns, outputs=2 * n, rank=columns, points=n,
+        threads=get_num_threads(),
+    )  # fmt: skip
+    if options.solver != "cholesky":
+        return budget, ()
+    operator = _whole_operator(rows, backend, kernel, options)
+    return budget, least_bytes(operator, options.cache_dir)
+
+
+def _whole_operator(
+    rows: Subsample, backend: Backend, kernel: Kernel, options: Options
+) -> WholeOperator:
+    dtype = options.dtype or EXACT
+    return WholeOperator(rows, rows, backend, kernel, dtype, options.memory_limit)
+
+
 def exact_plan(
     rows: Subsample,
     backend: Backend,
@@ -99,16 +121,12 @@ def exact_plan(
     MemoryLimitError
         ``memory_limit`` is too small.
     """
-    n = rows.n
-    budget = Budget.of(
-        options.memory_limit, n=n, columns=columns, outputs=2 * n, rank=columns, points=n,
-        threads=get_num_threads(),
-    )  # fmt: skip
-    direct = options.solver == "cholesky"
-    full_operator = WholeOperator(
-        rows, rows, backend, kernel, options.dtype or EXACT, options.memory_limit
+    n, direct = rows.n, options.solver == "cholesky"
+    budget, least = exact_budget(rows, backend, kernel, options, columns)
+    available, full_operator = (
+        budget.available(*least),
+        _whole_operator(rows, backend, kernel, options),
     )
-    available = budget.available(*(least_bytes(full_operator, options.cache_dir) if direct else ()))
     reasons: list[str] = []
     # If the factor does not fit, `least_bytes` has checked that there is a folder.
     filed = direct and not factor_fits(full_operator, available)
@@ -154,7 +172,7 @@ class _Run:
             self._progress = _ProductCounter(options.tol, most)
             self._problem = self._problem_of(some, self._progress.exhausted)
             try:
-                solved = solve(self._problem, options, self._progress)
+                solved = solver_of(options).solve(self._problem, self._progress)
             except NumericalError as error:  # the call itself would fail with it, too
                 self.trouble = str(error)
                 break

@@ -12,12 +12,8 @@ from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.budget import low_rank_peak
-from fastmcmd.estimate.lowrank import Term
-from fastmcmd.estimate.lowrank_choice import low_rank_setting
-from fastmcmd.estimate.lowrank_fit import CANDIDATES, LowRank
-from fastmcmd.estimate.lowrank_form import POOL
-from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem
-from fastmcmd.estimate.rank_forecast import (
+from fastmcmd.estimate.landmark_choice import (
+    CANDIDATES,
     LADDER,
     LOOKED_AT,
     SURE,
@@ -26,6 +22,11 @@ from fastmcmd.estimate.rank_forecast import (
     slope,
     trace_may_suffice,
 )
+from fastmcmd.estimate.lowrank import Term
+from fastmcmd.estimate.lowrank_choice import low_rank_setting
+from fastmcmd.estimate.lowrank_fit import LowRank
+from fastmcmd.estimate.lowrank_form import POOL
+from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem
 from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import EXACT, offset_of
@@ -131,7 +132,7 @@ class _Look:
         streams = [RowStream(list(rows.samples(lam)), rows.features()[0], True)]
         stream = _Stream(streams, rows.n)
         terms = [Term(slice(0, stream.columns), lam, 1.0)]
-        self._problem = PartProblem(stream, terms, backend, kernel, setting)
+        self._problem = PartProblem.of(stream, terms, backend, kernel, setting)
         most, count = setting.most, len(rows)
         self._end = most if count == rows.n else min(most, max(LADDER[0], count // _SHARE))
         self._search = LandmarkSearch(

@@ -149,20 +149,16 @@ class SubsampleOperator(GramOperator):
         need = self.row_bytes(self.dtype) + self._rows.read_bytes
         return self._rows.on_device or need <= self.budget
 
-    def matmul(self, v: Array) -> Array:
+    def matmul(self, v: Array, *, exact: bool = False) -> Array:
         """Return K v, and count its cost."""
         columns = v.shape[1]
-        if self._packed is not None:
+        if exact and self.dtype != EXACT:
+            self.work += self.streamed_cost(columns, exact=True)
+        elif self._packed is not None:
             self.work += self.cached_cost(columns)
         else:
             self.work += self.streamed_cost(columns) * (1 if self.holds_rows else 2)
-        return super().matmul(v)
-
-    def exact_matmul(self, v: Array) -> Array:
-        """Return K v in float64, and count its cost."""
-        if self.dtype != EXACT:  # otherwise `matmul` counts it
-            self.work += self.streamed_cost(v.shape[1], exact=True)
-        return super().exact_matmul(v)
+        return super().matmul(v, exact=exact)
 
     def cross_matmul(self, grid: Any, v: Array, dtype: DType) -> Array:
         """Return K(grid, x) v, and count its cost if ``grid`` holds a certificate's rows."""

@@ -12,6 +12,7 @@ from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blockwise import Deferred, is_blockwise
 from fastmcmd._base.checks import as_array, check_count, distinct_digits, quote
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.errors import RowError
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.expectation import expected_kernel
 from fastmcmd.predictive.numerics.crps import crps
@@ -350,32 +351,40 @@ def parameter(
     array = as_array(value, name).astype(np.float64)
     if not (finite := np.isfinite(array)).all():
         problem = "NaN" if np.isnan(array).any() else "infinity"
-        raise ValueError(
-            f"{name} holds {problem}; finite numbers are needed{_first(~finite, name)}"
+        raise RowError(
+            f"{name} holds {problem}; finite numbers are needed{_first(~finite, name)}",
+            _first_row(~finite),
         )
     if least is not None:
         bad = array <= least if strict else array < least
         if bad.any():
             sign = ">" if strict else ">="
             lowest, bound = distinct_digits(array.min(), least)
-            raise ValueError(
-                f"{name} has values down to {lowest}; all must be {sign} {bound}{_first(bad, name)}"
+            raise RowError(
+                f"{name} has values down to {lowest}; all must be {sign} {bound}{_first(bad, name)}",
+                _first_row(bad),
             )
     return array
 
 
+def _first_row(bad: NDArray[np.bool_]) -> int | None:
+    """Return the row of the first bad value of a parameter; None if it is one number."""
+    return int(np.argwhere(bad)[0][0]) if bad.ndim else None
+
+
 def _first(bad: NDArray[np.bool_], name: str) -> str:
     """Return where the first bad value of a parameter is, for a message; "" if it is one number."""
-    return f" (first: {name}[{int(np.argwhere(bad)[0][0])}])" if bad.ndim else ""
+    return f" (first: {name}[{_first_row(bad)}])" if bad.ndim else ""
 
 
 def check_range(array: Array, name: str, least: float, most: float) -> None:
     """Raise an error where a parameter leaves a range in which formulas stay within float64."""
     outside = (array < least) | (array > most)
     if outside.any():
-        raise ValueError(
+        raise RowError(
             f"{name} holds {array[outside][0]:g}; numbers in [{least:g}, {most:g}] are needed: beyond them "
-            f"formulas leave the range of float64{_first(outside, name)}"
+            f"formulas leave the range of float64{_first(outside, name)}",
+            _first_row(outside),
         )
 
 

@@ -9,6 +9,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array
+from fastmcmd.errors import RowError
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.count_base import WholeNumbers
@@ -55,13 +56,14 @@ class Binomial(WholeNumbers, ScipyPredictive):
         valid_trials = (trials >= 0) & (trials == np.floor(trials)) & (trials <= _MOST_TRIALS)
         if not valid_trials.all():
             row = int(np.argmin(valid_trials))
-            raise ValueError(
-                f"n is {trials[row]:g} in row {row}; whole numbers of trials, 0 or more, are needed"
+            raise RowError(
+                f"n is {trials[row]:g} in row {row}; whole numbers of trials, 0 or more, are needed",
+                row,
             )
         inside = (probability >= 0) & (probability <= 1)
         if not inside.all():
             row = int(np.argmin(inside))
-            raise ValueError(f"p is {probability[row]:g} in row {row}; all must be in [0, 1]")
+            raise RowError(f"p is {probability[row]:g} in row {row}; all must be in [0, 1]", row)
         self._set(trials, probability)
 
     def _set(self, trials: Array, probability: Array) -> None:

@@ -16,6 +16,7 @@ from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_count, quote
 from fastmcmd._base.names import as_names, is_number, listed, places_of_names
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.errors import RowError
 from fastmcmd.frames import column_names
 from fastmcmd.predictive.base import Predictive, parameter
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
@@ -109,9 +110,10 @@ class Categorical(Predictive):
             negative = (probs[row] < 0).any()
             fault = f"has {probs[row].min():g}" if negative else f"sums to {total[row]:.8g}"
             hint = "" if negative else " (if they are rounded, divide each row by its sum)"
-            raise ValueError(
+            raise RowError(
                 f"row {row} of probs {fault} ({int(bad.sum())} such rows); probabilities must be >= 0 and "
-                f"sum to 1 within {SUM_TOLERANCE:g}{hint}"
+                f"sum to 1 within {SUM_TOLERANCE:g}{hint}",
+                row,
             )
         self.probs = probs / total[:, None]
         self.values = values
@@ -263,9 +265,10 @@ class Categorical(Predictive):
         order = {one: place for place, one in enumerate(self.classes)}
         unknown = [row for row, one in enumerate(names) if one is not None and one not in order]
         if unknown:
-            raise ValueError(
+            raise RowError(
                 f"y[{unknown[0]}] is {names[unknown[0]]!r}, which is no class of the prediction; its "
-                f"classes are {listed(self.classes)}"
+                f"classes are {listed(self.classes)}",
+                int(unknown[0]),
             )
         return places_of_names(names, order)
 
@@ -284,9 +287,10 @@ class Categorical(Predictive):
         bad &= ~np.isnan(labels)
         if bad.any():
             row = int(bad.argmax())
-            raise ValueError(
+            raise RowError(
                 f"y[{row}] is {labels[row]:g}; names of classes ({listed(self.classes)}) or integers "
-                f"from 0 to {count - 1} are needed"
+                f"from 0 to {count - 1} are needed",
+                row,
             )
         twin = copy.copy(self)
         twin._numbered = True

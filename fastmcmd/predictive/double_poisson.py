@@ -12,6 +12,7 @@ from fastmcmd import _core
 from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.cached import cached_property
+from fastmcmd.errors import RowError
 from fastmcmd.predictive.count_base import STEP, WholeNumbers, beside, vector
 from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 
@@ -83,10 +84,11 @@ class DoublePoisson(WholeNumbers):
         length = np.where(self.mu > 0, length, 0.0)
         if len(length) and length.max() > MOST_VALUES:
             row = int(length.argmax())
-            raise ValueError(
+            raise RowError(
                 f"mean {self.mu[row]:g} and phi {self.phi[row]:g} (row {row}) spread the mass over more "
                 f"than {MOST_VALUES:,} counts, too many to sum over; a larger phi or a smaller mean is "
-                "needed, or a continuous distribution"
+                "needed, or a continuous distribution",
+                row,
             )
         if len(length) and self.mu.max() > _MOST_MEAN:
             raise ValueError(

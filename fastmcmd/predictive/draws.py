@@ -12,6 +12,7 @@ from fastmcmd._base.annotations import Array, HostArray, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, check_choice, check_count
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.errors import RowError
 from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
@@ -366,8 +367,8 @@ def _check_finite(draws: HostArray, first: int) -> None:
     if not finite.all():
         problem = "NaN" if np.isnan(draws).any() else "infinity"
         row = first + int(np.argwhere(~finite)[0][0])
-        raise ValueError(
-            f"array of draws holds {problem} (first in row {row}); finite numbers are needed"
+        raise RowError(
+            f"array of draws holds {problem} (first in row {row}); finite numbers are needed", row
         )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.checks import distinct_digits
+from fastmcmd.errors import RowError
 from fastmcmd.kernels import Kernel, Laplacian
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive.family import Family, parameters
@@ -366,17 +367,19 @@ class Uniform(Family):
         if bad.any():
             row = int(bad.argmax())
             low_text, high_text = distinct_digits(values["low"][row], values["high"][row])
-            raise ValueError(
+            raise RowError(
                 f"low is {low_text} and high {high_text} in row {row} "
-                f"({int(bad.sum())} such rows); low < high is needed"
+                f"({int(bad.sum())} such rows); low < high is needed",
+                row,
             )
         with np.errstate(over="ignore"):
             wide = ~np.isfinite(values["high"] - values["low"])
         if wide.any():
             row = int(wide.argmax())
-            raise ValueError(
+            raise RowError(
                 f"low is {values['low'][row]:g} and high {values['high'][row]:g} in row {row}; their "
-                "difference is larger than the largest double"
+                "difference is larger than the largest double",
+                row,
             )
         super().__init__(values)
 

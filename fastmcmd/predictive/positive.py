@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.gauss import gauss_legendre
+from fastmcmd.errors import RowError
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics import gamma_functions
 from fastmcmd.predictive.numerics.gamma_functions import half_excess, half_ratio, log_x_density
@@ -234,9 +235,10 @@ class Gamma(PearsonFamily):
             overflowed = np.isinf(values["shape"] / rate)
         if overflowed.any():
             row = int(overflowed.argmax())
-            raise ValueError(
+            raise RowError(
                 f"shape {values['shape'][row]:g} over rate {rate[row]:g} (row {row}), the mean, leaves the "
-                "range of float64; a smaller scale or a larger rate is needed"
+                "range of float64; a smaller scale or a larger rate is needed",
+                row,
             )
         super().__init__({"concentration": values["shape"], "rate": rate})
 

@@ -18,6 +18,7 @@ from fastmcmd._base.checks import (
 )
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.errors import RowError
 from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE
 from fastmcmd.predictive.numerics.spread import root
@@ -100,9 +101,10 @@ class Quantiles(Predictive):
         else:
             crossing = (array[:, 1:] < array[:, :-1]).any(axis=1)
             if crossing.any():
-                raise ValueError(
+                raise RowError(
                     f"values of row {int(crossing.argmax())} decrease: quantiles cross there, and in "
-                    f"{int(crossing.sum())} rows in all; sort=True sorts them"
+                    f"{int(crossing.sum())} rows in all; sort=True sorts them",
+                    int(crossing.argmax()),
                 )
         if tails == "exponential" and count < 2:
             raise ValueError(

@@ -13,6 +13,7 @@ from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count, distinct_digits
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.errors import RowError
 from fastmcmd.predictive.base import LEAST_LEVEL, MOST_LEVEL, ByQuadrature, Predictive
 from fastmcmd.predictive.count_base import Counts
 from fastmcmd.predictive.double_poisson import DoublePoisson
@@ -113,8 +114,9 @@ class Truncated(ByQuadrature):
         if (self.low > self.high).any():
             row = int((self.low > self.high).argmax())
             low_text, high_text = distinct_digits(self.low[row], self.high[row])
-            raise ValueError(
-                f"low is {low_text} and high is {high_text} in row {row}; low <= high is needed"
+            raise RowError(
+                f"low is {low_text} and high is {high_text} in row {row}; low <= high is needed",
+                row,
             )
         self.discrete = base.discrete
         self.has_density = base.has_density
@@ -128,9 +130,10 @@ class Truncated(ByQuadrature):
         if not (self._log_mass > -np.inf).all():
             row = int((~(self._log_mass > -np.inf)).argmax())
             low_text, high_text = distinct_digits(self.low[row], self.high[row])
-            raise ValueError(
+            raise RowError(
                 "base has no mass, or none that a double can hold, from low to high, "
-                f"in [{low_text}, {high_text}] in row {row}"
+                f"in [{low_text}, {high_text}] in row {row}",
+                int(low_text),
             )
 
     @property

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.checks import as_array, check_choice, check_count
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.errors import RowError
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.draws import ESTIMATORS, UNBIASED, refuse_density
 from fastmcmd.predictive.numerics.spread import root_of_squares
@@ -60,7 +61,7 @@ class WeightedDraws(Predictive):
             raise ValueError(f"array of draws has shape {values.shape}; (n, m) is needed")
         if np.isinf(values).any():
             row = int(np.isinf(values).any(axis=1).argmax())
-            raise ValueError(f"array of draws holds infinity (first in row {row})")
+            raise RowError(f"array of draws holds infinity (first in row {row})", row)
         missing = np.isnan(values)
         masses = np.ones(values.shape) if weights is None else as_array(weights, "weights")
         if masses.shape not in (values.shape, values.shape[1:]):
@@ -73,9 +74,10 @@ class WeightedDraws(Predictive):
             raise ValueError("weights hold negative, infinite or missing values; all must be >= 0")
         largest = masses.max(axis=1, keepdims=True)
         if (largest == 0).any():
-            raise ValueError(
+            raise RowError(
                 f"row {int((largest[:, 0] == 0).argmax())} of array has no member with positive weights; "
-                "leave such rows out"
+                "leave such rows out",
+                int((largest[:, 0] == 0).argmax()),
             )
         masses = masses / largest  # sums cannot overflow
         masses /= masses.sum(axis=1, keepdims=True)
@@ -197,9 +199,10 @@ class WeightedDraws(Predictive):
             return score
         pairs = 1 - np.einsum("nm,nm->n", self.weights, self.weights)
         if (pairs <= 0).any():
-            raise ValueError(
+            raise RowError(
                 f"estimator is {estimator!r}, which needs at least two members of positive weight, and "
-                f"row {int((pairs <= 0).argmax())} has one; use 'qd'"
+                f"row {int((pairs <= 0).argmax())} has one; use 'qd'",
+                int((pairs <= 0).argmax()),
             )
         return np.asarray(score - self.half_gini() * (1 / pairs - 1))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.errors import RowError
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
 
@@ -19,9 +20,10 @@ def positive_std(prediction: Predictive) -> Array:
     bad = ~(np.isfinite(std) & (std > 0))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise ValueError(
+        raise RowError(
             f"prediction has a std of {std[row]:g} in row {row}; all must be positive and finite to be "
-            "rescaled"
+            "rescaled",
+            row,
         )
     return std
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd._base.checks import check_count
+from fastmcmd.errors import RowError
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array
@@ -231,9 +232,10 @@ def _weighted_rows(rows: Outcomes) -> tuple[Array, Array, Array]:
         square = (rows.y - rows.prediction.mean) ** 2
     if not np.isfinite(square).all():
         row = int(np.argmin(np.isfinite(square)))
-        raise ValueError(
+        raise RowError(
             f"y[{row}] is {rows.y[row]:g}: its squared distance from the predicted mean leaves float64; "
-            "rescale y"
+            "rescale y",
+            row,
         )
     weights = np.ones(len(std)) if rows.weights is None else rows.weights
     if weights.all():

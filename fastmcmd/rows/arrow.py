@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd._base.annotations import HostArray
+from fastmcmd.errors import RowError
 from fastmcmd.rows.source import Array, RowSource, package
 
 __all__ = ["ArrowTable", "Parquet", "to_array"]
@@ -61,8 +62,8 @@ class _Columns(RowSource):
             column = table.column(name)
             if column.null_count:
                 row = first_row + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-                raise ValueError(
-                    f"column {name!r} has a null in row {row}; remove or fill such rows"
+                raise RowError(
+                    f"column {name!r} has a null in row {row}; remove or fill such rows", row
                 )
             out[:, j] = to_array(column)
         return out

@@ -11,13 +11,13 @@ import numpy as np
 from fastmcmd._base.annotations import DType
 from fastmcmd._base.progress import Progress
 from fastmcmd.checkpoint import Checkpoint
-from fastmcmd.errors import MemoryLimitError, NumericalError
+from fastmcmd.errors import NumericalError
 from fastmcmd.options import Options
 from fastmcmd.solvers.cholesky import Cholesky
 from fastmcmd.solvers.preconditioned_cg import PreconditionedCG
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved, Solver
 
-__all__ = ["Auto", "solve", "solver_of"]
+__all__ = ["Auto", "solver_of"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Auto:
         solved = cg.solve(problem, progress, state, factor, operator)
         if solved.stopped or solved.worst(goal) <= goal.error or solved.out_of_reach(goal):
             return solved
-        if not cholesky.fits(operator, problem.budget) and self.cache_dir is None:
+        if not cholesky.serves(operator, problem.budget):
             return solved
         solved.notes.append(
             f"cg was certified to {solved.worst(goal):.1e}, {goal.error:.1e} is needed: went on with "
@@ -71,7 +71,7 @@ class Auto:
         )
         try:
             direct = cholesky.solve(problem, progress, state, solved.passes)
-        except (MemoryLimitError, NumericalError):
+        except NumericalError:
             if not np.isfinite(solved.worst(goal)):
                 raise
             solved.notes.append("cholesky failed: kept the result of cg")
@@ -90,13 +90,3 @@ def solver_of(options: Options) -> Solver:
             return Cholesky(options.dtype, options.cache_dir)
         case _:
             return Auto(options.certificate, options.dtype, options.cache_dir)
-
-
-def solve(
-    problem: LinearProblem,
-    options: Options,
-    progress: Progress,
-    checkpoint: Checkpoint | None = None,
-) -> Solved:
-    """Return solutions by the solver that the options select; ``checkpoint`` stores its state."""
-    return solver_of(options).solve(problem, progress, checkpoint)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd._base.annotations import Array
-from fastmcmd.backends.tall_skinny import beside, eigh, eigvalsh, inner, scaled, times
+from fastmcmd.backends.tall_skinny import beside, eigh, inner, scaled, times
 from fastmcmd.errors import NumericalError
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
@@ -48,23 +48,18 @@ _FLAT = 25  # iterations without halving the residual after which more do not he
 _NOISE = 1e-14  # share of a Gram matrix's largest eigenvalue: smaller ones are rounding noise
 
 
-def _directions(block: Array, least: float) -> Array:
-    """Return orthonormal columns for the singular directions of ``block`` above ``least``."""
+def _directions(
+    block: Array, least: float, precondition: Preconditioner | None = None
+) -> Array | None:
+    """Return orthonormal columns for the singular directions of ``block`` above ``least``.
+
+    With a preconditioner they are preconditioned, and orthonormal in its norm, which is close to the energy
+    norm; in the plain norm rounding would destroy the directions along the leading eigenvectors. Returns
+    None if the preconditioner is not positive definite.
+    """
     values, vectors = eigh(inner(block, block))
     keep = values > max(least * least, _NOISE * values[-1], 1e-300)
-    return times(block, vectors[:, keep] / np.sqrt(values[keep]))
-
-
-def preconditioned_directions(
-    block: Array, precondition: Preconditioner | None, least: float
-) -> Array | None:
-    """Return the singular directions of ``block`` above ``least``, preconditioned.
-
-    They are orthonormal in the preconditioner's norm, which is close to the energy norm; in the plain norm
-    rounding would destroy the directions along the leading eigenvectors. Returns None if the preconditioner
-    is not positive definite.
-    """
-    directions = _directions(block, least)
+    directions = times(block, vectors[:, keep] / np.sqrt(values[keep]))
     if precondition is None or directions.shape[1] == 0:
         return directions
     applied = precondition(directions)
@@ -77,7 +72,7 @@ def preconditioned_directions(
 
 
 def restarted(
-    state: BlockState, preconditioners: list[Preconditioner], target: float
+    state: BlockState, preconditioners: Sequence[Preconditioner], target: float
 ) -> BlockState | None:
     """Return the state from which preconditioned CG continues with the residuals of another run.
 
@@ -88,7 +83,7 @@ def restarted(
         if isinstance(old, CGResult):
             systems.append(old)
             continue
-        directions = preconditioned_directions(old.residual, precondition, _DROP * target)
+        directions = _directions(old.residual, _DROP * target, precondition)
         if directions is None:
             return None
         systems.append(
@@ -111,7 +106,7 @@ def _spectral(block: Array) -> float:
             "squares of residuals leave the range of float64: values of x_kernel or y_kernel are too large "
             "for solver='cg'; scale the columns of x, and y with the prediction, to unit variance"
         )
-    return float(np.sqrt(max(0.0, eigvalsh(products)[-1])))
+    return float(np.sqrt(max(0.0, eigh(products, vectors=False)[0][-1])))
 
 
 class _SystemRun:
@@ -151,7 +146,7 @@ class _SystemRun:
         self.norm = _spectral(self.residual)
         constant = self.scale[:, None] * (self.norm / np.linalg.norm(self.scale))
         start = beside([self.residual, constant])
-        self._search(preconditioned_directions(start, precondition, _DROP * target))
+        self._search(_directions(start, _DROP * target, precondition))
 
     @property
     def width(self) -> int:
@@ -198,7 +193,7 @@ class _SystemRun:
         least = _DROP * self.target
         block = self.residual
         if not plain:
-            changed = preconditioned_directions(self.residual, self.precondition, least)
+            changed = _directions(self.residual, least, self.precondition)
             if changed is None:
                 self.indefinite = True
                 return
@@ -230,7 +225,7 @@ class _SystemRun:
             return
         if directions is not None and not directions.shape[1]:
             # Each direction is below the threshold, their sum is not: restart with all of them.
-            directions = preconditioned_directions(self.residual, self.precondition, 0.0)
+            directions = _directions(self.residual, 0.0, self.precondition)
         self.directions, self.indefinite = directions, directions is None
 
     def state(self) -> ColumnState:

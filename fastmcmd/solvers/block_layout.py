@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fastmcmd._base.annotations import DType
 from fastmcmd._base.memory import format_bytes
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import GramOperator
@@ -97,14 +98,15 @@ class BlockLayout:
             yield slice(first, min(stop, first + step))
 
 
-def _least(operator: GramOperator) -> BlockLayout:
+def _least(operator: GramOperator, dtype: DType | None = None) -> BlockLayout:
     width = min(_WIDTHS[-1], len(operator))
-    return BlockLayout(len(operator), operator.dim, operator.dtype.itemsize, width, width)
+    dtype = dtype or operator.dtype
+    return BlockLayout(len(operator), operator.dim, dtype.itemsize, width, width)
 
 
-def least_memory(operator: GramOperator) -> int:
-    """Return the bytes that factoring K + D in the narrowest panels needs."""
-    layout = _least(operator)
+def least_memory(operator: GramOperator, dtype: DType | None = None) -> int:
+    """Return the bytes that factoring K + D in the narrowest panels needs; in ``dtype`` if given."""
+    layout = _least(operator, dtype)
     return layout.bytes_of(layout.columns()[:1])
 
 

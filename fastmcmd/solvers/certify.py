@@ -58,7 +58,7 @@ def exact(
     operator: GramOperator, systems: list[System], values: list[Array]
 ) -> tuple[list[Solution], list[Array]]:
     """Return solutions with rigorous certificates, and their residuals, by one pass for all systems."""
-    images = _split(operator.exact_matmul(beside(values)), values)
+    images = _split(operator.matmul(beside(values), exact=True), values)
     solutions, residuals = [], []
     for system, value, image in zip(systems, values, images, strict=True):
         residual = _residual(system, value, image)

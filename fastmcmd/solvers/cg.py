@@ -1,14 +1,15 @@
 """Block CG with certificates: iterate, certify, and refine on the float64 residual if needed.
 
-`CertifiedCG` yields the iteration of each round and certifies its result. A `Driver` makes the products,
-saves the state after each one, and decides whether the run continues.
+A `CertifiedCG` makes the products, and saves its state after each one. The solver that runs it decides
+whether it continues.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,8 +25,8 @@ from fastmcmd.solvers.costs import cg_cost
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
 
 __all__ = [
-    "MOST_PRODUCTS", "BlockCG", "CGState", "CertifiedCG", "Driver", "Iterated", "Round", "exact_pass",
-    "load_cg", "report_resumed",
+    "MOST_PRODUCTS", "BlockCG", "CGState", "CertifiedCG", "Iterated", "Round", "exact_pass", "load_cg",
+    "report_resumed",
 ]  # fmt: skip
 
 MOST_PRODUCTS = 2000
@@ -61,11 +62,14 @@ class BlockCG:
         store = None if state is None else state.stage(f"{problem.name} block cg")
         run = CertifiedCG(
             operator, problem.systems, problem.goal, self.certificate, MOST_PRODUCTS, progress,
-            state=load_cg(store, progress),
+            state=load_cg(store, progress), store=store,
         )  # fmt: skip
-        result = Driver(store, problem.stop).follow(run)
-        if result is None:
-            return Solved([], operator, self.name, 0, passes=operator.passes, stopped=True)
+        with run.saved_at_interrupt():
+            for _ in run.products():
+                if problem.stop is not None and problem.stop():
+                    return Solved([], operator, self.name, 0, passes=operator.passes, stopped=True)
+        result = run.outcome
+        assert result is not None
         return Solved(
             result.solutions, operator, self.name, result.iterations, passes=operator.passes
         )
@@ -143,6 +147,9 @@ class CGState:
 class CertifiedCG:
     """Block CG until the certified errors are within a goal.
 
+    `products` makes the products one by one; its caller decides after each whether the run continues.
+    Subclasses save more than the state of the iteration: they override `record` and `saved_state`.
+
     Parameters
     ----------
     operator : GramOperator
@@ -162,11 +169,13 @@ class CertifiedCG:
         ``(D^(-1/2) K D^(-1/2) + I)^-1`` to a block (n, k), as in `block_cg`.
     state : CGState, optional
         State to resume from: the run then returns the same bits as an uninterrupted run.
+    store : Stage, optional
+        Where the state is saved after each product, and at Ctrl-C.
 
     Attributes
     ----------
     outcome : Iterated or None
-        The solutions, after `rounds` has ended.
+        The solutions, after `products` has ended.
     """
 
     def __init__(
@@ -179,10 +188,11 @@ class CertifiedCG:
         progress: Progress,
         precondition: list[Preconditioner] | None = None,
         state: CGState | None = None,
+        store: Stage | None = None,
     ) -> None:
         self._operator, self._systems, self._goal = operator, systems, goal
         self._certificate, self._max_iterations = certificate, max_iterations
-        self._progress, self._precondition = progress, precondition
+        self._progress, self._precondition, self._store = progress, precondition, store
         self._round: Round | None = None
         self._block: BlockCGRun | None = None
         self._saved_block: BlockState | None = None
@@ -191,33 +201,67 @@ class CertifiedCG:
             operator.passes = state.passes
             self._round, self._saved_block, self.outcome = state.round, state.block, state.outcome
 
-    def rounds(self) -> Iterator[BlockCGRun]:
-        """Yield the iteration of each round, for the caller to make its products; then certify its result.
+    def products(self) -> Iterator[float | None]:
+        """Make the products, certify, and refine; yield the largest residual norm after each product.
 
-        After the last round `outcome` holds the solutions. The state is complete between two products and
-        between two rounds.
+        Yield None after the last product of a round. After the last round `outcome` holds the solutions.
+        The state is complete, and saved, at each yield.
         """
-        operator, this = self._operator, self._round
+        operator, goal, this = self._operator, self._goal, self._round
         unit = float(np.finfo(operator.dtype).eps) / 2
         while self.outcome is None:
             systems = self._systems if this is None else this.systems(self._systems)
             block_state, self._saved_block = self._saved_block, None
             block = BlockCGRun(
-                operator, systems, self._goal.residual, self._max_iterations, self._precondition,
+                operator, systems, goal.residual, self._max_iterations, self._precondition,
                 unit, 0.0 if this is None else this.largest, block_state,
             )  # fmt: skip
             del block_state, systems  # frees their arrays
             self._block = block
-            yield block
-            round_result = self._certified(this, block.results())
-            self._block = None
-            del block
-            if isinstance(round_result, Iterated):
-                self.outcome = round_result
+            for norm in block.products():
+                self._report(norm)
+                self.record(norm)
+                self._save()
+                yield norm
+            results = block.results()
+            following: Iterated | Round
+            if any(result.indefinite for result in results):
+                iterations = max(result.iterations for result in results)
+                following = Iterated([], iterations, False, True)
+            elif this is None:
+                following = _first(operator, self._systems, goal, self._certificate, results)
             else:
-                self._round = this = round_result
+                following = _refined(operator, self._systems, goal, this, results)
+            self._block = None
+            del block, results
+            if isinstance(following, Iterated):
+                self.outcome = following
+            else:
+                self._round = this = following
+            self.record(None)
+            self._save()
 
-    def report(self, norm: float | None) -> None:
+    @contextmanager
+    def saved_at_interrupt(self) -> Iterator[None]:
+        """Save the state if Ctrl-C ends the block."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._save(force=True)
+            raise
+
+    def record(self, norm: float | None) -> None:
+        """Record a residual norm before the state is saved; None starts a new round."""
+
+    def saved_state(self) -> object:
+        """Return the state that a checkpoint stores, as a frozen dataclass."""
+        return self.state()
+
+    def _save(self, *, force: bool = False) -> None:
+        if self._store is not None:
+            self._store.save(self.saved_state, force=force)
+
+    def _report(self, norm: float | None) -> None:
         """Report a product and ``norm``, the largest residual norm after it."""
         operator, progress = self._operator, self._progress
         columns = sum(system.rhs.shape[1] for system in self._systems)
@@ -235,68 +279,6 @@ class CertifiedCG:
             return CGState(self._operator.passes, self._round, self._saved_block)
         block = self._block.state()
         return CGState(block.passes, self._round, block)
-
-    def _certified(self, this: Round | None, results: list[CGResult]) -> Iterated | Round:
-        if any(result.indefinite for result in results):
-            return Iterated([], max(result.iterations for result in results), False, True)
-        if this is None:
-            return _first(self._operator, self._systems, self._goal, self._certificate, results)
-        return _refined(self._operator, self._systems, self._goal, this, results)
-
-
-class Driver:
-    """Drives a run of CG, and saves its state after each product and at Ctrl-C.
-
-    Parameters
-    ----------
-    store : Stage, optional
-        Where the state is saved.
-    stop : callable, optional
-        Called after each product; True ends the run.
-    """
-
-    def __init__(self, store: Stage | None = None, stop: Callable[[], bool] | None = None) -> None:
-        self._store, self._stop = store, stop
-
-    def follow(self, run: CertifiedCG) -> Iterated | None:
-        """Return the solutions; None if `ends` stopped the run before the solutions were complete."""
-        if run.outcome is not None:  # an earlier run saved it
-            return run.outcome
-        try:
-            for number, block in enumerate(run.rounds()):
-                if number:
-                    self._note(run, None)
-                for norm in block.products():
-                    run.report(norm)
-                    if self._note(run, norm):
-                        return None
-                del block
-            self._note(run, None)
-        except KeyboardInterrupt:
-            self._save(run, force=True)
-            raise
-        return run.outcome
-
-    def _note(self, run: CertifiedCG, norm: float | None) -> bool:
-        """Record a residual norm and save the state; tell whether the run ends here."""
-        self.record(run, norm)
-        self._save(run)
-        return self.ends(run, norm)
-
-    def record(self, run: CertifiedCG, norm: float | None) -> None:
-        """Record a residual norm before the state is saved. Subclasses override this."""
-
-    def ends(self, run: CertifiedCG, norm: float | None) -> bool:
-        """Decide whether the run ends here."""
-        return self._stop is not None and self._stop()
-
-    def saved_state(self, run: CertifiedCG) -> Any:
-        """Return the state that a checkpoint stores, as a frozen dataclass."""
-        return run.state()
-
-    def _save(self, run: CertifiedCG, *, force: bool = False) -> None:
-        if self._store is not None:
-            self._store.save(lambda: self.saved_state(run), force=force)
 
 
 def load_cg(store: Stage | None, progress: Progress) -> CGState | None:

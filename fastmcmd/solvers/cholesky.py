@@ -76,6 +76,13 @@ class Cholesky:
         """Tell whether a factor of ``operator``, in this solver's precision, fits in memory."""
         return factor_fits(operator, budget, dtype=self.dtype or EXACT)
 
+    def serves(self, operator: GramOperator, budget: int) -> bool:
+        """Tell whether a factor of ``operator`` fits in memory, or in panels in ``cache_dir``."""
+        if self.fits(operator, budget):
+            return True
+        least = least_memory(operator, self.dtype or EXACT)
+        return self.cache_dir is not None and least <= budget
+
     def solve(
         self,
         problem: LinearProblem,

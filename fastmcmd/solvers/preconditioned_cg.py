@@ -10,9 +10,9 @@ steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from fastmcmd.solvers.cg import (
     MOST_PRODUCTS,
     CertifiedCG,
     CGState,
-    Driver,
     Iterated,
     load_cg,
     report_resumed,
@@ -38,7 +37,9 @@ from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
 from fastmcmd.solvers.switch_policy import Preconditioners, SwitchPolicy, preconditioners_of
 
-__all__ = ["PreconditionedCG", "PreconditionedRun", "iterate"]
+__all__ = ["Attempt", "PreconditionedCG"]
+
+Run = TypeVar("Run", bound=CertifiedCG)
 
 _SEARCH = 8  # the search for landmarks gets 1 / 8 of the budget
 _MOST_SEARCH = 100_000_000  # bytes, enough for the most landmarks
@@ -123,18 +124,29 @@ class PreconditionedCG:
             if alternative is not None:
                 affordable = int(alternative.total / self.estimate(size).per_product)
                 limit = min(limit, max(_LEAST_PRODUCTS, affordable))
-            run = iterate(
+            attempt = Attempt(
                 operator, problem.systems, size, goal, self.certificate, limit, progress,
                 _search_budget(problem), preconditioners,
-                stages_of(state, f"{problem.name} {precision}"), problem.stop,
+                stages_of(state, f"{problem.name} {precision}"),
                 last=precision == EXACT or self.dtype is not None,
             )  # fmt: skip
-            passes, preconditioners = operator.passes, run.preconditioners
-            notes += run.notes
-            if run.result is None:
-                return Solved([], operator, self.name, 0, notes, passes=passes, stopped=True)
+            for run in attempt.runs():
+                with run.saved_at_interrupt():
+                    for _ in run.products():
+                        if problem.stop is not None and problem.stop():
+                            passes = operator.passes
+                            return Solved(
+                                [], operator, self.name, 0, notes, passes=passes, stopped=True
+                            )
+                        if attempt.switches(run):
+                            break
+                del run  # frees its arrays before the next one begins
+            passes, preconditioners = operator.passes, attempt.preconditioners
+            notes += attempt.notes
+            result = attempt.result
+            assert result is not None
             solved = Solved(
-                run.result.solutions, operator, self.name, run.result.iterations, notes,
+                result.solutions, operator, self.name, result.iterations, notes,
                 0 if preconditioners is None else preconditioners.rank,
             )  # fmt: skip
             if best is None or solved.worst(goal) < best.worst(goal):
@@ -167,41 +179,10 @@ def _float32_can_serve(problem: LinearProblem) -> bool:
     return problem.lam >= 1e-5 * max(diagonal, 1e-300)
 
 
-@dataclass(frozen=True, eq=False)
-class PreconditionedRun:
-    """The result of `iterate`.
+class Attempt:
+    """CG in one precision: plain, preconditioned if that saves time, and plain again if that fails.
 
-    Attributes
-    ----------
-    result : Iterated or None
-        The solutions; None if the run was stopped.
-    preconditioners : Preconditioners or None
-        The preconditioners, if the run needed them and they worked.
-    notes : list of str
-        Events of the run, for the user.
-    """
-
-    result: Iterated | None
-    preconditioners: Preconditioners | None = None
-    notes: list[str] = field(default_factory=list)
-
-
-def iterate(
-    operator: GramOperator,
-    systems: list[System],
-    size: ProblemSize,
-    goal: Goal,
-    certificate: str,
-    limit: int,
-    progress: Progress,
-    budget: int,
-    preconditioners: Preconditioners | None = None,
-    stages: Stages | None = None,
-    stop: Callable[[], bool] | None = None,
-    *,
-    last: bool = True,
-) -> PreconditionedRun:
-    """Return solutions by CG, preconditioned if that saves time.
+    `runs` yields the runs. The caller makes the products of each, and asks `switches` after each product.
 
     Parameters
     ----------
@@ -212,80 +193,144 @@ def iterate(
     budget : int
         Bytes that the search for landmarks may use.
     preconditioners : Preconditioners, optional
-        Preconditioners that an earlier run needed; this run begins with them.
+        Preconditioners that an earlier attempt needed; this one begins with them.
     stages : callable, optional
-        Function of a name that returns the checkpoint stage for that part of the run.
-    stop : callable, optional
-        Called after each product; True ends the run without solutions.
+        Function of a name that returns the checkpoint stage for that part of the attempt.
     last : bool
-        Whether no run in a higher precision follows if this one does not converge.
+        Whether no attempt in a higher precision follows if this one does not converge.
+
+    Attributes
+    ----------
+    result : Iterated or None
+        The solutions, after the last run.
+    preconditioners : Preconditioners or None
+        The preconditioners, if the attempt needed them and they worked.
+    notes : list of str
+        Events of the attempt, for the user.
     """
 
-    def store(name: str) -> Stage | None:
-        return None if stages is None else stages(name)
+    def __init__(
+        self,
+        operator: GramOperator,
+        systems: list[System],
+        size: ProblemSize,
+        goal: Goal,
+        certificate: str,
+        limit: int,
+        progress: Progress,
+        budget: int,
+        preconditioners: Preconditioners | None = None,
+        stages: Stages | None = None,
+        *,
+        last: bool = True,
+    ) -> None:
+        self._operator, self._systems, self._size, self._goal = operator, systems, size, goal
+        self._certificate, self._limit, self._progress = certificate, limit, progress
+        self._budget, self._stages, self._last = budget, stages, last
+        self._switched: tuple[Preconditioners, CGState] | None = None
+        self.result: Iterated | None = None
+        self.preconditioners = preconditioners
+        self.notes: list[str] = []
 
-    def cg(apply: Preconditioners | None, state: CGState | None) -> CertifiedCG:
-        return CertifiedCG(
-            operator, systems, goal, certificate, limit, progress,
-            None if apply is None else [*apply.apply], state,
+    def runs(self) -> Iterator[CertifiedCG]:
+        """Yield the runs; after the last one `result` holds the solutions."""
+        state, stalled = None, False
+        store = self._stage("preconditioned")
+        saved = None if store is None else store.load(_PreconditionedState)
+        if saved is not None:
+            state, stalled = saved.cg, saved.stalled
+            report_resumed(state, self._progress)
+            if self.preconditioners is None:
+                self.preconditioners = preconditioners_of(
+                    self._operator, self._systems, saved.landmark_steps, saved.search_budget
+                )
+            saved = None  # its arrays are not held any longer than needed
+        elif self.preconditioners is None:
+            plain = self._plain()
+            self.preconditioners = None if plain.interrupted else plain.policy.at_start()
+            if self.preconditioners is None:
+                if not self.switches(plain):  # a saved run may lack the decision on its last product
+                    yield plain
+                self.result = plain.outcome
+                if self._switched is None:
+                    return
+                self.preconditioners, state = self._switched
+                self._switched = None
+            del plain
+            self._progress.stage(f"preconditioned with {self.preconditioners.rank} landmarks")
+            if state is not None:
+                assert state.block is not None
+                block = restarted(state.block, self.preconditioners.apply, self._goal.residual)
+                if block is None:
+                    yield from self._again(_indefinite(self.preconditioners))
+                    return
+                state = replace(state, block=block)
+                del block
+        run = self._run(_PreconditionedRun, state, store, self.preconditioners)
+        run.preconditioners, run.stalled = self.preconditioners, stalled
+        del state
+        yield run
+        self.result, stalled, rank = run.outcome, run.stalled, run.preconditioners.rank
+        del run
+        assert self.result is not None
+        if self.result.indefinite:
+            yield from self._again(_indefinite(self.preconditioners))
+        elif stalled and self._last and not self.result.converged:
+            note = f"CG preconditioned with {rank} landmarks stalled: went on without"
+            yield from self._again(note, self.result)
+        elif self.result.converged or self._last:  # otherwise the notes of the next attempt say so
+            self.notes.append(f"preconditioned with {rank} landmarks")
+
+    def switches(self, run: CertifiedCG) -> bool:
+        """Decide on the residual norms of a plain run; tell whether it ends for a preconditioned one."""
+        if not isinstance(run, _PlainRun) or run.decided == len(run.history):
+            return False
+        preconditioners = run.policy.decide(list(run.history))
+        run.decided = len(run.history)
+        if preconditioners is not None:
+            self._switched = preconditioners, run.state()
+        return preconditioners is not None
+
+    def _stage(self, name: str) -> Stage | None:
+        return None if self._stages is None else self._stages(name)
+
+    def _run(
+        self,
+        kind: type[Run],
+        state: CGState | None,
+        store: Stage | None,
+        preconditioners: Preconditioners | None = None,
+    ) -> Run:
+        return kind(
+            self._operator, self._systems, self._goal, self._certificate, self._limit, self._progress,
+            None if preconditioners is None else [*preconditioners.apply], state, store,
         )  # fmt: skip
 
-    def plain_again(note: str, instead_of: Iterated | None = None) -> PreconditionedRun:
-        again = store("again")
-        result = Driver(again, stop).follow(cg(None, load_cg(again, progress)))
-        if result is not None and instead_of is not None:
-            result = min((result, instead_of), key=lambda one: one.worst(goal))
-        return PreconditionedRun(result, None, [note])
+    def _plain(self) -> _PlainRun:
+        """Return the first run, or the continuation of an interrupted one."""
+        store = self._stage("plain")
+        saved = None if store is None else store.load(_PlainState)
+        run = self._run(_PlainRun, None if saved is None else saved.cg, store)
+        run.policy = SwitchPolicy(
+            self._operator, self._systems, self._size, self._goal.residual, self._limit, self._budget,
+            self._certificate,
+        )  # fmt: skip
+        if saved is not None:
+            run.interrupted = True
+            run.history, run.decided = tuple(saved.history), saved.decided
+            run.policy.resume(saved.landmark_steps)
+            report_resumed(saved.cg, self._progress)
+        return run
 
-    state, stalled = None, False
-    preconditioned = store("preconditioned")
-    saved = None if preconditioned is None else preconditioned.load(_PreconditionedState)
-    if saved is not None:
-        state, stalled = saved.cg, saved.stalled
-        report_resumed(state, progress)
-        if preconditioners is None:
-            preconditioners = preconditioners_of(
-                operator, systems, saved.landmark_steps, saved.search_budget
-            )
-        saved = None  # its arrays are not held any longer than needed
-    elif preconditioners is None:
-        policy = SwitchPolicy(operator, systems, size, goal.residual, limit, budget, certificate)
-        watch = _SwitchDriver(store("plain"), policy, stop)
-        interrupted = watch.begin(progress)
-        preconditioners = policy.at_start() if interrupted is None else None
-        if preconditioners is None:
-            plain = cg(None, interrupted)
-            del interrupted
-            result = None if watch.undecided and watch.switches(plain) else watch.follow(plain)
-            del plain
-            if watch.switched is None:
-                return PreconditionedRun(result)
-            preconditioners, state = watch.switched
-        del watch, policy
-        progress.stage(f"preconditioned with {preconditioners.rank} landmarks")
-        if state is not None:
-            assert state.block is not None
-            block = restarted(state.block, [*preconditioners.apply], goal.residual)
-            if block is None:
-                return plain_again(_indefinite(preconditioners))
-            state = replace(state, block=block)
-            del block
-    driver = _PreconditionedDriver(preconditioned, preconditioners, stalled, stop)
-    run = cg(preconditioners, state)
-    del state
-    result = driver.follow(run)
-    del run
-    if result is None:
-        return PreconditionedRun(None)
-    if result.indefinite:
-        return plain_again(_indefinite(preconditioners))
-    if result.converged or not driver.stalled or not last:
-        # If a run in a higher precision follows, its own notes say so.
-        notes = [f"preconditioned with {preconditioners.rank} landmarks"]
-        return PreconditionedRun(result, preconditioners, notes if result.converged or last else [])
-    return plain_again(
-        f"CG preconditioned with {preconditioners.rank} landmarks stalled: went on without", result
-    )
+    def _again(self, note: str, instead_of: Iterated | None = None) -> Iterator[CertifiedCG]:
+        """Yield a plain run from the beginning; ``instead_of`` stays the result if it is better."""
+        store = self._stage("again")
+        run = self._run(CertifiedCG, load_cg(store, self._progress), store)
+        yield run
+        assert run.outcome is not None
+        results = [run.outcome] if instead_of is None else [run.outcome, instead_of]
+        self.result = min(results, key=lambda result: result.worst(self._goal))
+        self.preconditioners, self.notes = None, [note]
 
 
 def _indefinite(preconditioners: Preconditioners) -> str:
@@ -313,83 +358,53 @@ class _PreconditionedState:
     stalled: bool
 
 
-class _SwitchDriver(Driver):
-    """Drives plain CG, and stops it when the policy switches to a preconditioner.
+class _PlainRun(CertifiedCG):
+    """Plain CG with the residual norms of the current round.
 
     Attributes
     ----------
-    switched : tuple or None
-        The preconditioners and the state of the run at the switch; None if there was no switch.
+    policy : SwitchPolicy
+        Decides on a preconditioner.
+    history : tuple of float
+        The residual norms.
+    decided : int
+        Number of norms that the policy has decided on.
+    interrupted : bool
+        Whether the run continues one that a checkpoint has saved.
     """
 
-    def __init__(
-        self, store: Stage | None, policy: SwitchPolicy, stop: Callable[[], bool] | None
-    ) -> None:
-        super().__init__(store, stop)
-        self._policy = policy
-        self._history: list[float] = []
-        self._decided = 0  # number of residual norms that the policy has decided on
-        self.switched: tuple[Preconditioners, CGState] | None = None
+    policy: SwitchPolicy
+    history: tuple[float, ...] = ()
+    decided = 0
+    interrupted = False
 
-    def begin(self, progress: Progress) -> CGState | None:
-        """Return the state of an interrupted run, with its residual norms."""
-        saved = None if self._store is None else self._store.load(_PlainState)
-        if saved is None:
-            return None
-        self._history, self._decided = saved.history, saved.decided
-        self._policy.resume(saved.landmark_steps)
-        report_resumed(saved.cg, progress)
-        return saved.cg
+    def record(self, norm: float | None) -> None:
+        self.history = () if norm is None else (*self.history, norm)
+        self.decided = min(self.decided, len(self.history))
 
-    @property
-    def undecided(self) -> bool:
-        """Whether an interrupted run was saved before the decision on its last product."""
-        return self._decided < len(self._history)
-
-    def record(self, run: CertifiedCG, norm: float | None) -> None:
-        # The next round, or the end of the run, starts a new history.
-        self._history = [] if norm is None else [*self._history, norm]
-        self._decided = min(self._decided, len(self._history))
-
-    def saved_state(self, run: CertifiedCG) -> _PlainState:
-        return _PlainState(run.state(), self._history, self._policy.step, self._decided)
-
-    def ends(self, run: CertifiedCG, norm: float | None) -> bool:
-        return super().ends(run, norm) or (norm is not None and self.switches(run))
-
-    def switches(self, run: CertifiedCG) -> bool:
-        """Ask the policy to decide on the residual norms so far; tell whether it switches."""
-        preconditioners = self._policy.decide(self._history)
-        self._decided = len(self._history)
-        if preconditioners is not None:
-            self.switched = preconditioners, run.state()
-        return preconditioners is not None
+    def saved_state(self) -> _PlainState:
+        return _PlainState(self.state(), list(self.history), self.policy.step, self.decided)
 
 
-class _PreconditionedDriver(Driver):
-    """Drives preconditioned CG, and saves the inputs of its preconditioners with the state.
+class _PreconditionedRun(CertifiedCG):
+    """Preconditioned CG, which saves the inputs of its preconditioners with the state.
 
     Attributes
     ----------
+    preconditioners : Preconditioners
+        The preconditioners.
     stalled : bool
         Whether the iteration of a system has ended without reaching its target.
     """
 
-    def __init__(
-        self, store: Stage | None, preconditioners: Preconditioners, stalled: bool,
-        stop: Callable[[], bool] | None,
-    ) -> None:  # fmt: skip
-        super().__init__(store, stop)
-        self._preconditioners = preconditioners
-        self.stalled = stalled
+    preconditioners: Preconditioners
+    stalled = False
 
-    def record(self, run: CertifiedCG, norm: float | None) -> None:
-        block = run.state().block
+    def record(self, norm: float | None) -> None:
+        block = self.state().block
         results = [] if block is None else block.results
         self.stalled = self.stalled or not all(result.converged for result in results)
 
-    def saved_state(self, run: CertifiedCG) -> _PreconditionedState:
-        preconditioners = self._preconditioners
-        return _PreconditionedState(
-            run.state(), preconditioners.step, preconditioners.budget, self.stalled
-        )
+    def saved_state(self) -> _PreconditionedState:
+        step, budget = self.preconditioners.step, self.preconditioners.budget
+        return _PreconditionedState(self.state(), step, budget, self.stalled)

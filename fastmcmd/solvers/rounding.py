@@ -117,7 +117,7 @@ def bounded_residuals(
     """
     kernel, pivots, dim = features.kernel, features.pivots, rows.shape[1]
     direct = features.backend.direct_distances(dim, kernel)
-    squares = np.einsum("ij,ij->j", *2 * (features.interpolation(p),))
+    squares = np.einsum("ij,ij->j", *2 * (features.coefficients(p.T),))
     diagonal = features.diagonal(rows)
     of_pivots = float(features.diagonal(pivots).max(initial=0.0))
     rounding_change = np.empty(len(rows))

@@ -480,7 +480,7 @@ def test_tiles_are_positive_whole_numbers(name, tile):
 
 def test_without_the_extension_numba_stands_in_and_says_so_once(monkeypatch):
     def missing():
-        raise ImportError("hidden by the test")
+        raise ImportError("hidden by the test", name="fastmcmd._core")
 
     monkeypatch.setattr(backends, "core", missing)
     backends._core_is_there.cache_clear()

@@ -11,11 +11,10 @@ import pytest
 from builders import STATUS_FIELD
 
 import fastmcmd as fm
-from fastmcmd.estimate import feature_form
 from fastmcmd.estimate import fit as fitting
 from fastmcmd.estimate.budget import Budget
-from fastmcmd.estimate.lowrank_choice import low_rank_forms
-from fastmcmd.estimate.rank_forecast import CandidateProblem
+from fastmcmd.estimate.landmark_choice import CandidateProblem
+from fastmcmd.estimate.lowrank_choice import low_rank_groups
 from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.solvers.base import System, by_diagonal
 
@@ -112,7 +111,7 @@ def test_vectors_and_random_draws(rng):
 def test_one_solve_and_one_factor_serve_all(data, monkeypatch):
     x, y, models = data
     solves, factors = [], []
-    solver_of = feature_form.solver_of
+    solver_of = fitting.solver_of
 
     class Counting:
         def __init__(self, options):
@@ -122,7 +121,7 @@ def test_one_solve_and_one_factor_serve_all(data, monkeypatch):
             solves.append(len(problem.systems))
             return self.solver.solve(problem, *args)
 
-    monkeypatch.setattr(feature_form, "solver_of", Counting)
+    monkeypatch.setattr(fitting, "solver_of", Counting)
     from fastmcmd.backends.numpy import NumpyBackend
 
     factor = NumpyBackend.packed_cholesky
@@ -189,7 +188,7 @@ def test_memory_for_one_at_a_time(rng, monkeypatch):
     y = x[:, 0] + 0.3 * rng.normal(size=n)
     models = {str(k): fm.Gaussian(x[:, 0], 0.3 + 0.1 * k) for k in range(4)}
     groups = []
-    fit = fitting.fit_features
+    fit = fitting.feature_problems
 
     def counting(nature, pairs, task, budget, *args):
         if len(pairs) > 1:
@@ -197,7 +196,7 @@ def test_memory_for_one_at_a_time(rng, monkeypatch):
         groups.append(len(pairs))
         return fit(nature, pairs, task, budget, *args)
 
-    monkeypatch.setattr(fitting, "fit_features", counting)
+    monkeypatch.setattr(fitting, "feature_problems", counting)
     by_limit = {}
     for limit in (24_000_000, 30_000_000, 34_000_000, 38_000_000, 400_000_000):
         estimator = fm.ConditionalCongruence(
@@ -224,16 +223,14 @@ def test_memory_for_one_at_a_time(rng, monkeypatch):
 
 def test_low_rank_memory(rng, monkeypatch):
     """Little memory: each model has its own passes, and as many landmarks as alone."""
-    from fastmcmd.estimate import lowrank_choice
-
     n = 2000
     x = rng.uniform(-2, 2, (n, 2))
     y = x[:, 0] + 0.3 * rng.normal(size=n)
     models = {str(k): fm.Gaussian(x[:, 0], 0.3 + 0.1 * k) for k in range(3)}
     calls = []
-    fit = lowrank_choice.fit_low_rank
+    fit = fitting.fit_low_rank
     monkeypatch.setattr(
-        lowrank_choice,
+        fitting,
         "fit_low_rank",
         lambda nature, models, *args: calls.append(len(models)) or fit(nature, models, *args),
     )
@@ -414,7 +411,6 @@ def test_stacked_streams(rng):
 
 
 def test_low_rank_is_not_considered_for_few_rows(data):
-    from fastmcmd._base.progress import Progress
     from fastmcmd.estimate.samples import problem_of
     from fastmcmd.estimate.task import Task
     from fastmcmd.options import Options
@@ -424,7 +420,7 @@ def test_low_rank_is_not_considered_for_few_rows(data):
     assert isinstance(options, Options)
     problem = problem_of(x, y, models.values(), KERNEL, "paper", 0.1, None, None, 0, options)
     task = Task(*problem.kernels, options, x)
-    assert low_rank_forms(problem.nature, problem.models, task, Progress(False, 1e-6)) == [None] * 5
+    assert low_rank_groups(problem.nature, problem.models, task) == [(problem.models, None)]
 
 
 def test_only_the_model_that_misses_outputs_goes_another_round(rng, monkeypatch):
@@ -440,12 +436,12 @@ def test_only_the_model_that_misses_outputs_goes_another_round(rng, monkeypatch)
     models = {"plain": 1.0 - y, "rare": rare}
     monkeypatch.setattr(lowrank_form, "POOL", 20)
     rounds = []
-    fitted = lowrank_form._fitted
+    original = lowrank_form._Round
     monkeypatch.setattr(
         lowrank_form,
-        "_fitted",
+        "_Round",
         lambda pending, *args: (
-            rounds.append([one.number for one in pending]) or fitted(pending, *args)
+            rounds.append([one.number for one in pending]) or original(pending, *args)
         ),
     )
     estimator = fm.ConditionalCongruence(
@@ -476,8 +472,8 @@ y, models = rng.normal(size=n), {str(k): rng.normal(size=n) for k in range(6)}
 options["x_kernel"] = fm.RBF(1 / 128)
 few = {name: draws[:600] for name, draws in models.items()}
 fm.ConditionalCongruence(**options).fit_each(x[:600], y[:600], few)  # libraries, BLAS buffers
-groups, inner = [], fit.fit_features
-fit.fit_features = lambda nature, pairs, *rest: groups.append(len(pairs)) or inner(nature, pairs, *rest)
+groups, inner = [], fit.feature_problems
+fit.feature_problems = lambda nature, pairs, *rest: groups.append(len(pairs)) or inner(nature, pairs, *rest)
 open("/proc/self/clear_refs", "w").write("5")
 before = field("VmRSS:")
 estimators = fm.ConditionalCongruence(memory_limit=limit, **options).fit_each(x, y, models)

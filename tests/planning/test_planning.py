@@ -279,7 +279,7 @@ def test_work_is_counted_for_all_rows():
     stands.matmul(v)
     one = 2000.0**2 * (15 + 5 + 2 * 3)  # gram.cost: an exponential, five coordinates, three columns
     assert stands.work == pytest.approx(one)
-    stands.exact_matmul(v)
+    stands.matmul(v, exact=True)
     assert stands.work == pytest.approx(3 * one)  # float64 costs twice as much
     stands.cross_matmul(stands.x[:20], v, np.dtype(np.float64))
     assert stands.work == pytest.approx(3 * one + 2 * 2 * one * 20 / 2000)

@@ -345,7 +345,7 @@ def test_given_landmarks_come_in_the_order_of_what_others_miss():
     near = np.linspace(-3, 3, 501)[:, None]
     f = features.transform(near)
     np.testing.assert_allclose(f @ f.T, fm.RBF(0.5)(near), rtol=0, atol=1e-11)
-    assert np.linalg.norm(features.interpolation(f), axis=0).max() < 100
+    assert np.linalg.norm(features.coefficients(f.T), axis=0).max() < 100
 
 
 def test_rows_with_a_residual_come_first_and_the_search_ends():

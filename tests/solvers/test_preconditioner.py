@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cg_runs import follow
 
 import fastmcmd as fm
 from fastmcmd._base.progress import Progress
@@ -12,7 +13,7 @@ from fastmcmd.gram import GramOperator
 from fastmcmd.solvers import ProblemSize, costs, switch_policy
 from fastmcmd.solvers.base import Goal, System, by_diagonal, scaled_norm
 from fastmcmd.solvers.block_cg import BlockCGRun
-from fastmcmd.solvers.preconditioned_cg import iterate
+from fastmcmd.solvers.preconditioned_cg import Attempt
 from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Preconditioner
 
 BUDGET = 50_000_000
@@ -121,7 +122,7 @@ def problem(rng, lam, n=1200, d=2, columns=12):
 def solved(operator, systems, **options):
     columns = tuple(system.rhs.shape[1] for system in systems)
     size = ProblemSize(operator, columns, len(by_diagonal(systems)), 1.0, TOL)
-    run = iterate(
+    attempt = Attempt(
         operator,
         systems,
         size,
@@ -132,7 +133,8 @@ def solved(operator, systems, **options):
         BUDGET,
         **options,
     )
-    return run.result, run.preconditioners, run.notes
+    follow(attempt)
+    return attempt.result, attempt.preconditioners, attempt.notes
 
 
 @pytest.fixture

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import traceback
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import fastmcmd as fm
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
-from fastmcmd.backends.cpu import CpuBackend
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.gram import EXACT
@@ -140,26 +136,3 @@ def test_estimates_grow_with_the_problem():
     assert BlockCG().estimate(two).per_product < BlockCG().estimate(large).per_product
     led = PreconditionedCG().estimate(hard, landmarks=128, products=5)
     assert led.per_product > BlockCG().estimate(hard).per_product
-
-
-FRAMES = 10  # of the package, from cce to what multiplies or factors, both included
-
-
-@pytest.mark.parametrize(
-    ("solver", "method"),
-    [("cg", "symmetric_matmul"), ("auto", "symmetric_matmul"), ("cholesky", "packed_cholesky")],
-)
-def test_few_frames_from_cce_to_the_core(solver, method, monkeypatch):
-    package, depths, plain = str(Path(fm.__file__).parent), [], getattr(CpuBackend, method)
-
-    def counting(self, *args):
-        frames = [f for f in traceback.extract_stack() if f.filename.startswith(package)]
-        depths.append(len(frames))
-        return plain(self, *args)
-
-    monkeypatch.setattr(CpuBackend, method, counting)
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(3000, 2))
-    y = x[:, 0] + rng.normal(size=3000)
-    fm.cce(x, y, y + 0.1 * rng.normal(size=3000), solver=solver, x_kernel=KERNEL)
-    assert depths[0] <= FRAMES

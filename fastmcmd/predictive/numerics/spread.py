@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
-from fastmcmd._base.annotations import Array, Nodes
+from fastmcmd._base.annotations import AnyArray, Array, Nodes
+from fastmcmd._base.arrays import Namespace
 
-__all__ = ["MOST_VALUES", "root", "root_of_squares", "row_scale", "shared_support"]
+__all__ = ["MOST_VALUES", "root", "root_of_squares", "row_scale", "shared_support", "unit_of"]
 
 _LEAST, _MOST = 1e-280, 1e290  # range in which variances have all their digits
 
@@ -28,6 +30,14 @@ def row_scale(*values: Array) -> Array:
     """
     largest = np.max([np.abs(one).reshape(len(one), -1).max(axis=1) for one in values], axis=0)
     return np.where(largest > 0, np.ldexp(1.0, np.frexp(largest)[1] - 1), 1.0)
+
+
+def unit_of(namespace: Namespace, values: AnyArray) -> float:
+    """Return the power of two next to the largest size of values; 1 if that is 0 or infinite."""
+    largest = float(namespace.xp.max(namespace.xp.abs(values)))
+    if not 0 < largest < math.inf:
+        return 1.0
+    return math.ldexp(1.0, min(max(math.frexp(largest)[1] - 1, -1021), 1021))
 
 
 def root(variance: Array, exact: Callable[[np.ndarray], Array]) -> Array:

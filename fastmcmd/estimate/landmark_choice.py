@@ -1,0 +1,327 @@
+"""The choice of landmarks: which, and how many a goal needs, before any pass over all rows.
+
+Landmarks are chosen among candidate rows. The candidates form a small problem of their own, whose
+certificate at growing ranks predicts that of all rows; it may show that no affordable number is enough. If
+the certificate of a pass misses the goal, the rows with the largest residuals become candidates for more
+landmarks (block randomly pivoted Cholesky of the whole matrix, one pass for each block).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.annotations import Array, HostArray
+from fastmcmd._base.progress import Progress
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends.base import Backend
+from fastmcmd.backends.tiled import times
+from fastmcmd.estimate.part_problem import PartProblem
+from fastmcmd.gram import EXACT, KernelFeatures, offset_of
+from fastmcmd.kernels import Kernel
+from fastmcmd.solvers.base import CertificateKind
+from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
+from fastmcmd.solvers.residual_sample import LEAST_DRAWS
+
+__all__ = [
+    "CANDIDATES", "LADDER", "LOOKED_AT", "SURE", "CandidateProblem", "LandmarkChoice", "cannot_converge",
+    "slope", "trace_may_suffice",
+]  # fmt: skip
+
+Index = NDArray[np.intp]
+
+CANDIDATES = 20_000  # rows from which landmarks are chosen
+LADDER = tuple(round(2 ** (k / 3)) for k in range(14, 42))  # trial ranks: 25, 32, 40, ... 13004
+LOOKED_AT = 60  # ranks from which the decay of the error is extrapolated
+# A predicted error below this share of the goal is trusted; sampled residuals come from few rows.
+SURE = {"rigorous": 0.7, "sampled": 0.55}
+_GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of the first trial
+
+
+def trace_may_suffice(
+    x: Any, backend: Backend, kernel: Kernel, lam: float, goal: float, scale: float, most: int
+) -> bool:
+    """Tell from a few of the rows ``x`` whether the trace can fall to what the goal needs."""
+    rng = generator(len(x), Purpose.PROBE)
+    x = x[np.sort(rng.choice(len(x), min(len(x), _GLANCE), replace=False))]
+    # A limit above the trial ranks: a search that reaches its limit counts as exhausted.
+    search = _search(x, backend, kernel, 2 * _GLANCED[-1], rng)
+    looks = []
+    for rank in _GLANCED:
+        search.grow(rank)
+        error = _trace_error(search, lam, scale) / goal
+        if error <= 1.0 or search.exhausted:
+            return error <= 1.0
+        looks.append((search.rank, error))
+    return not cannot_converge(looks[0], looks[1], most, "rigorous")
+
+
+def _search(
+    x: HostArray, backend: Backend, kernel: Kernel, most: int, rng: np.random.Generator
+) -> LandmarkSearch:
+    offset = offset_of(kernel, backend, x)
+    return LandmarkSearch(backend, kernel, x, np.ones(len(x)), most, rng, offset)
+
+
+def _trace_error(search: LandmarkSearch, lam: float, scale: float) -> float:
+    """Return ``scale t b / 2`` of the trace certificate; the unknown b is replaced by lam^(-1/2)."""
+    return scale / 2 * float(search.residual_diagonal.mean()) / lam**1.5
+
+
+def cannot_converge(
+    before: tuple[int, float], now: tuple[int, float], most: int, kind: str
+) -> bool:
+    """Tell whether the error falls too slowly to reach the goal with the most landmarks.
+
+    The decay of a trace slows down with the rank, and the decay of a sampled error with the logarithm of
+    the rank: the line through the last two points is the most optimistic forecast.
+    """
+    rank, error = now
+    if not 0.0 < error < math.inf:
+        return error != 0.0
+    remaining = most - rank if kind == "rigorous" else math.log(most / rank)
+    return math.log(error) + 1.5 * slope(before, now, kind) * remaining > 0.0
+
+
+def slope(before: tuple[int, float], now: tuple[int, float], kind: str) -> float:
+    """Return the slope of the error's logarithm in the rank, or in the rank's logarithm."""
+    (r0, e0), (r1, e1) = before, now
+    if r1 <= r0 or not (0.0 < e0 < math.inf and 0.0 < e1 < math.inf):
+        return 0.0  # no information
+    fall = math.log(e1) - math.log(e0)
+    return fall / (r1 - r0 if kind == "rigorous" else math.log(r1 / r0))
+
+
+class CandidateProblem:
+    """The candidates as a small problem, whose certificate predicts that of all rows.
+
+    The trace certificate is about the same for any number of rows. Residuals are not: outputs scatter
+    around their conditional mean, and the scatter's share in a residual falls with the root of the number
+    of rows. Residuals from two halves of the rows separate the two parts: the part that does not scatter is
+    common to both halves, so the mean of their products is the square of half that part.
+    """
+
+    def __init__(self, problem: PartProblem, search: LandmarkSearch, index: Index) -> None:
+        self.problem, self.search = problem, search
+        self._rhs = problem.stream.rhs(index)[0]
+        self._n = len(problem.stream)
+
+    def errors(self, kind: str) -> Array:
+        """Return the predicted error of each model by this kind of certificate, relative to the goal.
+
+        The error of "rigorous", the trace certificate, is without rounding.
+        """
+        problem, search = self.problem, self.search
+        features, sums = search.kernel_features(), problem.sums(search.rank)
+        sums.add(
+            search.columns, self._rhs, search.residual_diagonal, search.diagonal, search.weight
+        )
+        sums.settle()
+        if len(self._rhs) < self._n:  # landmarks are a smaller share of all rows
+            sums.residual_trace *= len(self._rhs) / max(1, len(self._rhs) - search.rank)
+        solutions = problem.solve(sums, features, None)
+        if kind == "rigorous":
+            return problem.errors(solutions, sums.max_residual_diagonal)
+        weights = np.hstack([solution.weights for solution in solutions])
+        image = times(search.columns.T, weights)
+        coefficients = problem.coefficients(image, self._rhs, search.weight, sums.weight)
+        norms = problem.norms(self._rhs - image)
+        search.importance = importance_of(search.weight, norms)  # for later landmarks
+        sample = problem.sample(
+            features, search.residual_diagonal, search.weight, norms, LEAST_DRAWS
+        )
+        sample.account(slice(0, len(image)), coefficients)
+        halves = [self._residual(sample.rows, half, coefficients) for half in (0, 1)]
+        total = halves[0] + halves[1]
+        certified = problem.certified(sample, total, solutions, sums.weight)
+        errors = problem.errors(certified, sums.max_residual_diagonal)
+        share = len(image) / self._n
+        for model in range(problem.models):
+            columns = problem.columns_of(model)
+            size = sample.mean(np.einsum("ij,ij->i", total[:, columns], total[:, columns]))
+            common = 4 * sample.mean(np.einsum("ij,ij->i", *(half[:, columns] for half in halves)))
+            common = min(max(common, 0.0), size)
+            errors[model] *= math.sqrt((common + (size - common) * share) / max(size, 1e-300))
+        return errors
+
+    def _residual(self, rows: Index, half: int, coefficients: Array) -> Array:
+        """Return the contribution of one half of the candidates to the residuals ``-E B`` of some rows."""
+        search, problem = self.search, self.problem
+        kernel, backend, offset = problem.kernel, problem.backend, search.offset
+        inputs, right = search.rows[half::2], np.ascontiguousarray(coefficients[half::2])
+        targets = backend.points(search.rows[rows], EXACT, offset)
+        image = np.zeros((len(rows), right.shape[1]))
+        step = problem.step(search.rank)
+        for start in range(0, len(inputs), step):
+            some = slice(start, start + step)
+            points = backend.points(inputs[some], EXACT, offset)
+            image += backend.matmul(kernel, targets, points, right[some])
+        low = search.columns[:, rows].T @ (search.columns[:, half::2] @ right)
+        return np.asarray(low - image)
+
+
+class LandmarkChoice:
+    """The choice of landmarks for a problem, and of the certificate of each model.
+
+    Attributes
+    ----------
+    notes : list of str
+        Events of the choice, for the user.
+    searched : int
+        Largest number of candidates in a search.
+    rng : numpy.random.Generator
+        Source of the draws.
+    """
+
+    def __init__(self, problem: PartProblem, progress: Progress) -> None:
+        self._problem, self._progress = problem, progress
+        self._stream, self._setting = problem.stream, problem.setting
+        self.rng = generator(len(problem.stream), Purpose.LANDMARKS)
+        self.notes: list[str] = []
+        self.searched = 0
+
+    def passed(self) -> tuple[KernelFeatures, dict[int, CertificateKind]]:
+        """Return the features at the landmarks that the caller passed, and each model's certificate."""
+        kind: CertificateKind = "sampled" if self._setting.certificate == "sampled" else "rigorous"
+        rows = self._problem.kernel.prepared(self._setting.landmarks, "landmarks")
+        search = self.search(rows, np.ones(len(rows)), len(rows))
+        search.take_all()
+        if search.rank < len(rows):
+            self.notes.append(f"{len(rows) - search.rank} landmarks repeat others: left out")
+        return search.kernel_features(), dict.fromkeys(range(self._problem.models), kind)
+
+    def choose(self) -> tuple[KernelFeatures, dict[int, CertificateKind]] | None:
+        """Return landmarks among some rows, and the certificate of each model that reaches the goal.
+
+        The number of landmarks is what the options fix, or what the predicted errors need. Returns None if
+        no model can reach the goal; that holds back no other solver, so it applies with ``give_up`` only.
+        """
+        setting, models = self._setting, range(self._problem.models)
+        most = setting.most if setting.rank is None else setting.rank
+        index = self._candidates(most)
+        most = min(most, len(index))
+        weights = self._stream.weights
+        weight = np.ones(len(index)) if weights is None else weights[index]
+        search = self.search(self._stream.x[index], weight, most)
+        candidates = CandidateProblem(self._problem, search, index)
+        kinds: dict[int, CertificateKind] = dict.fromkeys(models, "rigorous")
+        if setting.rank is not None:
+            self._extend(search, most)
+            if setting.certificate == "sampled":
+                kinds = dict.fromkeys(models, "sampled")
+            elif setting.certificate == "auto":
+                kinds = {
+                    m: "sampled" if e > 1.0 else "rigorous"
+                    for m, e in enumerate(candidates.errors("rigorous"))
+                }
+            return search.kernel_features(), kinds
+        remaining = set(models)
+        if setting.certificate != "sampled":
+            remaining -= self._climb(candidates, most, "rigorous", remaining)
+        if remaining and setting.certificate != "rigorous":
+            kinds |= dict.fromkeys(remaining, "sampled")
+            remaining -= self._climb(candidates, most, "sampled", remaining)
+        if remaining and setting.give_up:
+            kinds = {model: kind for model, kind in kinds.items() if model not in remaining}
+        elif remaining:
+            self._extend(search, most)
+        return (search.kernel_features(), kinds) if kinds else None
+
+    def _climb(
+        self, candidates: CandidateProblem, most: int, kind: CertificateKind, models: set[int]
+    ) -> set[int]:
+        """Add landmarks until the predicted errors of ``models`` are within the goal.
+
+        Returns the models that reach it. The search ends early if no other model can reach the goal.
+        """
+        looks: list[tuple[int, Array]] = []
+        search, remaining, reached = candidates.search, set(models), set[int]()
+        for rank in [*(step for step in LADDER if search.rank <= step < most), most]:
+            self._extend(search, rank)
+            predicted = candidates.errors(kind)
+            error = max(predicted[model] for model in remaining) * self._setting.goal
+            self._progress.report(
+                f"{search.rank} landmarks: predicted error {error:.1e} (target {self._setting.goal:.1e})"
+            )
+            reached |= {model for model in remaining if predicted[model] <= SURE[kind]}
+            remaining -= reached
+            if search.rank >= LOOKED_AT:
+                if len(looks) > 1:  # over two steps, as a single predicted error scatters
+                    before, was = looks[-2]
+                    remaining -= {
+                        model
+                        for model in remaining
+                        if cannot_converge(
+                            (before, was[model]), (search.rank, predicted[model]), most, kind
+                        )
+                    }
+                looks.append((search.rank, predicted))
+            if not remaining or search.exhausted:
+                break
+        return reached
+
+    def _extend(self, search: LandmarkSearch, rank: int) -> None:
+        if self._setting.landmarks == "uniform":
+            order = generator(len(self._stream), Purpose.PROBE).permutation(len(search.rows))
+            while search.rank < rank and search.trial_count < len(order):
+                proposed = order[search.trial_count : search.trial_count + rank - search.rank]
+                search.take(proposed, independent=True)
+        else:
+            search.grow(rank)
+
+    def _candidates(self, most: int) -> Index:
+        """Return rows of positive weight, drawn uniformly, in ascending order."""
+        size = int(np.clip(self._setting.budget // 4 // (8 * most), 2 * most, CANDIDATES))
+        weights = self._stream.weights
+        rows = np.arange(len(self._stream)) if weights is None else np.flatnonzero(weights)
+        if len(rows) <= size:
+            return rows
+        return np.sort(self.rng.choice(rows, size, replace=False))
+
+    def search(self, x: HostArray, weight: Array, most: int) -> LandmarkSearch:
+        """Return a search for landmarks among candidates ``x`` (m, d)."""
+        offset = offset_of(self._problem.kernel, self._problem.backend, x)
+        self.searched = max(self.searched, len(x))
+        return LandmarkSearch(
+            self._problem.backend, self._problem.kernel, x, weight, most, self.rng, offset
+        )
+
+    def more(
+        self,
+        features: KernelFeatures,
+        residual_diagonal: Array,
+        rank: int,
+        importance: Array | None,
+        grid_residual: Array,
+    ) -> LandmarkSearch:
+        """Return a search with more landmarks, drawn among the points with the largest residuals.
+
+        ``importance`` is a further factor of the probability of each row; None if all rows count alike.
+        ``grid_residual`` is the residual diagonal at the points of the grid.
+        """
+        size = int(np.clip(self._setting.budget // 4 // (8 * rank), rank, CANDIDATES))
+        rows = self._draw_rows(
+            residual_diagonal if importance is None else residual_diagonal * importance, size
+        )
+        candidates = [features.pivots, self._stream.x[rows]]
+        weight = np.ones(len(rows)) if importance is None else importance[rows]
+        counts = [np.ones(features.rank), weight]
+        if self._setting.grid is not None:
+            some = self._draw_rows(grid_residual, size // 4)
+            candidates.append(self._setting.grid[some])
+            counts.append(np.full(len(some), float(counts[1].max(initial=1.0))))
+        search = self.search(np.concatenate(candidates), np.concatenate(counts), rank)
+        search.take(np.arange(features.rank))
+        search.grow(rank)
+        return search
+
+    def _draw_rows(self, chance: Array, size: int) -> Index:
+        """Return distinct rows, drawn with probabilities proportional to ``chance``."""
+        total = float(chance.sum())
+        if not total > 0:
+            return np.empty(0, dtype=np.intp)
+        draws = np.searchsorted(np.cumsum(chance), self.rng.random(size) * total)
+        return np.unique(np.minimum(draws, len(chance) - 1))

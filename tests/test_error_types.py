@@ -1,0 +1,71 @@
+"""Types of errors and their attributes decide, never their texts; memory limits are asked beforehand."""
+
+from __future__ import annotations
+
+import ast
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.errors import RowError
+
+PACKAGE = Path(__file__).parents[1] / "fastmcmd"
+HANDLERS = [
+    (path, handler)
+    for path in sorted(PACKAGE.rglob("*.py"))
+    for handler in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    if isinstance(handler, ast.ExceptHandler)
+]
+SEARCHES = {"search", "match", "fullmatch", "startswith", "endswith", "find", "index", "count"}
+
+
+def is_text(node: ast.AST, name: str | None) -> bool:
+    """Whether an expression is the text of the error that a handler calls ``name``."""
+    return name is not None and ast.unparse(node) in (
+        f"str({name})",
+        f"repr({name})",
+        f"{name}.args[0]",
+    )
+
+
+def test_no_text_of_an_error_decides():
+    found = []
+    for path, handler in HANDLERS:
+        for node in ast.walk(handler):
+            parts = []
+            if isinstance(node, ast.Compare):
+                parts = [node.left, *node.comparators]
+            elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in SEARCHES:
+                parts = [node.func.value, *node.args]
+            if any(is_text(part, handler.name) for part in parts):
+                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    assert found == []
+
+
+def test_the_search_finds_such_a_decision():
+    handler = ast.parse("try: f()\nexcept E as e:\n    if 'x' in str(e): raise").body[0].handlers[0]
+    assert is_text(handler.body[0].test.comparators[0], handler.name)
+
+
+@pytest.mark.parametrize("folder", ["estimate", "planning", "solvers"])
+def test_no_refusal_for_memory_decides(folder):
+    names = [
+        f"{path.relative_to(PACKAGE)}:{handler.lineno}"
+        for path, handler in HANDLERS
+        if path.parent.name == folder and handler.type and "Memory" in ast.unparse(handler.type)
+    ]
+    assert names == []
+
+
+def test_errors_of_a_row_have_its_number():
+    with pytest.raises(RowError, match="first in row 2") as caught:
+        fm.metrics.mean_crps([0.0, 1.0, np.inf], fm.Gaussian([0.0, 0.0, 0.0], 1.0))
+    assert caught.value.row == 2
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (copy.row, str(copy)) == (2, str(caught.value))
+    with pytest.raises(RowError, match="first: std") as caught:
+        fm.Gaussian([0.0, 1.0], [1.0, -1.0])
+    assert caught.value.row == 1
