@@ -216,9 +216,7 @@ def details(seeds: int) -> str:
     values = _values(seeds)
     shifts = (*SHIFTS, *WIDER)
     lines = [
-        f"Quartiles (25 %, 50 %, 75 %) over {len(shifts)} shifts and all trials, and the cost. The "
-        "published tables "
-        "exchange two rows; these are computed:", "",
+        f"Quartiles (25 %, 50 %, 75 %) over {len(shifts)} shifts and all trials, and the cost:", "",
         "| method | accuracy | NLL | Brier | of it reliability | ECE | networks trained | passes per "
         "row |",
         "|---|---|---|---|---|---|---|---|",

@@ -100,8 +100,7 @@ def details(seeds: int) -> str:
             columns[name][measure] = (float(np.mean(compute(data.y, model))), None)
     lines = [
         f"All measures of the first example ({_N} rows); in parentheses those of Uncertainty Toolbox, "
-        "which has no "
-        "others. Worst groups are drawn at random, so that the two packages search different ones.", "",
+        "which has no others. Worst groups are searched with the same seed.", "",
         "| measure | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|",
     ]  # fmt: skip
     for measure in columns["right"]:
