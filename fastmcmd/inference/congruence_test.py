@@ -206,13 +206,14 @@ def congruence_test(
         return on_blocks("congruence_test", locals())
     check_order(y, "(x, y, prediction)")
     input_name = "x" if encoder is None else "encoder(x)"
-    x, y = encoded(x, encoder), numbered(y, prediction)
+    encoded_x: Any = encoded(x, encoder)
+    y = numbered(y, prediction)
     check_choice(nan_policy, "nan_policy", ("raise", "omit"))
     if nan_policy == "omit":
-        x, y, prediction, weights, groups, condition_on = complete_rows(
-            x, y, prediction, weights, groups, condition_on
+        encoded_x, y, prediction, weights, groups, condition_on = complete_rows(
+            encoded_x, y, prediction, weights, groups, condition_on
         )
-    x, y = as_rows(x, input_name).astype(np.float64), as_rows(y, "y").astype(np.float64)
+    x, y = as_rows(encoded_x, input_name).astype(np.float64), as_rows(y, "y").astype(np.float64)
     check_same_length(x=x, y=y)
     row_weights = as_weights(weights, "weights", len(y))
     if row_weights is not None:
