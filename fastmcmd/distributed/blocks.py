@@ -12,8 +12,8 @@ import numpy as np
 
 from fastmcmd._base.blockwise import Deferred, is_collection, replaced
 from fastmcmd.predictive import Gaussian
+from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.count_base import WholeNumbers
-from fastmcmd.predictive.family import ScipyPredictive
 
 __all__ = [
     "Arguments",
