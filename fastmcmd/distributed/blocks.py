@@ -12,8 +12,8 @@ import numpy as np
 
 from fastmcmd._base.blockwise import Deferred, is_collection, replaced
 from fastmcmd.predictive import Gaussian
+from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.count_base import WholeNumbers
-from fastmcmd.predictive.family import ScipyPredictive
 
 __all__ = [
     "Arguments",
@@ -21,6 +21,7 @@ __all__ = [
     "Blocks",
     "arguments_of",
     "common_rows",
+    "identity_of",
     "received",
     "row_count",
     "shipped",
@@ -68,7 +69,7 @@ class Blocks:
     rows : tuple of int or None
         Numbers of rows of the blocks; None if the collections do not know them.
     token : str
-        Identity of the collections.
+        Identity of the collections, and of what is computed from them.
     """
 
     template: Arguments
@@ -123,7 +124,8 @@ class Blocks:
                 )
         from dask.base import tokenize
 
-        return Blocks(template, parts, chunks, tokenize(*(value for _, value in collections)))
+        token = tokenize(identity_of(template), *(value for _, value in collections))
+        return Blocks(template, parts, chunks, token)
 
 
 def arguments_of(template: Mapping[str, object], values: Sequence[object]) -> Arguments:
@@ -136,6 +138,19 @@ def arguments_of(template: Mapping[str, object], values: Sequence[object]) -> Ar
         name: _make_deferred(replaced(value, filled, _has_places))
         for name, value in template.items()
     }
+
+
+def identity_of(value: object) -> Any:
+    """Return nested arguments in a form that `dask.base.tokenize` tells apart by content."""
+    if isinstance(value, Place):
+        return "place", value.index
+    if isinstance(value, Deferred):
+        return "deferred", value.make, identity_of(value.arguments), identity_of(value.options)
+    if isinstance(value, Mapping) and not is_collection(value):
+        return [(name, identity_of(one)) for name, one in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [identity_of(one) for one in value]
+    return value
 
 
 def _has_places(*values: object) -> bool:

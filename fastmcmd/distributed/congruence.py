@@ -18,7 +18,7 @@ from fastmcmd._base.checks import as_rows, check_lam, check_positive, quote
 from fastmcmd._base.memory import parse_memory
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import seed_sequence
-from fastmcmd.distributed.blocks import Arguments, Blocks
+from fastmcmd.distributed.blocks import Arguments, Blocks, identity_of
 from fastmcmd.distributed.pairs import MOST_ROWS, exact
 from fastmcmd.distributed.result import BlockResult, in_blocks
 from fastmcmd.distributed.running import Run
@@ -153,10 +153,24 @@ def running(options: Arguments, name: str, *blocks: Blocks) -> Iterator[Run]:
         saved = None
         if path is not None:
             stack.enter_context(alone_with(Path(path), "checkpoint"))
-            saved = Saved.of(path, name, options, [one.token for one in blocks])
+            saved = Saved.of(
+                path, name, options, [*(one.token for one in blocks), *_points(options)]
+            )
         yield Run(client, progress, saved)
         if saved is not None:
             saved.finish()
+
+
+def _points(options: Arguments) -> list[str]:
+    """Return the identities of points and landmarks, whose text may leave out most of them."""
+    from dask.base import tokenize
+
+    names = ("at", "grid", "landmarks")
+    return [
+        tokenize(name, identity_of(options[name]))
+        for name in names
+        if options.get(name) is not None
+    ]
 
 
 def congruence_of(

@@ -183,7 +183,7 @@ class ClassGapSums:
         """Return the sums of a block."""
         total = float(len(context.y) if context.weights is None else context.weights.sum())
         gaps = simulated_class_gaps(context)
-        return ClassGapSums(*(total * gaps[name] for name in CLASS_MEASURES), total)
+        return ClassGapSums(total * gaps["ece"], total * gaps["classwise_ece"], total)
 
     def expectations(self) -> dict[str, float]:
         """Return the expected calibration errors."""

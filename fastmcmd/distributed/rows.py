@@ -130,7 +130,7 @@ def valid_rows(arguments: Arguments, rules: RowRules) -> ValidRows:
     policy = rules.policy if rules.policy == "raise" else "propagate"
     for name, prediction in arguments["prediction"].items():
         try:
-            one = read_rows(arguments["y"], prediction, weights, policy, rules.ignore_index)  # type: ignore[arg-type]
+            one = read_rows(arguments["y"], prediction, weights, policy, rules.ignore_index)
         except AllIgnoredError:
             return ValidRows({}, np.empty(0, dtype=np.intp), n, np.ones(n, dtype=bool))
         if one.blank:

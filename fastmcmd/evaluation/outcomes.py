@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import AnyArray, NanPolicy
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.checks import as_array, check_same_length
 from fastmcmd._base.ignored import AllIgnoredError, IgnoreIndex, ignored_labels
 from fastmcmd._base.names import as_names
@@ -34,7 +34,7 @@ def read_outcomes(y: ArrayLike, prediction: PredictionLike, config: EvaluationCo
 
 
 def read_rows(
-    y: ArrayLike, prediction: PredictionLike, weights: ArrayLike | None, policy: NanPolicy,
+    y: ArrayLike, prediction: PredictionLike, weights: ArrayLike | None, policy: str,
     ignore_index: IgnoreIndex,
 ) -> Outcomes:  # fmt: skip
     """Return the checked rows of one prediction; see `read_outcomes`."""

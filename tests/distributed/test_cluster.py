@@ -203,6 +203,85 @@ def test_the_scheduler_is_killed_and_the_checkpoint_resumes(tmp_path, monkeypatc
     assert resumed.to_dict()["metrics"] == whole.to_dict()["metrics"]
 
 
+def test_a_checkpoint_resumes_only_what_is_the_same(tmp_path, monkeypatch):
+    """Another spread, function, grid or landmark resumed with the sums of the call before."""
+    monkeypatch.setattr(running, "GROUP", 1)
+    monkeypatch.setattr(Saved, "every", 0.0)
+    data = made((30,) * 4)
+    x, y, mean = (data.blocks(name) for name in ("x", "y", "mean"))
+    path, landmarks = tmp_path / "run.ckpt", np.linspace(-1, 1, 1002).reshape(-1, 2)
+    moved = landmarks.copy()
+    moved[250] += 0.5
+    original, blocks = running.block_sums, []
+
+    def ends(*arguments):
+        if len(blocks) == 2:
+            raise KeyboardInterrupt
+        blocks.append(arguments[2])
+        return original(*arguments)
+
+    def wide(m):
+        return fm.Gaussian(m, 1.0)
+
+    def narrow(m):
+        return fm.Gaussian(m, 0.5)
+
+    calls = [
+        lambda std=0.5: fm.evaluate(y, fm.Gaussian(mean, std), checkpoint=path),
+        lambda make=narrow: fm.evaluate(y, predicted(make, mean), checkpoint=path),
+        lambda at=landmarks: fm.cce(
+            x,
+            y,
+            fm.Gaussian(mean, 0.5),
+            checkpoint=path,
+            landmarks=at,
+            certificate="rigorous",
+            **KERNELS,
+        ),
+    ]
+    for call, other in zip(calls, (1.0, wide, moved), strict=True):
+        blocks.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(running, "block_sums", ends)
+            with pytest.raises(KeyboardInterrupt):
+                call()
+        assert path.exists()
+        with pytest.raises(ValueError, match=r"run\.ckpt"):
+            call(other)
+        call()  # resumes, and removes the file
+        assert not path.exists()
+
+
+def test_a_checkpoint_of_classes_and_groups_resumes(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "GROUP", 1)
+    monkeypatch.setattr(Saved, "every", 0.0)
+    import dask.array as da
+
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([2, 2, 1], 120)
+    y, groups = rng.integers(0, 3, 120).astype(float), np.repeat(["a", "b"], 60)
+    y[5] = np.nan
+    arguments = [da.from_array(y, chunks=30)]
+    arguments.append(fm.Categorical(da.from_array(p, chunks=(30, 3)), classes=list("uvw")))
+    options = {"by": da.from_array(groups, chunks=30), "nan_policy": "propagate"}
+    path, original, blocks = tmp_path / "run.ckpt", running.block_sums, []
+
+    def ends(*arguments):
+        if len(blocks) == 2:
+            raise KeyboardInterrupt
+        blocks.append(arguments[2])
+        return original(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "block_sums", ends)
+        with pytest.raises(KeyboardInterrupt):
+            fm.evaluate(*arguments, checkpoint=path, **options)
+    resumed = fm.evaluate(*arguments, checkpoint=path, **options)
+    whole = fm.evaluate(*arguments, **options)
+    assert str(resumed.table()) == str(whole.table())
+    assert "nan" in whole.table().lower()
+
+
 def test_another_call_does_not_resume(tmp_path, monkeypatch):
     monkeypatch.setattr(Saved, "every", 0.0)
     data, path = make_data(SIZES), tmp_path / "run.ckpt"
