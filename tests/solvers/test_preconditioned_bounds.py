@@ -38,7 +38,7 @@ def starts(monkeypatch):
 
 
 def random_problem(seed):
-    """Return rows of 1 to 60 columns, far from the origin or with some rows unlike the rest, and options."""
+    """Return rows, some unlike the rest, y, draws, options and a tolerance."""
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(150, 400)), int(rng.choice([1, 2, 4, 20, 60]))
     x = rng.normal(size=(n, d)) * rng.uniform(0.3, 3.0) / np.sqrt(d) + rng.choice([0.0, 5.0])
@@ -61,7 +61,7 @@ def random_problem(seed):
 )  # the polynomial kernel of outliers
 def test_bounds_hold(starts):
     y_kernel = fm.RBF(0.7)
-    for seed in range(40):
+    for seed in range(24):
         x, y, draws, options, tol = random_problem(seed)
         result = fm.cce(x, y, draws, y_kernel=y_kernel, solver="cg", tol=tol, **options)
         weights = options["weights"]
@@ -73,4 +73,4 @@ def test_bounds_hold(starts):
         rounding = 1e-13 * (2 * np.abs(a).sum(0)) ** 2
         bounds = (2 * result.values + result.error_bounds) * result.error_bounds
         assert (np.abs(result.values**2 - expected) <= bounds + rounding).all(), seed
-    assert sum(starts) >= 20
+    assert sum(starts) >= 12
