@@ -101,7 +101,7 @@ def test_reasons_are_reported(rng):
     assert draws.skipped["mean_cce"] == "no inputs x were given"
     with pytest.raises(KeyError, match="nll does not apply: the prediction has no density"):
         draws["nll"]
-    with pytest.raises(KeyError, match="no 'nil'; there are mae, "):
+    with pytest.raises(KeyError, match="no measure 'nil'; there are mae, "):
         draws["nil"]
     points = fm.evaluate(y, rng.normal(size=N))
     assert points.skipped["ence"] == "a predicted variance is zero"
