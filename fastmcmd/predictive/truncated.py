@@ -133,7 +133,7 @@ class Truncated(ByQuadrature):
             raise RowError(
                 "base has no mass, or none that a double can hold, from low to high, "
                 f"in [{low_text}, {high_text}] in row {row}",
-                int(low_text),
+                row,
             )
 
     @property

@@ -267,7 +267,8 @@ def _swap_hint(x: object, columns: int) -> str:
 
 def row_hint(value: object, rows: int, n: int) -> str:
     """Return a hint at the likely mistake if a prediction and y differ in their number of rows."""
-    shape = tuple(getattr(value, "shape", ()) or ())
+    shape = getattr(value, "shape", ())
+    shape = shape if isinstance(shape, tuple) else ()  # distributions have methods of that name
     if (isinstance(value, list) or len(shape) == 2) and rows == 2:
         return "; means and standard deviations are given as a tuple, (mean, std)"
     if len(shape) == 2 and shape[1] == n:
