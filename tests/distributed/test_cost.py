@@ -39,8 +39,8 @@ def passes(client, cluster, monkeypatch):
                 self.tasks[prefix(key)] += 1
                 self.bytes[prefix(key)] += more.get("nbytes", 0)
 
-    counted = Finished()
-    cluster.scheduler.add_plugin(counted, name="counted")
+    plugin = Finished()
+    cluster.scheduler.add_plugin(plugin, name="counted")
     original, results = running.Run.reduce, {}
 
     def received():
@@ -53,17 +53,17 @@ def passes(client, cluster, monkeypatch):
         return {worker: len(log) for worker, log in logs.items()}, logs
 
     def reduce(self, job, blocks):
-        tasks, sizes, sent = counted.tasks.copy(), counted.bytes.copy(), self.counters.tasks
+        tasks, sizes, sent = plugin.tasks.copy(), plugin.bytes.copy(), self.counters.tasks
         before, _ = received()
         value = original(self, job, blocks)
         _, logs = received()
-        moved, messages = Counter(), 0
+        transfers, messages = Counter(), 0
         for worker, log in logs.items():
             for keys, _ in log[before[worker] :]:
-                moved.update(map(prefix, keys))
+                transfers.update(map(prefix, keys))
                 messages += 1
         results[job.name] = {
-            "tasks": counted.tasks - tasks, "bytes": counted.bytes - sizes, "moved": moved,
+            "tasks": plugin.tasks - tasks, "bytes": plugin.bytes - sizes, "moved": transfers,
             "messages": messages, "own": self.counters.tasks - sent, "value": value,
         }  # fmt: skip
         return value
