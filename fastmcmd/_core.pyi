@@ -239,7 +239,9 @@ def tall_skinny_times(
 def row_squares(x: NDArray[Any], out: _F64, threads: int, *, offset: _F64 | None = None) -> None:
     """Write ``|x_i - offset|^2`` into out (n,); x is (n, d) float32 or float64, offset (d,) or None."""
 
-def tall_skinny_scale(scale: _F64, a: _F64, out: _F64, threads: int, *, base: _F64 | None = None) -> None:
+def tall_skinny_scale(
+    scale: _F64, a: _F64, out: _F64, threads: int, *, base: _F64 | None = None
+) -> None:
     """Write ``base + scale[:, None] * a`` into out (n, k); base is (n, k) or None, scale (n,).
 
     ``out`` may be ``base`` or ``a``.

@@ -19,7 +19,7 @@ def browse(path, look, *options):
     digest = base64.b64encode(hashlib.sha256(look.encode()).digest()).decode()
     text = text.replace("script-src ", f"script-src 'sha256-{digest}' ", 1)
     path.write_text(text.replace("</body>", f"<script>{look}</script></body>"), encoding="utf-8")
-    done = subprocess.run(
+    process = subprocess.run(
         [
             BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
             "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -30,5 +30,5 @@ def browse(path, look, *options):
         text=True,
         timeout=120,
     )  # fmt: skip
-    assert "CONSOLE" not in done.stderr, done.stderr
-    return re.search(r"<title>(.*?)</title>", done.stdout, re.DOTALL)[1].split("|")
+    assert "CONSOLE" not in process.stderr, process.stderr
+    return re.search(r"<title>(.*?)</title>", process.stdout, re.DOTALL)[1].split("|")

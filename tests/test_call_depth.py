@@ -71,9 +71,9 @@ def test_few_frames_from_cce_to_the_core(n, options, most):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, 2))
     y = x[:, 0] + rng.normal(size=n)
-    found = []
-    frames = deepest(lambda: found.append(fm.cce(x, y, fm.Gaussian(x[:, 0], 1.0), **options)))
+    results = []
+    frames = deepest(lambda: results.append(fm.cce(x, y, fm.Gaussian(x[:, 0], 1.0), **options)))
     assert frames[0] == "cce.py:cce"
     assert len(frames) <= most, " > ".join(frames)
     if options is PRECONDITIONED:
-        assert any(note.startswith("preconditioned with") for note in found[0].info.notes)
+        assert any(note.startswith("preconditioned with") for note in results[0].info.notes)

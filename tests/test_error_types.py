@@ -32,7 +32,7 @@ def is_text(node: ast.AST, name: str | None) -> bool:
 
 
 def test_no_text_of_an_error_decides():
-    found = []
+    decisions = []
     for path, handler in HANDLERS:
         for node in ast.walk(handler):
             parts = []
@@ -41,8 +41,8 @@ def test_no_text_of_an_error_decides():
             elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in SEARCHES:
                 parts = [node.func.value, *node.args]
             if any(is_text(part, handler.name) for part in parts):
-                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
-    assert found == []
+                decisions.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    assert decisions == []
 
 
 def test_the_search_finds_such_a_decision():

@@ -54,12 +54,12 @@ def main(arguments: list[str] | None = None) -> None:
     results = []
     for name in options.names or NAMES:
         experiment = load(name)
-        started = time.perf_counter()
+        start = time.perf_counter()
         seeds = min(options.seeds or experiment.seeds, experiment.seeds)
         claims = experiment.run(seeds, pictures / f"{name}.png")
         results.append((experiment, claims, seeds))
         print(
-            f"{experiment.title} ({time.perf_counter() - started:.0f} s)\n{table(claims)}\n",
+            f"{experiment.title} ({time.perf_counter() - start:.0f} s)\n{table(claims)}\n",
             flush=True,
         )
     if not options.names:

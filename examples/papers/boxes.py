@@ -125,8 +125,8 @@ def details(seeds: int) -> str:
     ]
     for edge in EDGES:
         for kind in _MODELS:
-            shown = [values[f"{edge} {kind} {one}"] for one in _MEASURES]
-            cells = ["" if np.isnan(one).any() else spread(one) for one in shown]
+            measures = [values[f"{edge} {kind} {one}"] for one in _MEASURES]
+            cells = ["" if np.isnan(one).any() else spread(one) for one in measures]
             lines.append(f"| {edge} | {kind} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -77,9 +77,9 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         Claim(
             "The negative binomial with n = ceil(x^2 / eps) and p = x / (x + eps), eps = 0.1, has the "
             "mean x",
-            f"largest relative error of the mean {spread(found['mean of x^2 / eps'])}",
-            f"with n = ceil(x / eps): {spread(found['mean of x / eps'])}",
-            verdict(found["mean of x^2 / eps"] < 0.1),
+            f"largest relative error of the mean {spread(runs['mean of x^2 / eps'])}",
+            f"with n = ceil(x / eps): {spread(runs['mean of x / eps'])}",
+            verdict(runs["mean of x^2 / eps"] < 0.1),
         ),
         added(data.x, data.y, fm.Poisson(1.5 * data.x), "overestimating Poisson"),
     ]

@@ -44,24 +44,24 @@ def _numbers(seed: int) -> dict[str, float]:
 
 def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     """Return the claims of figure 1."""
-    found = over_seeds(_numbers, seeds)
+    runs = over_seeds(_numbers, seeds)
     if picture is not None:
         _draw(picture)
     data = fm.datasets.linear(_N, _SLOPE, 0)
     return [
         Claim(
             "The marginal model looks calibrated: its ECE is near that of the right model",
-            f"ECE {spread(found['ece marginal'])}",
-            f"ECE {spread(found['ece right'])}",
-            verdict(found["ece marginal"] < 0.05),
+            f"ECE {spread(runs['ece marginal'])}",
+            f"ECE {spread(runs['ece right'])}",
+            verdict(runs["ece marginal"] < 0.05),
         ),
         Claim(
             "CCE shows that it is wrong",
-            f"CCE {spread(found['cce marginal'])}, by chance {spread(found['null marginal'])}; "
-            f"test p {spread(found['p marginal'])}",
-            f"CCE {spread(found['cce right'])}, by chance {spread(found['null right'])}; "
-            f"p < 0.05 in {np.mean(found['p right'] < 0.05):.0%}",
-            verdict(found["cce marginal"] > 5 * found["cce right"], found["p marginal"] < 0.05),
+            f"CCE {spread(runs['cce marginal'])}, by chance {spread(runs['null marginal'])}; "
+            f"test p {spread(runs['p marginal'])}",
+            f"CCE {spread(runs['cce right'])}, by chance {spread(runs['null right'])}; "
+            f"p < 0.05 in {np.mean(runs['p right'] < 0.05):.0%}",
+            verdict(runs["cce marginal"] > 5 * runs["cce right"], runs["p marginal"] < 0.05),
         ),
         added(data.x, data.y, _models(data)["marginal"], "marginal", x_kernel=fm.RBF(1.0)),
     ]
@@ -72,8 +72,8 @@ def _draw(path: Path) -> None:
     models = _models(data)
     figure, (left, middle, right) = axes_of(3)
     left.scatter(data.x, data.y, s=6, label="outcomes")
-    drawn = models["marginal"].sample(1, np.random.default_rng(1))[:, 0]
-    left.scatter(data.x, drawn, s=6, label="drawn from the marginal model")
+    draws = models["marginal"].sample(1, np.random.default_rng(1))[:, 0]
+    left.scatter(data.x, draws, s=6, label="drawn from the marginal model")
     left.set(xlabel="x", ylabel="y", ylim=(-10, 15))
     for name, model in models.items():
         curve = fm.metrics.reliability_curve(data.y, model)

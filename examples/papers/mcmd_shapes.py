@@ -35,7 +35,7 @@ class _Other(NamedTuple):
 
 class _Setting(NamedTuple):
     simulate: object
-    others: tuple[_Other, ...]
+    alternatives: tuple[_Other, ...]
     line: float  # the last alternative is N(x - line, 1/4)
 
 
@@ -57,21 +57,21 @@ _SETTINGS = {
         0.0,
     ),
 }  # fmt: skip
-_NAMES = [one.name for one in _SETTINGS["homoscedastic"].others] + ["another shape"]
+_NAMES = [one.name for one in _SETTINGS["homoscedastic"].alternatives] + ["another shape"]
 
 
 def _samples(setting: _Setting, seed: int) -> tuple[fm.datasets.Simulated, dict[str, tuple]]:
     """Return a sample, and the samples of every alternative."""
     rng = np.random.default_rng(seed + 10_000)
     data = setting.simulate(_N, seed)
-    others = {}
-    for place, one in enumerate(setting.others):
+    samples = {}
+    for place, one in enumerate(setting.alternatives):
         second = setting.simulate(_M, seed + 1_000 * (place + 1))
         mean, std = second.truth.mean, second.truth.std
-        others[one.name] = (second.x, rng.normal(mean + one.shift, one.factor * std))
+        samples[one.name] = (second.x, rng.normal(mean + one.shift, one.factor * std))
     x = rng.uniform(data.x.min(), data.x.max(), _M)
-    others["another shape"] = (x, rng.normal(x - setting.line, 0.5))
-    return data, others
+    samples["another shape"] = (x, rng.normal(x - setting.line, 0.5))
+    return data, samples
 
 
 def _mcmd(
@@ -86,11 +86,11 @@ def _grid(data: fm.datasets.Simulated) -> np.ndarray:
 
 
 def _numbers(setting: _Setting, seed: int) -> dict[str, float]:
-    data, others = _samples(setting, seed)
+    data, samples = _samples(setting, seed)
     grid = _grid(data)
     return {
         f"{name}{key}": float(_mcmd(data, other, grid, gamma).mean())
-        for name, other in others.items()
+        for name, other in samples.items()
         for gamma, key in ((0.5, ""), (1.0, " at 1"))
     }
 
@@ -122,17 +122,17 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     """Return the claims of the figures on the homoscedastic and the heteroscedastic example."""
     claims = []
     for kind, setting in _SETTINGS.items():
-        found = over_seeds(lambda seed, setting=setting: _numbers(setting, seed), seeds)
-        right_order, of_one = (_in_order(found, key) for key in ("", " at 1"))
+        runs = over_seeds(lambda seed, setting=setting: _numbers(setting, seed), seeds)
+        right_order, of_one = (_in_order(runs, key) for key in ("", " at 1"))
         claims.append(
             Claim(
                 f"{kind.capitalize()}: least for equal distributions, more for another spread, most for "
                 "another mean",
-                "; ".join(f"{name} {spread(found[name])}" for name in _NAMES[1:])
+                "; ".join(f"{name} {spread(runs[name])}" for name in _NAMES[1:])
                 + f". Orders hold in {int(right_order.sum())} of {seeds} seeds, and in "
                     f"{int(of_one.sum())} with "
                 "gamma 1 of the inputs' kernel (figures 8 and 9 of the CCE paper)",
-                spread(found["same"]),
+                spread(runs["same"]),
                 verdict(right_order, of_one),
             )
         )  # fmt: skip
@@ -158,14 +158,14 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
 def _draw(path: Path) -> None:
     figure, panels = axes_of(len(_NAMES), 2 * len(_SETTINGS))
     for place, setting in enumerate(_SETTINGS.values()):
-        data, others = _samples(setting, 0)
+        data, samples = _samples(setting, 0)
         grid = _grid(data)
         upper, lower = (panels[(2 * place + row) * len(_NAMES) :] for row in range(2))
         for name, top, bottom in zip(_NAMES, upper, lower, strict=False):
             top.scatter(data.x, data.y, s=3)
-            top.scatter(*others[name], s=3)
+            top.scatter(*samples[name], s=3)
             top.set(title=name, ylim=(-7, 7))
-            values = _mcmd(data, others[name], grid)
+            values = _mcmd(data, samples[name], grid)
             bottom.plot(grid, values)
             bottom.set(xlabel="x", ylim=(0, 1.5), title=f"mean MCMD {values.mean():.3f}")
         lower[0].set(ylabel="MCMD")

@@ -113,33 +113,33 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         ),
         Claim(
             "Stds that a network was trained for have a small ENCE",
-            f"ENCE {spread(found['ence trained stds'])}, c_v {spread(found['cv trained stds'])}",
-            f"by chance {spread(found['null trained'])}",
-            verdict(found["ence trained stds"] < 0.5 * found["ence isotonic cdf"]),
+            f"ENCE {spread(runs['ence trained stds'])}, c_v {spread(runs['cv trained stds'])}",
+            f"by chance {spread(runs['null trained'])}",
+            verdict(runs["ence trained stds"] < 0.5 * runs["ence isotonic cdf"]),
         ),
         Claim(
             "The CCE given the forecast shows it, too, and comes with an exact test (not in the paper)",
-            f"CCE {spread(found['cce isotonic cdf'])} of the recalibrated random stds, by chance "
-            f"{spread(found['cce null isotonic cdf'])}, p < 0.05 in "
-            f"{np.mean(found['p isotonic cdf'] < 0.05):.0%}",
-            f"CCE {spread(found['cce true stds'])}, by chance {spread(found['cce null true stds'])}, p "
+            f"CCE {spread(runs['cce isotonic cdf'])} of the recalibrated random stds, by chance "
+            f"{spread(runs['cce null isotonic cdf'])}, p < 0.05 in "
+            f"{np.mean(runs['p isotonic cdf'] < 0.05):.0%}",
+            f"CCE {spread(runs['cce true stds'])}, by chance {spread(runs['cce null true stds'])}, p "
             "< 0.05 in "
-            f"{np.mean(found['p true stds'] < 0.05):.0%}",
-            verdict(found["p isotonic cdf"] < 0.05, found["cce isotonic cdf"] > 2 * found["cce true stds"]),
+            f"{np.mean(runs['p true stds'] < 0.05):.0%}",
+            verdict(runs["p isotonic cdf"] < 0.05, runs["cce isotonic cdf"] > 2 * runs["cce true stds"]),
         ),
         Claim(
             "ENCE needs a variance: right Cauchy predictions of random scale fail it, with the scale as "
             "the "
             "predicted std",
-            f"ENCE {found['cauchy ence'].min():.1f} to {found['cauchy ence'].max():.1f}",
-            f"by chance if Gaussian {spread(found['cauchy null'])}", verdict(found["cauchy ence"] > 1),
+            f"ENCE {runs['cauchy ence'].min():.1f} to {runs['cauchy ence'].max():.1f}",
+            f"by chance if Gaussian {spread(runs['cauchy null'])}", verdict(runs["cauchy ence"] > 1),
         ),
         Claim(
             "ECE and CCE do not: they find nothing wrong with them",
-            f"ECE {spread(found['cauchy ece'])}; CCE {spread(found['cauchy cce'])}, p < 0.05 in "
-            f"{np.mean(found['cauchy p'] < 0.05):.0%}",
-            f"CCE by chance {spread(found['cauchy cce null'])}",
-            verdict(found["cauchy ece"] < 0.02, found["cauchy p"].mean() > 0.05),
+            f"ECE {spread(runs['cauchy ece'])}; CCE {spread(runs['cauchy cce'])}, p < 0.05 in "
+            f"{np.mean(runs['cauchy p'] < 0.05):.0%}",
+            f"CCE by chance {spread(runs['cauchy cce null'])}",
+            verdict(runs["cauchy ece"] < 0.02, runs["cauchy p"].mean() > 0.05),
         ),
         added(data.x, data.y, random, "random"),
     ]  # fmt: skip

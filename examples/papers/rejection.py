@@ -52,9 +52,9 @@ def _wrong_spread(n: int, seed: int) -> tuple[fm.datasets.Simulated, fm.Predicti
 
 
 def _wave_case(simulate: Callable[..., tuple], seed: int) -> _Case:
-    known, model = simulate(_N, seed)
+    data, model = simulate(_N, seed)
     new, predicted = simulate(_N, seed + 10_000)
-    cce = published_cce(known.x, known.y, model, at=new.x, x_kernel=fm.RBF(1.0)).values
+    cce = published_cce(data.x, data.y, model, at=new.x, x_kernel=fm.RBF(1.0)).values
     return _Case(cce, predicted.std, _losses(new.y, predicted))
 
 
@@ -130,14 +130,14 @@ def _draw(path: Path) -> None:
         for row, loss in enumerate(_LOSSES):
             panel = panels[row * len(_CASES) + column]
             curve = fm.rejection_curve(case.cce, case.losses[loss], case.std)
-            shown = curve.rejected <= 0.9
-            panel.plot(curve.rejected[shown], curve.loss[shown], label="CCE", **STYLES[0])
+            mask = curve.rejected <= 0.9
+            panel.plot(curve.rejected[mask], curve.loss[mask], label="CCE", **STYLES[0])
             panel.plot(
-                curve.rejected[shown], curve.std_loss[shown], label="predicted spread", **STYLES[1]
+                curve.rejected[mask], curve.std_loss[mask], label="predicted spread", **STYLES[1]
             )
-            low, high = curve.random_band[shown].T
+            low, high = curve.random_band[mask].T
             panel.fill_between(
-                curve.rejected[shown], low, high, color="0.85", lw=0, label="random, 95 %"
+                curve.rejected[mask], low, high, color="0.85", lw=0, label="random, 95 %"
             )
             panel.set(title=name, xlabel="share held out", ylabel=f"mean {loss}")
     save(figure, path, {0: "upper left"})

@@ -37,13 +37,13 @@ def _scores(trial: int) -> tuple[Rows, np.ndarray, np.ndarray, np.ndarray]:
     """Return test rows, their log scores, these for outcomes drawn from the model, and their CCE."""
     x, y = rows_of(split(trial)[2])
     predicted = model("gaussian", trial, x)
-    drawn = predicted.sample(1, trial)[:, 0]
+    draws = predicted.sample(1, trial)[:, 0]
     cce = published_cce(x, y, predicted, x_kernel=_KERNEL).values
-    return Rows(x, y), -predicted.log_prob(y), -predicted.log_prob(drawn), cce
+    return Rows(x, y), -predicted.log_prob(y), -predicted.log_prob(draws), cce
 
 
 def _numbers(trial: int) -> dict[str, float]:
-    rows, score, drawn, cce = _scores(trial)
+    rows, score, draw_score, cce = _scores(trial)
     places = arrays_of("score_map")["places"][trial]
     predicted = model("gaussian", trial, rows.x)
     null = published_cce(rows.x, predicted.sample(1, trial)[:, 0], predicted, x_kernel=_KERNEL)
@@ -51,7 +51,7 @@ def _numbers(trial: int) -> dict[str, float]:
         "score": _explained(places, score), "cce": _explained(places, cce),
         "rank": float(spearmanr(score, cce).statistic),
         "entropy": float(spearmanr(score, predicted.std).statistic),
-        "drawn": float(spearmanr(drawn, predicted.std).statistic),
+        "drawn": float(spearmanr(draw_score, predicted.std).statistic),
         "cce of spread": float(spearmanr(cce, predicted.std).statistic),
         "mean": float(cce.mean()), "null": float(null.mean),
         "p": fm.congruence_test(rows.x, rows.y, predicted, alpha=0.05).p_value,

@@ -60,7 +60,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     kernels = _by_setting(data, models, [{"x_kernel": one} for one in _KERNELS.values()])
     null = {name: null_cce(data, model, 2) for name, model in models.items()}
 
-    def drawn(count: int) -> list[Cces]:
+    def with_draws(count: int) -> list[Cces]:
         return [
             _by_setting(data, models, [{"draws": count, "random_state": seed}])
             for seed in range(seeds)
@@ -71,9 +71,10 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         part = fm.datasets.Simulated(data.x[rows], data.y[rows], data.truth.take(rows))
         return _by_setting(part, {name: one.take(rows) for name, one in models.items()}, [{}])
 
-    by_draws = {count: drawn(count) for count in _DRAWS}
+    by_draws = {count: with_draws(count) for count in _DRAWS}
     in_order = {
-        count: np.ravel([_ordered(one) for one in found]) for count, found in by_draws.items()
+        count: np.ravel([_ordered(one) for one in repetitions])
+        for count, repetitions in by_draws.items()
     }
     of_subsets = {
         count: np.ravel([_ordered(smaller(count, seed)) for seed in range(seeds)])
@@ -129,7 +130,9 @@ def _draw(
         panel.set(xlabel=label)
         plain_logarithms(panel)
     for name in HEADS:
-        values = np.array([[one[name][0] for one in found] for found in by_draws.values()])
+        values = np.array(
+            [[one[name][0] for one in repetitions] for repetitions in by_draws.values()]
+        )
         panels[2].plot(_DRAWS, values.mean(axis=1), marker="o", label=name, **styles[name])
         panels[2].fill_between(
             _DRAWS,

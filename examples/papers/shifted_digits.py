@@ -124,8 +124,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         }
 
     plain, shifted = at("rotated 0", "ECE"), under("ECE")
-    right, moved = at("rotated 0", "accuracy"), under("accuracy")
-    known, unknown = at("rotated 0", "entropy"), at("shuffled", "entropy")
+    accuracy, shifted_accuracy = at("rotated 0", "accuracy"), under("accuracy")
+    digits, shuffled = at("rotated 0", "entropy"), at("shuffled", "entropy")
     brier = under("Brier")
     best = min(brier, key=lambda name: brier[name].mean())
     gains = {
@@ -133,15 +133,17 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         for method, counts in COUNTS.items()
     }
     five = gains["ensemble"]
-    sure = {one: (at("rotated 30", "confident accuracy")[one], right[one]) for one in METHODS}
+    sure = {one: (at("rotated 30", "confident accuracy")[one], accuracy[one]) for one in METHODS}
     x, labels = rows_of_shift(0, "rotated 30")
     claim = _classes_claim(x, labels, classifiers(0))
     return [
         Claim(
             "Accuracy and calibration fall with shift, for every method",
-            f"accuracy: {per_name(METHODS, moved)}. ECE: {per_name(METHODS, shifted)}",
-            f"without shift, accuracy: {per_name(METHODS, right)}. ECE: {per_name(METHODS, plain)}",
-            verdict(*((moved[one] < right[one]) & (shifted[one] > plain[one]) for one in METHODS)),
+            f"accuracy: {per_name(METHODS, shifted_accuracy)}. ECE: {per_name(METHODS, shifted)}",
+            f"without shift, accuracy: {per_name(METHODS, accuracy)}. ECE: {per_name(METHODS, plain)}",
+            verdict(*(
+                (shifted_accuracy[one] < accuracy[one]) & (shifted[one] > plain[one]) for one in METHODS
+            )),
         ),
         Claim(
             "Temperature scaling on data without shift is not enough under shift",
@@ -158,7 +160,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             "degrees is "
             "far below that without shift",
             "; ".join(f"{one} {spread(pair[0])}" for one, pair in sure.items()),
-            f"above 0.9 if calibrated; all rows without shift: {spread(right['vanilla'])}",
+            f"above 0.9 if calibrated; all rows without shift: {spread(accuracy['vanilla'])}",
             verdict(*(pair[0] < 0.9 for pair in sure.values())),
         ),
         Claim(
@@ -179,8 +181,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         ),
         Claim(
             "Entropy is larger for images of no class (shuffled pixels)",
-            per_name(METHODS, unknown), f"digits: {per_name(METHODS, known)}",
-            verdict(*(unknown[one] > known[one] for one in METHODS)),
+            per_name(METHODS, shuffled), f"digits: {per_name(METHODS, digits)}",
+            verdict(*(shuffled[one] > digits[one] for one in METHODS)),
         ),
         claim,
     ]  # fmt: skip

@@ -72,7 +72,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     for name in DATA:
         cce, ece, chance = (_rows(values, name, "one", part) for part in ("CCE", "ECE", "chance"))
         best = [HEADS[place] for place in cce.mean(axis=1).argsort()]
-        together = _rows(values, name, "ensemble", "CCE")
+        ensemble_cce = _rows(values, name, "ensemble", "CCE")
         order = [
             float(spearmanr(cce[:, trial], ece[:, trial]).statistic)
             for trial in range(cce.shape[1])
@@ -93,10 +93,10 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             ),
             Claim(
                 f"Ensembles have a smaller CCE than single networks ({name})",
-                f"mean over heads {spread(together.mean(axis=0))} against {spread(cce.mean(axis=0))}; "
-                f"smaller in {np.mean(together < cce):.0%} of heads and trials",
+                f"mean over heads {spread(ensemble_cce.mean(axis=0))} against {spread(cce.mean(axis=0))}; "
+                f"smaller in {np.mean(ensemble_cce < cce):.0%} of heads and trials",
                 f"by chance {_rows(values, name, 'ensemble', 'chance').mean():.3f}",
-                verdict(together < cce),
+                verdict(ensemble_cce < cce),
             ),
         ]  # fmt: skip
     rows = Rows(*split("randhie", 0).test)
@@ -117,10 +117,10 @@ def details(seeds: int) -> str:
         ]  # fmt: skip
         for size in _SIZES:
             for head in HEADS:
-                shown = [spread(values[f"{name} {size} {head} {one}"]) for one in _MEASURES[:-1]]
+                cells = [spread(values[f"{name} {size} {head} {one}"]) for one in _MEASURES[:-1]]
                 rejected = np.mean(values[f"{name} {size} {head} p"] < 0.05)
                 label = head if size == "one" else f"{MEMBERS} × {head}"
-                lines.append(f"| {label} | " + " | ".join(shown) + f" | {rejected:.0%} |")
+                lines.append(f"| {label} | " + " | ".join(cells) + f" | {rejected:.0%} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 

@@ -48,16 +48,16 @@ def _numbers(seed: int) -> dict[str, float]:
     data, models = _models(seed)
     numbers: dict[str, float] = {"largest difference": 0.0}
     for name, model in models.items():
-        given = model.mean, model.std, data.y
-        found, theirs = (
-            _all_but_groups(one.metrics, *given) for one in (ours, uncertainty_toolbox)
+        arguments = model.mean, model.std, data.y
+        values, theirs = (
+            _all_but_groups(one.metrics, *arguments) for one in (ours, uncertainty_toolbox)
         )
-        for measure, value in found.items():
+        for measure, value in values.items():
             gap = abs(value - theirs[measure]) / max(abs(theirs[measure]), 1e-300)
             numbers["largest difference"] = max(numbers["largest difference"], gap)
             numbers[f"{measure} {name}"] = value
         groups = ours.metrics_calibration.adversarial_group_calibration(
-            *given, cali_type="mean_abs"
+            *arguments, cali_type="mean_abs"
         )
         small = int(np.argmin(np.abs(groups.group_size - _SMALL)))
         numbers[f"group {name}"] = float(groups.score_mean[small])
@@ -67,7 +67,7 @@ def _numbers(seed: int) -> dict[str, float]:
     return numbers
 
 
-_OTHERS = {  # measures that Uncertainty Toolbox has not
+_FURTHER_MEASURES = {  # measures that Uncertainty Toolbox has not
     "log score": lambda y, model: -model.log_prob(y),
     "CRPS": fm.metrics.crps,
     "coverage of 90 %": lambda y, model: fm.metrics.coverage(y, model, level=0.9),
@@ -90,13 +90,13 @@ def details(seeds: int) -> str:
     data, models = _models(0)
     columns: dict[str, dict[str, tuple[float, float | None]]] = {}
     for name, model in models.items():
-        given = model.mean, model.std, data.y
-        both = [_all_but_groups(one.metrics, *given) for one in (ours, uncertainty_toolbox)]
+        arguments = model.mean, model.std, data.y
+        both = [_all_but_groups(one.metrics, *arguments) for one in (ours, uncertainty_toolbox)]
         columns[name] = {measure: (value, both[1][measure]) for measure, value in both[0].items()}
         for kind in ("mean_abs", "root_mean_sq"):
-            groups = [_smallest_group(one, given, kind) for one in (ours, uncertainty_toolbox)]
+            groups = [_smallest_group(one, arguments, kind) for one in (ours, uncertainty_toolbox)]
             columns[name][f"{kind} of the worst fifth"] = (groups[0], groups[1])
-        for measure, compute in _OTHERS.items():
+        for measure, compute in _FURTHER_MEASURES.items():
             columns[name][measure] = (float(np.mean(compute(data.y, model))), None)
     lines = [
         f"All measures of the first example ({_N} rows); in parentheses those of Uncertainty Toolbox, "
@@ -112,59 +112,59 @@ def details(seeds: int) -> str:
     return "\n".join(lines)
 
 
-def _smallest_group(package: Any, given: tuple, kind: str) -> float:
+def _smallest_group(package: Any, arguments: tuple, kind: str) -> float:
     """Return the calibration error of the worst group of a fifth of the rows."""
     np.random.seed(0)  # noqa: NPY002 - Uncertainty Toolbox draws from the global state
-    groups = package.metrics_calibration.adversarial_group_calibration(*given, cali_type=kind)
+    groups = package.metrics_calibration.adversarial_group_calibration(*arguments, cali_type=kind)
     return float(groups.score_mean[np.argmin(np.abs(groups.group_size - _SMALL))])
 
 
-def _listed(found: dict[str, np.ndarray], measure: str) -> str:
+def _listed(runs: dict[str, np.ndarray], measure: str) -> str:
     names = ("constant", "too narrow", "too wide")
-    return "; ".join(f"{name} {spread(found[f'{measure} {name}'])}" for name in names)
+    return "; ".join(f"{name} {spread(runs[f'{measure} {name}'])}" for name in names)
 
 
 def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     """Return what the measures say about a right model and three wrong ones."""
-    found = over_seeds(_numbers, seeds)
+    runs = over_seeds(_numbers, seeds)
     if picture is not None:
         _draw(picture)
     wrong = ("constant", "too narrow", "too wide")
     scores = ("nll", "crps", "check", "interval")
-    seen = {name: np.mean(found[f"p {name}"] < 0.05) for name in ("right", *wrong)}
+    rejection_rates = {name: np.mean(runs[f"p {name}"] < 0.05) for name in ("right", *wrong)}
     data, models = _models(0)
     count = len(_all_but_groups(ours.metrics, models["right"].mean, models["right"].std, data.y))
     return [
         Claim(
             f"Both packages compute the same {count} measures (not in the paper)",
-            f"largest relative difference {found['largest difference'].max():.0e} "
-            f"of {count * 4 * seeds} values", "", verdict(found["largest difference"] < 1e-9),
+            f"largest relative difference {runs['largest difference'].max():.0e} "
+            f"of {count * 4 * seeds} values", "", verdict(runs["largest difference"] < 1e-9),
         ),
         Claim(
             "Proper scores are best for the right model",
-            "CRPS: " + _listed(found, "crps"), f"CRPS {spread(found['crps right'])}",
-            verdict(*(found[f"{one} {name}"] > found[f"{one} right"] for one in scores for name in wrong)),
+            "CRPS: " + _listed(runs, "crps"), f"CRPS {spread(runs['crps right'])}",
+            verdict(*(runs[f"{one} {name}"] > runs[f"{one} right"] for one in scores for name in wrong)),
         ),
         Claim(
             "Average calibration sees a wrong size of the spread better than one that ignores x",
-            "mean absolute calibration error: " + _listed(found, "ma_cal"),
-            spread(found["ma_cal right"]),
+            "mean absolute calibration error: " + _listed(runs, "ma_cal"),
+            spread(runs["ma_cal right"]),
             verdict(
-                found["ma_cal constant"] < found["ma_cal too narrow"],
-                found["ma_cal constant"] < found["ma_cal too wide"],
+                runs["ma_cal constant"] < runs["ma_cal too narrow"],
+                runs["ma_cal constant"] < runs["ma_cal too wide"],
             ),
         ),
         Claim(
             f"In its worst group of {_SMALL:.0%} of the rows it is less calibrated than the right model",
-            _listed(found, "group"), spread(found["group right"]),
-            verdict(found["group constant"] > found["group right"]),
+            _listed(runs, "group"), spread(runs["group right"]),
+            verdict(runs["group constant"] > runs["group right"]),
         ),
         Claim(
             "The exact test of congruence finds all three (not in the paper)",
-            "p < 0.05: " + "; ".join(f"{name} {seen[name]:.0%}" for name in wrong)
-            + "; CCE: " + _listed(found, "cce"),
-            f"p < 0.05 in {seen['right']:.0%}; CCE {spread(found['cce right'])}",
-            verdict(*(found[f"p {name}"] < 0.05 for name in wrong)),
+            "p < 0.05: " + "; ".join(f"{name} {rejection_rates[name]:.0%}" for name in wrong)
+            + "; CCE: " + _listed(runs, "cce"),
+            f"p < 0.05 in {rejection_rates['right']:.0%}; CCE {spread(runs['cce right'])}",
+            verdict(*(runs[f"p {name}"] < 0.05 for name in wrong)),
         ),
         added(data.x, data.y, models["constant"], "constant-spread"),
     ]  # fmt: skip

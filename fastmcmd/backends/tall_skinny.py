@@ -77,7 +77,9 @@ def scaled(scale: Array, a: Array, *, base: Array | None = None, out: Array | No
         out = np.empty(a.shape)
     if out.size:
         under = None if base is None else _rows(base)
-        core().tall_skinny_scale(np.ascontiguousarray(scale), _rows(a), out, get_num_threads(), base=under)
+        core().tall_skinny_scale(
+            np.ascontiguousarray(scale), _rows(a), out, get_num_threads(), base=under
+        )
     return out
 
 

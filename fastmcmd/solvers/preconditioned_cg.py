@@ -249,7 +249,8 @@ class Attempt:
             plain = self._plain()
             self.preconditioners = None if plain.interrupted else plain.policy.at_start()
             if self.preconditioners is None:
-                if not self.switches(plain):  # a saved run may lack the decision on its last product
+                # A saved run may lack the decision on its last product.
+                if not self.switches(plain):
                     yield plain
                 self.result = plain.outcome
                 if self._switched is None:

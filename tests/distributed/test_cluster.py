@@ -57,13 +57,13 @@ def test_every_function_gives_the_bits_of_this_process(client):
 def test_a_worker_is_killed_in_the_middle(client, cluster):
     data = make_data(SIZES)
     x, y = data.blocks("x"), data.blocks("y")
-    whole = fm.cce(x, y, fm.Gaussian(data.blocks("mean"), 0.5), **KERNELS)
+    expected = fm.cce(x, y, fm.Gaussian(data.blocks("mean"), 0.5), **KERNELS)
     pids = list(client.run(os.getpid).values())
     assert len(pids) == 3
     threading.Timer(1.0, os.kill, (pids[0], signal.SIGKILL)).start()
     killed = fm.cce(x, y, slowly(data.blocks("mean")), client=client, **KERNELS)
-    assert killed.estimate.value == pytest.approx(whole.estimate.value, rel=1e-12)
-    assert killed.estimate.rows == whole.estimate.rows
+    assert killed.estimate.value == pytest.approx(expected.estimate.value, rel=1e-12)
+    assert killed.estimate.rows == expected.estimate.rows
     client.wait_for_workers(3, timeout=30)
     assert pids[0] not in client.run(os.getpid).values()
 
@@ -96,7 +96,7 @@ def test_a_slow_block_does_not_hold_the_others(client, monkeypatch):
     original = running.Run._result
     monkeypatch.setattr(
         running.Run, "_result",
-        lambda self, futures, group, *rest: finished.append(group) or original(self, futures, group, *rest),
+        lambda self, futures, group, *args: finished.append(group) or original(self, futures, group, *args),
     )  # fmt: skip
     result = fm.evaluate(
         data.blocks("y"), predicted(slow, data.blocks("mean"), data.blocks("x")), client=client
@@ -130,9 +130,9 @@ def test_a_block_that_kills_its_workers_is_named():
 
     def greedy(mean, x):
         if np.array_equal(x[:1], data.x[80:81]):
-            held = [np.ones(1 << 24) for _ in range(8)]  # 1 GB, of 0.6 allowed
+            arrays = [np.ones(1 << 24) for _ in range(8)]  # 1 GB, of 0.6 allowed
             time.sleep(20)
-            del held
+            del arrays
         return fm.Gaussian(mean, 0.5)
 
     with (
@@ -154,7 +154,7 @@ def test_a_block_that_kills_its_workers_is_named():
         )
 
 
-def started(module: str, *options: str) -> subprocess.Popen[bytes]:
+def start_process(module: str, *options: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", f"distributed.cli.{module}", *options, "--no-dashboard"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -167,9 +167,9 @@ def test_the_scheduler_is_killed_and_the_checkpoint_resumes(tmp_path, monkeypatc
     data = make_data(SIZES)
     x, y, mean = (data.blocks(name) for name in ("x", "y", "mean"))
     file, path = str(tmp_path / "scheduler.json"), tmp_path / "run.ckpt"
-    processes = [started("dask_scheduler", "--port", "0", "--scheduler-file", file)]
+    processes = [start_process("dask_scheduler", "--port", "0", "--scheduler-file", file)]
     processes.append(
-        started("dask_worker", "--scheduler-file", file, "--nthreads", "1", "--no-nanny")
+        start_process("dask_worker", "--scheduler-file", file, "--nthreads", "1", "--no-nanny")
     )
     prediction = slowly(mean)
     try:
@@ -193,25 +193,25 @@ def test_the_scheduler_is_killed_and_the_checkpoint_resumes(tmp_path, monkeypatc
         for one in processes:
             one.kill()
             one.wait()
-    counted = []
+    blocks = []
     original = running.block_sums
-    monkeypatch.setattr(running, "block_sums", lambda *a: counted.append(a[2]) or original(*a))
+    monkeypatch.setattr(running, "block_sums", lambda *a: blocks.append(a[2]) or original(*a))
     resumed = fm.evaluate(y, prediction, x, checkpoint=path, **KERNELS)
-    assert len(counted) < 3 * len(SIZES)  # three passes
+    assert len(blocks) < 3 * len(SIZES)  # three passes
     assert not path.exists()
-    whole = fm.evaluate(y, fm.Gaussian(mean, 0.5), x, **KERNELS)
-    assert resumed.to_dict()["metrics"] == whole.to_dict()["metrics"]
+    expected = fm.evaluate(y, fm.Gaussian(mean, 0.5), x, **KERNELS)
+    assert resumed.to_dict()["metrics"] == expected.to_dict()["metrics"]
 
 
 def test_a_checkpoint_resumes_only_what_is_the_same(tmp_path, monkeypatch):
     """Another spread, function, grid or landmark resumed with the sums of the call before."""
     monkeypatch.setattr(running, "GROUP", 1)
     monkeypatch.setattr(Saved, "every", 0.0)
-    data = made((30,) * 4)
+    data = make_data((30,) * 4)
     x, y, mean = (data.blocks(name) for name in ("x", "y", "mean"))
     path, landmarks = tmp_path / "run.ckpt", np.linspace(-1, 1, 1002).reshape(-1, 2)
-    moved = landmarks.copy()
-    moved[250] += 0.5
+    shifted = landmarks.copy()
+    shifted[250] += 0.5
     original, blocks = running.block_sums, []
 
     def ends(*arguments):
@@ -239,7 +239,7 @@ def test_a_checkpoint_resumes_only_what_is_the_same(tmp_path, monkeypatch):
             **KERNELS,
         ),
     ]
-    for call, other in zip(calls, (1.0, wide, moved), strict=True):
+    for call, other in zip(calls, (1.0, wide, shifted), strict=True):
         blocks.clear()
         with monkeypatch.context() as patched:
             patched.setattr(running, "block_sums", ends)
@@ -277,9 +277,9 @@ def test_a_checkpoint_of_classes_and_groups_resumes(tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             fm.evaluate(*arguments, checkpoint=path, **options)
     resumed = fm.evaluate(*arguments, checkpoint=path, **options)
-    whole = fm.evaluate(*arguments, **options)
-    assert str(resumed.table()) == str(whole.table())
-    assert "nan" in whole.table().lower()
+    expected = fm.evaluate(*arguments, **options)
+    assert str(resumed.table()) == str(expected.table())
+    assert "nan" in expected.table().lower()
 
 
 def test_another_call_does_not_resume(tmp_path, monkeypatch):

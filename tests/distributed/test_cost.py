@@ -39,8 +39,8 @@ def passes(client, cluster, monkeypatch):
                 self.tasks[prefix(key)] += 1
                 self.bytes[prefix(key)] += more.get("nbytes", 0)
 
-    counted = Finished()
-    cluster.scheduler.add_plugin(counted, name="counted")
+    plugin = Finished()
+    cluster.scheduler.add_plugin(plugin, name="counted")
     original, results = running.Run.reduce, {}
 
     def received():
@@ -53,17 +53,17 @@ def passes(client, cluster, monkeypatch):
         return {worker: len(log) for worker, log in logs.items()}, logs
 
     def reduce(self, job, blocks):
-        tasks, sizes, sent = counted.tasks.copy(), counted.bytes.copy(), self.counters.tasks
+        tasks, sizes, sent = plugin.tasks.copy(), plugin.bytes.copy(), self.counters.tasks
         before, _ = received()
         value = original(self, job, blocks)
         _, logs = received()
-        moved, messages = Counter(), 0
+        transfers, messages = Counter(), 0
         for worker, log in logs.items():
             for keys, _ in log[before[worker] :]:
-                moved.update(map(prefix, keys))
+                transfers.update(map(prefix, keys))
                 messages += 1
         results[job.name] = {
-            "tasks": counted.tasks - tasks, "bytes": counted.bytes - sizes, "moved": moved,
+            "tasks": plugin.tasks - tasks, "bytes": plugin.bytes - sizes, "moved": transfers,
             "messages": messages, "own": self.counters.tasks - sent, "value": value,
         }  # fmt: skip
         return value
@@ -136,7 +136,7 @@ def test_tasks_of_small_passes(blocks, tasks):
 def test_the_projection_of_the_page_follows_from_its_constants():
     page = (Path(__file__).parents[2] / "docs" / "distributed.md").read_text()
     row, block = map(
-        float, re.search(r"from (\d+) µs of CPU a row .*?and (\d+) ms a block", page, re.S).groups()
+        float, re.search(r"(\d+) µs of CPU per row .*?, (\d+) ms per block", page).groups()
     )
     number = {"10^8": 1e8, "10^10": 1e10, "1,000": 1e3, "10^5": 1e5, "10^4": 1e4}
     seconds = {"s": 1.0, "min": 60.0}

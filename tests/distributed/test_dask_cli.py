@@ -37,13 +37,13 @@ def folder(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("own", [False, True])
-def test_a_folder_of_parquet_files(folder, own, request, monkeypatch):
+@pytest.mark.parametrize("starts_processes", [False, True])
+def test_a_folder_of_parquet_files(folder, starts_processes, request, monkeypatch):
     """On a cluster that runs already, or on processes that the command starts: here, one."""
     path, frame = folder
     monkeypatch.setattr("fastmcmd._base.threads.get_num_threads", lambda: 1)
-    where = [] if own else [request.getfixturevalue("cluster").scheduler_address]
-    done = run_cli(
+    where = [] if starts_processes else [request.getfixturevalue("cluster").scheduler_address]
+    process = run_cli(
         "evaluate",
         path / "*.parquet",
         "--dask",
@@ -55,9 +55,9 @@ def test_a_folder_of_parquet_files(folder, own, request, monkeypatch):
         "--output",
         path / "rows",
     )
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    whole = fm.evaluate(
+    assert process.returncode == 0, process.stderr
+    result = json.loads(process.stdout)
+    in_memory = fm.evaluate(
         frame["y"],
         fm.Gaussian(frame["mean"], frame["std"]),
         frame[["x0", "x1"]],
@@ -65,11 +65,11 @@ def test_a_folder_of_parquet_files(folder, own, request, monkeypatch):
         test=False,
     )
     assert result["n"] == 351
-    assert result["metrics"]["mean_crps"] == pytest.approx(whole["crps"], rel=1e-9)
-    assert abs(result["metrics"]["mean_cce"] - whole["cce"]) < 0.05 * whole["cce"]
+    assert result["metrics"]["mean_crps"] == pytest.approx(in_memory["crps"], rel=1e-9)
+    assert abs(result["metrics"]["mean_cce"] - in_memory["cce"]) < 0.05 * in_memory["cce"]
     assert list(result["by"]) == ["early", "late"]
     rows = pandas.read_parquet(path / "rows")
-    assert np.allclose(rows["crps"], whole.rows["crps"], rtol=1e-12)
+    assert np.allclose(rows["crps"], in_memory.rows["crps"], rtol=1e-12)
 
 
 def test_usage_errors(folder):
@@ -79,6 +79,6 @@ def test_usage_errors(folder):
         (["--n-boot", "10"], "--n-boot is not available with --dask"),
         (["--y", "outcome"], "has no column 'outcome'"),
     ):
-        done = run_cli("evaluate", path / "*.parquet", "--dask", *options)
-        assert done.returncode == 2
-        assert message in done.stderr
+        process = run_cli("evaluate", path / "*.parquet", "--dask", *options)
+        assert process.returncode == 2
+        assert message in process.stderr

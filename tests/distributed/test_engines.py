@@ -26,11 +26,11 @@ def run(code: str, folder: Path, **environment: str) -> None:
     """Run a program in a process of its own, because engines leave processes and settings behind."""
     program = folder / "program.py"
     program.write_text(code)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "ignore", program], capture_output=True, text=True, check=False,
         timeout=300, env={**os.environ, "PYTHONPATH": str(PAGE.parents[1]), **environment},
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert process.returncode == 0, process.stderr[-3000:]
 
 
 def test_ray_runs_the_blocks_of_dask(tmp_path):

@@ -21,7 +21,9 @@ KERNELS = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.7), "lam": 0.02}
 
 def same_numbers(blocked, in_memory):
     """Every number is that of the rows in memory: sums to rounding, sketches to their accuracy."""
-    assert set(in_memory.keys()) - set(blocked.keys()) <= {"null_ence"}  # simulated, if not Gaussian
+    assert set(in_memory.keys()) - set(blocked.keys()) <= {
+        "null_ence"
+    }  # simulated, if not Gaussian
     for name in set(in_memory.keys()) & set(blocked.keys()):
         if name not in ("mean_cce", "max_cce"):
             assert blocked[name] == pytest.approx(
@@ -51,13 +53,15 @@ def test_cce_is_within_both_bounds(data):
 def test_cce_at_points_in_memory_and_in_blocks(data):
     arguments = data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)
     grid = np.random.default_rng(1).normal(size=(30, 2))
-    here = fm.cce(*arguments, at=grid, **KERNELS)
-    there = fm.cce(*arguments, at=da.from_array(grid, chunks=(11, 1)), **KERNELS)
+    at_grid = fm.cce(*arguments, at=grid, **KERNELS)
+    at_blocks = fm.cce(*arguments, at=da.from_array(grid, chunks=(11, 1)), **KERNELS)
     # Products of 11 and of 30 rows may round differently.
-    np.testing.assert_allclose(here.values, there.values.compute(), rtol=1e-12)
-    assert here.mean == pytest.approx(there.mean, rel=1e-12)
+    np.testing.assert_allclose(at_grid.values, at_blocks.values.compute(), rtol=1e-12)
+    assert at_grid.mean == pytest.approx(at_blocks.mean, rel=1e-12)
     in_memory = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), at=grid, **KERNELS)
-    assert (np.abs(here.values - in_memory.values) <= here.error_bounds + in_memory.error_bounds).all()
+    assert (
+        np.abs(at_grid.values - in_memory.values) <= at_grid.error_bounds + in_memory.error_bounds
+    ).all()
 
 
 def test_mcmd_is_within_both_bounds(data):
@@ -91,9 +95,9 @@ def test_evaluate_of_numbers(data, weighted):
     assert list(blocked.by) == ["early", "late"]
     for label, (rows, numbers) in in_memory.by.items():
         assert blocked.by[label][0] == rows
-        known = {one.name: one.value for one in numbers}
+        by_name = {one.name: one.value for one in numbers}
         for one in blocked.by[label][1]:
-            assert one.value == pytest.approx(known[one.name], rel=SKETCHED.get(one.name, 1e-9))
+            assert one.value == pytest.approx(by_name[one.name], rel=SKETCHED.get(one.name, 1e-9))
     for name in ("crps", "pit", "log_score"):
         assert np.array_equal(blocked.rows[name].compute(), in_memory.rows[name])
     curve = blocked.curves["reliability"]
@@ -113,7 +117,9 @@ def test_evaluate_of_classes_of_which_one_appears_late():
         da.from_array(p[:, :1], chunks=70),
     )  # fmt: skip
     same_numbers(blocked, in_memory)
-    assert blocked["mean_cce"] == pytest.approx(in_memory["mean_cce"], abs=blocked.cce.mean_error_bound)
+    assert blocked["mean_cce"] == pytest.approx(
+        in_memory["mean_cce"], abs=blocked.cce.mean_error_bound
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -130,8 +136,8 @@ def test_values_of_a_right_model_stand_beside_calibration_errors(data, weighted)
             assert one.null == pytest.approx(nulls[one.name], rel=SKETCHED.get(one.name, 1e-9))
     assert blocked["null_ence"] == pytest.approx(in_memory["null_ence"], rel=5e-3)
     laplace = fm.evaluate(data.blocks("y"), fm.Laplace(data.blocks("mean"), 0.5))
-    given = {one.name for one in laplace.measured if one.null is not None}
-    assert given == set(nulls) - {"ence", "uce"}
+    with_null = {one.name for one in laplace.measured if one.null is not None}
+    assert with_null == set(nulls) - {"ence", "uce"}
     assert "null_ence" in laplace.skipped
 
 
@@ -180,9 +186,11 @@ def test_nan_that_propagates_reaches_the_groups_that_hold_it(data):
     )
     in_memory = fm.evaluate(y, fm.Gaussian(data.mean, 0.5), by=data.groups, **options)
     for label in ("early", "late"):
-        known = {one.name: one.value for one in in_memory.by[label][1]}
+        by_name = {one.name: one.value for one in in_memory.by[label][1]}
         for one in blocked.by[label][1]:
-            expected = pytest.approx(known[one.name], rel=SKETCHED.get(one.name, 1e-9), nan_ok=True)
+            expected = pytest.approx(
+                by_name[one.name], rel=SKETCHED.get(one.name, 1e-9), nan_ok=True
+            )
             assert one.value == expected, (label, one.name)
 
 
@@ -332,16 +340,16 @@ def test_exact_test_is_that_of_the_accumulator_and_holds_its_level():
 @settings(max_examples=15, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 150), max_size=8),
-    others=st.lists(st.integers(0, 150), max_size=8),
+    other_cuts=st.lists(st.integers(0, 150), max_size=8),
     seed=st.integers(0, 1000),
 )
-def test_any_split_gives_the_same_sums(cuts, others, seed):
+def test_any_split_gives_the_same_sums(cuts, other_cuts, seed):
     """Blocks of any sizes, of 0 and 1 rows among them, give equal numbers at given landmarks."""
-    result = []
-    for places in (cuts, others):
+    results = []
+    for places in (cuts, other_cuts):
         ends = [0, *sorted(places), 150]
         data = make_data(tuple(np.diff(ends).tolist()), seed)
-        result.append(
+        results.append(
             fm.cce(
                 data.blocks("x"),
                 data.blocks("y"),
@@ -351,12 +359,12 @@ def test_any_split_gives_the_same_sums(cuts, others, seed):
                 **KERNELS,
             )
         )
-    one, two = result
+    one, two = results
     assert one.estimate.value == pytest.approx(two.estimate.value, rel=1e-9)
     assert one.estimate.excess == pytest.approx(two.estimate.excess, rel=1e-9, abs=1e-12)
     assert one.mean == pytest.approx(two.mean, rel=1e-9)
-    in_memory = fm.streaming.CCE(KERNELS["x_kernel"], KERNELS["y_kernel"], data.x[:20], KERNELS["lam"])
-    value = in_memory.update(data.x, data.y, fm.Gaussian(data.mean, 0.5)).compute().value
+    sums = fm.streaming.CCE(KERNELS["x_kernel"], KERNELS["y_kernel"], data.x[:20], KERNELS["lam"])
+    value = sums.update(data.x, data.y, fm.Gaussian(data.mean, 0.5)).compute().value
     assert one.estimate.value == pytest.approx(value, rel=1e-9)
 
 
@@ -440,7 +448,9 @@ def test_large_data_are_sampled_and_landmarks_proposed_by_blocks(monkeypatch):
     assert (landmarks[:, 0] > 20).sum() >= 3
     assert "were chosen from 100 of 2,000 rows" in blocked.info.notes[0]
     in_memory = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), **KERNELS)
-    assert (np.abs(blocked.values.compute() - in_memory.values) <= blocked.error_bounds.compute()).all()
+    assert (
+        np.abs(blocked.values.compute() - in_memory.values) <= blocked.error_bounds.compute()
+    ).all()
 
 
 @pytest.mark.slow
@@ -540,12 +550,14 @@ def test_the_scheduler_that_is_set_is_used(data, scheduler):
 
     arguments = data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), data.blocks("x")
     with dask.config.set(scheduler=scheduler):
-        there = fm.evaluate(*arguments, **KERNELS)
+        evaluation = fm.evaluate(*arguments, **KERNELS)
         with pytest.raises(BlockError, match=r"block 1 .*std has values down to -1"):
             fm.evaluate(
                 arguments[0], predicted(lambda m: fm.Gaussian(m, min(len(m) - 2, 1)), arguments[0])
             )
-    assert there.to_dict()["metrics"] == fm.evaluate(*arguments, **KERNELS).to_dict()["metrics"]
+    assert (
+        evaluation.to_dict()["metrics"] == fm.evaluate(*arguments, **KERNELS).to_dict()["metrics"]
+    )
 
 
 def test_sums_of_spark_partitions_merge(data):
@@ -594,12 +606,16 @@ def test_exact_solver_over_pairs_of_blocks(data, weighted):
     assert exact.info.solver == "cg"
     assert exact.info.certificate == "rigorous"
     assert exact.error_bound <= 1e-5  # of which output features miss about 2e-6
-    assert (np.abs(exact.values - in_memory.values) <= exact.error_bounds + in_memory.error_bounds).all()
+    assert (
+        np.abs(exact.values - in_memory.values) <= exact.error_bounds + in_memory.error_bounds
+    ).all()
     assert "25 pairs of blocks" in " ".join(exact.info.notes)
     grid = np.random.default_rng(1).normal(size=(30, 2))
     at = fm.cce(*arguments, solver="cg", at=grid, tol=1e-5, **ours)
-    there = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), at=grid, tol=1e-9, **theirs)
-    assert (np.abs(at.values - there.values) <= at.error_bounds + there.error_bounds).all()
+    in_memory_at = fm.cce(data.x, data.y, fm.Gaussian(data.mean, 0.5), at=grid, tol=1e-9, **theirs)
+    assert (
+        np.abs(at.values - in_memory_at.values) <= at.error_bounds + in_memory_at.error_bounds
+    ).all()
 
 
 def test_exact_solver_ends_with_low_rank_above_a_million_rows(data, monkeypatch):

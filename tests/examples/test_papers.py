@@ -16,7 +16,7 @@ papers = pytest.importorskip("examples.papers.__main__")
 
 
 PAGE = (ROOT / "docs" / "papers.md").read_text()
-DRAWN = ("conflation", "rotated_classes", "score_map")  # pictures that take little time
+PICTURED = ("conflation", "rotated_classes", "score_map")  # pictures that take little time
 
 
 def claims_of_page(title):
@@ -35,7 +35,7 @@ def claims_of_page(title):
 def test_claims_hold(name, tmp_path, monkeypatch):
     """What the page says to hold in every repetition holds in the first; the page has all claims."""
     monkeypatch.setattr("examples.papers.claims._HALVES", 1)
-    picture = tmp_path / "picture.png" if name in DRAWN else None
+    picture = tmp_path / "picture.png" if name in PICTURED else None
     experiment = papers.load(name)
     claims = experiment.run(1, picture)
     verdicts = claims_of_page(experiment.title)

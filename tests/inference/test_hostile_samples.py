@@ -91,8 +91,8 @@ def test_constant_outcomes_are_tested_and_mended(sample: tuple[Any, Any]) -> Non
     constant = 0 * y + 1
     assert fm.congruence_test(x, constant, gaussian(x), simulations=39).p_value == 1 / 40
     mended = fm.recalibration.ConditionalRescaling().fit(gaussian(x), constant, x)
-    moved = mended.transform(gaussian(x), x).mean
-    assert np.abs(moved - 1).mean() < np.abs(np.sin(x) - 1).mean() / 2
+    mean = mended.transform(gaussian(x), x).mean
+    assert np.abs(mean - 1).mean() < np.abs(np.sin(x) - 1).mean() / 2
 
 
 def test_one_draw_is_exchanged_with_the_outcome() -> None:

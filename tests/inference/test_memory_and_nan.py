@@ -48,7 +48,7 @@ def peak_bytes(call: Any) -> int:
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_limit_is_kept(name: str) -> None:
+def test_peak_memory_is_within_the_limit(name: str) -> None:
     x, y, model = problem(1_000)
     limit = 50_000_000 if name == "many simulations" else 24_000_000
     options = {"simulations": 99, **OPTIONS[name]}
@@ -59,7 +59,7 @@ def test_a_limit_is_kept(name: str) -> None:
     assert peak_bytes(call) <= limit
 
 
-def test_a_limit_is_kept_by_vectors_and_draws() -> None:
+def test_peak_memory_of_vectors_and_draws_is_within_the_limit() -> None:
     rng = np.random.default_rng(0)
     x, y, _ = problem(700)
     members = x[:, :1] + rng.normal(size=(len(x), 50))
@@ -73,13 +73,13 @@ def test_a_limit_is_kept_by_vectors_and_draws() -> None:
 
 def test_a_small_limit_changes_nothing_but_rounding() -> None:
     x, y, model = problem(900)
-    whole = fm.congruence_test(x, y, model, at=x[:20], simulations=99)
-    parts = fm.congruence_test(x, y, model, at=x[:20], simulations=99, memory_limit="24MB")
-    assert parts.p_value == whole.p_value
-    np.testing.assert_allclose(parts.simulated, whole.simulated, rtol=1e-4)
-    assert whole.rows is not None
-    assert parts.rows is not None
-    np.testing.assert_allclose(parts.rows.values, whole.rows.values, rtol=1e-3, atol=1e-6)
+    unlimited = fm.congruence_test(x, y, model, at=x[:20], simulations=99)
+    limited = fm.congruence_test(x, y, model, at=x[:20], simulations=99, memory_limit="24MB")
+    assert limited.p_value == unlimited.p_value
+    np.testing.assert_allclose(limited.simulated, unlimited.simulated, rtol=1e-4)
+    assert unlimited.rows is not None
+    assert limited.rows is not None
+    np.testing.assert_allclose(limited.rows.values, unlimited.rows.values, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("signs", [False, True])
@@ -150,11 +150,11 @@ def test_rows_with_nan_are_refused_or_left_out(name: str) -> None:
     with pytest.raises(ValueError, match="label" if name == "groups" else "(?i)nan|finite"):
         fm.congruence_test(**arguments)
     omitted = fm.congruence_test(**arguments, nan_policy="omit")
-    chosen = {
+    valid_arguments = {
         key: tuple(part[valid] for part in value) if isinstance(value, tuple) else value[valid]
         for key, value in arguments.items()
     }
-    expected = fm.congruence_test(**chosen)
+    expected = fm.congruence_test(**valid_arguments)
     assert omitted.n == 118
     assert omitted.p_value == expected.p_value
     np.testing.assert_array_equal(omitted.simulated, expected.simulated)

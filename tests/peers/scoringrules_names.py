@@ -273,16 +273,19 @@ FAMILIES: dict[str, Callable[..., Any]] = {
 
 
 def _parametric(family: Callable[..., Any], score: Callable[..., Array]) -> Callable[..., Any]:
-    def result(obs: Any, *parameters: Any, backend: Any = None, **named: Any) -> Any:
+    def result(obs: Any, *parameters: Any, backend: Any = None, **keyword_parameters: Any) -> Any:
         obs = np.asarray(obs, float)
         if family is _mixture:
             shape = obs.shape
-            return np.reshape(score(obs.reshape(-1), family(*parameters, **named)), shape)[()]
-        bound = inspect.signature(family).bind(*parameters, **named)
+            return np.reshape(
+                score(obs.reshape(-1), family(*parameters, **keyword_parameters)), shape
+            )[()]
+        bound = inspect.signature(family).bind(*parameters, **keyword_parameters)
         bound.apply_defaults()
-        parameters, named = (), {k: v for k, v in bound.arguments.items() if v is not None}
+        parameters = ()
+        keyword_parameters = {k: v for k, v in bound.arguments.items() if v is not None}
         positional = [np.asarray(one, float) for one in parameters]
-        keywords = {name: np.asarray(one, float) for name, one in named.items()}
+        keywords = {name: np.asarray(one, float) for name, one in keyword_parameters.items()}
         arrays = np.broadcast_arrays(obs, *positional, *keywords.values())
         shape = arrays[0].shape
         obs, *flat = (one.reshape(-1) for one in arrays)

@@ -51,10 +51,10 @@ class Example:
         self.by = np.where(rng.random(N) < 0.3, "north", "south")
         mean = self.x["income"].to_numpy() + 0.02 * self.x["age"].to_numpy()
         self.y = mean + rng.normal(size=N) * np.where(self.x["<b>dose"] > 1, 0.5, 1.5)
-        self.used = np.ones(N, dtype=bool)
+        self.valid = np.ones(N, dtype=bool)
         if omitted:
-            self.used[::7] = False
-            self.y[~self.used] = np.nan
+            self.valid[::7] = False
+            self.y[~self.valid] = np.nan
         self.weights = rng.integers(1, 5, N).astype(float) if weighted else None
         settings = {
             "by": self.by, "sample_weight": self.weights, "test": False,
@@ -69,7 +69,7 @@ class Example:
 
     def rows(self, axis, first, last, group):
         """Return the mask of the rows that a region's text names."""
-        used = self.used & ((self.by == group) if group else True)
+        mask = self.valid & ((self.by == group) if group else True)
         if axis["name"] in self.x:
             values = self.x[axis["name"]].to_numpy()
         else:
@@ -78,10 +78,10 @@ class Example:
             values = getattr(self.models[name], moment)
         texts = np.array([float(text) for text in axis["texts"]])
         if axis["discrete"]:
-            return used & (values >= texts[first]) & (values <= texts[last])
+            return mask & (values >= texts[first]) & (values <= texts[last])
         low = -np.inf if first == 0 else texts[first - 1]
         high = np.inf if last == axis["bins"] - 1 else texts[last]
-        return used & (values >= low) & (values < high)
+        return mask & (values >= low) & (values < high)
 
     def numbers(self, rows, model):
         """Return the plain definitions of the page's numbers of some rows."""
@@ -155,18 +155,18 @@ def test_sums_are_those_of_the_rows(tmp_path, case):
             first, last = np.sort(rng.integers(0, axis["bins"], 2))
             group = rng.integers(-1, len(groups))
             rows = example.rows(axis, first, last, groups[group] if group >= 0 else None)
-            chosen = (cells % axis["bins"] >= first) & (cells % axis["bins"] <= last)
+            mask = (cells % axis["bins"] >= first) & (cells % axis["bins"] <= last)
             if group >= 0:
-                chosen &= cells // axis["bins"] == group
-            assert decoded(axis["rows"], -1)[chosen].sum() == rows.sum()
+                mask &= cells // axis["bins"] == group
+            assert decoded(axis["rows"], -1)[mask].sum() == rows.sum()
             if not rows.any():
                 continue
-            weight = decoded(axis["weights"] or axis["rows"], -1)[chosen].sum()
+            weight = decoded(axis["weights"] or axis["rows"], -1)[mask].sum()
             assert weight == (
                 rows.sum() if example.weights is None else example.weights[rows].sum()
             )
             for model, packed in zip(example.models, axis["models"], strict=True):
-                sums = decoded(packed["sums"], -1, s)[chosen].sum(axis=0) / weight
+                sums = decoded(packed["sums"], -1, s)[mask].sum(axis=0) / weight
                 expected = example.numbers(rows, model)
                 assert [one["name"] for one in data["quantities"]] == list(expected)
                 values = [
@@ -174,7 +174,7 @@ def test_sums_are_those_of_the_rows(tmp_path, case):
                     for v, q in zip(sums, data["quantities"], strict=True)
                 ]
                 np.testing.assert_allclose(values, list(expected.values()), rtol=1e-9)
-                pit = decoded(packed["pit"], -1, 20)[chosen].sum(axis=0)
+                pit = decoded(packed["pit"], -1, 20)[mask].sum(axis=0)
                 np.testing.assert_allclose(pit, example.pit(rows, model))
 
 
@@ -271,14 +271,14 @@ def run_node(program, *arguments):
     source = "\n".join(
         files.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in ARITHMETIC
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [NODE, "-e", f"{source}\n{program}", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
 
 
 @pytest.mark.skipif(
@@ -312,13 +312,15 @@ def test_the_script_adds_up(example, tmp_path):
     results = run_node(program, tmp_path / "data.json", json.dumps(regions))
     assert results[0][0] == f"{axis['texts'][1]} ≤ age < {axis['texts'][5]}"
     assert results[1][0] == f"group south and age < {axis['texts'][3]}"
-    for rows, (_, inside, outside, listed, numbers, others, pit) in zip(
+    for rows, (_, inside, outside, listed, numbers, outside_numbers, pit) in zip(
         masks, results, strict=True
     ):
         assert (inside, outside) == (rows.sum(), N - rows.sum())
         assert listed == np.flatnonzero(rows).tolist()
         np.testing.assert_allclose(numbers, list(example.numbers(rows, "one").values()), rtol=1e-9)
-        np.testing.assert_allclose(others, list(example.numbers(~rows, "one").values()), rtol=1e-9)
+        np.testing.assert_allclose(
+            outside_numbers, list(example.numbers(~rows, "one").values()), rtol=1e-9
+        )
         assert pit == example.pit(rows, "one").tolist()
 
 
@@ -406,12 +408,12 @@ def test_a_drag_in_a_browser_shows_the_numbers_of_those_rows(tmp_path):
     text = f"{axis['texts'][first - 1]} ≤ age &lt; {axis['texts'][last + 1]}"
     assert status.startswith(f"Region: group south and {text}: {rows.sum()} of {N} rows")
     assert status.endswith("Chosen by looking: no test.")
-    shown = json.loads(table)
-    assert shown[0][1:5] == [str(rows.sum()), str(N - rows.sum())] * 2
+    lines = json.loads(table)
+    assert lines[0][1:5] == [str(rows.sum()), str(N - rows.sum())] * 2
     for model, (inside, outside) in {"one": (1, 2), "two": (3, 4)}.items():
         for mask, column in ((rows, inside), (~rows, outside)):
             expected = list(example.numbers(mask, model).values())
-            values = [float(line[column].replace(",", "")) for line in shown[1:]]
+            values = [float(line[column].replace(",", "")) for line in lines[1:]]
             np.testing.assert_allclose(values, expected, rtol=6e-4)
     cce = example.comparison["one"].rows["cce"]
     order = np.flatnonzero(rows)[np.argsort(-cce[rows])]

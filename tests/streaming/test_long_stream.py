@@ -13,11 +13,11 @@ import pytest
 def test_a_stream_in_windows_takes_constant_memory_and_has_the_numbers_of_its_rows():
     pytest.importorskip("psutil", reason="psutil is not installed")
     program = Path(__file__).parents[1] / "simulations" / "long_stream.py"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "ignore", program, "60000"],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert "60,000 rows" in done.stdout
+    assert process.returncode == 0, process.stderr
+    assert "60,000 rows" in process.stdout
