@@ -21,6 +21,7 @@ NAMES = (
     "score_map",
     "tables",
     "equal_moments",
+    "mcmd_of_samples",
     "mcmd_shapes",
     "random_uncertainty",
     "boxes",

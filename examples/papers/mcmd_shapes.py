@@ -157,24 +157,24 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
 
 def _draw(path: Path) -> None:
     figure, panels = axes_of(len(_NAMES), 2 * len(_SETTINGS))
-    for place, setting in enumerate(_SETTINGS.values()):
+    for place, (kind, setting) in enumerate(_SETTINGS.items()):
         data, samples = _samples(setting, 0)
         grid = _grid(data)
         upper, lower = (panels[(2 * place + row) * len(_NAMES) :] for row in range(2))
         for name, top, bottom in zip(_NAMES, upper, lower, strict=False):
-            top.scatter(data.x, data.y, s=3)
-            top.scatter(*samples[name], s=3)
+            top.scatter(data.x, data.y, s=3, label="first sample")
+            top.scatter(*samples[name], s=3, label="second sample")
             top.set(title=name, ylim=(-7, 7))
             values = _mcmd(data, samples[name], grid)
             bottom.plot(grid, values)
             bottom.set(xlabel="x", ylim=(0, 1.5), title=f"mean MCMD {values.mean():.3f}")
         lower[0].set(ylabel="MCMD")
-        upper[0].set(ylabel="y")
-    save(figure, path)
+        upper[0].set(ylabel=f"{kind}: y")
+    save(figure, path, {0: "lower left"})
 
 
 EXPERIMENT = Experiment(
     "mcmd_shapes", "The MCMD of samples that differ in mean, spread or shape",
-    "the code of Young et al., arXiv 2405.12412, after the MCMD of Ren et al., *Conditional Generative "
-    "Moment-Matching Networks* (2016)", run, seeds=20,
+    "the code of Young et al., arXiv 2405.12412, on the MCMD of Park & Muandet (2020). The other shape is "
+    "N(x - 5, 1/4) in its homoscedastic example and N(x, 1/4) in the other", run, seeds=20,
 )  # fmt: skip

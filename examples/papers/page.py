@@ -20,10 +20,11 @@ verdict on a wrong model, and the model mended with half of the rows.
 
 `python -m examples.papers` writes this page in less than ten minutes on two cores. The networks were
 trained by `examples/papers/train_*.py` with PyTorch on one core, half a minute each at most. Their weights,
-rounded to half precision, or their predictions are in the repository. We read the abstracts of the sources
-and the published code of Young et al., not every page: the wording of claims is ours."""
+rounded to half precision, or their predictions are in the repository. We read the abstracts of the sources,
+and the published code of Young et al. and of Park & Muandet. We did not read every page: the wording of
+claims is ours."""
 
-ELSEWHERE = """## What cannot be run here
+ELSEWHERE = """## What cannot be run or checked here
 
 | source | data | why |
 |---|---|---|
@@ -32,7 +33,8 @@ ELSEWHERE = """## What cannot be run here
 | Ovadia et al. | ImageNet, CIFAR-10, MNIST | photographs, and days of training |
 | Ovadia et al. | Criteo | 45 million rows to download |
 | Ovadia et al. | 20 newsgroups, LM1B | texts to download |
-| Park & Muandet (2020) | the simulations of the MCMD's first paper | we had no copy of it |
+| Park & Muandet | the simulation of the HSCIC | conditional dependence; this package has no measure of it |
+| Ovadia et al. | the printed quartile tables, to compare with | we had no copy of them |
 
 With the data at hand, these lines run them:
 

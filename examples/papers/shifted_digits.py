@@ -217,15 +217,21 @@ def details(seeds: int) -> str:
     """Return quartiles over all shifts and trials, and the cost of each method, as Markdown."""
     values = _values(seeds)
     shifts = (*SHIFTS, *WIDER)
+    score, reliability, resolution = (
+        values[f"rotated 30/vanilla/{name}"] for name in ("Brier", "reliability", "resolution")
+    )
+    uncertainty = float((score - reliability + resolution).mean())
     lines = [
-        f"Quartiles (25 %, 50 %, 75 %) over {len(shifts)} shifts and all trials, and the cost:", "",
-        "| method | accuracy | NLL | Brier | of it reliability | ECE | networks trained | passes per "
-        "row |",
-        "|---|---|---|---|---|---|---|---|",
+        f"Quartiles (25 %, 50 %, 75 %) over {len(shifts)} shifts and all trials, and the cost. "
+        "The Brier score is reliability - resolution + the uncertainty of the labels, "
+        f"{uncertainty:.3f}:", "",
+        "| method | accuracy | NLL | Brier | reliability | resolution | ECE | networks trained | "
+        "passes per row |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for method in METHODS:
         cells = []
-        for measure in ("accuracy", "NLL", "Brier", "reliability", "ECE"):
+        for measure in ("accuracy", "NLL", "Brier", "reliability", "resolution", "ECE"):
             every = np.concatenate([values[f"{shift}/{method}/{measure}"] for shift in shifts])
             cells.append(", ".join(f"{one:.3f}" for one in np.quantile(every, [0.25, 0.5, 0.75])))
         trained = MEMBERS if method == "ensemble" else 1

@@ -53,7 +53,7 @@ def test_page_is_of_these_experiments():
 
     titles = [papers.load(name).title for name in papers.NAMES]
     headings = [line.removeprefix("## ") for line in PAGE.splitlines() if line.startswith("## ")]
-    assert headings == [*titles, "What cannot be run here"]
+    assert headings == [*titles, "What cannot be run or checked here"]
     assert PAGE.endswith(ELSEWHERE + "\n")
     assert "nan" not in PAGE.lower().replace("|", " ").split()
 
@@ -76,6 +76,31 @@ def test_lines_for_other_data_run(monkeypatch):
         monkeypatch.setattr(f"fastmcmd.encoders.{encoder}", lambda: np.asarray)
     code = ELSEWHERE.split("```py\n")[1].split("```")[0]
     exec(compile(code, "elsewhere", "exec"), names)
+
+
+def test_mcmd_of_samples_is_that_of_its_source():
+    """The plain formula with inverses of K + 0.01 I, and kernels exp(-0.1 d^2 / 2)."""
+    from examples.papers import mcmd_of_samples
+
+    (x, y), alternatives = mcmd_of_samples.samples(3)
+    grid = np.arange(-3, 3, 0.1)
+
+    def kernel(a, b):
+        return np.exp(-0.5 * 0.1 * np.subtract.outer(a, b) ** 2)
+
+    def weights(points):
+        return np.linalg.solve(kernel(points, points) + 0.01 * np.eye(500), kernel(points, grid))
+
+    a = weights(x)
+    for x_prime, y_prime in alternatives.values():
+        b = weights(x_prime)
+        square = (
+            (a * (kernel(y, y) @ a)).sum(axis=0)
+            - 2 * (a * (kernel(y, y_prime) @ b)).sum(axis=0)
+            + (b * (kernel(y_prime, y_prime) @ b)).sum(axis=0)
+        )
+        values = mcmd_of_samples.mcmd((x, y), (x_prime, y_prime))
+        np.testing.assert_allclose(values, np.sqrt(np.maximum(square, 0)), atol=1e-5)
 
 
 @pytest.mark.parametrize("head", ["gaussian", "natural", "poisson", "negative binomial"])
