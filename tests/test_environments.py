@@ -316,6 +316,6 @@ def test_checks_are_no_assertions():
         capture_output=True, text=True, timeout=120, check=False,
         cwd=Path(fastmcmd.__file__).parents[1],
     )  # fmt: skip
-    assert process.stdout.split() == ["TypeError", "ValueError", "ValueError", "ValueError"], (
+    assert process.stdout.split() == ["TypeError", "ValueError", "RowError", "ValueError"], (
         process.stderr
     )

@@ -110,9 +110,9 @@ def low_rank_peak(
 ) -> int:
     """Return the peak memory of a fit in bytes.
 
-    Measured peaks of resident memory are between 0.6 and 1.1 times this value
-    (``tests/estimate/test_peak_bytes.py`` asserts a factor of two). The allocator retains part of the
-    memory that one stage frees, so output features count in addition to the stages that follow them.
+    It is that of the largest stage: each frees its arrays before the next. Measured peaks of resident
+    memory are between 0.6 and 1.0 times this value (``tests/estimate/test_peak_bytes.py`` asserts a
+    factor of two).
 
     Parameters
     ----------
@@ -136,9 +136,5 @@ def low_rank_peak(
     search = 8 * searched * (rank + 2 * proposed + 6 * columns + dim + 4)
     passes = 8 * block * (2 * rank + 4 * (1 + threads) * columns + 3 * dim) + 48 * rank**2
     stored = 8 * (5 * rows + 2 * points) + 8 * models * rows
-    return (
-        threads * TILE_BYTES
-        + stored
-        + features
-        + max(search, passes, residual_bytes + 24 * rank**2)
-    )
+    residuals = residual_bytes + 24 * rank**2
+    return threads * TILE_BYTES + stored + max(features, search, passes, residuals)

@@ -17,6 +17,7 @@ from call_bases import (
     SETS,
     SHARES,
     STD,
+    WEIGHTS,
     Entry,
     N,
     R,
@@ -412,15 +413,41 @@ def _plots(fm: Any) -> list[Entry]:
         function = getattr(plots, name)
         arguments = required(function, candidates) | special.get(name, {})
 
-        def closed(*, _function: Any = function, **options: Any) -> None:
-            import matplotlib.pyplot as plt
+        entries.append(
+            Entry(f"plots.{name}", _closed(function), arguments, tuple(parameters_of(function)))
+        )
+    return entries + _displays(right)
 
-            try:
-                _function(**options)
-            finally:
-                plt.close("all")
 
-        entries.append(Entry(f"plots.{name}", closed, arguments, tuple(parameters_of(function))))
+def _closed(function: Any) -> Any:
+    """Return the function, followed by the closing of all figures."""
+
+    def closed(**options: Any) -> None:
+        import matplotlib.pyplot as plt
+
+        try:
+            function(**options)
+        finally:
+            plt.close("all")
+
+    return closed
+
+
+def _displays(right: Any) -> list[Entry]:
+    module = importlib.import_module("fastmcmd.compat.displays")
+    entries = []
+    for name in module.__all__:
+        kind = getattr(module, name)
+        if kind is not module.Display:
+            outcomes = (
+                {"y": LABELS, "prediction": PROBS}
+                if kind.of_classes
+                else {"y": Y, "prediction": right}
+            )
+            base = {**outcomes, "sample_weight": WEIGHTS}
+            entries.append(
+                Entry(f"compat.sklearn.{name}", _closed(kind.from_predictions), base, tuple(base))
+            )
     return entries
 
 
@@ -455,7 +482,8 @@ def unlisted(names: set[str]) -> list[str]:
         "CalibrationResults", "DatasetType", "ECEResults", "ECESettings",
         "KernelReport", "MonitorUpdate", "DifferenceMap", "TiltedCDF", "TiltedCounts",
         "RegionVerdict", "Remedy", "Verdict", "CongruenceEstimate", "Discrimination",
-        "IsotonicReliability", "MurphyCurve", "MurphyDifference", "PITEcdf", "ROCCurve", "RankHistogram",
+        "Display", "IsotonicReliability", "MurphyCurve", "MurphyDifference", "PITEcdf", "ROCCurve",
+        "RankHistogram",
     }  # fmt: skip
     listed = {name.split(" ")[0] for name in names}
     missing = []

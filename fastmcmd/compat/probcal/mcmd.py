@@ -204,7 +204,7 @@ def _mcmd(
     converters: Converters,
 ) -> NDArray[np.float64]:
     grid, x, y, x_prime, y_prime = arrays
-    lmbda = check_positive(lmbda, "lmbda")
+    lmbda = check_lam(lmbda, "lmbda")
     if is_indefinite(y_kernel) and y.shape[1] > 1:
         raise ValueError(
             f"y_kernel: exp(-gamma |y - z|_1^2) of {y.shape[1]} columns, the published Laplacian kernel, "
