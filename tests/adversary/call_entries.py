@@ -445,8 +445,10 @@ def _displays(right: Any) -> list[Entry]:
                 else {"y": Y, "prediction": right}
             )
             base = {**outcomes, "sample_weight": WEIGHTS}
+            # Messages on probabilities name p, as the function of the curve does.
+            replaced = ("y", "sample_weight") if kind.of_classes else tuple(base)
             entries.append(
-                Entry(f"compat.sklearn.{name}", _closed(kind.from_predictions), base, tuple(base))
+                Entry(f"compat.sklearn.{name}", _closed(kind.from_predictions), base, replaced)
             )
     return entries
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import AnyArray
-from fastmcmd._base.checks import as_rows, check_positive, is_tensor
+from fastmcmd._base.checks import as_rows, check_lam, is_tensor
 from fastmcmd.compat.probcal.recognise import (
     Converter,
     Converters,
