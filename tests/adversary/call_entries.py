@@ -444,9 +444,14 @@ def _displays(right: Any) -> list[Entry]:
                 if kind.of_classes
                 else {"y": Y, "prediction": right}
             )
-            base = {**outcomes, "sample_weight": WEIGHTS}
+            weighted = "sample_weight" in inspect.signature(kind.compute).parameters
+            base = {**outcomes, **({"sample_weight": WEIGHTS} if weighted else {})}
             # Messages on probabilities name p, as the function of the curve does.
-            replaced = ("y", "sample_weight") if kind.of_classes else tuple(base)
+            replaced = (
+                tuple(one for one in base if one != "prediction")
+                if kind.of_classes
+                else tuple(base)
+            )
             entries.append(
                 Entry(f"compat.sklearn.{name}", _closed(kind.from_predictions), base, replaced)
             )
