@@ -13,10 +13,11 @@ import fastmcmd as fm
 pytest.importorskip("dask", reason="Dask is not installed: pip install 'fastmcmd[distributed]'")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster():
-    """Three workers of one thread, for all tests of a process: each start imports the package three times.
+    """Three workers of one thread, for all tests of a file: each start imports the package three times.
 
+    Its event loop allocates memory in this process, which would be counted in tests of other files.
     Workers that Dask starts leave ``OMP_NUM_THREADS=1`` behind in this process.
     """
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
