@@ -91,7 +91,7 @@ struct kernel_table {
   index_t panel_width;
 
   void (*gram_tile)(const tile_job<T>& job);
-  void (*gram_row)(const tile_job<T>& job);  // a single row, at any place in its panel
+  void (*gram_row)(const tile_job<T>& job);  // a single row, at any place in its panel; null in float
 
   // c (m x nv vectors) = / += / -= a (m x k, any strides) b (k x nv vectors, rows ldb apart)
   void (*multiply)(index_t m, index_t k, index_t nv, const T* a, index_t a_row, index_t a_col,

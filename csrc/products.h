@@ -31,6 +31,7 @@ struct gram_source {
   }
   // Row `row` of the matrix, at any place in its panel, into whole panels of `out`.
   void make_row(index_t row, T* out, T* scratch) const {
+    FASTMCMD_ASSERT(table.gram_row != nullptr);
     const index_t ld = round_up(z.n, table.panel_width);
     table.gram_row({x, z, program, row, 1, 0, z.n, out, ld, scratch, symmetric});
   }
