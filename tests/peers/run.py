@@ -15,8 +15,11 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # the fastmcmd of this checkout
 
 PEERS = {
     "scoringrules": "scoringrules_names",
