@@ -97,8 +97,8 @@ def pair_distances(
         return np.asarray(np.einsum("nm,nm->n", shares, paired(values, before)))
     mean = np.empty(len(values))
     for i, (points, share) in enumerate(zip(values, shares, strict=True)):
-        used = share > 0
-        mean[i] = share[used] @ matrix(points[used]) @ share[used]
+        positive = share > 0
+        mean[i] = share[positive] @ matrix(points[positive]) @ share[positive]
     return mean / check_two_members(shares, estimator) if estimator == "fair" else mean
 
 

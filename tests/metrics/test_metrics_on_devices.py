@@ -558,7 +558,10 @@ _REQUIRED = {
 
 
 def _of_draws(name: str) -> bool:
-    return any(one in name for one in ("ensemble_log", "error_spread", "rank_histogram"))
+    return any(
+        one in name
+        for one in ("ensemble_log", "error_spread", "rank_histogram", "weighted_gaussian")
+    )
 
 
 @pytest.mark.slow

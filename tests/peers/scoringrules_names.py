@@ -1,12 +1,12 @@
 """The names of scoringrules, computed by fastmcmd, for scoringrules' own test files.
 
-Arrays of any shape become rows. Families with point masses or two pieces are mixtures of fastmcmd's families.
+Arrays of any shape become rows. Families with point masses or two pieces are mixtures of fastmcmd's.
+Importing this module changes nothing outside it; `run.py` puts it in the place of scoringrules.
 """
 
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -500,4 +500,4 @@ class _Backends(dict):  # type: ignore[type-arg]
 
 backend = ModuleType("scoringrules.backend")
 backend.backends = _Backends(numpy=np)  # type: ignore[attr-defined]
-sys.modules["scoringrules.backend"] = backend
+MODULES = {"backend": backend}
