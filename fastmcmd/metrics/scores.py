@@ -222,7 +222,9 @@ def dawid_sebastiani(
     outcomes = read(y, prediction, None, nan_policy, columns=None, on_device=True)
     has_draws = isinstance(outcomes.prediction, (Draws, DeviceDraws))
     if ddof and not has_draws:
-        raise ValueError(f"ddof is 1, which is for draws, and prediction is a {family(prediction)}")
+        raise ValueError(
+            f"ddof is 1, which is for draws, and prediction is a {family(outcomes.prediction)}"
+        )
     if ddof and outcomes.prediction.node_count < 2:
         raise ValueError("ddof is 1, which needs at least two draws per input, and there is one")
     if outcomes.prediction.columns > 1:

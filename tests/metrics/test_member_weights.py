@@ -179,8 +179,8 @@ def test_rows_that_are_left_out(vectors):
     y[2, 1] = np.nan
     scores = metrics.energy_score(y, draws, ens_weight=weights, nan_policy="omit")
     assert np.isnan(scores[2])
-    others = np.delete(np.arange(N), 2)
-    np.testing.assert_array_equal(scores[others], expected[others])
+    other_rows = np.delete(np.arange(N), 2)
+    np.testing.assert_array_equal(scores[other_rows], expected[other_rows])
 
 
 def test_dawid_sebastiani_of_vectors(rng, vectors):
