@@ -80,9 +80,11 @@ nll = mean_of(
     such rows. For Gaussians it equals Uncertainty Toolbox's ``nll_gaussian``.
     """,
     """
+    The best standard deviation for errors of size 1 is 1. Smaller and larger ones cost:
+
     >>> import fastmcmd as fm
-    >>> round(fm.nll([0.0], fm.Gaussian([0.0], 1.0)), 6)
-    0.918939
+    >>> [round(fm.nll([-1.0, 1.0], ([0.0, 0.0], std)), 2) for std in (0.5, 1.0, 2.0)]
+    [2.23, 1.42, 1.74]
     """,
     name="nll",
     columns=None,
@@ -131,11 +133,22 @@ def crps(
 
     Examples
     --------
-    >>> from fastmcmd.metrics.scores import crps
-    >>> crps([0.0, 1.0], ([0.0, 0.0], 1.0)).round(6).tolist()
-    [0.233695, 0.602441]
-    >>> crps([1.0], [[0.0, 2.0]], estimator="fair").tolist()
-    [0.0]
+    Both predictions are standard normal. The second outcome is one standard deviation away, so its
+    score is larger.
+
+    >>> import fastmcmd as fm
+    >>> fm.crps([0.0, 1.0], ([0.0, 0.0], 1.0)).round(3).tolist()
+    [0.234, 0.602]
+
+    A point prediction, given as a single draw, has its absolute error as score:
+
+    >>> fm.crps([3.0], [[1.0]]).tolist()
+    [2.0]
+
+    Two draws, 0 and 2, with the outcome between them. "fair" removes the bias of so few draws:
+
+    >>> fm.crps([1.0], [[0.0, 2.0]]).tolist(), fm.crps([1.0], [[0.0, 2.0]], estimator="fair").tolist()
+    ([0.5], [0.0])
     """
     outcomes = read(y, prediction, None, nan_policy, on_device=True)
     if isinstance(estimator, str) and estimator in PAIRED:  # computed on the host

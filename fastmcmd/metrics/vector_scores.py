@@ -97,9 +97,18 @@ def energy_score(
 
     Examples
     --------
-    >>> from fastmcmd.metrics.vector_scores import energy_score
-    >>> energy_score([[0.0, 0.0]], [[[3.0, 4.0], [-3.0, -4.0]]]).tolist()
+    Two draws at a distance of 5 from the outcome and of 10 from each other: 5 - (10 + 10) / 4 / 2 =
+    2.5.
+
+    >>> import fastmcmd as fm
+    >>> draws = [[[3.0, 4.0], [-3.0, -4.0]]]
+    >>> fm.metrics.energy_score([[0.0, 0.0]], draws).tolist()
     [2.5]
+
+    With weights, the outcome may lie on a draw that has nearly all of the weight:
+
+    >>> fm.metrics.energy_score([[3.0, 4.0]], draws, ens_weight=[9.0, 1.0]).round(2).tolist()
+    [0.1]
     """
     outcomes = read(y, prediction, None, nan_policy, columns=None, on_device=True)
     if draws is not None or ens_weight is not None or estimator in PAIR_ESTIMATORS:
