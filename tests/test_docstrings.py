@@ -123,7 +123,38 @@ def test_means_refuse_what_their_scores_do_not_take():
         fm.classification.mean_brier_score([0], [0.5], normalize=True)
 
 
-MOST_USED = ["evaluate", "compare", "cce", "mcmd", "ConditionalCongruence", "congruence_test", "verdict", "diagnose", "weak_regions", "select_kernel", "kernel_report", "rejection_curve", "Monitor", "crps", "nll", "ece", "ence", "pit_values", "Gaussian", "Quantiles", "metrics.reliability_curve", "metrics.coverage", "metrics.energy_score", "metrics.interval_score", "metrics.weighted_crps", "metrics.rank_histogram", "classification.evaluate", "classification.ece", "recalibration.IsotonicCDF", "recalibration.ConditionalRescaling"]
+MOST_USED = [
+    "evaluate",
+    "compare",
+    "cce",
+    "mcmd",
+    "ConditionalCongruence",
+    "congruence_test",
+    "verdict",
+    "diagnose",
+    "weak_regions",
+    "select_kernel",
+    "kernel_report",
+    "rejection_curve",
+    "Monitor",
+    "crps",
+    "nll",
+    "ece",
+    "ence",
+    "pit_values",
+    "Gaussian",
+    "Quantiles",
+    "metrics.reliability_curve",
+    "metrics.coverage",
+    "metrics.energy_score",
+    "metrics.interval_score",
+    "metrics.weighted_crps",
+    "metrics.rank_histogram",
+    "classification.evaluate",
+    "classification.ece",
+    "recalibration.IsotonicCDF",
+    "recalibration.ConditionalRescaling",
+]
 
 
 @pytest.mark.parametrize("name", MOST_USED)
