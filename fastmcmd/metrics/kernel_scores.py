@@ -87,17 +87,34 @@ def gaussian_kernel_score(
     check_choice(estimator, "estimator", ("nrg", "fair", *PAIR_ESTIMATORS))
     bandwidth = check_positive(bandwidth, "bandwidth")
     rows = read(y, prediction, None, nan_policy, columns=None, on_device=True).on_host()
+    return rows.scatter(_score(rows, bandwidth, estimator, ens_weight))
+
+
+mean_gaussian_kernel_score = mean_of(
+    gaussian_kernel_score,
+    "Return the mean Gaussian kernel score.",
+    """
+    >>> import fastmcmd as fm
+    >>> round(fm.metrics.mean_gaussian_kernel_score([0.0], [[0.0, 1.0]]), 6)
+    0.098367
+    """,
+    columns=None,
+)
+
+
+def _score(rows: Outcomes, bandwidth: float, estimator: str, ens_weight: ArrayLike | None) -> Array:
+    """Return Gaussian kernel scores of the valid rows."""
     has_draws = isinstance(rows.prediction, Draws)
     if rows.prediction.columns > 1 and not has_draws:
         raise ValueError(f"prediction is a {rows.prediction!r}; of vectors, draws are needed")
     if ens_weight is not None or estimator in PAIR_ESTIMATORS:
         values, shares = _members_in_order(rows, estimator, ens_weight)
-        return rows.scatter(_of_members(rows.y, values, shares, bandwidth, estimator))
+        return _of_members(rows.y, values, shares, bandwidth, estimator)
     if estimator == "fair":
         _check_fair(rows.prediction)
     parts = rows.prediction.gaussian_parts() if rows.prediction.columns == 1 else None
     if parts is not None:
-        return rows.scatter(_of_gaussians(rows.y, parts, bandwidth))
+        return _of_gaussians(rows.y, parts, bandwidth)
     outcomes, out = rows.y.reshape(len(rows.y), 1, -1), np.empty(len(rows.y))
     count = rows.prediction.node_count
 
@@ -118,19 +135,7 @@ def gaussian_kernel_score(
         out[block] = pairs / 2 - np.einsum("nl,nl->n", masses, near) + 0.5
 
     over_rows(work, len(outcomes), max(1, _BLOCK // (count * count)))
-    return rows.scatter(out)
-
-
-mean_gaussian_kernel_score = mean_of(
-    gaussian_kernel_score,
-    "Return the mean Gaussian kernel score.",
-    """
-    >>> import fastmcmd as fm
-    >>> round(fm.metrics.mean_gaussian_kernel_score([0.0], [[0.0, 1.0]]), 6)
-    0.098367
-    """,
-    columns=None,
-)
+    return out
 
 
 def _check_fair(prediction: Predictive) -> None:
@@ -240,7 +245,7 @@ def weighted_gaussian_kernel_score(
     ens_weight : array_like (m,) or (n, m), optional
         Nonnegative weights of the draws. Default: equal.
     draws : int, optional
-        Number of draws per input. Required if the prediction is continuous.
+        Number of draws per input, for continuous predictions.
     random_state : None, int or numpy Generator, optional
         Source of these draws.
 
@@ -277,15 +282,17 @@ def weighted_gaussian_kernel_score(
     draws = check_count(draws, "draws", optional=True)
     rows = read(y, prediction, None, nan_policy, columns=None, on_device=True).on_host()
     interest = given_weight(rows, weighting, lower, upper, weight, chaining)
-    values, masses = members(rows, draws, random_state)
-    if ens_weight is not None:
-        masses = member_shares(rows, ens_weight)
     outcomes = rows.y
     has_interval = bool((np.isfinite(interest.low) | np.isfinite(interest.high)).any())
     if has_interval and outcomes.ndim > 1:
         raise ValueError(
             f"lower or upper is given, which is for numbers; vectors need {interest.name}"
         )
+    if interest.function is None and not has_interval and draws is None:
+        return rows.scatter(_score(rows, bandwidth, "nrg", ens_weight))
+    values, masses = members(rows, draws, random_state)
+    if ens_weight is not None:
+        masses = member_shares(rows, ens_weight)
     if weighting == "threshold":
         if interest.function is not None:
             values, outcomes = (

@@ -272,7 +272,7 @@ def members(rows: Outcomes, draws: int | None, random_state: RandomState) -> tup
         return rows.prediction.nodes()
     if draws is None:
         raise ValueError(
-            f"prediction is a {rows.prediction!r}; this score, like any with weight= or chaining=, needs "
+            f"prediction is a {rows.prediction!r}; this score with emphasis on outcomes of interest needs "
             "draws of it: give draws=m"
         )
     values = rows.prediction.sample(draws, generator(random_state, Purpose.SCORE))
