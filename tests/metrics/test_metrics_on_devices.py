@@ -558,10 +558,7 @@ _REQUIRED = {
 
 
 def _of_draws(name: str) -> bool:
-    return any(
-        one in name
-        for one in ("ensemble_log", "error_spread", "rank_histogram")
-    )
+    return any(one in name for one in ("ensemble_log", "error_spread", "rank_histogram"))
 
 
 @pytest.mark.slow
