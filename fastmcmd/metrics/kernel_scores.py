@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import cdist
 
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.blocks import over_rows, row_blocks
@@ -181,9 +180,11 @@ def _of_members(y: Array, values: Array, shares: Array, bandwidth: float, estima
 
 def _kernel_matrix(points: Array, bandwidth: float) -> Array:
     """Return the kernel (l, l) of points (l, k)."""
-    with np.errstate(over="ignore", divide="ignore"):
-        distances = cdist(points, points) / bandwidth
-        return np.asarray(np.exp(-(distances**2) / 2))
+    count, columns = points.shape
+    kernel = np.empty((count, count))
+    for some in row_blocks(count, max(1, _BLOCK // (count * columns))):
+        kernel[some] = _gaussian_kernel(points[some, None] - points, bandwidth)
+    return kernel
 
 
 def _gaussian_kernel(gaps: Array, bandwidth: float) -> Array:

@@ -87,7 +87,9 @@ def test_a_comparison_and_its_report_begin_with_the_sentence(tmp_path, monkeypat
     models = {"right": fm.Gaussian(x, 0.5), "flat": fm.Gaussian(np.zeros(200), 1.0)}
     both = fm.compare(models, y, x)
     assert both.sentence.startswith("right is better than flat beyond chance (p < 0.0001)")
-    assert both.sentence.endswith("; flat is wrong beyond chance, and no misfit of right was found.")
+    assert both.sentence.endswith(
+        "; flat is wrong beyond chance, and no misfit of right was found."
+    )
     assert repr(both).startswith(both.sentence + "\n")
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(

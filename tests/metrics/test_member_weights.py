@@ -172,6 +172,21 @@ def test_scores_with_weights_at_any_scale(vectors, scale):
         np.testing.assert_allclose(scores, expected, rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
+@pytest.mark.parametrize("estimator", VECTOR_ESTIMATORS)
+def test_kernel_scores_with_weights_at_any_scale(vectors, scale, estimator):
+    y, draws, weights = vectors
+    options = {"ens_weight": weights, "estimator": estimator}
+    scores = metrics.gaussian_kernel_score(y * scale, draws * scale, bandwidth=scale, **options)
+    expected = metrics.gaussian_kernel_score(y, draws, **options)
+    np.testing.assert_allclose(scores, expected, rtol=1e-10)
+    weighted = metrics.weighted_gaussian_kernel_score
+    options = {"weighting": "vertical", "weight": lambda v: np.ones(v.shape[:-1])}
+    scores = weighted(y * scale, draws * scale, bandwidth=scale, **options)
+    np.testing.assert_allclose(scores, weighted(y, draws, **options), rtol=1e-10)
+
+
 def test_rows_that_are_left_out(vectors):
     y, draws, weights = vectors
     expected = metrics.energy_score(y, draws, ens_weight=weights)
