@@ -414,6 +414,11 @@ def _two_piece_normal(scale1: Any, scale2: Any, location: Any = 0.0) -> Any:
     return _two_pieces(*sides, location, scale1 / (scale1 + scale2))
 
 
+def _gpd(shape: Any, location: Any = 0.0, scale: Any = 1.0, mass: Any = 0.0) -> Any:
+    inner = fm.GeneralizedPareto(shape, scale, location)
+    return _with_masses(inner, location, location, mass, np.zeros_like(mass))
+
+
 def _uniform(min: Any, max: Any, lmass: Any = 0.0, umass: Any = 0.0) -> Any:
     return _with_masses(fm.Uniform(min, max), min, max, lmass, umass)
 
@@ -427,7 +432,7 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "gev": lambda shape, location=0.0, scale=1.0: stats.genextreme(
         -np.asarray(shape), location, scale
     ),
-    "gpd": lambda shape, location=0.0, scale=1.0: fm.GeneralizedPareto(shape, scale, location),
+    "gpd": _gpd,
     "hypergeometric": lambda m, n, k: stats.hypergeom(np.add(m, n), m, k),
     "laplace": lambda location=0.0, scale=1.0: fm.Laplace(location, scale),
     "logistic": lambda mu, sigma: fm.Logistic(mu, sigma),

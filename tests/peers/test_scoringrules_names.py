@@ -61,6 +61,7 @@ def test_the_stand_in_leaves_the_package_alone(names):
         ("crps_ct", (Y[:6], 5.0, 0.1, 1.5, -1.0, 1.0)),
         ("crps_gtclogistic", (Y[:6], 0.1, 1.5, -2.0, 1.0, 0.1, 0.2)),
         ("crps_gtcnormal", (Y[:6], 0.1, 1.5, -2.0, 1.0, 0.1, 0.2)),
+        ("crps_gpd", (Y[:6], 0.3, -0.5, 1.5, 0.2)),
         ("crps_gtct", (Y[:6], 5.0, 0.1, 1.5, -2.0, 1.0, 0.1, 0.2)),
         ("crps_uniform", (Y[:6], -1.0, 2.0, 0.3, 0.1)),
         ("logs_2pnormal", (Y[:6], 0.5, 1.5, 0.1)),
