@@ -1,8 +1,10 @@
-"""Scores and calibration measures, as plain functions. To add one, write it in the file of its family.
+"""Scores and calibration measures, as plain functions.
 
 If the prediction is a CuPy array or a CUDA tensor, most metrics compute on its device; the others copy such
 arrays to the host. The table "Arrays on a device" in ``docs/metrics.md`` lists which is which.
 """
+
+# To add a metric, write it in the file of its family, and list it here.
 
 from fastmcmd.metrics.accuracy import (
     bias,
