@@ -12,7 +12,8 @@ import peers
 import pytest
 
 sr = peers.imported("scoringrules")
-if (version := metadata.version("scoringrules")).split(".")[:2] < ["0", "10"]:
+version = metadata.version("scoringrules")
+if tuple(int(part) for part in version.split(".")[:2]) < (0, 10):
     pytest.skip(f"scoringrules is {version}; 0.10 is needed", allow_module_level=True)
 
 RNG = np.random.default_rng(0)
