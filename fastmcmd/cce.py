@@ -121,13 +121,21 @@ def cce(
 
     Examples
     --------
+    The second model knows the mean but claims three times the right spread. Its CCE is larger at every
+    input.
+
     >>> import numpy as np, fastmcmd as fm
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-2, 2, 500)
     >>> y = x + 0.3 * rng.normal(size=500)
-    >>> good = fm.cce(x, y, fm.Gaussian(x, 0.3))
-    >>> bad = fm.cce(x, y, fm.Gaussian(x, 1.0))
-    >>> bool(good.mean < bad.mean)
+    >>> good = fm.cce(x, y, fm.Gaussian(x, 0.3), at=[-1.0, 0.0, 1.0])
+    >>> bad = fm.cce(x, y, fm.Gaussian(x, 0.9), at=[-1.0, 0.0, 1.0])
+    >>> good.values.round(2).tolist(), bad.values.round(2).tolist()
+    ([0.06, 0.05, 0.08], [0.33, 0.34, 0.32])
+
+    Every value has a certified error:
+
+    >>> good.error_bound < 1e-6
     True
     """
     if is_blockwise(x, y, prediction, at, weights, client=client):

@@ -67,15 +67,21 @@ class ConditionalCongruence(Parameters):
 
     Examples
     --------
+    A model that is twice too wide. Its CCE at new inputs needs no outcomes there.
+
     >>> import numpy as np, fastmcmd as fm
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-2, 2, 400)
     >>> y = x + 0.3 * rng.normal(size=400)
     >>> cc = fm.ConditionalCongruence().fit(x, y, fm.Gaussian(x, 0.6))
-    >>> cc.score_samples([0.0, 1.0]).shape
-    (2,)
-    >>> cc.witness([0.0], np.linspace(-3, 3, 7)).shape
-    (1, 7)
+    >>> cc.score_samples([0.0, 1.0]).round(2).tolist()
+    [0.24, 0.19]
+
+    The witness at x = 0 is positive near 0: the model gives too little probability to the middle, and
+    too much to both sides.
+
+    >>> (cc.witness([0.0], [-1.0, 0.0, 1.0]) > 0).tolist()
+    [[False, True, False]]
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 import doctest
 import inspect
 import re
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -120,3 +121,51 @@ def test_means_refuse_what_their_scores_do_not_take():
         fm.metrics.mean_crps([0.0], ([0.0], 1.0), levels=[0.5])
     with pytest.raises(TypeError, match="normalize"):
         fm.classification.mean_brier_score([0], [0.5], normalize=True)
+
+
+MOST_USED = [
+    "evaluate",
+    "compare",
+    "cce",
+    "mcmd",
+    "ConditionalCongruence",
+    "congruence_test",
+    "verdict",
+    "diagnose",
+    "weak_regions",
+    "select_kernel",
+    "kernel_report",
+    "rejection_curve",
+    "Monitor",
+    "crps",
+    "nll",
+    "ece",
+    "ence",
+    "pit_values",
+    "Gaussian",
+    "Quantiles",
+    "metrics.reliability_curve",
+    "metrics.coverage",
+    "metrics.energy_score",
+    "metrics.interval_score",
+    "metrics.weighted_crps",
+    "metrics.rank_histogram",
+    "classification.evaluate",
+    "classification.ece",
+    "recalibration.IsotonicCDF",
+    "recalibration.ConditionalRescaling",
+]
+
+
+@pytest.mark.parametrize("name", MOST_USED)
+def test_the_most_used_functions_have_a_worked_example(name):
+    """One that says in words what it shows, and shows results."""
+    parts = (inspect.getdoc(attrgetter(name)(fm)) or "").split("Examples\n--------\n")
+    assert len(parts) == 2
+    lines = [line for line in parts[1].splitlines() if line.strip()]
+    sentence, prompts = lines[0], [line for line in lines if line.startswith(">>>")]
+    assert sentence[0].isupper() or sentence.startswith('"')
+    assert not sentence.startswith(">>>")
+    words = [line for line in lines if not line.startswith((">>>", "..."))]
+    assert len(prompts) >= 2
+    assert len(words) >= 2  # the sentence, and a result

@@ -110,7 +110,11 @@ def test_signatures_show_types():
             if one.kind is not one.VAR_KEYWORD
         }
         kinds["return"] = str(signature.return_annotation)
-        vague += [f"{name}: {one}" for one, kind in kinds.items() if re.search(r"\bAny\b", kind)]
+        vague += [
+            f"{name}: {one}"
+            for one, kind in kinds.items()
+            if re.search(r"\bAny\b|inspect._empty", kind)
+        ]
     for kind in (fm.Evaluation, fm.Comparison, fm.Result, fm.Verdict, fm.Diagnosis):
         for name in ("plot", "report"):
             method = getattr(kind, name, None)

@@ -56,11 +56,13 @@ def describe_as_mean(
     """
     parameters = list(inspect.signature(score).parameters.values())
     place = [parameter.name for parameter in parameters].index("nan_policy")
-    weight = inspect.Parameter("sample_weight", inspect.Parameter.KEYWORD_ONLY, default=None)
+    weight = inspect.Parameter(
+        "sample_weight", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="ArrayLike | None"
+    )
     parameters.insert(place, weight)
     mean.__name__ = mean.__qualname__ = name
     mean.__module__ = score.__module__
-    mean.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    mean.__signature__ = inspect.Signature(parameters, return_annotation="float")  # type: ignore[attr-defined]
     if not score.__doc__:
         return
     sections = _sections(score.__doc__)

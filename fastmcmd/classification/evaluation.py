@@ -95,6 +95,9 @@ def evaluate(
 
     Examples
     --------
+    Four rows with probabilities of class 1. The third row is wrong, but both rows of class 1 have
+    higher probabilities than those of class 0:
+
     >>> import fastmcmd as fm
     >>> result = fm.classification.evaluate([0, 1, 1, 0], [0.1, 0.8, 0.4, 0.3])
     >>> result.accuracy, round(result.nll, 4), result.auroc

@@ -276,7 +276,7 @@ def _of_words(cell: str) -> str:
     """Return advice for a column of words."""
     if not cell[:1].isalpha():
         return ""
-    return "; words serve --by; encode inputs as columns of 0 and 1, such as by pandas.get_dummies"
+    return "; only --by takes text; encode text inputs as columns of 0 and 1, as pandas.get_dummies does"
 
 
 def _check_name(name: str, path: str) -> None:

@@ -2,7 +2,7 @@
 
 Each class has the name and the arguments of an accumulator of `fastmcmd.streaming`. It works in
 ``MetricCollection``, with Lightning's ``self.log`` and with several processes. torch and torchmetrics are
-imported when the first class is requested. To add a metric, add a line to ``_BETTER``.
+imported when the first class is requested.
 
 Sums are computed on the CPU. The state is one row of sums in float64 on the device of the metric, which
 must support float64 (Apple's MPS does not). Metrics of classes accept ``logits=True``; logits are never
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     pass
 
 
-# Whether large values are better; None if no value is best in itself.
+# Whether large values are better; None if no value is best in itself. A new metric is a line here.
 _BETTER: dict[str, bool | None] = {
     "AUROC": True,
     "Accuracy": True,

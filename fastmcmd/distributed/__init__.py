@@ -1,7 +1,7 @@
-"""The functions of the package for Dask arrays and data frames, which they recognise.
+"""Functions for Dask arrays and data frames.
 
-`fastmcmd.cce`, `mcmd`, `evaluate`, `compare` and `congruence_test` call those of the same names here if an
-argument is a Dask collection. docs/distributed.md has examples.
+You rarely call them yourself: `fastmcmd.cce`, `mcmd`, `evaluate`, `compare` and `congruence_test` do so if
+an argument is a Dask collection. docs/distributed.md has examples.
 """
 
 from fastmcmd.distributed.blocks import BlockError, Blocks

@@ -1,8 +1,8 @@
-"""Encoders: what turns inputs into the rows that a kernel on inputs sees.
+"""Encoders turn images, texts and other inputs into the rows of numbers that kernels compare.
 
-``encoder=`` of `fastmcmd.cce` takes any callable. `batched` makes one that works through its inputs in
-batches and may keep results on disk; `OpenCLIP`, `SentenceTransformer` and `Torchvision` load a model when
-they are first called.
+``encoder=`` of `fastmcmd.cce` takes any callable. `batched` returns one that encodes its inputs in batches
+and can cache results on disk. `OpenCLIP`, `SentenceTransformer` and `Torchvision` load a model when they
+are first called.
 """
 
 from fastmcmd.encoders.batched import Batched, batched

@@ -399,14 +399,24 @@ def compare(
 
     Examples
     --------
+    Two models with the same mean; one claims too much spread.
+
     >>> import numpy as np, fastmcmd as fm
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-2, 2, 300)
     >>> y = x + 0.3 * rng.normal(size=300)
     >>> models = {"good": fm.Gaussian(x, 0.3), "wide": fm.Gaussian(x, 1.0)}
     >>> comparison = fm.compare(models, y, x)
-    >>> comparison.evaluations["good"]["mean_crps"] < comparison.evaluations["wide"]["mean_crps"]
-    True
+    >>> print(comparison.sentence.split(";")[0])
+    good is better than wide beyond chance (p < 0.0001): its negative log-likelihood is 0.776 lower
+
+    Each model has its evaluation:
+
+    >>> [round(comparison[name]["crps"], 3) for name in models]
+    [0.163, 0.267]
+
+    Evaluations of the same rows can be compared, too:
+
     >>> apart = {name: fm.evaluate(y, model, x) for name, model in models.items()}
     >>> fm.compare(apart).table() == comparison.table()
     True

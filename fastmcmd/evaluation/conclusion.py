@@ -127,11 +127,11 @@ def _misfits(evaluations: dict[str, Evaluation], level: float) -> str:
     right = [name for name in tested if name not in wrong]
     if wrong and right:
         verb = "is" if len(wrong) == 1 else "are"
-        return f"{_listed(wrong)} {verb} wrong beyond chance, and no misfit of {_listed(right)} is seen"
+        return f"{_listed(wrong)} {verb} wrong beyond chance, and no misfit of {_listed(right)} was found"
     if wrong:
         return f"{'both' if len(wrong) == 2 else 'all'} are wrong beyond chance"
     return (
-        f"no misfit beyond chance is seen in {'either' if len(right) == 2 else 'any'}"
+        f"no misfit beyond chance was found in {'either' if len(right) == 2 else 'any'}"
         if right
         else ""
     )

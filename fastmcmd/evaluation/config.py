@@ -48,6 +48,7 @@ _ARGUMENTS = {
     "censored_likelihood_score": ("lower",),
     "weighted_crps": ("lower",),
     "weighted_energy_score": ("weight",),
+    "weighted_gaussian_kernel_score": ("lower",),
     "weighted_variogram_score": ("weight",),
 }
 

@@ -150,13 +150,23 @@ def evaluate(
 
     Examples
     --------
+    A model with the right mean claims more than twice the right spread.
+
     >>> import numpy as np, fastmcmd as fm
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-2, 2, 300)
     >>> y = x + 0.3 * rng.normal(size=300)
-    >>> good = fm.evaluate(y, fm.Gaussian(x, 0.3), x)
-    >>> good["mean_crps"] < fm.evaluate(y, fm.Gaussian(x, 1.0))["mean_crps"]
-    True
+    >>> evaluation = fm.evaluate(y, fm.Gaussian(x, 0.7), x)
+    >>> print(evaluation.sentence.split(";")[0])
+    The model is wrong beyond chance (p = 0.005): its spread is 2.4 times too wide
+
+    A single number by its name; the right model has a smaller CRPS:
+
+    >>> round(evaluation["crps"], 3), round(fm.evaluate(y, fm.Gaussian(x, 0.3))["crps"], 3)
+    (0.21, 0.163)
+
+    `measures` adds scores by name:
+
     >>> more = fm.evaluate(y, fm.Gaussian(x, 0.3), measures=["quadratic_score"])
     >>> round(more["quadratic_score"], 3)
     -0.983

@@ -307,12 +307,17 @@ def verdict(
 
     Examples
     --------
+    A model that predicts 0.5 too low for x > 1. The verdict finds the region and the shift.
+
     >>> import numpy as np, fastmcmd as fm
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-2, 2, 1000)
     >>> y = x + np.where(x > 1, 0.5, 0.0) + 0.3 * rng.normal(size=1000)
-    >>> fm.verdict(x, y, fm.Gaussian(x, 0.3)).wrong
+    >>> verdict = fm.verdict(x, y, fm.Gaussian(x, 0.3))
+    >>> verdict.wrong
     True
+    >>> print(verdict.sentence.split(";")[0])
+    The model is wrong beyond chance (p = 0.005), most for x > 1.5818, where it predicts 0.55 too low
     """
     level = check_positive(level, "level")
     if level >= 1:

@@ -133,13 +133,16 @@ def diagnose(
 
     Examples
     --------
+    A model that predicts 0.2 too high, with the right spread. The shift is near -0.2 and the factor
+    near 1.
+
     >>> import numpy as np, fastmcmd as fm
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-2, 2, 2000)
     >>> y = np.sin(2 * x) + 0.3 * rng.normal(size=2000)
     >>> diagnosis = fm.diagnose(x, y, fm.Gaussian(np.sin(2 * x) + 0.2, 0.3), at=[-1.0, 1.0])
-    >>> bool((np.abs(diagnosis.shift + 0.2) < 0.1).all() and (np.abs(diagnosis.factor - 1) < 0.2).all())
-    True
+    >>> diagnosis.shift.round(1).tolist(), bool((np.abs(diagnosis.factor - 1) < 0.2).all())
+    ([-0.2, -0.2], True)
     """
     return diagnose_on(
         LANDMARKS, x, y, prediction, at, x_kernel, y_kernel, lam, level, weights, random_state

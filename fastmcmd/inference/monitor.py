@@ -209,6 +209,9 @@ class Monitor(ColumnTable):
 
     Examples
     --------
+    From the first new batch on, outcomes are 1 larger at every x. So P(y) and P(y | x) change, and P(x)
+    does not.
+
     >>> import numpy as np, fastmcmd as fm
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=600)
@@ -216,6 +219,7 @@ class Monitor(ColumnTable):
     >>> for _ in range(4):
     ...     new = rng.normal(size=150)
     ...     update = monitor.update(new, new + 1 + rng.normal(size=150), fm.Gaussian(new, 1.0))
+
     >>> update.moved
     ('P(y)', 'P(y | x)')
     """

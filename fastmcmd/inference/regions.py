@@ -245,6 +245,9 @@ def weak_regions(
 
     Examples
     --------
+    The model is right for people below 60, and 0.5 too low for the others. Age is no input of the
+    model.
+
     >>> import pytest
     >>> _ = pytest.importorskip("sklearn")
     >>> import numpy as np, fastmcmd as fm

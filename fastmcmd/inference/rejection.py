@@ -196,10 +196,18 @@ def rejection_curve(
 
     Examples
     --------
+    Four rows with a loss each; the score is highest where the loss is. Rejecting no row leaves a mean
+    loss of 2, and rejecting the row with the highest score leaves 1.
+
     >>> import fastmcmd as fm
     >>> curve = fm.rejection_curve([0.1, 0.2, 0.3, 0.4], [1.0, 1.0, 1.0, 5.0])
-    >>> curve.loss.tolist(), curve.gain
-    ([2.0, 1.0, 1.0, 1.0], 1.0)
+    >>> curve.loss.tolist()
+    [2.0, 1.0, 1.0, 1.0]
+
+    The gain is 1 for the best order, and 0 on average for random orders:
+
+    >>> curve.gain
+    1.0
     """
     losses = _column(loss, "loss", infinite=True)
     scores = {"score": _column(score, "score", infinite=True)}

@@ -265,6 +265,8 @@ def select_kernel(
 
     Examples
     --------
+    Only the first column matters for y. The choice gives the second one a smaller scale.
+
     >>> import numpy as np, fastmcmd as fm
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-2, 2, (150, 2))

@@ -1,8 +1,10 @@
-"""Scores and calibration measures, as plain functions. To add one, write it in the file of its family.
+"""Scores and calibration measures, as plain functions.
 
 If the prediction is a CuPy array or a CUDA tensor, most metrics compute on its device; the others copy such
 arrays to the host. The table "Arrays on a device" in ``docs/metrics.md`` lists which is which.
 """
+
+# To add a metric, write it in the file of its family, and list it here.
 
 from fastmcmd.metrics.accuracy import (
     bias,
@@ -33,11 +35,9 @@ from fastmcmd.metrics.density_scores import (
 from fastmcmd.metrics.ensembles import (
     ensemble_log_score,
     error_spread_score,
-    gaussian_kernel_score,
     kernel_density,
     mean_ensemble_log_score,
     mean_error_spread_score,
-    mean_gaussian_kernel_score,
 )
 from fastmcmd.metrics.groups import GroupCalibration, adversarial_group_calibration
 from fastmcmd.metrics.interval_scores import (
@@ -49,6 +49,12 @@ from fastmcmd.metrics.interval_scores import (
 )
 from fastmcmd.metrics.intervals import coverage, mean_interval_width, sharpness, variance_variation
 from fastmcmd.metrics.isotonic import IsotonicReliability, exceedance_reliability
+from fastmcmd.metrics.kernel_scores import (
+    gaussian_kernel_score,
+    mean_gaussian_kernel_score,
+    mean_weighted_gaussian_kernel_score,
+    weighted_gaussian_kernel_score,
+)
 from fastmcmd.metrics.murphy import (
     MurphyCurve,
     MurphyDifference,
@@ -160,6 +166,7 @@ __all__ = [
     "mean_variogram_score",
     "mean_weighted_crps",
     "mean_weighted_energy_score",
+    "mean_weighted_gaussian_kernel_score",
     "mean_weighted_interval_score",
     "mean_weighted_variogram_score",
     "median_absolute_error",
@@ -190,6 +197,7 @@ __all__ = [
     "variogram_score",
     "weighted_crps",
     "weighted_energy_score",
+    "weighted_gaussian_kernel_score",
     "weighted_interval_score",
     "weighted_variogram_score",
 ]

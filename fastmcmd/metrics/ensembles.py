@@ -1,4 +1,4 @@
-"""Scores of ensembles: the CRPS from pairs, kernel densities, kernel and error-spread scores."""
+"""Scores of ensembles: the CRPS from pairs, kernel densities, the error-spread score."""
 
 from __future__ import annotations
 
@@ -6,42 +6,44 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
-from fastmcmd._base.blocks import over_rows, row_blocks
-from fastmcmd._base.checks import as_array, check_choice, check_positive
+from fastmcmd._base.checks import as_array
 from fastmcmd.errors import RowError
 from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.member_weights import PAIR_ESTIMATORS, equal_shares, pair_shift
 from fastmcmd.metrics.metric import mean_of, metric
-from fastmcmd.predictive.base import Array, PredictionLike, Predictive
+from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
 from fastmcmd.predictive.numerics.spread import row_scale
+from fastmcmd.predictive.weighted_draws import WeightedDraws
 
 __all__ = [
     "PAIRED",
     "crps_from_pairs",
     "ensemble_log_score",
     "error_spread_score",
-    "gaussian_kernel_score",
     "kernel_density",
     "mean_ensemble_log_score",
     "mean_error_spread_score",
-    "mean_gaussian_kernel_score",
 ]
 
-PAIRED = ("int", "akr", "akr_circperm")
-_BLOCK = 1 << 20  # pairs of members per block
+PAIRED = ("int", *PAIR_ESTIMATORS)
 _SILVERMAN, _IQR_OF_NORMAL = 1.06, 1.34
 
 
-def crps_from_pairs(y: Array, prediction: Draws, estimator: str) -> Array:
+def crps_from_pairs(y: Array, prediction: Draws | WeightedDraws, estimator: str) -> Array:
     """Return the CRPS (n,) of draws by an estimator of `PAIRED`; see `fastmcmd.metrics.crps`."""
     if estimator == "int":
         return prediction.crps(y, "qd")
-    draws = prediction.array
-    shift = 1 if estimator == "akr" else draws.shape[1] // 2
-    apart = np.abs(draws - np.roll(draws, shift, axis=1)).mean(axis=1)
-    return np.asarray(np.abs(draws - y[:, None]).mean(axis=1) - apart / 2)
+    if isinstance(prediction, WeightedDraws):
+        draws, shares = prediction.members(f"estimator={estimator!r}")
+    else:
+        draws = prediction.array
+        shares = equal_shares(*draws.shape)
+    apart = np.abs(draws - np.roll(draws, pair_shift(estimator, draws.shape[1]), axis=1))
+    near = np.abs(draws - y[:, None])
+    return np.asarray(np.einsum("nm,nm->n", shares, near - apart / 2))
 
 
 def _draws_of(rows: Outcomes, least: int, purpose: str) -> Array:
@@ -168,120 +170,6 @@ mean_ensemble_log_score = mean_of(
     >>> round(fm.metrics.mean_ensemble_log_score([1.0], [[0.0, 2.0]], bandwidth=1.0), 4)
     1.4189
     """,
-)
-
-
-@metric
-def gaussian_kernel_score(
-    y: ArrayLike,
-    prediction: PredictionLike,
-    *,
-    bandwidth: float = 1.0,
-    estimator: str = "nrg",
-    nan_policy: NanPolicy = "raise",
-) -> Array:
-    """Return Gaussian kernel scores (n,): half the squared MMD of the prediction and the outcome.
-
-    Parameters
-    ----------
-    y : array_like (n,) or (n, k)
-        Observed outputs.
-    prediction : Predictive of numbers, or draws (n, m) or (n, m, k)
-        Predicted distributions.
-    bandwidth : float, default 1.0
-        Distance h over which the kernel ``k(x, z) = exp(-|x - z|^2 / (2 h^2))`` falls.
-    estimator : {"nrg", "fair"}, default "nrg"
-        For draws: the score of their empirical distribution, or the unbiased estimate of that of the
-        distribution they come from.
-
-    Returns
-    -------
-    ndarray (n,)
-        ``E k(Y, Y') / 2 - E k(Y, y) + 1/2``, in [0, 1] unless "fair".
-
-    Raises
-    ------
-    ValueError
-        Arguments that do not fit.
-
-    Notes
-    -----
-    It is the kernel score of Gneiting & Raftery 2007, section 5.1, for this kernel; the score is bounded,
-    so outliers count little. It equals scoringrules' ``gksuv_ensemble`` and ``gksmv_ensemble``. The cost is
-    O(m^2 k) per row.
-
-    Examples
-    --------
-    >>> import fastmcmd as fm
-    >>> fm.metrics.gaussian_kernel_score([0.0], [[0.0, 1.0]]).round(6).tolist()
-    [0.098367]
-    """
-    check_choice(estimator, "estimator", ("nrg", "fair"))
-    bandwidth = check_positive(bandwidth, "bandwidth")
-    rows = read(y, prediction, None, nan_policy, columns=None, on_device=True).on_host()
-    has_draws = isinstance(rows.prediction, Draws)
-    if rows.prediction.columns > 1 and not has_draws:
-        raise ValueError(f"prediction is a {rows.prediction!r}; of vectors, draws are needed")
-    if estimator == "fair":
-        _draws_of(rows, 2, "estimator='fair'")
-    parts = rows.prediction.gaussian_parts() if rows.prediction.columns == 1 else None
-    if parts is not None:
-        return rows.scatter(_of_gaussians(rows.y, parts, bandwidth))
-    outcomes, out = rows.y.reshape(len(rows.y), 1, -1), np.empty(len(rows.y))
-    count = rows.prediction.node_count
-
-    def work(block: slice) -> None:
-        part = rows.prediction.take(np.arange(block.start, block.stop))
-        exact = part.exact_nodes or has_draws
-        values, masses = part.nodes() if exact else part.nodes_within(bandwidth)
-        values = values.reshape(*masses.shape, -1)
-        pairs = np.zeros(len(masses))
-        size = masses.shape[1]
-        for some in row_blocks(size, max(1, _BLOCK // (len(masses) * size * values.shape[2]))):
-            kernel = _gaussian_kernel(values[:, some, None] - values[:, None], bandwidth)
-            pairs += np.einsum("nl,nlm,nm->n", masses[:, some], kernel, masses)
-        if estimator == "fair":
-            pairs = (pairs * count - 1) / (count - 1)
-        near = _gaussian_kernel(values - outcomes[block], bandwidth)
-        out[block] = pairs / 2 - np.einsum("nl,nl->n", masses, near) + 0.5
-
-    over_rows(work, len(outcomes), max(1, _BLOCK // (count * count)))
-    return rows.scatter(out)
-
-
-def _gaussian_kernel(gaps: Array, bandwidth: float) -> Array:
-    """Return the kernel of differences (..., k)."""
-    with np.errstate(over="ignore"):  # the kernel of infinite distances is 0
-        return np.asarray(np.exp(-((gaps / bandwidth) ** 2).sum(axis=-1) / 2))
-
-
-def _of_gaussians(y: Array, parts: list[tuple[Array, Predictive]], bandwidth: float) -> Array:
-    """Return Gaussian kernel scores of mixtures: ``E k`` is a Gaussian whose variances add up."""
-
-    def expected(gap: Array, *stds: Array) -> Array:
-        width = np.hypot(bandwidth, stds[0])
-        for std in stds[1:]:
-            width = np.hypot(width, std)
-        return np.asarray(_gaussian_kernel((gap / width)[..., None], 1.0) * (bandwidth / width))
-
-    out = np.full(len(y), 0.5)
-    for weight, one in parts:
-        out -= weight * expected(y - one.mean, one.std)
-        for other_weight, other in parts:
-            both = expected(one.mean - other.mean, one.std, other.std)
-            out += weight * other_weight * both / 2
-    return out
-
-
-mean_gaussian_kernel_score = mean_of(
-    gaussian_kernel_score,
-    "Return the mean Gaussian kernel score.",
-    """
-    >>> import fastmcmd as fm
-    >>> round(fm.metrics.mean_gaussian_kernel_score([0.0], [[0.0, 1.0]]), 6)
-    0.098367
-    """,
-    columns=None,
 )
 
 

@@ -67,9 +67,12 @@ def interval_score(
 
     Examples
     --------
-    >>> from fastmcmd.metrics.interval_scores import interval_score
-    >>> interval_score([0.0, 4.0], ([0.0, 0.0], 1.0)).round(6).tolist()
-    [3.289707, 50.392635]
+    The first outcome lies inside the 90 % interval, so its score is the width. The second lies 2.36
+    beyond the end and costs 20 times that:
+
+    >>> import fastmcmd as fm
+    >>> fm.metrics.interval_score([0.0, 4.0], ([0.0, 0.0], 1.0), level=0.9).round(2).tolist()
+    [3.29, 50.39]
     """
     terms = interval_terms(open_levels(level, "level"))
     return scored(y, prediction, *terms, nan_policy)

@@ -177,8 +177,11 @@ def coverage(
 
     Examples
     --------
+    The 90 % interval of a standard normal ends at 1.64. It holds the first outcome and misses the
+    second:
+
     >>> import fastmcmd as fm
-    >>> fm.metrics.coverage([0.0, 3.0], ([0.0, 0.0], 1.0))
+    >>> fm.metrics.coverage([0.0, 3.0], ([0.0, 0.0], 1.0), 0.9)
     0.5
     """
     levels = check_levels(level)

@@ -64,9 +64,12 @@ def pit_values(
 
     Examples
     --------
+    An outcome at the predicted median has the PIT 1/2, and one two standard deviations above it nearly
+    1:
+
     >>> import fastmcmd as fm
-    >>> fm.pit_values([0.0], fm.Gaussian([0.0], 1.0)).tolist()
-    [0.5]
+    >>> fm.pit_values([0.0, 2.0], fm.Gaussian([0.0, 0.0], 1.0)).round(3).tolist()
+    [0.5, 0.977]
     """
     check_choice(pit, "pit", PITS)
     rows = read(y, prediction, None, nan_policy, on_device=True)

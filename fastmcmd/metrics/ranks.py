@@ -126,6 +126,9 @@ def rank_histogram(
 
     Examples
     --------
+    The first ensemble is right. The second has half of the spread, so outcomes often fall outside all
+    of its members: the ends of the histogram are too high.
+
     >>> import numpy as np, fastmcmd as fm
     >>> rng = np.random.default_rng(0)
     >>> y, draws = rng.normal(size=500), rng.normal(size=(500, 9))

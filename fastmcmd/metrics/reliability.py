@@ -72,10 +72,14 @@ def reliability_curve(
 
     Examples
     --------
+    A model that claims half of the right spread. Only a quarter of the outcomes lie inside its 50 %
+    intervals:
+
     >>> import numpy as np, fastmcmd as fm
-    >>> curve = fm.metrics.reliability_curve([-1.0, 0.5, 2.0], (np.zeros(3), 1.0), [0.25, 0.5])
-    >>> curve.within.tolist()
-    [1.0, 1.0]
+    >>> y = np.random.default_rng(0).normal(size=4000)
+    >>> curve = fm.metrics.reliability_curve(y, (np.zeros(4000), 0.5), [0.5], kind="interval")
+    >>> curve.observed.round(2).tolist()
+    [0.26]
     """
     checked_levels = read_levels(levels, TOOLBOX_LEVELS)
     return _curve(y, prediction, checked_levels, kind, pit, random_state, sample_weight, nan_policy)
@@ -119,10 +123,12 @@ def regression_ece(
 
     Examples
     --------
+    A calibrated model, and one that claims half of the right spread:
+
     >>> import numpy as np, fastmcmd as fm
     >>> y = np.random.default_rng(0).normal(size=4000)
-    >>> fm.regression_ece(y, (np.zeros(4000), 1.0)) < 0.02
-    True
+    >>> fm.ece(y, (np.zeros(4000), 1.0)) < 0.02, round(fm.ece(y, (np.zeros(4000), 0.5)), 1)
+    (True, 0.1)
     """
     alpha = check_positive(alpha, "alpha")
     checked_levels = read_levels(levels, ECE_LEVELS, inner=True)

@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.checks import check_choice
+from fastmcmd.errors import RowError
 from fastmcmd.metrics.ensembles import PAIRED, crps_from_pairs
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.predictive.base import Array, PredictionLike, Predictive
 from fastmcmd.predictive.draws import ESTIMATORS, Draws
+from fastmcmd.predictive.numerics.spread import row_scale
 from fastmcmd.predictive.on_device import DeviceDraws, family
 from fastmcmd.predictive.quantiles import Quantiles
 from fastmcmd.predictive.weighted_draws import WeightedDraws
@@ -27,6 +30,8 @@ __all__ = [
     "mean_dawid_sebastiani",
     "nll",
 ]
+
+_BLOCK = 1 << 18  # components of draws per block
 
 
 @metric
@@ -75,9 +80,11 @@ nll = mean_of(
     such rows. For Gaussians it equals Uncertainty Toolbox's ``nll_gaussian``.
     """,
     """
+    The best standard deviation for errors of size 1 is 1. Smaller and larger ones cost:
+
     >>> import fastmcmd as fm
-    >>> round(fm.nll([0.0], fm.Gaussian([0.0], 1.0)), 6)
-    0.918939
+    >>> [round(fm.nll([-1.0, 1.0], ([0.0, 0.0], std)), 2) for std in (0.5, 1.0, 2.0)]
+    [2.23, 1.42, 1.74]
     """,
     name="nll",
     columns=None,
@@ -126,11 +133,22 @@ def crps(
 
     Examples
     --------
-    >>> from fastmcmd.metrics.scores import crps
-    >>> crps([0.0, 1.0], ([0.0, 0.0], 1.0)).round(6).tolist()
-    [0.233695, 0.602441]
-    >>> crps([1.0], [[0.0, 2.0]], estimator="fair").tolist()
-    [0.0]
+    Both predictions are standard normal. The second outcome is one standard deviation away, so its
+    score is larger.
+
+    >>> import fastmcmd as fm
+    >>> fm.crps([0.0, 1.0], ([0.0, 0.0], 1.0)).round(3).tolist()
+    [0.234, 0.602]
+
+    A point prediction, given as a single draw, has its absolute error as score:
+
+    >>> fm.crps([3.0], [[1.0]]).tolist()
+    [2.0]
+
+    Two draws, 0 and 2, with the outcome between them. "fair" removes the bias of so few draws:
+
+    >>> fm.crps([1.0], [[0.0, 2.0]]).tolist(), fm.crps([1.0], [[0.0, 2.0]], estimator="fair").tolist()
+    ([0.5], [0.0])
     """
     outcomes = read(y, prediction, None, nan_policy, on_device=True)
     if isinstance(estimator, str) and estimator in PAIRED:  # computed on the host
@@ -155,7 +173,7 @@ def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:
     check_choice(estimator, "estimator", (*ESTIMATORS, *PAIRED, "pinball"))
     if isinstance(prediction, (Draws, DeviceDraws, WeightedDraws)) and estimator in ESTIMATORS:
         return prediction.crps(y, estimator)
-    if isinstance(prediction, Draws) and estimator in PAIRED:
+    if isinstance(prediction, (Draws, WeightedDraws)) and estimator in PAIRED:
         return crps_from_pairs(y, prediction, estimator)
     if isinstance(prediction, Quantiles) and estimator == "pinball":
         from fastmcmd.metrics.quantile_scores import check_losses
@@ -171,19 +189,24 @@ def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:
 
 @metric
 def dawid_sebastiani(
-    y: ArrayLike, prediction: PredictionLike, *, nan_policy: NanPolicy = "raise"
+    y: ArrayLike, prediction: PredictionLike, *, ddof: int = 0, nan_policy: NanPolicy = "raise"
 ) -> Array:
     """Return Dawid-Sebastiani scores (n,), which depend only on predicted means and variances.
 
     Parameters
     ----------
-    prediction : Predictive, draws (n, m), (mean, std), scipy.stats or torch.distributions object
-        Predicted distributions with finite positive variances.
+    y : array_like (n,) or (n, k)
+        Observed outputs.
+    prediction : Predictive, draws, (mean, std), scipy.stats or torch.distributions object
+        Predicted distributions with finite positive variances. For vectors: draws (n, m, k) with a
+        covariance matrix of full rank.
+    ddof : {0, 1}, default 0
+        For draws: their variance divides by ``m - ddof``.
 
     Returns
     -------
     ndarray (n,)
-        ``log v + (y - m)^2 / v``.
+        ``log v + (y - m)^2 / v``; of vectors ``log det C + (y - m)' C^-1 (y - m)`` with the covariance C.
 
     Raises
     ------
@@ -194,18 +217,41 @@ def dawid_sebastiani(
     -----
     See Dawid & Sebastiani, *Coherent dispersion criteria for optimal experimental design* (1999) and
     Gneiting & Raftery 2007. As in that paper and in scoringrules, the log determinant has no factor 1/2:
-    for a Gaussian the score is ``2 log_score - log(2 pi)``. The score is proper, and strictly proper among
-    distributions that differ in mean or variance. Variances of draws are those of their empirical
-    distribution (ddof=0); scoringrules' ``dssuv_ensemble`` divides by m - 1 unless ``bias=True``.
+    for a Gaussian the score is ``2 log_score - k log(2 pi)``. The score is proper, and strictly proper
+    among distributions that differ in mean or variance. scoringrules' ``dssuv_ensemble`` and
+    ``dssmv_ensemble`` divide by m - 1 unless ``bias=True``: use ``ddof=1`` for their default.
 
     Examples
     --------
     >>> from fastmcmd.metrics.scores import dawid_sebastiani
     >>> dawid_sebastiani([0.0, 2.0], ([0.0, 0.0], 1.0)).tolist()
     [0.0, 4.0]
+    >>> vectors = [[[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]]  # uncorrelated, of variance 1
+    >>> dawid_sebastiani([[3.0, 4.0]], vectors).tolist()
+    [25.0]
     """
-    outcomes = read(y, prediction, None, nan_policy, on_device=True)
+    if ddof not in (0, 1):
+        raise ValueError(f"ddof is {ddof!r}; 0 or 1 is needed")
+    outcomes = read(y, prediction, None, nan_policy, columns=None, on_device=True)
+    has_draws = isinstance(outcomes.prediction, (Draws, DeviceDraws))
+    if ddof and not has_draws:
+        raise ValueError(
+            f"ddof is 1, which is for draws, and prediction is a {family(outcomes.prediction)}"
+        )
+    if ddof and outcomes.prediction.node_count < 2:
+        raise ValueError("ddof is 1, which needs at least two draws per input, and there is one")
+    if outcomes.prediction.columns > 1:
+        outcomes = outcomes.on_host()
+        if not isinstance(outcomes.prediction, Draws):
+            raise ValueError(
+                f"prediction is a {family(outcomes.prediction)}; the Dawid-Sebastiani score of vectors "
+                "needs draws (n, m, k)"
+            )
+        return outcomes.scatter(_of_vectors(outcomes.y, outcomes.prediction.array, ddof))
     std = outcomes.prediction.std  # its square may leave the range of float64
+    if ddof:
+        count = outcomes.prediction.node_count
+        std = std * (count / (count - 1)) ** 0.5
     xp = outcomes.namespace.xp
     bad = ~((std > 0) & xp.isfinite(std))
     if bool(xp.any(bad)):
@@ -219,6 +265,30 @@ def dawid_sebastiani(
         return outcomes.scatter(2 * xp.log(std) + z * z)
 
 
+def _of_vectors(y: Array, draws: Array, ddof: int) -> Array:
+    """Return Dawid-Sebastiani scores (n,) of draws (n, m, k), by the singular values of each row."""
+    n, count, columns = draws.shape
+    out = np.empty(n)
+    for rows in row_blocks(n, max(1, _BLOCK // (count * columns))):
+        part = draws[rows]
+        scale = row_scale(part, y[rows])[:, None]
+        part, outcomes = part / scale[:, None], y[rows] / scale
+        mean = part.mean(axis=1)
+        _, roots, axes = np.linalg.svd(part - mean[:, None], full_matrices=False)
+        singular = roots[:, -1] <= roots[:, 0] * max(count, columns) * np.finfo(float).eps
+        if roots.shape[1] < columns or singular.any():
+            row = rows.start + (int(singular.argmax()) if singular.any() else 0)
+            raise RowError(
+                f"prediction has {count} draws in row {row} that do not span its {columns} components, so "
+                "their covariance matrix has no inverse; the Dawid-Sebastiani score needs one",
+                row,
+            )
+        std = roots / (count - ddof) ** 0.5
+        z = np.einsum("njk,nk->nj", axes, outcomes - mean) / std
+        out[rows] = 2 * np.log(std * scale).sum(axis=1) + (z * z).sum(axis=1)
+    return out
+
+
 mean_dawid_sebastiani = mean_of(
     dawid_sebastiani,
     "Return the mean Dawid-Sebastiani score.",
@@ -227,4 +297,5 @@ mean_dawid_sebastiani = mean_of(
     >>> mean_dawid_sebastiani([0.0, 2.0], ([0.0, 0.0], 1.0))
     2.0
     """,
+    columns=None,
 )

@@ -304,10 +304,13 @@ def ence(
 
     Examples
     --------
+    A calibrated model, and one that claims half of the right spread. Its errors are twice as large as
+    it says, a relative gap of 1:
+
     >>> import numpy as np, fastmcmd as fm
     >>> y = np.random.default_rng(0).normal(size=4000)
-    >>> fm.ence(y, (np.zeros(4000), 1.0)) < 0.05
-    True
+    >>> fm.ence(y, (np.zeros(4000), 1.0)) < 0.05, round(fm.ence(y, (np.zeros(4000), 0.5)), 1)
+    (True, 1.0)
     """
     return _curve(y, prediction, bins, binning, by, limits, 3.0, sample_weight, nan_policy).ence
 

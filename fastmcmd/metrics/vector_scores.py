@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +14,13 @@ from fastmcmd._base.blocks import over_rows, row_blocks
 from fastmcmd._base.checks import as_rows, check_choice, check_count, check_positive
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.metrics.inputs import Outcomes, read
+from fastmcmd.metrics.member_weights import (
+    PAIR_ESTIMATORS,
+    energy_of_members,
+    equal_shares,
+    member_shares,
+    variogram_of_members,
+)
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.predictive.draws import Draws
@@ -41,6 +49,7 @@ def energy_score(
     *,
     beta: float = 1.0,
     estimator: str = "nrg",
+    ens_weight: ArrayLike | None = None,
     draws: int | None = None,
     random_state: RandomState = None,
     nan_policy: NanPolicy = "raise",
@@ -55,9 +64,13 @@ def energy_score(
         Predicted distributions.
     beta : float, default 1.0
         Exponent of distances, in (0, 2).
-    estimator : {"nrg", "fair"}, default "nrg"
-        The score of the empirical distribution of the draws, or the unbiased estimate of that of the
-        distribution they come from.
+    estimator : {"nrg", "fair", "akr", "akr_circperm"}, default "nrg"
+        "nrg" is the score of the empirical distribution of the draws. "fair" is the unbiased estimate of
+        the score of the distribution they come from. "akr" and "akr_circperm" estimate the latter from m
+        pairs of draws: each with the one before it, or with the one half of the draws before it. They are
+        cheap, O(m k) per row, and noisy; the draws must be in random order.
+    ens_weight : array_like (m,) or (n, m), optional
+        Nonnegative weights of the draws. Default: equal.
     draws : int, optional
         Number of draws per input. Required if the prediction is not itself draws, except for numbers with
         beta 1, where the score is the CRPS.
@@ -78,19 +91,29 @@ def energy_score(
     -----
     The score is equation 22 of Gneiting & Raftery 2007. It is strictly proper for beta in (0, 2) among
     distributions with finite ``E|Y|^beta``. "fair" divides the double sum by ``m (m - 1)`` instead of
-    ``m^2``. The result equals scoringrules' ``es_ensemble``. Components are not scaled: scale them yourself
-    if their units differ. The cost is O(m^2 k) per row; for numbers with beta 1, O(m log m).
+    ``m^2``, or ``sum_ij w_i w_j |x_i - x_j|^beta`` by ``1 - sum_i w_i^2``. The result equals
+    scoringrules' ``es_ensemble``. Components are not scaled: scale them yourself if their units differ.
+    The cost is O(m^2 k) per row; for numbers with beta 1, O(m log m).
 
     Examples
     --------
-    >>> from fastmcmd.metrics.vector_scores import energy_score
-    >>> energy_score([[0.0, 0.0]], [[[3.0, 4.0], [-3.0, -4.0]]]).tolist()
+    Two draws at a distance of 5 from the outcome and of 10 from each other: 5 - (10 + 10) / 4 / 2 =
+    2.5.
+
+    >>> import fastmcmd as fm
+    >>> draws = [[[3.0, 4.0], [-3.0, -4.0]]]
+    >>> fm.metrics.energy_score([[0.0, 0.0]], draws).tolist()
     [2.5]
+
+    With weights, the outcome may lie on a draw that has nearly all of the weight:
+
+    >>> fm.metrics.energy_score([[3.0, 4.0]], draws, ens_weight=[9.0, 1.0]).round(2).tolist()
+    [0.1]
     """
     outcomes = read(y, prediction, None, nan_policy, columns=None, on_device=True)
-    if draws is not None:  # sampling runs on the host
+    if draws is not None or ens_weight is not None or estimator in PAIR_ESTIMATORS:
         outcomes = outcomes.on_host()
-    return outcomes.scatter(_energy(outcomes, beta, estimator, draws, random_state))
+    return outcomes.scatter(_energy(outcomes, beta, estimator, ens_weight, draws, random_state))
 
 
 mean_energy_score = mean_of(
@@ -106,13 +129,32 @@ mean_energy_score = mean_of(
 
 
 def _energy(
-    outcomes: Outcomes, beta: float, estimator: str, draws: int | None, random_state: RandomState
+    outcomes: Outcomes,
+    beta: float,
+    estimator: str,
+    ens_weight: ArrayLike | None,
+    draws: int | None,
+    random_state: RandomState,
 ) -> Array:
     beta = check_positive(beta, "beta")
     if beta >= 2:
         raise ValueError(f"beta is {beta:g}; a number in (0, 2) is needed: at 2 only means count")
-    check_choice(estimator, "estimator", VECTOR_ESTIMATORS)
+    check_choice(estimator, "estimator", (*VECTOR_ESTIMATORS, *PAIR_ESTIMATORS))
     prediction = outcomes.prediction
+    if ens_weight is not None:
+        shares = member_shares(outcomes, ens_weight)
+        _draw_count(outcomes, draws, "nrg")
+        return energy_of_members(*_vectors(outcomes), shares, beta, estimator)
+    if estimator in PAIR_ESTIMATORS:
+        _draw_count(outcomes, draws, estimator)
+
+        def from_pairs(draws_of_rows: Array, y: Array, out: Array) -> None:
+            values = draws_of_rows.swapaxes(1, 2)
+            out[...] = energy_of_members(
+                y, values, equal_shares(*values.shape[:2]), beta, estimator
+            )
+
+        return _over_draws(outcomes, draws, random_state, from_pairs)
     if prediction.columns == 1 and beta == 1:
         if isinstance(prediction, (Draws, DeviceDraws)) and draws is None:
             return prediction.crps(outcomes.y, estimator)
@@ -140,6 +182,7 @@ def variogram_score(
     p: float = 0.5,
     weights: ArrayLike | None = None,
     estimator: str = "nrg",
+    ens_weight: ArrayLike | None = None,
     draws: int | None = None,
     random_state: RandomState = None,
     nan_policy: NanPolicy = "raise",
@@ -159,6 +202,8 @@ def variogram_score(
     estimator : {"nrg", "fair"}, default "nrg"
         The score of the empirical distribution of the draws, or the unbiased estimate of that of the
         distribution they come from.
+    ens_weight : array_like (m,) or (n, m), optional
+        Nonnegative weights of the draws. Default: equal.
     draws : int, optional
         Number of draws per input. Required if the prediction is not itself draws.
     random_state : None, int or numpy Generator, optional
@@ -190,7 +235,9 @@ def variogram_score(
     [2.0]
     """
     outcomes = read(y, prediction, None, nan_policy, columns=None, on_device=True).on_host()
-    return outcomes.scatter(_variogram(outcomes, p, weights, estimator, draws, random_state))
+    return outcomes.scatter(
+        _variogram(outcomes, p, weights, estimator, ens_weight, draws, random_state)
+    )
 
 
 mean_variogram_score = mean_of(
@@ -210,6 +257,7 @@ def _variogram(
     p: float,
     weights: ArrayLike | None,
     estimator: str,
+    ens_weight: ArrayLike | None,
     draws: int | None,
     random_state: RandomState,
 ) -> Array:
@@ -219,6 +267,10 @@ def _variogram(
     if columns < 2:
         raise ValueError("y has one component; the variogram score compares two or more")
     pairs = pair_weights(weights, columns)
+    if ens_weight is not None:
+        shares = member_shares(outcomes, ens_weight)
+        _draw_count(outcomes, draws, "nrg")
+        return variogram_of_members(*_vectors(outcomes), shares, p, pairs, estimator)
     scratch = _draw_count(outcomes, draws, estimator)
     unbiased = estimator == "fair"
     return _over_draws(
@@ -229,6 +281,12 @@ def _variogram(
             draws_of_rows, y, p, pairs, unbiased, np.empty(scratch), out
         ),
     )
+
+
+def _vectors(outcomes: Outcomes) -> tuple[Array, Array]:
+    """Return outcomes (n, k) and draws (n, m, k); numbers are vectors of one component."""
+    draws = cast(Draws, outcomes.prediction).array
+    return outcomes.y.reshape(len(draws), -1), draws.reshape(*draws.shape[:2], -1)
 
 
 def pair_weights(value: ArrayLike | None, columns: int) -> Array:

@@ -143,9 +143,15 @@ def weighted_crps(
 
     Examples
     --------
+    Only outcomes above 1 matter. The prediction says that they are rare; that costs little if none
+    occurs, and much if one does:
+
     >>> import fastmcmd as fm
     >>> fm.metrics.weighted_crps([0.0, 3.0], ([0.0, 0.0], 1.0), lower=1.0).round(4).tolist()
     [0.0072, 1.8414]
+
+    "outcome" scores the prediction given that the outcome is above 1, here the draws 2 and 4:
+
     >>> draws = [[0.0, 2.0, 4.0]]
     >>> fm.metrics.weighted_crps([3.0], draws, lower=1.0, weighting="outcome").tolist()
     [0.5]
@@ -266,7 +272,7 @@ def members(rows: Outcomes, draws: int | None, random_state: RandomState) -> tup
         return rows.prediction.nodes()
     if draws is None:
         raise ValueError(
-            f"prediction is a {rows.prediction!r}; this score, like any with weight= or chaining=, needs "
+            f"prediction is a {rows.prediction!r}; this score with emphasis on outcomes of interest needs "
             "draws of it: give draws=m"
         )
     values = rows.prediction.sample(draws, generator(random_state, Purpose.SCORE))

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
 
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.checks import check_count, check_positive
 from fastmcmd.metrics.inputs import read
+from fastmcmd.metrics.member_weights import member_shares
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.metrics.vector_scores import pair_weights
 from fastmcmd.metrics.weighted_scores import Function, ScoreParts, given_weight, members, values_of
@@ -35,6 +37,7 @@ def weighted_energy_score(
     weight: Function | None = None,
     chaining: Function | None = None,
     beta: float = 1.0,
+    ens_weight: ArrayLike | None = None,
     draws: int | None = None,
     random_state: RandomState = None,
     nan_policy: NanPolicy = "raise",
@@ -55,6 +58,8 @@ def weighted_energy_score(
         Chaining function for "threshold": takes outcomes (..., k), returns an array of that shape.
     beta : float, default 1.0
         Exponent of distances, in (0, 2).
+    ens_weight : array_like (m,) or (n, m), optional
+        Nonnegative weights of the draws. Default: equal.
     draws : int, optional
         Number of draws per input. Required if the prediction is not itself draws.
     random_state : None, int or numpy Generator, optional
@@ -93,13 +98,22 @@ def weighted_energy_score(
         zero, of_outcome = (np.linalg.norm(v, axis=-1) ** beta for v in (values, y))
         spread = np.empty(len(y))
         for i, (points, share) in enumerate(zip(values, shares, strict=True)):
-            apart = np.linalg.norm(points[:, None] - points, axis=2) ** beta
-            spread[i] = share @ apart @ share / 2
+            spread[i] = share @ cdist(points, points) ** beta @ share / 2
         score = np.einsum("nm,nm->n", shares, far) - spread
         return score, spread, np.einsum("nm,nm->n", shares, zero), of_outcome
 
     return _weighted_vectors(
-        y, prediction, weighting, weight, chaining, draws, random_state, nan_policy, parts, beta
+        y,
+        prediction,
+        weighting,
+        weight,
+        chaining,
+        ens_weight,
+        draws,
+        random_state,
+        nan_policy,
+        parts,
+        beta,
     )
 
 
@@ -125,6 +139,7 @@ def weighted_variogram_score(
     chaining: Function | None = None,
     p: float = 0.5,
     weights: ArrayLike | None = None,
+    ens_weight: ArrayLike | None = None,
     draws: int | None = None,
     random_state: RandomState = None,
     nan_policy: NanPolicy = "raise",
@@ -145,6 +160,8 @@ def weighted_variogram_score(
         Order of the variogram, positive.
     weights : array_like (k, k), optional
         Nonnegative weights of pairs of components. Default: 1 each.
+    ens_weight : array_like (m,) or (n, m), optional
+        Nonnegative weights of the draws. Default: equal.
     draws : int, optional
         Number of draws per input. Required if the prediction is not itself draws.
     random_state : None, int or numpy Generator, optional
@@ -195,7 +212,17 @@ def weighted_variogram_score(
         return norms(middle - of_outcome), spread, zero, norms(of_outcome)
 
     return _weighted_vectors(
-        y, prediction, weighting, weight, chaining, draws, random_state, nan_policy, parts, 2 * p
+        y,
+        prediction,
+        weighting,
+        weight,
+        chaining,
+        ens_weight,
+        draws,
+        random_state,
+        nan_policy,
+        parts,
+        2 * p,
     )
 
 
@@ -217,6 +244,7 @@ def _weighted_vectors(
     weighting: str,
     weight: Function | None,
     chaining: Function | None,
+    ens_weight: ArrayLike | None,
     draws: int | None,
     random_state: RandomState,
     nan_policy: NanPolicy,
@@ -233,6 +261,8 @@ def _weighted_vectors(
     draws = check_count(draws, "draws", optional=True)
     function = given_weight(rows, weighting, -np.inf, np.inf, weight, chaining).function
     values, masses = members(rows, draws, random_state)
+    if ens_weight is not None:
+        masses = member_shares(rows, ens_weight)
     values = values.reshape(*masses.shape, -1)
     of_outcome = rows.y.reshape(len(values), -1)
     if weighting == "threshold" and function is not None:

@@ -1,4 +1,6 @@
-"""Predicted distributions. To add one, write a class in the file of its family and list it here."""
+"""Predicted distributions."""
+
+# To add a distribution, write a class in the file of its family, and list it here.
 
 from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
 from fastmcmd.predictive.adapters.convert import as_predictive

@@ -44,10 +44,17 @@ class Gaussian(Predictive):
 
     Examples
     --------
+    Two rows with their own means and one standard deviation:
+
     >>> import fastmcmd as fm
     >>> g = fm.Gaussian([0.0, 1.0], 2.0)
-    >>> g.variance.tolist()
-    [4.0, 4.0]
+    >>> g.variance.tolist(), g.cdf([0.0, 3.0]).round(3).tolist()
+    ([4.0, 4.0], [0.5, 0.841])
+
+    Central intervals of 90 %, one row per prediction:
+
+    >>> g.quantile([0.05, 0.95]).round(2).tolist()
+    [[-3.29, 3.29], [-2.29, 4.29]]
     """
 
     mean: Array

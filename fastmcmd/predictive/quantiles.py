@@ -73,9 +73,10 @@ class Quantiles(Predictive):
 
     Examples
     --------
+    Quartiles of two rows. Between given levels, the distribution is interpolated:
+
     >>> import fastmcmd as fm
-    >>> from fastmcmd.predictive.quantiles import Quantiles
-    >>> q = Quantiles([0.25, 0.5, 0.75], [[-1.0, 0.0, 1.0], [0.0, 1.0, 4.0]])
+    >>> q = fm.Quantiles([0.25, 0.5, 0.75], [[-1.0, 0.0, 1.0], [0.0, 1.0, 4.0]])
     >>> q.quantile([0.5, 0.625]).tolist()
     [[0.0, 0.5], [1.0, 2.5]]
     >>> q.cdf([0.5, 4.0]).tolist()

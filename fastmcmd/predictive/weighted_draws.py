@@ -85,11 +85,28 @@ class WeightedDraws(Predictive):
         values = np.take_along_axis(values, order, axis=1)
         last = np.nanmax(values, axis=1, keepdims=True)
         self._set(
-            np.where(np.isnan(values), last, values), np.take_along_axis(masses, order, axis=1)
+            np.where(np.isnan(values), last, values),
+            np.take_along_axis(masses, order, axis=1),
+            None if missing.any() else order,
         )
 
-    def _set(self, values: Array, weights: Array) -> None:
+    def _set(self, values: Array, weights: Array, order: NDArray[np.intp] | None) -> None:
         self.values, self.weights = values, weights
+        self._order = (
+            order  # place of each value in its row as it came; None if members are missing
+        )
+
+    def members(self, purpose: str) -> tuple[Array, Array]:
+        """Return draws and weights (n, m) in the order in which they came."""
+        if self._order is None:
+            raise ValueError(
+                f"prediction has missing members; {purpose} needs all of them, in order"
+            )
+        back = np.argsort(self._order, axis=1)
+        values, weights = (
+            np.take_along_axis(one, back, axis=1) for one in (self.values, self.weights)
+        )
+        return values, weights
 
     def __repr__(self) -> str:
         return f"WeightedDraws{self.values.shape}"
@@ -163,7 +180,8 @@ class WeightedDraws(Predictive):
     def take(self, rows: NDArray[np.intp]) -> WeightedDraws:
         """Return the draws of some rows."""
         part = WeightedDraws.__new__(WeightedDraws)
-        part._set(self.values[rows], self.weights[rows])
+        order = None if self._order is None else self._order[rows]
+        part._set(self.values[rows], self.weights[rows], order)
         return part
 
     def nodes(self, splits: int = 1) -> Nodes:

@@ -1,8 +1,10 @@
-"""Recalibration: learn on held-out rows how predictions are wrong, and correct other predictions.
+"""Recalibration: learn from held-out rows how predictions are wrong, and correct other predictions.
 
-Each recalibrator has ``fit(prediction, y, x=None)`` and ``transform(prediction, x=None)``. To add one,
-write a file in this folder and add three lines here: its import, its name, and its registration for `load`.
+Each recalibrator has ``fit(prediction, y, x=None)`` and ``transform(prediction, x=None)``.
 """
+
+# To add a recalibrator, write a file in this folder and add three lines here: its import, its name, and its
+# registration for `load`.
 
 from fastmcmd.recalibration.atoms import RecalibratedAtoms
 from fastmcmd.recalibration.base import Recalibrator

@@ -76,13 +76,17 @@ class ConditionalRescaling(LocalRecalibrator):
 
     Examples
     --------
+    The model claims one spread; the truth has 1.0 for x < 0 and 0.3 for the others. The correction
+    learns both:
+
     >>> import numpy as np, fastmcmd as fm
-    >>> from fastmcmd.recalibration import ConditionalRescaling
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-2, 2, (2, 500))
     >>> y = x + np.where(x < 0, 1.0, 0.3) * rng.normal(size=x.shape)
     >>> wrong, new = fm.Gaussian(x[0], 0.6), fm.Gaussian(x[1], 0.6)
-    >>> mended = ConditionalRescaling().fit(wrong, y[0], x[0]).transform(new, x[1])
+    >>> mended = fm.recalibration.ConditionalRescaling().fit(wrong, y[0], x[0]).transform(new, x[1])
+    >>> [round(float(mended.std[part].mean()), 1) for part in (x[1] < -0.5, x[1] > 0.5)]
+    [1.0, 0.3]
     >>> bool(fm.nll(y[1], mended) < fm.nll(y[1], new) - 0.1)
     True
     """

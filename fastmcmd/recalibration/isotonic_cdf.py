@@ -58,12 +58,14 @@ class IsotonicCDF(Recalibrator):
 
     Examples
     --------
+    The outcomes are exponential, and the model predicts a normal distribution. One half of the data
+    corrects the other:
+
     >>> import numpy as np, fastmcmd as fm
-    >>> from fastmcmd.recalibration import IsotonicCDF
     >>> y = np.random.default_rng(0).exponential(size=(2, 5000))
     >>> wrong = fm.Gaussian(np.zeros(5000), 1.0)
-    >>> mended = IsotonicCDF().fit(wrong, y[0]).transform(wrong)
-    >>> fm.regression_ece(y[1], wrong) > 0.2, fm.regression_ece(y[1], mended) < 0.02
+    >>> mended = fm.recalibration.IsotonicCDF().fit(wrong, y[0]).transform(wrong)
+    >>> fm.ece(y[1], wrong) > 0.2, fm.ece(y[1], mended) < 0.02
     (True, True)
     """
 

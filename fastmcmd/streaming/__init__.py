@@ -1,8 +1,7 @@
-"""Metrics of test sets that arrive in batches: ``update``, ``merge``, ``compute``.
+"""Metrics of test sets that arrive in batches: ``update``, ``merge``, ``compute``."""
 
-A new metric is an `Accumulator` in the file of its family. It calls the gather and conclude functions of
-the same metric for whole data sets.
-"""
+# A new metric is an `Accumulator` in the file of its family. It calls the gather and conclude functions
+# of the same metric for whole data sets.
 
 from fastmcmd.streaming.accuracy import (
     MAE,

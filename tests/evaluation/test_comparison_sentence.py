@@ -39,13 +39,13 @@ def models_with(**p_values):
             models_with(a=0.3, b=0.01),
             [("mean_crps", "a", "b", -0.01, 0.4)],
             "Neither a nor b is better beyond chance (p = 0.4): the CRPS differs by 0.01; "
-            "b is wrong beyond chance, and no misfit of a is seen.",
+            "b is wrong beyond chance, and no misfit of a was found.",
         ),
         (
             models_with(a=0.3, b=0.6, c=None),
             [("nll", "a", "b", -1, 0.01), ("nll", "a", "c", -3, 0.001), ("nll", "b", "c", -2, 0.001)],
             "a is the best of 3 models beyond chance (p at most 0.01): its negative log-likelihood is 1 "
-            "lower than that of b, the next; no misfit beyond chance is seen in either.",
+            "lower than that of b, the next; no misfit beyond chance was found in either.",
         ),
         (
             models_with(a=None, b=None, c=None),
@@ -87,7 +87,9 @@ def test_a_comparison_and_its_report_begin_with_the_sentence(tmp_path, monkeypat
     models = {"right": fm.Gaussian(x, 0.5), "flat": fm.Gaussian(np.zeros(200), 1.0)}
     both = fm.compare(models, y, x)
     assert both.sentence.startswith("right is better than flat beyond chance (p < 0.0001)")
-    assert both.sentence.endswith("; flat is wrong beyond chance, and no misfit of right is seen.")
+    assert both.sentence.endswith(
+        "; flat is wrong beyond chance, and no misfit of right was found."
+    )
     assert repr(both).startswith(both.sentence + "\n")
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(

@@ -1,12 +1,12 @@
 """The names of scoringrules, computed by fastmcmd, for scoringrules' own test files.
 
-Arrays of any shape become rows. Functions that fastmcmd has no measure or distribution for are missing.
+Arrays of any shape become rows. Families with point masses or two pieces are mixtures of fastmcmd's.
+Importing this module changes nothing outside it; `run.py` puts it in the place of scoringrules.
 """
 
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -15,6 +15,8 @@ import numpy as np
 from scipy import stats
 
 import fastmcmd as fm
+from fastmcmd.predictive import as_predictive
+from fastmcmd.predictive.clipped import Clipped
 
 Array = np.ndarray
 
@@ -63,9 +65,14 @@ class _Rows:
 
     @property
     def prediction(self) -> Any:
-        if self.weights is None:
+        if self.weights is None or self.fct.ndim == 3:
             return fm.Draws(self.fct)
         return fm.WeightedDraws(self.fct, self.weights)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Weights of members, for scores of vectors."""
+        return {} if self.weights is None or self.fct.ndim == 2 else {"ens_weight": self.weights}
 
     def back(self, values: Array) -> Any:
         values = np.where(self.hidden, np.nan, values).reshape(self.shape)
@@ -125,7 +132,7 @@ def _vector(score: Callable[..., Array], weighting: str | None = None) -> Callab
         options = {name: one for name, one in how.items() if one is not None}
         if weighting is not None:
             options["weighting"] = weighting
-        return rows.back(score(rows.y, rows.prediction, **options))
+        return rows.back(score(rows.y, rows.prediction, **options, **rows.options))
 
     return result
 
@@ -140,6 +147,55 @@ twvs_ensemble, owvs_ensemble, vrvs_ensemble = (
     for kind in ("threshold", "outcome", "vertical")
 )
 gksmv_ensemble = _vector(fm.metrics.gaussian_kernel_score)
+twgksmv_ensemble, owgksmv_ensemble, vrgksmv_ensemble = (
+    _vector(fm.metrics.weighted_gaussian_kernel_score, kind)
+    for kind in ("threshold", "outcome", "vertical")
+)
+
+
+def _weighted_kernel_score(weighting: str) -> Callable[..., Any]:
+    def score(
+        obs: Any, fct: Any, a: float = -np.inf, b: float = np.inf, m_axis: int = -1, *,
+        ens_w: Any = None, v_func: Any = None, w_func: Any = None, estimator: str = "nrg",
+        backend: Any = None,
+    ) -> Any:  # fmt: skip
+        rows = _Rows(obs, fct, m_axis, None, ens_w)
+        if weighting == "threshold" and estimator != "nrg":
+            chained = v_func or (lambda x: np.clip(x, a, b))
+            rows.y, rows.fct = chained(rows.y), chained(rows.fct)
+            scores = fm.metrics.gaussian_kernel_score(rows.y, rows.prediction, estimator=estimator)
+            return rows.back(scores)
+        how = {"weight": w_func, "chaining": v_func}
+        options = {name: one for name, one in how.items() if one is not None}
+        if not options:
+            options = {"lower": a, "upper": b}
+        return rows.back(
+            fm.metrics.weighted_gaussian_kernel_score(
+                rows.y, rows.prediction, weighting=weighting, **options
+            )
+        )
+
+    return score
+
+
+twgksuv_ensemble = _weighted_kernel_score("threshold")
+owgksuv_ensemble = _weighted_kernel_score("outcome")
+vrgksuv_ensemble = _weighted_kernel_score("vertical")
+
+
+def dssuv_ensemble(
+    obs: Any, fct: Any, m_axis: int = -1, *, bias: bool = False, backend: Any = None
+) -> Any:
+    rows = _Rows(obs, fct, m_axis)
+    return rows.back(fm.metrics.dawid_sebastiani(rows.y, rows.prediction, ddof=0 if bias else 1))
+
+
+def dssmv_ensemble(
+    obs: Any, fct: Any, m_axis: int = -2, v_axis: int = -1, *, bias: bool = False,
+    backend: Any = None,
+) -> Any:  # fmt: skip
+    rows = _Rows(obs, fct, m_axis, v_axis)
+    return rows.back(fm.metrics.dawid_sebastiani(rows.y, rows.prediction, ddof=0 if bias else 1))
 
 
 def _ensemble(score: Callable[..., Array]) -> Callable[..., Any]:
@@ -157,13 +213,46 @@ def _ensemble(score: Callable[..., Array]) -> Callable[..., Any]:
 
 gksuv_ensemble = _ensemble(fm.metrics.gaussian_kernel_score)
 error_spread_score = _ensemble(fm.metrics.error_spread_score)
-dssuv_ensemble = _ensemble(fm.metrics.dawid_sebastiani)
 logs_ensemble = _ensemble(fm.metrics.ensemble_log_score)
 
 
+def clogs_ensemble(
+    obs: Any, fct: Any, a: float = -np.inf, b: float = np.inf, m_axis: int = -1, *, bw: Any = None,
+    cens: bool = True, backend: Any = None,
+) -> Any:  # fmt: skip
+    rows = _Rows(obs, fct, m_axis)
+    smooth = fm.metrics.kernel_density(rows.fct, bw)
+    scores = fm.metrics.censored_likelihood_score(
+        rows.y, smooth, lower=a, upper=b, conditional=not cens
+    )
+    return rows.back(scores)
+
+
 def interval_score(obs: Any, lower: Any, upper: Any, alpha: Any, *, backend: Any = None) -> Any:
+    obs, lower, upper, alpha = (np.asarray(one, float) for one in (obs, lower, upper, alpha))
+    if alpha.ndim == 1 and lower.shape[-1:] == upper.shape[-1:] == alpha.shape:
+        scores = [
+            interval_score(obs, lower[..., j], upper[..., j], level)
+            for j, level in enumerate(alpha)
+        ]
+        return np.stack(scores, axis=-1)
+    if alpha.ndim:
+        raise ValueError("lower, upper and alpha differ in their last axes")
     obs, lower, upper = np.atleast_1d(obs, lower, upper)
-    return fm.metrics.interval_score_from(obs, lower, upper, level=1 - np.asarray(alpha))
+    return fm.metrics.interval_score_from(obs, lower, upper, level=1 - alpha)
+
+
+def weighted_interval_score(
+    obs: Any, median: Any, lower: Any, upper: Any, alpha: Any, *, backend: Any = None
+) -> Any:
+    """Of given ends: they are the quantiles of a prediction."""
+    alpha = np.asarray(alpha, float)
+    order = np.argsort(alpha)
+    levels = np.concatenate([alpha[order] / 2, [0.5], 1 - alpha[order][::-1] / 2])
+    lower, upper = (np.asarray(one, float)[:, order] for one in (lower, upper))
+    values = np.concatenate([lower, np.asarray(median)[:, None], upper[:, ::-1]], axis=1)
+    prediction = fm.Quantiles(levels, values, sort=True)
+    return fm.metrics.weighted_interval_score(obs, prediction, levels=1 - alpha)
 
 
 def quantile_score(obs: Any, fct: Any, alpha: Any, *, backend: Any = None) -> Any:
@@ -180,6 +269,18 @@ def brier_score(obs: Any, fct: Any, *, backend: Any = None) -> Any:
 
 def log_score(obs: Any, fct: Any, *, backend: Any = None) -> Any:
     return fm.classification.log_score(np.atleast_1d(obs), np.atleast_1d(fct))
+
+
+def rls_score(obs: Any, fct: Any, k_axis: int = -1, *, backend: Any = None) -> Any:
+    """The sum of the log scores of the events y <= k."""
+    fct = np.asarray(fct, float)
+    if (fct < 0).any() or (fct > 1).any():
+        raise ValueError("probabilities outside [0, 1]")
+    fct = np.atleast_2d(np.moveaxis(fct, k_axis, -1) if fct.ndim else fct)
+    obs, total = np.atleast_1d(obs), 0.0
+    for k, below in enumerate(np.cumsum(fct, axis=1).T[:-1], start=1):
+        total = total + fm.classification.log_score((obs <= k).astype(int), np.minimum(below, 1.0))
+    return total
 
 
 def rps_score(obs: Any, fct: Any, k_axis: int = -1, *, backend: Any = None) -> Any:
@@ -240,6 +341,88 @@ def _mixture(m: Any, s: Any, w: Any = None, m_axis: int = -1, mc_axis: int | Non
     return fm.Mixture(parts, rows[2] / rows[2].sum(axis=1, keepdims=True))
 
 
+def _atom(place: Any) -> Any:
+    return fm.Draws(np.asarray(place, float)[:, None])
+
+
+def _with_masses(inner: Any, lower: Array, upper: Array, lmass: Array, umass: Array) -> Any:
+    """Return a distribution on an interval with further masses at its ends."""
+    parts, weights = [inner], [1 - lmass - umass]
+    for end, mass in ((lower, lmass), (upper, umass)):
+        if (mass > 0).any():
+            parts.append(_atom(np.where(mass > 0, end, 0.0)))
+            weights.append(mass)
+    return fm.Mixture(parts, np.stack(weights, axis=1))
+
+
+def _truncated_with_masses(base: Callable[..., Any]) -> Callable[..., Any]:
+    def family(location: Any, scale: Any, lower: Any = -np.inf, upper: Any = np.inf,
+               lmass: Any = 0.0, umass: Any = 0.0) -> Any:  # fmt: skip
+        inner = fm.Truncated(base(location, scale), lower, upper)
+        return _with_masses(inner, lower, upper, lmass, umass)
+
+    return family
+
+
+def _gtct(df: Any, location: Any = 0.0, scale: Any = 1.0, lower: Any = -np.inf,
+          upper: Any = np.inf, lmass: Any = 0.0, umass: Any = 0.0) -> Any:  # fmt: skip
+    inner = fm.Truncated(fm.StudentT(df, location, scale), lower, upper)
+    return _with_masses(inner, lower, upper, lmass, umass)
+
+
+def _censored(base: Callable[..., Any]) -> Callable[..., Any]:
+    def family(location: Any, scale: Any, lower: Any = -np.inf, upper: Any = np.inf) -> Any:
+        return Clipped(base(location, scale), lower, upper)
+
+    return family
+
+
+def _ct(
+    df: Any, location: Any = 0.0, scale: Any = 1.0, lower: Any = -np.inf, upper: Any = np.inf
+) -> Any:
+    return Clipped(fm.StudentT(df, location, scale), lower, upper)
+
+
+def _csg0(shape: Any, rate: Any = None, *, scale: Any = None, shift: Any = 0.0) -> Any:
+    """A shifted gamma distribution, censored at 0."""
+    if (rate is None) == (scale is None):
+        raise ValueError("either rate or scale")
+    shape, shift = np.asarray(shape, float), np.asarray(shift, float)
+    scale = 1 / np.asarray(rate) if scale is None else np.asarray(scale)
+    inner = as_predictive(stats.gamma(shape, -shift, scale), len(shape))
+    return Clipped(inner, np.zeros(len(shape)), np.full(len(shape), np.inf))
+
+
+def _exponential_m(mass: Any = 0.0, location: Any = 0.0, scale: Any = 1.0) -> Any:
+    inner = as_predictive(stats.expon(location, scale), len(location))
+    return fm.Mixture([inner, _atom(location)], np.stack([1 - mass, mass], axis=1))
+
+
+def _two_pieces(lower: Any, upper: Any, location: Any, share: Any) -> Any:
+    """Return the lower half of one distribution beside the upper half of another."""
+    parts = [fm.Truncated(lower, high=location), fm.Truncated(upper, low=location)]
+    return fm.Mixture(parts, np.stack([share, 1 - share], axis=1))
+
+
+def _two_piece_exponential(scale1: Any, scale2: Any, location: Any = 0.0) -> Any:
+    sides = (fm.Laplace(location, scale) for scale in (scale1, scale2))
+    return _two_pieces(*sides, location, scale1 / (scale1 + scale2))
+
+
+def _two_piece_normal(scale1: Any, scale2: Any, location: Any = 0.0) -> Any:
+    sides = (fm.Gaussian(location, scale) for scale in (scale1, scale2))
+    return _two_pieces(*sides, location, scale1 / (scale1 + scale2))
+
+
+def _gpd(shape: Any, location: Any = 0.0, scale: Any = 1.0, mass: Any = 0.0) -> Any:
+    inner = fm.GeneralizedPareto(shape, scale, location)
+    return _with_masses(inner, location, location, mass, np.zeros_like(mass))
+
+
+def _uniform(min: Any, max: Any, lmass: Any = 0.0, umass: Any = 0.0) -> Any:
+    return _with_masses(fm.Uniform(min, max), min, max, lmass, umass)
+
+
 FAMILIES: dict[str, Callable[..., Any]] = {
     "beta": _beta,
     "binomial": lambda n, prob: fm.Binomial(n, prob),
@@ -249,7 +432,7 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "gev": lambda shape, location=0.0, scale=1.0: stats.genextreme(
         -np.asarray(shape), location, scale
     ),
-    "gpd": lambda shape, location=0.0, scale=1.0: fm.GeneralizedPareto(shape, scale, location),
+    "gpd": _gpd,
     "hypergeometric": lambda m, n, k: stats.hypergeom(np.add(m, n), m, k),
     "laplace": lambda location=0.0, scale=1.0: fm.Laplace(location, scale),
     "logistic": lambda mu, sigma: fm.Logistic(mu, sigma),
@@ -268,7 +451,17 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "tlogistic": _tlogistic,
     "tnormal": _tnormal,
     "tt": _tt,
-    "uniform": lambda min, max: fm.Uniform(min, max),
+    "uniform": _uniform,
+    "2pexponential": _two_piece_exponential,
+    "2pnormal": _two_piece_normal,
+    "clogistic": _censored(fm.Logistic),
+    "cnormal": _censored(fm.Gaussian),
+    "csg0": _csg0,
+    "ct": _ct,
+    "exponentialM": _exponential_m,
+    "gtclogistic": _truncated_with_masses(fm.Logistic),
+    "gtcnormal": _truncated_with_masses(fm.Gaussian),
+    "gtct": _gtct,
 }
 
 
@@ -312,4 +505,4 @@ class _Backends(dict):  # type: ignore[type-arg]
 
 backend = ModuleType("scoringrules.backend")
 backend.backends = _Backends(numpy=np)  # type: ignore[attr-defined]
-sys.modules["scoringrules.backend"] = backend
+MODULES = {"backend": backend}

@@ -39,6 +39,12 @@ vectors, members = rng.normal(size=(100, 3)), rng.normal(size=(100, 20, 3))
 np.testing.assert_allclose(
     sr.es_ensemble(vectors, members), fm.metrics.energy_score(vectors, members), rtol=1e-9
 )
+weights = rng.uniform(size=(100, 20))  # of the members
+np.testing.assert_allclose(
+    sr.es_ensemble(vectors, members, ens_w=weights),
+    fm.metrics.energy_score(vectors, members, ens_weight=weights),
+    rtol=1e-9,
+)
 np.testing.assert_allclose(
     sr.vs_ensemble(vectors, members), fm.metrics.variogram_score(vectors, members), rtol=1e-9
 )
