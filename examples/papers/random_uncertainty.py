@@ -69,8 +69,8 @@ def _numbers(seed: int) -> dict[str, float]:
         numbers[f"ece {name}"] = fm.regression_ece(y, model)
         numbers[f"ence {name}"] = fm.ence(y, model)
         numbers[f"cv {name}"] = float(model.std.std() / model.std.mean())
-    numbers["null"] = fm.metrics.null_ence(y, models["isotonic cdf"], repetitions=3)
-    numbers["null trained"] = fm.metrics.null_ence(y, models["trained stds"], repetitions=3)
+        if name != "random stds":
+            numbers[f"null {name}"] = fm.metrics.null_ence(y, model, repetitions=3)
     for name in ("true stds", "isotonic cdf"):
         test = _given_forecast(y, models[name])
         numbers |= {
@@ -97,24 +97,25 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         ),
         Claim(
             "ENCE shows that they still say nothing about the error",
-            f"ENCE {spread(runs['ence isotonic cdf'])} after; by chance {spread(runs['null'])}",
-            f"ENCE {spread(runs['ence true stds'])}",
-            verdict(runs["ence isotonic cdf"] > 5 * runs["null"]),
+            f"ENCE {spread(runs['ence isotonic cdf'])} after; by chance "
+            f"{spread(runs['null isotonic cdf'])}",
+            f"ENCE {spread(runs['ence true stds'])}, by chance {spread(runs['null true stds'])}",
+            verdict(runs["ence isotonic cdf"] > 5 * runs["null isotonic cdf"]),
         ),
         Claim(
             "Scaling the standard deviations does not mend them either: their dispersion c_v stays",
-            f"ENCE {spread(runs['ence std scaling'])}, c_v {spread(runs['cv std scaling'])} "
+            f"ENCE {spread(runs['ence std scaling'])}, by chance {spread(runs['null std scaling'])}; c_v {spread(runs['cv std scaling'])} "
             f"(before: {spread(runs['cv random stds'])})",
             f"c_v {spread(runs['cv true stds'])}",
             verdict(
-                runs["ence std scaling"] > 5 * runs["null"],
+                runs["ence std scaling"] > 5 * runs["null std scaling"],
                 np.abs(runs["cv std scaling"] - runs["cv random stds"]) < 1e-6,
             ),
         ),
         Claim(
             "Stds that a network was trained for have a small ENCE",
             f"ENCE {spread(runs['ence trained stds'])}, c_v {spread(runs['cv trained stds'])}",
-            f"by chance {spread(runs['null trained'])}",
+            f"by chance {spread(runs['null trained stds'])}; true stds {spread(runs['ence true stds'])}",
             verdict(runs["ence trained stds"] < 0.5 * runs["ence isotonic cdf"]),
         ),
         Claim(

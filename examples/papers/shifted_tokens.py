@@ -155,15 +155,23 @@ def _mended() -> Claim:
         name: _test_of(one_hot(test.x), labels, one)
         for name, one in ({"before": again} | after).items()
     }
+    rows = np.arange(_TESTED)
+    result = fm.verdict(
+        one_hot(test.x)[rows], labels[rows], fm.Categorical(again[rows]),
+        {"predicted probability of a click": again[rows, 1]}, test=tests["before"],
+    )  # fmt: skip
+    confident = again[:, 1] > 0.5
     return Claim(
-        f"With fastmcmd: the network mended by Platt scaling with {_SECOND} labelled rows at noise "
-        f"{noise}",
-        "; ".join(f"{name}: CCE {one.cce:.3f} (p {one.p_value:.3f})" for name, one in tests.items())
+        "With fastmcmd: verdict, diagnosis and mended model (vanilla network at noise "
+        f"{noise}; Platt scaling fitted on {_SECOND} labelled rows)",
+        f"“{result.sentence}” Where it predicts clicks (probability above 1/2), the mean prediction is "
+        f"{again[confident, 1].mean():.2f} and the share of clicks {labels[confident].mean():.2f}. "
+        + "; ".join(f"{name}: CCE {one.cce:.3f} (p {one.p_value:.3f})" for name, one in tests.items())
         + ". A temperature alone draws probabilities to 1/2, away from the share of clicks, "
         f"{test.y.mean():.2f}",
-        f"by chance {tests['Platt'].null_cce:.3f}",
+        "by chance: " + "; ".join(f"{name} {one.null_cce:.3f}" for name, one in tests.items()),
         verdict(
-            tests["before"].p_value < 0.05, tests["Platt"].p_value > 0.05,
+            result.wrong, tests["before"].p_value < 0.05, tests["Platt"].p_value > 0.05,
             tests["Platt"].cce < tests["before"].cce,
         ),
     )  # fmt: skip

@@ -30,7 +30,7 @@ def _models(seed: int) -> tuple[fm.datasets.Simulated, dict[str, fm.Gaussian]]:
 def _all_but_groups(
     metrics: Any, mean: np.ndarray, std: np.ndarray, y: np.ndarray
 ) -> dict[str, float]:
-    """Return all measures of a package but those of random groups, which differ from run to run."""
+    """Return all measures of a package but those of random groups, which have their own claim."""
     parts = (
         metrics.get_all_accuracy_metrics(mean, y, verbose=False),
         metrics.get_all_average_calibration(mean, std, y, num_bins=100, verbose=False),
@@ -56,14 +56,10 @@ def _numbers(seed: int) -> dict[str, float]:
             gap = abs(value - theirs[measure]) / max(abs(theirs[measure]), 1e-300)
             numbers["largest difference"] = max(numbers["largest difference"], gap)
             numbers[f"{measure} {name}"] = value
-        groups = ours.metrics_calibration.adversarial_group_calibration(
-            *arguments, cali_type="mean_abs"
-        )
-        small = int(np.argmin(np.abs(groups.group_size - _SMALL)))
-        numbers[f"group {name}"] = float(groups.score_mean[small])
+        numbers[f"group {name}"] = _of_small_groups(_groups(ours, arguments, "mean_abs", seed))
         test = fm.congruence_test(data.x, data.y, model, random_state=seed)
         numbers[f"p {name}"] = test.p_value
-        numbers[f"cce {name}"] = float(fm.cce(data.x, data.y, model).mean)
+        numbers[f"cce {name}"], numbers[f"null {name}"] = test.cce, test.null_cce
     return numbers
 
 
@@ -94,10 +90,18 @@ def details(seeds: int) -> str:
         both = [_all_but_groups(one.metrics, *arguments) for one in (ours, uncertainty_toolbox)]
         columns[name] = {measure: (value, both[1][measure]) for measure, value in both[0].items()}
         for kind in ("mean_abs", "root_mean_sq"):
-            groups = [_smallest_group(one, arguments, kind) for one in (ours, uncertainty_toolbox)]
+            groups = [
+                _of_small_groups(_groups(one, arguments, kind, 0))
+                for one in (ours, uncertainty_toolbox)
+            ]
             columns[name][f"{kind} of the worst fifth"] = (groups[0], groups[1])
         for measure, compute in _FURTHER_MEASURES.items():
             columns[name][measure] = (float(np.mean(compute(data.y, model))), None)
+        test = fm.congruence_test(data.x, data.y, model, random_state=0)
+        columns[name] |= {
+            "CCE": (test.cce, None), "CCE by chance": (test.null_cce, None),
+            "p-value of the exact test": (test.p_value, None),
+        }  # fmt: skip
     lines = [
         f"All measures of the first example ({_N} rows); in parentheses those of Uncertainty Toolbox, "
         "which has no others. Worst groups are searched with the same seed.", "",
@@ -112,10 +116,22 @@ def details(seeds: int) -> str:
     return "\n".join(lines)
 
 
-def _smallest_group(package: Any, arguments: tuple, kind: str) -> float:
+def _groups(package: Any, arguments: tuple, kind: str, seed: int) -> Any:
+    """Return the calibration errors of the worst groups of each size, which both packages search at random.
+
+    Uncertainty Toolbox draws from NumPy's global state, and so does the module that replaces it. The state
+    is put back.
+    """
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        return package.metrics_calibration.adversarial_group_calibration(*arguments, cali_type=kind)
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+
+
+def _of_small_groups(groups: Any) -> float:
     """Return the calibration error of the worst group of a fifth of the rows."""
-    np.random.seed(0)  # noqa: NPY002 - Uncertainty Toolbox draws from the global state
-    groups = package.metrics_calibration.adversarial_group_calibration(*arguments, cali_type=kind)
     return float(groups.score_mean[np.argmin(np.abs(groups.group_size - _SMALL))])
 
 
@@ -162,8 +178,9 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         Claim(
             "The exact test of congruence finds all three (not in the paper)",
             "p < 0.05: " + "; ".join(f"{name} {rejection_rates[name]:.0%}" for name in wrong)
-            + "; CCE: " + _listed(runs, "cce"),
-            f"p < 0.05 in {rejection_rates['right']:.0%}; CCE {spread(runs['cce right'])}",
+            + "; CCE: " + _listed(runs, "cce") + "; by chance: " + _listed(runs, "null"),
+            f"p < 0.05 in {rejection_rates['right']:.0%}; CCE {spread(runs['cce right'])}, by chance "
+            f"{spread(runs['null right'])}",
             verdict(*(runs[f"p {name}"] < 0.05 for name in wrong)),
         ),
         added(data.x, data.y, models["constant"], "constant-spread"),
@@ -184,9 +201,7 @@ def _draw(path: Path) -> None:
     for name, model in models.items():
         curve = fm.metrics.reliability_curve(data.y, model)
         panels[1].plot(curve.expected, curve.observed, label=name)
-        groups = ours.metrics_calibration.adversarial_group_calibration(
-            model.mean, model.std, data.y, cali_type="mean_abs"
-        )
+        groups = _groups(ours, (model.mean, model.std, data.y), "mean_abs", 0)
         panels[2].plot(groups.group_size, groups.score_mean, marker="o", label=name)
     panels[0].set(xlabel="x", ylabel="y and 95 % interval")
     panels[1].set(xlabel="predicted probability", ylabel="observed frequency")
