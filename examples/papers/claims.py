@@ -47,15 +47,15 @@ class Claim:
         What the source says.
     measured : str
         Figures: mean and standard deviation over seeds.
-    right_model : str
-        What a right model would have in the same place, or "".
+    reference : str
+        What to compare with: the figures of a right model, of chance or of a baseline, or "".
     verdict : {"holds", "partly", "not"}
         Whether it holds here; computed from the figures.
     """
 
     text: str
     measured: str
-    right_model: str
+    reference: str
     verdict: str
 
 
@@ -173,7 +173,7 @@ def added(
     note: str = "",
     **options: object,
 ) -> Claim:
-    """Return what this package adds to an experiment: verdict and diagnosis of a model, and the mended model.
+    """Return what this package adds: verdict and diagnosis of a model, and the mended model.
 
     Verdict and diagnosis are of all rows. The correction is fitted on random halves and measured on the
     others.
@@ -229,8 +229,8 @@ def claim_of_mending(
     before, after, chance, p = (values[one] for one in ("before", "after", "chance", "p"))
     return Claim(
         f"With fastmcmd: verdict, diagnosis and mended model ({name})",
-        f"“{sentence}” Mended: CCE {spread(after)} instead of {spread(before)}; the test rejects the mended "
-        f"model in {np.sum(p < 0.05)} of {len(p)} halves. {note}".strip(),
+        f"“{sentence}” Mended: CCE {spread(after)} instead of {spread(before)}; the test rejects the "
+        f"mended model in {np.sum(p < 0.05)} of {len(p)} halves. {note}".strip(),
         f"mended, by chance: {spread(chance)}",
         verdict(wrong, after - chance < 0.5 * (before - chance)),
     )
@@ -272,8 +272,8 @@ def of_forecast(prediction: fm.Predictive) -> dict[str, np.ndarray]:
 
 def table(claims: Sequence[Claim]) -> str:
     """Return claims as a Markdown table."""
-    lines = ["| claim | measured here | a right model | verdict |", "|---|---|---|---|"]
+    lines = ["| claim | measured here | to compare with | verdict |", "|---|---|---|---|"]
     lines += [
-        f"| {one.text} | {one.measured} | {one.right_model} | **{one.verdict}** |" for one in claims
+        f"| {one.text} | {one.measured} | {one.reference} | **{one.verdict}** |" for one in claims
     ]
     return "\n".join(lines)

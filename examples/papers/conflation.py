@@ -78,7 +78,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         Claim(
             "Heads that cannot be underdispersed have a large CCE, the others a small one",
             f"{per_name(HEADS, cce)}; {rejections(HEADS, values)}",
-            f"{spread(values['cce truth'])}; by chance: {per_name(HEADS, values, 'null {}')}",
+            f"truth {spread(values['cce truth'])}; by chance: {per_name(HEADS, values, 'null {}')}",
             verdict(wrong.min(axis=0) > 3 * right.max(axis=0)),
         ),
         Claim(
@@ -93,7 +93,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             "The double Poisson head is best",
             f"{spread(cce['double poisson'])} against {spread(cce['gaussian'])} of the gaussian; "
             + rejections(HEADS[2:], values),
-            f"{spread(values['cce truth'])}; by chance: {per_name(HEADS[2:], values, 'null {}')}",
+            f"truth {spread(values['cce truth'])}; by chance: {per_name(HEADS[2:], values, 'null {}')}",
             verdict(cce["double poisson"] < cce["gaussian"]),
         ),
         added(data.x, data.y, models["poisson"], "Poisson"),

@@ -61,13 +61,13 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     rejected = np.stack([runs[f"p {family}"] < 0.05 for family in _FAMILIES])
     return [
         Claim(
-            "The ECE of the plain probability integral transform is far from 0 for right models of counts",
+            "The ECE of the plain probability integral transform (PIT) blames right models of counts",
             listed("plain", _COUNTS),
             f"gaussian {spread(runs['plain gaussian'])}",
             verdict(plain > 2 * runs["plain gaussian"]),
         ),
         Claim(
-            "Randomised, it is near 0 for all of them (not in the paper)",
+            "With the randomised PIT, the ECE is near 0 for all of them (not in the paper)",
             listed("randomised"),
             "",
             verdict(randomised < 0.03),
@@ -104,5 +104,6 @@ def _draw(path: Path) -> None:
 
 EXPERIMENT = Experiment(
     "equal_moments", "Counts: calibration needs a randomised transform, CCE does not",
-    "Young et al., arXiv 2405.12412, figure 13, with exact moments; n is not rounded", run,
+    "Young et al., arXiv 2405.12412, figure 13. The published code rounds the n of the negative binomial; "
+    "here it is exact, so that the moments are", run,
 )  # fmt: skip

@@ -109,7 +109,9 @@ def _by_draws(seed: int) -> dict[str, float]:
     """Return the mean CCE of a model that is too wide, by the number of draws from each prediction."""
     data = fm.datasets.cosine(_M, seed)
     numbers = {"exact": mean_cce(data, _wide(data)), "null": null_cce(data, _wide(data), seed)}
-    numbers["p"] = fm.congruence_test(data.x, data.y, _wide(data), simulations=99, alpha=0.05).p_value
+    numbers["p"] = fm.congruence_test(
+        data.x, data.y, _wide(data), simulations=99, alpha=0.05
+    ).p_value
     for count in _DRAWS:
         numbers[str(count)] = mean_cce(data, _wide(data), draws=count, random_state=seed)
     return numbers
@@ -198,6 +200,6 @@ EXPERIMENT = Experiment(
     "mcmd_shapes", "The MCMD of samples that differ in mean, spread or shape",
     "the code of Young et al., arXiv 2405.12412, on the MCMD of Park & Muandet (2020): 1,000 against 500 "
     "pairs. Its other shape is N(x - 5, 1/4) in the homoscedastic example and N(x, 1/4) in the "
-    "heteroscedastic one, where we add N(x - 5, 1/4); in both we add a shifted mean with the same spread", run,
-    seeds=20,
+    "heteroscedastic one, where we add N(x - 5, 1/4); in both we add a shifted mean with the same spread",
+    run, seeds=20,
 )  # fmt: skip

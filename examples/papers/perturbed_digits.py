@@ -18,7 +18,6 @@ from examples.papers.claims import (
     mean_cce,
     null_cce,
     over_seeds,
-    per_name,
     rejections,
     verdict,
 )
@@ -108,9 +107,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         )  # fmt: skip
         return Claim(
             text, f"mean CCE at {kind} of {_listed(kind, most)}: {ends}. {reason}".strip(),
-            f"by chance, unperturbed: {per_name(HEADS, values, 'null {}')}, where "
-            f"{rejections(HEADS, values)}; at {_LEVELS[kind][-1]:g}: "
-            f"{per_name(HEADS, values, f'null {kind} {{}}')}, where "
+            f"by chance: {_means(values, 'null {}')} unperturbed, where {rejections(HEADS, values)}; "
+            f"{_means(values, f'null {kind} {{}}')} at {_LEVELS[kind][-1]:g}, where "
             + rejections(HEADS, values, f"p {kind} {{}}"),
             verdict(*by_head.values()),
         )  # fmt: skip
@@ -137,6 +135,10 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
               note=f"The typical error is {_ratio(values, 'blur', _WIDE, 0.0)} of the predicted one: the "
               "spread is far too wide. A Poisson cannot be narrower, so the correction tilts its masses."),
     ]  # fmt: skip
+
+
+def _means(values: dict[str, np.ndarray], form: str) -> str:
+    return ", ".join(f"{head} {values[form.format(head)].mean():.3f}" for head in HEADS)
 
 
 def _listed(kind: str, most: float) -> str:

@@ -77,9 +77,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             verdict(values["cce"] > values["score"], values["cce"] > 0.5),
         ),
         Claim(
-            "The two rank images differently",
-            "rank correlation "
-            f"{spread(values['rank'])}", "1 if they agreed", verdict(values["rank"] < 0.5),
+            "CCE and log score rank images differently",
+            f"rank correlation {spread(values['rank'])}", "1 if they agreed", verdict(values["rank"] < 0.5),
         ),
         Claim(
             "The log score follows the predicted spread even for a right model, CCE need not (not in "

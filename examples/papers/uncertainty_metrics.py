@@ -11,6 +11,7 @@ import fastmcmd as fm
 from examples.papers.claims import Claim, Experiment, added, over_seeds, spread, verdict
 from examples.papers.pictures import axes_of, save
 from fastmcmd.compat import uncertainty_toolbox as ours
+from fastmcmd.plots.style import COLOURS
 
 _N = 600
 _SMALL = 0.2  # share of rows in the groups that are compared
@@ -103,8 +104,9 @@ def details(seeds: int) -> str:
             "p-value of the exact test": (test.p_value, None),
         }  # fmt: skip
     lines = [
-        f"All measures of the first example ({_N} rows); in parentheses those of Uncertainty Toolbox, "
-        "which has no others. Worst groups are searched with the same seed.", "",
+        f"All measures on the first of the examples ({_N} rows). In parentheses: the value of Uncertainty "
+        "Toolbox, for each measure that it has. Both packages search the worst groups with the same seed.",
+        "",
         "| measure | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|",
     ]  # fmt: skip
     for measure in columns["right"]:
@@ -158,29 +160,32 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         ),
         Claim(
             "Proper scores are best for the right model",
-            "CRPS: " + _listed(runs, "crps"), f"CRPS {spread(runs['crps right'])}",
+            "CRPS: " + _listed(runs, "crps"), f"right model: CRPS {spread(runs['crps right'])}",
             verdict(*(runs[f"{one} {name}"] > runs[f"{one} right"] for one in scores for name in wrong)),
         ),
         Claim(
-            "Average calibration sees a wrong size of the spread better than one that ignores x",
+            "Average calibration misses much of a spread that is right on average but ignores x: its error "
+            "is smaller than that of spreads of half or twice the size",
             "mean absolute calibration error: " + _listed(runs, "ma_cal"),
-            spread(runs["ma_cal right"]),
+            f"right model: {spread(runs['ma_cal right'])}",
             verdict(
                 runs["ma_cal constant"] < runs["ma_cal too narrow"],
                 runs["ma_cal constant"] < runs["ma_cal too wide"],
             ),
         ),
         Claim(
-            f"In its worst group of {_SMALL:.0%} of the rows it is less calibrated than the right model",
-            _listed(runs, "group"), spread(runs["group right"]),
+            f"Adversarial groups show it: in its worst group of {_SMALL:.0%} of the rows the constant "
+            "spread is less calibrated than the right model",
+            "mean absolute calibration error there: " + _listed(runs, "group"),
+            f"right model: {spread(runs['group right'])}",
             verdict(runs["group constant"] > runs["group right"]),
         ),
         Claim(
-            "The exact test of congruence finds all three (not in the paper)",
+            "The exact test rejects all three wrong models (not in the paper)",
             "p < 0.05: " + "; ".join(f"{name} {rejection_rates[name]:.0%}" for name in wrong)
             + "; CCE: " + _listed(runs, "cce") + "; by chance: " + _listed(runs, "null"),
-            f"p < 0.05 in {rejection_rates['right']:.0%}; CCE {spread(runs['cce right'])}, by chance "
-            f"{spread(runs['null right'])}",
+            f"right model: p < 0.05 in {rejection_rates['right']:.0%}; CCE {spread(runs['cce right'])}, "
+            f"by chance {spread(runs['null right'])}",
             verdict(*(runs[f"p {name}"] < 0.05 for name in wrong)),
         ),
         added(data.x, data.y, models["constant"], "constant-spread"),
@@ -196,7 +201,7 @@ def _draw(path: Path) -> None:
         if name in ("right", "constant"):
             low, high = model.quantile([0.025, 0.975]).T[:, order]
             panels[0].fill_between(
-                data.x[order], low, high, color=f"C{number}", alpha=0.3, lw=0, label=name
+                data.x[order], low, high, color=COLOURS[number], alpha=0.3, lw=0, label=name
             )
     for name, model in models.items():
         curve = fm.metrics.reliability_curve(data.y, model)
@@ -210,6 +215,8 @@ def _draw(path: Path) -> None:
 
 
 EXPERIMENT = Experiment(
-    "uncertainty_metrics", "The measures of Uncertainty Toolbox on one example",
-    "Chung et al., *Uncertainty Toolbox*, arXiv 2109.10254", run, seeds=10, details=details,
+    "uncertainty_metrics", "The measures of predictive uncertainty on one example",
+    "the lists of Chung et al., *Uncertainty Toolbox*, arXiv 2109.10254: accuracy, average and adversarial "
+    "group calibration, sharpness, proper scores; each computed by both packages", run, seeds=10,
+    details=details,
 )  # fmt: skip
