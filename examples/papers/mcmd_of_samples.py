@@ -229,7 +229,8 @@ EXPERIMENT = Experiment(
     "Park & Muandet, *A Measure-Theoretic Approach to Kernel Conditional Mean Embeddings* (arXiv "
     "2002.03689), the simulation of section 5.1 with its figure of samples, MCMD and witness. "
     "Samples, kernels and regulariser are those of the authors' published code: x ~ N(0, 1), y = "
-    "exp(-x^2 / 2) sin(2 x) + 0.3 e, against a second such sample and against the line y = x + 0.3 e; 500 "
-    "pairs each, RBF of gamma 0.05 on both, n lam = 0.01. The seeds are ours; the code plots the square of the MCMD. The p-values are exact: pairs of two "
-    "samples with equal inputs and conditional distributions can change places", run, seeds=10,
+    "exp(-x^2 / 2) sin(2 x) + 0.3 e, against a second such sample and against the line y = x + 0.3 e;"
+    " 500 pairs each, RBF of gamma 0.05 on both, n lam = 0.01. The seeds are ours; the code plots the"
+    " square of the MCMD. The p-values are exact: pairs of two samples with equal inputs and "
+    "conditional distributions can change places", run, seeds=10,
 )  # fmt: skip
