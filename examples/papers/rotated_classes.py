@@ -49,7 +49,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             "classes open)",
             "; ".join(f"{angle}: {spread(values[f'cce {angle}'])}" for angle in _ANGLES),
             "by chance: "
-            + "; ".join(f"{angle}: {values[f'null {angle}'].mean():.3f}" for angle in _ANGLES),
+            + "; ".join(f"{angle}: {spread(values[f'null {angle}'])}" for angle in _ANGLES),
             verdict((np.diff(cce, axis=0) > 0).all(axis=0)),
         ),
         Claim(

@@ -172,7 +172,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         Claim(
             "A few random passes have most of the gain of thirty",
             "Brier score at 15 degrees: " + "; ".join(
-                f"{method} " + ", ".join(f"{k}: {v.mean():.3f}" for k, v in by_count.items())
+                f"{method} " + ", ".join(f"{k}: {spread(v)}" for k, v in by_count.items())
                 for method, by_count in gains.items() if method != "ensemble"
             ), "",
             verdict(*(

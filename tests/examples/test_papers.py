@@ -299,6 +299,7 @@ def test_verdicts():
         fm.datasets.sine,
         fm.datasets.conflated_poissons,
         fm.datasets.proportional_noise,
+        fm.datasets.damped_sine,
         *(lambda n, random_state, kind=kind: fm.datasets.equal_moments(kind, n, random_state)
           for kind in ("gaussian", "poisson", "negative binomial")),
     ],
