@@ -101,7 +101,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             )),
         ),
         Claim(
-            "It is as good as the isotonic map, with one parameter",
+            "Std scaling, with one parameter, is as good as the isotonic map",
             f"ENCE {spread(scaled)} against {spread(isotonic)} after the isotonic map; ECE "
             f"{spread(_mean(values, 'std scaling', 'ECE'))} against "
             f"{spread(_mean(values, 'isotonic cdf', 'ECE'))}",
@@ -110,7 +110,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             verdict(scaled < isotonic + 0.02),
         ),
         Claim(
-            "It leaves the dispersion c_v of the uncertainties as it is",
+            "Std scaling leaves the dispersion c_v of the uncertainties as it is",
             f"c_v {spread(_mean(values, 'std scaling', 'c_v'))}", "before "
                 f"{spread(_mean(values, 'before', 'c_v'))}",
             verdict(np.abs(_mean(values, "std scaling", "c_v") - _mean(values, "before", "c_v")) < 1e-6),

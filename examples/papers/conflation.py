@@ -82,7 +82,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             verdict(wrong.min(axis=0) > 3 * right.max(axis=0)),
         ),
         Claim(
-            "The first two are worst on [pi, 2 pi]",
+            "Poisson and negative binomial are worst on [pi, 2 pi]",
             f"there: {per_name(WRONG, values, 'there {}')}; elsewhere: "
             f"{per_name(WRONG, values, 'elsewhere {}')}",
             f"by chance there: {per_name(WRONG, values, 'null there {}')}; elsewhere: "

@@ -67,23 +67,23 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             verdict(plain > 2 * runs["plain gaussian"]),
         ),
         Claim(
-            "With the randomised PIT, the ECE is near 0 for all of them (not in the paper)",
+            "With the randomised PIT, the ECE is near 0 for all three families (not in the paper)",
             listed("randomised"),
             "",
             verdict(randomised < 0.03),
         ),
         Claim(
             "CCE is as small for counts as for continuous outcomes",
-            f"{listed('cce')}; beyond chance in {rejected.sum()} of {rejected.size} tests at 5 %",
+            f"{listed('cce')}; the test rejects {rejected.sum()} of {rejected.size} of these right models",
             "by chance: " + listed("null"),
             verdict(rejected.mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / seeds)),  # families share x
         ),
         Claim(
-            "The negative binomial with n = ceil(x^2 / eps), eps = 0.1, has the mean x: it has, with "
-            "p = x / (x + eps) as in the published code, which gives the variance x + eps",
-            f"largest relative error of the mean {spread(runs['mean of x^2 / eps'])}, all of it from "
-            "rounding up",
-            f"with n = ceil(x / eps) and the same p: {spread(runs['mean of x / eps'])}; that n needs "
+            "The negative binomial with n = ceil(x^2 / eps), eps = 0.1, has the mean x (it is no misprint "
+            "for x / eps)",
+            f"with p = x / (x + eps), as in the published code, the largest relative error of the mean is "
+            f"{spread(runs['mean of x^2 / eps'])}, from rounding up",
+            f"with n = ceil(x / eps) and that p: {spread(runs['mean of x / eps'])}; that n would need "
             f"p = 1 / (1 + eps), with the variance 1.1 x: {spread(runs['mean of x / eps, constant p'])}",
             verdict(runs["mean of x^2 / eps"] < 0.1, runs["mean of x / eps"] > 0.5),
         ),

@@ -56,7 +56,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             verdict(runs["ece marginal"] < 0.05),
         ),
         Claim(
-            "CCE shows that it is wrong",
+            "CCE shows that the marginal model is wrong",
             f"CCE {spread(runs['cce marginal'])}, by chance {spread(runs['null marginal'])}; "
             f"test p {spread(runs['p marginal'])}",
             f"right model: CCE {spread(runs['cce right'])}, by chance {spread(runs['null right'])}; "

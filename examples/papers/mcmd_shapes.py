@@ -152,8 +152,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
                 "another mean",
                 "; ".join(f"{name} {spread(runs[name])}" for name in _ALL[1:])
                 + f". Orders hold in {int(right_order.sum())} of {seeds} seeds, and in "
-                f"{int(of_one.sum())} with gamma 1 of the inputs' kernel (figures 8 and 9 of the CCE "
-                f"paper). The least of all others is {_least(runs):.3f}",
+                f"{int(of_one.sum())} with gamma 1 of the inputs' kernel (figures 8 and 9 of "
+                f"arXiv 2405.12412). The least of all others is {_least(runs):.3f}",
                 f"same distribution {spread(runs['same'])}, at most {runs['same'].max():.3f}",
                 verdict(right_order, of_one, runs["same"].max() < _least(runs)),
             )

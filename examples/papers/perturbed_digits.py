@@ -100,12 +100,12 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     def grows(kind: str, text: str, most: float, reason: str = "") -> Claim:
         by_head = {head: _monotone(values, kind, head, most) for head in HEADS}
         ends = "; ".join(
-            f"{head} {spread(values[f'{kind} {head} {_LEVELS[kind][0]}'])} to "
-            f"{spread(values[f'{kind} {head} {most}'])}, at every step in {one.sum()} of {len(one)} trials"
+            f"{head} {spread(values[f'{kind} {head} {_LEVELS[kind][0]}'])} and "
+            f"{spread(values[f'{kind} {head} {most}'])} (every step up in {one.sum()} of {len(one)} trials)"
             for head, one in by_head.items()
         )
         return Claim(
-            text, f"mean CCE from {kind} of 0 to {most:g}: {ends}. {reason}".strip(),
+            text, f"mean CCE at 0 and {most:g}: {ends}. {reason}".strip(),
             f"by chance: {_means(values, 'null {}')} unperturbed, where {rejections(HEADS, values)}; "
             f"{_means(values, f'null {kind} {{}}')} at {_LEVELS[kind][-1]:g}, where "
             + rejections(HEADS, values, f"p {kind} {{}}"),

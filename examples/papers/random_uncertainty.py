@@ -137,7 +137,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             f"by chance if Gaussian {spread(runs['cauchy null'])}", verdict(runs["cauchy ence"] > 1),
         ),
         Claim(
-            "ECE and CCE need none: they find nothing wrong with these predictions (not in the paper)",
+            "ECE and CCE need no variance: they find nothing wrong with these predictions (not in the "
+            "paper)",
             f"ECE {spread(runs['cauchy ece'])}; CCE {spread(runs['cauchy cce'])}, p < 0.05 in "
             f"{np.mean(runs['cauchy p'] < 0.05):.0%}",
             f"CCE by chance {spread(runs['cauchy cce null'])}",

@@ -113,7 +113,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     for case in _CASES:
         claims.append(
             Claim(
-                f"That beats holding out rows of large predicted spread ({case}; not in the paper)",
+                f"Holding out rows of high CCE beats holding out rows of large predicted spread ({case}; "
+                "not in the paper)",
                 listed("cce", case), f"by predicted spread: {listed('std', case)}",
                 verdict(*better(case, "std")),
             )

@@ -142,11 +142,12 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     return [
         _claim("The order of the heads does not depend on the regulariser lam", _LAMS, lams),
         _claim(
-            "Nor on the parameter gamma of the inputs' kernel (1 in figures 8 and 9)", _GAMMAS, gammas
+            "The order does not depend on gamma of the inputs' kernel (1 in figures 8 and 9)",
+            _GAMMAS, gammas,
         ),
-        _claim("Nor on the kind of that kernel", tuple(_KERNELS), kernels),
+        _claim("The order does not depend on the kind of the inputs' kernel", tuple(_KERNELS), kernels),
         Claim(
-            "Nor on the number of draws from each prediction, 1 to 5",
+            "The order does not depend on the number of draws from each prediction, 1 to 5",
             "Poisson and negative binomial above the others: " + "; ".join(
                 f"{count} {'draw' if count == 1 else 'draws'} {one.mean():.0%}"
                 for count, one in in_order.items()

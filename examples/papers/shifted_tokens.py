@@ -99,7 +99,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             )),
         ),
         Claim(
-            "Part of that is the task: the true probabilities given noisy tokens have a larger Brier "
+            "Part of the loss is the task's: the true probabilities given noisy tokens have a larger Brier "
             "score, too (not in the paper)",
             f"up to noise {high} the Brier score of the truth rises by "
             f"{_share(values, low, high).mean():.0%} of what that of the vanilla network does",
@@ -113,7 +113,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         Claim(
             "Ensembles are best under shift",
             f"least Brier score at noise {high}: {best} {spread(brier[best])}; "
-            f"ensemble {spread(brier['ensemble'])}", truth[high],
+            f"ensemble {spread(brier['ensemble'])}", f"truth {truth[high]}",
             verdict(brier["ensemble"] == np.min(list(brier.values()), axis=0)),
         ),
         Claim(
