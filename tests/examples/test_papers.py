@@ -112,13 +112,14 @@ OTHER_FIGURES = (
 
 
 def test_page_is_of_these_experiments():
-    from examples.papers.page import ELSEWHERE
+    from examples.papers.page import _HEAD, ELSEWHERE
 
     titles = [papers.load(name).title for name in papers.NAMES]
     headings = [line.removeprefix("## ") for line in PAGE.splitlines() if line.startswith("## ")]
     first = ["How to read the tables", "Summary"]
     assert headings == [*first, *titles, "What cannot be run or checked here"]
     assert PAGE.endswith(ELSEWHERE + "\n")
+    assert PAGE.startswith(_HEAD)
     assert "nan" not in PAGE.lower().replace("|", " ").split()
 
 
