@@ -57,12 +57,12 @@ def _numbers(trial: int) -> dict[str, float]:
     for name, model in models.items():
         values = published_cce(data.x, data.y, model).values
         numbers[f"cce {name}"] = float(values.mean())
-        drawn = published_cce(data.x, model.sample(1, trial)[:, 0], model).values
-        numbers[f"null {name}"] = float(drawn.mean())
+        null_values = published_cce(data.x, model.sample(1, trial)[:, 0], model).values
+        numbers[f"null {name}"] = float(null_values.mean())
         numbers[f"p {name}"] = fm.congruence_test(data.x, data.y, model).p_value
         for place, rows in (("there", low), ("elsewhere", ~low)):
             numbers[f"{place} {name}"] = float(values[rows].mean())
-            numbers[f"null {place} {name}"] = float(drawn[rows].mean())
+            numbers[f"null {place} {name}"] = float(null_values[rows].mean())
     return numbers
 
 

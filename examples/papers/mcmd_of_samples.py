@@ -213,9 +213,9 @@ def _draw(path: Path, seeds: int) -> None:
     panels[2].set(xlim=(-2, 2), ylim=(0, 0.2))
     names = (*_SOURCE_NAMES, "other noise")
     maps = {name: witness(first, alternatives[name], _OUTCOMES) for name in names}
-    shared = max(np.abs(maps[name]).max() for name in _SOURCE_NAMES)
+    common_limit = max(np.abs(maps[name]).max() for name in _SOURCE_NAMES)
     for panel, (name, values) in zip(panels[3:], maps.items(), strict=True):
-        limit = shared if name in _SOURCE_NAMES else np.abs(values[:, _INNER]).max()
+        limit = common_limit if name in _SOURCE_NAMES else np.abs(values[:, _INNER]).max()
         image = panel.pcolormesh(
             _GRID, _OUTCOMES, values, cmap="RdBu_r", vmin=-limit, vmax=limit, rasterized=True
         )

@@ -77,8 +77,8 @@ def section(experiment: Experiment, claims: Sequence[Claim], seeds: int) -> str:
 def _author(source: str) -> str:
     """Return the first author among those of the five sources, or "ours"."""
     places = {name: source.find(name) for name in ("Young", "Park", "Levi", "Ovadia", "Chung")}
-    named = {name: place for name, place in places.items() if place >= 0}
-    return "ours" if source.startswith("ours") else min(named, key=lambda name: named[name])
+    positions = {name: place for name, place in places.items() if place >= 0}
+    return "ours" if source.startswith("ours") else min(positions, key=lambda name: positions[name])
 
 
 def _summary(results: Sequence[tuple[Experiment, Sequence[Claim]]]) -> str:
