@@ -266,6 +266,8 @@ class Monitor(ColumnTable):
     ('P(y)', 'P(y | x)')
     """
 
+    _error: ModelError | None
+
     def __init__(
         self,
         x: ArrayLike,
@@ -320,7 +322,7 @@ class Monitor(ColumnTable):
         self._score_view = None
         if state.score_aside is not None:
             self._score_view = View.of(state.score_aside, "prediction")
-        self._error: ModelError | None = None
+        self._error = None
         if state.error is not None:
             self._error = ModelError.restored(state.error)
         self._no_error = state.no_error

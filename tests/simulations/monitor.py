@@ -9,8 +9,8 @@ of false alarms of a scenario in which nothing moves must be at most 5 % for all
     python tests/simulations/monitor.py --error [--runs 200]
 
 The CCE of the model over the last three batches, while the model is right and after P(y | x) moved: the
-mean of CCE^2 less its value under a right model, and of the excess less its expectation, in standard errors.
-The expectation is ``sum_{i != j} c_ij <E e_i, E e_j>`` with embeddings of Gaussians in closed form.
+mean of CCE^2 less its value under a right model, and of the excess less its expectation, in standard
+errors. The expectation is ``sum_{i != j} c_ij <E e_i, E e_j>`` with embeddings of Gaussians in closed form.
 """
 
 from __future__ import annotations
