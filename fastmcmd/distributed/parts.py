@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray
 from fastmcmd.distributed.blocks import Arguments
+from fastmcmd.distributed.losses import CongruenceDifferences, CongruenceTerms, Pieces, PieceSums
 from fastmcmd.distributed.measures import gathered
 from fastmcmd.distributed.rows import RowRules, block_seed, rows_of, valid_rows
 from fastmcmd.distributed.sums import BlockPointValues, Summary, congruence_sums
@@ -134,6 +135,8 @@ class Parts:
         Rows in all, rows with NaN, and rows with an ignored label.
     nan_groups : tuple
         Labels of groups of which a row holds NaN.
+    losses : dict of PieceSums
+        Scores of all models, times the weights, summed over pieces of rows, by measure.
     """
 
     models: dict[str, ModelParts]
@@ -143,6 +146,7 @@ class Parts:
     nan_rows: int
     ignored: int = 0
     nan_groups: tuple[Any, ...] = ()
+    losses: dict[str, PieceSums] = field(default_factory=dict)
 
     def __add__(self, other: Parts) -> Parts:
         sums = [one for one in (self.congruence, other.congruence) if one is not None]
@@ -151,6 +155,7 @@ class Parts:
             sums[0] + sums[1] if len(sums) == 2 else (sums[0] if sums else None),
             self.rows + other.rows, self.nan_rows + other.nan_rows, self.ignored + other.ignored,
             tuple(sorted({*self.nan_groups, *other.nan_groups}, key=str)),
+            _added(self.losses, other.losses),
         )  # fmt: skip
 
 
@@ -183,6 +188,8 @@ class EvaluationJob:
         Landmarks of the CCE, without rows.
     step : int
         Rows whose CCE is summed together.
+    pieces : Pieces or None
+        How rows are cut into pieces for losses; None for a single model.
     name : str
         Name of the pass.
     """
@@ -193,6 +200,7 @@ class EvaluationJob:
     accumulator: CCE | None
     step: int
     measures: tuple[str, ...] = ()
+    pieces: Pieces | None = None
     name: str = "evaluation"
 
     def sums(self, arguments: Arguments, number: int) -> Parts:
@@ -223,6 +231,15 @@ class EvaluationJob:
                     pairs[f"{measure}\t{one}\t{other}"] = Differences.of(
                         scores, other_scores, first.weights
                     )
+        losses = {}
+        if self.pieces is not None:
+            for measure, score in MEAN_SCORES.items():
+                if all(measure in one.sums for one in models.values()):
+                    columns = np.stack([SCORES[score](one) for one in contexts.values()], axis=1)
+                    if first.weights is not None:
+                        columns = np.where(first.weights[:, None] > 0, columns, 0.0)
+                        columns = columns * first.weights[:, None]
+                    losses[measure] = PieceSums.of(columns, self.pieces, number)
         congruence = None
         if self.accumulator is not None:
             y = first.y if first.y.ndim == 2 else first.y[:, None]
@@ -233,7 +250,7 @@ class EvaluationJob:
                 self.accumulator.fresh(seed), rows_of(arguments["x"], valid), y, predictions,
                 first.weights, self.step,
             )  # fmt: skip
-        return Parts(models, pairs, congruence, n, nan_rows, ignored, nan_groups)
+        return Parts(models, pairs, congruence, n, nan_rows, ignored, nan_groups, losses)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,12 +263,15 @@ class ValuesJob:
         By model.
     rules : RowRules
         Rows to leave out.
+    terms : CongruenceTerms or None
+        What sums the differences of the mean squared CCE of several models.
     name : str
         Name of the pass.
     """
 
     values: Mapping[str, BlockPointValues]
     rules: RowRules
+    terms: CongruenceTerms | None = None
     name: str = "values"
 
     def sums(self, arguments: Arguments, number: int) -> Summaries | None:
@@ -260,21 +280,32 @@ class ValuesJob:
         if not rows.outcomes:
             return None
         x = rows_of(arguments["x"], rows.valid)
-        weights = next(iter(rows.outcomes.values())).weights
+        first = next(iter(rows.outcomes.values()))
+        weights, differences = first.weights, None
+        if self.terms is not None:
+            y = np.asarray(first.y, dtype=np.float64).reshape(len(first.y), -1)
+            predictions = [one.prediction for one in rows.outcomes.values()]
+            differences = self.terms.sums(x, y, predictions, weights, number)
         results = {name: one.at(x) for name, one in self.values.items()}
         return Summaries(
             {
                 name: Summary.of(one["value"], one["error_bound"], weights)
                 for name, one in results.items()
-            }
+            },
+            differences,
         )
 
 
 @dataclass(frozen=True)
 class Summaries:
-    """A `Summary` for each model."""
+    """A `Summary` for each model, and the differences of the mean squared CCE of several models."""
 
     models: dict[str, Summary]
+    differences: CongruenceDifferences | None = None
 
     def __add__(self, other: Summaries) -> Summaries:
-        return Summaries(_added(self.models, other.models))
+        parts = [one for one in (self.differences, other.differences) if one is not None]
+        return Summaries(
+            _added(self.models, other.models),
+            parts[0] + parts[1] if len(parts) == 2 else (parts[0] if parts else None),
+        )

@@ -12,6 +12,7 @@ from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.classification.bins import BinSums
 from fastmcmd.classification.metric import Totals
 from fastmcmd.classification.ranking import RankSketch
+from fastmcmd.distributed.losses import PieceSums
 from fastmcmd.distributed.measures import ClassGapSums
 from fastmcmd.distributed.parts import Differences, ModelParts, Parts, Summaries
 from fastmcmd.distributed.sampling import Samples
@@ -75,6 +76,7 @@ class SavedParts:
     nan_rows: int
     ignored: int
     nan_groups: list[str | int | float | bool]
+    losses: dict[str, PieceSums]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +150,7 @@ def packed(state: object) -> Any:
         return SavedParts(
             list(state.models), [packed(one) for one in state.models.values()], list(state.pairs),
             list(state.pairs.values()), packed(state.congruence), state.rows, state.nan_rows,
-            state.ignored, list(state.nan_groups),
+            state.ignored, list(state.nan_groups), state.losses,
         )  # fmt: skip
     return state
 
@@ -169,6 +171,6 @@ def unpacked(saved: object) -> Any:
         return Parts(
             dict(zip(saved.names, models, strict=True)),
             dict(zip(saved.pairs, saved.differences, strict=True)), unpacked(saved.congruence),
-            saved.rows, saved.nan_rows, saved.ignored, tuple(saved.nan_groups),
+            saved.rows, saved.nan_rows, saved.ignored, tuple(saved.nan_groups), saved.losses,
         )  # fmt: skip
     return saved

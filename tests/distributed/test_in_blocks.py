@@ -12,6 +12,7 @@ from in_blocks import Data, make_data
 
 import fastmcmd as fm
 from fastmcmd.distributed import BlockError, predicted
+from fastmcmd.inference.comparison import holm
 
 da = pytest.importorskip("dask.array", reason="Dask is not installed")
 
@@ -293,21 +294,155 @@ def test_evaluate_leaves_rows_with_nan_out(data):
     assert np.isnan(spread["crps"])
 
 
-def test_compare_has_the_intervals_of_rows_in_memory(data):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_compare_has_the_intervals_of_rows_in_memory(data, weighted):
+    """Also those of the mean squared CCE, and the model confidence set."""
+    data.weights[[3, 250]] = 0.0
+    draws = data.mean[:, None] + 0.5 * np.random.default_rng(5).normal(size=(len(data.y), 5))
     models = {"one": fm.Gaussian(data.mean, 0.5), "two": fm.Gaussian(data.mean - 0.2, 0.5)}
+    models["draws"] = fm.Draws(draws)
     mean = data.blocks("mean")
+    in_blocks = {"one": fm.Gaussian(mean, 0.5), "two": fm.Gaussian(mean - 0.2, 0.5)}
+    in_blocks["draws"] = da.from_array(draws, chunks=(data.sizes, 5))
     blocked = fm.compare(
-        {"one": fm.Gaussian(mean, 0.5), "two": fm.Gaussian(mean - 0.2, 0.5)}, data.blocks("y"),
-        data.blocks("x"), sample_weight=data.blocks("weights"),
+        in_blocks, data.blocks("y"), data.blocks("x"), **KERNELS,
+        **({"sample_weight": data.blocks("weights")} if weighted else {}),
     )  # fmt: skip
-    in_memory = fm.compare(models, data.y, data.x, sample_weight=data.weights, test=False)
-    for one in ("nll", "mean_crps"):
-        (ours,), (theirs,) = blocked.pairs.of(one), in_memory.pairs.of(one)
-        for name in ("difference", "low", "high", "p_value", "p_adjusted"):
-            assert getattr(ours, name) == pytest.approx(getattr(theirs, name), rel=1e-7, abs=1e-12)
+    in_memory = fm.compare(
+        models, data.y, data.x, test=False, **KERNELS,
+        **({"sample_weight": data.weights} if weighted else {}),
+    )  # fmt: skip
+    for measure in ("nll", "mean_crps", "mean_cce"):
+        ours, theirs = blocked.pairs.of(measure), in_memory.pairs.of(measure)
+        assert len(ours) == len(theirs) == (1 if measure == "nll" else 3)
+        for one, other in zip(ours, theirs, strict=True):
+            assert (one.first, one.second) == (other.first, other.second)
+            by_draws = measure == "mean_cce" and "draws" in (one.first, one.second)
+            for name in ("difference", "low", "high", "p_value"):
+                rel = 1e-4 if measure == "mean_cce" else 1e-7
+                if by_draws and name != "difference":  # the variance of draws is simulated
+                    rel = 0.5
+                assert getattr(one, name) == pytest.approx(
+                    getattr(other, name), rel=rel, abs=2e-3 if by_draws else 1e-12
+                ), (measure, name)
+        adjusted = holm(np.array([one.p_value for one in ours]))
+        assert [one.p_adjusted for one in ours] == adjusted.tolist()
+    for measure in ("mean_crps", "mean_cce"):
+        assert blocked.confidence_set(measure) == in_memory.confidence_set(measure)
+    assert blocked.confidence_set() == blocked.confidence_set("mean_crps")
+    with pytest.raises(ValueError, match="mae has no model confidence set for Dask"):
+        blocked.confidence_set("mae")
     assert blocked.sentence.split(":")[0] == in_memory.sentence.split(":")[0]
+    assert "CCE squared, mean" in blocked.differences()
     for name in models:
         same_numbers(blocked[name], in_memory[name])
+
+
+def test_differences_of_the_cce_are_within_the_certificates():
+    """With few landmarks the difference of the mean squares is off by what their bounds allow."""
+    data = make_data((150, 100))
+    mean = data.blocks("mean")
+    blocked = fm.compare(
+        {"one": fm.Gaussian(mean, 0.5), "two": fm.Gaussian(mean - 0.8, 0.5)}, data.blocks("y"),
+        data.blocks("x"), x_kernel=fm.RBF(2.0), y_kernel=fm.RBF(0.7), lam=0.05,
+    )  # fmt: skip
+    squares, errors = [], []
+    for name, shift in (("one", 0.0), ("two", 0.8)):
+        exact = fm.cce(
+            data.x, data.y, fm.Gaussian(data.mean - shift, 0.5), x_kernel=fm.RBF(2.0),
+            y_kernel=fm.RBF(0.7), lam=0.05,
+        )  # fmt: skip
+        squares.append(np.mean(exact.values**2))
+        estimate = blocked[name].cce.estimate
+        bound = estimate.error_bound + exact.error_bound
+        errors.append(bound * (2 * estimate.value + bound))
+    (pair,) = blocked.pairs.of("mean_cce")
+    gap = abs(pair.difference - (squares[0] - squares[1]))
+    assert 1e-7 < gap <= sum(errors)
+    assert sum(errors) < 0.3 * abs(pair.difference)
+
+
+def test_compared_models_of_classes_and_of_frames_of_unknown_sizes():
+    pandas = pytest.importorskip("pandas")
+    dataframe = pytest.importorskip("dask.dataframe")
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([2, 2, 1], 400)
+    names = ["ant", "bee", "cow"]
+    frame = pandas.DataFrame(p, columns=names)
+    frame["y"] = [names[rng.choice(3, p=row)] for row in p]
+    flat = np.full_like(p, 1 / 3)
+    table = dataframe.from_map(
+        lambda part: part,
+        [frame.iloc[:1], frame.iloc[1:250], frame.iloc[250:]],
+        meta=frame.iloc[:0],
+    )
+
+    def right(part):
+        return fm.Categorical(part.to_numpy(), classes=list(part.columns))
+
+    def level(part):
+        return fm.Categorical(np.full(part.shape, 1 / 3), classes=list(part.columns))
+
+    models = {"right": predicted(right, table[names]), "level": predicted(level, table[names])}
+    blocked = fm.compare(models, table["y"], table[["ant", "bee"]], lam=0.01)
+    in_memory = fm.compare(
+        {"right": fm.Categorical(p, classes=names), "level": fm.Categorical(flat, classes=names)},
+        frame["y"], frame[["ant", "bee"]].to_numpy(), test=False, lam=0.01,
+    )  # fmt: skip
+    (ours,), (theirs,) = (one.pairs.of("mean_cce") for one in (blocked, in_memory))
+    assert ours.p_value == pytest.approx(theirs.p_value, rel=0.1)
+    assert ours.difference == pytest.approx(theirs.difference, rel=0.02)
+    assert blocked.confidence_set("mean_cce") == in_memory.confidence_set("mean_cce")
+
+
+@pytest.mark.parametrize(("rows", "sizes"), [(2_500, (1_000, 1_500)), (2_500, None), (7, (3, 4))])
+def test_pieces_hold_every_row_once_and_are_about_a_thousand(rows, sizes):
+    from fastmcmd.distributed.losses import Pieces, PieceSums
+
+    losses = np.random.default_rng(0).normal(size=(rows, 2))
+    parts = np.split(losses, [3 if sizes is None else sizes[0]])
+    pieces = Pieces(max(1, -(-rows // 1_000)), 0) if sizes else Pieces(0, 500)
+    sums = [PieceSums.of(part, pieces, number) for number, part in enumerate(parts)]
+    total = sums[1] + sums[0]  # in the order of the blocks, whichever came first
+    assert np.array_equal(np.unique(total.blocks), [0, 1])
+    assert (np.diff(total.blocks) >= 0).all()
+    np.testing.assert_allclose(total.sums.sum(axis=0), losses.sum(axis=0), rtol=1e-12)
+    if rows == 7:
+        assert np.array_equal(total.sums, losses)
+    else:
+        assert 400 <= len(total.sums) <= 1_000
+    assert len(PieceSums.of(losses[:0], pieces, 0).sums) == 0
+
+
+def test_sums_of_a_comparison_are_saved_and_read(tmp_path, monkeypatch):
+    """A checkpoint of `compare` resumes with its losses and differences."""
+    from fastmcmd.distributed import running
+    from fastmcmd.distributed.saving import Saved
+
+    monkeypatch.setattr(running, "GROUP", 1)
+    monkeypatch.setattr(Saved, "every", 0.0)
+    data, original, calls = make_data((60, 40, 30)), running.block_sums, []
+    draws = data.mean[:, None] + np.random.default_rng(5).normal(size=(130, 5))
+    models = {"one": fm.Gaussian(data.blocks("mean"), 0.5)}
+    models["draws"] = da.from_array(draws, chunks=(data.sizes, 5))
+
+    def compare(**options):
+        return fm.compare(models, data.blocks("y"), data.blocks("x"), **KERNELS, **options)
+
+    def ends(*arguments):
+        calls.append(arguments[0].name)
+        if calls.count("values") == 3:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "block_sums", ends)
+        with pytest.raises(KeyboardInterrupt):
+            compare(checkpoint=tmp_path / "run.ckpt")
+    resumed, straight = compare(checkpoint=tmp_path / "run.ckpt"), compare()
+    assert str(resumed) == str(straight)
+    for measure in ("mean_crps", "mean_cce"):
+        assert resumed.confidence_set(measure) == straight.confidence_set(measure)
 
 
 @pytest.mark.slow
