@@ -13,7 +13,7 @@ from fastmcmd.classification.bins import BinSums
 from fastmcmd.classification.metric import Totals
 from fastmcmd.classification.ranking import RankSketch
 from fastmcmd.distributed.losses import PieceSums
-from fastmcmd.distributed.measures import ClassGapSums
+from fastmcmd.distributed.measures import ClassGapSums, SimulatedSpread
 from fastmcmd.distributed.parts import Differences, ModelParts, Parts, Summaries
 from fastmcmd.distributed.sampling import Samples
 from fastmcmd.distributed.sums import Summary
@@ -38,7 +38,7 @@ __all__ = ["Saved", "packed", "unpacked"]
 
 Sums = (
     AverageSums | BinSums | ClassGapSums | Comoments | IntervalSums | MeanSums | PITSums | RankSketch
-    | ReliabilitySums | Sketches | SpreadSketch | SpreadSums | Totals
+    | ReliabilitySums | SimulatedSpread | Sketches | SpreadSketch | SpreadSums | Totals
 )  # fmt: skip
 
 
