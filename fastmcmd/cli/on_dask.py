@@ -23,6 +23,7 @@ from fastmcmd.cli.arguments import (
     specs_of,
 )
 from fastmcmd.cli.columns import Columns
+from fastmcmd.cli.output import check_target
 from fastmcmd.cli.prediction import columns_in, prediction
 from fastmcmd.errors import require
 
@@ -60,7 +61,7 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
         "dask.dataframe",
         "--dask needs Dask; install with: pip install 'fastmcmd[distributed,disk]'",
     )
-    for name in ("report", "n_boot", "draws"):
+    for name in ("n_boot", "draws"):
         if getattr(arguments, name):
             raise UsageError(f"--{name.replace('_', '-')} is not available with --dask")
     output = arguments.output
@@ -68,6 +69,9 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
         raise UsageError(
             f"--output {output}: with --dask a folder is needed, for one file per block"
         )
+    report = None if arguments.report is None else Path(arguments.report)
+    if report is not None:
+        check_target(report, (".html",), "--report")
     try:
         table = frames.read_parquet(arguments.file)
     except (OSError, ValueError) as error:
@@ -97,12 +101,17 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
         )  # fmt: skip
         if output is not None:
             evaluation.to_parquet(output)  # type: ignore[attr-defined]
+    if report is not None:
+        evaluation.report(
+            report, f"Evaluation of {arguments.file}", projection=arguments.projection
+        )
     if arguments.format == "json":
         print(json.dumps(evaluation.to_dict(), indent=2))
         return
     print(evaluation)
-    if output is not None:
-        print(f"written: {printable(str(output))}")
+    for target in (output, report):
+        if target is not None:
+            print(f"written: {printable(str(target))}")
 
 
 def _predicted(frame: object, spec: str, path: str) -> Any:

@@ -90,6 +90,16 @@ class BlockEvaluation(Evaluation):
         return self.result
 
     @property
+    def in_memory(self) -> bool:
+        """False: plots and reports show curves and numbers, and no rows."""
+        return False
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """None: predictions are not in memory."""
+        return None
+
+    @property
     def kernels(self) -> None:
         """None: a report of the kernels needs the rows in memory."""
         return None
@@ -114,22 +124,6 @@ class BlockEvaluation(Evaluation):
         assert self.blocks is not None
         assert self.row_values is not None
         return write_blocks(path, self.blocks, self.row_values)
-
-    def plot(self, figure: object = None, projection: object = "pca") -> Any:
-        """Raise an error: pictures need rows in memory."""
-        raise ValueError(
-            "pictures need rows in memory: use .curves, or evaluate a sample of the rows"
-        )
-
-    def report(
-        self,
-        path: FilePath,
-        title: str | None = None,
-        name: str = "model",
-        projection: object = "pca",
-    ) -> Any:
-        """Raise an error: the page needs rows in memory."""
-        raise ValueError("a report needs rows in memory: evaluate a sample of the rows")
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,14 +295,6 @@ class BlockComparison(Comparison):
     def _tests(self) -> Any:
         assert self.sums is not None
         return BlockTests(self.evaluations, self.sums, self.level)
-
-    def plot(self, *_: object, **__: object) -> Any:
-        """Raise an error: pictures need rows in memory."""
-        raise ValueError("pictures need rows in memory: compare a sample of the rows")
-
-    def report(self, *_: object, **__: object) -> Any:
-        """Raise an error: the page needs rows in memory."""
-        raise ValueError("a report needs rows in memory: compare a sample of the rows")
 
 
 def evaluate(**arguments: object) -> BlockEvaluation:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fastmcmd import streaming
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.classification.calibration import curve_of
 from fastmcmd.distributed.blocks import Arguments
 from fastmcmd.evaluation.class_gaps import CLASS_MEASURES, simulated_class_gaps
 from fastmcmd.evaluation.context import Context, Settings
@@ -328,6 +329,8 @@ def curves_of(sums: Mapping[str, Any], settings: Settings) -> Arguments:
         curves["pit"] = conclude_histogram(sums["pit"], settings.pit)
     if "variance" in sums:
         curves["variance"] = _variance_curve(sums["variance"], settings)
+    if "ece" in sums:
+        curves["reliability_of_classes"] = curve_of(sums["ece"])
     return curves
 
 

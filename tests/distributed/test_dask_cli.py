@@ -54,6 +54,8 @@ def test_a_folder_of_parquet_files(folder, starts_processes, request, monkeypatc
         "json",
         "--output",
         path / "rows",
+        "--report",
+        path / "page.html",
     )
     assert process.returncode == 0, process.stderr
     result = json.loads(process.stdout)
@@ -69,6 +71,7 @@ def test_a_folder_of_parquet_files(folder, starts_processes, request, monkeypatc
     assert abs(result["metrics"]["mean_cce"] - in_memory["cce"]) < 0.05 * in_memory["cce"]
     assert list(result["by"]) == ["early", "late"]
     rows = pandas.read_parquet(path / "rows")
+    assert "351 outcomes" in (path / "page.html").read_text()
     assert np.allclose(rows["crps"], in_memory.rows["crps"], rtol=1e-12)
 
 
@@ -76,6 +79,7 @@ def test_usage_errors(folder):
     path, _ = folder
     for options, message in (
         (["--output", "rows.csv"], "--output rows.csv: with --dask a folder is needed"),
+        (["--report", "page.txt"], "--report is 'page.txt'; a name that ends in .html"),
         (["--n-boot", "10"], "--n-boot is not available with --dask"),
         (["--y", "outcome"], "has no column 'outcome'"),
     ):

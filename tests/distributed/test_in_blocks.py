@@ -436,6 +436,46 @@ def test_pieces_hold_every_row_once_and_are_about_a_thousand(rows, sizes):
     assert len(PieceSums.of(losses[:0], pieces, 0).sums) == 0
 
 
+def test_plots_and_pages_show_the_curves_of_blocks(data, tmp_path):
+    pytest.importorskip("matplotlib")
+    mean, options = data.blocks("mean"), {"by": data.blocks("groups"), **KERNELS}
+    models = {"one": fm.Gaussian(mean, 0.5), "two": fm.Laplace(mean - 0.2, 0.6)}
+    blocked = fm.compare(models, data.blocks("y"), data.blocks("x"), **options)
+    in_memory = fm.evaluate(data.y, fm.Gaussian(data.mean, 0.5))
+    axes = {ax.get_title(): ax for ax in blocked["one"].plot().axes}
+    theirs = {ax.get_title(): ax for ax in in_memory.plot().axes}
+    assert list(axes) == [
+        "Reliability", "Errors and predicted spread", "Probability integral transform",
+    ]  # fmt: skip
+    for title, ax in axes.items():  # the picture of rows in memory
+        for line, other in zip(ax.lines, theirs[title].lines, strict=True):
+            np.testing.assert_allclose(line.get_xydata(), other.get_xydata(), rtol=1e-6, atol=1e-12)
+    assert len(blocked.plot().axes) == 4  # a histogram of PIT for each model
+    page = blocked.report(tmp_path / "both.html").read_text()
+    assert "evaluated on 600 outcomes" in page
+    assert blocked.sentence.split("(")[0] in page
+    assert page.count("<svg") == 4
+    assert "Best and worst points" not in page
+    draws = np.zeros((600, 4, 2))
+    vectors = fm.evaluate(
+        da.from_array(data.x, chunks=(100, 2)), da.from_array(draws, chunks=(100, 4, 2))
+    )
+    with pytest.raises(ValueError, match="outputs are vectors and rows are not in memory"):
+        vectors.plot()
+
+
+def test_curves_of_classes_are_those_of_rows_in_memory():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([2, 2, 1], 300)
+    names = ["ant", "bee", "cow"]
+    y = np.array(names)[[rng.choice(3, p=row) for row in p]]
+    in_memory = fm.evaluate(y, fm.Categorical(p, classes=names)).curves["reliability_of_classes"]
+    blocks = fm.Categorical(da.from_array(p, chunks=(70, 2)), classes=names)
+    curve = fm.evaluate(da.from_array(y, chunks=70), blocks).curves["reliability_of_classes"]
+    for name in ("edges", "count", "weight", "confidence", "accuracy"):
+        np.testing.assert_allclose(getattr(curve, name), getattr(in_memory, name), rtol=1e-12)
+
+
 def test_sums_of_a_comparison_are_saved_and_read(tmp_path, monkeypatch):
     """A checkpoint of `compare` resumes with its losses and differences."""
     from fastmcmd.distributed import running
@@ -674,8 +714,6 @@ def test_parts_that_do_not_fit(data):
         ValueError, match=r"block 0 .*: ValueError: its parts have different numbers of rows"
     ):
         fm.cce(data.blocks("x"), unknown, fm.Gaussian(unknown, 0.5))
-    with pytest.raises(ValueError, match="pictures need rows in memory"):
-        fm.evaluate(data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)).plot()
 
 
 @pytest.mark.slow
