@@ -61,9 +61,8 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
         "dask.dataframe",
         "--dask needs Dask; install with: pip install 'fastmcmd[distributed,disk]'",
     )
-    for name in ("n_boot", "draws"):
-        if getattr(arguments, name):
-            raise UsageError(f"--{name.replace('_', '-')} is not available with --dask")
+    if arguments.draws:
+        raise UsageError("--draws is not available with --dask")
     output = arguments.output
     if output is not None and Path(output).suffix:
         raise UsageError(
@@ -96,6 +95,7 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
     with _client(arguments.dask) as client:
         evaluation = fm.evaluate(
             **columns_of_rows, **computation(arguments), level=arguments.level, bins=arguments.bins,
+            n_boot=arguments.n_boot,
             nan_policy=arguments.nan_policy, ignore_index=ignore_index_of(arguments),
             random_state=arguments.seed, progress=shows_progress(arguments), client=client,
         )  # fmt: skip

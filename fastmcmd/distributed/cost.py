@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 
 __all__ = [
+    "bootstrap_bytes",
     "counted_bytes",
     "group_sizes",
     "loss_bytes",
@@ -62,6 +63,16 @@ def sum_bytes(
     by_model = p * r * data_sets + r * r + probes * r + data_sets
     common = p * p * (2 + 2 * models) + p * d + 2 * r
     return 8 * (common + models * by_model + (probes * (d + p + 2) if probes else 0))
+
+
+def bootstrap_bytes(n_boot: int, means: int, classes: int = 0) -> int:
+    """Return the bytes of the sums of bootstrap samples of one model over a block.
+
+    With B samples and q measures that are means these are ``8 (B + 1) (3 q + 203)`` for numbers, whose
+    curves have 99 and 100 levels, and ``8 (B + 1) (3 q + 2 + 15 (k + 1))`` for k classes.
+    """
+    rest = 15 * (classes + 1) if classes else 201
+    return 8 * (n_boot + 1) * (3 * means + 2 + rest)
 
 
 def loss_bytes(

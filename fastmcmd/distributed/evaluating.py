@@ -32,11 +32,12 @@ from fastmcmd.distributed.rows import RowRules, block_seed, rows_of, valid_rows
 from fastmcmd.distributed.running import Run
 from fastmcmd.distributed.setting import Setting, rows_per_step, setting_of
 from fastmcmd.distributed.sums import BlockPointValues, Summary
+from fastmcmd.evaluation.bootstrap import intervals
 from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.context import Context, Settings
 from fastmcmd.evaluation.measures import ALL_MEASURES, CONGRUENCE, SCORES
-from fastmcmd.evaluation.pairs import PairOfModels, Pairs
+from fastmcmd.evaluation.pairs import PairOfModels, Pairs, bootstrap_test
 from fastmcmd.evaluation.result import Evaluation, Measured
 from fastmcmd.inference.comparison import (
     LEAST_CLUSTERS,
@@ -53,8 +54,8 @@ __all__ = ["BlockComparison", "BlockEvaluation", "compare", "evaluate"]
 
 _SUPPORTED = (
     "x", "y", "sample_weight", "nan_policy", "level", "bins", "binning", "pit", "random_state",
-    "confidence", "by", "test", "ignore_index", "measures", "x_kernel", "y_kernel", "lam", "encoder", "tol",
-    "memory_limit", "progress", "checkpoint", "client",
+    "confidence", "by", "n_boot", "test", "ignore_index", "measures", "x_kernel", "y_kernel", "lam",
+    "encoder", "tol", "memory_limit", "progress", "checkpoint", "client",
 )  # fmt: skip
 
 
@@ -247,9 +248,13 @@ class BlockTests:
             return record
         if measure == _CONGRUENCE:
             pair = self._sums.by_congruence.get((first, second))
+        elif f"{measure}\t{first}\t{second}" not in self._sums.differences:
+            best = next(one.best for one in ALL_MEASURES if one.name == measure)
+            p = bootstrap_test(measure, best, self._evaluations[first], self._evaluations[second])
+            return record if p is None else replace(record, p_value=p)
         else:
-            one = self._sums.differences.get(f"{measure}\t{first}\t{second}")
-            pair = None if one is None else _of_differences(one, 1 - self._level)
+            one = self._sums.differences[f"{measure}\t{first}\t{second}"]
+            pair = _of_differences(one, 1 - self._level)
         if pair is None:
             return record
         return replace(
@@ -355,6 +360,7 @@ def _evaluated(
         job = EvaluationJob(
             config.settings, rules, seed, None if setting is None else setting.accumulator,
             rows_per_step(limit, rank, 0, len(models)), config.measures, pieces,
+            config.n_boot,
         )  # fmt: skip
         parts = run.reduce(job, blocks)
         if parts is None or not parts.models:
@@ -436,10 +442,10 @@ def _config(options: Arguments) -> EvaluationConfig:
     names = (
         "sample_weight", "nan_policy", "level", "bins", "binning", "pit", "random_state", "confidence",
         "by", "x_kernel", "y_kernel", "lam", "encoder", "tol", "memory_limit", "progress", "ignore_index",
-        "measures",
+        "measures", "n_boot",
     )  # fmt: skip
     return EvaluationConfig.of(
-        **{name: options[name] for name in names}, adversarial=False, n_boot=0, test=options["test"],
+        **{name: options[name] for name in names}, adversarial=False, test=options["test"],
         draws=None,
     )  # fmt: skip
 
@@ -483,6 +489,12 @@ def _evaluation(
     measured, skipped = concluded(one.sums, one.skipped, settings, one.gaussian)
     nulls = nulls_of(one.sums, settings, one.gaussian)
     measured = [replace(number, null=nulls.get(number.name)) for number in measured]
+    replicates = None
+    if config.n_boot:
+        place = list(parts.models).index(name)
+        identity = blocks.token, config.settings.stream, config.n_boot
+        replicates = parts.resampled[place].replicates(identity)
+        measured = list(intervals(tuple(measured), replicates, config.confidence))
     if result is not None and result.vague:
         skipped |= dict.fromkeys(CONGRUENCE, result.vague)
     elif result is not None:
@@ -521,7 +533,8 @@ def _evaluation(
     return BlockEvaluation(
         tuple(measured), curves_of(one.sums, settings), columns, None, skipped, tuple(notes), parts.rows,
         np.empty(0), None if options["x"] is None else options["x"], prediction, by, config.summary(),
-        time.perf_counter() - start, result=result, blocks=blocks, row_values=rows, rows_used=one.rows,
+        time.perf_counter() - start, replicates=replicates, result=result, blocks=blocks,
+        row_values=rows, rows_used=one.rows,
     )  # fmt: skip
 
 

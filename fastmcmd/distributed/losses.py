@@ -126,12 +126,18 @@ class CongruenceDifferences:
         return CongruenceDifferences(
             self.rows + other.rows, self.totals + other.totals, self.squares + other.squares,
             self.size + other.size, self.pieces + other.pieces,
-            {
-                name: self.draw_errors[name] + other.draw_errors[name]
-                for name in self.draw_errors
-                if name in other.draw_errors
+            {  # a block without rows of weight has none
+                name: _either(self.draw_errors.get(name), other.draw_errors.get(name))
+                for name in sorted({*self.draw_errors, *other.draw_errors})
             },
         )  # fmt: skip
+
+
+def _either(one: Array | None, other: Array | None) -> Array:
+    """Return the sum of two arrays, or the one that there is."""
+    if one is None or other is None:
+        return np.asarray(other if one is None else one)
+    return one + other
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray
 from fastmcmd.distributed.blocks import Arguments
+from fastmcmd.distributed.bootstrap import ResampledSums, resampled_sums
 from fastmcmd.distributed.losses import CongruenceDifferences, CongruenceTerms, Pieces, PieceSums
 from fastmcmd.distributed.measures import gathered
 from fastmcmd.distributed.rows import RowRules, block_seed, rows_of, valid_rows
@@ -137,6 +138,8 @@ class Parts:
         Labels of groups of which a row holds NaN.
     losses : dict of PieceSums
         Scores of all models, times the weights, summed over pieces of rows, by measure.
+    resampled : list of ResampledSums
+        Sums of bootstrap samples of each model; none without a bootstrap.
     """
 
     models: dict[str, ModelParts]
@@ -147,6 +150,7 @@ class Parts:
     ignored: int = 0
     nan_groups: tuple[Any, ...] = ()
     losses: dict[str, PieceSums] = field(default_factory=dict)
+    resampled: list[ResampledSums] = field(default_factory=list)
 
     def __add__(self, other: Parts) -> Parts:
         sums = [one for one in (self.congruence, other.congruence) if one is not None]
@@ -155,8 +159,15 @@ class Parts:
             sums[0] + sums[1] if len(sums) == 2 else (sums[0] if sums else None),
             self.rows + other.rows, self.nan_rows + other.nan_rows, self.ignored + other.ignored,
             tuple(sorted({*self.nan_groups, *other.nan_groups}, key=str)),
-            _added(self.losses, other.losses),
+            _added(self.losses, other.losses), _joined(self.resampled, other.resampled),
         )  # fmt: skip
+
+
+def _joined(one: list[ResampledSums], other: list[ResampledSums]) -> list[ResampledSums]:
+    """Return the sums of each model; a block without rows has none."""
+    if not one or not other:
+        return one or other
+    return [a + b for a, b in zip(one, other, strict=True)]
 
 
 def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> Arguments:
@@ -190,6 +201,8 @@ class EvaluationJob:
         Rows whose CCE is summed together.
     pieces : Pieces or None
         How rows are cut into pieces for losses; None for a single model.
+    n_boot : int
+        Number of bootstrap samples.
     name : str
         Name of the pass.
     """
@@ -201,6 +214,7 @@ class EvaluationJob:
     step: int
     measures: tuple[str, ...] = ()
     pieces: Pieces | None = None
+    n_boot: int = 0
     name: str = "evaluation"
 
     def sums(self, arguments: Arguments, number: int) -> Parts:
@@ -250,7 +264,10 @@ class EvaluationJob:
                 self.accumulator.fresh(seed), rows_of(arguments["x"], valid), y, predictions,
                 first.weights, self.step,
             )  # fmt: skip
-        return Parts(models, pairs, congruence, n, nan_rows, ignored, nan_groups, losses)
+        resampled = []
+        if self.n_boot:
+            resampled = resampled_sums(contexts, self.n_boot, seed, self.measures)
+        return Parts(models, pairs, congruence, n, nan_rows, ignored, nan_groups, losses, resampled)
 
 
 @dataclass(frozen=True, eq=False)

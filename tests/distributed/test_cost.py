@@ -12,6 +12,7 @@ import pytest
 import fastmcmd as fm
 from fastmcmd.distributed import running, setting
 from fastmcmd.distributed.cost import (
+    bootstrap_bytes,
     counted_bytes,
     loss_bytes,
     sample_bytes,
@@ -142,6 +143,27 @@ def test_bytes_of_differences_of_models_by_draws():
     part = terms.sums(x[:, None], y[:, None], list(models.values()), None, 0)
     expected = loss_bytes(10, 3, 2, state.smoother.rank, len(state.columns))
     assert 0 <= counted_bytes(part) - expected < 60  # and two numbers
+    # A block without rows must not drop the errors of the draws.
+    none = terms.sums(x[:0, None], y[:0, None], [one.take([]) for one in models.values()], None, 1)
+    for total in (part + none, none + part):
+        assert total.draw_errors.keys() == part.draw_errors.keys()
+        assert np.array_equal(total.draw_errors["1"], part.draw_errors["1"])
+
+
+@pytest.mark.parametrize("classes", [0, 3])
+def test_bytes_of_bootstrap_samples(classes):
+    from fastmcmd.distributed.bootstrap import resampled_sums
+    from fastmcmd.evaluation.context import Context, Settings
+    from fastmcmd.evaluation.outcomes import read_rows
+
+    y = np.arange(30) % (classes or 30)
+    p = np.full((30, 3), 1 / 3)
+    prediction = fm.Categorical(p, classes=list("abc")) if classes else fm.Gaussian(y, 1.0)
+    outcomes = np.array(list("abc"))[y] if classes else y
+    context = Context(read_rows(outcomes, prediction, None, "raise", None), Settings())
+    (sums,) = resampled_sums({"": context}, 50, np.random.SeedSequence(0))
+    expected = bootstrap_bytes(50, len(sums.moments), classes)
+    assert counted_bytes(sums) == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize("options", [{}, {"simulations": 19}, {"landmarks": 7}])

@@ -56,6 +56,8 @@ def test_a_folder_of_parquet_files(folder, starts_processes, request, monkeypatc
         path / "rows",
         "--report",
         path / "page.html",
+        "--n-boot",
+        "20",
     )
     assert process.returncode == 0, process.stderr
     result = json.loads(process.stdout)
@@ -67,6 +69,8 @@ def test_a_folder_of_parquet_files(folder, starts_processes, request, monkeypatc
         test=False,
     )
     assert result["n"] == 351
+    low, high = result["intervals"]["mean_crps"]
+    assert low < in_memory["crps"] < high
     assert result["metrics"]["mean_crps"] == pytest.approx(in_memory["crps"], rel=1e-9)
     assert abs(result["metrics"]["mean_cce"] - in_memory["cce"]) < 0.05 * in_memory["cce"]
     assert list(result["by"]) == ["early", "late"]
@@ -80,7 +84,7 @@ def test_usage_errors(folder):
     for options, message in (
         (["--output", "rows.csv"], "--output rows.csv: with --dask a folder is needed"),
         (["--report", "page.txt"], "--report is 'page.txt'; a name that ends in .html"),
-        (["--n-boot", "10"], "--n-boot is not available with --dask"),
+        (["--draws", "10"], "--draws is not available with --dask"),
         (["--y", "outcome"], "has no column 'outcome'"),
     ):
         process = run_cli("evaluate", path / "*.parquet", "--dask", *options)

@@ -164,6 +164,84 @@ def test_spread_errors_of_a_right_model_that_is_not_gaussian():
             assert sums == pytest.approx(expected, rel=0.01)
 
 
+def poisson_oracle(seed, sizes, n_boot):
+    """Return the counts (n_boot, n) that blocks draw, in the order of the rows."""
+    from fastmcmd._base.seeds import Purpose, generator
+    from fastmcmd.distributed.rows import block_seed
+
+    counts = []
+    for number, size in enumerate(sizes):
+        rng = generator(block_seed(np.random.SeedSequence(seed), number), Purpose.BOOTSTRAP)
+        counts.append(rng.poisson(1.0, (n_boot, size)))
+    return np.concatenate(counts, axis=1)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bootstrap_samples_are_the_numbers_of_rows_counted_again(data, weighted):
+    """Each sample of the blocks is `evaluate` with the counts of its rows as weights."""
+    from fastmcmd.evaluation.bootstrap import Means
+    from fastmcmd.evaluation.context import Context, Settings
+    from fastmcmd.evaluation.measures import ALL_MEASURES
+    from fastmcmd.evaluation.outcomes import read_rows
+
+    data.y += 1e6  # a large mean must not cost the digits of squares
+    data.mean += 1e6
+    weights = data.weights if weighted else None
+    blocked = fm.evaluate(
+        data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), n_boot=20, random_state=3,
+        sample_weight=data.blocks("weights") if weighted else None,
+    )  # fmt: skip
+    replicates, n = blocked.replicates, len(data.y)
+    counts = poisson_oracle(3, data.sizes, 20).astype(float)
+    settings = Settings(random_state=3)
+    rows = read_rows(data.y, fm.Gaussian(data.mean, 0.5), weights, "raise", None)
+    context = Context(rows, settings)
+    means = Means(context, list(replicates.errors))
+    assert set(means.names) == set(replicates.errors)
+    values, errors = means.samples(counts)
+    for place, name in enumerate(means.names):
+        assert replicates.values[name] == pytest.approx(values[:, place], rel=1e-7), name
+        assert replicates.errors[name][1] == pytest.approx(errors[:, place], rel=1e-4, abs=1e-7)
+    computes = {one.name: one.compute for one in ALL_MEASURES}
+    again = context.reweighted(counts[7] * (1 if weights is None else weights))
+    for name in ("regression_ece", "miscalibration_area", "rms_calibration_error"):
+        assert replicates.values[name][7] == pytest.approx(computes[name](again), rel=1e-9)
+        assert (
+            replicates.distances[name] >= abs(replicates.values[name] - blocked[name]) - 1e-12
+        ).all()
+    effective = n if weights is None else weights.sum() ** 2 / (weights @ weights)
+    assert replicates.effective == pytest.approx(effective)
+    for one in blocked.measured:
+        if one.low is not None:
+            assert one.low <= one.value * (1 + 1e-9)
+            assert one.value * (1 - 1e-9) <= one.high
+    without = {one.name for one in blocked.measured if one.low is None}
+    assert without - {"mean_interval_width"} == {  # which is constant here, but for rounding
+        "median_absolute_error", "r2", "pearson", "ence", "null_ence", "uce", "variance_variation",
+    }  # fmt: skip
+
+
+def test_intervals_of_classes_and_bootstrap_tests_of_compared_models(data):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([2, 2, 1], 300)
+    names = ["ant", "bee", "cow"]
+    y = np.array(names)[[rng.choice(3, p=row) for row in p]]
+    in_memory = fm.evaluate(y, fm.Categorical(p, classes=names), n_boot=200)
+    blocks = fm.Categorical(da.from_array(p, chunks=(70, 3)), classes=names)
+    blocked = fm.evaluate(da.from_array(y, chunks=70), blocks, n_boot=200)
+    ends = {one.name: (one.low, one.high) for one in in_memory.measured}
+    for one in blocked.measured:
+        if one.name != "auroc":  # other samples of the same rows
+            width = ends[one.name][1] - ends[one.name][0]
+            assert (one.low, one.high) == pytest.approx(ends[one.name], abs=0.25 * width), one.name
+    mean = data.blocks("mean")
+    models = {"one": fm.Gaussian(mean, 0.5), "two": fm.Gaussian(mean, 2.0)}
+    compared = fm.compare(models, data.blocks("y"), n_boot=100)
+    (pair,) = compared.pairs.of("rms_calibration_error")
+    assert pair.p_value == pytest.approx(1 / 101)
+    assert compared.starred("rms_calibration_error") == {0}
+
+
 def test_added_measures_and_ignored_labels():
     rng = np.random.default_rng(0)
     p = rng.dirichlet([2, 2, 1], 300)
