@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -219,6 +220,23 @@ def test_bootstrap_samples_are_the_numbers_of_rows_counted_again(data, weighted)
     assert without - {"mean_interval_width"} == {  # which is constant here, but for rounding
         "median_absolute_error", "r2", "pearson", "ence", "null_ence", "uce", "variance_variation",
     }  # fmt: skip
+
+
+def test_intervals_of_blocks_hold_the_truth():
+    """A fixed-seed excerpt of tests/simulations/interval_coverage.py --blocks."""
+    program = Path(__file__).parents[1] / "simulations" / "interval_coverage.py"
+    names = runpy.run_path(str(program))
+    truth = {"bias": 0.0, "coverage": 0.9, "rms_calibration_error": 0.0, "regression_ece": 0.0}
+    numbers = [
+        names["measured_in_blocks"](
+            *names["SCENARIOS"]["Gaussian, right"](np.random.default_rng(run), 150), 60, run
+        )
+        for run in range(30)
+    ]
+    for name, value in truth.items():
+        intervals = [one for run in numbers for one in run if one.name == name]
+        covered = sum(one.low <= value <= one.high for one in intervals)
+        assert covered >= 24  # of 30 at 95 %: fewer in one of 3,000 simulations
 
 
 def test_intervals_of_classes_and_bootstrap_tests_of_compared_models(data):
@@ -516,23 +534,21 @@ def test_pieces_hold_every_row_once_and_are_about_a_thousand(rows, sizes):
 
 def test_plots_and_pages_show_the_curves_of_blocks(data, tmp_path):
     pytest.importorskip("matplotlib")
-    mean, options = data.blocks("mean"), {"by": data.blocks("groups"), **KERNELS}
+    mean = data.blocks("mean")
     models = {"one": fm.Gaussian(mean, 0.5), "two": fm.Laplace(mean - 0.2, 0.6)}
-    blocked = fm.compare(models, data.blocks("y"), data.blocks("x"), **options)
-    in_memory = fm.evaluate(data.y, fm.Gaussian(data.mean, 0.5))
-    axes = {ax.get_title(): ax for ax in blocked["one"].plot().axes}
-    theirs = {ax.get_title(): ax for ax in in_memory.plot().axes}
-    assert list(axes) == [
-        "Reliability", "Errors and predicted spread", "Probability integral transform",
-    ]  # fmt: skip
-    for title, ax in axes.items():  # the picture of rows in memory
-        for line, other in zip(ax.lines, theirs[title].lines, strict=True):
-            np.testing.assert_allclose(line.get_xydata(), other.get_xydata(), rtol=1e-6, atol=1e-12)
-    assert len(blocked.plot().axes) == 4  # a histogram of PIT for each model
+    blocked = fm.compare(models, data.blocks("y"), data.blocks("x"), **KERNELS)
+    reliability, spread, pit = blocked["one"].plot().axes
+    assert spread.get_title() == "Errors and predicted spread"
+    assert pit.get_title() == "Probability integral transform"
+    theirs = fm.plots.reliability(
+        fm.evaluate(data.y, fm.Gaussian(data.mean, 0.5)).curves["reliability"]
+    )
+    for line, other in zip(reliability.lines, theirs.lines, strict=True):
+        np.testing.assert_allclose(line.get_xydata(), other.get_xydata(), rtol=1e-9, atol=1e-12)
     page = blocked.report(tmp_path / "both.html").read_text()
     assert "evaluated on 600 outcomes" in page
     assert blocked.sentence.split("(")[0] in page
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 4  # a histogram of PIT for each model
     assert "Best and worst points" not in page
     draws = np.zeros((600, 4, 2))
     vectors = fm.evaluate(
