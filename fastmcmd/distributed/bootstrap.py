@@ -3,7 +3,7 @@
 The number of times that a row is in a sample of n rows with replacement is nearly a Poisson number of mean
 1, independent of other rows (Chamandy, Muralidharan, Najmi & Naidu, *Estimating uncertainty for massive
 data streams*, 2012). So each block draws its own, and the sums of samples add up. Intervals are those of
-`fastmcmd.evaluation.bootstrap`: studentised for functions of one mean, and by the triangle inequality for
+`fastmcmd.evaluation.bootstrap`: studentised for functions of means, and by the triangle inequality for
 norms of curves.
 """
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.distributed.pair_moments import MOMENT_MEASURES, PairMoments, powers_of
 from fastmcmd.evaluation.bootstrap import WITHOUT, Replicates
 from fastmcmd.evaluation.class_gaps import CLASS_MEASURES, ClassGaps
 from fastmcmd.evaluation.context import Context
@@ -49,6 +50,8 @@ class ResampledSums:
         Sums of ``c w`` between levels of the PIT, for "quantile" and "interval".
     gaps : dict of ndarray (B + 1, k, bins)
         Sums of ``c w`` times frequency less probability, for calibration errors of classes.
+    pairs : PairMoments or None
+        Moments of outcomes and predicted means, for numbers.
     """
 
     totals: Array
@@ -56,6 +59,7 @@ class ResampledSums:
     moments: dict[str, Array]
     curves: dict[str, Array]
     gaps: dict[str, Array]
+    pairs: PairMoments | None = None
 
     def __add__(self, other: ResampledSums) -> ResampledSums:
         weight, squared = other.totals
@@ -71,6 +75,7 @@ class ResampledSums:
         return ResampledSums(
             self.totals + other.totals, {name: self.centres[name] for name in moments}, moments,
             _common(self.curves, other.curves), _common(self.gaps, other.gaps),
+            None if self.pairs is None or other.pairs is None else self.pairs + other.pairs,
         )  # fmt: skip
 
     def replicates(self, rows: tuple[object, ...]) -> Replicates:
@@ -88,6 +93,10 @@ class ResampledSums:
                     error = error / (2 * means)
                 values[name] = means[1:]
                 errors[name] = float(error[0]), error[1:]
+            if self.pairs is not None:
+                for name in MOMENT_MEASURES:
+                    numbers, error = self.pairs.numbers(name)
+                    values[name], errors[name] = numbers[1:], (float(error[0]), error[1:])
         for name in CURVE_MEASURES:
             kind = "quantile" if name == "regression_ece" else "interval"
             if kind in self.curves:
@@ -168,6 +177,9 @@ class _Part:
     moments: Array
     curves: dict[str, Array]
     gaps: dict[str, Array]
+    powers: Array
+    centre: tuple[float, float]
+    pairs: Array
 
     @staticmethod
     def of(context: Context, n_boot: int, requested: Collection[str]) -> _Part:
@@ -195,10 +207,17 @@ class _Part:
                 )
                 shape = one.gaps(events[name][1] + one.predicted, None).shape
                 gaps[name] = np.zeros((n_boot + 1, *shape))
+        powers, centre = np.empty((0, len(context.y))), (0.0, 0.0)
+        if context.numbers:
+            y, mean = np.asarray(context.y), np.asarray(context.prediction.mean)
+            if np.isfinite(mean).all():
+                centre = float(y.mean()), float(mean.mean())
+                powers = powers_of(y, mean, centre)
         return _Part(
             list(columns), values - centres[:, None], centres, places, events,
             np.zeros((3, len(columns), n_boot + 1)),
             {kind: np.zeros((n_boot + 1, len(_LEVELS[kind]) + 1)) for kind in places}, gaps,
+            powers, centre, np.zeros((2, len(powers), n_boot + 1)),
         )  # fmt: skip
 
     def add(self, rows: slice, weighed: Array, squared: Array) -> None:
@@ -207,6 +226,8 @@ class _Part:
         self.moments[0] += values @ weighed.T
         self.moments[1] += values @ squared.T
         self.moments[2] += values**2 @ squared.T
+        self.pairs[0] += self.powers[:, rows] @ weighed.T
+        self.pairs[1] += self.powers[:, rows] @ squared.T
         for kind, place in self.places.items():
             some, total = place[rows], self.curves[kind]
             for sample, weights in enumerate(weighed):
@@ -224,6 +245,7 @@ class _Part:
             totals, dict(zip(self.names, self.centres.tolist(), strict=True)),
             {name: self.moments[:, place].copy() for place, name in enumerate(self.names)},
             self.curves, self.gaps,
+            PairMoments(self.centre, self.pairs) if len(self.powers) else None,
         )  # fmt: skip
 
 
