@@ -780,6 +780,33 @@ def test_values_by_row_are_written_block_by_block(data, tmp_path):
     assert not any(blocked.to_parquet(tmp_path / "rows"))  # nothing is written again
 
 
+def test_collections_from_zarr_and_parquet(data, tmp_path):
+    """Blocks are read where they are summed: chunks of Zarr arrays, files of a Parquet folder."""
+    zarr = pytest.importorskip("zarr")
+    pandas = pytest.importorskip("pandas")
+    dataframe = pytest.importorskip("dask.dataframe")
+    pytest.importorskip("pyarrow")
+    in_memory = fm.evaluate(data.y, fm.Gaussian(data.mean, 0.5), data.x, test=False, **KERNELS)
+    for name in ("x", "y", "mean"):
+        values = getattr(data, name)
+        array = zarr.create_array(
+            store=str(tmp_path / name), shape=values.shape, dtype=values.dtype,
+            chunks=(130, *values.shape[1:]),
+        )  # fmt: skip
+        array[...] = values
+    x, y, mean = (da.from_zarr(str(tmp_path / name)) for name in ("x", "y", "mean"))
+    same_numbers(fm.evaluate(y, fm.Gaussian(mean, 0.5), x, **KERNELS), in_memory)
+    frame = pandas.DataFrame({"a": data.x[:, 0], "b": data.x[:, 1], "y": data.y, "m": data.mean})
+    for number, rows in enumerate(np.array_split(np.arange(len(frame)), 3)):
+        frame.iloc[rows].to_parquet(tmp_path / f"{number}.parquet")
+    table = dataframe.read_parquet(str(tmp_path / "*.parquet"))
+    blocked = fm.evaluate(table["y"], fm.Gaussian(table["m"], 0.5), table[["a", "b"]], **KERNELS)
+    same_numbers(blocked, in_memory)
+    assert blocked["mean_cce"] == pytest.approx(
+        in_memory["mean_cce"], abs=blocked.cce.mean_error_bound
+    )
+
+
 def test_encoders_run_on_blocks(data):
     blocked = fm.cce(
         data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5),
