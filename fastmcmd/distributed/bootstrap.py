@@ -118,9 +118,9 @@ class ResampledSums:
         return ReliabilityCurve(_LEVELS[kind], within / weight, within, kind, 0, effective)
 
 
-def _distance(name: str, one: ReliabilityCurve, whole: ReliabilityCurve) -> float:
+def _distance(name: str, one: ReliabilityCurve, all_rows: ReliabilityCurve) -> float:
     """Return the norm of the difference of two curves."""
-    shifted = replace(one, observed=one.expected + (one.observed - whole.observed))
+    shifted = replace(one, observed=one.expected + (one.observed - all_rows.observed))
     return curve_number(name, shifted)
 
 
@@ -147,7 +147,7 @@ def resampled_sums(
     requested : collection of str
         Measures to add to the usual ones.
     """
-    parts = [_Part.of(one, n_boot, requested) for one in contexts.values()]
+    parts = [_GrowingSums.of(one, n_boot, requested) for one in contexts.values()]
     first = next(iter(contexts.values()))
     n, weights = len(first.y), first.weights
     rng = generator(seed, Purpose.BOOTSTRAP)
@@ -166,7 +166,7 @@ def resampled_sums(
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _GrowingSums:
     """The sums of one model, which grow, with what its rows contribute."""
 
     names: list[str]
@@ -182,7 +182,7 @@ class _Part:
     pairs: Array
 
     @staticmethod
-    def of(context: Context, n_boot: int, requested: Collection[str]) -> _Part:
+    def of(context: Context, n_boot: int, requested: Collection[str]) -> _GrowingSums:
         """Return the part of a model without sums."""
         without = {*WITHOUT, *(one.name for one in ON_REQUEST if one.name not in requested)}
         candidates = {
@@ -213,7 +213,7 @@ class _Part:
             if np.isfinite(mean).all():
                 centre = float(y.mean()), float(mean.mean())
                 powers = powers_of(y, mean, centre)
-        return _Part(
+        return _GrowingSums(
             list(columns), values - centres[:, None], centres, places, events,
             np.zeros((3, len(columns), n_boot + 1)),
             {kind: np.zeros((n_boot + 1, len(_LEVELS[kind]) + 1)) for kind in places}, gaps,
@@ -236,8 +236,8 @@ class _Part:
             flat, total = cells[rows].ravel(), self.gaps[name]
             for sample, weights in enumerate(weighed):
                 products = (gaps[rows] * weights[:, None]).ravel()
-                counted = np.bincount(flat, products, total[sample].size)
-                total[sample] += counted.reshape(total[sample].shape)
+                cell_sums = np.bincount(flat, products, total[sample].size)
+                total[sample] += cell_sums.reshape(total[sample].shape)
 
     def sums(self, totals: Array) -> ResampledSums:
         """Return the sums."""

@@ -71,8 +71,8 @@ def bootstrap_bytes(n_boot: int, means: int, classes: int = 0) -> int:
     With B samples and q measures that are means these are ``8 (B + 1) (3 q + 233)`` for numbers, whose
     curves have 99 and 100 levels, with 30 moments, and ``8 (B + 1) (3 q + 2 + 15 (k + 1))`` for k classes.
     """
-    rest = 15 * (classes + 1) if classes else 231
-    return 8 * (n_boot + 1) * (3 * means + 2 + rest)
+    curves = 15 * (classes + 1) if classes else 231
+    return 8 * (n_boot + 1) * (3 * means + 2 + curves)
 
 
 def loss_bytes(

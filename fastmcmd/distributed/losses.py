@@ -263,10 +263,12 @@ class CongruenceTerms:
         """Return the difference of each pair of models, with its interval; None for too few rows."""
         variances = np.zeros(len(names))
         for place in range(len(names)):
-            moved = sums.draw_errors.get(str(place))
-            if moved is not None:
-                change = -2 * np.einsum("pr,bpr->b", self.solved[place], moved)
-                change += np.einsum("bpr,pq,bqr->b", moved, self.energy, moved, optimize=True)
+            draw_errors = sums.draw_errors.get(str(place))
+            if draw_errors is not None:
+                change = -2 * np.einsum("pr,bpr->b", self.solved[place], draw_errors)
+                change += np.einsum(
+                    "bpr,pq,bqr->b", draw_errors, self.energy, draw_errors, optimize=True
+                )
                 variances[place] = float(change.var(ddof=1))
         results: dict[tuple[str, str], Paired | None] = {}
         n = sums.rows

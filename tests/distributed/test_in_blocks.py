@@ -664,6 +664,7 @@ def test_any_split_gives_the_same_sums(cuts, other_cuts, seed):
 @settings(max_examples=10, deadline=None)
 @given(order=st.permutations(range(6)), seed=st.integers(0, 100))
 def test_sums_of_blocks_add_in_any_order_and_grouping(order, seed):
+    from fastmcmd.distributed.losses import Pieces
     from fastmcmd.distributed.parts import EvaluationJob
     from fastmcmd.distributed.rows import RowRules
     from fastmcmd.distributed.running import added
@@ -671,13 +672,18 @@ def test_sums_of_blocks_add_in_any_order_and_grouping(order, seed):
 
     data = make_data((10, 20, 5, 1, 30, 40), seed)
     ends = np.cumsum([0, *data.sizes])
-    job = EvaluationJob(Settings(), RowRules(), np.random.SeedSequence(0), None, 100)
+    job = EvaluationJob(
+        Settings(), RowRules(), np.random.SeedSequence(0), None, 100, (), Pieces(1, 0), 5
+    )
     sums = []
     for number in range(6):
         rows = slice(ends[number], ends[number + 1])
         arguments = {
             "y": data.y[rows],
-            "prediction": {"": fm.Gaussian(data.mean[rows], 0.5)},
+            "prediction": {
+                "one": fm.Gaussian(data.mean[rows], 0.5),
+                "two": fm.Gaussian(data.mean[rows], 1.0),
+            },
             "by": data.groups[rows],
         }
         sums.append(job.sums(arguments, number))
@@ -692,7 +698,18 @@ def test_sums_of_blocks_add_in_any_order_and_grouping(order, seed):
         )
         for a, b in zip(one, two, strict=True):
             assert a.value == pytest.approx(b.value, rel=1e-9, abs=1e-12)
-    assert straight.models[""].groups.keys() == mixed.models[""].groups.keys()
+    assert straight.models["one"].groups.keys() == mixed.models["one"].groups.keys()
+    for measure, losses in straight.losses.items():
+        assert np.array_equal(losses.sums, mixed.losses[measure].sums)
+    for one, two in zip(straight.resampled, mixed.resampled, strict=True):
+        first, second = one.replicates(()), two.replicates(())
+        for name, values in first.values.items():
+            assert second.values[name] == pytest.approx(values, rel=1e-9, abs=1e-12)
+        for name, (error, errors) in first.errors.items():
+            expected = pytest.approx([error, *errors], rel=1e-6, abs=1e-9)
+            assert [second.errors[name][0], *second.errors[name][1]] == expected
+        for name, distances in first.distances.items():
+            assert second.distances[name] == pytest.approx(distances, rel=1e-9, abs=1e-12)
 
 
 def test_frames_of_unequal_types_and_parts_without_rows(data):
