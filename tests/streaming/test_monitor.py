@@ -198,6 +198,18 @@ def test_outcomes_beyond_the_reach_of_the_kernel_have_no_cce_and_a_reason():
     assert not update.no_cce
 
 
+def test_a_window_of_no_batches_has_no_cce(tmp_path):
+    rng = np.random.default_rng(0)
+    monitor = fm.Monitor(*data(rng, 100), simulations=19, window=0)
+    update = monitor.update(*data(rng, 50))
+    assert (update.cce, update.reference_cce, update.no_cce) == (None, None, "")
+    monitor.save(tmp_path / "monitor.npz")
+    batch = data(rng, 50)
+    again = fm.load(tmp_path / "monitor.npz").update(*batch)
+    assert again.cce is None
+    assert again.evidence == monitor.update(*batch).evidence
+
+
 def test_the_excess_and_the_value_of_a_right_model_are_right_on_average():
     """A fixed-seed excerpt of tests/simulations/monitor.py."""
     program = Path(__file__).parents[1] / "simulations" / "monitor.py"
@@ -213,7 +225,7 @@ def test_the_excess_and_the_value_of_a_right_model_are_right_on_average():
         ({"x": np.zeros(10), "y": np.zeros(10)}, "at least 40"),
         ({"alpha": 1.5}, "alpha"),
         ({"simulations": 5}, "simulations"),
-        ({"window": 0}, "window"),
+        ({"window": -1}, "window"),
         ({"y": np.full(50, np.nan)}, "y"),
     ],
 )
