@@ -244,8 +244,9 @@ class BlockTests:
         nan = math.nan
         difference = by_model[first] - by_model[second]
         record = PairOfModels(measure, first, second, difference, nan, nan, nan, nan)
-        if math.isnan(difference) and not np.isinf([by_model[first], by_model[second]]).any():
-            return record
+        values = [self._evaluations[name][measure] for name in (first, second)]
+        if np.isnan(values).any():  # rows with NaN that propagates
+            return replace(record, difference=nan)
         if measure == _CONGRUENCE:
             pair = self._sums.by_congruence.get((first, second))
         elif f"{measure}\t{first}\t{second}" not in self._sums.differences:

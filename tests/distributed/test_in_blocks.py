@@ -327,6 +327,23 @@ def test_a_block_without_weight_holds_no_nan(data):
     assert not blocked.notes
 
 
+def test_nan_that_propagates_leaves_no_differences_of_models(data):
+    data.y[3] = np.nan
+    mean = data.blocks("mean")
+    models = {"one": fm.Gaussian(mean, 0.5), "two": fm.Gaussian(mean, 0.6)}
+    arguments = models, data.blocks("y"), data.blocks("x")
+    compared = fm.compare(*arguments, nan_policy="propagate", **KERNELS)
+    assert all(np.isnan([one.difference, one.low, one.p_value]).all() for one in compared.pairs)
+    compared = fm.compare(*arguments, nan_policy="omit", **KERNELS)
+    (pair,) = compared.pairs.of("mean_cce")
+    valid = np.isfinite(data.y)
+    in_memory = fm.compare(
+        {"one": fm.Gaussian(data.mean[valid], 0.5), "two": fm.Gaussian(data.mean[valid], 0.6)},
+        data.y[valid], data.x[valid], test=False, **KERNELS,
+    )  # fmt: skip
+    assert pair.p_value == pytest.approx(in_memory.pairs.of("mean_cce")[0].p_value, rel=1e-4)
+
+
 def test_groups_need_labels(data):
     labels = data.groups.astype(object)
     labels[210] = None
