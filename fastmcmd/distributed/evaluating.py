@@ -60,6 +60,7 @@ _SUPPORTED = (
 
 
 _CONGRUENCE = "mean_cce"
+_SQUARES = {"rmse": "rmse", "r2": "rmse"}  # measures that are tested by their squared errors
 # Values by row, and the sums that a prediction has if they apply.
 _BY_ROW = {"pit": "pit", "crps": "mean_crps", "brier_score": "mean_brier_score", "log_score": "nll"}
 
@@ -247,15 +248,18 @@ class BlockTests:
         values = [self._evaluations[name][measure] for name in (first, second)]
         if np.isnan(values).any():  # rows with NaN that propagates
             return replace(record, difference=nan)
+        pair = None
+        one = self._sums.differences.get(f"{_SQUARES.get(measure, measure)}\t{first}\t{second}")
         if measure == _CONGRUENCE:
             pair = self._sums.by_congruence.get((first, second))
-        elif f"{measure}\t{first}\t{second}" not in self._sums.differences:
+        elif one is not None:
+            pair = _of_differences(one, 1 - self._level)
+            if pair is not None and measure in _SQUARES:
+                return replace(record, p_value=pair.p_value)
+        else:
             best = next(one.best for one in ALL_MEASURES if one.name == measure)
             p = bootstrap_test(measure, best, self._evaluations[first], self._evaluations[second])
             return record if p is None else replace(record, p_value=p)
-        else:
-            one = self._sums.differences[f"{measure}\t{first}\t{second}"]
-            pair = _of_differences(one, 1 - self._level)
         if pair is None:
             return record
         return replace(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.arrays import HOST
 from fastmcmd.distributed.blocks import Arguments
 from fastmcmd.distributed.bootstrap import ResampledSums, resampled_sums
 from fastmcmd.distributed.losses import CongruenceDifferences, CongruenceTerms, Pieces, PieceSums
@@ -19,14 +20,19 @@ from fastmcmd.distributed.rows import RowRules, block_seed, rows_of, valid_rows
 from fastmcmd.distributed.sums import BlockPointValues, Summary, congruence_sums
 from fastmcmd.evaluation.config import check_labels
 from fastmcmd.evaluation.context import Context, Settings
-from fastmcmd.evaluation.measures import MEAN_SCORES, SCORES
+from fastmcmd.evaluation.measures import MEAN_SCORES
+from fastmcmd.evaluation.rowwise import losses
 from fastmcmd.predictive import Gaussian
+from fastmcmd.predictive.numerics.spread import unit_of
 from fastmcmd.streaming import CCE
 from fastmcmd.streaming.congruence_sums import CongruenceSums
 
 __all__ = ["Differences", "EvaluationJob", "ModelParts", "Parts", "ValuesJob"]
 
 Array = NDArray[np.float64]
+
+# Measures whose differences between models are tested by a t test of the losses by row.
+PAIRED_MEASURES = (*MEAN_SCORES, "mae", "marpd", "rmse")
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +124,21 @@ class Differences:
             float(w.sum()), float(w @ w), float(w @ d), float(w * w @ d), float(w * w @ (d * d)), size,
             infinite,
         )  # fmt: skip
+
+
+def _losses(measure: str, contexts: Mapping[str, Context]) -> list[Array] | None:
+    """Return the losses by row of each model, of which a measure is the mean or, as the RMSE, a root.
+
+    None if it is not, as the RMSE of vectors.
+    """
+    rows = [losses(measure, one) for one in contexts.values()]
+    by_model = [one for one in rows if one is not None]
+    if len(by_model) < len(rows):
+        return None
+    unit = 1.0
+    if measure == "rmse":  # squared errors in units of the block
+        unit = unit_of(HOST, next(iter(contexts.values())).y) ** 2
+    return [unit * one for one in by_model]
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,23 +258,23 @@ class EvaluationJob:
         settings = replace(self.settings, random_state=seed)
         contexts = {name: Context(one, settings) for name, one in outcomes.items()}
         models = {name: ModelParts.of(one, labels, self.measures) for name, one in contexts.items()}
-        pairs = {}
-        for one, other in combinations(contexts, 2):
-            for measure, score in MEAN_SCORES.items():
-                if all(measure in models[name].sums for name in (one, other)):
-                    scores, other_scores = (SCORES[score](contexts[name]) for name in (one, other))
-                    pairs[f"{measure}\t{one}\t{other}"] = Differences.of(
-                        scores, other_scores, first.weights
-                    )
-        losses = {}
-        if self.pieces is not None:
-            for measure, score in MEAN_SCORES.items():
-                if all(measure in one.sums for one in models.values()):
-                    columns = np.stack([SCORES[score](one) for one in contexts.values()], axis=1)
-                    if first.weights is not None:
-                        columns = np.where(first.weights[:, None] > 0, columns, 0.0)
-                        columns = columns * first.weights[:, None]
-                    losses[measure] = PieceSums.of(columns, self.pieces, number)
+        pairs, piece_sums = {}, {}
+        for measure in PAIRED_MEASURES:
+            having = {name: contexts[name] for name, one in models.items() if measure in one.sums}
+            by_model = _losses(measure, having) if len(having) > 1 else None
+            if by_model is None:
+                continue
+            for one, other in combinations(range(len(having)), 2):
+                names = list(having)
+                pairs[f"{measure}\t{names[one]}\t{names[other]}"] = Differences.of(
+                    by_model[one], by_model[other], first.weights
+                )
+            if self.pieces is not None and len(having) == len(contexts):
+                columns = np.stack(by_model, axis=1)
+                if first.weights is not None:
+                    columns = np.where(first.weights[:, None] > 0, columns, 0.0)
+                    columns = columns * first.weights[:, None]
+                piece_sums[measure] = PieceSums.of(columns, self.pieces, number)
         congruence = None
         if self.accumulator is not None:
             y = first.y if first.y.ndim == 2 else first.y[:, None]
@@ -267,7 +288,9 @@ class EvaluationJob:
         resampled = []
         if self.n_boot:
             resampled = resampled_sums(contexts, self.n_boot, seed, self.measures)
-        return Parts(models, pairs, congruence, n, nan_rows, ignored, nan_groups, losses, resampled)
+        return Parts(
+            models, pairs, congruence, n, nan_rows, ignored, nan_groups, piece_sums, resampled
+        )
 
 
 @dataclass(frozen=True, eq=False)

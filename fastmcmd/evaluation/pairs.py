@@ -333,6 +333,10 @@ class PairedTests:
             return None if p is None else Paired(difference, math.nan, math.nan, p, math.nan)
         confidence = 1 - self._level
         paired = losses_test(rows, other_rows, contexts[0].weights, self._clusters, confidence)
+        if paired is not None and name == "accuracy":  # whose loss is the share of errors
+            return replace(
+                paired, difference=-paired.difference, low=-paired.high, high=-paired.low
+            )
         if paired is None or name not in ("rmse", "r2"):
             return paired
         difference = one[name] - other[name]

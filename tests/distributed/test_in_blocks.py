@@ -449,13 +449,14 @@ def test_compare_has_the_intervals_of_rows_in_memory(data, weighted):
         models, data.y, data.x, test=False, **KERNELS,
         **({"sample_weight": data.weights} if weighted else {}),
     )  # fmt: skip
-    for measure in ("nll", "mean_crps", "mean_cce"):
+    for measure in ("nll", "mean_crps", "mae", "marpd", "rmse", "r2", "mean_cce"):
         ours, theirs = blocked.pairs.of(measure), in_memory.pairs.of(measure)
         assert len(ours) == len(theirs) == (1 if measure == "nll" else 3)
         for one, other in zip(ours, theirs, strict=True):
             assert (one.first, one.second) == (other.first, other.second)
             by_draws = measure == "mean_cce" and "draws" in (one.first, one.second)
-            for name in ("difference", "low", "high", "p_value"):
+            squares = measure in ("rmse", "r2")  # have no interval
+            for name in ("difference", "p_value", *(() if squares else ("low", "high"))):
                 rel = 1e-4 if measure == "mean_cce" else 1e-7
                 if by_draws and name != "difference":  # the variance of draws is simulated
                     rel = 0.5
@@ -464,11 +465,11 @@ def test_compare_has_the_intervals_of_rows_in_memory(data, weighted):
                 ), (measure, name)
         adjusted = holm(np.array([one.p_value for one in ours]))
         assert [one.p_adjusted for one in ours] == adjusted.tolist()
-    for measure in ("mean_crps", "mean_cce"):
+    for measure in ("mean_crps", "mean_cce", "mae", "rmse"):
         assert blocked.confidence_set(measure) == in_memory.confidence_set(measure)
     assert blocked.confidence_set() == blocked.confidence_set("mean_crps")
-    with pytest.raises(ValueError, match="mae has no model confidence set for Dask"):
-        blocked.confidence_set("mae")
+    with pytest.raises(ValueError, match="pearson has no model confidence set for Dask"):
+        blocked.confidence_set("pearson")
     assert blocked.sentence.split(":")[0] == in_memory.sentence.split(":")[0]
     assert "CCE squared, mean" in blocked.differences()
     for name in models:
