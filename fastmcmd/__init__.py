@@ -79,7 +79,6 @@ if TYPE_CHECKING:
     from fastmcmd.inference.diagnosis import Diagnosis
     from fastmcmd.inference.difference_map import DifferenceMap
     from fastmcmd.inference.kernel_report import KernelReport, kernel_report
-    from fastmcmd.inference.monitor import Monitor, MonitorUpdate
     from fastmcmd.inference.regions import WeakRegion, WeakRegions, weak_regions
     from fastmcmd.inference.rejection import RejectionCurve, rejection_curve
     from fastmcmd.inference.select_kernel import KernelChoice, select_kernel
@@ -87,6 +86,7 @@ if TYPE_CHECKING:
     from fastmcmd.metrics import crps, ence, nll, pit_values, regression_ece
     from fastmcmd.metrics import regression_ece as ece
     from fastmcmd.planning import Plan, plan
+    from fastmcmd.streaming.monitor import Monitor, MonitorUpdate
 
 __all__ = [
     "RBF",
@@ -200,7 +200,7 @@ _LATER = {
     "fastmcmd.inference.diagnose": ("diagnose",),
     "fastmcmd.inference.diagnosis": ("Diagnosis",),
     "fastmcmd.evaluation.verdict": ("RegionVerdict", "Remedy", "Verdict", "verdict"),
-    "fastmcmd.inference.monitor": ("Monitor", "MonitorUpdate"),
+    "fastmcmd.streaming.monitor": ("Monitor", "MonitorUpdate"),
     "fastmcmd.inference.difference_map": ("DifferenceMap",),
     "fastmcmd.inference.regions": ("WeakRegion", "WeakRegions", "weak_regions"),
     "fastmcmd.inference.rejection": ("RejectionCurve", "rejection_curve"),

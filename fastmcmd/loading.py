@@ -1,8 +1,7 @@
 """`fastmcmd.load`. Importing this module registers the readers of all classes that can be saved."""
 
 from fastmcmd import estimator, recalibration  # noqa: F401 (these register what they can read)
-from fastmcmd.inference import monitor  # noqa: F401
 from fastmcmd.storage import load
-from fastmcmd.streaming import congruence  # noqa: F401
+from fastmcmd.streaming import congruence, monitor  # noqa: F401
 
 __all__ = ["load"]

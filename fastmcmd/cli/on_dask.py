@@ -23,6 +23,7 @@ from fastmcmd.cli.arguments import (
     specs_of,
 )
 from fastmcmd.cli.columns import Columns
+from fastmcmd.cli.output import check_target
 from fastmcmd.cli.prediction import columns_in, prediction
 from fastmcmd.errors import require
 
@@ -60,14 +61,16 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
         "dask.dataframe",
         "--dask needs Dask; install with: pip install 'fastmcmd[distributed,disk]'",
     )
-    for name in ("report", "n_boot", "draws"):
-        if getattr(arguments, name):
-            raise UsageError(f"--{name.replace('_', '-')} is not available with --dask")
+    if arguments.draws:
+        raise UsageError("--draws is not available with --dask")
     output = arguments.output
     if output is not None and Path(output).suffix:
         raise UsageError(
             f"--output {output}: with --dask a folder is needed, for one file per block"
         )
+    report = None if arguments.report is None else Path(arguments.report)
+    if report is not None:
+        check_target(report, (".html",), "--report")
     try:
         table = frames.read_parquet(arguments.file)
     except (OSError, ValueError) as error:
@@ -92,17 +95,23 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
     with _client(arguments.dask) as client:
         evaluation = fm.evaluate(
             **columns_of_rows, **computation(arguments), level=arguments.level, bins=arguments.bins,
+            n_boot=arguments.n_boot,
             nan_policy=arguments.nan_policy, ignore_index=ignore_index_of(arguments),
             random_state=arguments.seed, progress=shows_progress(arguments), client=client,
         )  # fmt: skip
         if output is not None:
             evaluation.to_parquet(output)  # type: ignore[attr-defined]
+    if report is not None:
+        evaluation.report(
+            report, f"Evaluation of {arguments.file}", projection=arguments.projection
+        )
     if arguments.format == "json":
         print(json.dumps(evaluation.to_dict(), indent=2))
         return
     print(evaluation)
-    if output is not None:
-        print(f"written: {printable(str(output))}")
+    for target in (output, report):
+        if target is not None:
+            print(f"written: {printable(str(target))}")
 
 
 def _predicted(frame: object, spec: str, path: str) -> Any:

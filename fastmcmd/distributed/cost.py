@@ -12,9 +12,18 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 
-__all__ = ["counted_bytes", "group_sizes", "sample_bytes", "sum_bytes", "task_count"]
+__all__ = [
+    "bootstrap_bytes",
+    "counted_bytes",
+    "group_sizes",
+    "loss_bytes",
+    "sample_bytes",
+    "sum_bytes",
+    "task_count",
+]
 
 GROUP, FAN = 64, 8  # blocks of a group; sums added by one task
+MULTIPLIERS = 40  # simulated errors of predictions by draws
 PROBES = 128  # rows at which the residual of landmarks is measured
 
 
@@ -56,6 +65,31 @@ def sum_bytes(
     return 8 * (common + models * by_model + (probes * (d + p + 2) if probes else 0))
 
 
+def bootstrap_bytes(n_boot: int, means: int, classes: int = 0) -> int:
+    """Return the bytes of the sums of bootstrap samples of one model over a block.
+
+    With B samples and q measures that are means these are ``8 (B + 1) (3 q + 233)`` for numbers, whose
+    curves have 99 and 100 levels, with 30 moments, and ``8 (B + 1) (3 q + 2 + 15 (k + 1))`` for k classes.
+    """
+    curves = 15 * (classes + 1) if classes else 231
+    return 8 * (n_boot + 1) * (3 * means + 2 + curves)
+
+
+def loss_bytes(
+    pieces: int, models: int, by_draws: int = 0, landmarks: int = 0, output_features: int = 0
+) -> int:
+    """Return the bytes of the differences of several models' mean squared CCE over a block.
+
+    With b pieces of rows, m models, q of them by draws, p landmarks and r output features these are
+    ``8 [b (1 + m) + m (m - 1) + 40 q p r]``: the losses of the pieces, two sums of each pair, and simulated
+    errors of the draws.
+    """
+    pairs = models * (models - 1)
+    return 8 * (
+        pieces * (1 + models) + pairs + by_draws * MULTIPLIERS * landmarks * output_features
+    )
+
+
 def sample_bytes(
     rows: int, columns: int, outputs: int = 1, simulated: bool = True, weighted: bool = False
 ) -> int:
@@ -65,6 +99,8 @@ def sample_bytes(
 
 def counted_bytes(value: object) -> int:
     """Return the bytes of the arrays that a value holds, in fields, dicts and sequences."""
+    if value is None:
+        return 0
     if isinstance(value, np.ndarray):
         return int(value.nbytes)
     if isinstance(value, Mapping):

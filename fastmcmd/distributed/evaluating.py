@@ -10,7 +10,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fastmcmd._base.annotations import FilePath
 from fastmcmd._base.cached import cached_property
@@ -19,6 +18,7 @@ from fastmcmd._base.memory import parse_memory
 from fastmcmd._base.seeds import seed_sequence
 from fastmcmd.distributed.blocks import Arguments, Blocks
 from fastmcmd.distributed.congruence import check_defaults, encoded, running
+from fastmcmd.distributed.losses import CongruenceDifferences, CongruenceTerms, Pieces, PieceSums
 from fastmcmd.distributed.measures import concluded, curves_of, nulls_of
 from fastmcmd.distributed.parts import (
     Differences,
@@ -32,13 +32,21 @@ from fastmcmd.distributed.rows import RowRules, block_seed, rows_of, valid_rows
 from fastmcmd.distributed.running import Run
 from fastmcmd.distributed.setting import Setting, rows_per_step, setting_of
 from fastmcmd.distributed.sums import BlockPointValues, Summary
+from fastmcmd.evaluation.bootstrap import intervals
 from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.context import Context, Settings
 from fastmcmd.evaluation.measures import ALL_MEASURES, CONGRUENCE, SCORES
-from fastmcmd.evaluation.pairs import PairOfModels, Pairs
+from fastmcmd.evaluation.pairs import PairOfModels, Pairs, bootstrap_test
 from fastmcmd.evaluation.result import Evaluation, Measured
-from fastmcmd.inference.comparison import LEAST_CLUSTERS, holm
+from fastmcmd.inference.comparison import (
+    LEAST_CLUSTERS,
+    ROUNDING,
+    Paired,
+    holm,
+    model_confidence_set,
+)
+from fastmcmd.inference.comparison import concluded as paired_of
 from fastmcmd.result import Info
 from fastmcmd.streaming.congruence_sums import Ridge
 
@@ -46,11 +54,13 @@ __all__ = ["BlockComparison", "BlockEvaluation", "compare", "evaluate"]
 
 _SUPPORTED = (
     "x", "y", "sample_weight", "nan_policy", "level", "bins", "binning", "pit", "random_state",
-    "confidence", "by", "test", "ignore_index", "measures", "x_kernel", "y_kernel", "lam", "encoder", "tol",
-    "memory_limit", "progress", "checkpoint", "client",
+    "confidence", "by", "n_boot", "test", "ignore_index", "measures", "x_kernel", "y_kernel", "lam",
+    "encoder", "tol", "memory_limit", "progress", "checkpoint", "client",
 )  # fmt: skip
 
 
+_CONGRUENCE = "mean_cce"
+_SQUARES = {"rmse": "rmse", "r2": "rmse"}  # measures that are tested by their squared errors
 # Values by row, and the sums that a prediction has if they apply.
 _BY_ROW = {"pit": "pit", "crps": "mean_crps", "brier_score": "mean_brier_score", "log_score": "nll"}
 
@@ -82,6 +92,16 @@ class BlockEvaluation(Evaluation):
         return self.result
 
     @property
+    def in_memory(self) -> bool:
+        """False: plots and reports show curves and numbers, and no rows."""
+        return False
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """None: predictions are not in memory."""
+        return None
+
+    @property
     def kernels(self) -> None:
         """None: a report of the kernels needs the rows in memory."""
         return None
@@ -106,22 +126,6 @@ class BlockEvaluation(Evaluation):
         assert self.blocks is not None
         assert self.row_values is not None
         return write_blocks(path, self.blocks, self.row_values)
-
-    def plot(self, figure: object = None, projection: object = "pca") -> Any:
-        """Raise an error: pictures need rows in memory."""
-        raise ValueError(
-            "pictures need rows in memory: use .curves, or evaluate a sample of the rows"
-        )
-
-    def report(
-        self,
-        path: FilePath,
-        title: str | None = None,
-        name: str = "model",
-        projection: object = "pca",
-    ) -> Any:
-        """Raise an error: the page needs rows in memory."""
-        raise ValueError("a report needs rows in memory: evaluate a sample of the rows")
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,57 +179,132 @@ class _RowsNamed:
         return self.values(arguments, number)[self.name]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class BlockComparison(Comparison):
-    """A comparison of models on rows in blocks.
+class BlockTests:
+    """Paired tests of evaluations of the same rows in blocks, as `fastmcmd.evaluation.pairs.PairedTests`.
 
-    Attributes
+    Parameters
     ----------
-    differences_by_row : dict of Differences
-        Sums of the differences of scores by row, by measure and pair of models.
+    evaluations : dict of BlockEvaluation
+        Evaluations by the names of their models.
+    sums : Sums of a comparison
+        Differences and losses.
+    level : float
+        Level of the tests.
     """
 
-    differences_by_row: Mapping[str, Differences] | None = None
+    def __init__(
+        self, evaluations: Mapping[str, Evaluation], sums: ComparedSums, level: float
+    ) -> None:
+        self._evaluations, self._sums, self._level = evaluations, sums, level
 
-    @cached_property
     def pairs(self) -> Pairs:
-        """Differences between all pairs of models: t intervals for means of scores, NaN for others."""
+        """Return the differences between all pairs of models."""
         records: list[PairOfModels] = []
         for one in ALL_MEASURES:
             by_model = {
-                name: _squared(evaluation) if one.name == "mean_cce" else evaluation[one.name]
-                for name, evaluation in self.evaluations.items()
+                name: _squared(evaluation) if one.name == _CONGRUENCE else evaluation[one.name]
+                for name, evaluation in self._evaluations.items()
                 if one.best and any(other.name == one.name for other in evaluation.measured)
             }
-            tested = [
-                _pair(one.name, *pair, by_model, (self.differences_by_row or {}), self.level)
-                for pair in combinations(by_model, 2)
-            ]
+            tested = [self._pair(one.name, *pair, by_model) for pair in combinations(by_model, 2)]
             p = np.array([one_pair.p_value for one_pair in tested])
             adjusted = holm(np.where(np.isnan(p), 1.0, p)) if tested else p
             records += [
                 replace(one_pair, p_adjusted=math.nan if math.isnan(one_pair.p_value) else float(q))
                 for one_pair, q in zip(tested, adjusted, strict=True)
             ]
-        return Pairs(records, self.level)
+        return Pairs(records, self._level)
 
-    def confidence_set(self, *_: object, **__: object) -> dict[str, float]:
-        """Raise an error: it needs rows in memory."""
-        raise ValueError(
-            "a model confidence set needs rows in memory: compare a sample of the rows"
-        )
+    def confidence_set(self, name: str, samples: int, random_state: object) -> dict[str, float]:
+        """Return the p-value of each model for being among the best, by a measure."""
+        models = list(self._evaluations)
+        if name == _CONGRUENCE:
+            if self._sums.congruence is None:
+                raise ValueError("mean_cce has no model confidence set: there are no inputs x")
+            losses = self._sums.congruence.pieces
+        elif name in self._sums.losses:
+            losses = self._sums.losses[name]
+        else:
+            raise ValueError(
+                f"{name} has no model confidence set for Dask collections: it is no mean of a score over "
+                "rows that every model has"
+            )
+        if not np.isfinite(losses.sums).all():
+            raise ValueError(f"{name} has no model confidence set: some losses are infinite")
+        p = model_confidence_set(losses.sums, None, samples, random_state)
+        return dict(zip(models, p.tolist(), strict=True))
 
-    def plot(self, *_: object, **__: object) -> Any:
-        """Raise an error: pictures need rows in memory."""
-        raise ValueError("pictures need rows in memory: compare a sample of the rows")
-
-    def report(self, *_: object, **__: object) -> Any:
-        """Raise an error: the page needs rows in memory."""
-        raise ValueError("a report needs rows in memory: compare a sample of the rows")
-
-    def map(self, *_: object, **__: object) -> Any:
+    def map(self, *_: object) -> Any:
         """Raise an error: it needs rows in memory."""
         raise ValueError("a map of differences needs rows in memory: compare a sample of the rows")
+
+    def _pair(
+        self, measure: str, first: str, second: str, by_model: Mapping[str, float]
+    ) -> PairOfModels:
+        """Return the difference of two models in a measure, with a t test if it is a mean over rows."""
+        nan = math.nan
+        difference = by_model[first] - by_model[second]
+        record = PairOfModels(measure, first, second, difference, nan, nan, nan, nan)
+        values = [self._evaluations[name][measure] for name in (first, second)]
+        if np.isnan(values).any():  # rows with NaN that propagates
+            return replace(record, difference=nan)
+        pair = None
+        one = self._sums.differences.get(f"{_SQUARES.get(measure, measure)}\t{first}\t{second}")
+        if measure == _CONGRUENCE:
+            pair = self._sums.by_congruence.get((first, second))
+        elif one is not None:
+            pair = _of_differences(one, 1 - self._level)
+            if pair is not None and measure in _SQUARES:
+                return replace(record, p_value=pair.p_value)
+        else:
+            best = next(one.best for one in ALL_MEASURES if one.name == measure)
+            p = bootstrap_test(measure, best, self._evaluations[first], self._evaluations[second])
+            return record if p is None else replace(record, p_value=p)
+        if pair is None:
+            return record
+        return replace(
+            record, difference=pair.difference, low=pair.low, high=pair.high, p_value=pair.p_value
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedSums:
+    """Sums of a comparison.
+
+    Attributes
+    ----------
+    differences : dict of Differences
+        Sums of the differences of scores by row, by measure and pair of models.
+    losses : dict of PieceSums
+        Scores of all models over pieces of rows, by measure.
+    congruence : CongruenceDifferences or None
+        Sums of the differences of the mean squared CCE.
+    by_congruence : dict of Paired
+        These differences by pair of models.
+    """
+
+    differences: Mapping[str, Differences]
+    losses: Mapping[str, PieceSums]
+    congruence: CongruenceDifferences | None
+    by_congruence: Mapping[tuple[str, str], Paired | None]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockComparison(Comparison):
+    """A comparison of models on rows in blocks.
+
+    Attributes
+    ----------
+    sums : ComparedSums or None
+        Sums of losses and of their differences.
+    """
+
+    sums: ComparedSums | None = None
+
+    @cached_property
+    def _tests(self) -> Any:
+        assert self.sums is not None
+        return BlockTests(self.evaluations, self.sums, self.level)
 
 
 def evaluate(**arguments: object) -> BlockEvaluation:
@@ -233,7 +312,7 @@ def evaluate(**arguments: object) -> BlockEvaluation:
     from fastmcmd.evaluation.evaluating import evaluate as whole
 
     options = check_defaults(whole, arguments, ("prediction", *_SUPPORTED))
-    evaluations, _ = _evaluated({"": options.pop("prediction")}, options)
+    evaluations, *_ = _evaluated({"": options.pop("prediction")}, options)
     return evaluations[""]
 
 
@@ -253,11 +332,21 @@ def compare(**arguments: object) -> BlockComparison:
     bound.apply_defaults()
     options = check_defaults(whole, dict(bound.arguments), ("prediction", *_SUPPORTED))
     options.pop("prediction")
-    evaluations, parts = _evaluated({str(name): one for name, one in models.items()}, options)
-    return BlockComparison(evaluations, None, parts.pairs)
+    evaluations, parts, congruence, by_congruence = _evaluated(
+        {str(name): one for name, one in models.items()}, options
+    )
+    sums = ComparedSums(parts.pairs, parts.losses, congruence, by_congruence)
+    return BlockComparison(evaluations, None, sums)
 
 
-def _evaluated(models: Arguments, options: Arguments) -> tuple[dict[str, BlockEvaluation], Parts]:
+def _evaluated(
+    models: Arguments, options: Arguments
+) -> tuple[
+    dict[str, BlockEvaluation],
+    Parts,
+    CongruenceDifferences | None,
+    Mapping[tuple[str, str], Paired | None],
+]:
     start = time.perf_counter()
     config = _config(options)
     _check_tested(options)
@@ -272,9 +361,11 @@ def _evaluated(models: Arguments, options: Arguments) -> tuple[dict[str, BlockEv
         setting = None if options["x"] is None else _setting(run, blocks, seed, options)
         limit = None if options["memory_limit"] is None else parse_memory(options["memory_limit"])
         rank = 0 if setting is None else setting.accumulator._smoother.rank  # type: ignore[union-attr]
+        pieces = Pieces.of(blocks) if len(models) > 1 else None
         job = EvaluationJob(
             config.settings, rules, seed, None if setting is None else setting.accumulator,
-            rows_per_step(limit, rank, 0, len(models)), config.measures,
+            rows_per_step(limit, rank, 0, len(models)), config.measures, pieces,
+            config.n_boot,
         )  # fmt: skip
         parts = run.reduce(job, blocks)
         if parts is None or not parts.models:
@@ -284,13 +375,17 @@ def _evaluated(models: Arguments, options: Arguments) -> tuple[dict[str, BlockEv
             raise ValueError(
                 f"all {count:,} rows hold NaN or have no weight; one at least must not"
             )
-        values, summaries = {}, None
+        values, summaries, terms = {}, None, None
         if setting is not None:
             values = {
                 name: BlockPointValues.of(Ridge(parts.congruence, one, setting.lam))
                 for name, one in parts.congruence.models.items()
             }
-            summaries = run.reduce(ValuesJob(values, rules), blocks)
+            if pieces is not None:
+                terms = CongruenceTerms.of(
+                    setting.accumulator, parts.congruence, setting.lam, pieces, seed, job.step
+                )
+            summaries = run.reduce(ValuesJob(values, rules, terms), blocks)
         evaluations = {}
         for name in models:
             result = None
@@ -327,7 +422,12 @@ def _evaluated(models: Arguments, options: Arguments) -> tuple[dict[str, BlockEv
                 progress=options["progress"],
             )  # fmt: skip
             evaluations[name] = replace(evaluations[name], test=test)
-    return evaluations, parts
+    congruence: CongruenceDifferences | None = None
+    by_congruence: Mapping[tuple[str, str], Paired | None] = {}
+    if terms is not None and summaries is not None and summaries.differences is not None:
+        congruence = summaries.differences
+        by_congruence = terms.concluded(congruence, list(models), config.confidence)
+    return evaluations, parts, congruence, by_congruence
 
 
 def _check_tested(options: Arguments) -> None:
@@ -347,10 +447,10 @@ def _config(options: Arguments) -> EvaluationConfig:
     names = (
         "sample_weight", "nan_policy", "level", "bins", "binning", "pit", "random_state", "confidence",
         "by", "x_kernel", "y_kernel", "lam", "encoder", "tol", "memory_limit", "progress", "ignore_index",
-        "measures",
+        "measures", "n_boot",
     )  # fmt: skip
     return EvaluationConfig.of(
-        **{name: options[name] for name in names}, adversarial=False, n_boot=0, test=options["test"],
+        **{name: options[name] for name in names}, adversarial=False, test=options["test"],
         draws=None,
     )  # fmt: skip
 
@@ -394,6 +494,12 @@ def _evaluation(
     measured, skipped = concluded(one.sums, one.skipped, settings, one.gaussian)
     nulls = nulls_of(one.sums, settings, one.gaussian)
     measured = [replace(number, null=nulls.get(number.name)) for number in measured]
+    replicates = None
+    if config.n_boot:
+        place = list(parts.models).index(name)
+        identity = blocks.token, config.settings.stream, config.n_boot
+        replicates = parts.resampled[place].replicates(identity)
+        measured = list(intervals(tuple(measured), replicates, config.confidence))
     if result is not None and result.vague:
         skipped |= dict.fromkeys(CONGRUENCE, result.vague)
     elif result is not None:
@@ -432,7 +538,8 @@ def _evaluation(
     return BlockEvaluation(
         tuple(measured), curves_of(one.sums, settings), columns, None, skipped, tuple(notes), parts.rows,
         np.empty(0), None if options["x"] is None else options["x"], prediction, by, config.summary(),
-        time.perf_counter() - start, result=result, blocks=blocks, row_values=rows, rows_used=one.rows,
+        time.perf_counter() - start, replicates=replicates, result=result, blocks=blocks,
+        row_values=rows, rows_used=one.rows,
     )  # fmt: skip
 
 
@@ -463,31 +570,20 @@ def _of_congruence(result: BlockResult) -> list[Measured]:
     ]
 
 
-def _pair(
-    measure: str, first: str, second: str, by_model: Mapping[str, float],
-    sums: Mapping[str, Differences], level: float,
-) -> PairOfModels:  # fmt: skip
-    """Return the difference of two models in a measure, with a t test if it is a mean over rows."""
+def _of_differences(one: Differences, confidence: float) -> Paired | None:
+    """Return the weighted mean of differences by row with its t interval; None for too few rows."""
     nan = math.nan
-    difference = by_model[first] - by_model[second]
-    record = PairOfModels(measure, first, second, difference, nan, nan, nan, nan)
-    one = sums.get(f"{measure}\t{first}\t{second}")
-    if one is None:
-        return record
     if any(one.infinite):
         both = all(one.infinite)
         gap = nan if both else math.inf if one.infinite[0] else -math.inf
-        return replace(record, difference=gap, p_value=1.0 if both else 0.0)
+        return Paired(gap, nan, nan, 1.0 if both else 0.0, nan)
     mean = one.d / one.weight
     share2 = one.weight2 / one.weight**2
     freedom = 1 / share2 - 1
     if 1 / share2 < LEAST_CLUSTERS or freedom < 1:
-        return record
+        return None
     squares = (one.w2d2 - 2 * mean * one.wd2 + mean**2 * one.weight2) / one.weight**2
     error = math.sqrt(max(squares, 0.0) * (freedom + 1) / freedom)
-    if abs(mean) <= 1e-12 * one.size / one.weight or error == 0:
-        p = 1.0 if error or mean == 0 or abs(mean) <= 1e-12 * one.size / one.weight else 0.0
-        return replace(record, difference=mean, low=mean, high=mean, p_value=p)
-    reach = float(special.stdtrit(freedom, 1 - level / 2)) * error
-    p = float(2 * special.stdtr(freedom, -abs(mean) / error))
-    return replace(record, difference=mean, low=mean - reach, high=mean + reach, p_value=p)
+    return paired_of(
+        mean, error, freedom, confidence, abs(mean) <= ROUNDING * one.size / one.weight
+    )

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd import streaming
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.classification.calibration import curve_of
 from fastmcmd.distributed.blocks import Arguments
 from fastmcmd.evaluation.class_gaps import CLASS_MEASURES, simulated_class_gaps
 from fastmcmd.evaluation.context import Context, Settings
 from fastmcmd.evaluation.measures import ALL_MEASURES, CONGRUENCE, MEAN_SCORES, ON_REQUEST, SCORES
-from fastmcmd.evaluation.nulls import null_curve_errors
+from fastmcmd.evaluation.nulls import NULL_SAMPLES, null_curve_errors, simulated_spread_errors
 from fastmcmd.evaluation.result import NO_CLASSES, Measured
 from fastmcmd.metrics.pit import conclude_histogram, histogram_sums
 from fastmcmd.metrics.reliability_sums import (
@@ -24,13 +26,26 @@ from fastmcmd.metrics.reliability_sums import (
     conclude_reliability,
     reliability_sums,
 )
+from fastmcmd.metrics.variance import gather_columns
+from fastmcmd.metrics.variance_bins import Cells, into_bins
+from fastmcmd.predictive import Gaussian
+from fastmcmd.streaming.mass_sketch import LogSketch
 from fastmcmd.streaming.means import mean_sums
 
-__all__ = ["ClassGapSums", "Number", "concluded", "curves_of", "gathered", "nulls_of"]
+__all__ = [
+    "ClassGapSums",
+    "Number",
+    "SimulatedSpread",
+    "concluded",
+    "curves_of",
+    "gathered",
+    "nulls_of",
+]
 
 _BY_NAME = {one.name: one for one in ALL_MEASURES}
 _ON_REQUEST = {one.name for one in ON_REQUEST}
 _CONSTANT = "y or the predicted mean is constant"
+_ACCURACY = 1e-3  # of the bins of predicted variance, as in `fastmcmd.streaming.ENCECurve`
 _CALIBRATION = (
     "ece",
     "rms_calibration_error",
@@ -191,10 +206,49 @@ class ClassGapSums:
         return {name: float(np.abs(gaps / self.weight).sum(axis=2).mean()) for name, gaps in pairs}
 
 
+@dataclass(frozen=True, eq=False)
+class SimulatedSpread:
+    """Squared errors of simulated outcomes of a right model, in fine bins of predicted variance.
+
+    Attributes
+    ----------
+    sketch : LogSketch
+        Sums of weights, of variances, and of the squared errors of each simulated data set.
+    n : int
+        Number of rows.
+    """
+
+    sketch: LogSketch
+    n: int
+
+    def __add__(self, other: SimulatedSpread) -> SimulatedSpread:
+        return SimulatedSpread(self.sketch + other.sketch, self.n + other.n)
+
+    @staticmethod
+    def of(context: Context) -> SimulatedSpread:
+        """Return the sums of a block."""
+        rng = generator(context.settings.random_state, Purpose.NULL)
+        variance, (ones, weighted, *_) = gather_columns(context.rows)
+        squares = (
+            context.base.sample(NULL_SAMPLES, rng) - np.asarray(context.prediction.mean)[:, None]
+        ) ** 2
+        columns = [ones, weighted, *(ones[:, None] * squares).T]
+        return SimulatedSpread(LogSketch.of(variance, columns, _ACCURACY), len(context.y))
+
+    def expectations(self, settings: Settings) -> dict[str, float]:
+        """Return the expected ENCE and UCE, in the bins that `fastmcmd.evaluate` has."""
+        sums = self.sketch.sums[self.sketch.sums[:, 0] > 0]
+        spread = np.sqrt(sums[:, 1] / sums[:, 0])
+        cells = Cells(spread, sums, np.zeros(len(sums)))
+        binned = into_bins(cells, min(settings.bins, self.n), settings.binning).sums
+        return simulated_spread_errors(binned[binned[:, 0] > 0])
+
+
 def nulls_of(sums: Mapping[str, Any], settings: Settings, gaussian: bool) -> dict[str, float]:
     """Return the expectations of calibration errors under a right model, where sums determine them.
 
-    Curves need uniform PIT values, ENCE and UCE Gaussian predictions.
+    Curves need uniform PIT values. ENCE and UCE have a formula for Gaussian predictions, and simulated
+    outcomes for others.
     """
     nulls: dict[str, float] = {}
     if "quantile" in sums and (gaussian or settings.pit == "randomized"):
@@ -202,6 +256,8 @@ def nulls_of(sums: Mapping[str, Any], settings: Settings, gaussian: bool) -> dic
     if "variance" in sums and gaussian:
         curve = _variance_curve(sums["variance"], settings)
         nulls |= {"ence": curve.null_ence, "uce": curve.null_uce}
+    elif "null_variance" in sums:
+        nulls |= sums["null_variance"].expectations(settings)
     if "null_classes" in sums:
         nulls |= sums["null_classes"].expectations()
     return nulls
@@ -229,6 +285,8 @@ def gathered(
         sums["curve"] = reliability_sums(context.sorted_pit, TOOLBOX_LEVELS, "quantile")
     if nulls and context.nominal:
         sums["null_classes"] = ClassGapSums.of(context)
+    if nulls and "variance" in sums and not isinstance(context.base, Gaussian):
+        sums["null_variance"] = SimulatedSpread.of(context)
     return sums, skipped
 
 
@@ -242,11 +300,14 @@ def concluded(
             continue
         if one.name in _ON_REQUEST and one.name not in {*sums, *skipped}:
             continue  # nobody asked for it
-        if one.name == "null_ence" and "variance" in sums and not gaussian:
-            missing[one.name] = "for data in blocks it is that of Gaussian predictions"
-            continue
         reason: str | None = skipped.get(one.name)
-        if reason is None:
+        if one.name == "null_ence" and "variance" in sums and not gaussian:
+            simulated: Any = sums.get("null_variance")
+            if simulated is None:  # of a group, or of blocks of which only some are Gaussian
+                missing[one.name] = "it needs predictions of one kind in all blocks, and no groups"
+                continue
+            value = simulated.expectations(settings)["ence"]
+        elif reason is None:
             number = NUMBERS[one.name]
             value = _number(number, sums[number.sums], settings)
             if math.isnan(value) and one.name in ("r2", "pearson", "auroc", "variance_variation"):
@@ -268,6 +329,8 @@ def curves_of(sums: Mapping[str, Any], settings: Settings) -> Arguments:
         curves["pit"] = conclude_histogram(sums["pit"], settings.pit)
     if "variance" in sums:
         curves["variance"] = _variance_curve(sums["variance"], settings)
+    if "ece" in sums:
+        curves["reliability_of_classes"] = curve_of(sums["ece"])
     return curves
 
 

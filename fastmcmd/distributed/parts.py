@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -11,20 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.arrays import HOST
 from fastmcmd.distributed.blocks import Arguments
+from fastmcmd.distributed.bootstrap import ResampledSums, resampled_sums
+from fastmcmd.distributed.losses import CongruenceDifferences, CongruenceTerms, Pieces, PieceSums
 from fastmcmd.distributed.measures import gathered
 from fastmcmd.distributed.rows import RowRules, block_seed, rows_of, valid_rows
 from fastmcmd.distributed.sums import BlockPointValues, Summary, congruence_sums
 from fastmcmd.evaluation.config import check_labels
 from fastmcmd.evaluation.context import Context, Settings
-from fastmcmd.evaluation.measures import MEAN_SCORES, SCORES
+from fastmcmd.evaluation.measures import MEAN_SCORES
+from fastmcmd.evaluation.rowwise import losses
 from fastmcmd.predictive import Gaussian
+from fastmcmd.predictive.numerics.spread import unit_of
 from fastmcmd.streaming import CCE
 from fastmcmd.streaming.congruence_sums import CongruenceSums
 
 __all__ = ["Differences", "EvaluationJob", "ModelParts", "Parts", "ValuesJob"]
 
 Array = NDArray[np.float64]
+
+# Measures whose differences between models are tested by a t test of the losses by row.
+PAIRED_MEASURES = (*MEAN_SCORES, "mae", "marpd", "rmse")
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +126,21 @@ class Differences:
         )  # fmt: skip
 
 
+def _losses(measure: str, contexts: Mapping[str, Context]) -> list[Array] | None:
+    """Return the losses by row of each model, of which a measure is the mean or, as the RMSE, a root.
+
+    None if it is not, as the RMSE of vectors.
+    """
+    rows = [losses(measure, one) for one in contexts.values()]
+    by_model = [one for one in rows if one is not None]
+    if len(by_model) < len(rows):
+        return None
+    unit = 1.0
+    if measure == "rmse":  # squared errors in units of the block
+        unit = unit_of(HOST, next(iter(contexts.values())).y) ** 2
+    return [unit * one for one in by_model]
+
+
 @dataclass(frozen=True, eq=False)
 class Parts:
     """Sums of an evaluation.
@@ -134,6 +157,10 @@ class Parts:
         Rows in all, rows with NaN, and rows with an ignored label.
     nan_groups : tuple
         Labels of groups of which a row holds NaN.
+    losses : dict of PieceSums
+        Scores of all models, times the weights, summed over pieces of rows, by measure.
+    resampled : list of ResampledSums
+        Sums of bootstrap samples of each model; none without a bootstrap.
     """
 
     models: dict[str, ModelParts]
@@ -143,6 +170,8 @@ class Parts:
     nan_rows: int
     ignored: int = 0
     nan_groups: tuple[Any, ...] = ()
+    losses: dict[str, PieceSums] = field(default_factory=dict)
+    resampled: list[ResampledSums] = field(default_factory=list)
 
     def __add__(self, other: Parts) -> Parts:
         sums = [one for one in (self.congruence, other.congruence) if one is not None]
@@ -151,7 +180,15 @@ class Parts:
             sums[0] + sums[1] if len(sums) == 2 else (sums[0] if sums else None),
             self.rows + other.rows, self.nan_rows + other.nan_rows, self.ignored + other.ignored,
             tuple(sorted({*self.nan_groups, *other.nan_groups}, key=str)),
+            _added(self.losses, other.losses), _joined(self.resampled, other.resampled),
         )  # fmt: skip
+
+
+def _joined(one: list[ResampledSums], other: list[ResampledSums]) -> list[ResampledSums]:
+    """Return the sums of each model; a block without rows has none."""
+    if not one or not other:
+        return one or other
+    return [a + b for a, b in zip(one, other, strict=True)]
 
 
 def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> Arguments:
@@ -183,6 +220,10 @@ class EvaluationJob:
         Landmarks of the CCE, without rows.
     step : int
         Rows whose CCE is summed together.
+    pieces : Pieces or None
+        How rows are cut into pieces for losses; None for a single model.
+    n_boot : int
+        Number of bootstrap samples.
     name : str
         Name of the pass.
     """
@@ -193,6 +234,8 @@ class EvaluationJob:
     accumulator: CCE | None
     step: int
     measures: tuple[str, ...] = ()
+    pieces: Pieces | None = None
+    n_boot: int = 0
     name: str = "evaluation"
 
     def sums(self, arguments: Arguments, number: int) -> Parts:
@@ -215,14 +258,23 @@ class EvaluationJob:
         settings = replace(self.settings, random_state=seed)
         contexts = {name: Context(one, settings) for name, one in outcomes.items()}
         models = {name: ModelParts.of(one, labels, self.measures) for name, one in contexts.items()}
-        pairs = {}
-        for one, other in combinations(contexts, 2):
-            for measure, score in MEAN_SCORES.items():
-                if all(measure in models[name].sums for name in (one, other)):
-                    scores, other_scores = (SCORES[score](contexts[name]) for name in (one, other))
-                    pairs[f"{measure}\t{one}\t{other}"] = Differences.of(
-                        scores, other_scores, first.weights
-                    )
+        pairs, piece_sums = {}, {}
+        for measure in PAIRED_MEASURES:
+            having = {name: contexts[name] for name, one in models.items() if measure in one.sums}
+            by_model = _losses(measure, having) if len(having) > 1 else None
+            if by_model is None:
+                continue
+            for one, other in combinations(range(len(having)), 2):
+                names = list(having)
+                pairs[f"{measure}\t{names[one]}\t{names[other]}"] = Differences.of(
+                    by_model[one], by_model[other], first.weights
+                )
+            if self.pieces is not None and len(having) == len(contexts):
+                columns = np.stack(by_model, axis=1)
+                if first.weights is not None:
+                    columns = np.where(first.weights[:, None] > 0, columns, 0.0)
+                    columns = columns * first.weights[:, None]
+                piece_sums[measure] = PieceSums.of(columns, self.pieces, number)
         congruence = None
         if self.accumulator is not None:
             y = first.y if first.y.ndim == 2 else first.y[:, None]
@@ -233,7 +285,12 @@ class EvaluationJob:
                 self.accumulator.fresh(seed), rows_of(arguments["x"], valid), y, predictions,
                 first.weights, self.step,
             )  # fmt: skip
-        return Parts(models, pairs, congruence, n, nan_rows, ignored, nan_groups)
+        resampled = []
+        if self.n_boot:
+            resampled = resampled_sums(contexts, self.n_boot, seed, self.measures)
+        return Parts(
+            models, pairs, congruence, n, nan_rows, ignored, nan_groups, piece_sums, resampled
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,12 +303,15 @@ class ValuesJob:
         By model.
     rules : RowRules
         Rows to leave out.
+    terms : CongruenceTerms or None
+        What sums the differences of the mean squared CCE of several models.
     name : str
         Name of the pass.
     """
 
     values: Mapping[str, BlockPointValues]
     rules: RowRules
+    terms: CongruenceTerms | None = None
     name: str = "values"
 
     def sums(self, arguments: Arguments, number: int) -> Summaries | None:
@@ -260,21 +320,32 @@ class ValuesJob:
         if not rows.outcomes:
             return None
         x = rows_of(arguments["x"], rows.valid)
-        weights = next(iter(rows.outcomes.values())).weights
+        first = next(iter(rows.outcomes.values()))
+        weights, differences = first.weights, None
+        if self.terms is not None:
+            y = np.asarray(first.y, dtype=np.float64).reshape(len(first.y), -1)
+            predictions = [one.prediction for one in rows.outcomes.values()]
+            differences = self.terms.sums(x, y, predictions, weights, number)
         results = {name: one.at(x) for name, one in self.values.items()}
         return Summaries(
             {
                 name: Summary.of(one["value"], one["error_bound"], weights)
                 for name, one in results.items()
-            }
+            },
+            differences,
         )
 
 
 @dataclass(frozen=True)
 class Summaries:
-    """A `Summary` for each model."""
+    """A `Summary` for each model, and the differences of the mean squared CCE of several models."""
 
     models: dict[str, Summary]
+    differences: CongruenceDifferences | None = None
 
     def __add__(self, other: Summaries) -> Summaries:
-        return Summaries(_added(self.models, other.models))
+        parts = [one for one in (self.differences, other.differences) if one is not None]
+        return Summaries(
+            _added(self.models, other.models),
+            parts[0] + parts[1] if len(parts) == 2 else (parts[0] if parts else None),
+        )

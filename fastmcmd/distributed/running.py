@@ -259,11 +259,11 @@ def register_sizes() -> None:
     """Let Dask know the sizes of sums in this process: it places tasks and guards memory by them."""
     from dask.sizeof import sizeof
 
-    from fastmcmd.distributed.parts import Parts
+    from fastmcmd.distributed.parts import Parts, Summaries
     from fastmcmd.distributed.sampling import Samples
     from fastmcmd.streaming.congruence_sums import CongruenceSums
 
-    for kind in (CongruenceSums, Parts, Samples):
+    for kind in (CongruenceSums, Parts, Samples, Summaries):
         sizeof.register(kind, counted_bytes)
 
 

@@ -12,7 +12,9 @@ from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.classification.bins import BinSums
 from fastmcmd.classification.metric import Totals
 from fastmcmd.classification.ranking import RankSketch
-from fastmcmd.distributed.measures import ClassGapSums
+from fastmcmd.distributed.bootstrap import ResampledSums
+from fastmcmd.distributed.losses import PieceSums
+from fastmcmd.distributed.measures import ClassGapSums, SimulatedSpread
 from fastmcmd.distributed.parts import Differences, ModelParts, Parts, Summaries
 from fastmcmd.distributed.sampling import Samples
 from fastmcmd.distributed.sums import Summary
@@ -37,7 +39,7 @@ __all__ = ["Saved", "packed", "unpacked"]
 
 Sums = (
     AverageSums | BinSums | ClassGapSums | Comoments | IntervalSums | MeanSums | PITSums | RankSketch
-    | ReliabilitySums | Sketches | SpreadSketch | SpreadSums | Totals
+    | ReliabilitySums | SimulatedSpread | Sketches | SpreadSketch | SpreadSums | Totals
 )  # fmt: skip
 
 
@@ -75,6 +77,8 @@ class SavedParts:
     nan_rows: int
     ignored: int
     nan_groups: list[str | int | float | bool]
+    losses: dict[str, PieceSums]
+    resampled: list[ResampledSums]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +152,7 @@ def packed(state: object) -> Any:
         return SavedParts(
             list(state.models), [packed(one) for one in state.models.values()], list(state.pairs),
             list(state.pairs.values()), packed(state.congruence), state.rows, state.nan_rows,
-            state.ignored, list(state.nan_groups),
+            state.ignored, list(state.nan_groups), state.losses, state.resampled,
         )  # fmt: skip
     return state
 
@@ -169,6 +173,7 @@ def unpacked(saved: object) -> Any:
         return Parts(
             dict(zip(saved.names, models, strict=True)),
             dict(zip(saved.pairs, saved.differences, strict=True)), unpacked(saved.congruence),
-            saved.rows, saved.nan_rows, saved.ignored, tuple(saved.nan_groups),
+            saved.rows, saved.nan_rows, saved.ignored, tuple(saved.nan_groups), saved.losses,
+            saved.resampled,
         )  # fmt: skip
     return saved

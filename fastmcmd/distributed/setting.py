@@ -20,18 +20,17 @@ from fastmcmd.distributed.sampling import BlockSample, SampleJob, draw_sample, p
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import offset_of
 from fastmcmd.inference.smoother import Smoother
-from fastmcmd.kernels import Delta, Kernel, scale_columns, split_scales
+from fastmcmd.kernels import Kernel, scale_columns, split_scales
 from fastmcmd.kernels.base import KernelLike
 from fastmcmd.solvers.landmarks import LandmarkSearch
 from fastmcmd.streaming import CCE
 from fastmcmd.streaming.congruence_landmarks import features_of, smoother_at
-from fastmcmd.streaming.output_features import Lattice
+from fastmcmd.streaming.output_features import landmarks_of_outputs
 
 __all__ = ["LANDMARKS", "Setting", "rows_per_step", "setting_of"]
 
 CANDIDATES = 10_000  # rows of the sample from which kernels and landmarks are chosen
 LANDMARKS = 100  # as those of `fastmcmd.streaming.CCE`
-_OUTPUT_LANDMARKS = 200
 _PROPOSED = 4  # rows proposed for each landmark that is still free
 _PROBES = 128  # rows at which the residual is measured
 _STEP = 8_192  # rows whose features are computed together
@@ -263,14 +262,7 @@ def _output_landmarks(
 ) -> Array | None:
     """Return outputs at which features of ``kernel`` are exact; None if a lattice needs none."""
     first = samples[0]
-    if isinstance(kernel, Delta) and first.classes:
-        return np.arange(first.classes, dtype=np.float64)[:, None]
-    if first.y.shape[1] == 1 and Lattice.of(kernel) is not None:
-        return None
     pools: list[Any] = [] if of_prediction else [one.y for one in samples]
     pools += [one.simulated for one in samples if one.simulated.shape[1] == first.y.shape[1]]
-    outputs = np.concatenate(pools)
-    smoother = Smoother.of(
-        kernel, outputs, _OUTPUT_LANDMARKS, generator(seed, Purpose.LANDMARKS), "y_kernel"
-    )
-    return np.asarray(smoother.features.pivots)
+    rng = generator(seed, Purpose.LANDMARKS)
+    return landmarks_of_outputs(kernel, np.concatenate(pools), first.classes, rng)

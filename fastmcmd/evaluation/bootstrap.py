@@ -22,7 +22,7 @@ from fastmcmd.evaluation.rowwise import OfMeans, of_means
 from fastmcmd.metrics.reliability_sums import ECE_LEVELS, TOOLBOX_LEVELS, ReliabilityCurve
 from fastmcmd.predictive.base import Array
 
-__all__ = ["Means", "Replicates", "intervals", "resampled", "studentized"]
+__all__ = ["WITHOUT", "Means", "Replicates", "intervals", "resampled", "studentized"]
 
 _ROUNDING = 1e-13  # scatter relative to the mean below which a column is constant
 _STEP = 1e-6  # step of numerical derivatives, relative to the scatter of a column
@@ -209,7 +209,7 @@ _SCALES = {
 # Measures without intervals. Null expectations are not estimates. The CCE of a row depends on the outcomes
 # of all rows: without a new fit, intervals of resampled means contain the truth in 10 to 25 % of runs, not
 # 95 %.
-_WITHOUT = ("null_ence", "mean_cce", "max_cce")
+WITHOUT = ("null_ence", "mean_cce", "max_cce")
 # Bins of equal width end at the extremes of the sample, so what these measures estimate depends on n.
 _WITHOUT_WIDTH = ("ence", "uce")
 # Finite bounds of the values that a measure can take.
@@ -261,7 +261,7 @@ def resampled(
     A sample is a set of row weights, so per-row results are computed once for all samples.
     """
     settings = context.settings
-    without = _WITHOUT + (_WITHOUT_WIDTH if settings.binning == "width" else ())
+    without = WITHOUT + (_WITHOUT_WIDTH if settings.binning == "width" else ())
     names = [one.name for one in measured if one.name not in without]
     computes = {one.name: one.compute for one in ALL_MEASURES}
     distances = {name: DISTANCES[name](context) for name in names if name in DISTANCES}

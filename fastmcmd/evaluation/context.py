@@ -242,7 +242,8 @@ class Context:
 
     def presort(self) -> None:
         """Sort rows once for all `reweighted` contexts, and compute what else they share."""
-        _ = self._row_values.order, self._row_values.sorted
+        if self.y.ndim == 1:  # vectors have no PIT
+            _ = self._row_values.order, self._row_values.sorted
         if self.numbers:
             self._row_values.presorted = Presorted.of(self.rows, self.settings)
 

@@ -26,10 +26,12 @@ from fastmcmd.predictive.base import Array
 
 __all__ = [
     "CURVE_MEASURES",
+    "NULL_SAMPLES",
     "VARIANCE_MEASURES",
     "curve_number",
     "null_curve_errors",
     "null_expectations",
+    "simulated_spread_errors",
 ]
 
 CURVE_MEASURES = (
@@ -37,7 +39,9 @@ CURVE_MEASURES = (
     "miscalibration_area",
 )  # fmt: skip
 VARIANCE_MEASURES = ("ence", "uce")
-_SAMPLES = 20  # samples of n outcomes, as in `fastmcmd.metrics.null_ence`: 5 % error of the mean
+NULL_SAMPLES = (
+    20  # samples of n outcomes, as in `fastmcmd.metrics.null_ence`: 5 % error of the mean
+)
 _LEAST_SAMPLES = 4
 _SIMULATED = 400_000  # most simulated outcomes, unless the least number of samples needs more
 _NODES = 200  # nodes of the integral over a half line
@@ -130,7 +134,7 @@ def _root_mean_square(levels: Array) -> float:
 
 
 def _samples(n: int) -> int:
-    return int(np.clip(_SIMULATED // n, _LEAST_SAMPLES, _SAMPLES))
+    return int(np.clip(_SIMULATED // n, _LEAST_SAMPLES, NULL_SAMPLES))
 
 
 def _simulated(context: Context) -> Array:
@@ -163,7 +167,19 @@ def _of_variances(context: Context) -> dict[str, float]:
         return {"ence": curve.null_ence, "uce": curve.null_uce}
     squares = _simulated(context) - context.prediction.mean[:, None]
     squares *= squares
-    mass, variance, errors = _binned_squares(context, squares, len(curve.edges) - 1)
+    return simulated_spread_errors(_binned_squares(context, squares, len(curve.edges) - 1))
+
+
+def simulated_spread_errors(sums: Array) -> dict[str, float]:
+    """Return the mean ENCE and UCE of simulated outcomes.
+
+    Parameters
+    ----------
+    sums : ndarray (b, 2 + samples)
+        For each bin the sums of weights, of variances, and of the squared errors of each simulated data
+        set.
+    """
+    mass, variance, errors = sums[:, 0], sums[:, 1], sums[:, 2:]
     relative = np.abs(np.sqrt(errors / variance[:, None]) - 1)
     gaps = np.abs(errors - variance[:, None])
     return {
@@ -172,8 +188,8 @@ def _of_variances(context: Context) -> dict[str, float]:
     }
 
 
-def _binned_squares(context: Context, squares: Array, bins: int) -> tuple[Array, Array, Array]:
-    """Return per bin the weights (b,), sums of variances (b,) and of simulated squares (b, samples)."""
+def _binned_squares(context: Context, squares: Array, bins: int) -> Array:
+    """Return per bin the sums (b, 2 + samples) of weights, of variances and of simulated squares."""
     spread, (ones, variance, _, noise) = gather_columns(context.rows)
     columns = [ones, variance, *(ones[:, None] * squares).T]
     if context.weights is not None:
@@ -187,5 +203,4 @@ def _binned_squares(context: Context, squares: Array, bins: int) -> tuple[Array,
     else:
         cells = Cells(spread, np.stack(columns, axis=1), noise)
     sums = into_bins(cells, bins, binning).sums
-    sums = sums[sums[:, 0] > 0]
-    return sums[:, 0], sums[:, 1], sums[:, 2:]
+    return np.asarray(sums[sums[:, 0] > 0])

@@ -40,7 +40,7 @@ from fastmcmd.predictive.numerics.spread import unit_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PairOfModels", "PairedTests", "Pairs"]
+__all__ = ["PairOfModels", "PairedTests", "Pairs", "bootstrap_test"]
 
 _ROUNDING = 1e-12  # relative to the losses: smaller differences are rounding
 _CONGRUENCE = "mean_cce"
@@ -328,11 +328,15 @@ class PairedTests:
             return self._test_congruence(first, second)
         rows, other_rows = losses(name, contexts[0]), losses(name, contexts[1])
         if rows is None or other_rows is None:
-            p = None if self._clusters is not None else _bootstrap_test(name, best, one, other)
+            p = None if self._clusters is not None else bootstrap_test(name, best, one, other)
             difference = one[name] - other[name]
             return None if p is None else Paired(difference, math.nan, math.nan, p, math.nan)
         confidence = 1 - self._level
         paired = losses_test(rows, other_rows, contexts[0].weights, self._clusters, confidence)
+        if paired is not None and name == "accuracy":  # whose loss is the share of errors
+            return replace(
+                paired, difference=-paired.difference, low=-paired.high, high=-paired.low
+            )
         if paired is None or name not in ("rmse", "r2"):
             return paired
         difference = one[name] - other[name]
@@ -454,7 +458,7 @@ def losses_test(
     return paired(share * (first - second), clusters, confidence, size, difference, shares=share)
 
 
-def _bootstrap_test(name: str, direction: str, one: Evaluation, other: Evaluation) -> float | None:
+def bootstrap_test(name: str, direction: str, one: Evaluation, other: Evaluation) -> float | None:
     """Return the p-value of a difference from bootstrap samples of the same rows."""
     first, second = one.replicates, other.replicates
     if first is None or second is None or first.rows != second.rows:

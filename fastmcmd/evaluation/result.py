@@ -188,6 +188,11 @@ class Evaluation(ByName[float]):
     group_labels: HostArray | None = None
 
     @property
+    def in_memory(self) -> bool:
+        """Whether outcomes, predictions and values by row are in memory."""
+        return True
+
+    @property
     def classes(self) -> tuple[str, ...] | None:
         """Names of the classes without an order that are predicted; None if outcomes are numbers."""
         return classes_of(self.prediction)

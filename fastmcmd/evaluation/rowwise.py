@@ -15,7 +15,7 @@ from fastmcmd.metrics.intervals import inside_interval
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.numerics.spread import unit_of
 
-__all__ = ["OfMeans", "losses", "of_means"]
+__all__ = ["OfMeans", "is_root", "losses", "mean_of", "of_means"]
 
 Columns = Callable[[Context], list[Array]]
 
@@ -53,6 +53,22 @@ def of_means(name: str, context: Context) -> OfMeans | None:
         return OfMeans(values, finish)
     unit = unit_of(HOST, values[0])
     return OfMeans([values[0] / unit], finish, unit)
+
+
+def mean_of(name: str, context: Context) -> Array | None:
+    """Return finite values by row (m,) whose mean, or the root of whose mean, is a measure; else None.
+
+    They have the unit of the data, so those of other rows can be added. `is_root` tells which.
+    """
+    one = of_means(name, context)
+    if one is None or len(one.columns) != 1:
+        return None
+    return np.asarray(one.columns[0] * one.unit ** (2 if is_root(name) else 1))
+
+
+def is_root(name: str) -> bool:
+    """Tell whether a measure is the root of a mean."""
+    return name in _ROOTS
 
 
 def losses(name: str, context: Context) -> Array | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +30,13 @@ from fastmcmd.predictive.numerics.spread import unit_of
 
 __all__ = [
     "LEAST_CLUSTERS",
+    "MULTIPLIERS",
+    "ROUNDING",
     "CongruenceLosses",
     "Paired",
+    "add_draw_errors",
     "clusters_of",
+    "concluded",
     "congruence_bytes",
     "congruence_losses",
     "holm",
@@ -42,14 +47,14 @@ __all__ = [
 Array = NDArray[np.float64]
 
 LEAST_CLUSTERS = 6  # with fewer clusters, no pattern of signs is significant: 2 / 2^5 > 0.05
-_ROUNDING = 1e-12  # relative to the terms' sizes: smaller sums are rounding
+ROUNDING = 1e-12  # relative to the terms' sizes: smaller sums are rounding
 _LANDMARKS = 100, 400  # landmarks in x, at least and at most: validity does not depend on them
 _OPERATIONS = 2e10  # operations of a product of the coordinates with themselves
 _TYPICAL_RANK = 40  # rank of output features for an RBF kernel on numbers
 _RANK = 400  # largest rank of the output features: validity does not depend on it
 _ROWS_ON_LINE = 150_000  # rows of all models, with up to 4,000 features each: 5 GB
 _ROWS = 4_096  # rows whose coordinates are in memory at once
-_MULTIPLIERS = 40  # simulated draws for a variance
+MULTIPLIERS = 40  # simulated draws for a variance
 _BATCHES = 1_000  # largest number of sums of consecutive rows that the bootstrap samples
 
 
@@ -154,12 +159,19 @@ def paired(
     freedom = 1 / float(share @ share) - 1  # G - 1 of equal shares
     if count < LEAST_CLUSTERS or freedom < 1:
         return None
-    negligible = size is not None and abs(difference) <= _ROUNDING * size
+    negligible = size is not None and abs(difference) <= ROUNDING * size
     # Terms may have the unit of y, whose square may leave float64.
     unit = unit_of(HOST, centred)
     centred = centred / unit
     error = unit * math.sqrt(float(centred @ centred) * (freedom + 1) / freedom)
     error = math.hypot(error, math.sqrt(more_variance))
+    return concluded(difference, error, freedom, confidence, negligible)
+
+
+def concluded(
+    difference: float, error: float, freedom: float, confidence: float, negligible: bool
+) -> Paired:
+    """Return the t interval of a difference with its standard error; a negligible difference is 0."""
     if negligible or (error == 0 and difference == 0):
         return Paired(difference, difference, difference, 1.0, error)
     if error == 0:
@@ -304,17 +316,39 @@ def _moved_by_draws(
     rng: np.random.Generator,
 ) -> Array:
     """Return simulated errors (b, p, r) of ``G'W M`` due to the draws, by Gaussian multipliers."""
-    draws, columns = side.values.shape[1:]
-    out = np.zeros((_MULTIPLIERS, len(basis.spectrum), mean.shape[1]))
+    out = np.zeros((MULTIPLIERS, len(basis.spectrum), mean.shape[1]))
     for rows, g in _Blocks(basis, x):
         block = np.asarray(side.values[rows], dtype=np.float64)
-        p = features.transform(block.reshape(-1, columns)).reshape(*block.shape[:2], -1)
-        p = (p - mean[rows, None]) / np.sqrt(draws * (draws - 1))
-        weighed = w[rows, None] * g
-        for replicate in out:
-            delta = np.einsum("il,ilr->ir", rng.standard_normal(block.shape[:2]), p)
-            replicate += weighed.T @ delta
+        add_draw_errors(out, w[rows, None] * g, features, block, mean[rows], rng)
     return out
+
+
+def add_draw_errors(
+    out: Array, weighed: Array, features: Any, draws: Array, mean: Array, rng: np.random.Generator
+) -> None:
+    """Add simulated errors of ``G'W M`` due to the draws to ``out`` (b, p, r), by Gaussian multipliers.
+
+    Parameters
+    ----------
+    out : ndarray (b, p, r)
+        Errors so far, which change.
+    weighed : ndarray (n, p)
+        ``w_i g(x_i)``.
+    features : object with ``transform``
+        Output features.
+    draws : ndarray (n, l, k)
+        The draws of each row.
+    mean : ndarray (n, r)
+        Their mean features.
+    rng : numpy.random.Generator
+        Source of the multipliers.
+    """
+    count, columns = draws.shape[1:]
+    p = features.transform(draws.reshape(-1, columns)).reshape(*draws.shape[:2], -1)
+    p = (p - mean[:, None]) / np.sqrt(count * (count - 1))
+    for replicate in out:
+        delta = np.einsum("il,ilr->ir", rng.standard_normal(draws.shape[:2]), p)
+        replicate += weighed.T @ delta
 
 
 def model_confidence_set(
@@ -364,8 +398,8 @@ def model_confidence_set(
         shift = deviations[:, remaining] - deviations[:, remaining].mean(axis=1, keepdims=True)
         scale = np.sqrt((shift**2).mean(axis=0))
         size = np.abs(losses[:, remaining]).sum(axis=0).max()
-        varies = scale > _ROUNDING * size
-        if not varies.any() and np.abs(gap).max() <= _ROUNDING * size:
+        varies = scale > ROUNDING * size
+        if not varies.any() and np.abs(gap).max() <= ROUNDING * size:
             break  # all remaining models are equal
         scale = np.where(varies, scale, np.inf)
         t = gap / scale

@@ -8,6 +8,7 @@ and otherwise from kernel values within each row.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,9 +134,7 @@ def mean_features(features: KernelFeatures, outputs: Outputs) -> Array:
     return out
 
 
-def member_spread(
-    features: KernelFeatures | LineFeatures, outputs: DrawnOutputs, mean: Array
-) -> Array:
+def member_spread(features: Any, outputs: DrawnOutputs, mean: Array) -> Array:
     """Return ``s_i^2`` (n,), the variance of the features of a row's l draws, with divisor l - 1."""
     n, draws, columns = outputs.values.shape
     squares = np.empty(n)

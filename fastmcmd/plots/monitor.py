@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.ticker import MaxNLocator
 
-    from fastmcmd.inference.monitor import Monitor
+    from fastmcmd.streaming.monitor import Monitor
 
 __all__ = ["evidence"]
 
@@ -41,7 +41,7 @@ def evidence(monitor: Monitor, ax: Axes | None = None) -> Axes:
     >>> fm.plots.evidence(monitor).get_xlabel()
     'batch'
     """
-    from fastmcmd.inference.monitor import Monitor
+    from fastmcmd.streaming.monitor import Monitor
 
     check_instance(monitor, "monitor", Monitor, "a monitor")
     history = monitor.history

@@ -118,7 +118,7 @@ def panels(
         lambda ax, one, **how: distribution(one.prediction.std, ax, name=_STD, **how),
     )  # fmt: skip
     plots += _models_together(
-        "CCE of all points", evaluations, lambda one: one.cce is not None,
+        "CCE of all points", evaluations, lambda one: one.cce is not None and one.in_memory,
         lambda ax, one, **how: distribution(one.cce, ax, name="CCE", **how),
     )  # fmt: skip
     known_inputs = {id(one): inputs[name] for name, one in evaluations.items() if name in inputs}
@@ -283,6 +283,8 @@ def _on_a_line(evaluation: Evaluation) -> bool:
 
 
 def _has_spread(evaluation: Evaluation) -> bool:
+    if not evaluation.in_memory:
+        return False
     numbers = evaluation.y.ndim == 1 and evaluation.classes is None
     return numbers and bool(np.isfinite(evaluation.prediction.std).all())
 
@@ -396,7 +398,10 @@ def evaluation(
     planes = planes_of(evaluations, projection, inputs)
     available = panels(evaluations, inputs=inputs) + panels_over_plane(evaluations, planes)
     if not available:
-        raise ValueError("there is nothing to draw: outputs are vectors and no inputs were given")
+        inputs_missing = "no inputs were given"
+        if not all(one.in_memory for one in evaluations.values()):
+            inputs_missing = "rows are not in memory"
+        raise ValueError(f"there is nothing to draw: outputs are vectors and {inputs_missing}")
     columns = min(3, len(available))
     lines = -(-len(available) // columns)
     figure = figure or plt.figure(figsize=(5 * columns, 4.2 * lines), layout="constrained")

@@ -35,7 +35,7 @@ def points(material: Material) -> Section | None:
     """Return tables of points, and the witness of the worst point, for each model."""
     body = ""
     for place, (name, evaluation) in enumerate(material.evaluations.items()):
-        if evaluation.cce is None:
+        if evaluation.cce is None or not evaluation.in_memory:
             continue
         if material.several:
             body += heading(name)

@@ -63,7 +63,7 @@ from fastmcmd.streaming.output_features import (
     outputs_of,
 )
 
-__all__ = ["CCE", "ModelsLike"]
+__all__ = ["CCE", "ModelsLike", "accumulator_of", "saved_accumulator"]
 
 Array = NDArray[np.float64]
 ModelsLike: TypeAlias = PredictionLike | Mapping[str, PredictionLike]
@@ -376,13 +376,7 @@ class CCE(Accumulator[CongruenceSums]):
         made of Python functions cannot be saved.
         """
         check_path(path, "path")
-        settings = self.settings
-        state = SavedCCE(
-            settings["x_kernel"].to_dict(), settings["y_kernel"].to_dict(), settings["landmarks"],
-            settings["lam"], settings["output_landmarks"], settings["most_landmarks"],
-            settings["simulations"], saved_landmarks(self._smoother), saved_sums(self._state),
-        )  # fmt: skip
-        storage.save(path, _KIND, state)
+        storage.save(path, _KIND, saved_accumulator(self))
 
     @property
     def _required_sums(self) -> CongruenceSums:
@@ -542,9 +536,18 @@ class CCE(Accumulator[CongruenceSums]):
         return total.reshape(weighted.shape[1], simulations, -1), spread
 
 
-def _restored(arrays: dict[str, Any], document: Json, version: int) -> CCE:
-    del version
-    saved = decode(SavedCCE, arrays, document)
+def saved_accumulator(accumulator: CCE) -> SavedCCE:
+    """Return the state of an accumulator, which `accumulator_of` reads."""
+    settings = accumulator.settings
+    return SavedCCE(
+        settings["x_kernel"].to_dict(), settings["y_kernel"].to_dict(), settings["landmarks"],
+        settings["lam"], settings["output_landmarks"], settings["most_landmarks"],
+        settings["simulations"], saved_landmarks(accumulator._smoother), saved_sums(accumulator._state),
+    )  # fmt: skip
+
+
+def accumulator_of(saved: SavedCCE) -> CCE:
+    """Return the accumulator of a saved state; its simulated outcomes use fresh entropy."""
     restored = CCE(
         kernel_from_dict(saved.x_kernel), kernel_from_dict(saved.y_kernel), saved.landmarks, saved.lam,
         output_landmarks=saved.output_landmarks, most_landmarks=saved.most_landmarks,
@@ -555,6 +558,11 @@ def _restored(arrays: dict[str, Any], document: Json, version: int) -> CCE:
     if saved.sums is not None:
         restored._state = sums_of(saved.sums, restored._smoother, saved.simulations + 1)
     return restored
+
+
+def _restored(arrays: dict[str, Any], document: Json, version: int) -> CCE:
+    del version
+    return accumulator_of(decode(SavedCCE, arrays, document))
 
 
 storage.register(_KIND, _restored)

@@ -296,34 +296,35 @@ class Ridge:
         return self.lam * self.sums.weight
 
     @cached_property
-    def _eigen(self) -> tuple[Array, Array]:
+    def eigen(self) -> tuple[Array, Array]:
+        """Eigenvalues (p,) of ``F'WF``, and its eigenvectors as columns (p, p)."""
         values, vectors = np.linalg.eigh(self.sums.gram)
         return np.maximum(values, 0.0), vectors
 
     def energy(self, lam: float) -> Array:
         """Return ``s / (s + N lam)^2 / N`` (p,) for the eigenvalues s of ``F'WF``."""
-        values = self._eigen[0]
+        values = self.eigen[0]
         return np.asarray(values / (values + lam * self.sums.weight) ** 2 / self.sums.weight)
 
     def mean_squares(self, lam: float) -> Array:
         """Return the mean over the rows of CCE(x)^2 (B + 1,) of each data set."""
-        rotated = np.tensordot(self._eigen[1].T, self.model.cross, axes=1)
+        rotated = np.tensordot(self.eigen[1].T, self.model.cross, axes=1)
         return np.asarray(self.energy(lam) @ np.einsum("pbr,pbr->pb", rotated, rotated))
 
     def mean_form(self, moments: Array) -> float:
         """Return the mean over the rows of ``f(x)'S M S f(x)``."""
-        vectors = self._eigen[1]
+        vectors = self.eigen[1]
         return float(self.energy(self.lam) @ np.einsum("pk,pk->k", vectors, moments @ vectors))
 
     def solved(self, f: Array) -> Array:
         """Return ``f(x)'S`` (q, p) for features (q, p), with ``S = (F'WF + N lam)^-1``."""
-        values, vectors = self._eigen
+        values, vectors = self.eigen
         return np.asarray(((f @ vectors) / (values + self.shift)) @ vectors.T)
 
     @cached_property
     def coefficients(self) -> Array:
         """``S A`` (p, r): its product with f(x) is the embedding of the misfit at x."""
-        values, vectors = self._eigen
+        values, vectors = self.eigen
         return np.asarray(
             vectors @ ((vectors.T @ self.model.cross[:, 0]) / (values + self.shift)[:, None])
         )
@@ -363,7 +364,7 @@ class Ridge:
     @property
     def _value_error(self) -> float:
         """Bound on what rounding changed in the root of the sum of CCE(x)^2 over the rows."""
-        values, vectors = self._eigen
+        values, vectors = self.eigen
         size = float(np.sqrt(values @ ((vectors.T @ self.coefficients) ** 2).sum(axis=1)))
         square = self._gram_error * self._size**2
         # |sqrt(a) - sqrt(b)| is at most sqrt(|a - b|), and |a - b| / sqrt(a).

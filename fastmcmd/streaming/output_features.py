@@ -21,18 +21,20 @@ from fastmcmd.embedding.quadrature import mean_features_by_nodes
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.inference.row_norms import mean_features
-from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
+from fastmcmd.inference.smoother import Smoother
+from fastmcmd.kernels import RBF, Constant, Delta, Kernel, Product, Sum
 from fastmcmd.kernels.custom import examine_kernel
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.expectation import closed_form, expected_kernel
 from fastmcmd.solvers.landmarks import LandmarkSearch
 from fastmcmd.solvers.rounding import bounded_residuals, factor_error
 
-__all__ = ["GivenLandmarks", "Lattice", "OutputMap", "outputs_of"]
+__all__ = ["GivenLandmarks", "Lattice", "OutputMap", "landmarks_of_outputs", "outputs_of"]
 
 _STEP = 0.274  # step of the lattice, in units of 1 / sqrt(g)
 _LATTICE_ERROR = 3e-14  # largest error of a kernel value on the lattice, relative to k(y, y)
 _REACH = 17  # bumps on either side of an output; all others are below 1e-18 of the largest
+_OUTPUT_LANDMARKS = 200
 _MOST_BUMPS = 2_048
 _BUMPS_PER_CALL = 64  # bumps of a call: their factor is treated as a full triangle
 _GOAL = 1e-6  # target error of an embedding by quadrature
@@ -48,6 +50,30 @@ def outputs_of(prediction: Predictive, columns: int) -> Outputs:
         values = np.asarray(prediction.array, dtype=np.float64)
         return DrawnOutputs(values.reshape(len(prediction), -1, columns))
     return PredictedOutputs(prediction)
+
+
+def landmarks_of_outputs(
+    kernel: Kernel, outputs: Array, classes: int, random_state: object
+) -> Array | None:
+    """Return outputs (r, k) at which features of a kernel are exact; None if a lattice needs none.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Resolved output kernel.
+    outputs : ndarray (n, k)
+        Outputs from which at most 200 are chosen.
+    classes : int
+        Number of classes without an order; 0 for numbers.
+    random_state : int or numpy.random.Generator
+        Source of the choice.
+    """
+    if isinstance(kernel, Delta) and classes:
+        return np.arange(classes, dtype=np.float64)[:, None]
+    if outputs.shape[1] == 1 and Lattice.of(kernel) is not None:
+        return None
+    smoother = Smoother.of(kernel, outputs, _OUTPUT_LANDMARKS, random_state, "y_kernel")
+    return np.asarray(smoother.features.pivots)
 
 
 class OutputMap(ABC):

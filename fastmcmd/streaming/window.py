@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -86,6 +87,15 @@ class SlidingWindow:
         for part in self._parts:
             self.total.merge(part)
         self.renewals += 1
+
+    @property
+    def parts(self) -> tuple[CCE, ...]:
+        """The accumulators of the batches in the window, the oldest first."""
+        return tuple(self._parts)
+
+    def restore(self, total: CCE, parts: Sequence[CCE]) -> None:
+        """Replace the sums by those of a saved window."""
+        self.total, self._parts = total, deque(parts)
 
     def compute(self) -> CongruenceEstimate | dict[str, CongruenceEstimate]:
         """Return the estimate of the rows in the window."""

@@ -34,6 +34,16 @@ def slowly(mean, seconds=0.1):
     return predicted(made_slowly, mean)
 
 
+def numbers_of(evaluation):
+    document = evaluation.to_dict()
+    return list(document["metrics"].values()), document["intervals"]
+
+
+def compared(comparison):
+    tests = [(one.p_value, one.low) for one in comparison.pairs if one.low == one.low]
+    return tests, comparison.confidence_set("mean_cce"), comparison.confidence_set("nll")
+
+
 def test_every_function_gives_the_bits_of_this_process(client):
     data, other = make_data(SIZES), make_data((50, 3), seed=1)
     x, y, mean = (data.blocks(name) for name in ("x", "y", "mean"))
@@ -42,11 +52,9 @@ def test_every_function_gives_the_bits_of_this_process(client):
         "cce": lambda c: fm.cce(x, y, p, client=c, **KERNELS).estimate.value,
         "exact": lambda c: fm.cce(x, y, p, client=c, solver="cg", **KERNELS).mean,
         "mcmd": lambda c: fm.mcmd(x, x, y, other.blocks("x"), other.blocks("y"), client=c).mean,
-        "evaluate": lambda c: list(fm.evaluate(y, p, x, client=c).to_dict()["metrics"].values()),
-        "compare": lambda c: (
+        "evaluate": lambda c: numbers_of(fm.evaluate(y, p, x, n_boot=20, client=c)),
+        "compare": lambda c: compared(
             fm.compare({"a": p, "b": fm.Gaussian(mean, 1.0)}, y, x, client=c)
-            .pairs.of("nll")[0]
-            .p_value
         ),
         "test": lambda c: fm.congruence_test(x, y, p, simulations=39, client=c).p_value,
     }

@@ -11,7 +11,14 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd.distributed import running, setting
-from fastmcmd.distributed.cost import counted_bytes, sample_bytes, sum_bytes, task_count
+from fastmcmd.distributed.cost import (
+    bootstrap_bytes,
+    counted_bytes,
+    loss_bytes,
+    sample_bytes,
+    sum_bytes,
+    task_count,
+)
 
 da = pytest.importorskip("dask.array", reason="Dask is not installed")
 pytest.importorskip("distributed", reason="distributed is not installed")
@@ -113,7 +120,50 @@ def test_a_pass_takes_the_tasks_and_bytes_of_the_formula(client, passes, models)
     sample = passes["sample of x"]
     assert counted_bytes(sample["value"]) == pytest.approx(sample_bytes(SAMPLE, d), rel=0.01)
     assert sample["bytes"]["_of_shared"] == pytest.approx(BLOCKS * sample_bytes(40, d), rel=0.2)
-    assert passes["values"]["bytes"]["_of_shared"] < 200 * BLOCKS
+    values = passes["values"]["bytes"]["_of_shared"]
+    if models == 1:
+        assert values < 200 * BLOCKS
+    else:  # of 840 rows each is a piece
+        assert 0 <= values - BLOCKS * loss_bytes(40, models) < 250 * models * BLOCKS
+        losses = sums["value"].losses
+        assert counted_bytes(losses) == 8 * n * (1 + models) * len(losses)
+
+
+def test_bytes_of_differences_of_models_by_draws():
+    from fastmcmd.distributed.losses import CongruenceTerms, Pieces
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 50))
+    models = {"a": fm.Gaussian(x, 1.0), "b": fm.Draws(rng.normal(size=(50, 4)))}
+    models["c"] = fm.Draws(rng.normal(size=(50, 3)))
+    sums = fm.streaming.CCE(fm.RBF(0.2), fm.RBF(0.5), 9, 0.01).update(x, y, models)
+    state = sums._state
+    seed = np.random.SeedSequence(0)
+    terms = CongruenceTerms.of(sums, state, 0.01, Pieces(5, 0), seed, 20)
+    part = terms.sums(x[:, None], y[:, None], list(models.values()), None, 0)
+    expected = loss_bytes(10, 3, 2, state.smoother.rank, len(state.columns))
+    assert 0 <= counted_bytes(part) - expected < 60  # and two numbers
+    # A block without rows must not drop the errors of the draws.
+    none = terms.sums(x[:0, None], y[:0, None], [one.take([]) for one in models.values()], None, 1)
+    for total in (part + none, none + part):
+        assert total.draw_errors.keys() == part.draw_errors.keys()
+        assert np.array_equal(total.draw_errors["1"], part.draw_errors["1"])
+
+
+@pytest.mark.parametrize("classes", [0, 3])
+def test_bytes_of_bootstrap_samples(classes):
+    from fastmcmd.distributed.bootstrap import resampled_sums
+    from fastmcmd.evaluation.context import Context, Settings
+    from fastmcmd.evaluation.outcomes import read_rows
+
+    y = np.arange(30) % (classes or 30)
+    p = np.full((30, 3), 1 / 3)
+    prediction = fm.Categorical(p, classes=list("abc")) if classes else fm.Gaussian(y, 1.0)
+    outcomes = np.array(list("abc"))[y] if classes else y
+    context = Context(read_rows(outcomes, prediction, None, "raise", None), Settings())
+    (sums,) = resampled_sums({"": context}, 50, np.random.SeedSequence(0))
+    expected = bootstrap_bytes(50, len(sums.moments), classes)
+    assert counted_bytes(sums) == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize("options", [{}, {"simulations": 19}, {"landmarks": 7}])

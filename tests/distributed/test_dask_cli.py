@@ -54,6 +54,10 @@ def test_a_folder_of_parquet_files(folder, starts_processes, request, monkeypatc
         "json",
         "--output",
         path / "rows",
+        "--report",
+        path / "page.html",
+        "--n-boot",
+        "20",
     )
     assert process.returncode == 0, process.stderr
     result = json.loads(process.stdout)
@@ -65,10 +69,13 @@ def test_a_folder_of_parquet_files(folder, starts_processes, request, monkeypatc
         test=False,
     )
     assert result["n"] == 351
+    low, high = result["intervals"]["mean_crps"]
+    assert low < in_memory["crps"] < high
     assert result["metrics"]["mean_crps"] == pytest.approx(in_memory["crps"], rel=1e-9)
     assert abs(result["metrics"]["mean_cce"] - in_memory["cce"]) < 0.05 * in_memory["cce"]
     assert list(result["by"]) == ["early", "late"]
     rows = pandas.read_parquet(path / "rows")
+    assert "351 outcomes" in (path / "page.html").read_text()
     assert np.allclose(rows["crps"], in_memory.rows["crps"], rtol=1e-12)
 
 
@@ -76,7 +83,8 @@ def test_usage_errors(folder):
     path, _ = folder
     for options, message in (
         (["--output", "rows.csv"], "--output rows.csv: with --dask a folder is needed"),
-        (["--n-boot", "10"], "--n-boot is not available with --dask"),
+        (["--report", "page.txt"], "--report is 'page.txt'; a name that ends in .html"),
+        (["--draws", "10"], "--draws is not available with --dask"),
         (["--y", "outcome"], "has no column 'outcome'"),
     ):
         process = run_cli("evaluate", path / "*.parquet", "--dask", *options)

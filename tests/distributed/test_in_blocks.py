@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -12,18 +13,18 @@ from in_blocks import Data, make_data
 
 import fastmcmd as fm
 from fastmcmd.distributed import BlockError, predicted
+from fastmcmd.inference.comparison import holm
 
 da = pytest.importorskip("dask.array", reason="Dask is not installed")
 
 SKETCHED = {"median_absolute_error": 2e-3, "ence": 5e-3, "uce": 5e-3, "auroc": 5e-3}
+SKETCHED["null_ence"] = 0.15  # simulated, if predictions are not Gaussian
 KERNELS = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.7), "lam": 0.02}
 
 
 def same_numbers(blocked, in_memory):
     """Every number is that of the rows in memory: sums to rounding, sketches to their accuracy."""
-    assert set(in_memory.keys()) - set(blocked.keys()) <= {
-        "null_ence"
-    }  # simulated, if not Gaussian
+    assert set(in_memory.keys()) <= set(blocked.keys())
     for name in set(in_memory.keys()) & set(blocked.keys()):
         if name not in ("mean_cce", "max_cce"):
             assert blocked[name] == pytest.approx(
@@ -135,10 +136,130 @@ def test_values_of_a_right_model_stand_beside_calibration_errors(data, weighted)
         if one.null is not None:
             assert one.null == pytest.approx(nulls[one.name], rel=SKETCHED.get(one.name, 1e-9))
     assert blocked["null_ence"] == pytest.approx(in_memory["null_ence"], rel=5e-3)
-    laplace = fm.evaluate(data.blocks("y"), fm.Laplace(data.blocks("mean"), 0.5))
-    with_null = {one.name for one in laplace.measured if one.null is not None}
-    assert with_null == set(nulls) - {"ence", "uce"}
-    assert "null_ence" in laplace.skipped
+
+
+def test_spread_errors_of_a_right_model_that_is_not_gaussian():
+    """Outcomes are simulated in each block: their mean is that of many right data sets."""
+    from fastmcmd.distributed.measures import SimulatedSpread
+    from fastmcmd.evaluation.context import Context, Settings
+    from fastmcmd.evaluation.nulls import null_expectations
+    from fastmcmd.evaluation.outcomes import read_rows
+
+    rng = np.random.default_rng(0)
+    mean, scale = rng.normal(size=300), np.exp(0.5 * rng.normal(size=300))
+    right = [mean + rng.laplace(size=300) * scale for _ in range(100)]
+    chunks = 120
+    blocks = fm.Laplace(da.from_array(mean, chunks=chunks), da.from_array(scale, chunks=chunks))
+    ence = np.mean([fm.ence(y, fm.Laplace(mean, scale)) for y in right])
+    uce = np.mean([fm.metrics.uce(y, fm.Laplace(mean, scale), binning="mass") for y in right])
+    blocked = fm.evaluate(da.from_array(right[0], chunks=chunks), blocks)
+    nulls = {one.name: one.null for one in blocked.measured}
+    assert nulls["ence"] == blocked["null_ence"] == pytest.approx(ence, rel=0.15)
+    assert nulls["uce"] == pytest.approx(uce, rel=0.15)
+    for weights in (None, rng.uniform(0.1, 2, 300)):
+        for binning in ("mass", "width"):
+            rows = read_rows(right[0], fm.Laplace(mean, scale), weights, "raise", None)
+            context = Context(rows, Settings(binning=binning))
+            expected = null_expectations(context, ["ence", "uce"])  # of the same simulated outcomes
+            sums = SimulatedSpread.of(context).expectations(context.settings)
+            assert sums == pytest.approx(expected, rel=0.01)
+
+
+def poisson_oracle(seed, sizes, n_boot):
+    """Return the counts (n_boot, n) that blocks draw, in the order of the rows."""
+    from fastmcmd._base.seeds import Purpose, generator
+    from fastmcmd.distributed.rows import block_seed
+
+    counts = []
+    for number, size in enumerate(sizes):
+        rng = generator(block_seed(np.random.SeedSequence(seed), number), Purpose.BOOTSTRAP)
+        counts.append(rng.poisson(1.0, (n_boot, size)))
+    return np.concatenate(counts, axis=1)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bootstrap_samples_are_the_numbers_of_rows_counted_again(data, weighted):
+    """Each sample of the blocks is `evaluate` with the counts of its rows as weights."""
+    from fastmcmd.evaluation.bootstrap import Means
+    from fastmcmd.evaluation.context import Context, Settings
+    from fastmcmd.evaluation.measures import ALL_MEASURES
+    from fastmcmd.evaluation.outcomes import read_rows
+
+    data.y += 1e6  # a large mean must not cost the digits of squares
+    data.mean += 1e6
+    weights = data.weights if weighted else None
+    blocked = fm.evaluate(
+        data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), n_boot=20, random_state=3,
+        sample_weight=data.blocks("weights") if weighted else None,
+    )  # fmt: skip
+    replicates, n = blocked.replicates, len(data.y)
+    counts = poisson_oracle(3, data.sizes, 20).astype(float)
+    settings = Settings(random_state=3)
+    rows = read_rows(data.y, fm.Gaussian(data.mean, 0.5), weights, "raise", None)
+    context = Context(rows, settings)
+    means = Means(context, list(replicates.errors))
+    assert set(means.names) == set(replicates.errors)
+    values, errors = means.samples(counts)
+    for place, name in enumerate(means.names):
+        assert replicates.values[name] == pytest.approx(values[:, place], rel=1e-7), name
+        error = means.over_all_rows()[1][place]
+        assert replicates.errors[name][0] == pytest.approx(error, rel=1e-4, abs=1e-7)
+        assert replicates.errors[name][1] == pytest.approx(errors[:, place], rel=1e-4, abs=1e-7)
+    computes = {one.name: one.compute for one in ALL_MEASURES}
+    again = context.reweighted(counts[7] * (1 if weights is None else weights))
+    for name in ("regression_ece", "miscalibration_area", "rms_calibration_error"):
+        assert replicates.values[name][7] == pytest.approx(computes[name](again), rel=1e-9)
+        assert (
+            replicates.distances[name] >= abs(replicates.values[name] - blocked[name]) - 1e-12
+        ).all()
+    effective = n if weights is None else weights.sum() ** 2 / (weights @ weights)
+    assert replicates.effective == pytest.approx(effective)
+    for one in blocked.measured:
+        if one.low is not None:
+            assert one.low <= one.value * (1 + 1e-9)
+            assert one.value * (1 - 1e-9) <= one.high
+    without = {one.name for one in blocked.measured if one.low is None}
+    assert without - {"mean_interval_width"} == {  # which is constant here, but for rounding
+        "median_absolute_error", "ence", "null_ence", "uce", "variance_variation",
+    }  # fmt: skip
+
+
+def test_intervals_of_blocks_hold_the_truth():
+    """A fixed-seed excerpt of tests/simulations/interval_coverage.py --blocks."""
+    program = Path(__file__).parents[1] / "simulations" / "interval_coverage.py"
+    names = runpy.run_path(str(program))
+    truth = {"bias": 0.0, "coverage": 0.9, "rms_calibration_error": 0.0, "regression_ece": 0.0}
+    numbers = [
+        names["measured_in_blocks"](
+            *names["SCENARIOS"]["Gaussian, right"](np.random.default_rng(run), 120), 40, run
+        )
+        for run in range(20)
+    ]
+    for name, value in truth.items():
+        intervals = [one for run in numbers for one in run if one.name == name]
+        covered = sum(one.low <= value <= one.high for one in intervals)
+        assert covered >= 15  # of 20 at 95 %: fewer in one of 3,000 simulations
+
+
+def test_intervals_of_classes_and_bootstrap_tests_of_compared_models(data):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([2, 2, 1], 300)
+    names = ["ant", "bee", "cow"]
+    y = np.array(names)[[rng.choice(3, p=row) for row in p]]
+    in_memory = fm.evaluate(y, fm.Categorical(p, classes=names), n_boot=100)
+    blocks = fm.Categorical(da.from_array(p, chunks=(70, 3)), classes=names)
+    blocked = fm.evaluate(da.from_array(y, chunks=70), blocks, n_boot=100)
+    ends = {one.name: (one.low, one.high) for one in in_memory.measured}
+    for one in blocked.measured:
+        if one.name != "auroc":  # other samples of the same rows
+            width = ends[one.name][1] - ends[one.name][0]
+            assert (one.low, one.high) == pytest.approx(ends[one.name], abs=0.4 * width), one.name
+    mean = data.blocks("mean")
+    models = {"one": fm.Gaussian(mean, 0.5), "two": fm.Gaussian(mean, 2.0)}
+    compared = fm.compare(models, data.blocks("y"), n_boot=100)
+    (pair,) = compared.pairs.of("rms_calibration_error")
+    assert pair.p_value == pytest.approx(1 / 101)
+    assert compared.starred("rms_calibration_error") == {0}
 
 
 def test_added_measures_and_ignored_labels():
@@ -204,6 +325,23 @@ def test_a_block_without_weight_holds_no_nan(data):
     in_memory = fm.evaluate(data.y, fm.Gaussian(data.mean, 0.5), sample_weight=data.weights)
     same_numbers(blocked, in_memory)
     assert not blocked.notes
+
+
+def test_nan_that_propagates_leaves_no_differences_of_models(data):
+    data.y[3] = np.nan
+    mean = data.blocks("mean")
+    models = {"one": fm.Gaussian(mean, 0.5), "two": fm.Gaussian(mean, 0.6)}
+    arguments = models, data.blocks("y"), data.blocks("x")
+    compared = fm.compare(*arguments, nan_policy="propagate", **KERNELS)
+    assert all(np.isnan([one.difference, one.low, one.p_value]).all() for one in compared.pairs)
+    compared = fm.compare(*arguments, nan_policy="omit", **KERNELS)
+    (pair,) = compared.pairs.of("mean_cce")
+    valid = np.isfinite(data.y)
+    in_memory = fm.compare(
+        {"one": fm.Gaussian(data.mean[valid], 0.5), "two": fm.Gaussian(data.mean[valid], 0.6)},
+        data.y[valid], data.x[valid], test=False, **KERNELS,
+    )  # fmt: skip
+    assert pair.p_value == pytest.approx(in_memory.pairs.of("mean_cce")[0].p_value, rel=1e-4)
 
 
 def test_groups_need_labels(data):
@@ -293,21 +431,194 @@ def test_evaluate_leaves_rows_with_nan_out(data):
     assert np.isnan(spread["crps"])
 
 
-def test_compare_has_the_intervals_of_rows_in_memory(data):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_compare_has_the_intervals_of_rows_in_memory(data, weighted):
+    """Also those of the mean squared CCE, and the model confidence set."""
+    data.weights[[3, 250]] = 0.0
+    draws = data.mean[:, None] + 0.5 * np.random.default_rng(5).normal(size=(len(data.y), 5))
     models = {"one": fm.Gaussian(data.mean, 0.5), "two": fm.Gaussian(data.mean - 0.2, 0.5)}
+    models["draws"] = fm.Draws(draws)
     mean = data.blocks("mean")
+    in_blocks = {"one": fm.Gaussian(mean, 0.5), "two": fm.Gaussian(mean - 0.2, 0.5)}
+    in_blocks["draws"] = da.from_array(draws, chunks=(data.sizes, 5))
     blocked = fm.compare(
-        {"one": fm.Gaussian(mean, 0.5), "two": fm.Gaussian(mean - 0.2, 0.5)}, data.blocks("y"),
-        data.blocks("x"), sample_weight=data.blocks("weights"),
+        in_blocks, data.blocks("y"), data.blocks("x"), **KERNELS,
+        **({"sample_weight": data.blocks("weights")} if weighted else {}),
     )  # fmt: skip
-    in_memory = fm.compare(models, data.y, data.x, sample_weight=data.weights, test=False)
-    for one in ("nll", "mean_crps"):
-        (ours,), (theirs,) = blocked.pairs.of(one), in_memory.pairs.of(one)
-        for name in ("difference", "low", "high", "p_value", "p_adjusted"):
-            assert getattr(ours, name) == pytest.approx(getattr(theirs, name), rel=1e-7, abs=1e-12)
+    in_memory = fm.compare(
+        models, data.y, data.x, test=False, **KERNELS,
+        **({"sample_weight": data.weights} if weighted else {}),
+    )  # fmt: skip
+    for measure in ("nll", "mean_crps", "mae", "marpd", "rmse", "r2", "mean_cce"):
+        ours, theirs = blocked.pairs.of(measure), in_memory.pairs.of(measure)
+        assert len(ours) == len(theirs) == (1 if measure == "nll" else 3)
+        for one, other in zip(ours, theirs, strict=True):
+            assert (one.first, one.second) == (other.first, other.second)
+            by_draws = measure == "mean_cce" and "draws" in (one.first, one.second)
+            squares = measure in ("rmse", "r2")  # have no interval
+            for name in ("difference", "p_value", *(() if squares else ("low", "high"))):
+                rel = 1e-4 if measure == "mean_cce" else 1e-7
+                if by_draws and name != "difference":  # the variance of draws is simulated
+                    rel = 0.5
+                assert getattr(one, name) == pytest.approx(
+                    getattr(other, name), rel=rel, abs=2e-3 if by_draws else 1e-12
+                ), (measure, name)
+        adjusted = holm(np.array([one.p_value for one in ours]))
+        assert [one.p_adjusted for one in ours] == adjusted.tolist()
+    for measure in ("mean_crps", "mean_cce", "mae", "rmse"):
+        assert blocked.confidence_set(measure) == in_memory.confidence_set(measure)
+    assert blocked.confidence_set() == blocked.confidence_set("mean_crps")
+    with pytest.raises(ValueError, match="pearson has no model confidence set for Dask"):
+        blocked.confidence_set("pearson")
     assert blocked.sentence.split(":")[0] == in_memory.sentence.split(":")[0]
+    assert "CCE squared, mean" in blocked.differences()
     for name in models:
         same_numbers(blocked[name], in_memory[name])
+
+
+def test_differences_of_the_cce_are_within_the_certificates():
+    """With few landmarks the difference of the mean squares is off by what their bounds allow."""
+    data = make_data((150, 100))
+    mean = data.blocks("mean")
+    blocked = fm.compare(
+        {"one": fm.Gaussian(mean, 0.5), "two": fm.Gaussian(mean - 0.8, 0.5)}, data.blocks("y"),
+        data.blocks("x"), x_kernel=fm.RBF(2.0), y_kernel=fm.RBF(0.7), lam=0.05,
+    )  # fmt: skip
+    squares, errors = [], []
+    for name, shift in (("one", 0.0), ("two", 0.8)):
+        exact = fm.cce(
+            data.x, data.y, fm.Gaussian(data.mean - shift, 0.5), x_kernel=fm.RBF(2.0),
+            y_kernel=fm.RBF(0.7), lam=0.05,
+        )  # fmt: skip
+        squares.append(np.mean(exact.values**2))
+        estimate = blocked[name].cce.estimate
+        bound = estimate.error_bound + exact.error_bound
+        errors.append(bound * (2 * estimate.value + bound))
+    (pair,) = blocked.pairs.of("mean_cce")
+    gap = abs(pair.difference - (squares[0] - squares[1]))
+    assert 1e-7 < gap <= sum(errors)
+    assert sum(errors) < 0.3 * abs(pair.difference)
+
+
+def test_compared_models_of_classes_and_of_frames_of_unknown_sizes():
+    pandas = pytest.importorskip("pandas")
+    dataframe = pytest.importorskip("dask.dataframe")
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([2, 2, 1], 400)
+    names = ["ant", "bee", "cow"]
+    frame = pandas.DataFrame(p, columns=names)
+    frame["y"] = [names[rng.choice(3, p=row)] for row in p]
+    flat = np.full_like(p, 1 / 3)
+    table = dataframe.from_map(
+        lambda part: part,
+        [frame.iloc[:1], frame.iloc[1:250], frame.iloc[250:]],
+        meta=frame.iloc[:0],
+    )
+
+    def right(part):
+        return fm.Categorical(part.to_numpy(), classes=list(part.columns))
+
+    def level(part):
+        return fm.Categorical(np.full(part.shape, 1 / 3), classes=list(part.columns))
+
+    models = {"right": predicted(right, table[names]), "level": predicted(level, table[names])}
+    blocked = fm.compare(models, table["y"], table[["ant", "bee"]], lam=0.01)
+    in_memory = fm.compare(
+        {"right": fm.Categorical(p, classes=names), "level": fm.Categorical(flat, classes=names)},
+        frame["y"], frame[["ant", "bee"]].to_numpy(), test=False, lam=0.01,
+    )  # fmt: skip
+    (ours,), (theirs,) = (one.pairs.of("mean_cce") for one in (blocked, in_memory))
+    assert ours.p_value == pytest.approx(theirs.p_value, rel=0.1)
+    assert ours.difference == pytest.approx(theirs.difference, rel=0.02)
+    assert blocked.confidence_set("mean_cce") == in_memory.confidence_set("mean_cce")
+
+
+@pytest.mark.parametrize(("rows", "sizes"), [(2_500, (1_000, 1_500)), (2_500, None), (7, (3, 4))])
+def test_pieces_hold_every_row_once_and_are_about_a_thousand(rows, sizes):
+    from fastmcmd.distributed.losses import Pieces, PieceSums
+
+    losses = np.random.default_rng(0).normal(size=(rows, 2))
+    parts = np.split(losses, [3 if sizes is None else sizes[0]])
+    pieces = Pieces(max(1, -(-rows // 1_000)), 0) if sizes else Pieces(0, 500)
+    sums = [PieceSums.of(part, pieces, number) for number, part in enumerate(parts)]
+    total = sums[1] + sums[0]  # in the order of the blocks, whichever came first
+    assert np.array_equal(np.unique(total.blocks), [0, 1])
+    assert (np.diff(total.blocks) >= 0).all()
+    np.testing.assert_allclose(total.sums.sum(axis=0), losses.sum(axis=0), rtol=1e-12)
+    if rows == 7:
+        assert np.array_equal(total.sums, losses)
+    else:
+        assert 400 <= len(total.sums) <= 1_000
+    assert len(PieceSums.of(losses[:0], pieces, 0).sums) == 0
+
+
+def test_plots_and_pages_show_the_curves_of_blocks(data, tmp_path):
+    pytest.importorskip("matplotlib")
+    mean = data.blocks("mean")
+    models = {"one": fm.Gaussian(mean, 0.5), "two": fm.Gaussian(mean - 0.2, 0.6)}
+    blocked = fm.compare(models, data.blocks("y"), data.blocks("x"), **KERNELS)
+    reliability, spread, pit = blocked["one"].plot().axes
+    assert spread.get_title() == "Errors and predicted spread"
+    assert pit.get_title() == "Probability integral transform"
+    theirs = fm.plots.reliability(
+        fm.evaluate(data.y, fm.Gaussian(data.mean, 0.5)).curves["reliability"]
+    )
+    for line, other in zip(reliability.lines, theirs.lines, strict=True):
+        np.testing.assert_allclose(line.get_xydata(), other.get_xydata(), rtol=1e-9, atol=1e-12)
+    page = blocked.report(tmp_path / "both.html").read_text()
+    assert "evaluated on 600 outcomes" in page
+    assert blocked.sentence.split("(")[0] in page
+    assert page.count("<svg") == 4  # a histogram of PIT for each model
+    assert "Best and worst points" not in page
+    draws = np.zeros((600, 4, 2))
+    vectors = fm.evaluate(
+        da.from_array(data.x, chunks=(100, 2)), da.from_array(draws, chunks=(100, 4, 2))
+    )
+    with pytest.raises(ValueError, match="outputs are vectors and rows are not in memory"):
+        vectors.plot()
+
+
+def test_curves_of_classes_are_those_of_rows_in_memory():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([2, 2, 1], 300)
+    names = ["ant", "bee", "cow"]
+    y = np.array(names)[[rng.choice(3, p=row) for row in p]]
+    in_memory = fm.evaluate(y, fm.Categorical(p, classes=names)).curves["reliability_of_classes"]
+    blocks = fm.Categorical(da.from_array(p, chunks=(70, 2)), classes=names)
+    curve = fm.evaluate(da.from_array(y, chunks=70), blocks).curves["reliability_of_classes"]
+    for name in ("edges", "count", "weight", "confidence", "accuracy"):
+        np.testing.assert_allclose(getattr(curve, name), getattr(in_memory, name), rtol=1e-12)
+
+
+def test_sums_of_a_comparison_are_saved_and_read(tmp_path, monkeypatch):
+    """A checkpoint of `compare` resumes with its losses and differences."""
+    from fastmcmd.distributed import running
+    from fastmcmd.distributed.saving import Saved
+
+    monkeypatch.setattr(running, "GROUP", 1)
+    monkeypatch.setattr(Saved, "every", 0.0)
+    data, original, calls = make_data((60, 40, 30)), running.block_sums, []
+    draws = data.mean[:, None] + np.random.default_rng(5).normal(size=(130, 5))
+    models = {"one": fm.Gaussian(data.blocks("mean"), 0.5)}
+    models["draws"] = da.from_array(draws, chunks=(data.sizes, 5))
+
+    def compare(**options):
+        return fm.compare(models, data.blocks("y"), data.blocks("x"), **KERNELS, **options)
+
+    def ends(*arguments):
+        calls.append(arguments[0].name)
+        if calls.count("values") == 3:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "block_sums", ends)
+        with pytest.raises(KeyboardInterrupt):
+            compare(checkpoint=tmp_path / "run.ckpt")
+    resumed, straight = compare(checkpoint=tmp_path / "run.ckpt"), compare()
+    assert str(resumed) == str(straight)
+    for measure in ("mean_crps", "mean_cce"):
+        assert resumed.confidence_set(measure) == straight.confidence_set(measure)
 
 
 @pytest.mark.slow
@@ -368,9 +679,10 @@ def test_any_split_gives_the_same_sums(cuts, other_cuts, seed):
     assert one.estimate.value == pytest.approx(value, rel=1e-9)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(order=st.permutations(range(6)), seed=st.integers(0, 100))
 def test_sums_of_blocks_add_in_any_order_and_grouping(order, seed):
+    from fastmcmd.distributed.losses import Pieces
     from fastmcmd.distributed.parts import EvaluationJob
     from fastmcmd.distributed.rows import RowRules
     from fastmcmd.distributed.running import added
@@ -378,13 +690,18 @@ def test_sums_of_blocks_add_in_any_order_and_grouping(order, seed):
 
     data = make_data((10, 20, 5, 1, 30, 40), seed)
     ends = np.cumsum([0, *data.sizes])
-    job = EvaluationJob(Settings(), RowRules(), np.random.SeedSequence(0), None, 100)
+    job = EvaluationJob(
+        Settings(), RowRules(), np.random.SeedSequence(0), None, 100, (), Pieces(1, 0), 5
+    )
     sums = []
     for number in range(6):
         rows = slice(ends[number], ends[number + 1])
         arguments = {
             "y": data.y[rows],
-            "prediction": {"": fm.Gaussian(data.mean[rows], 0.5)},
+            "prediction": {
+                "one": fm.Gaussian(data.mean[rows], 0.5),
+                "two": fm.Gaussian(data.mean[rows], 1.0),
+            },
             "by": data.groups[rows],
         }
         sums.append(job.sums(arguments, number))
@@ -399,7 +716,18 @@ def test_sums_of_blocks_add_in_any_order_and_grouping(order, seed):
         )
         for a, b in zip(one, two, strict=True):
             assert a.value == pytest.approx(b.value, rel=1e-9, abs=1e-12)
-    assert straight.models[""].groups.keys() == mixed.models[""].groups.keys()
+    assert straight.models["one"].groups.keys() == mixed.models["one"].groups.keys()
+    for measure, losses in straight.losses.items():
+        assert np.array_equal(losses.sums, mixed.losses[measure].sums)
+    for one, two in zip(straight.resampled, mixed.resampled, strict=True):
+        first, second = one.replicates(()), two.replicates(())
+        for name, values in first.values.items():
+            assert second.values[name] == pytest.approx(values, rel=1e-9, abs=1e-12)
+        for name, (error, errors) in first.errors.items():
+            expected = pytest.approx([error, *errors], rel=1e-6, abs=1e-9)
+            assert [second.errors[name][0], *second.errors[name][1]] == expected
+        for name, distances in first.distances.items():
+            assert second.distances[name] == pytest.approx(distances, rel=1e-9, abs=1e-12)
 
 
 def test_frames_of_unequal_types_and_parts_without_rows(data):
@@ -487,6 +815,33 @@ def test_values_by_row_are_written_block_by_block(data, tmp_path):
     assert not any(blocked.to_parquet(tmp_path / "rows"))  # nothing is written again
 
 
+def test_collections_from_zarr_and_parquet(data, tmp_path):
+    """Blocks are read where they are summed: chunks of Zarr arrays, files of a Parquet folder."""
+    zarr = pytest.importorskip("zarr")
+    pandas = pytest.importorskip("pandas")
+    dataframe = pytest.importorskip("dask.dataframe")
+    pytest.importorskip("pyarrow")
+    in_memory = fm.evaluate(data.y, fm.Gaussian(data.mean, 0.5), data.x, test=False, **KERNELS)
+    for name in ("x", "y", "mean"):
+        values = getattr(data, name)
+        array = zarr.create_array(
+            store=str(tmp_path / name), shape=values.shape, dtype=values.dtype,
+            chunks=(130, *values.shape[1:]),
+        )  # fmt: skip
+        array[...] = values
+    x, y, mean = (da.from_zarr(str(tmp_path / name)) for name in ("x", "y", "mean"))
+    same_numbers(fm.evaluate(y, fm.Gaussian(mean, 0.5), x, **KERNELS), in_memory)
+    frame = pandas.DataFrame({"a": data.x[:, 0], "b": data.x[:, 1], "y": data.y, "m": data.mean})
+    for number, rows in enumerate(np.array_split(np.arange(len(frame)), 3)):
+        frame.iloc[rows].to_parquet(tmp_path / f"{number}.parquet")
+    table = dataframe.read_parquet(str(tmp_path / "*.parquet"))
+    blocked = fm.evaluate(table["y"], fm.Gaussian(table["m"], 0.5), table[["a", "b"]], **KERNELS)
+    same_numbers(blocked, in_memory)
+    assert blocked["mean_cce"] == pytest.approx(
+        in_memory["mean_cce"], abs=blocked.cce.mean_error_bound
+    )
+
+
 def test_encoders_run_on_blocks(data):
     blocked = fm.cce(
         data.blocks("x"), data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5),
@@ -517,8 +872,6 @@ def test_parts_that_do_not_fit(data):
         ValueError, match=r"block 0 .*: ValueError: its parts have different numbers of rows"
     ):
         fm.cce(data.blocks("x"), unknown, fm.Gaussian(unknown, 0.5))
-    with pytest.raises(ValueError, match="pictures need rows in memory"):
-        fm.evaluate(data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)).plot()
 
 
 @pytest.mark.slow

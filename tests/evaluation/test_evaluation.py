@@ -499,3 +499,22 @@ def test_a_name_in_the_data_cannot_command_a_terminal():
     assert "\x1b" not in repr(evaluation)
     assert "\x07" not in repr(evaluation)
     assert "\x1b" not in repr(fm.compare({"a\x1b[2J": evaluation, "b": evaluation}))
+
+
+def test_intervals_of_vectors_are_those_of_their_rows():
+    """It was an error about shapes: vectors have no PIT to sort."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(150, 2))
+    draws = y[:, None] + rng.normal(size=(150, 6, 2))
+    evaluation = fm.evaluate(y, draws, n_boot=300)
+    by_name = {one.name: one for one in evaluation.measured}
+    errors = np.abs(draws.mean(axis=1) - y).mean(axis=1)
+    scatter = errors.std(ddof=1) / np.sqrt(150)
+    one = by_name["mae"]
+    assert one.low == pytest.approx(errors.mean() - 1.96 * scatter, abs=0.35 * scatter)
+    assert one.high == pytest.approx(errors.mean() + 1.96 * scatter, abs=0.35 * scatter)
+    assert all(
+        other.low <= other.value <= other.high
+        for other in by_name.values()
+        if other.low is not None
+    )

@@ -261,3 +261,20 @@ def test_conclusions_do_not_depend_on_the_unit(rng, power):
         one_comparison.map("A", "B", simulations=50) for one_comparison in (scaled, comparison)
     )
     np.testing.assert_allclose(of_scaled.band, of_plain.band * unit)
+
+
+def test_differences_of_accuracies_have_the_sign_of_the_accuracies():
+    """They had that of the shares of errors."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([2, 2, 1], 300)
+    y = np.array(list("abc"))[[rng.choice(3, p=row) for row in p]]
+    models = {
+        "right": fm.Categorical(p, classes=list("abc")),
+        "mixed": fm.Categorical(p[:, [1, 2, 0]], classes=list("abc")),
+    }
+    comparison = fm.compare(models, y)
+    (pair,) = comparison.pairs.of("accuracy")
+    gap = comparison["right"]["accuracy"] - comparison["mixed"]["accuracy"]
+    assert pair.difference == pytest.approx(gap)
+    assert 0 < pair.low < gap < pair.high
+    assert comparison.starred("accuracy") == {0}

@@ -3,6 +3,7 @@
     python tests/simulations/interval_coverage.py --repeats 300 --output coverage.json
     python tests/simulations/interval_coverage.py --table coverage*.json
     python tests/simulations/interval_coverage.py --means --scenario "Poisson, right" --n 200 --seed 1
+    python tests/simulations/interval_coverage.py --blocks --n 200 1000  # of Dask collections
 
 Each scenario draws inputs, outcomes and a right or wrong model; the truth is the number of a sample of two
 million rows, and 0 for measures of calibration that a right model has at 0. The table in docs/evaluating.md
@@ -120,14 +121,11 @@ def coverage_of_means(
     for repeat in range(repeats):
         rng = np.random.default_rng([seed, n, repeat])
         evaluation = fm.evaluate(*SCENARIOS[scenario](rng, n), test=False)
-        names = [one.name for one in evaluation.measured if one.name not in bootstrap._WITHOUT]
+        names = [one.name for one in evaluation.measured if one.name not in bootstrap.WITHOUT]
         means = bootstrap.Means(evaluation.context, names)
-        samples = [
-            means.sample(np.bincount(rng.integers(0, n, n), minlength=n).astype(float))
-            for _ in range(n_boot)
-        ]
-        values, errors = (np.array(part).T for part in zip(*samples, strict=True))
-        means_of_all = means.whole()[1].tolist()
+        counts = [np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(n_boot)]
+        values, errors = (part.T for part in means.samples(np.array(counts, dtype=float)))
+        means_of_all = means.over_all_rows()[1].tolist()
         replicates = bootstrap.Replicates(
             (), dict(zip(means.names, values, strict=True)),
             dict(zip(means.names, zip(means_of_all, errors, strict=True), strict=True)), {}, float(n),
@@ -137,6 +135,50 @@ def coverage_of_means(
                 hits[one.name] = hits.get(one.name, 0) + (
                     one.low <= true_values[one.name] <= one.high
                 )
+    return {name: count / repeats for name, count in hits.items()}
+
+
+def measured_in_blocks(y, prediction, n_boot: int, seed: int) -> tuple:
+    """Return the numbers with intervals as those of Dask collections, from sums of four blocks."""
+    from fastmcmd.distributed.measures import concluded
+    from fastmcmd.distributed.parts import EvaluationJob
+    from fastmcmd.distributed.rows import RowRules
+    from fastmcmd.distributed.running import added
+    from fastmcmd.evaluation.context import Settings
+
+    settings = Settings(random_state=seed)
+    job = EvaluationJob(
+        settings, RowRules(), np.random.SeedSequence(seed), None, 8_192, n_boot=n_boot
+    )
+    n = len(y)
+    blocks = np.split(np.arange(n), [1, n // 10, n // 2])
+    parts = added(
+        [
+            job.sums({"y": y[rows], "prediction": {"": prediction.take(rows)}}, number)
+            for number, rows in enumerate(blocks)
+        ]
+    )
+    model = parts.models[""]
+    measured, _ = concluded(model.sums, model.skipped, settings, model.gaussian)
+    return bootstrap.intervals(tuple(measured), parts.resampled[0].replicates(()), 0.95)
+
+
+def coverage_in_blocks(
+    scenario: str,
+    n: int,
+    repeats: int,
+    true_values: dict[str, float],
+    n_boot: int = N_BOOT,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Return the coverage at 95 % of the intervals of Dask collections."""
+    hits: dict[str, int] = {}
+    for repeat in range(repeats):
+        rng = np.random.default_rng([seed, n, repeat])
+        for one in measured_in_blocks(*SCENARIOS[scenario](rng, n), n_boot, repeat):
+            if one.low is not None:
+                is_covered = one.low <= true_values[one.name] <= one.high
+                hits[one.name] = hits.get(one.name, 0) + is_covered
     return {name: count / repeats for name, count in hits.items()}
 
 
@@ -163,6 +205,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--table", type=Path, nargs="+")
     parser.add_argument("--means", action="store_true")
+    parser.add_argument("--blocks", action="store_true")
     parser.add_argument("--n", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -174,9 +217,10 @@ def main() -> None:
         return
     for scenario in arguments.scenario or SCENARIOS:
         true_values = truth(scenario)
-        if arguments.means:
+        if arguments.means or arguments.blocks:
+            of_runs = coverage_of_means if arguments.means else coverage_in_blocks
             for n in arguments.n:
-                shares = coverage_of_means(
+                shares = of_runs(
                     scenario, n, arguments.repeats, true_values, arguments.n_boot, arguments.seed
                 )
                 cells = ", ".join(f"{name} {100 * share:.1f}" for name, share in shares.items())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
 import fastmcmd as fm
-from fastmcmd.inference.monitor import QUESTIONS, evidence_of
 from fastmcmd.inference.shift_tests import View, batch_p_values, cells_of, log_odds
+from fastmcmd.streaming.monitor import QUESTIONS, evidence_of
 
 
 def data(rng, n, change=None):
@@ -84,7 +87,10 @@ def test_saved_monitors_go_on_to_the_same_numbers(tmp_path):
     again = fm.load(tmp_path / "monitor.npz")
     assert again.history[-1].p_values == monitor.history[-1].p_values
     batch = data(np.random.default_rng(9), 100, "x")
-    assert monitor.update(*batch).evidence == again.update(*batch).evidence
+    one, two = monitor.update(*batch), again.update(*batch)
+    assert one.evidence == two.evidence
+    assert one.cce.value == two.cce.value
+    assert one.reference_cce.value == two.reference_cce.value
     assert again.table() == monitor.table()
 
 
@@ -141,6 +147,76 @@ def test_counts_classes_vectors_and_no_predictions():
         update = fm.Monitor(x, y, prediction, simulations=19).update(x, y, prediction)
         assert all(0 < p <= 1 for p in update.p_values.values())
         assert not update.moved
+        assert not update.no_cce
+        if prediction is None:
+            assert update.cce is None
+            assert not update.error_sentence
+        else:  # the rows of the reference again
+            assert update.cce.value == pytest.approx(update.reference_cce.value, rel=1e-6)
+
+
+def test_the_cce_of_the_window_is_that_of_its_rows():
+    rng = np.random.default_rng(0)
+    reference = data(rng, 300)
+    monitor = fm.Monitor(*reference, simulations=19, window=2, x_kernel=fm.RBF(0.5))
+    sums = monitor._error._window.total
+    batches = [data(rng, 80, "x" if number else None) for number in range(3)]
+    for batch in batches:
+        update = monitor.update(*batch)
+    x, y = (np.concatenate([one[part] for one in batches[1:]]) for part in (0, 1))
+    mean = np.sin(2 * x[:, 0]) + x[:, 1]
+    alone = sums.fresh().update(x, y, fm.Gaussian(mean, 0.5)).compute()
+    assert (update.cce.rows, update.cce_batches) == (160, 2)
+    assert update.cce.value == pytest.approx(alone.value, rel=1e-9)
+    assert update.cce.excess == pytest.approx(alone.excess, rel=1e-7)
+    kernels = {"y_kernel": sums.settings["y_kernel"], "lam": sums.settings["lam"]}
+    for rows, estimate in (
+        ((x, y, fm.Gaussian(mean, 0.5)), update.cce),
+        (reference, update.reference_cce),
+    ):
+        exact = fm.cce(*rows, x_kernel=fm.RBF(0.5), **kernels)
+        gap = abs(estimate.value - np.sqrt(np.mean(exact.values**2)))
+        assert gap <= estimate.error_bound + exact.error_bound
+        assert estimate.error_bound < 0.05
+    assert (
+        f"CCE of the model at {update.cce.landmarks} landmarks: {update.cce.value:.3g} ("
+        in repr(update)
+    )
+    assert monitor.to_dict()["CCE"][-1] == pytest.approx(update.cce.value, rel=1e-3)
+
+
+def test_outcomes_beyond_the_reach_of_the_kernel_have_no_cce_and_a_reason():
+    rng = np.random.default_rng(0)
+    x, y, prediction = data(rng, 100)
+    monitor = fm.Monitor(x, y, prediction, simulations=19)
+    monitor.update(x, y, prediction)
+    update = monitor.update(x, 1e6 * y, prediction)
+    assert update.cce is None
+    assert "span more than 2,048 steps of the lattice of y_kernel" in update.no_cce
+    update = monitor.update(x, y, prediction)
+    assert update.cce.rows == 200  # the batch was left out
+    assert not update.no_cce
+
+
+def test_a_window_of_no_batches_has_no_cce(tmp_path):
+    rng = np.random.default_rng(0)
+    monitor = fm.Monitor(*data(rng, 100), simulations=19, window=0)
+    update = monitor.update(*data(rng, 50))
+    assert (update.cce, update.reference_cce, update.no_cce) == (None, None, "")
+    monitor.save(tmp_path / "monitor.npz")
+    batch = data(rng, 50)
+    again = fm.load(tmp_path / "monitor.npz").update(*batch)
+    assert again.cce is None
+    assert again.evidence == monitor.update(*batch).evidence
+
+
+def test_the_excess_and_the_value_of_a_right_model_are_right_on_average():
+    """A fixed-seed excerpt of tests/simulations/monitor.py."""
+    program = Path(__file__).parents[1] / "simulations" / "monitor.py"
+    results = runpy.run_path(str(program))["errors"](runs=12, seed=5)
+    assert results.pop("gain").mean() > 0.02
+    for deviations in results.values():
+        assert abs(deviations.mean()) < 3.5 * deviations.std(ddof=1) / 12**0.5
 
 
 @pytest.mark.parametrize(
@@ -149,6 +225,7 @@ def test_counts_classes_vectors_and_no_predictions():
         ({"x": np.zeros(10), "y": np.zeros(10)}, "at least 40"),
         ({"alpha": 1.5}, "alpha"),
         ({"simulations": 5}, "simulations"),
+        ({"window": -1}, "window"),
         ({"y": np.full(50, np.nan)}, "y"),
     ],
 )
