@@ -108,6 +108,8 @@ def headline(material: Material) -> Section:
     if material.several:
         legend = material.comparison.legend.removeprefix("* ")
         body += paragraph(f"Bold: {legend}.", "how")
+        for gap in material.comparison.gaps():
+            body += paragraph(f"{gap[0].upper()}{gap[1:]}.", "how")
         body += _differences(material)
     first = next(iter(material.evaluations.values()))
     if any(one.low is not None for one in first.measured):

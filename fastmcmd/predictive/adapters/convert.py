@@ -231,9 +231,9 @@ def check_probabilities(draws: HostArray, y: ArrayLike | None, name: str) -> Non
         return
     raise ValueError(
         f"{name} looks like the probabilities of {classes} classes: each row sums to 1 and y holds labels "
-        f"from {low:g} to {high:g}. An array is read as draws; use fastmcmd.classification.evaluate(y, p) "
-        f"for classes, fastmcmd.Categorical for probabilities of counts, or fastmcmd.Draws({name}) if "
-        "these are draws"
+        f"from {low:g} to {high:g}. An array is read as draws; for classes pass "
+        f"fastmcmd.Categorical({name}, classes=names), or call fastmcmd.classification.evaluate(y, p) for "
+        f"their measures only; for counts, fastmcmd.Categorical({name}); for draws, fastmcmd.Draws({name})"
     )
 
 
