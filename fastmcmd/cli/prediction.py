@@ -198,7 +198,11 @@ def _pairs(text: str, specification: str) -> list[tuple[str, str]]:
         form = next((one for one in describe().split() if one.partition(":")[0] == family), None)
         raise UsageError(
             f"--prediction {text!r}; "
-            + (f"{form} is needed" if form else f"a family and its columns are needed: {describe()}")
+            + (
+                f"{form} is needed"
+                if form
+                else f"a family and its columns are needed: {describe()}"
+            )
         )
     return [(name.strip(), value.strip()) for name, value in pairs]
 

@@ -353,8 +353,8 @@ def _of_two(probs: Array) -> Array:
     if bad.any():
         row = int(bad.argmax())
         raise RowError(
-            f"probs[{row}] is {probs[row]:g} ({int(bad.sum())} such rows); probabilities of the second class "
-            "must lie in [0, 1]",
+            f"probs[{row}] is {probs[row]:g} ({int(bad.sum())} such rows); probabilities of the second "
+            "class must lie in [0, 1]",
             row,
         )
     return np.column_stack([1 - probs, probs])
