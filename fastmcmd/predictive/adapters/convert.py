@@ -187,6 +187,11 @@ def check_column_names(value: object, name: str) -> None:
     plain = [re.sub(r"[\W_]+", "", one.lower()) for one in names]
     listed = ", ".join(map(repr, names[:6])) + (", ..." if len(names) > 6 else "")
     draws = "an array is read as draws, a column each"
+    if {"mean", "meanse"} <= set(plain):
+        raise ValueError(
+            f"{name} is a frame with the columns {listed}; {draws}. Pass what statsmodels' get_prediction "
+            "returns, not its summary_frame"
+        )
     if len(names) > 1 and _MEANS.intersection(plain) and _SPREADS.intersection(plain):
         mean = names[next(i for i, one in enumerate(plain) if one in _MEANS)]
         spread = names[next(i for i, one in enumerate(plain) if one in _SPREADS)]
