@@ -204,7 +204,8 @@ EXPERIMENT = Experiment(
     run, seeds=20,
     about=(
         "The MCMD again compares two samples: a wave (blue), and a second sample (orange) with the same "
-        "distribution, another spread, another mean, or both. Rows one and three show the samples, rows "
-        "two and four the MCMD at each x. It should be near 0 in the first column only."
+        "distribution, another spread, another mean and spread, or another shape. Rows one and three "
+        "show the samples, rows two and four the MCMD at each x. It should be near 0 in the first "
+        "column only."
     ),
 )  # fmt: skip
