@@ -143,7 +143,7 @@ def _of_points(y: Array, points: Array, x: InputsLike | None) -> list[str]:
     if labels and inside and len(y) >= _LEAST_ROWS:
         return [
             "y holds only 0 and 1, and predictions lie between them: probabilities of a class belong in "
-            "fastmcmd.classification.evaluate(y, p)"
+            "fastmcmd.classification.evaluate(y, p), or here as fastmcmd.Categorical(p, classes=[0, 1])"
         ]
     return []
 
