@@ -322,3 +322,7 @@ def _token_levels() -> NDArray[np.intp]:
     """Return the effect of each token in steps, the same in every sample."""
     shape = (_TOKEN_COLUMNS, _VOCABULARY)
     return np.random.default_rng(0).integers(-_LEVELS, _LEVELS + 1, shape)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -90,6 +92,8 @@ def test_orders_of_arguments(data):
     assert any("second looks like a standard deviation" in one for one in _notes(y, stacked))
     common = np.stack([mean, np.full(len(y), 40.0)], axis=1)  # draws do not agree in all rows
     assert any("second looks like a standard deviation" in one for one in _notes(y, common))
+    far = np.stack([mean + 300, std * 2 + 40], axis=1)  # the spread of outcomes does not show it
+    assert any("one is nearly always the larger" in one for one in _notes(y + 300, far))
     with pytest.raises(ValueError, match=r"given as a tuple, \(mean, std\)"):
         fm.evaluate(y, np.stack([mean, std]))
     with pytest.raises(ValueError, match="transpose them"):
@@ -172,3 +176,21 @@ def test_swapped_inputs_and_outcomes_are_recognised(rng):
         fm.cce(y.tolist(), x, prediction)
     with pytest.raises(TypeError, match=r"the order of arguments is \(models, y, x\)"):
         fm.compare(y, {"a": prediction}, x)
+
+
+def test_a_summary_of_statsmodels_is_not_read_as_draws(rng):
+    x = rng.normal(size=(60, 2))
+    y = x.sum(axis=1) + rng.normal(size=60)
+    linear_model = pytest.importorskip("statsmodels.api")
+    predicted = linear_model.OLS(y, x).fit().get_prediction(x)
+    with pytest.raises(ValueError, match="not its summary_frame"):
+        fm.evaluate(y, predicted.summary_frame())
+    assert fm.evaluate(y, predicted)["crps"] < 1
+
+
+@pytest.mark.parametrize(
+    "name", ["datasets", "kernels", "encoders", "compat.sklearn", "compat.probcal"]
+)
+def test_modules_list_their_own_names(name):
+    module = importlib.import_module(f"fastmcmd.{name}")
+    assert {one for one in dir(module) if not one.startswith("__")} == set(module.__all__)

@@ -84,6 +84,8 @@ class Experiment:
         Repetitions with data of their own.
     details : callable, optional
         Returns further tables in Markdown, for a number of repetitions.
+    about : str
+        The data, the models, and what the picture shows.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Experiment:
     run: Run
     seeds: int = 10
     details: Callable[[int], str] | None = None
+    about: str = ""
 
 
 def over_seeds(compute: Callable[[int], dict[str, float]], seeds: int) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from examples.papers.claims import (
     spread,
     verdict,
 )
-from examples.papers.pictures import axes_of, save
+from examples.papers.pictures import axes_of, diagonal, save
 
 _N = 500
 _SLOPE = 3.0
@@ -81,12 +81,19 @@ def _draw(path: Path) -> None:
         order = np.argsort(data.x)
         result = published_cce(data.x, data.y, model, x_kernel=fm.RBF(1.0))
         right.plot(data.x[order], result.values[order], label=f"{name} model")
+    diagonal(middle)
     middle.set(xlabel="predicted probability", ylabel="observed frequency")
-    right.set(xlabel="x", ylabel="CCE", ylim=(0, None))
-    save(figure, path, {0: "upper left", 1: "upper left"})
+    right.set(xlabel="x", ylabel="CCE", ylim=(0, 0.65))
+    save(figure, path, {0: "upper left", 1: "upper left", 2: "upper right"})
 
 
 EXPERIMENT = Experiment(
     "marginal", "Calibrated on average, wrong at nearly every input",
     "Young et al., arXiv 2405.12412, figure 1", run,
+    about=(
+        "x ~ N(0, 1) and y | x ~ N(3 x, 1), 500 rows. The marginal model predicts N(0, 10), of variance "
+        "10, at every x: the right distribution of y, but it ignores x. Left: the outcomes, and draws "
+        "from the marginal model. Centre: both models lie near the diagonal, so both look calibrated. "
+        "Right: the CCE at each x tells them apart."
+    ),
 )  # fmt: skip

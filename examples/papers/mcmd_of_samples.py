@@ -236,4 +236,11 @@ EXPERIMENT = Experiment(
     " 500 pairs each, RBF of gamma 0.05 on both, n lam = 0.01. The seeds are ours; the code plots the"
     " square of the MCMD. The p-values are exact: pairs of two samples with equal inputs and "
     "conditional distributions can change places", run, seeds=10,
+    about=(
+        "No model here: the MCMD compares two samples. The first follows a wave, the second follows the "
+        "same wave (\"same\") or a line (\"different\"); we add a wave with other inputs and one with more "
+        "noise. Top: samples, and MCMD at each x (mean and range over repetitions). Bottom: the "
+        "witness, red where the first sample has more outcomes than the second, blue where it has "
+        "fewer."
+    ),
 )  # fmt: skip

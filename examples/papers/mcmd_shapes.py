@@ -202,4 +202,10 @@ EXPERIMENT = Experiment(
     "pairs. Its other shape is N(x - 5, 1/4) in the homoscedastic example and N(x, 1/4) in the "
     "heteroscedastic one, where we add N(x - 5, 1/4); in both we add a shifted mean with the same spread",
     run, seeds=20,
+    about=(
+        "The MCMD again compares two samples: a wave (blue), and a second sample (orange) with the same "
+        "distribution, another spread, another mean and spread, or another shape. Rows one and three "
+        "show the samples, rows two and four the MCMD at each x. It should be near 0 in the first "
+        "column only."
+    ),
 )  # fmt: skip

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from examples.papers.claims import Claim, Experiment, table
 
-__all__ = ["ELSEWHERE", "page", "section"]
+__all__ = ["ELSEWHERE", "head", "page", "section"]
 
 _HEAD = (Path(__file__).parent / "page_head.md").read_text().rstrip()
 
@@ -47,7 +48,9 @@ for edge in range(4):
 print(fm.classification.evaluate(labels, probabilities, p_out=probabilities_of_others))
 text = SentenceTransformer()
 print(
-    fm.congruence_test(texts, labels, fm.Categorical(probabilities), y_kernel=fm.Delta(), encoder=text)
+    fm.congruence_test(
+        texts, labels, fm.Categorical(probabilities), y_kernel=fm.Delta(), encoder=text
+    )
 )
 
 # Clicks: millions of rows, in parts.
@@ -59,16 +62,21 @@ print(ece.compute(), nll.compute())
 ```"""
 
 
-def section(experiment: Experiment, claims: Sequence[Claim], seeds: int) -> str:
-    """Return the part of the page about an experiment."""
+def head(experiment: Experiment, seeds: int) -> list[str]:
+    """Return what is above the table of claims: data, picture, source and command."""
     name = experiment.name
-    parts = [
+    return [
         f"## {experiment.title}",
+        textwrap.fill(experiment.about, 118),
+        f"![{experiment.title}](papers/{name}.png)",
         f"Source: {experiment.source}. {seeds} repetitions.",
         f"Run it: `python -m examples.papers {name}`.",
-        f"![{experiment.title}](papers/{name}.png)",
-        table(claims),
     ]
+
+
+def section(experiment: Experiment, claims: Sequence[Claim], seeds: int) -> str:
+    """Return the part of the page about an experiment."""
+    parts = [*head(experiment, seeds), table(claims)]
     if experiment.details is not None:
         parts.append(experiment.details(seeds))
     return "\n\n".join(parts)

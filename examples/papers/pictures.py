@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from fastmcmd.io import write_atomically
 from fastmcmd.plots.style import COLOURS, matplotlib, tidy
 
-__all__ = ["STYLES", "axes_of", "plain_logarithms", "save"]
+__all__ = ["STYLES", "axes_of", "diagonal", "plain_logarithms", "save"]
 
 _WIDTH, _HEIGHT = 4.0, 3.2  # inches of one panel
 # Lines that differ in colour and dash: some lie on each other.
@@ -45,6 +45,11 @@ def plain_logarithms(panel: Axes) -> None:
         axis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
+
+
+def diagonal(panel: Axes) -> None:
+    """Draw the line on which predicted and observed frequencies agree."""
+    panel.plot([0, 1], [0, 1], color="0.6", lw=1, zorder=0)
 
 
 def save(figure: Figure, path: Path, legends: Mapping[int, str] | None = None) -> None:

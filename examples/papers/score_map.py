@@ -116,4 +116,9 @@ EXPERIMENT = Experiment(
     "score_map", "Log score and CCE of single images",
     "Young et al., arXiv 2405.12412, figure 14 (there: faces), on digits as counts with a Gaussian head",
     run, seeds=MAPS,
+    about=(
+        "400 test images, laid out by t-SNE so that similar images lie together; each point is an "
+        "image. Its colour is the digit, the CCE, or the log score of the prediction. Colours of CCE "
+        "change from region to region; those of the log score also from point to point."
+    ),
 )  # fmt: skip

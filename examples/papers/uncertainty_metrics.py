@@ -9,7 +9,7 @@ import numpy as np
 
 import fastmcmd as fm
 from examples.papers.claims import Claim, Experiment, added, over_seeds, spread, verdict
-from examples.papers.pictures import axes_of, save
+from examples.papers.pictures import axes_of, diagonal, save
 from fastmcmd.compat import uncertainty_toolbox as ours
 from fastmcmd.plots.style import COLOURS
 
@@ -209,6 +209,7 @@ def _draw(path: Path) -> None:
         groups = _groups(ours, (model.mean, model.std, data.y), "mean_abs", 0)
         panels[2].plot(groups.group_size, groups.score_mean, marker="o", label=name)
     panels[0].set(xlabel="x", ylabel="y and 95 % interval")
+    diagonal(panels[1])
     panels[1].set(xlabel="predicted probability", ylabel="observed frequency")
     panels[2].set(xlabel="share of rows in a group", ylabel="calibration error of the worst group")
     save(figure, path)
@@ -219,4 +220,11 @@ EXPERIMENT = Experiment(
     "the lists of Chung et al., *Uncertainty Toolbox*, arXiv 2109.10254: accuracy, average and adversarial "
     "group calibration, sharpness, proper scores; each computed by both packages", run, seeds=10,
     details=details,
+    about=(
+        "A wave whose spread grows with x from x = 0.2 on, 600 rows. All four models have the right "
+        "mean. Their spread is right, half as large, twice as large, or constant (right on average). "
+        "Left: outcomes, and the 95 % intervals of the right and the constant model. Centre: "
+        "reliability; the constant spread is nearer to the diagonal than the other two wrong ones. "
+        "Right: the calibration error of the worst of random groups, by their size."
+    ),
 )  # fmt: skip

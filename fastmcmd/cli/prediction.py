@@ -194,8 +194,15 @@ def numbers_of_classes(
 def _pairs(text: str, specification: str) -> list[tuple[str, str]]:
     pairs = [tuple(part.split("=", 1)) for part in specification.split(",") if part]
     if not pairs or any(len(pair) != 2 for pair in pairs):
+        family = text.partition(":")[0].strip().lower()
+        form = next((one for one in describe().split() if one.partition(":")[0] == family), None)
         raise UsageError(
-            f"--prediction {text!r}; a family and its columns are needed: {describe()}"
+            f"--prediction {text!r}; "
+            + (
+                f"{form} is needed"
+                if form
+                else f"a family and its columns are needed: {describe()}"
+            )
         )
     return [(name.strip(), value.strip()) for name, value in pairs]
 

@@ -273,3 +273,7 @@ SCORERS: Mapping[str, Scorer] = MappingProxyType(
     }
 )
 """Scorers of the usual metrics by name; those whose metric is better when small begin with ``neg_``."""
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

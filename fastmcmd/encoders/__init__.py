@@ -11,3 +11,7 @@ from fastmcmd.encoders.sentence import SentenceTransformer
 from fastmcmd.encoders.vision import Torchvision
 
 __all__ = ["Batched", "OpenCLIP", "SentenceTransformer", "Torchvision", "batched"]
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -268,6 +268,21 @@ class Comparison(ByName[Evaluation]):
             "(Holm); calibration measures are tested with n_boot, the CCE by its mean square"
         )
 
+    def gaps(self) -> list[str]:
+        """Return why numbers of the table are missing, a line for each reason and its models."""
+        labels: dict[tuple[str, str], list[str]] = {}
+        for one, values in self.lines():
+            models: dict[str, list[str]] = {}
+            for (name, evaluation), value in zip(self.evaluations.items(), values, strict=True):
+                if value is None and one.name in evaluation.skipped:
+                    models.setdefault(evaluation.skipped[one.name], []).append(name)
+            for reason, names in models.items():
+                labels.setdefault((", ".join(names), reason), []).append(one.label)
+        return [
+            printable(f"not computed for {names}: {', '.join(measures)} ({reason})")
+            for (names, reason), measures in labels.items()
+        ]
+
     def table(self) -> str:
         """Return all numbers as text, one column per model; a star marks the significantly best value."""
         return aligned(self._lines())
@@ -339,7 +354,8 @@ class Comparison(ByName[Evaluation]):
         summary = "\n".join([*self.conclusions(), title, self.table()])
         if count < 2:
             return summary
-        return f"{summary}\n{self.legend}\n\n{self.differences()}"
+        notes = "\n".join([self.legend, *self.gaps()])
+        return f"{summary}\n{notes}\n\n{self.differences()}"
 
 
 def _value(evaluation: Evaluation, name: str) -> float | None:

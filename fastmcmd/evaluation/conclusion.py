@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fastmcmd.evaluation.pairs import PairOfModels, Pairs
+from fastmcmd.evaluation.pairs import LEAST_P, PairOfModels, Pairs
 from fastmcmd.evaluation.result import Evaluation
 
 __all__ = ["comparison_sentence"]
 
 # The first that is finite for all models decides.
 _SCORES = ("nll", "mean_crps", "mean_energy_score", "mean_brier_score")
-_LEAST_P = 0.0001  # p-value below which a normal approximation gives only the order of magnitude
 
 
 def comparison_sentence(evaluations: dict[str, Evaluation], pairs: Pairs, level: float) -> str:
@@ -139,7 +138,7 @@ def _misfits(evaluations: dict[str, Evaluation], level: float) -> str:
 
 def _p(value: float, equals: str = "=") -> str:
     """Return a p-value of a normal approximation as text; far in the tail, only as a bound."""
-    return f"p < {_LEAST_P:g}" if value < _LEAST_P else f"p {equals} {value:.3g}"
+    return f"p < {LEAST_P:g}" if value < LEAST_P else f"p {equals} {value:.3g}"
 
 
 def _listed(names: list[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -211,6 +211,11 @@ def check_labels(by: ArrayLike, n: int) -> HostArray:
         labels = np.asarray(by)
     except Exception as error:  # __array__ of other libraries can raise anything
         raise ValueError(f"by cannot be made an array: {error}") from None
+    if isinstance(by, (str, Mapping)):
+        raise TypeError(
+            f"by is {quote(by)}; one label per row is needed, such as a column of a frame: "
+            "by=frame['region']"
+        )
     if labels.ndim != 1:
         raise ValueError(f"by has shape {labels.shape}; (n,) is needed: one label per row")
     if labels.dtype == object:  # data frames store text so, and integers with missing values

@@ -43,6 +43,7 @@ _FEWEST_SORTED = 3  # draws per row needed: two draws ascend in half of all rows
 _ASCENDING = (
     0.8  # share of rows: predicted quantiles cross in some, three random draws ascend in a sixth
 )
+_ORDERED = 0.95  # share of rows, see `_differ_by_order`
 _NEARER = 3.0  # factor by which outcomes must be nearer to the swapped argument
 _SCATTER = 0.8  # least variance of outcomes, except by chance, relative to that of their means
 _LEAST_Z, _MOST_Z = (
@@ -83,6 +84,12 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
                 "two draws per row, of which the second looks like a standard deviation: pass the pair "
                 "(mean, std), a tuple, if that is what they are"
             )
+        elif draws.shape[1] == 2 and _differ_by_order(draws):
+            notes.append(
+                "two draws per row, of which one is nearly always the larger: pass the pair (mean, std), a "
+                "tuple, or the ends of intervals as fastmcmd.Quantiles(levels, values), if that is what "
+                "they are"
+            )
     elif isinstance(base, Gaussian) and _as_spread(y, base.std, base.mean, base.mean):
         notes.append(
             "outcomes lie near the standard deviations and far from the means: the order is (mean, std)"
@@ -93,6 +100,16 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
 def _is_one_number(values: Array) -> bool:
     """Return whether values agree and are positive, as a common standard deviation."""
     return len(values) >= _LEAST_ROWS and values[0] > 0 and bool((values == values[0]).all())
+
+
+def _differ_by_order(draws: Array) -> bool:
+    """Return whether one of two draws is the larger in nearly all rows, as chance never has it.
+
+    Of two independent draws each is as often the larger: 20 rows or more agree so with probability 4e-5.
+    """
+    first = np.mean(draws[:, 0] > draws[:, 1])
+    last = np.mean(draws[:, 0] < draws[:, 1])
+    return len(draws) >= _LEAST_ROWS and bool(max(first, last) >= _ORDERED)
 
 
 def _are_positions(values: Array) -> bool:
@@ -126,7 +143,7 @@ def _of_points(y: Array, points: Array, x: InputsLike | None) -> list[str]:
     if labels and inside and len(y) >= _LEAST_ROWS:
         return [
             "y holds only 0 and 1, and predictions lie between them: probabilities of a class belong in "
-            "fastmcmd.classification.evaluate(y, p)"
+            "fastmcmd.classification.evaluate(y, p), or here as fastmcmd.Categorical(p, classes=[0, 1])"
         ]
     return []
 

@@ -40,12 +40,20 @@ from fastmcmd.predictive.numerics.spread import unit_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PairOfModels", "PairedTests", "Pairs", "bootstrap_test"]
+__all__ = ["LEAST_P", "PairOfModels", "PairedTests", "Pairs", "bootstrap_test", "shown_p"]
 
+LEAST_P = 0.0001  # p-value below which a normal approximation gives only the order of magnitude
 _ROUNDING = 1e-12  # relative to the losses: smaller differences are rounding
 _CONGRUENCE = "mean_cce"
 _MAPPED = ("mean_crps", "mean_energy_score", "nll", "mean_brier_score")
 _MOST_BYTES = 4e9  # bytes of features of outcomes and predictions above which the CCE is not tested
+
+
+def shown_p(p: float) -> str:
+    """Return a p-value as text for tables; "" for NaN."""
+    if math.isnan(p):
+        return ""
+    return f"{p:.3g}" if p >= LEAST_P else f"< {LEAST_P:g}"
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,7 @@ class Pairs(Sequence[PairOfModels], Notebook):
                  "p", "p (Holm)", ""]]  # fmt: skip
         for one in self._records:
             interval = "" if math.isnan(one.low) else f"{one.low:.4g} to {one.high:.4g}"
-            p = ["" if math.isnan(p) else f"{p:.3g}" for p in (one.p_value, one.p_adjusted)]
+            p = [shown_p(p) for p in (one.p_value, one.p_adjusted)]
             tie = "tie" if one.p_adjusted > self._level else ""
             rows.append(
                 [

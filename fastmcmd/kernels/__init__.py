@@ -66,3 +66,7 @@ def kernel_from_dict(described: Json) -> Kernel:
         for key, value in parameters.items()
     }
     return _SAVED[name](**values)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

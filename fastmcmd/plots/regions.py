@@ -74,5 +74,5 @@ def weak_regions(regions: WeakRegions, ax: Axes | None = None) -> Axes:
     wrapped = ["\n".join(textwrap.fill(part, _WRAP) for part in one.split("\n")) for one in labels]
     ax.set_yticks(places, [plain(one) for one in wrapped], fontsize="small")
     ax.set(xlabel="CCE of the tested rows", ylim=(-0.6, len(ordered) - 0.4))
-    ax.set_xlim(left=0)
+    ax.set_xlim(0, 1.08 * max([*cce, *null, 1e-3]))  # no marker is cut
     return finish(ax, "legend")

@@ -34,8 +34,9 @@ class Categorical(Predictive):
 
     Parameters
     ----------
-    probs : array_like (n, K)
-        Probabilities. Each row must sum to 1 within 1e-5 and is divided by its sum.
+    probs : array_like (n, K) or (n,)
+        Probabilities. Each row must sum to 1 within 1e-5 and is divided by its sum. With two ``classes``,
+        (n,) holds the probability of the second.
     values : array_like (K,), optional
         The outputs, in increasing order. Default: 0 to K - 1.
     classes : sequence of K str, optional
@@ -80,8 +81,13 @@ class Categorical(Predictive):
     ) -> None:
         columns = column_names(probs)
         probs = parameter(probs, "probs")
+        if probs.ndim == 1 and classes is not None and len(np.atleast_1d(classes)) == 2:
+            probs = _of_two(probs)
         if probs.ndim != 2 or probs.shape[1] == 0:
-            raise ValueError(f"probs has shape {probs.shape}; (n, K) is needed: one row per input")
+            raise ValueError(
+                f"probs has shape {probs.shape}; (n, K) is needed: one row per input, or (n,) and two "
+                "classes, of which these are the probabilities of the second"
+            )
         count = probs.shape[1]
         self.classes = None if classes is None else _class_names(classes, count, values)
         if (
@@ -339,6 +345,19 @@ def _check_numbers_of_columns(columns: tuple[str, ...], values: Array) -> None:
             f"the columns of probs are {listed(columns)}, and would be read as the outputs 0 to "
             f"{len(values) - 1}; pass values= if they are the outputs, else probs as an array"
         )
+
+
+def _of_two(probs: Array) -> Array:
+    """Return the probabilities (n, 2) of two classes from those of the second (n,)."""
+    bad = (probs < 0) | (probs > 1)
+    if bad.any():
+        row = int(bad.argmax())
+        raise RowError(
+            f"probs[{row}] is {probs[row]:g} ({int(bad.sum())} such rows); probabilities of the second "
+            "class must lie in [0, 1]",
+            row,
+        )
+    return np.column_stack([1 - probs, probs])
 
 
 def _class_names(classes: Sequence[str], count: int, values: ArrayLike | None) -> tuple[str, ...]:

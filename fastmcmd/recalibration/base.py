@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import FilePath, Json, NanPolicy
-from fastmcmd._base.checks import as_array, as_rows, check_choice, check_path
+from fastmcmd._base.checks import as_array, as_rows, check_choice, check_path, quote
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.base import Array, PredictionLike
@@ -266,4 +266,4 @@ def _rows(value: Any) -> int:
 def _shown_value(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"array{value.shape}"
-    return f"{value:.6g}" if isinstance(value, float) else repr(value)
+    return f"{value:.6g}" if isinstance(value, float) else quote(value)

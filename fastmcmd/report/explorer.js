@@ -122,7 +122,7 @@ function makeExplorer(place, data) {
     }
     if (data.classes.length && sums.models[0].classes) {
       figures.push(["Frequency and probability", drawClassReliability(data, sums, all, data.bands),
-        data.bands ? " Bars: 95 % of calibrated models, where they are about normal." : ""]);
+        data.bands ? " Bars: 95 % of calibrated models, in bins with enough rows." : ""]);
     }
     if (sums.models[0].witness && sums.witnessRows > 0) {
       const basis = data.sampled < data.n

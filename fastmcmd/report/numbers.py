@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fastmcmd.evaluation.pairs import Pairs
+from fastmcmd.evaluation.pairs import Pairs, shown_p
 from fastmcmd.evaluation.result import BEST
 from fastmcmd.report.material import Material
 from fastmcmd.report.page import Cell, Section, note, paragraph, table
@@ -108,6 +108,8 @@ def headline(material: Material) -> Section:
     if material.several:
         legend = material.comparison.legend.removeprefix("* ")
         body += paragraph(f"Bold: {legend}.", "how")
+        for gap in material.comparison.gaps():
+            body += paragraph(f"{gap[0].upper()}{gap[1:]}.", "how")
         body += _differences(material)
     first = next(iter(material.evaluations.values()))
     if any(one.low is not None for one in first.measured):
@@ -144,7 +146,7 @@ def _differences(material: Material) -> str:
     rows: list[Sequence[Cell]] = []
     for one in pairs:
         interval = "" if np.isnan(one.low) else f"{one.low:.4g} to {one.high:.4g}"
-        p = "" if np.isnan(one.p_adjusted) else f"{one.p_adjusted:.3g}"
+        p = shown_p(one.p_adjusted)
         tie = "tie" if one.p_adjusted > material.comparison.level else ""
         cells = [
             Cell(Pairs.label(one.measure)),

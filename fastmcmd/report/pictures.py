@@ -121,8 +121,8 @@ _CAPTIONS = {
     "Outcome y over the plane": "Mean outcome in each hexagon.",
 }
 _PLANES = {
-    "pca": "Inputs on their first two principal components, unscaled; only two columns are shown as "
-    "they are.",
+    "pca": "Inputs on their first two principal components, unscaled; if there are just two columns, "
+    "these are the axes.",
     "tsne": "Inputs under t-SNE: neighbours in the plot are similar; distances between groups mean little.",
     "umap": "Inputs under UMAP: neighbours in the plot are similar; distances between groups mean little.",
 }

@@ -45,7 +45,7 @@ def points(material: Material) -> Section | None:
         else:
             body += _witness_of_worst(evaluation, inputs, COLOURS[place % len(COLOURS)])
         for extreme, rows in _extremes(evaluation.rows["cce"]):
-            body += paragraph(f"Points of {extreme} CCE.")
+            body += paragraph(f"Points of {extreme} CCE.", "above")
             body += table(*_rows_of_table(evaluation, inputs, rows), sortable=True)
     if not body:
         return None

@@ -299,7 +299,9 @@ def test_convert(table, kind, tmp_path, capsys):
     ("spec", "message"),
     [
         ("poisson:mean=nu", "has no column 'nu'; it has visits, x0, x1, mu, group"),
-        ("poisson", "a family and its columns are needed"),
+        ("poisson", "poisson:mean=... is needed"),
+        ("mean=mu", "a family and its columns are needed"),
+        ("classes:p_0,p_1", "classes:NAME=COLUMN,... is needed"),
         ("poisson:mu=mu", "poisson:mean=COLUMN is needed"),
         ("poison:mean=mu", "no family 'poison'; did you mean 'poisson'? one of gaussian, "),
         ("gaussian:mean=1,std=2", "at least one parameter must be a column"),

@@ -98,3 +98,33 @@ def test_a_comparison_and_its_report_begin_with_the_sentence(tmp_path, monkeypat
     both.report(tmp_path / "both.html")
     page = (tmp_path / "both.html").read_text(encoding="utf-8")
     assert html.escape(both.sentence) in page
+
+
+def test_a_comparison_says_why_numbers_are_missing(rng):
+    y = rng.normal(size=50)
+    members = rng.normal(size=(50, 6))
+    models = {"members": members, "Gaussian": fm.Gaussian(np.zeros(50), 1.0), "points": 0 * members}
+    comparison = fm.compare(models, y)
+    first, second, third = comparison.gaps()
+    assert first.startswith("not computed for Gaussian, points: Pearson correlation (")
+    assert second == (
+        "not computed for members, points: negative log-likelihood (the prediction has no density)"
+    )
+    assert third.startswith("not computed for points: Dawid-Sebastiani score, ENCE, ")
+    assert second in repr(comparison)
+    assert fm.compare({"Gaussian": models["Gaussian"]}, y).gaps() == []
+
+
+def test_tiny_p_values_are_bounds(rng):
+    """A normal approximation says nothing about a p-value of 1e-168."""
+    y = rng.normal(size=400)
+    comparison = fm.compare({"near": (y, np.ones(400)), "far": (y + 9, np.ones(400))}, y)
+    assert comparison.pairs.of("mean_crps")[0].p_value < 1e-4
+    assert "< 0.0001" in comparison.differences()
+    assert "e-" not in comparison.differences()
+
+
+@pytest.mark.parametrize("by", ["sex", {"sex": np.zeros(50)}])
+def test_groups_are_labels_of_rows(by):
+    with pytest.raises(TypeError, match=r"by is .*; one label per row is needed"):
+        fm.evaluate(np.zeros(50), fm.Gaussian(np.zeros(50), 1.0), by=by)

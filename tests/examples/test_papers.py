@@ -91,6 +91,18 @@ def test_verdicts_of_the_page(name):
 
 
 @pytest.mark.parametrize("name", papers.NAMES)
+def test_data_and_picture_are_explained(name):
+    """The page has the text of each experiment, above its table."""
+    from examples.papers.page import head
+
+    experiment = papers.load(name)
+    part = PAGE.split(f"\n## {experiment.title}\n")[1]
+    repetitions = int(re.search(r"\. (\d+) repetitions\.", part)[1])
+    assert len(experiment.about) > 100
+    assert "\n\n".join(head(experiment, repetitions)) in PAGE
+
+
+@pytest.mark.parametrize("name", papers.NAMES)
 def test_cce_and_ence_have_their_value_by_chance(name):
     """Rows that print a CCE or an ENCE print that of outcomes from the predictions, and a CCE its test."""
     for text, (measured, reference, _) in rows_of_page(papers.load(name).title).items():

@@ -174,3 +174,17 @@ def test_numbers_that_name_columns_are_not_ignored():
     np.testing.assert_allclose(fm.nll([1, 2], by_number), -np.log(0.9))
     assert fm.Categorical(frame.to_numpy()).values.tolist() == [0, 1]
     assert fm.Categorical(frame.rename(columns={1: "rare", 2: "often"})).values.tolist() == [0, 1]
+
+
+def test_two_classes_from_the_probability_of_the_second(rng):
+    p = rng.uniform(size=40)
+    y = np.where(rng.uniform(size=40) < p, "yes", "no")
+    one, both = (fm.Categorical(q, classes=["no", "yes"]) for q in (p, np.c_[1 - p, p]))
+    np.testing.assert_array_equal(one.probs, both.probs)
+    np.testing.assert_allclose(
+        fm.evaluate(y, one)["nll"], -np.log(np.where(y == "yes", p, 1 - p)).mean()
+    )
+    with pytest.raises(ValueError, match=r"probs\[1\] is 1.2 \(1 such rows\)"):
+        fm.Categorical([0.5, 1.2], classes=["no", "yes"])
+    with pytest.raises(ValueError, match=r"probs has shape \(2,\); \(n, K\) is needed"):
+        fm.Categorical([0.5, 0.5], classes=["a", "b", "c"])

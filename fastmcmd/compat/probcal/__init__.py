@@ -57,3 +57,7 @@ __all__ = [
     "polynomial_kernel",
     "rbf_kernel",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -187,6 +187,11 @@ def check_column_names(value: object, name: str) -> None:
     plain = [re.sub(r"[\W_]+", "", one.lower()) for one in names]
     listed = ", ".join(map(repr, names[:6])) + (", ..." if len(names) > 6 else "")
     draws = "an array is read as draws, a column each"
+    if {"mean", "meanse"} <= set(plain):
+        raise ValueError(
+            f"{name} is a frame with the columns {listed}; {draws}. Pass what statsmodels' get_prediction "
+            "returns, not its summary_frame"
+        )
     if len(names) > 1 and _MEANS.intersection(plain) and _SPREADS.intersection(plain):
         mean = names[next(i for i, one in enumerate(plain) if one in _MEANS)]
         spread = names[next(i for i, one in enumerate(plain) if one in _SPREADS)]
@@ -231,9 +236,9 @@ def check_probabilities(draws: HostArray, y: ArrayLike | None, name: str) -> Non
         return
     raise ValueError(
         f"{name} looks like the probabilities of {classes} classes: each row sums to 1 and y holds labels "
-        f"from {low:g} to {high:g}. An array is read as draws; use fastmcmd.classification.evaluate(y, p) "
-        f"for classes, fastmcmd.Categorical for probabilities of counts, or fastmcmd.Draws({name}) if "
-        "these are draws"
+        f"from {low:g} to {high:g}. An array is read as draws; for classes pass "
+        f"fastmcmd.Categorical({name}, classes=names), or call fastmcmd.classification.evaluate(y, p) for "
+        f"their measures only; for counts, fastmcmd.Categorical({name}); for draws, fastmcmd.Draws({name})"
     )
 
 
