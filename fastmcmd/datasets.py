@@ -18,6 +18,7 @@ __all__ = [
     "boxes",
     "conflated_poissons",
     "cosine",
+    "damped_sine",
     "equal_moments",
     "linear",
     "proportional_noise",
@@ -160,6 +161,24 @@ def sine(n: int, random_state: RandomState = None) -> Simulated:
     """
     x, rng = _inputs(n, random_state, -np.pi, np.pi)
     return _simulated(x, Gaussian(np.sin(x), np.sqrt(np.maximum(x, 0.2))), rng)
+
+
+@_simulator
+def damped_sine(n: int, random_state: RandomState = None) -> Simulated:
+    """Return x ~ N(0, 1) and y ~ N(exp(-x^2 / 2) sin 2x, 0.3^2).
+
+    The first sample in section 5.1 of Park & Muandet, *A Measure-Theoretic Approach to Kernel Conditional
+    Mean Embeddings* (arXiv 2002.03689), as in the published code.
+
+    Examples
+    --------
+    >>> import fastmcmd as fm
+    >>> fm.datasets.damped_sine(2, random_state=0).truth.std.tolist()
+    [0.3, 0.3]
+    """
+    rng = generator(random_state, Purpose.DEMO)
+    x = rng.normal(size=check_count(n, "n"))
+    return _simulated(x, Gaussian(np.exp(-0.5 * x**2) * np.sin(2 * x), 0.3), rng)
 
 
 @_simulator

@@ -13,23 +13,28 @@ from numpy.typing import ArrayLike
 import fastmcmd as fm
 
 __all__ = [
+    "HALVES",
     "Claim",
     "Experiment",
     "Rows",
     "Run",
     "added",
+    "claim_of_mending",
+    "halves_of",
     "mean_cce",
     "null_cce",
+    "of_forecast",
     "over_seeds",
     "per_name",
     "published_cce",
+    "rejections",
     "spread",
     "table",
     "verdict",
 ]
 
 
-_HALVES = 4  # random ones on which a corrected model is measured
+HALVES = 4  # random ones on which a mended model is measured
 
 
 @dataclass(frozen=True)
@@ -42,15 +47,15 @@ class Claim:
         What the source says.
     measured : str
         Figures: mean and standard deviation over seeds.
-    right_model : str
-        What a right model would have in the same place, or "".
+    reference : str
+        What to compare with: the figures of a right model, of chance or of a baseline, or "".
     verdict : {"holds", "partly", "not"}
         Whether it holds here; computed from the figures.
     """
 
     text: str
     measured: str
-    right_model: str
+    reference: str
     verdict: str
 
 
@@ -133,6 +138,14 @@ def per_name(names: Sequence[str], values: Mapping[str, ArrayLike], form: str = 
     return "; ".join(f"{name} {spread(values[form.format(name)])}" for name in names)
 
 
+def rejections(names: Sequence[str], values: Mapping[str, ArrayLike], form: str = "p {}") -> str:
+    """Return for several names how often the test rejects at 5 %, as text."""
+    shares = {name: np.mean(np.asarray(values[form.format(name)]) < 0.05) for name in names}
+    if len(set(shares.values())) == 1:
+        return f"the test rejects {next(iter(shares.values())):.0%}"
+    return "the test rejects " + ", ".join(f"{name} {one:.0%}" for name, one in shares.items())
+
+
 def mean_cce(
     data: fm.datasets.Simulated | Rows, prediction: fm.Predictive, **options: object
 ) -> float:
@@ -155,44 +168,96 @@ def added(
     name: str,
     *,
     method: fm.recalibration.Recalibrator | None = None,
-    columns: object = None,
+    columns: dict[str, np.ndarray] | None = None,
+    by_columns: bool = False,
+    note: str = "",
     **options: object,
 ) -> Claim:
-    """Return what this package adds to an experiment: the verdict on a model, and the mended model.
+    """Return what this package adds: verdict and diagnosis of a model, and the mended model.
 
-    The verdict is of all rows. The correction, `ConditionalRescaling` unless ``method`` is another one, is
-    fitted on random halves and measured on the others. Options are those of `cce`.
+    Verdict and diagnosis are of all rows. The correction is fitted on random halves and measured on the
+    others.
+
+    Parameters
+    ----------
+    x, y, prediction
+        Inputs, outcomes and the model.
+    name : str
+        What the model is called.
+    method : Recalibrator, optional
+        The correction. Default: `ConditionalRescaling`.
+    columns : dict of str to ndarray (n,), optional
+        Columns that describe where the model is wrong. Default: the inputs.
+    by_columns : bool
+        Whether the correction depends on these columns instead of the inputs.
+    note : str
+        A sentence for the end.
+    **options
+        Arguments of `cce`.
     """
     result = fm.verdict(x, y, prediction, columns, random_state=0)
-    values = over_seeds(
-        lambda seed: _mended(Rows(x, y), prediction, method, seed, options), _HALVES
+    inputs = np.column_stack(list((columns or {}).values())) if by_columns else x
+    rows = Rows(x, y)
+
+    def halves(seed: int) -> dict[str, float]:
+        return _mended(rows, inputs, prediction, method, seed, options)
+
+    return claim_of_mending(
+        name, result.sentence, over_seeds(halves, HALVES), result.wrong, note=note
     )
-    before, after, chance = (values[one] for one in ("before", "after", "chance"))
+
+
+def claim_of_mending(
+    name: str, sentence: str, values: Mapping[str, np.ndarray], wrong: bool, note: str = ""
+) -> Claim:
+    """Return the last claim of an experiment, from the figures of `HALVES` random halves of the rows.
+
+    Parameters
+    ----------
+    name : str
+        What the model is called.
+    sentence : str
+        Verdict and diagnosis.
+    values : mapping of str to ndarray
+        "before", "after", "chance" and "p": the CCE of the other halves before and after mending, that of
+        outcomes drawn from the mended model, and the p-value of the mended model.
+    wrong : bool
+        Whether the exact test rejects the model.
+    note : str
+        A sentence for the end.
+    """
+    before, after, chance, p = (values[one] for one in ("before", "after", "chance", "p"))
     return Claim(
-        f"With fastmcmd: the verdict on the {name} model; it is mended on random halves of the rows, and "
-        "more than half of its CCE beyond chance goes on the other halves",
-        f"“{result.sentence}” CCE {spread(before)} before, {spread(after)} after (p < 0.05 in "
-        f"{np.sum(values['p'] < 0.05)} of {_HALVES} halves)",
-        f"by chance {spread(chance)}",
-        verdict(result.wrong, after - chance < 0.5 * (before - chance)),
+        f"With fastmcmd: verdict, diagnosis and mended model ({name})",
+        f"“{sentence}” Mended: CCE {spread(after)} instead of {spread(before)}; the test rejects the "
+        f"mended model in {np.sum(p < 0.05)} of {len(p)} halves. {note}".strip(),
+        f"mended, by chance: {spread(chance)}",
+        verdict(wrong, after - chance < 0.5 * (before - chance)),
     )
+
+
+def halves_of(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted numbers of the rows of two random halves."""
+    order = np.random.default_rng(seed).permutation(n)
+    first, second = np.array_split(order, 2)
+    return np.sort(first), np.sort(second)
 
 
 def _mended(
     rows: Rows,
+    inputs: np.ndarray,
     prediction: fm.Predictive,
     method: fm.recalibration.Recalibrator | None,
     seed: int,
     options: dict[str, object],
 ) -> dict[str, float]:
-    """Return the CCE of the second half of the rows, before and after a correction fitted on the first."""
-    order = np.random.default_rng(seed).permutation(len(rows.y))
-    first, second = (np.sort(part) for part in np.array_split(order, 2))
+    """Return the CCE of one half of the rows, before and after a correction fitted on the other half."""
+    first, second = halves_of(len(rows.y), seed)
     fitted = (method or fm.recalibration.ConditionalRescaling()).fit(
-        prediction.take(first), rows.y[first], rows.x[first]
+        prediction.take(first), rows.y[first], inputs[first]
     )
     plain, part = prediction.take(second), Rows(rows.x[second], rows.y[second])
-    mended = fitted.transform(plain, part.x)
+    mended = fitted.transform(plain, inputs[second])
     return {
         "before": mean_cce(part, plain, **options), "after": mean_cce(part, mended, **options),
         "chance": null_cce(part, mended, seed, **options),
@@ -200,10 +265,15 @@ def _mended(
     }  # fmt: skip
 
 
+def of_forecast(prediction: fm.Predictive) -> dict[str, np.ndarray]:
+    """Return mean and logarithm of the standard deviation of predictions, as columns."""
+    return {"predicted mean": prediction.mean, "log predicted std": np.log(prediction.std)}
+
+
 def table(claims: Sequence[Claim]) -> str:
     """Return claims as a Markdown table."""
-    lines = ["| claim | measured here | a right model | verdict |", "|---|---|---|---|"]
+    lines = ["| claim | measured here | to compare with | verdict |", "|---|---|---|---|"]
     lines += [
-        f"| {one.text} | {one.measured} | {one.right_model} | **{one.verdict}** |" for one in claims
+        f"| {one.text} | {one.measured} | {one.reference} | **{one.verdict}** |" for one in claims
     ]
     return "\n".join(lines)

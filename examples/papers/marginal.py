@@ -52,14 +52,14 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         Claim(
             "The marginal model looks calibrated: its ECE is near that of the right model",
             f"ECE {spread(runs['ece marginal'])}",
-            f"ECE {spread(runs['ece right'])}",
+            f"right model: ECE {spread(runs['ece right'])}",
             verdict(runs["ece marginal"] < 0.05),
         ),
         Claim(
-            "CCE shows that it is wrong",
+            "CCE shows that the marginal model is wrong",
             f"CCE {spread(runs['cce marginal'])}, by chance {spread(runs['null marginal'])}; "
             f"test p {spread(runs['p marginal'])}",
-            f"CCE {spread(runs['cce right'])}, by chance {spread(runs['null right'])}; "
+            f"right model: CCE {spread(runs['cce right'])}, by chance {spread(runs['null right'])}; "
             f"p < 0.05 in {np.mean(runs['p right'] < 0.05):.0%}",
             verdict(runs["cce marginal"] > 5 * runs["cce right"], runs["p marginal"] < 0.05),
         ),

@@ -69,8 +69,8 @@ def _numbers(seed: int) -> dict[str, float]:
         numbers[f"ece {name}"] = fm.regression_ece(y, model)
         numbers[f"ence {name}"] = fm.ence(y, model)
         numbers[f"cv {name}"] = float(model.std.std() / model.std.mean())
-    numbers["null"] = fm.metrics.null_ence(y, models["isotonic cdf"], repetitions=3)
-    numbers["null trained"] = fm.metrics.null_ence(y, models["trained stds"], repetitions=3)
+        if name != "random stds":
+            numbers[f"null {name}"] = fm.metrics.null_ence(y, model, repetitions=3)
     for name in ("true stds", "isotonic cdf"):
         test = _given_forecast(y, models[name])
         numbers |= {
@@ -92,50 +92,53 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         Claim(
             "Isotonic recalibration of the cdf makes random uncertainties look calibrated",
             f"ECE {spread(runs['ece random stds'])} before, {spread(runs['ece isotonic cdf'])} after",
-            f"ECE {spread(runs['ece true stds'])}",
+            f"true stds: ECE {spread(runs['ece true stds'])}",
             verdict(runs["ece isotonic cdf"] < 0.02),
         ),
         Claim(
-            "ENCE shows that they still say nothing about the error",
-            f"ENCE {spread(runs['ence isotonic cdf'])} after; by chance {spread(runs['null'])}",
-            f"ENCE {spread(runs['ence true stds'])}",
-            verdict(runs["ence isotonic cdf"] > 5 * runs["null"]),
+            "ENCE shows that the recalibrated uncertainties still say nothing about the error",
+            f"ENCE {spread(runs['ence isotonic cdf'])} after; by chance "
+            f"{spread(runs['null isotonic cdf'])}",
+            f"true stds: ENCE {spread(runs['ence true stds'])}, by chance {spread(runs['null true stds'])}",
+            verdict(runs["ence isotonic cdf"] > 5 * runs["null isotonic cdf"]),
         ),
         Claim(
-            "Scaling the standard deviations does not mend them either: their dispersion c_v stays",
-            f"ENCE {spread(runs['ence std scaling'])}, c_v {spread(runs['cv std scaling'])} "
+            "Std scaling does not mend them either: it leaves their dispersion c_v as it was",
+            f"ENCE {spread(runs['ence std scaling'])}, by chance "
+            f"{spread(runs['null std scaling'])}; c_v {spread(runs['cv std scaling'])} "
             f"(before: {spread(runs['cv random stds'])})",
-            f"c_v {spread(runs['cv true stds'])}",
+            f"true stds: ENCE {spread(runs['ence true stds'])}, c_v {spread(runs['cv true stds'])}",
             verdict(
-                runs["ence std scaling"] > 5 * runs["null"],
+                runs["ence std scaling"] > 5 * runs["null std scaling"],
                 np.abs(runs["cv std scaling"] - runs["cv random stds"]) < 1e-6,
             ),
         ),
         Claim(
             "Stds that a network was trained for have a small ENCE",
             f"ENCE {spread(runs['ence trained stds'])}, c_v {spread(runs['cv trained stds'])}",
-            f"by chance {spread(runs['null trained'])}",
+            f"by chance {spread(runs['null trained stds'])}; true stds: ENCE "
+            f"{spread(runs['ence true stds'])}, c_v {spread(runs['cv true stds'])}",
             verdict(runs["ence trained stds"] < 0.5 * runs["ence isotonic cdf"]),
         ),
         Claim(
-            "The CCE given the forecast shows it, too, and comes with an exact test (not in the paper)",
+            "The CCE given the forecast shows the same, and has an exact test (not in the paper)",
             f"CCE {spread(runs['cce isotonic cdf'])} of the recalibrated random stds, by chance "
             f"{spread(runs['cce null isotonic cdf'])}, p < 0.05 in "
             f"{np.mean(runs['p isotonic cdf'] < 0.05):.0%}",
-            f"CCE {spread(runs['cce true stds'])}, by chance {spread(runs['cce null true stds'])}, p "
-            "< 0.05 in "
+            f"true stds: CCE {spread(runs['cce true stds'])}, by chance "
+            f"{spread(runs['cce null true stds'])}, p < 0.05 in "
             f"{np.mean(runs['p true stds'] < 0.05):.0%}",
             verdict(runs["p isotonic cdf"] < 0.05, runs["cce isotonic cdf"] > 2 * runs["cce true stds"]),
         ),
         Claim(
-            "ENCE needs a variance: right Cauchy predictions of random scale fail it, with the scale as "
-            "the "
-            "predicted std",
+            "ENCE needs a variance: it blames right Cauchy predictions of random scale (the scale serves "
+            "as predicted std)",
             f"ENCE {runs['cauchy ence'].min():.1f} to {runs['cauchy ence'].max():.1f}",
             f"by chance if Gaussian {spread(runs['cauchy null'])}", verdict(runs["cauchy ence"] > 1),
         ),
         Claim(
-            "ECE and CCE do not: they find nothing wrong with them",
+            "ECE and CCE need no variance: they find nothing wrong with these predictions (not in the "
+            "paper)",
             f"ECE {spread(runs['cauchy ece'])}; CCE {spread(runs['cauchy cce'])}, p < 0.05 in "
             f"{np.mean(runs['cauchy p'] < 0.05):.0%}",
             f"CCE by chance {spread(runs['cauchy cce null'])}",

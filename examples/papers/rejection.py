@@ -113,7 +113,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     for case in _CASES:
         claims.append(
             Claim(
-                f"It beats holding out rows of large predicted spread ({case}; not in the paper)",
+                f"Holding out rows of high CCE beats holding out rows of large predicted spread ({case}; "
+                "not in the paper)",
                 listed("cce", case), f"by predicted spread: {listed('std', case)}",
                 verdict(*better(case, "std")),
             )
@@ -146,7 +147,7 @@ def _draw(path: Path) -> None:
 EXPERIMENT = Experiment(
     "rejection", "Holding out what the CCE finds wrong",
     "Young et al., arXiv 2405.12412, figure 7 and appendix C.1; on two waves of which the model misses "
-    "a part, and on digits; the CCE of test rows needs no label: it is estimated from a second "
+    "a part, and on digits. The CCE of test rows needs no labels of them: it is estimated from a second "
     "sample", run,
     seeds=count_digits.TRIALS,
 )  # fmt: skip

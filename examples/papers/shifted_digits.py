@@ -11,6 +11,7 @@ from scipy.ndimage import rotate
 import fastmcmd as fm
 from examples.papers.claims import Claim, Experiment, over_seeds, per_name, spread, verdict
 from examples.papers.classifiers import MEMBERS, METHODS, PASSES, Classifiers
+from examples.papers.mended_classes import added_to_classes
 from examples.papers.pictures import STYLES, axes_of, save
 
 TRIALS = 3  # sets of networks, each with rows of its own
@@ -134,8 +135,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     }
     five = gains["ensemble"]
     sure = {one: (at("rotated 30", "confident accuracy")[one], accuracy[one]) for one in METHODS}
-    x, labels = rows_of_shift(0, "rotated 30")
-    claim = _classes_claim(x, labels, classifiers(0))
+    x, labels = rows_of_shift(0, "moved 1")
+    p = classifiers(0).probabilities("vanilla", x)
     return [
         Claim(
             "Accuracy and calibration fall with shift, for every method",
@@ -151,15 +152,15 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             verdict(shifted["temperature"] > 3 * plain["temperature"]),
         ),
         Claim(
-            "Ensembles are best under "
-            "shift", f"Brier score: {per_name(METHODS, brier)}; least: {best}", "",
+            "Ensembles are best under shift",
+            f"Brier score: {per_name(METHODS, brier)}; least: {best}", "",
             verdict(brier["ensemble"] == np.min(list(brier.values()), axis=0)),
         ),
         Claim(
-            "Under shift, wrong predictions stay confident: accuracy of confidences above 0.9 at 30 "
-            "degrees is "
-            "far below that without shift",
-            "; ".join(f"{one} {spread(pair[0])}" for one, pair in sure.items()),
+            "Under shift, wrong predictions stay confident: at 30 degrees the rows with a confidence above "
+            "0.9 are right less often than that",
+            "accuracy of these rows: "
+            + "; ".join(f"{one} {spread(pair[0])}" for one, pair in sure.items()),
             f"above 0.9 if calibrated; all rows without shift: {spread(accuracy['vanilla'])}",
             verdict(*(pair[0] < 0.9 for pair in sure.values())),
         ),
@@ -171,7 +172,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         Claim(
             "A few random passes have most of the gain of thirty",
             "Brier score at 15 degrees: " + "; ".join(
-                f"{method} " + ", ".join(f"{k}: {v.mean():.3f}" for k, v in by_count.items())
+                f"{method} " + ", ".join(f"{k}: {spread(v)}" for k, v in by_count.items())
                 for method, by_count in gains.items() if method != "ensemble"
             ), "",
             verdict(*(
@@ -184,33 +185,8 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             per_name(METHODS, shuffled), f"digits: {per_name(METHODS, digits)}",
             verdict(*(shuffled[one] > digits[one] for one in METHODS)),
         ),
-        claim,
+        added_to_classes(x, labels, p, "vanilla network, images moved by one pixel"),
     ]  # fmt: skip
-
-
-def _classes_claim(x: np.ndarray, labels: np.ndarray, models: Classifiers) -> Claim:
-    """Return what this package adds: the verdict on the vanilla network under shift, and a mended one."""
-    p = models.probabilities("vanilla", x)
-    first, second = np.array_split(np.arange(len(labels)), 2)
-    scaling = fm.recalibration.TemperatureScaling().fit(np.log(p[first]), labels[first])
-    after = scaling.transform(np.log(p[second]))
-    tests = [
-        fm.congruence_test(x[second], labels[second], fm.Categorical(one), y_kernel=fm.Delta())
-        for one in (p[second], after)
-    ]
-    sentence = fm.congruence_test(x, labels, fm.Categorical(p), y_kernel=fm.Delta()).sentence
-    return Claim(
-        "With fastmcmd: the verdict on the vanilla network at 30 degrees, and its temperature fitted on "
-        "one half "
-        "of the shifted rows, tested on the other",
-        f"“{sentence}” CCE {tests[0].cce:.3f} before (p {tests[0].p_value:.3f}), {tests[1].cce:.3f} "
-        "after (p "
-        f"{tests[1].p_value:.3f}): the temperature lowers the confidence, but cannot mend the classes",
-        f"by chance {tests[1].null_cce:.3f}",
-        verdict(
-            tests[0].p_value < 0.05, tests[1].cce < 0.7 * tests[0].cce, tests[1].p_value > 0.05
-        ),
-    )
 
 
 def details(seeds: int) -> str:
@@ -224,7 +200,8 @@ def details(seeds: int) -> str:
     lines = [
         f"Quartiles (25 %, 50 %, 75 %) over {len(shifts)} shifts and all trials, and the cost. "
         "The Brier score is reliability - resolution + the uncertainty of the labels, "
-        f"{uncertainty:.3f}:", "",
+        f"{uncertainty:.3f}. In the printed tables of the source two rows are said to be exchanged; we had "
+        "no copy to check. Here labels and numbers come from one loop:", "",
         "| method | accuracy | NLL | Brier | reliability | resolution | ECE | networks trained | "
         "passes per row |",
         "|---|---|---|---|---|---|---|---|---|",

@@ -63,6 +63,11 @@ def _rows(values: dict[str, np.ndarray], name: str, size: str, measure: str) -> 
     return np.stack([values[f"{name} {size} {head} {measure}"] for head in HEADS])
 
 
+def _rejected(values: dict[str, np.ndarray], name: str, size: str, head: str) -> str:
+    """Return how often the test rejects a head."""
+    return f"{np.mean(values[f'{name} {size} {head} p'] < 0.05):.0%}"
+
+
 def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     """Return the claims about tables 1 and 2."""
     values = _values(seeds)
@@ -83,7 +88,9 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
                 f"({name})",
                 f"least: {best[0]} {spread(cce[HEADS.index(best[0])])}; largest: {best[-1]} "
                 f"{spread(cce[HEADS.index(best[-1])])}",
-                f"by chance {chance.mean():.3f}",
+                f"by chance: {best[0]} {spread(chance[HEADS.index(best[0])])}, {best[-1]} "
+                f"{spread(chance[HEADS.index(best[-1])])}; the test rejects "
+                f"{_rejected(values, name, 'one', best[0])} and {_rejected(values, name, 'one', best[-1])}",
                 verdict((cce - chance).max(axis=0) > 2 * (cce - chance).min(axis=0)),
             ),
             Claim(
@@ -95,7 +102,9 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
                 f"Ensembles have a smaller CCE than single networks ({name})",
                 f"mean over heads {spread(ensemble_cce.mean(axis=0))} against {spread(cce.mean(axis=0))}; "
                 f"smaller in {np.mean(ensemble_cce < cce):.0%} of heads and trials",
-                f"by chance {_rows(values, name, 'ensemble', 'chance').mean():.3f}",
+                f"by chance {_rows(values, name, 'ensemble', 'chance').mean():.3f}; the test rejects "
+                f"{np.mean(_rows(values, name, 'ensemble', 'p') < 0.05):.0%} of ensembles, "
+                f"{np.mean(_rows(values, name, 'one', 'p') < 0.05):.0%} of networks",
                 verdict(ensemble_cce < cce),
             ),
         ]  # fmt: skip
@@ -118,9 +127,9 @@ def details(seeds: int) -> str:
         for size in _SIZES:
             for head in HEADS:
                 cells = [spread(values[f"{name} {size} {head} {one}"]) for one in _MEASURES[:-1]]
-                rejected = np.mean(values[f"{name} {size} {head} p"] < 0.05)
                 label = head if size == "one" else f"{MEMBERS} × {head}"
-                lines.append(f"| {label} | " + " | ".join(cells) + f" | {rejected:.0%} |")
+                cells.append(_rejected(values, name, size, head))
+                lines.append(f"| {label} | " + " | ".join(cells) + " |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 

@@ -11,6 +11,7 @@ import fastmcmd as fm
 from examples.papers.claims import Claim, Experiment, added, over_seeds, spread, verdict
 from examples.papers.pictures import axes_of, save
 from fastmcmd.compat import uncertainty_toolbox as ours
+from fastmcmd.plots.style import COLOURS
 
 _N = 600
 _SMALL = 0.2  # share of rows in the groups that are compared
@@ -30,7 +31,7 @@ def _models(seed: int) -> tuple[fm.datasets.Simulated, dict[str, fm.Gaussian]]:
 def _all_but_groups(
     metrics: Any, mean: np.ndarray, std: np.ndarray, y: np.ndarray
 ) -> dict[str, float]:
-    """Return all measures of a package but those of random groups, which differ from run to run."""
+    """Return all measures of a package but those of random groups, which have their own claim."""
     parts = (
         metrics.get_all_accuracy_metrics(mean, y, verbose=False),
         metrics.get_all_average_calibration(mean, std, y, num_bins=100, verbose=False),
@@ -56,14 +57,10 @@ def _numbers(seed: int) -> dict[str, float]:
             gap = abs(value - theirs[measure]) / max(abs(theirs[measure]), 1e-300)
             numbers["largest difference"] = max(numbers["largest difference"], gap)
             numbers[f"{measure} {name}"] = value
-        groups = ours.metrics_calibration.adversarial_group_calibration(
-            *arguments, cali_type="mean_abs"
-        )
-        small = int(np.argmin(np.abs(groups.group_size - _SMALL)))
-        numbers[f"group {name}"] = float(groups.score_mean[small])
+        numbers[f"group {name}"] = _of_small_groups(_groups(ours, arguments, "mean_abs", seed))
         test = fm.congruence_test(data.x, data.y, model, random_state=seed)
         numbers[f"p {name}"] = test.p_value
-        numbers[f"cce {name}"] = float(fm.cce(data.x, data.y, model).mean)
+        numbers[f"cce {name}"], numbers[f"null {name}"] = test.cce, test.null_cce
     return numbers
 
 
@@ -94,13 +91,22 @@ def details(seeds: int) -> str:
         both = [_all_but_groups(one.metrics, *arguments) for one in (ours, uncertainty_toolbox)]
         columns[name] = {measure: (value, both[1][measure]) for measure, value in both[0].items()}
         for kind in ("mean_abs", "root_mean_sq"):
-            groups = [_smallest_group(one, arguments, kind) for one in (ours, uncertainty_toolbox)]
+            groups = [
+                _of_small_groups(_groups(one, arguments, kind, 0))
+                for one in (ours, uncertainty_toolbox)
+            ]
             columns[name][f"{kind} of the worst fifth"] = (groups[0], groups[1])
         for measure, compute in _FURTHER_MEASURES.items():
             columns[name][measure] = (float(np.mean(compute(data.y, model))), None)
+        test = fm.congruence_test(data.x, data.y, model, random_state=0)
+        columns[name] |= {
+            "CCE": (test.cce, None), "CCE by chance": (test.null_cce, None),
+            "p-value of the exact test": (test.p_value, None),
+        }  # fmt: skip
     lines = [
-        f"All measures of the first example ({_N} rows); in parentheses those of Uncertainty Toolbox, "
-        "which has no others. Worst groups are searched with the same seed.", "",
+        f"All measures on the first of the examples ({_N} rows). In parentheses: the value of Uncertainty "
+        "Toolbox, for each measure that it has. Both packages search the worst groups with the same seed.",
+        "",
         "| measure | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|",
     ]  # fmt: skip
     for measure in columns["right"]:
@@ -112,10 +118,22 @@ def details(seeds: int) -> str:
     return "\n".join(lines)
 
 
-def _smallest_group(package: Any, arguments: tuple, kind: str) -> float:
+def _groups(package: Any, arguments: tuple, kind: str, seed: int) -> Any:
+    """Return the calibration errors of the worst groups of each size, which both packages search at random.
+
+    Uncertainty Toolbox draws from NumPy's global state, and so does the module that replaces it. The state
+    is put back.
+    """
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        return package.metrics_calibration.adversarial_group_calibration(*arguments, cali_type=kind)
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+
+
+def _of_small_groups(groups: Any) -> float:
     """Return the calibration error of the worst group of a fifth of the rows."""
-    np.random.seed(0)  # noqa: NPY002 - Uncertainty Toolbox draws from the global state
-    groups = package.metrics_calibration.adversarial_group_calibration(*arguments, cali_type=kind)
     return float(groups.score_mean[np.argmin(np.abs(groups.group_size - _SMALL))])
 
 
@@ -142,28 +160,32 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         ),
         Claim(
             "Proper scores are best for the right model",
-            "CRPS: " + _listed(runs, "crps"), f"CRPS {spread(runs['crps right'])}",
+            "CRPS: " + _listed(runs, "crps"), f"right model: CRPS {spread(runs['crps right'])}",
             verdict(*(runs[f"{one} {name}"] > runs[f"{one} right"] for one in scores for name in wrong)),
         ),
         Claim(
-            "Average calibration sees a wrong size of the spread better than one that ignores x",
+            "Average calibration misses much of a spread that is right on average but ignores x: its error "
+            "is smaller than that of spreads of half or twice the size",
             "mean absolute calibration error: " + _listed(runs, "ma_cal"),
-            spread(runs["ma_cal right"]),
+            f"right model: {spread(runs['ma_cal right'])}",
             verdict(
                 runs["ma_cal constant"] < runs["ma_cal too narrow"],
                 runs["ma_cal constant"] < runs["ma_cal too wide"],
             ),
         ),
         Claim(
-            f"In its worst group of {_SMALL:.0%} of the rows it is less calibrated than the right model",
-            _listed(runs, "group"), spread(runs["group right"]),
+            f"Adversarial groups show it: in its worst group of {_SMALL:.0%} of the rows the constant "
+            "spread is less calibrated than the right model",
+            "mean absolute calibration error there: " + _listed(runs, "group"),
+            f"right model: {spread(runs['group right'])}",
             verdict(runs["group constant"] > runs["group right"]),
         ),
         Claim(
-            "The exact test of congruence finds all three (not in the paper)",
+            "The exact test rejects all three wrong models (not in the paper)",
             "p < 0.05: " + "; ".join(f"{name} {rejection_rates[name]:.0%}" for name in wrong)
-            + "; CCE: " + _listed(runs, "cce"),
-            f"p < 0.05 in {rejection_rates['right']:.0%}; CCE {spread(runs['cce right'])}",
+            + "; CCE: " + _listed(runs, "cce") + "; by chance: " + _listed(runs, "null"),
+            f"right model: p < 0.05 in {rejection_rates['right']:.0%}; CCE {spread(runs['cce right'])}, "
+            f"by chance {spread(runs['null right'])}",
             verdict(*(runs[f"p {name}"] < 0.05 for name in wrong)),
         ),
         added(data.x, data.y, models["constant"], "constant-spread"),
@@ -179,14 +201,12 @@ def _draw(path: Path) -> None:
         if name in ("right", "constant"):
             low, high = model.quantile([0.025, 0.975]).T[:, order]
             panels[0].fill_between(
-                data.x[order], low, high, color=f"C{number}", alpha=0.3, lw=0, label=name
+                data.x[order], low, high, color=COLOURS[number], alpha=0.3, lw=0, label=name
             )
     for name, model in models.items():
         curve = fm.metrics.reliability_curve(data.y, model)
         panels[1].plot(curve.expected, curve.observed, label=name)
-        groups = ours.metrics_calibration.adversarial_group_calibration(
-            model.mean, model.std, data.y, cali_type="mean_abs"
-        )
+        groups = _groups(ours, (model.mean, model.std, data.y), "mean_abs", 0)
         panels[2].plot(groups.group_size, groups.score_mean, marker="o", label=name)
     panels[0].set(xlabel="x", ylabel="y and 95 % interval")
     panels[1].set(xlabel="predicted probability", ylabel="observed frequency")
@@ -195,6 +215,8 @@ def _draw(path: Path) -> None:
 
 
 EXPERIMENT = Experiment(
-    "uncertainty_metrics", "The measures of Uncertainty Toolbox on one example",
-    "Chung et al., *Uncertainty Toolbox*, arXiv 2109.10254", run, seeds=10, details=details,
+    "uncertainty_metrics", "The measures of predictive uncertainty on one example",
+    "the lists of Chung et al., *Uncertainty Toolbox*, arXiv 2109.10254: accuracy, average and adversarial "
+    "group calibration, sharpness, proper scores; each computed by both packages", run, seeds=10,
+    details=details,
 )  # fmt: skip
