@@ -63,6 +63,17 @@ def rows_of_page(title):
     }  # fmt: skip
 
 
+def _without_figures(text):
+    return re.sub(r"\d[\d.,]*\d|\d", "#", re.sub(r" ± [\d.]+", "", text))
+
+
+@pytest.mark.parametrize("seeds", ["0", "-2"])
+def test_repetitions_are_positive(seeds, capsys):
+    with pytest.raises(SystemExit):
+        papers.main(["marginal", "--seeds", seeds])
+    assert f"--seeds is {seeds}; at least 1 is needed" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", papers.NAMES)
 def test_claims_hold(name, tmp_path, monkeypatch):
@@ -75,6 +86,10 @@ def test_claims_hold(name, tmp_path, monkeypatch):
     assert [
         one.text for one in claims if expected(name, one.text) == "holds" != one.verdict
     ] == []  # fmt: skip
+    last = claims[-1]
+    assert _without_figures(last.measured) == _without_figures(
+        rows_of_page(experiment.title)[last.text][0]
+    )
     if picture is not None:
         assert picture.stat().st_size > 10_000
 
