@@ -17,7 +17,13 @@ from fastmcmd.metrics.member_weights import (
     pair_distances,
 )
 from fastmcmd.metrics.metric import mean_of, metric
-from fastmcmd.metrics.weighted_scores import Function, given_weight, members, values_of
+from fastmcmd.metrics.weighted_scores import (
+    Function,
+    given_weight,
+    members,
+    rescaled,
+    values_of,
+)
 from fastmcmd.predictive.base import Array, PredictionLike, Predictive
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.weighted_draws import WeightedDraws
@@ -359,6 +365,8 @@ def _reweighted(
     gaps = values - y.reshape(len(values), 1, -1)
     near = np.einsum("nm,nm->n", shares, _gaussian_kernel(gaps, bandwidth))
     if weighting == "vertical":
-        return np.asarray(mass**2 * pairs / 2 - mass * of_own * near + of_own**2 / 2)
+        size = np.maximum(mass, of_own)  # so that products of weights do not overflow
+        mass, own = (one / np.where(size > 0, size, 1.0) for one in (mass, of_own))
+        return rescaled(mass**2 * pairs / 2 - mass * own * near + own**2 / 2, size)
     score = np.where(mass > 0, of_own * (pairs / 2 - near + 0.5), np.nan)
     return np.where(of_own == 0, 0.0, score)

@@ -294,3 +294,41 @@ def test_rows_are_counted_with_those_left_out():
         with pytest.raises(fm.errors.RowError, match="row 2 has one") as caught:
             call()
         assert caught.value.row == 2
+
+
+@pytest.mark.parametrize("score", ["crps", "gaussian_kernel_score", "energy_score"])
+def test_functions_that_work_in_place(vectors, score):
+    """They get a copy: y and the draws of the caller stay, and the score is that of a pure function."""
+    y, draws, _ = vectors
+    if score == "crps":
+        y, draws = y[:, 0].copy(), draws[:, :, 0].copy()
+
+    def raised(values):
+        values[values < 0] = 0.0
+        return values
+
+    before = y.copy(), draws.copy()
+    weighted = getattr(metrics, f"weighted_{score}")
+    expected = weighted(y, draws, chaining=lambda values: np.maximum(values, 0.0))
+    np.testing.assert_array_equal(weighted(y, draws, chaining=raised), expected)
+    np.testing.assert_array_equal(y, before[0])
+    np.testing.assert_array_equal(draws, before[1])
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e150, 1e200])
+@pytest.mark.parametrize("score", ["gaussian_kernel_score", "energy_score", "variogram_score"])
+def test_vertical_scores_of_large_weights(vectors, score, size):
+    """They grow with the square of the weights, to infinity and not to NaN."""
+    y, draws, _ = vectors
+    weighted = getattr(metrics, f"weighted_{score}")
+    plain, scaled = (
+        weighted(
+            y,
+            draws,
+            weighting="vertical",
+            weight=lambda v, size=one: size * np.exp(-(v**2).sum(axis=-1)),
+        )
+        for one in (1.0, size)
+    )
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(scaled, plain * size * size, rtol=1e-9)
