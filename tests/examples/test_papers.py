@@ -158,6 +158,27 @@ def test_lines_for_other_data_run(monkeypatch):
     exec(compile(code, "elsewhere", "exec"), names)
 
 
+def test_published_cce_has_the_parameters_of_the_paper():
+    """The plain formula: gamma 0.5 of inputs, 1 / (2 var y) of outcomes, and n lam with lam 0.1."""
+    from examples.papers.claims import published_cce
+
+    data = fm.datasets.conflated_poissons(30, 0)
+    outcomes, p = np.asarray(data.truth.values), np.asarray(data.truth.probs)
+    gamma = 1 / (2 * data.y.var())
+
+    def kernel(a, b, gamma):
+        return np.exp(-gamma * np.subtract.outer(a, b) ** 2)
+
+    inputs = kernel(data.x, data.x, 0.5)
+    weights = np.linalg.solve(inputs + 30 * 0.1 * np.eye(30), inputs)
+    cross = p @ kernel(outcomes, data.y, gamma)
+    embeddings = kernel(data.y, data.y, gamma) - cross - cross.T
+    embeddings += p @ kernel(outcomes, outcomes, gamma) @ p.T
+    square = (weights * (embeddings @ weights)).sum(axis=0)
+    values = published_cce(data.x, data.y, data.truth).values
+    np.testing.assert_allclose(values, np.sqrt(square), atol=1e-6)
+
+
 def test_mcmd_of_samples_is_that_of_its_source():
     """The plain formula with inverses of K + 0.01 I, and kernels exp(-0.1 d^2 / 2)."""
     from examples.papers import mcmd_of_samples
