@@ -366,7 +366,8 @@ def _reweighted(
     near = np.einsum("nm,nm->n", shares, _gaussian_kernel(gaps, bandwidth))
     if weighting == "vertical":
         size = np.maximum(mass, of_own)  # so that products of weights do not overflow
-        mass, own = (one / np.where(size > 0, size, 1.0) for one in (mass, of_own))
-        return rescaled(mass**2 * pairs / 2 - mass * own * near + own**2 / 2, size)
+        share, outcome_weight = (one / np.where(size > 0, size, 1.0) for one in (mass, of_own))
+        score = share**2 * pairs / 2 - share * outcome_weight * near + outcome_weight**2 / 2
+        return rescaled(score, size)
     score = np.where(mass > 0, of_own * (pairs / 2 - near + 0.5), np.nan)
     return np.where(of_own == 0, 0.0, score)

@@ -80,10 +80,10 @@ class ScoreParts:
         if weighting == "outcome":
             return np.where(outcome == 0, 0.0, np.where(some, outcome * score, np.nan))
         size = np.maximum(self.mass, outcome)  # so that products of weights do not overflow
-        mass, own = (one / np.where(size > 0, size, 1.0) for one in (self.mass, outcome))
-        distances = mass * own * (score + spread) - mass**2 * spread
-        gap = mass * far - own * self.own_from_zero
-        return rescaled(distances + gap * (mass - own), size)
+        mass, outcome_weight = (one / np.where(size > 0, size, 1.0) for one in (self.mass, outcome))
+        distances = mass * outcome_weight * (score + spread) - mass**2 * spread
+        gap = mass * far - outcome_weight * self.own_from_zero
+        return rescaled(distances + gap * (mass - outcome_weight), size)
 
 
 @metric
