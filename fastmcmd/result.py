@@ -266,6 +266,12 @@ class Result(PointValues):
         """Return the state for pickling: all computed results, without the data."""
         return {**self.__dict__, "source": None}
 
+    def __copy__(self) -> Result:
+        """Return a copy that shares the arrays and the data."""
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
     def __deepcopy__(self, memo: dict[int, object]) -> Result:
         """Return a copy that shares the data."""
         copied = object.__new__(type(self))

@@ -164,3 +164,10 @@ def test_roc_points_are_those_of_the_columns():
     assert columns["true_positive_rate"] == curve.true_positive_rate.tolist()
     area = np.trapezoid(columns["true_positive_rate"], columns["false_positive_rate"])
     assert area == pytest.approx(curve.area)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, list, lambda one: np.asarray(one).tolist()])
+@pytest.mark.parametrize("score", [fm.crps, fm.nll, fm.metrics.energy_score, fm.evaluate])
+def test_draws_in_place_of_outcomes(score, kind):
+    with pytest.raises(ValueError, match=r"the order of arguments is \(y, prediction\)"):
+        score(kind(DRAWS), kind(Y))

@@ -43,13 +43,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m examples.papers", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     parser.add_argument(
-        "--seeds", type=int, help="repetitions instead of each experiment's own number"
+        "--seeds", type=int, help="fewer repetitions than each experiment's own number"
     )
     parser.add_argument("--output", type=Path, default=DOCUMENTS, help="folder of papers.md")
     options = parser.parse_args(arguments)
     for name in options.names:
         if name not in NAMES:
             parser.error(f"no experiment {name!r}; there are {', '.join(NAMES)}")
+    if options.seeds is not None and options.seeds < 1:
+        parser.error(f"--seeds is {options.seeds}; at least 1 is needed")
     pictures = options.output / "papers"
     pictures.mkdir(parents=True, exist_ok=True)
     results = []

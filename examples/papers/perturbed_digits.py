@@ -104,12 +104,14 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             f"{spread(values[f'{kind} {head} {most}'])} (every step up in {one.sum()} of {len(one)} trials)"
             for head, one in by_head.items()
         )
+        result = verdict(*by_head.values())
+        reason = "" if result == "holds" else reason
         return Claim(
             text, f"mean CCE at 0 and {most:g}: {ends}. {reason}".strip(),
             f"by chance: {_means(values, 'null {}')} unperturbed, where {rejections(HEADS, values)}; "
             f"{_means(values, f'null {kind} {{}}')} at {_LEVELS[kind][-1]:g}, where "
             + rejections(HEADS, values, f"p {kind} {{}}"),
-            verdict(*by_head.values()),
+            result,
         )  # fmt: skip
 
     x, y = rows_of(split(0)[2])

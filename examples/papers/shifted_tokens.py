@@ -123,7 +123,13 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             f"{spread(values[f'{high} vanilla CCE'])}, by "
             f"chance {spread(values[f'{high} vanilla null'])}",
             f"truth {shares('truth')}; CCE {spread(values[f'{high} truth CCE'])}",
-            verdict(values[f"{high} vanilla p"] < 0.05, np.mean(rejected["truth"]) <= 0.2),
+            verdict(
+                *(
+                    values[f"{noise} {name} p"] < 0.05
+                    for name in ("vanilla", "ensemble") for noise in NOISE[1:]
+                ),
+                np.mean(rejected["truth"]) <= 0.2,
+            ),
         ),
         _mended(),
     ]  # fmt: skip

@@ -12,6 +12,7 @@ from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.tables import did_you_mean
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
+from fastmcmd.errors import RowError
 
 if TYPE_CHECKING:
     from fastmcmd.predictive.base import PredictionLike
@@ -145,7 +146,12 @@ def prediction(text: str, columns: Columns) -> PredictionLike:
         name: np.full(rows, value) if np.ndim(value) == 0 else value
         for name, value in values_of.items()
     }
-    return getattr(fm, FAMILIES[family].name)(**values_of)
+    try:
+        return getattr(fm, FAMILIES[family].name)(**values_of)
+    except RowError as error:  # it names the parameter, whose column may have another name
+        if all(name == column for name, column in parameters):
+            raise
+        raise RowError(f"--prediction {text}: {error}", error.row) from None
 
 
 def _check_sums(table: HostArray, columns: Columns) -> None:

@@ -87,6 +87,10 @@ class SelectedRows:
         """Whether every aggregate is NaN, because some rows hold NaN and NaN propagates."""
         return self.valid is not None and self.propagate
 
+    def row_number(self, row: int) -> int:
+        """Return the number among all n rows of a valid row."""
+        return row if self.valid is None else int(self.valid[row])
+
     def scatter(self, values: Array) -> Array:
         """Return values (m, ...) of the valid rows as (n, ...), with NaN in the rows left out."""
         if self.valid is None:
@@ -193,6 +197,7 @@ def read(
     if isinstance(y, Outcomes):
         return y
     check_order(y)
+    _check_swapped_arrays(y, prediction, name)
     y = numbered(y, prediction)
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     arrays = (device_namespace_among(prediction) if on_device else None) or HOST
@@ -232,6 +237,29 @@ def read(
         predictive = on_device_predictive(arrays, prediction, rows)
     values = arrays.cast(rows[:, 0] if rows.shape[1] == 1 else rows, "float64")
     return Outcomes(values, predictive, weights, valid, n, nan_policy == "propagate", blank=blank)
+
+
+def _check_swapped_arrays(y: AnyArray, prediction: PredictionLike, name: str) -> None:
+    """Raise an error if y has several columns, and the prediction is one number for each of its rows."""
+    shape, other = _outline(y), _outline(prediction)
+    if len(shape) == 2 and shape[1] > 1 and other in ((shape[0],), (shape[0], 1)):
+        raise ValueError(
+            f"y has shape {shape}, and {name} has shape {other}: the order of arguments is (y, {name})"
+        )
+
+
+def _outline(value: object) -> tuple[int, ...]:
+    """Return the shape of an array, or that of a list by its first element."""
+    if isinstance(value, list):
+        inner = value[0] if value else None
+        return (
+            (len(value), len(inner))
+            if isinstance(inner, (list, tuple, np.ndarray))
+            else (len(value),)
+        )
+    shape = getattr(value, "shape", ()) if is_array(value) else ()
+    has_lengths = isinstance(shape, tuple) and all(isinstance(length, int) for length in shape)
+    return shape if has_lengths else ()
 
 
 def check_weights_shape(weights: AnyArray, n: int, name: str = "sample_weight") -> None:

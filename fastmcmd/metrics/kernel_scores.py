@@ -17,7 +17,13 @@ from fastmcmd.metrics.member_weights import (
     pair_distances,
 )
 from fastmcmd.metrics.metric import mean_of, metric
-from fastmcmd.metrics.weighted_scores import Function, given_weight, members, values_of
+from fastmcmd.metrics.weighted_scores import (
+    Function,
+    given_weight,
+    members,
+    rescaled,
+    values_of,
+)
 from fastmcmd.predictive.base import Array, PredictionLike, Predictive
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.weighted_draws import WeightedDraws
@@ -72,8 +78,9 @@ def gaussian_kernel_score(
     Notes
     -----
     It is the kernel score of Gneiting & Raftery 2007, section 5.1, for this kernel; the score is bounded,
-    so outliers count little. It equals scoringrules' ``gksuv_ensemble`` and ``gksmv_ensemble``. The cost is
-    O(m^2 k) per row, and O(m k) from pairs.
+    so outliers count little. It equals scoringrules' ``gksuv_ensemble`` and ``gksmv_ensemble``, but for
+    "fair" with weights: scoringrules 0.10 then counts pairs of a draw with itself. The cost is O(m^2 k) per
+    row, and O(m k) from pairs.
 
     Examples
     --------
@@ -108,9 +115,15 @@ def _score(rows: Outcomes, bandwidth: float, estimator: str, ens_weight: ArrayLi
         raise ValueError(f"prediction is a {rows.prediction!r}; of vectors, draws are needed")
     if ens_weight is not None or estimator in PAIR_ESTIMATORS:
         values, shares = _members_in_order(rows, estimator, ens_weight)
+        if estimator == "fair":
+            check_two_members(rows, shares, estimator)
         return _of_members(rows.y, values, shares, bandwidth, estimator)
     if estimator == "fair":
         _check_fair(rows.prediction)
+        if isinstance(rows.prediction, WeightedDraws):
+            values, shares = rows.prediction.nodes()
+            check_two_members(rows, shares, estimator)
+            return _of_members(rows.y, values[:, :, None], shares, bandwidth, estimator)
     parts = rows.prediction.gaussian_parts() if rows.prediction.columns == 1 else None
     if parts is not None:
         return _of_gaussians(rows.y, parts, bandwidth)
@@ -128,8 +141,9 @@ def _score(rows: Outcomes, bandwidth: float, estimator: str, ens_weight: ArrayLi
             kernel = _gaussian_kernel(values[:, some, None] - values[:, None], bandwidth)
             pairs += np.einsum("nl,nlm,nm->n", masses[:, some], kernel, masses)
         if estimator == "fair":
-            apart = check_two_members(masses, estimator)
-            pairs = (pairs - (1 - apart)) / apart
+            pairs = (pairs * size - 1) / (
+                size - 1
+            )  # equal masses; without pairs of a draw with itself
         near = _gaussian_kernel(values - outcomes[block], bandwidth)
         out[block] = pairs / 2 - np.einsum("nl,nl->n", masses, near) + 0.5
 
@@ -351,6 +365,9 @@ def _reweighted(
     gaps = values - y.reshape(len(values), 1, -1)
     near = np.einsum("nm,nm->n", shares, _gaussian_kernel(gaps, bandwidth))
     if weighting == "vertical":
-        return np.asarray(mass**2 * pairs / 2 - mass * of_own * near + of_own**2 / 2)
+        size = np.maximum(mass, of_own)  # so that products of weights do not overflow
+        share, outcome_weight = (one / np.where(size > 0, size, 1.0) for one in (mass, of_own))
+        score = share**2 * pairs / 2 - share * outcome_weight * near + outcome_weight**2 / 2
+        return rescaled(score, size)
     score = np.where(mass > 0, of_own * (pairs / 2 - near + 0.5), np.nan)
     return np.where(of_own == 0, 0.0, score)

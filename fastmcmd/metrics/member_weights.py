@@ -14,6 +14,7 @@ from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.numerics.spread import row_scale
+from fastmcmd.predictive.weighted_draws import pair_share
 
 __all__ = [
     "PAIR_ESTIMATORS",
@@ -59,25 +60,21 @@ def member_shares(rows: Outcomes, ens_weight: ArrayLike) -> Array:
     weights = np.broadcast_to(weights, (len(rows.y), count))
     largest = weights.max(axis=1, keepdims=True)
     if (largest == 0).any():
-        row = int((largest[:, 0] == 0).argmax())
-        if rows.valid is not None:
-            row = int(rows.valid[row])
+        row = rows.row_number(int((largest[:, 0] == 0).argmax()))
         raise RowError(f"ens_weight is 0 for all draws of row {row}; leave such rows out", row)
     weights = weights / largest  # sums cannot overflow
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def check_two_members(shares: Array, estimator: str) -> Array:
-    """Return ``1 - sum_i w_i^2`` (n,), by which "fair" divides; raise an error where it is 0."""
-    pairs = 1 - np.einsum("nm,nm->n", shares, shares)
+def check_two_members(rows: Outcomes, shares: Array, estimator: str, biased: str = "nrg") -> None:
+    """Raise an error unless the members (m, l) of each valid row have two positive shares."""
     if (single := (shares > 0).sum(axis=1) < 2).any():
-        row = int(single.argmax())
+        row = rows.row_number(int(single.argmax()))
         raise RowError(
             f"estimator is {estimator!r}, which needs at least two members of positive weight, and row "
-            f"{row} has one; use 'nrg'",
+            f"{row} has one; use {biased!r}",
             row,
         )
-    return np.asarray(pairs)
 
 
 def pair_distances(
@@ -99,7 +96,7 @@ def pair_distances(
     for i, (points, share) in enumerate(zip(values, shares, strict=True)):
         positive = share > 0
         mean[i] = share[positive] @ matrix(points[positive]) @ share[positive]
-    return mean / check_two_members(shares, estimator) if estimator == "fair" else mean
+    return mean / pair_share(shares) if estimator == "fair" else mean
 
 
 def energy_of_members(
@@ -128,17 +125,15 @@ def variogram_of_members(
     variance, of which "fair" removes the estimate of one mean's own variance.
     """
     score = np.empty(len(y))
-    spread_factor = np.zeros(len(y))
-    if estimator == "fair":
-        spread_factor = 1 - 1 / check_two_members(shares, estimator)
+    fair_pairs = pair_share(shares) if estimator == "fair" else None
     scale = row_scale(y, values)
     for i, share in enumerate(shares):
         apart = _variogram(values[i] / scale[i], p)
         middle = np.einsum("m,mij->ij", share, apart)
         score[i] = np.vdot(pairs, (_variogram(y[i] / scale[i], p) - middle) ** 2)
-        if spread_factor[i]:
-            spread = np.einsum("m,mij->ij", share, (apart - middle) ** 2)
-            score[i] += spread_factor[i] * np.vdot(pairs, spread)
+        if fair_pairs is not None:
+            spread = np.vdot(pairs, np.einsum("m,mij->ij", share, (apart - middle) ** 2))
+            score[i] += spread - spread / fair_pairs[i]
     with np.errstate(over="ignore"):  # a score beyond float64 is infinite
         return np.asarray(np.where(score == 0, 0.0, score * scale ** (2 * p)))
 

@@ -14,9 +14,10 @@ from fastmcmd._base.checks import check_choice
 from fastmcmd.errors import RowError
 from fastmcmd.metrics.ensembles import PAIRED, crps_from_pairs
 from fastmcmd.metrics.inputs import read
+from fastmcmd.metrics.member_weights import check_two_members
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.predictive.base import Array, PredictionLike, Predictive
-from fastmcmd.predictive.draws import ESTIMATORS, Draws
+from fastmcmd.predictive.draws import ESTIMATORS, UNBIASED, Draws
 from fastmcmd.predictive.numerics.spread import row_scale
 from fastmcmd.predictive.on_device import DeviceDraws, family
 from fastmcmd.predictive.quantiles import Quantiles
@@ -153,6 +154,9 @@ def crps(
     outcomes = read(y, prediction, None, nan_policy, on_device=True)
     if isinstance(estimator, str) and estimator in PAIRED:  # computed on the host
         outcomes = outcomes.on_host()
+    unbiased = isinstance(estimator, str) and estimator in UNBIASED
+    if unbiased and isinstance(outcomes.prediction, WeightedDraws):
+        check_two_members(outcomes, outcomes.prediction.weights, str(estimator), "qd")
     return outcomes.scatter(_crps(outcomes.y, outcomes.prediction, estimator))
 
 

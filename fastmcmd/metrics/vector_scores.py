@@ -16,6 +16,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.member_weights import (
     PAIR_ESTIMATORS,
+    check_two_members,
     energy_of_members,
     equal_shares,
     member_shares,
@@ -144,6 +145,8 @@ def _energy(
     if ens_weight is not None:
         shares = member_shares(outcomes, ens_weight)
         _draw_count(outcomes, draws, "nrg")
+        if estimator == "fair":
+            check_two_members(outcomes, shares, estimator)
         return energy_of_members(*_vectors(outcomes), shares, beta, estimator)
     if estimator in PAIR_ESTIMATORS:
         _draw_count(outcomes, draws, estimator)
@@ -270,6 +273,8 @@ def _variogram(
     if ens_weight is not None:
         shares = member_shares(outcomes, ens_weight)
         _draw_count(outcomes, draws, "nrg")
+        if estimator == "fair":
+            check_two_members(outcomes, shares, estimator)
         return variogram_of_members(*_vectors(outcomes), shares, p, pairs, estimator)
     scratch = _draw_count(outcomes, draws, estimator)
     unbiased = estimator == "fair"

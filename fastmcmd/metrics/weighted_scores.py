@@ -37,6 +37,7 @@ __all__ = [
     "interval_ends",
     "mean_weighted_crps",
     "members",
+    "rescaled",
     "values_of",
     "weighted_crps",
 ]
@@ -78,9 +79,11 @@ class ScoreParts:
         )
         if weighting == "outcome":
             return np.where(outcome == 0, 0.0, np.where(some, outcome * score, np.nan))
-        distances = self.mass * outcome * (score + spread) - self.mass**2 * spread
-        gap = self.mass * far - outcome * self.own_from_zero
-        return np.asarray(distances + gap * (self.mass - outcome))
+        size = np.maximum(self.mass, outcome)  # so that products of weights do not overflow
+        mass, outcome_weight = (one / np.where(size > 0, size, 1.0) for one in (self.mass, outcome))
+        distances = mass * outcome_weight * (score + spread) - mass**2 * spread
+        gap = mass * far - outcome_weight * self.own_from_zero
+        return rescaled(distances + gap * (mass - outcome_weight), size)
 
 
 @metric
@@ -205,11 +208,18 @@ class Weight:
         return values_of(self.function, values, self.name, values.shape, self.name == "weight")
 
 
+def rescaled(score: Array, size: Array) -> Array:
+    """Return ``score * size^2`` (n,), which may be infinite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.where(score == 0, 0.0, score * size * size))
+
+
 def values_of(
     function: Function, values: Array, name: str, shape: tuple[int, ...], weights: bool
 ) -> Array:
     """Return what a function of the caller makes of values, as float64 of the shape it must have."""
-    array = as_array(function(values), f"{name}(...)").astype(np.float64)
+    # A function that works in place changes a copy.
+    array = as_array(function(values.copy()), f"{name}(...)").astype(np.float64)
     if array.shape != shape:
         raise ValueError(f"{name} returned shape {array.shape}; {shape} is needed")
     if not np.isfinite(array).all() or (weights and (array < 0).any()):

@@ -13,7 +13,17 @@ from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.draws import ESTIMATORS, UNBIASED, refuse_density
 from fastmcmd.predictive.numerics.spread import root_of_squares
 
-__all__ = ["WeightedDraws"]
+__all__ = ["WeightedDraws", "pair_share"]
+
+
+def pair_share(shares: Array) -> Array:
+    """Return ``sum_{i != j} w_i w_j`` (n,) of shares (n, m) that sum to 1.
+
+    It is ``1 - sum_i w_i^2``, which rounding makes 0 if one member has nearly all of the weight.
+    """
+    ascending = np.sort(shares, axis=1)
+    below = np.cumsum(ascending, axis=1)[:, :-1]
+    return np.asarray(2 * np.einsum("nm,nm->n", below, ascending[:, 1:]))
 
 
 class WeightedDraws(Predictive):
@@ -215,14 +225,14 @@ class WeightedDraws(Predictive):
         score = super().crps(y)
         if estimator not in UNBIASED:
             return score
-        pairs = 1 - np.einsum("nm,nm->n", self.weights, self.weights)
-        if (pairs <= 0).any():
+        if (single := (self.weights > 0).sum(axis=1) < 2).any():
             raise RowError(
                 f"estimator is {estimator!r}, which needs at least two members of positive weight, and "
-                f"row {int((pairs <= 0).argmax())} has one; use 'qd'",
-                int((pairs <= 0).argmax()),
+                f"row {int(single.argmax())} has one; use 'qd'",
+                int(single.argmax()),
             )
-        return np.asarray(score - self.half_gini() * (1 / pairs - 1))
+        spread = self.half_gini()
+        return np.asarray(score + spread - spread / pair_share(self.weights))
 
     def half_gini(self) -> Array:
         """Return ``sum_ij w_i w_j |x_i - x_j| / 2``: the integral of F (1 - F)."""

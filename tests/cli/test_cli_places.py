@@ -55,6 +55,16 @@ def test_compare_names_the_line(tmp_path):
     assert "line 5" in wrong.stderr
 
 
+def test_compare_names_the_model_of_a_bad_column(tmp_path):
+    """The message names the parameter, and a column of that name may be another one."""
+    path = table(tmp_path, {2: "4,3,1,a,0"})
+    spec = "gaussian:mean=mean,std=w"
+    process = run_cli("compare", path, *MODELS[:2], "--model", f"b={spec}")
+    assert process.returncode == 2
+    assert f"--prediction {spec}: std has values down to 0" in process.stderr
+    assert f"{path.name}, line 4" in process.stderr
+
+
 def test_binary_files_name_the_row(tmp_path):
     np.savez(tmp_path / "t.npz", y=np.zeros(5), mean=np.zeros(5), std=[1, 1, 1, -1, 1.0])
     process = run_cli("evaluate", tmp_path / "t.npz")

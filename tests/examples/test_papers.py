@@ -63,6 +63,17 @@ def rows_of_page(title):
     }  # fmt: skip
 
 
+def _without_figures(text):
+    return re.sub(r"\d[\d.,]*\d|\d", "#", re.sub(r" ± [\d.]+", "", text))
+
+
+@pytest.mark.parametrize("seeds", ["0", "-2"])
+def test_repetitions_are_positive(seeds, capsys):
+    with pytest.raises(SystemExit):
+        papers.main(["marginal", "--seeds", seeds])
+    assert f"--seeds is {seeds}; at least 1 is needed" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", papers.NAMES)
 def test_claims_hold(name, tmp_path, monkeypatch):
@@ -75,6 +86,10 @@ def test_claims_hold(name, tmp_path, monkeypatch):
     assert [
         one.text for one in claims if expected(name, one.text) == "holds" != one.verdict
     ] == []  # fmt: skip
+    last = claims[-1]
+    assert _without_figures(last.measured) == _without_figures(
+        rows_of_page(experiment.title)[last.text][0]
+    )
     if picture is not None:
         assert picture.stat().st_size > 10_000
 
@@ -153,6 +168,27 @@ def test_lines_for_other_data_run(monkeypatch):
         monkeypatch.setattr(f"fastmcmd.encoders.{encoder}", lambda: np.asarray)
     code = ELSEWHERE.split("```py\n")[1].split("```")[0]
     exec(compile(code, "elsewhere", "exec"), names)
+
+
+def test_published_cce_has_the_parameters_of_the_paper():
+    """The plain formula: gamma 0.5 of inputs, 1 / (2 var y) of outcomes, and n lam with lam 0.1."""
+    from examples.papers.claims import published_cce
+
+    data = fm.datasets.conflated_poissons(30, 0)
+    outcomes, p = np.asarray(data.truth.values), np.asarray(data.truth.probs)
+    gamma = 1 / (2 * data.y.var())
+
+    def kernel(a, b, gamma):
+        return np.exp(-gamma * np.subtract.outer(a, b) ** 2)
+
+    inputs = kernel(data.x, data.x, 0.5)
+    weights = np.linalg.solve(inputs + 30 * 0.1 * np.eye(30), inputs)
+    cross = p @ kernel(outcomes, data.y, gamma)
+    embeddings = kernel(data.y, data.y, gamma) - cross - cross.T
+    embeddings += p @ kernel(outcomes, outcomes, gamma) @ p.T
+    square = (weights * (embeddings @ weights)).sum(axis=0)
+    values = published_cce(data.x, data.y, data.truth).values
+    np.testing.assert_allclose(values, np.sqrt(square), atol=1e-6)
 
 
 def test_mcmd_of_samples_is_that_of_its_source():

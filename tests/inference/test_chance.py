@@ -201,7 +201,9 @@ def test_rows_on_disk_are_refused_with_the_reason(tmp_path):
         stored.excess  # noqa: B018
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r))])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r))]
+)
 def test_copies(copied):
     _, x, y = data()
     result = fm.cce(x, y, fm.Gaussian(y, 1.0), x_kernel=X_KERNEL)

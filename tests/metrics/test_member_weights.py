@@ -254,3 +254,81 @@ def test_dawid_sebastiani_of_vectors(rng, vectors):
 def test_arguments_that_do_not_fit(vectors, call, message):
     with pytest.raises(ValueError, match=message):
         call(*vectors)
+
+
+@pytest.mark.parametrize("weight", [1e-9, 1e-17, 1e-200])
+def test_fair_score_with_a_member_of_hardly_any_weight(weight):
+    """Two members give the fair score of two draws, whatever their weights: ``1 - sum w^2`` rounds to 0."""
+    y, draws, weights = [0.5], [[0.0, 1.0]], [[1.0, weight]]
+    distance = 1 - np.exp(-0.5)
+    near, apart = 1 - np.exp(-0.125), distance
+    weighted = fm.WeightedDraws(draws, weights)
+    options = {"estimator": "fair"}
+    for score in (
+        metrics.gaussian_kernel_score(y, draws, ens_weight=weights, **options),
+        metrics.gaussian_kernel_score(y, weighted, **options),
+    ):
+        np.testing.assert_allclose(score, near - apart / 2, rtol=1e-9)
+    for score in (
+        metrics.crps(y, weighted, **options),
+        metrics.energy_score(y, draws, ens_weight=weights, **options),
+    ):
+        np.testing.assert_allclose(score, 0.0, atol=3 * weight + 1e-15)
+    vectors = [[[0.0, 0.0], [1.0, 0.0]]]
+    score = metrics.variogram_score([[0.5, 0.0]], vectors, p=1.0, ens_weight=weights, **options)
+    np.testing.assert_allclose(score, 2 * 0.5**2 - 2 * 1**2 / 2, rtol=1e-8)
+
+
+def test_rows_are_counted_with_those_left_out():
+    y, draws, weights = [np.nan, 1.0, 1.0], [[1.0, 2.0]] * 3, [[1, 1], [1, 1], [1, 0]]
+    vectors = [[one, one] for one in y], [[[1.0, 1.0], [2.0, 3.0]]] * 3
+    weighted = fm.WeightedDraws(draws, weights)
+    options = {"estimator": "fair", "nan_policy": "omit"}
+    for call in (
+        lambda: metrics.crps(y, weighted, **options),
+        lambda: metrics.gaussian_kernel_score(y, weighted, **options),
+        lambda: metrics.gaussian_kernel_score(y, draws, ens_weight=weights, **options),
+        lambda: metrics.energy_score(*vectors, ens_weight=weights, **options),
+        lambda: metrics.variogram_score(*vectors, ens_weight=weights, **options),
+    ):
+        with pytest.raises(fm.errors.RowError, match="row 2 has one") as caught:
+            call()
+        assert caught.value.row == 2
+
+
+@pytest.mark.parametrize("score", ["crps", "gaussian_kernel_score", "energy_score"])
+def test_functions_that_work_in_place(vectors, score):
+    """They get a copy: y and the draws of the caller stay, and the score is that of a pure function."""
+    y, draws, _ = vectors
+    if score == "crps":
+        y, draws = y[:, 0].copy(), draws[:, :, 0].copy()
+
+    def raised(values):
+        values[values < 0] = 0.0
+        return values
+
+    before = y.copy(), draws.copy()
+    weighted = getattr(metrics, f"weighted_{score}")
+    expected = weighted(y, draws, chaining=lambda values: np.maximum(values, 0.0))
+    np.testing.assert_array_equal(weighted(y, draws, chaining=raised), expected)
+    np.testing.assert_array_equal(y, before[0])
+    np.testing.assert_array_equal(draws, before[1])
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e150, 1e200])
+@pytest.mark.parametrize("score", ["gaussian_kernel_score", "energy_score", "variogram_score"])
+def test_vertical_scores_of_large_weights(vectors, score, size):
+    """They grow with the square of the weights, to infinity and not to NaN."""
+    y, draws, _ = vectors
+    weighted = getattr(metrics, f"weighted_{score}")
+    plain, scaled = (
+        weighted(
+            y,
+            draws,
+            weighting="vertical",
+            weight=lambda v, size=one: size * np.exp(-(v**2).sum(axis=-1)),
+        )
+        for one in (1.0, size)
+    )
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(scaled, plain * size * size, rtol=1e-9)
