@@ -184,18 +184,18 @@ class Sweep:
     unit: str
     _start: float = field(default_factory=time.perf_counter, init=False)
     _first: int = field(default=0, init=False)
-    _ended: bool = field(default=False, init=False)
+    _is_complete: bool = field(default=False, init=False)
 
     def advance(self, rows: int) -> None:
         """Report that the first ``rows`` rows are finished."""
-        if not self.progress.enabled or self._ended:
+        if not self.progress.enabled or self._is_complete:
             return
         now, is_last = time.perf_counter(), rows >= self.rows
         rows = min(rows, self.rows)  # sizes of files are estimates
         if not self._first and not is_last:  # the first block also paid for what is made once
             self._first, self._start = rows, now
         elif is_last or self.progress.due:
-            self._ended = is_last
+            self._is_complete = is_last
             share = rows / self.rows if self.rows else 1.0
             row_count = f"{rows:,} of {self.rows:,} {self.unit}"
             if rows <= self._first and not is_last:  # no rate yet

@@ -163,9 +163,15 @@ class RowValues:
     def identity(self) -> tuple[str, ...]:
         """What tells these values from those of another call on the same blocks."""
         settings = replace(self.settings, random_state=0)
-        own = self.model, *self.names, repr(settings), repr(self.settings.stream), repr(self.rules)
+        conventions = (
+            self.model,
+            *self.names,
+            repr(settings),
+            repr(self.settings.stream),
+            repr(self.rules),
+        )
         seed = self.seed.entropy, self.seed.spawn_key
-        return *own, repr(seed), *(() if self.values is None else self.values.identity)
+        return *conventions, repr(seed), *(() if self.values is None else self.values.identity)
 
     def __call__(self, arguments: Arguments, number: int) -> Arguments:
         """Return the values of a block, NaN in rows left out."""
@@ -416,6 +422,8 @@ def _evaluated(
                     parts,
                     name,
                 )
+                info = replace(result.info, seconds=time.perf_counter() - start)
+                result = replace(result, info=info)
             evaluations[name] = _evaluation(
                 name,
                 models[name],
@@ -437,7 +445,8 @@ def _evaluated(
                 random_state=options["random_state"], client=options["client"],
                 progress=options["progress"],
             )  # fmt: skip
-            evaluations[name] = replace(evaluations[name], test=test)
+            seconds = time.perf_counter() - start
+            evaluations[name] = replace(evaluations[name], test=test, seconds=seconds)
     congruence: CongruenceDifferences | None = None
     by_congruence: Mapping[tuple[str, str], Paired | None] = {}
     if terms is not None and summaries is not None and summaries.differences is not None:
