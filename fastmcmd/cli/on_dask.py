@@ -142,7 +142,7 @@ def _client(where: str) -> Iterator[Any]:
 
     with (
         module.LocalCluster(
-            n_workers=get_num_threads(), threads_per_worker=1, dashboard_address=None
+            n_workers=get_num_threads(), threads_per_worker=1, dashboard_address=":0"
         ) as cluster,
         module.Client(cluster, set_as_default=False) as client,
     ):
