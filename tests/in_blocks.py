@@ -35,3 +35,14 @@ def make_data(sizes: tuple[int, ...] = (200, 1, 0, 333, 66), seed: int = 0) -> D
     y = np.sin(x[:, 0]) + 0.5 * rng.normal(size=n)
     groups = np.where(np.arange(n) < n - 50, "early", "late")
     return Data(x, y, np.sin(x[:, 0]) + 0.2, rng.uniform(0.1, 2, n), groups, sizes)
+
+
+def token_of(folder, column="m"):
+    """Return the identity of outcomes and predictions in a folder of Parquet files."""
+    import dask.dataframe as dd
+
+    import fastmcmd as fm
+    from fastmcmd.distributed.blocks import Blocks
+
+    table = dd.read_parquet(f"{folder}/*.parquet")
+    return Blocks.of(y=table["y"], prediction=fm.Gaussian(table[column], 1.0)).token

@@ -193,6 +193,22 @@ def test_a_bar_follows_the_rows(quiet, clock):
     assert "100%|############| pass, 0.0 s left, 100 of 100 blocks" in last(stream)
 
 
+def test_slow_blocks_have_no_time_left_before_a_rate_and_one_last_line(clock):
+    """Blocks that take a minute: no "1388888 h left", no "0 blocks/s", and 100 % once."""
+    stream = io.StringIO()
+    with Progress(True, 1e-6, stream) as progress:
+        sweep = progress.sweep("sums", 6, unit="blocks")
+        for finished in (0, 1, 1, 2, 6, 6, 6):
+            clock[0] += 30.0
+            sweep.advance(finished)
+    assert stream.getvalue().splitlines() == [
+        "fastmcmd: sums",
+        "fastmcmd: sums 17%, 1 of 6 blocks",
+        "fastmcmd: sums 33%, 4 min 0 s left, 2 of 6 blocks, 0.02 blocks/s",
+        "fastmcmd: sums 100%, 0.0 s left, 6 of 6 blocks, 0.06 blocks/s",
+    ]
+
+
 def test_a_terminal_is_drawn_ten_times_a_second(quiet, clock):
     stream = Terminal()
     with Progress(True, 1e-6, stream) as progress:

@@ -184,20 +184,26 @@ class Sweep:
     unit: str
     _start: float = field(default_factory=time.perf_counter, init=False)
     _first: int = field(default=0, init=False)
+    _is_complete: bool = field(default=False, init=False)
 
     def advance(self, rows: int) -> None:
         """Report that the first ``rows`` rows are finished."""
-        if not self.progress.enabled:
+        if not self.progress.enabled or self._is_complete:
             return
         now, is_last = time.perf_counter(), rows >= self.rows
         rows = min(rows, self.rows)  # sizes of files are estimates
         if not self._first and not is_last:  # the first block also paid for what is made once
             self._first, self._start = rows, now
         elif is_last or self.progress.due:
+            self._is_complete = is_last
+            share = rows / self.rows if self.rows else 1.0
+            row_count = f"{rows:,} of {self.rows:,} {self.unit}"
+            if rows <= self._first and not is_last:  # no rate yet
+                self.progress.report(self.name, share, row_count)
+                return
             rate = (rows - self._first) / max(now - self._start, 1e-9)
             work = f"{rate * self.work / 1e9:.0f} GFLOP/s"
             remaining_time = duration((self.rows - rows) / max(rate, 1e-9))
-            row_count = f"{rows:,} of {self.rows:,} {self.unit}"
-            speed = work if self.work else f"{rate:,.0f} {self.unit}/s"
-            share = rows / self.rows if self.rows else 1.0
+            per_second = f"{rate:.1g}" if 0 < rate < 0.95 else f"{rate:,.0f}"
+            speed = work if self.work else f"{per_second} {self.unit}/s"
             self.progress.report(self.name, share, f"{remaining_time} left, {row_count}, {speed}")

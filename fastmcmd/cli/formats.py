@@ -30,7 +30,9 @@ def open_columns(path: str) -> Columns:
         return _standard_input()
     where = Path(path)
     if not where.exists():
-        raise UsageError(f"{path} cannot be read: No such file or directory{_nearest(where)}")
+        pattern = set(path) & set("*?[")
+        hint = "; a pattern of files needs --dask" if pattern else _nearest(where)
+        raise UsageError(f"{path} cannot be read: No such file or directory{hint}")
     kind = _KINDS.get(where.suffix.lower())
     if kind is None:
         raise UsageError(f"{path} ends in {where.suffix!r}; one of {', '.join(_KINDS)} is needed")

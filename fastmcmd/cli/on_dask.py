@@ -75,6 +75,8 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
         table = frames.read_parquet(arguments.file)
     except (OSError, ValueError) as error:
         raise UsageError(f"{arguments.file} cannot be read: {error}") from None
+    if not len(table.columns):
+        raise UsageError(f"{arguments.file} has no columns; a pattern of Parquet files is needed")
     columns = FrameColumns(table._meta, Path(arguments.file))
     columns_of_rows: dict[str, Any] = {}
     for name, option in (("y", "y"), ("sample_weight", "weights"), ("by", "by")):
@@ -99,19 +101,25 @@ def run_on_dask(arguments: argparse.Namespace) -> None:
             nan_policy=arguments.nan_policy, ignore_index=ignore_index_of(arguments),
             random_state=arguments.seed, progress=shows_progress(arguments), client=client,
         )  # fmt: skip
+        problem = None
         if output is not None:
-            evaluation.to_parquet(output)  # type: ignore[attr-defined]
+            try:
+                evaluation.to_parquet(output)  # type: ignore[attr-defined]
+            except ValueError as error:  # of the folder: the numbers are printed first
+                problem = UsageError(f"--output {output}: {error}")
     if report is not None:
         evaluation.report(
             report, f"Evaluation of {arguments.file}", projection=arguments.projection
         )
     if arguments.format == "json":
         print(json.dumps(evaluation.to_dict(), indent=2))
-        return
-    print(evaluation)
-    for target in (output, report):
-        if target is not None:
-            print(f"written: {printable(str(target))}")
+    else:
+        print(evaluation)
+        for target in (None if problem else output, report):
+            if target is not None:
+                print(f"written: {printable(str(target))}")
+    if problem is not None:
+        raise problem
 
 
 def _predicted(frame: object, spec: str, path: str) -> Any:
@@ -134,7 +142,7 @@ def _client(where: str) -> Iterator[Any]:
 
     with (
         module.LocalCluster(
-            n_workers=get_num_threads(), threads_per_worker=1, dashboard_address=None
+            n_workers=get_num_threads(), threads_per_worker=1, dashboard_address=":0"
         ) as cluster,
         module.Client(cluster, set_as_default=False) as client,
     ):

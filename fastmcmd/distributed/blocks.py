@@ -124,7 +124,7 @@ class Blocks:
                 )
         from dask.base import tokenize
 
-        token = tokenize(identity_of(template), *(value for _, value in collections))
+        token = tokenize(identity_of(template), *(_source_of(value) for _, value in collections))
         return Blocks(template, parts, chunks, token)
 
 
@@ -151,6 +151,36 @@ def identity_of(value: object) -> Any:
     if isinstance(value, (list, tuple)):
         return [identity_of(one) for one in value]
     return value
+
+
+def _source_of(value: Any) -> Any:
+    """Return what a collection is made from, in a form that has the same token in each process.
+
+    Names of Dask data frames from Parquet files differ between processes, as they depend on a dataset of
+    pyarrow that the reader holds. Their files and sizes, or times, are in its checksum.
+    """
+    return (
+        _expression(value.expr)
+        if hasattr(value, "npartitions") and hasattr(value, "expr")
+        else value
+    )
+
+
+def _expression(value: Any) -> Any:
+    """Return an expression as nested lists, with a checksum instead of what its reader remembers."""
+    if isinstance(value, (list, tuple)):
+        return [_expression(one) for one in value]
+    names = getattr(type(value), "_parameters", None)
+    if names is None or not hasattr(type(value), "deterministic_token"):
+        return value
+    remembered = [name for name in ("_dataset_info_cache", "_pq_length_stats") if name in names]
+    operands = [
+        _expression(one)
+        for place, one in enumerate(value.operands)
+        if place >= len(names) or names[place] not in remembered
+    ]
+    checksum = value.checksum if remembered else None
+    return [type(value).__qualname__, checksum, operands]
 
 
 def _has_places(*values: object) -> bool:
@@ -232,6 +262,12 @@ def _reference(arguments: Mapping[str, object]) -> tuple[tuple[int, ...] | None,
     results = [(name, _array(value)) for name, value in _leaves(arguments)]
     if not results:
         raise TypeError("client is given, and no argument is a Dask collection")
+    for name, value in results:
+        if type(value).__module__ == "dask.delayed":
+            raise TypeError(
+                f"{name} is a dask.delayed object; a Dask array, data frame or series is needed, such as "
+                "dask.array.from_delayed(part, (float('nan'),), float) for each block, concatenated"
+            )
     for name, value in results:
         chunks = getattr(value, "chunks", None)
         if chunks and not np.isnan(chunks[0]).any():

@@ -150,6 +150,8 @@ def running(options: Arguments, name: str, *blocks: Blocks) -> Iterator[Run]:
     path: FilePath | None = options.get("checkpoint")
     with contextlib.ExitStack() as stack:
         progress = stack.enter_context(Progress(bool(options.get("progress")), 0.0))
+        if name == "congruence_test":  # `evaluate` makes the same passes before it
+            progress.under("exact test")
         saved = None
         if path is not None:
             stack.enter_context(alone_with(Path(path), "checkpoint"))

@@ -107,6 +107,13 @@ class BlockEvaluation(Evaluation):
         return None
 
     @property
+    def cce_accuracy(self) -> str:
+        """Text: the error bounds of the mean and of all values of the CCE; "" without a CCE."""
+        if self.result is None:
+            return ""
+        return f"mean right to {self.result.mean_error_bound:.1e}, {super().cce_accuracy}"
+
+    @property
     def title(self) -> str:
         """One line: the prediction, and the number of rows that were used."""
         rows = f"{self.n:,}" if self.rows_used == self.n else f"{self.rows_used:,} of {self.n:,}"
@@ -120,12 +127,13 @@ class BlockEvaluation(Evaluation):
     def to_parquet(self, path: FilePath) -> list[str]:
         """Write the values by row, one Parquet file for each block, and return the names of new files.
 
-        Workers write what they compute. A file appears only when it is complete; files that are there are
-        not written again, so that a call that was interrupted can be repeated.
+        Workers write what they compute, to a folder that they share. A file appears only when it is
+        complete. Files of the same call are not written again, so an interrupted call can be repeated;
+        files of another call are an error.
         """
         assert self.blocks is not None
         assert self.row_values is not None
-        return write_blocks(path, self.blocks, self.row_values)
+        return write_blocks(path, self.blocks, self.row_values, self.row_values.identity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +158,20 @@ class RowValues:
     seed: np.random.SeedSequence
     names: tuple[str, ...]
     values: BlockPointValues | None
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What tells these values from those of another call on the same blocks."""
+        settings = replace(self.settings, random_state=0)
+        conventions = (
+            self.model,
+            *self.names,
+            repr(settings),
+            repr(self.settings.stream),
+            repr(self.rules),
+        )
+        seed = self.seed.entropy, self.seed.spawn_key
+        return *conventions, repr(seed), *(() if self.values is None else self.values.identity)
 
     def __call__(self, arguments: Arguments, number: int) -> Arguments:
         """Return the values of a block, NaN in rows left out."""
@@ -400,6 +422,8 @@ def _evaluated(
                     parts,
                     name,
                 )
+                info = replace(result.info, seconds=time.perf_counter() - start)
+                result = replace(result, info=info)
             evaluations[name] = _evaluation(
                 name,
                 models[name],
@@ -421,7 +445,8 @@ def _evaluated(
                 random_state=options["random_state"], client=options["client"],
                 progress=options["progress"],
             )  # fmt: skip
-            evaluations[name] = replace(evaluations[name], test=test)
+            seconds = time.perf_counter() - start
+            evaluations[name] = replace(evaluations[name], test=test, seconds=seconds)
     congruence: CongruenceDifferences | None = None
     by_congruence: Mapping[tuple[str, str], Paired | None] = {}
     if terms is not None and summaries is not None and summaries.differences is not None:

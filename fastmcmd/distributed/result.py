@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +22,15 @@ from fastmcmd.distributed.blocks import (
     shipped,
 )
 from fastmcmd.distributed.sums import BlockPointValues, Summary
+from fastmcmd.errors import require
 from fastmcmd.result import Result
 
 if TYPE_CHECKING:
     from fastmcmd.streaming import CCE, CongruenceEstimate
 
 __all__ = ["BlockResult", "in_blocks", "write_blocks"]
+
+_NEEDS_ARROW = "Parquet needs pyarrow; install with: pip install 'fastmcmd[disk]'"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,11 +134,17 @@ class BlockResult(Result):
     def to_parquet(self, path: FilePath) -> list[str]:
         """Write values and error bounds, one file for each block, and return the names of the files.
 
-        A file appears only when it is complete; files that are there are not written again.
+        A file appears only when it is complete. Files of the same call are not written again; files of
+        another call are an error.
         """
         if self.points is None:
             raise ValueError("the points are in memory: use to_frame().to_parquet(path)")
-        return write_blocks(path, self.points, _Values(self.point_values, self.name.lower()))
+        name, some = self.name.lower(), self.summary
+        assert some is not None
+        # Digits that rounding leaves alone.
+        numbers = (f"{one:.6e}" for one in (some.total, some.bounds, some.largest))
+        identity = self.info.solver, name, *numbers
+        return write_blocks(path, self.points, _Values(self.point_values, name), identity)
 
     def __repr__(self) -> str:
         assert self.summary is not None
@@ -203,34 +214,62 @@ def _rows_of(shipment: bytes, number: int, *values: object) -> NDArray[np.float6
     return np.asarray(function(arguments_of(template, values), number))
 
 
-def write_blocks(path: FilePath, blocks: Blocks, function: object) -> list[str]:
+def write_blocks(
+    path: FilePath, blocks: Blocks, function: object, identity: Sequence[str]
+) -> list[str]:
     """Write columns of blocks as a folder of Parquet files, one for each block, by the workers.
 
-    ``function(arguments, number)`` returns the columns of a block by name.
+    ``function(arguments, number)`` returns the columns of a block by name. Files that are there stay if
+    they hold those of the same blocks and ``identity``.
+
+    Raises
+    ------
+    ValueError
+        A Parquet file of the folder was not written by this call.
     """
     import dask
 
     check_path(path, "path")
     folder = os.path.abspath(os.fspath(path))
     os.makedirs(folder, exist_ok=True)
+    text = repr((blocks.token, len(blocks), *identity))
+    mark = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".parquet") and _mark_of(os.path.join(folder, name)) != mark:
+            raise ValueError(
+                f"path is {folder!r}, where {name} holds rows of other predictions, data or settings; an "
+                "empty folder is needed, or that of the same call"
+            )
     shipment = shipped(function, blocks.template)
     write = dask.delayed(_write_block, pure=False)
     files = [f"{folder}/part-{number:06d}.parquet" for number in range(len(blocks))]
     missing = [number for number, file in enumerate(files) if not os.path.exists(file)]
     return list(
-        dask.compute(*(write(files[one], shipment, one, *blocks.block(one)) for one in missing))
+        dask.compute(
+            *(write(files[one], mark, shipment, one, *blocks.block(one)) for one in missing)
+        )
     )
 
 
-def _write_block(file: str, shipment: bytes, number: int, *values: object) -> str:
-    from fastmcmd.errors import require
+_MARK = b"fastmcmd call"  # name of the metadata that say which call wrote a file
+
+
+def _mark_of(file: str) -> str | None:
+    """Return which call wrote a Parquet file; None if it was not `write_blocks`."""
+    parquet = require("pyarrow.parquet", _NEEDS_ARROW)
+    metadata = parquet.read_schema(file).metadata or {}
+    return metadata[_MARK].decode() if _MARK in metadata else None
+
+
+def _write_block(file: str, mark: str, shipment: bytes, number: int, *values: object) -> str:
     from fastmcmd.io import write_atomically
 
-    arrow = require("pyarrow", "Parquet needs pyarrow; install with: pip install 'fastmcmd[disk]'")
-    parquet = require("pyarrow.parquet", "Parquet needs pyarrow")
+    arrow = require("pyarrow", _NEEDS_ARROW)
+    parquet = require("pyarrow.parquet", _NEEDS_ARROW)
     function, template = received(shipment)
     if not common_rows(values):
         return ""
     table = arrow.table(function(arguments_of(template, values), number))
+    table = table.replace_schema_metadata({_MARK: mark})
     write_atomically(file, lambda stream: parquet.write_table(table, stream), "path")
     return os.path.basename(file)

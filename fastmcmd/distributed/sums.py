@@ -129,6 +129,11 @@ class BlockPointValues:
             total[:, positions] += sign * one.coefficients
         return BlockPointValues(first.sums.smoother, total, ridges)
 
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What tells these values from others: their size, to digits that rounding leaves alone."""
+        return repr(self.coefficients.shape), f"{np.linalg.norm(self.coefficients):.6e}"
+
     def at(self, x: Array, noise: bool = False) -> dict[str, Array]:
         """Return "value" and "error_bound" (q,); with ``noise`` also "null_mean" and "excess"."""
         f, residual = features_of(self.smoother, x)

@@ -510,8 +510,14 @@ class Evaluation(ByName[float]):
         if self.detectable is not None:
             remarks.append(f"detectable from {self.detectable:.3g}")
         beside = f" ({'; '.join(remarks)})" if remarks else ""
-        bound, kind = self.cce.error_bound, self.cce.info.certificate
-        return f"CCE {value:.3g}{beside}; every value right to {bound:.1e} ({kind})"
+        return f"CCE {value:.3g}{beside}; {self.cce_accuracy}"
+
+    @property
+    def cce_accuracy(self) -> str:
+        """Text: the error bound of all values of the CCE; "" without a CCE."""
+        if self.cce is None:
+            return ""
+        return f"every value right to {self.cce.error_bound:.1e} ({self.cce.info.certificate})"
 
     @property
     def kernel_lines(self) -> list[str]:

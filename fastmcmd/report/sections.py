@@ -42,8 +42,7 @@ def _settings(material: Material) -> Section:
             rows.append([Cell("kernel on x"), Cell(repr(congruence.x_kernel_), kind="text")])
             rows.append([Cell("kernel on y"), Cell(repr(congruence.y_kernel_), kind="text")])
             rows.append([Cell("lam"), Cell(f"{congruence.lam_:g}", kind="text")])
-            bound = f"every value right to {evaluation.cce.error_bound:.1e} ({info.certificate})"
-            rows.append([Cell("certificate of CCE"), Cell(bound, kind="text")])
+            rows.append([Cell("certificate of CCE"), Cell(evaluation.cce_accuracy, kind="text")])
             how = f"{info.solver}, {info.backend}, {info.dtype}, {info.seconds:.3g} s"
             rows.append([Cell("how CCE was computed"), Cell(how, kind="text")])
         for metric in evaluation.not_applicable:

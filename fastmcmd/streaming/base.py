@@ -78,9 +78,16 @@ class Accumulator(ABC, Generic[State]):
         if type(other) is not type(self):
             raise TypeError(f"other is a {type(other).__name__}; a {type(self).__name__} is needed")
         if not _equal(other.settings, self.settings):
-            raise ValueError(
-                f"other has settings {other.settings}, this one {self.settings}; they must agree"
+            unequal = [
+                name
+                for name in {**self.settings, **other.settings}
+                if not _equal(other.settings.get(name), self.settings.get(name))
+            ]
+            theirs, ours = (
+                ", ".join(f"{name}={_brief(one.settings.get(name))}" for name in unequal)
+                for one in (other, self)
             )
+            raise ValueError(f"other has settings {theirs}, this one {ours}; they must agree")
         if other._state is not None:
             self.add(other._state)
         return self
@@ -109,6 +116,12 @@ class Accumulator(ABC, Generic[State]):
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
         return f"{type(self).__name__}({settings})"
+
+
+def _brief(value: object) -> str:
+    """Return a setting as text; an array of many numbers by its shape."""
+    shape = np.shape(value) if isinstance(value, np.ndarray) else ()
+    return f"array of shape {shape}" if np.prod(shape, dtype=int) > 12 else repr(value)
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -90,3 +90,7 @@ def test_usage_errors(folder):
         process = run_cli("evaluate", path / "*.parquet", "--dask", *options)
         assert process.returncode == 2
         assert message in process.stderr
+    process = run_cli("evaluate", path / "none-*.parquet", "--dask")
+    assert (process.returncode, "has no columns; a pattern of" in process.stderr) == (2, True)
+    process = run_cli("evaluate", path / "*.parquet")
+    assert "No such file or directory; a pattern of files needs --dask" in process.stderr

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
+import in_blocks
 import numpy as np
 import pytest
+from cli_process import environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_blocks import Data, make_data
+from in_blocks import Data, make_data, token_of
 
 import fastmcmd as fm
 from fastmcmd.distributed import BlockError, predicted
@@ -813,6 +817,58 @@ def test_values_by_row_are_written_block_by_block(data, tmp_path):
     assert np.array_equal(table["crps"].to_numpy(), blocked.rows["crps"].compute())
     assert np.array_equal(table["cce"].to_numpy(), blocked.rows["cce"].compute())
     assert not any(blocked.to_parquet(tmp_path / "rows"))  # nothing is written again
+
+
+def test_files_of_another_call_are_refused(data, tmp_path):
+    """Rows of other predictions, settings or inputs must not stay as if they were those of this call."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    def evaluated(std=0.5, **options):
+        return fm.evaluate(data.blocks("y"), fm.Gaussian(data.blocks("mean"), std), **options)
+
+    folder = tmp_path / "rows"
+    evaluated().to_parquet(folder)
+    crps = parquet.read_table(folder)["crps"].to_numpy()
+    (folder / "part-000003.parquet").unlink()
+    for other in (evaluated(std=0.7), evaluated(nan_policy="omit"), evaluated(x=data.blocks("x"))):
+        with pytest.raises(
+            ValueError, match=r"part-000000\.parquet holds rows of other predictions"
+        ):
+            other.to_parquet(folder)
+    assert evaluated().to_parquet(folder).count("part-000003.parquet") == 1
+    assert np.array_equal(parquet.read_table(folder)["crps"].to_numpy(), crps)
+    y, prediction = data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5)
+    values = [
+        fm.cce(data.blocks("x"), y, prediction, **{**KERNELS, "lam": lam}) for lam in (0.02, 0.1)
+    ]
+    values[0].to_parquet(tmp_path / "cce")
+    assert not any(values[0].to_parquet(tmp_path / "cce"))
+    with pytest.raises(ValueError, match="holds rows of other predictions"):
+        values[1].to_parquet(tmp_path / "cce")
+
+
+def test_frames_of_the_same_files_have_the_same_identity(tmp_path):
+    """Also in another process, where Dask names them otherwise: checkpoints resume there."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("dask.dataframe")
+    pytest.importorskip("pyarrow")
+    file = tmp_path / "0.parquet"
+    pandas.DataFrame({"y": [1.0, 2.0], "m": [1.5, 2.5]}).to_parquet(file)
+    before = token_of(tmp_path)
+    code = f"from in_blocks import token_of; print(token_of({str(tmp_path)!r}))"
+    paths = environment(Path(in_blocks.__file__).parent)
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=paths)
+    assert other.stdout.strip() == before, other.stderr
+    assert token_of(tmp_path, "y") != before
+    pandas.DataFrame({"y": [1.0, 2.0, 4.0], "m": [1.5, 2.5, 3.5]}).to_parquet(file)
+    assert token_of(tmp_path) != before
+
+
+def test_delayed_objects_are_refused(data):
+    from dask import delayed
+
+    with pytest.raises(TypeError, match=r"y is a dask\.delayed object; .*from_delayed"):
+        fm.evaluate(delayed(data.y), fm.Gaussian(data.blocks("mean"), 0.5))
 
 
 def test_collections_from_zarr_and_parquet(data, tmp_path):
