@@ -13,6 +13,7 @@ import numpy as np
 
 from fastmcmd._base.annotations import FilePath
 from fastmcmd._base.cached import cached_property
+from fastmcmd._base.checks import check_choice, check_positive
 from fastmcmd._base.ignored import AllIgnoredError
 from fastmcmd._base.memory import parse_memory
 from fastmcmd._base.seeds import seed_sequence
@@ -26,6 +27,7 @@ from fastmcmd.distributed.parts import (
     ModelParts,
     Parts,
     ValuesJob,
+    pair_name,
 )
 from fastmcmd.distributed.result import BlockResult, in_blocks, write_blocks
 from fastmcmd.distributed.rows import RowRules, block_seed, rows_of, valid_rows
@@ -47,6 +49,7 @@ from fastmcmd.inference.comparison import (
     model_confidence_set,
 )
 from fastmcmd.inference.comparison import concluded as paired_of
+from fastmcmd.metrics.inputs import NAN_POLICIES
 from fastmcmd.result import Info
 from fastmcmd.streaming.congruence_sums import Ridge
 
@@ -153,7 +156,7 @@ class RowValues:
 
     def __call__(self, arguments: Arguments, number: int) -> Arguments:
         """Return the values of a block, NaN in rows left out."""
-        rows = valid_rows(arguments, self.rules)
+        rows = valid_rows(arguments, self.rules, without_weight=True)
         if not rows.outcomes:
             return {name: np.full(rows.n, np.nan) for name in self.names}
         one = rows.outcomes[self.model]
@@ -249,7 +252,9 @@ class BlockTests:
         if np.isnan(values).any():  # rows with NaN that propagates
             return replace(record, difference=nan)
         pair = None
-        one = self._sums.differences.get(f"{_SQUARES.get(measure, measure)}\t{first}\t{second}")
+        models = list(self._evaluations)
+        places = models.index(first), models.index(second)
+        one = self._sums.differences.get(pair_name(_SQUARES.get(measure, measure), *places))
         if measure == _CONGRUENCE:
             pair = self._sums.by_congruence.get((first, second))
         elif one is not None:
@@ -332,8 +337,13 @@ def compare(**arguments: object) -> BlockComparison:
     bound.apply_defaults()
     options = check_defaults(whole, dict(bound.arguments), ("prediction", *_SUPPORTED))
     options.pop("prediction")
+    names = [str(name) for name in models]
+    if len(set(names)) < len(names):
+        raise ValueError(f"models have the same names as text: {', '.join(names)}")
+    if "" in names and len(names) > 1:
+        raise ValueError(f"models have the names {names}; nonempty texts are needed")
     evaluations, parts, congruence, by_congruence = _evaluated(
-        {str(name): one for name, one in models.items()}, options
+        dict(zip(names, models.values(), strict=True)), options
     )
     sums = ComparedSums(parts.pairs, parts.losses, congruence, by_congruence)
     return BlockComparison(evaluations, None, sums)
@@ -358,7 +368,12 @@ def _evaluated(
     seed = seed_sequence(options["random_state"])
     rules = RowRules(config.nan_policy, config.ignore_index)
     with running(options, "evaluate", blocks) as run:
-        setting = None if options["x"] is None else _setting(run, blocks, seed, options)
+        setting, failure = None, "no inputs x were given"
+        if options["x"] is not None:
+            try:
+                setting = _setting(run, blocks, seed, options)
+            except config.skippable as error:
+                failure = str(error)
         limit = None if options["memory_limit"] is None else parse_memory(options["memory_limit"])
         rank = 0 if setting is None else setting.accumulator._smoother.rank  # type: ignore[union-attr]
         pieces = Pieces.of(blocks) if len(models) > 1 else None
@@ -411,6 +426,7 @@ def _evaluated(
                 values.get(name),
                 start,
                 options,
+                failure,
             )
     if options["test"]:
         from fastmcmd.distributed.testing import congruence_test
@@ -449,6 +465,8 @@ def _config(options: Arguments) -> EvaluationConfig:
         "by", "x_kernel", "y_kernel", "lam", "encoder", "tol", "memory_limit", "progress", "ignore_index",
         "measures", "n_boot",
     )  # fmt: skip
+    check_choice(options["nan_policy"], "nan_policy", NAN_POLICIES)
+    check_positive(options["tol"], "tol")
     return EvaluationConfig.of(
         **{name: options[name] for name in names}, adversarial=False, test=options["test"],
         draws=None,
@@ -487,7 +505,7 @@ def _result(
 def _evaluation(
     name: str, prediction: Any, blocks: Blocks, parts: Parts, config: EvaluationConfig,
     seed: np.random.SeedSequence, result: BlockResult | None, values: BlockPointValues | None, start: float,
-    options: Arguments,
+    options: Arguments, failure: str,
 ) -> BlockEvaluation:  # fmt: skip
     one, settings = parts.models[name], config.settings
     propagated = config.nan_policy == "propagate" and parts.nan_rows > 0
@@ -505,7 +523,7 @@ def _evaluation(
     elif result is not None:
         measured += _of_congruence(result)
     else:
-        skipped |= dict.fromkeys(CONGRUENCE, "no inputs x were given")
+        skipped |= dict.fromkeys(CONGRUENCE, failure)
     if propagated:
         measured = [number.without_value() for number in measured]
     by = None
@@ -577,13 +595,12 @@ def _of_differences(one: Differences, confidence: float) -> Paired | None:
         both = all(one.infinite)
         gap = nan if both else math.inf if one.infinite[0] else -math.inf
         return Paired(gap, nan, nan, 1.0 if both else 0.0, nan)
-    mean = one.d / one.weight
+    mean = one.mean
     share2 = one.weight2 / one.weight**2
     freedom = 1 / share2 - 1
-    if 1 / share2 < LEAST_CLUSTERS or freedom < 1:
+    if one.rows < LEAST_CLUSTERS or freedom < 1:
         return None
-    squares = (one.w2d2 - 2 * mean * one.wd2 + mean**2 * one.weight2) / one.weight**2
-    error = math.sqrt(max(squares, 0.0) * (freedom + 1) / freedom)
+    error = math.sqrt(one.variance * (freedom + 1) / freedom)
     return paired_of(
         mean, error, freedom, confidence, abs(mean) <= ROUNDING * one.size / one.weight
     )

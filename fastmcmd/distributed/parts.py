@@ -27,7 +27,7 @@ from fastmcmd.predictive.numerics.spread import unit_of
 from fastmcmd.streaming import CCE
 from fastmcmd.streaming.congruence_sums import CongruenceSums
 
-__all__ = ["Differences", "EvaluationJob", "ModelParts", "Parts", "ValuesJob"]
+__all__ = ["Differences", "EvaluationJob", "ModelParts", "Parts", "ValuesJob", "pair_name"]
 
 Array = NDArray[np.float64]
 
@@ -90,12 +90,18 @@ class Differences:
 
     Attributes
     ----------
+    rows : int
+        Rows with a positive weight.
+    centre : float
+        A difference c, of which others differ little beside their own scatter.
     weight, weight2, d, wd2, w2d2, size : float
-        Sums of w, w^2, w d, w^2 d, w^2 d^2, and of w times both sizes.
+        Sums of w, w^2, w (d - c), w^2 (d - c), w^2 (d - c)^2, and of w times both sizes.
     infinite : tuple of bool
         Whether a score of either model is infinite.
     """
 
+    rows: int
+    centre: float
     weight: float
     weight2: float
     d: float
@@ -105,11 +111,27 @@ class Differences:
     infinite: tuple[bool, bool]
 
     def __add__(self, other: Differences) -> Differences:
+        move = other.centre - self.centre
         return Differences(
-            self.weight + other.weight, self.weight2 + other.weight2, self.d + other.d,
-            self.wd2 + other.wd2, self.w2d2 + other.w2d2, self.size + other.size,
+            self.rows + other.rows, self.centre, self.weight + other.weight,
+            self.weight2 + other.weight2, self.d + other.d + move * other.weight,
+            self.wd2 + other.wd2 + move * other.weight2,
+            self.w2d2 + other.w2d2 + 2 * move * other.wd2 + move**2 * other.weight2,
+            self.size + other.size,
             (self.infinite[0] or other.infinite[0], self.infinite[1] or other.infinite[1]),
         )  # fmt: skip
+
+    @property
+    def mean(self) -> float:
+        """The weighted mean of d."""
+        return self.centre + self.d / self.weight
+
+    @property
+    def variance(self) -> float:
+        """The sum of ``w^2 (d - mean)^2``, divided by that of w squared."""
+        shift = self.d / self.weight
+        squares = self.w2d2 - 2 * shift * self.wd2 + shift**2 * self.weight2
+        return max(squares, 0.0) / self.weight**2
 
     @staticmethod
     def of(first: Array, second: Array, weights: Array | None) -> Differences:
@@ -120,10 +142,17 @@ class Differences:
         infinite = bool(np.isinf(first).any()), bool(np.isinf(second).any())
         d = np.zeros(len(first)) if any(infinite) else first - second
         size = 0.0 if any(infinite) else float(w @ (np.abs(first) + np.abs(second)))
+        centre = float(w @ d / w.sum())
+        d = d - centre
         return Differences(
-            float(w.sum()), float(w @ w), float(w @ d), float(w * w @ d), float(w * w @ (d * d)), size,
-            infinite,
+            len(w), centre, float(w.sum()), float(w @ w), float(w @ d), float(w * w @ d),
+            float(w * w @ (d * d)), size, infinite,
         )  # fmt: skip
+
+
+def pair_name(measure: str, first: int, second: int) -> str:
+    """Return the name of the differences of two models, by their places: names may hold any character."""
+    return f"{measure} {first} {second}"
 
 
 def _losses(measure: str, contexts: Mapping[str, Context]) -> list[Array] | None:
@@ -150,7 +179,7 @@ class Parts:
     models : dict of ModelParts
         By name.
     pairs : dict
-        `Differences` by measure and pair of names, joined by a tab.
+        `Differences` by the `pair_name` of measure and models.
     congruence : CongruenceSums or None
         Sums of the CCE of all models.
     rows, nan_rows, ignored : int
@@ -265,10 +294,9 @@ class EvaluationJob:
             if by_model is None:
                 continue
             for one, other in combinations(range(len(having)), 2):
-                names = list(having)
-                pairs[f"{measure}\t{names[one]}\t{names[other]}"] = Differences.of(
-                    by_model[one], by_model[other], first.weights
-                )
+                names, places = list(having), list(contexts)
+                pair = pair_name(measure, places.index(names[one]), places.index(names[other]))
+                pairs[pair] = Differences.of(by_model[one], by_model[other], first.weights)
             if self.pieces is not None and len(having) == len(contexts):
                 columns = np.stack(by_model, axis=1)
                 if first.weights is not None:
@@ -316,7 +344,7 @@ class ValuesJob:
 
     def sums(self, arguments: Arguments, number: int) -> Summaries | None:
         """Return the sums of a block."""
-        rows = valid_rows(arguments, self.rules)
+        rows = valid_rows(arguments, self.rules, without_weight=True)
         if not rows.outcomes:
             return None
         x = rows_of(arguments["x"], rows.valid)
