@@ -38,6 +38,7 @@ from fastmcmd.evaluation.bootstrap import intervals
 from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.context import Context, Settings
+from fastmcmd.evaluation.measuring import no_weight_in
 from fastmcmd.evaluation.measures import ALL_MEASURES, CONGRUENCE, SCORES
 from fastmcmd.evaluation.pairs import PairOfModels, Pairs, bootstrap_test
 from fastmcmd.evaluation.result import Evaluation, Measured
@@ -529,8 +530,13 @@ def _evaluation(
     by = None
     if options["by"] is not None:
         nan_labels = parts.nan_groups if config.nan_policy == "propagate" else ()
+        weightless = parts.weightless_groups
+        for label in sorted(weightless.keys() - one.groups.keys(), key=str):
+            raise no_weight_in(label)
         by = {
-            label: _group(one.groups[label], settings, label in nan_labels)
+            label: _group(
+                one.groups[label], settings, label in nan_labels, weightless.get(label, 0)
+            )
             for label in sorted(one.groups, key=str)
         }
     names = tuple(short for short, sums in _BY_ROW.items() if sums in one.sums)
@@ -557,7 +563,7 @@ def _evaluation(
         tuple(measured), curves_of(one.sums, settings), columns, None, skipped, tuple(notes), parts.rows,
         np.empty(0), None if options["x"] is None else options["x"], prediction, by, config.summary(),
         time.perf_counter() - start, replicates=replicates, result=result, blocks=blocks,
-        row_values=rows, rows_used=one.rows,
+        row_values=rows, rows_used=one.rows + parts.weightless,
     )  # fmt: skip
 
 
@@ -570,11 +576,11 @@ def _squared(evaluation: Evaluation) -> float:
 
 
 def _group(
-    parts: ModelParts, settings: Settings, propagated: bool
+    parts: ModelParts, settings: Settings, propagated: bool, weightless: int
 ) -> tuple[int, tuple[Measured, ...]]:
     """Return the rows and numbers of a group; NaN if a row holds NaN that propagates."""
     measured, _ = concluded(parts.sums, parts.skipped, settings, parts.gaussian)
-    return parts.rows, tuple(one.without_value() if propagated else one for one in measured)
+    return parts.rows + weightless, tuple(one.without_value() if propagated else one for one in measured)
 
 
 def _of_congruence(result: BlockResult) -> list[Measured]:
@@ -600,7 +606,7 @@ def _of_differences(one: Differences, confidence: float) -> Paired | None:
     freedom = 1 / share2 - 1
     if one.rows < LEAST_CLUSTERS or freedom < 1:
         return None
-    error = math.sqrt(one.variance * (freedom + 1) / freedom)
+    error = one.scatter * math.sqrt((freedom + 1) / freedom)
     return paired_of(
         mean, error, freedom, confidence, abs(mean) <= ROUNDING * one.size / one.weight
     )
