@@ -38,8 +38,8 @@ from fastmcmd.evaluation.bootstrap import intervals
 from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.context import Context, Settings
-from fastmcmd.evaluation.measuring import no_weight_in
 from fastmcmd.evaluation.measures import ALL_MEASURES, CONGRUENCE, SCORES
+from fastmcmd.evaluation.measuring import no_weight_in
 from fastmcmd.evaluation.pairs import PairOfModels, Pairs, bootstrap_test
 from fastmcmd.evaluation.result import Evaluation, Measured
 from fastmcmd.inference.comparison import (
@@ -580,7 +580,9 @@ def _group(
 ) -> tuple[int, tuple[Measured, ...]]:
     """Return the rows and numbers of a group; NaN if a row holds NaN that propagates."""
     measured, _ = concluded(parts.sums, parts.skipped, settings, parts.gaussian)
-    return parts.rows + weightless, tuple(one.without_value() if propagated else one for one in measured)
+    return parts.rows + weightless, tuple(
+        one.without_value() if propagated else one for one in measured
+    )
 
 
 def _of_congruence(result: BlockResult) -> list[Measured]:

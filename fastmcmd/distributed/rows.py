@@ -118,9 +118,7 @@ class ValidRows:
         return missing
 
 
-def valid_rows(
-    arguments: Arguments, rules: RowRules, *, without_weight: bool = False
-) -> ValidRows:
+def valid_rows(arguments: Arguments, rules: RowRules, *, without_weight: bool = False) -> ValidRows:
     """Return the checked rows of each model.
 
     A block in which no row has a weight has no outcomes, except ``without_weight``.
