@@ -67,8 +67,9 @@ class ResampledSums:
         for name, sums in self.moments.items():
             if name in other.moments:
                 first, second, squares = other.moments[name]
-                move = other.centres[name] - self.centres[name]
-                third = squares + 2 * move * second + move**2 * squared
+                move = np.float64(other.centres[name] - self.centres[name])
+                with np.errstate(over="ignore", invalid="ignore"):  # beyond float64: no interval
+                    third = squares + 2 * move * second + move**2 * squared
                 moments[name] = sums + np.stack(
                     [first + move * weight, second + move * squared, third]
                 )

@@ -55,7 +55,13 @@ class PairMoments:
         for place, (a, b) in enumerate(_POWERS):
             for i in range(a + 1):
                 for j in range(b + 1):
-                    factor = comb(a, i) * moves[0] ** (a - i) * comb(b, j) * moves[1] ** (b - j)
+                    with np.errstate(over="ignore", invalid="ignore"):  # then no interval
+                        factor = (
+                            comb(a, i)
+                            * np.float64(moves[0]) ** (a - i)
+                            * comb(b, j)
+                            * np.float64(moves[1]) ** (b - j)
+                        )
                     out[:, place] += factor * self.sums[:, _PLACES[i, j]]
         return out
 

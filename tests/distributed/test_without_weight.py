@@ -190,3 +190,15 @@ def test_negative_weights_of_a_whole_block_are_refused(weightless):
             weightless.blocks("x"), weightless.blocks("y"), fm.Gaussian(weightless.blocks("mean"), 1.0),
             weights=da.from_array(weights, chunks=(SIZES,)),
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e150])
+def test_intervals_of_squares_beyond_float64_are_left_out(unit):
+    data = make_data(SIZES)
+    blocked = fm.evaluate(
+        unit * data.blocks("y"), fm.Gaussian(unit * data.blocks("mean"), unit), n_boot=30
+    )
+    by_name = {one.name: one for one in blocked.measured}
+    assert by_name["rmse"].low is None
+    assert by_name["rmse"].value > 0
+    assert by_name["mae"].low < by_name["mae"].value < by_name["mae"].high
