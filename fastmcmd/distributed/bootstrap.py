@@ -67,8 +67,9 @@ class ResampledSums:
         for name, sums in self.moments.items():
             if name in other.moments:
                 first, second, squares = other.moments[name]
-                move = other.centres[name] - self.centres[name]
-                third = squares + 2 * move * second + move**2 * squared
+                move = np.float64(other.centres[name] - self.centres[name])
+                with np.errstate(over="ignore", invalid="ignore"):  # beyond float64: no interval
+                    third = squares + 2 * move * second + move**2 * squared
                 moments[name] = sums + np.stack(
                     [first + move * weight, second + move * squared, third]
                 )
@@ -82,7 +83,7 @@ class ResampledSums:
         """Return the numbers of all samples; equal ``rows`` stand for samples of the same rows."""
         totals, squared = self.totals
         values, errors, distances = dict[str, Array](), {}, dict[str, Array]()
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             for name, (firsts, seconds, squares) in self.moments.items():
                 shifts = firsts / totals
                 means = self.centres[name] + shifts
@@ -213,6 +214,8 @@ class _GrowingSums:
             if np.isfinite(mean).all():
                 centre = float(y.mean()), float(mean.mean())
                 powers = powers_of(y, mean, centre)
+                if not np.isfinite(powers).all():  # no interval
+                    powers = powers[:0]
         return _GrowingSums(
             list(columns), values - centres[:, None], centres, places, events,
             np.zeros((3, len(columns), n_boot + 1)),
@@ -225,7 +228,8 @@ class _GrowingSums:
         values = self.values[:, rows]
         self.moments[0] += values @ weighed.T
         self.moments[1] += values @ squared.T
-        self.moments[2] += values**2 @ squared.T
+        with np.errstate(over="ignore", invalid="ignore"):  # beyond float64: no interval
+            self.moments[2] += values**2 @ squared.T
         self.pairs[0] += self.powers[:, rows] @ weighed.T
         self.pairs[1] += self.powers[:, rows] @ squared.T
         for kind, place in self.places.items():

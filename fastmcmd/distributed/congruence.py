@@ -14,7 +14,14 @@ import numpy as np
 
 from fastmcmd._base.annotations import FilePath
 from fastmcmd._base.blockwise import Deferred, is_blockwise
-from fastmcmd._base.checks import as_rows, check_lam, check_positive, quote
+from fastmcmd._base.checks import (
+    as_rows,
+    check_callable,
+    check_lam,
+    check_path,
+    check_positive,
+    quote,
+)
 from fastmcmd._base.memory import parse_memory
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import seed_sequence
@@ -138,7 +145,10 @@ def _equal(value: Any, default: object) -> bool:
 
 def encoded(x: Any, encoder: Any) -> Any:
     """Return inputs that are encoded block by block."""
-    return x if encoder is None or x is None else Deferred(encoder, (x,), {})
+    if encoder is None or x is None:
+        return x
+    check_callable(encoder, "encoder", 1, "a callable that maps inputs to an array")
+    return Deferred(encoder, (x,), {})
 
 
 @contextlib.contextmanager
@@ -148,6 +158,8 @@ def running(options: Arguments, name: str, *blocks: Blocks) -> Iterator[Run]:
     if client is None:
         client = _current_client()
     path: FilePath | None = options.get("checkpoint")
+    if path is not None:
+        path = check_path(path, "checkpoint")
     with contextlib.ExitStack() as stack:
         progress = stack.enter_context(Progress(bool(options.get("progress")), 0.0))
         if name == "congruence_test":  # `evaluate` makes the same passes before it

@@ -13,6 +13,7 @@ import numpy as np
 
 from fastmcmd._base.annotations import FilePath
 from fastmcmd._base.cached import cached_property
+from fastmcmd._base.checks import check_choice, check_positive
 from fastmcmd._base.ignored import AllIgnoredError
 from fastmcmd._base.memory import parse_memory
 from fastmcmd._base.seeds import seed_sequence
@@ -26,6 +27,7 @@ from fastmcmd.distributed.parts import (
     ModelParts,
     Parts,
     ValuesJob,
+    pair_name,
 )
 from fastmcmd.distributed.result import BlockResult, in_blocks, write_blocks
 from fastmcmd.distributed.rows import RowRules, block_seed, rows_of, valid_rows
@@ -37,6 +39,7 @@ from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.context import Context, Settings
 from fastmcmd.evaluation.measures import ALL_MEASURES, CONGRUENCE, SCORES
+from fastmcmd.evaluation.measuring import no_weight_in
 from fastmcmd.evaluation.pairs import PairOfModels, Pairs, bootstrap_test
 from fastmcmd.evaluation.result import Evaluation, Measured
 from fastmcmd.inference.comparison import (
@@ -47,6 +50,7 @@ from fastmcmd.inference.comparison import (
     model_confidence_set,
 )
 from fastmcmd.inference.comparison import concluded as paired_of
+from fastmcmd.metrics.inputs import NAN_POLICIES
 from fastmcmd.result import Info
 from fastmcmd.streaming.congruence_sums import Ridge
 
@@ -175,7 +179,7 @@ class RowValues:
 
     def __call__(self, arguments: Arguments, number: int) -> Arguments:
         """Return the values of a block, NaN in rows left out."""
-        rows = valid_rows(arguments, self.rules)
+        rows = valid_rows(arguments, self.rules, without_weight=True)
         if not rows.outcomes:
             return {name: np.full(rows.n, np.nan) for name in self.names}
         one = rows.outcomes[self.model]
@@ -271,7 +275,9 @@ class BlockTests:
         if np.isnan(values).any():  # rows with NaN that propagates
             return replace(record, difference=nan)
         pair = None
-        one = self._sums.differences.get(f"{_SQUARES.get(measure, measure)}\t{first}\t{second}")
+        models = list(self._evaluations)
+        places = models.index(first), models.index(second)
+        one = self._sums.differences.get(pair_name(_SQUARES.get(measure, measure), *places))
         if measure == _CONGRUENCE:
             pair = self._sums.by_congruence.get((first, second))
         elif one is not None:
@@ -354,8 +360,13 @@ def compare(**arguments: object) -> BlockComparison:
     bound.apply_defaults()
     options = check_defaults(whole, dict(bound.arguments), ("prediction", *_SUPPORTED))
     options.pop("prediction")
+    names = [str(name) for name in models]
+    if len(set(names)) < len(names):
+        raise ValueError(f"models have the same names as text: {', '.join(names)}")
+    if "" in names and len(names) > 1:
+        raise ValueError(f"models have the names {names}; nonempty texts are needed")
     evaluations, parts, congruence, by_congruence = _evaluated(
-        {str(name): one for name, one in models.items()}, options
+        dict(zip(names, models.values(), strict=True)), options
     )
     sums = ComparedSums(parts.pairs, parts.losses, congruence, by_congruence)
     return BlockComparison(evaluations, None, sums)
@@ -380,7 +391,12 @@ def _evaluated(
     seed = seed_sequence(options["random_state"])
     rules = RowRules(config.nan_policy, config.ignore_index)
     with running(options, "evaluate", blocks) as run:
-        setting = None if options["x"] is None else _setting(run, blocks, seed, options)
+        setting, failure = None, "no inputs x were given"
+        if options["x"] is not None:
+            try:
+                setting = _setting(run, blocks, seed, options)
+            except config.skippable as error:
+                failure = str(error)
         limit = None if options["memory_limit"] is None else parse_memory(options["memory_limit"])
         rank = 0 if setting is None else setting.accumulator._smoother.rank  # type: ignore[union-attr]
         pieces = Pieces.of(blocks) if len(models) > 1 else None
@@ -435,6 +451,7 @@ def _evaluated(
                 values.get(name),
                 start,
                 options,
+                failure,
             )
     if options["test"]:
         from fastmcmd.distributed.testing import congruence_test
@@ -474,6 +491,8 @@ def _config(options: Arguments) -> EvaluationConfig:
         "by", "x_kernel", "y_kernel", "lam", "encoder", "tol", "memory_limit", "progress", "ignore_index",
         "measures", "n_boot",
     )  # fmt: skip
+    check_choice(options["nan_policy"], "nan_policy", NAN_POLICIES)
+    check_positive(options["tol"], "tol")
     return EvaluationConfig.of(
         **{name: options[name] for name in names}, adversarial=False, test=options["test"],
         draws=None,
@@ -512,7 +531,7 @@ def _result(
 def _evaluation(
     name: str, prediction: Any, blocks: Blocks, parts: Parts, config: EvaluationConfig,
     seed: np.random.SeedSequence, result: BlockResult | None, values: BlockPointValues | None, start: float,
-    options: Arguments,
+    options: Arguments, failure: str,
 ) -> BlockEvaluation:  # fmt: skip
     one, settings = parts.models[name], config.settings
     propagated = config.nan_policy == "propagate" and parts.nan_rows > 0
@@ -530,14 +549,19 @@ def _evaluation(
     elif result is not None:
         measured += _of_congruence(result)
     else:
-        skipped |= dict.fromkeys(CONGRUENCE, "no inputs x were given")
+        skipped |= dict.fromkeys(CONGRUENCE, failure)
     if propagated:
         measured = [number.without_value() for number in measured]
     by = None
     if options["by"] is not None:
         nan_labels = parts.nan_groups if config.nan_policy == "propagate" else ()
+        weightless = parts.weightless_groups
+        for label in sorted(weightless.keys() - one.groups.keys(), key=str):
+            raise no_weight_in(label)
         by = {
-            label: _group(one.groups[label], settings, label in nan_labels)
+            label: _group(
+                one.groups[label], settings, label in nan_labels, weightless.get(label, 0)
+            )
             for label in sorted(one.groups, key=str)
         }
     names = tuple(short for short, sums in _BY_ROW.items() if sums in one.sums)
@@ -564,7 +588,7 @@ def _evaluation(
         tuple(measured), curves_of(one.sums, settings), columns, None, skipped, tuple(notes), parts.rows,
         np.empty(0), None if options["x"] is None else options["x"], prediction, by, config.summary(),
         time.perf_counter() - start, replicates=replicates, result=result, blocks=blocks,
-        row_values=rows, rows_used=one.rows,
+        row_values=rows, rows_used=one.rows + parts.weightless,
     )  # fmt: skip
 
 
@@ -577,11 +601,13 @@ def _squared(evaluation: Evaluation) -> float:
 
 
 def _group(
-    parts: ModelParts, settings: Settings, propagated: bool
+    parts: ModelParts, settings: Settings, propagated: bool, weightless: int
 ) -> tuple[int, tuple[Measured, ...]]:
     """Return the rows and numbers of a group; NaN if a row holds NaN that propagates."""
     measured, _ = concluded(parts.sums, parts.skipped, settings, parts.gaussian)
-    return parts.rows, tuple(one.without_value() if propagated else one for one in measured)
+    return parts.rows + weightless, tuple(
+        one.without_value() if propagated else one for one in measured
+    )
 
 
 def _of_congruence(result: BlockResult) -> list[Measured]:
@@ -602,13 +628,12 @@ def _of_differences(one: Differences, confidence: float) -> Paired | None:
         both = all(one.infinite)
         gap = nan if both else math.inf if one.infinite[0] else -math.inf
         return Paired(gap, nan, nan, 1.0 if both else 0.0, nan)
-    mean = one.d / one.weight
+    mean = one.mean
     share2 = one.weight2 / one.weight**2
     freedom = 1 / share2 - 1
-    if 1 / share2 < LEAST_CLUSTERS or freedom < 1:
+    if one.rows < LEAST_CLUSTERS or freedom < 1:
         return None
-    squares = (one.w2d2 - 2 * mean * one.wd2 + mean**2 * one.weight2) / one.weight**2
-    error = math.sqrt(max(squares, 0.0) * (freedom + 1) / freedom)
+    error = one.scatter * math.sqrt((freedom + 1) / freedom)
     return paired_of(
         mean, error, freedom, confidence, abs(mean) <= ROUNDING * one.size / one.weight
     )

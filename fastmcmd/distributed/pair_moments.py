@@ -27,7 +27,8 @@ _PRODUCTS = np.array([[_PLACES[a + c, b + d] for c, d in _QUADRATIC] for a, b in
 def powers_of(y: Array, mean: Array, centre: tuple[float, float]) -> Array:
     """Return ``u^a v^b`` (15, n) up to the fourth order."""
     u, v = y - centre[0], mean - centre[1]
-    return np.stack([u**a * v**b for a, b in _POWERS])
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.stack([u**a * v**b for a, b in _POWERS])
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,13 @@ class PairMoments:
         for place, (a, b) in enumerate(_POWERS):
             for i in range(a + 1):
                 for j in range(b + 1):
-                    factor = comb(a, i) * moves[0] ** (a - i) * comb(b, j) * moves[1] ** (b - j)
+                    with np.errstate(over="ignore", invalid="ignore"):  # then no interval
+                        factor = (
+                            comb(a, i)
+                            * np.float64(moves[0]) ** (a - i)
+                            * comb(b, j)
+                            * np.float64(moves[1]) ** (b - j)
+                        )
                     out[:, place] += factor * self.sums[:, _PLACES[i, j]]
         return out
 

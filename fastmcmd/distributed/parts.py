@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -27,7 +28,7 @@ from fastmcmd.predictive.numerics.spread import unit_of
 from fastmcmd.streaming import CCE
 from fastmcmd.streaming.congruence_sums import CongruenceSums
 
-__all__ = ["Differences", "EvaluationJob", "ModelParts", "Parts", "ValuesJob"]
+__all__ = ["Differences", "EvaluationJob", "ModelParts", "Parts", "ValuesJob", "pair_name"]
 
 Array = NDArray[np.float64]
 
@@ -75,8 +76,10 @@ class ModelParts:
         context: Context, labels: HostArray | None, measures: tuple[str, ...], nulls: bool = True
     ) -> ModelParts:
         """Return the sums of a block, with those of each label."""
-        groups = {}
+        groups, weights = {}, context.weights
         for label in () if labels is None else np.unique(labels):
+            if weights is not None and not weights[labels == label].any():
+                continue
             some = context.subset(np.flatnonzero(labels == label))
             key = label.item() if isinstance(label, np.generic) else label
             groups[key] = ModelParts.of(some, None, measures, nulls=False)
@@ -90,12 +93,21 @@ class Differences:
 
     Attributes
     ----------
+    rows : int
+        Rows with a positive weight.
+    centre : float
+        The mean difference c of one block, so that a large common difference costs no digits.
+    unit : float
+        A power of two u near the largest ``|d - c|``: the square of a difference may leave float64.
     weight, weight2, d, wd2, w2d2, size : float
-        Sums of w, w^2, w d, w^2 d, w^2 d^2, and of w times both sizes.
+        Sums of w, w^2, w t, w^2 t and w^2 t^2, with t = (d - c) / u, and of w times both sizes.
     infinite : tuple of bool
         Whether a score of either model is infinite.
     """
 
+    rows: int
+    centre: float
+    unit: float
     weight: float
     weight2: float
     d: float
@@ -105,11 +117,30 @@ class Differences:
     infinite: tuple[bool, bool]
 
     def __add__(self, other: Differences) -> Differences:
+        gap = other.centre - self.centre
+        unit = max(self.unit, other.unit, _unit(gap))
+        move, one, two = gap / unit, self.unit / unit, other.unit / unit
         return Differences(
-            self.weight + other.weight, self.weight2 + other.weight2, self.d + other.d,
-            self.wd2 + other.wd2, self.w2d2 + other.w2d2, self.size + other.size,
+            self.rows + other.rows, self.centre, unit, self.weight + other.weight,
+            self.weight2 + other.weight2, one * self.d + two * other.d + move * other.weight,
+            one * self.wd2 + two * other.wd2 + move * other.weight2,
+            one**2 * self.w2d2 + two**2 * other.w2d2 + 2 * move * two * other.wd2
+            + move**2 * other.weight2,
+            self.size + other.size,
             (self.infinite[0] or other.infinite[0], self.infinite[1] or other.infinite[1]),
         )  # fmt: skip
+
+    @property
+    def mean(self) -> float:
+        """The weighted mean of d."""
+        return self.centre + self.unit * (self.d / self.weight)
+
+    @property
+    def scatter(self) -> float:
+        """The root of the sum of ``w^2 (d - mean)^2``, divided by the sum of w."""
+        shift = self.d / self.weight
+        squares = self.w2d2 - 2 * shift * self.wd2 + shift**2 * self.weight2
+        return self.unit * math.sqrt(max(squares, 0.0)) / self.weight
 
     @staticmethod
     def of(first: Array, second: Array, weights: Array | None) -> Differences:
@@ -120,10 +151,23 @@ class Differences:
         infinite = bool(np.isinf(first).any()), bool(np.isinf(second).any())
         d = np.zeros(len(first)) if any(infinite) else first - second
         size = 0.0 if any(infinite) else float(w @ (np.abs(first) + np.abs(second)))
+        centre = float(w @ d / w.sum())
+        unit = _unit(float(np.abs(d - centre).max()))
+        d = (d - centre) / unit
         return Differences(
-            float(w.sum()), float(w @ w), float(w @ d), float(w * w @ d), float(w * w @ (d * d)), size,
-            infinite,
+            len(w), centre, unit, float(w.sum()), float(w @ w), float(w @ d), float(w * w @ d),
+            float(w * w @ (d * d)), size, infinite,
         )  # fmt: skip
+
+
+def _unit(size: float) -> float:
+    """Return a power of two near a size; 1e-300 at least, so that quotients are finite."""
+    return math.ldexp(1.0, math.frexp(max(abs(size), 1e-300))[1] - 1)
+
+
+def pair_name(measure: str, first: int, second: int) -> str:
+    """Return the name of the differences of two models, by their places: names may hold any character."""
+    return f"{measure} {first} {second}"
 
 
 def _losses(measure: str, contexts: Mapping[str, Context]) -> list[Array] | None:
@@ -150,7 +194,7 @@ class Parts:
     models : dict of ModelParts
         By name.
     pairs : dict
-        `Differences` by measure and pair of names, joined by a tab.
+        `Differences` by the `pair_name` of measure and models.
     congruence : CongruenceSums or None
         Sums of the CCE of all models.
     rows, nan_rows, ignored : int
@@ -161,6 +205,10 @@ class Parts:
         Scores of all models, times the weights, summed over pieces of rows, by measure.
     resampled : list of ResampledSums
         Sums of bootstrap samples of each model; none without a bootstrap.
+    weightless : int
+        Rows of blocks in which no row has a weight.
+    weightless_groups : dict of int
+        Rows of groups in blocks in which no row of the group has a weight.
     """
 
     models: dict[str, ModelParts]
@@ -172,6 +220,8 @@ class Parts:
     nan_groups: tuple[Any, ...] = ()
     losses: dict[str, PieceSums] = field(default_factory=dict)
     resampled: list[ResampledSums] = field(default_factory=list)
+    weightless: int = 0
+    weightless_groups: dict[Any, int] = field(default_factory=dict)
 
     def __add__(self, other: Parts) -> Parts:
         sums = [one for one in (self.congruence, other.congruence) if one is not None]
@@ -181,7 +231,21 @@ class Parts:
             self.rows + other.rows, self.nan_rows + other.nan_rows, self.ignored + other.ignored,
             tuple(sorted({*self.nan_groups, *other.nan_groups}, key=str)),
             _added(self.losses, other.losses), _joined(self.resampled, other.resampled),
+            self.weightless + other.weightless,
+            _added(self.weightless_groups, other.weightless_groups),
         )  # fmt: skip
+
+
+def _counts(labels: HostArray, weights: Array | None) -> dict[Any, int]:
+    """Return the number of rows of each label of which no row has a weight."""
+    if weights is None:
+        return {}
+    counts = {}
+    for label in np.unique(labels):
+        some = labels == label
+        if not weights[some].any():
+            counts[label.item() if isinstance(label, np.generic) else label] = int(some.sum())
+    return counts
 
 
 def _joined(one: list[ResampledSums], other: list[ResampledSums]) -> list[ResampledSums]:
@@ -252,7 +316,12 @@ class EvaluationJob:
             nan_groups = tuple(np.unique(labels[missing]).tolist())
             labels = labels if valid is None else labels[valid]
         if not outcomes:
-            return Parts({}, {}, None, n, nan_rows, ignored, nan_groups)
+            count = n - nan_rows - ignored if rows.weightless else 0
+            by_label = {} if labels is None or not count else _counts(labels, np.zeros(count))
+            return Parts(
+                {}, {}, None, n, nan_rows, ignored, nan_groups, weightless=count,
+                weightless_groups=by_label,
+            )  # fmt: skip
         first = next(iter(outcomes.values()))
         seed = block_seed(self.seed, number)
         settings = replace(self.settings, random_state=seed)
@@ -265,10 +334,9 @@ class EvaluationJob:
             if by_model is None:
                 continue
             for one, other in combinations(range(len(having)), 2):
-                names = list(having)
-                pairs[f"{measure}\t{names[one]}\t{names[other]}"] = Differences.of(
-                    by_model[one], by_model[other], first.weights
-                )
+                names, places = list(having), list(contexts)
+                pair = pair_name(measure, places.index(names[one]), places.index(names[other]))
+                pairs[pair] = Differences.of(by_model[one], by_model[other], first.weights)
             if self.pieces is not None and len(having) == len(contexts):
                 columns = np.stack(by_model, axis=1)
                 if first.weights is not None:
@@ -289,8 +357,9 @@ class EvaluationJob:
         if self.n_boot:
             resampled = resampled_sums(contexts, self.n_boot, seed, self.measures)
         return Parts(
-            models, pairs, congruence, n, nan_rows, ignored, nan_groups, piece_sums, resampled
-        )
+            models, pairs, congruence, n, nan_rows, ignored, nan_groups, piece_sums, resampled,
+            weightless_groups={} if labels is None else _counts(labels, first.weights),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,7 +385,7 @@ class ValuesJob:
 
     def sums(self, arguments: Arguments, number: int) -> Summaries | None:
         """Return the sums of a block."""
-        rows = valid_rows(arguments, self.rules)
+        rows = valid_rows(arguments, self.rules, without_weight=True)
         if not rows.outcomes:
             return None
         x = rows_of(arguments["x"], rows.valid)

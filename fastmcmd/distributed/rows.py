@@ -48,8 +48,9 @@ def checked_rows(arguments: Arguments) -> tuple[Array, Array, Any, HostArray | N
     weights = arguments.get("weights", arguments.get("sample_weight"))
     if weights is not None:
         weights = np.asarray(weights, dtype=np.float64)
-        if weights.shape != (n,) or np.any(weights > 0):
-            weights = as_weights(weights, "weights", n)
+        if weights.shape != (n,) or np.any(weights):  # a block may have no weight, all rows may not
+            name = "weights" if arguments.get("weights") is not None else "sample_weight"
+            weights = as_weights(weights, name, n)
     outcomes_by_name = {
         name: one if one is None else as_predictive(one, *outcomes.shape, y=y)
         for name, one in by_name.items()
@@ -117,8 +118,11 @@ class ValidRows:
         return missing
 
 
-def valid_rows(arguments: Arguments, rules: RowRules) -> ValidRows:
-    """Return the checked rows of each model."""
+def valid_rows(arguments: Arguments, rules: RowRules, *, without_weight: bool = False) -> ValidRows:
+    """Return the checked rows of each model.
+
+    A block in which no row has a weight has no outcomes, except ``without_weight``.
+    """
     weights = arguments.get("sample_weight")
     n = len(arguments["y"])
     weightless = (
@@ -143,7 +147,12 @@ def valid_rows(arguments: Arguments, rules: RowRules) -> ValidRows:
         same = one.valid is first.valid or np.array_equal(one.valid, first.valid)  # type: ignore[arg-type]
         if not same:
             raise ValueError(f"models[{name!r}] holds NaN in other rows than the first model")
-    return ValidRows({} if weightless else outcomes, first.valid, n, first.ignored, weightless)
+    if weightless:
+        outcomes = {
+            name: replace(one, weights=np.zeros(len(one.y))) for name, one in outcomes.items()
+        }
+    some = outcomes if without_weight or not weightless else {}
+    return ValidRows(some, first.valid, n, first.ignored, weightless)
 
 
 def rows_of(x: object, valid: NDArray[np.intp] | None) -> Array:

@@ -171,7 +171,9 @@ class SampleJob:
         first = draw_sample(x, y, weights, residual, self.most, rng, number)
         if prediction is not None:
             first = replace(first, classes=_classes_of(prediction))
-            if self.smoother is None and len(first.keys):
+            if self.smoother is None and not len(first.keys):  # no row has a weight
+                first = replace(first, simulated=np.empty((0, y.shape[1])))
+            elif self.smoother is None:
                 top = first.places[:, 1]
                 outcomes_of = exchangeable_outcomes(y, prediction, 1, rng)
                 first = replace(first, simulated=outcomes_of.simulated(top, 1, rng)[:, 0])

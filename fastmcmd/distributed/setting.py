@@ -188,7 +188,10 @@ def _sample(
     """Return a uniform sample of the rows."""
     results = run.reduce(SampleJob(f"sample of {name}", seed, CANDIDATES, rules=rules), blocks)
     if results is None or not len(results.parts[0].keys):
-        raise ValueError(f"{name} has no rows with a positive weight; at least one is needed")
+        without = "" if rules.policy == "raise" else " and without NaN"
+        raise ValueError(
+            f"{name} has no rows with a positive weight{without}; at least one is needed"
+        )
     sample: BlockSample = results.parts[0]
     return sample
 

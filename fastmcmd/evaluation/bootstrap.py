@@ -68,6 +68,9 @@ class Means:
             weights = row_counts if self._weights is None else row_counts * self._weights
             squared = weights if self._weights is None else weights * self._weights
             sums = (one[:, sample] for one in (*firsts, squares))
+            if not weights.any():
+                values[sample] = errors[sample] = np.nan
+                continue
             values[sample], errors[sample] = self._sample(weights, squared, *sums)
         return values, errors
 
@@ -285,9 +288,14 @@ def resampled(
             places = slice(first + some.start, first + some.stop)
             of_means[places], errors[places] = means.samples(counts[some])
             for sample, row_counts in enumerate(counts[some], places.start):
-                again = context.reweighted(
+                sample_weights = (
                     row_counts if context.weights is None else row_counts * context.weights
                 )
+                if not sample_weights.any():  # no row with a weight was drawn
+                    for sample_values in (*values.values(), *distance_values.values()):
+                        sample_values[sample] = np.nan
+                    continue
+                again = context.reweighted(sample_weights)
                 for name in other_names:
                     values[name][sample] = computes[name](again)
                 for name, distance in distances.items():

@@ -503,6 +503,10 @@ def _evaluated(
     except TypeError as error:
         raise TypeError(f"compare: {error}; with y it takes the keywords of evaluate") from None
     bound.apply_defaults()
+    if settings.get("checkpoint") is not None:
+        raise ValueError(
+            "checkpoint is given, and no argument is a Dask collection, which needs one"
+        )
     unsaved = ("checkpoint", "client")
     config = EvaluationConfig.of(
         **{name: value for name, value in bound.kwargs.items() if name not in unsaved}

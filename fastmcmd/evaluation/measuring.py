@@ -34,7 +34,7 @@ from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.categorical import classes_of
 from fastmcmd.rows import Rows
 
-__all__ = ["check_some_row", "evaluation_of", "suspicions"]
+__all__ = ["check_some_row", "evaluation_of", "no_weight_in", "suspicions"]
 
 _TESTED_ROWS = 10_000  # most rows that are tested by default, in about a second
 _POINTS = 500  # points at which the CCE of a right model is averaged
@@ -393,6 +393,14 @@ def _absent_classes(context: Context) -> list[str]:
     return absent if len(present) > 1 else []
 
 
+def no_weight_in(label: object) -> ValueError:
+    """Return the error of a group in which no row has a weight."""
+    return ValueError(
+        f"by: no row of group {label!r} has a positive sample_weight; at least one is needed, or leave the "
+        "group out"
+    )
+
+
 def _by_label(
     all_rows: Context, labels: HostArray, progress: Progress, requested: tuple[str, ...]
 ) -> dict[Any, tuple[int, tuple[Measured, ...]]]:
@@ -406,6 +414,8 @@ def _by_label(
     groups = {}
     for label in np.unique(valid_labels):
         rows = np.flatnonzero(valid_labels == label)
+        if all_rows.weights is not None and not all_rows.weights[rows].any():
+            raise no_weight_in(label.item() if isinstance(label, np.generic) else label)
         context = all_rows.subset(rows)
         key = label.item() if isinstance(label, np.generic) else label
         measured = _measure(context, progress, requested, f", group {key}")[0]

@@ -171,7 +171,7 @@ def _mean(means: list[float], _: float) -> float:
 
 
 def _root(means: list[float], _: float) -> float:
-    return math.sqrt(means[0])
+    return math.sqrt(max(means[0], 0.0))  # below 0 for the slope at predictions without error
 
 
 _MEASURES: dict[str, tuple[Columns, Callable[[list[float], float], float]]] = {

@@ -450,9 +450,11 @@ def weighted_median(values: Array, weights: Array | None = None) -> float:
 
 
 def median_of_sorted(values: Array, weights: Array) -> float:
-    """Return the `weighted_median` of ascending values."""
+    """Return the `weighted_median` of ascending values; NaN without weight, as of a bootstrap sample."""
     cumulative = np.cumsum(weights)
     half = cumulative[-1] / 2
+    if not half > 0:
+        return float("nan")
     first = int(np.searchsorted(cumulative, half, side="left"))
     lower = values[first]
     if cumulative[first] == half:  # the next value that has weight

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fastmcmd as fm
 from fastmcmd import storage
-from fastmcmd.streaming import CCE, SlidingWindow
+from fastmcmd.streaming import CCE, SlidingWindow, congruence_sums
 
 N = 120
 X_KERNEL, Y_KERNEL = fm.RBF(0.4), 0.5 * fm.RBF(0.5) + 0.5 * fm.RBF(2.0)
@@ -435,3 +435,22 @@ def test_bad_arguments_are_named():
         small.subtract(add(accumulator(), data, slice(0, 20)))
     with pytest.raises(ValueError, match="all zero"):
         accumulator().update([[0.0, 0.0]], [0.0], ([0.0], 1.0), [0.0])
+
+
+def test_the_largest_eigenvalue_is_bounded_without_features_of_hardly_any_mass():
+    rng = np.random.default_rng(0)
+    factor = rng.normal(size=(400, 60)) * np.geomspace(1, 1e-6, 400)[:, None]
+    for matrix in (factor @ factor.T, np.eye(7), np.zeros((5, 5)), np.zeros((0, 0))):
+        largest = float(np.linalg.eigvalsh(matrix)[-1]) if len(matrix) else 0.0
+        bound = congruence_sums._largest_eigenvalue(matrix)
+        assert largest - 1e-12 <= bound <= largest + 1e-6 * np.trace(matrix) + 1e-12
+
+
+def test_bounds_of_heavy_tails_do_not_need_all_eigenvalues(monkeypatch):
+    sizes = []
+    eigenvalues = np.linalg.eigvalsh
+    monkeypatch.setattr(np.linalg, "eigvalsh", lambda a: (sizes.append(len(a)), eigenvalues(a))[1])
+    sums = CCE(fm.RBF(0.5), fm.RBF(0.5), np.linspace(-1, 1, 5))
+    estimate = sums.update([0.0, 0.5], [0.1, 0.4], fm.StudentT(5.0, [0.0, 0.5], 0.5)).compute()
+    assert estimate.output_features > 1_000
+    assert max(sizes) < 100
