@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -253,11 +252,11 @@ class _GrowingSums:
         )  # fmt: skip
 
 
-def _places(pit: Any, kind: str) -> NDArray[np.intp]:
+def _places(pit: Array, kind: str) -> NDArray[np.intp]:
     """Return the first level (n,) up to which each outcome counts."""
     levels = _LEVELS[kind]
     if kind == "quantile":
         return np.searchsorted(levels, pit, "left")
     above = np.searchsorted(0.5 + levels / 2, pit, "left")
-    below = np.searchsorted(-(0.5 - levels / 2), -np.asarray(pit), "left")
+    below = np.searchsorted(-(0.5 - levels / 2), -pit, "left")
     return np.maximum(above, below)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -260,7 +260,7 @@ class BlockTests:
         p = model_confidence_set(losses.sums, None, samples, random_state)
         return dict(zip(models, p.tolist(), strict=True))
 
-    def map(self, *_: object) -> Any:
+    def map(self, *_: object) -> NoReturn:
         """Raise an error: it needs rows in memory."""
         raise ValueError("a map of differences needs rows in memory: compare a sample of the rows")
 

@@ -302,8 +302,9 @@ def concluded(
             continue  # nobody asked for it
         reason: str | None = skipped.get(one.name)
         if one.name == "null_ence" and "variance" in sums and not gaussian:
-            simulated: Any = sums.get("null_variance")
-            if simulated is None:  # of a group, or of blocks of which only some are Gaussian
+            simulated = sums.get("null_variance")
+            # None for a group, or if only some blocks are Gaussian.
+            if not isinstance(simulated, SimulatedSpread):
                 missing[one.name] = "it needs predictions of one kind in all blocks, and no groups"
                 continue
             value = simulated.expectations(settings)["ence"]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from fastmcmd.streaming.congruence_sums import CongruenceSums
 __all__ = ["Differences", "EvaluationJob", "ModelParts", "Parts", "ValuesJob", "pair_name"]
 
 Array = NDArray[np.float64]
+Name = TypeVar("Name")
 
 # Measures whose differences between models are tested by a t test of the losses by row.
 PAIRED_MEASURES = (*MEAN_SCORES, "mae", "marpd", "rmse")
@@ -221,7 +222,7 @@ class Parts:
     losses: dict[str, PieceSums] = field(default_factory=dict)
     resampled: list[ResampledSums] = field(default_factory=list)
     weightless: int = 0
-    weightless_groups: dict[Any, int] = field(default_factory=dict)
+    weightless_groups: dict[object, int] = field(default_factory=dict)
 
     def __add__(self, other: Parts) -> Parts:
         sums = [one for one in (self.congruence, other.congruence) if one is not None]
@@ -236,7 +237,7 @@ class Parts:
         )  # fmt: skip
 
 
-def _counts(labels: HostArray, weights: Array | None) -> dict[Any, int]:
+def _counts(labels: HostArray, weights: Array | None) -> dict[object, int]:
     """Return the number of rows of each label of which no row has a weight."""
     if weights is None:
         return {}
@@ -255,7 +256,7 @@ def _joined(one: list[ResampledSums], other: list[ResampledSums]) -> list[Resamp
     return [a + b for a, b in zip(one, other, strict=True)]
 
 
-def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> Arguments:
+def _added(one: Mapping[Name, Any], other: Mapping[Name, Any]) -> dict[Name, Any]:
     """Return sums by name; all blocks with rows have the same names."""
     names = [*one, *(name for name in other if name not in one)]
     return {

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ from fastmcmd.embedding.line import LineFeatures
 from fastmcmd.embedding.sample import DrawnOutputs
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.inference.chance import Chance
-from fastmcmd.inference.row_norms import embedded, member_spread
+from fastmcmd.inference.row_norms import FeatureMap, embedded, member_spread
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.predictive.numerics.spread import unit_of
 
@@ -324,7 +323,12 @@ def _moved_by_draws(
 
 
 def add_draw_errors(
-    out: Array, weighed: Array, features: Any, draws: Array, mean: Array, rng: np.random.Generator
+    out: Array,
+    weighed: Array,
+    features: FeatureMap,
+    draws: Array,
+    mean: Array,
+    rng: np.random.Generator,
 ) -> None:
     """Add simulated errors of ``G'W M`` due to the draws to ``out`` (b, p, r), by Gaussian multipliers.
 

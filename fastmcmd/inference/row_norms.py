@@ -8,7 +8,7 @@ and otherwise from kernel values within each row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.expectation import closed_form_rows, expected_kernel
 
 __all__ = [
+    "FeatureMap",
     "embedded",
     "mean_features",
     "member_spread",
@@ -134,7 +135,18 @@ def mean_features(features: KernelFeatures, outputs: Outputs) -> Array:
     return out
 
 
-def member_spread(features: Any, outputs: DrawnOutputs, mean: Array) -> Array:
+class FeatureMap(Protocol):
+    """Features of outputs: `KernelFeatures`, or some columns of others."""
+
+    @property
+    def rank(self) -> int:
+        """Number of features r."""
+
+    def transform(self, y: Array) -> Array:
+        """Return the features (n, r) of outputs (n, k)."""
+
+
+def member_spread(features: FeatureMap, outputs: DrawnOutputs, mean: Array) -> Array:
     """Return ``s_i^2`` (n,), the variance of the features of a row's l draws, with divisor l - 1."""
     n, draws, columns = outputs.values.shape
     squares = np.empty(n)

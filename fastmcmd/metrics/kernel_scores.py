@@ -305,7 +305,8 @@ def weighted_gaussian_kernel_score(
         )
     if interest.function is None and not has_interval and draws is None:
         return rows.scatter(_score(rows, bandwidth, "nrg", ens_weight))
-    values, masses = members(rows, draws, random_state)
+    emphasis = "lower or upper" if has_interval else interest.name
+    values, masses = members(rows, draws, random_state, emphasis)
     if ens_weight is not None:
         masses = member_shares(rows, ens_weight)
     if weighting == "threshold":

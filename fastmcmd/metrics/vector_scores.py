@@ -111,6 +111,7 @@ def energy_score(
     >>> fm.metrics.energy_score([[3.0, 4.0]], draws, ens_weight=[9.0, 1.0]).round(2).tolist()
     [0.1]
     """
+    check_choice(estimator, "estimator", (*VECTOR_ESTIMATORS, *PAIR_ESTIMATORS))
     outcomes = read(y, prediction, None, nan_policy, columns=None, on_device=True)
     if draws is not None or ens_weight is not None or estimator in PAIR_ESTIMATORS:
         outcomes = outcomes.on_host()
@@ -140,7 +141,6 @@ def _energy(
     beta = check_positive(beta, "beta")
     if beta >= 2:
         raise ValueError(f"beta is {beta:g}; a number in (0, 2) is needed: at 2 only means count")
-    check_choice(estimator, "estimator", (*VECTOR_ESTIMATORS, *PAIR_ESTIMATORS))
     prediction = outcomes.prediction
     if ens_weight is not None:
         shares = member_shares(outcomes, ens_weight)

@@ -274,16 +274,21 @@ def _hasmembers(prediction: Predictive) -> bool:
     return prediction.discrete or isinstance(prediction, Draws)
 
 
-def members(rows: Outcomes, draws: int | None, random_state: RandomState) -> tuple[Array, Array]:
-    """Return draws (n, m, ...) and their masses (n, m): of discrete predictions, or new draws."""
+def members(
+    rows: Outcomes, draws: int | None, random_state: RandomState, emphasis: str = "weighting"
+) -> tuple[Array, Array]:
+    """Return draws (n, m, ...) and their masses (n, m): of discrete predictions, or new draws.
+
+    ``emphasis`` names the argument for which they are needed.
+    """
     if _hasmembers(rows.prediction):
         if draws is not None:
             raise ValueError(f"draws is {draws}, but prediction has members already; leave it out")
         return rows.prediction.nodes()
     if draws is None:
         raise ValueError(
-            f"prediction is a {rows.prediction!r}; this score with emphasis on outcomes of interest needs "
-            "draws of it: give draws=m"
+            f"prediction is a {rows.prediction!r}; for {emphasis} this score needs draws of it: "
+            "give draws=m"
         )
     values = rows.prediction.sample(draws, generator(random_state, Purpose.SCORE))
     return values, np.full(values.shape[:2], 1.0 / draws)

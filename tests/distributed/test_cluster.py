@@ -92,20 +92,28 @@ def test_a_corrupt_block_is_named(client):
             fm.evaluate(y, fm.Gaussian(data.blocks("mean"), 0.5), client=where)
 
 
-def test_a_slow_block_does_not_hold_the_others(client, monkeypatch):
+def test_a_slow_block_does_not_hold_the_others(client, monkeypatch, tmp_path):
+    """The first block waits until another group has been taken: without that, for 20 s in vain."""
     monkeypatch.setattr(running, "GROUP", 2)
     data = make_data(SIZES)
+    first_row, taken = data.x[:1], tmp_path / "taken"
 
     def slow(mean, x):
-        time.sleep(1.5 if np.array_equal(x[:1], data.x[:1]) else 0.05)
+        if np.array_equal(x[:1], first_row):
+            deadline = time.monotonic() + 20
+            while not taken.exists() and time.monotonic() < deadline:
+                time.sleep(0.02)
         return fm.Gaussian(mean, 0.5)
 
     finished = []
     original = running.Run._result
-    monkeypatch.setattr(
-        running.Run, "_result",
-        lambda self, futures, group, *args: finished.append(group) or original(self, futures, group, *args),
-    )  # fmt: skip
+
+    def result(self, futures, group, *args):
+        finished.append(group)
+        taken.touch()
+        return original(self, futures, group, *args)
+
+    monkeypatch.setattr(running.Run, "_result", result)
     result = fm.evaluate(
         data.blocks("y"), predicted(slow, data.blocks("mean"), data.blocks("x")), client=client
     )
