@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.blocks import row_blocks
-from fastmcmd._base.checks import check_choice
+from fastmcmd._base.checks import check_choice, quote
 from fastmcmd.errors import RowError
 from fastmcmd.metrics.ensembles import PAIRED, crps_from_pairs
 from fastmcmd.metrics.inputs import read
@@ -234,8 +234,8 @@ def dawid_sebastiani(
     >>> dawid_sebastiani([[3.0, 4.0]], vectors).tolist()
     [25.0]
     """
-    if ddof not in (0, 1):
-        raise ValueError(f"ddof is {ddof!r}; 0 or 1 is needed")
+    if not np.isscalar(ddof) or ddof not in (0, 1):
+        raise ValueError(f"ddof is {quote(ddof)}; 0 or 1 is needed")
     outcomes = read(y, prediction, None, nan_policy, columns=None, on_device=True)
     has_draws = isinstance(outcomes.prediction, (Draws, DeviceDraws))
     if ddof and not has_draws:
