@@ -93,15 +93,15 @@ def test_a_corrupt_block_is_named(client):
 
 
 def test_a_slow_block_does_not_hold_the_others(client, monkeypatch, tmp_path):
-    """The first block waits until another group has been taken: without that, for 20 s in vain."""
+    """The first block waits until another group has been other_group_done: without that, for 20 s in vain."""
     monkeypatch.setattr(running, "GROUP", 2)
     data = make_data(SIZES)
-    first_row, taken = data.x[:1], tmp_path / "taken"
+    first_row, other_group_done = data.x[:1], tmp_path / "other_group_done"
 
     def slow(mean, x):
         if np.array_equal(x[:1], first_row):
             deadline = time.monotonic() + 20
-            while not taken.exists() and time.monotonic() < deadline:
+            while not other_group_done.exists() and time.monotonic() < deadline:
                 time.sleep(0.02)
         return fm.Gaussian(mean, 0.5)
 
@@ -110,7 +110,7 @@ def test_a_slow_block_does_not_hold_the_others(client, monkeypatch, tmp_path):
 
     def result(self, futures, group, *args):
         finished.append(group)
-        taken.touch()
+        other_group_done.touch()
         return original(self, futures, group, *args)
 
     monkeypatch.setattr(running.Run, "_result", result)
