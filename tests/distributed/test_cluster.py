@@ -93,7 +93,7 @@ def test_a_corrupt_block_is_named(client):
 
 
 def test_a_slow_block_does_not_hold_the_others(client, monkeypatch, tmp_path):
-    """The first block waits until another group has been other_group_done: without that, for 20 s in vain."""
+    """The first block waits until another group is done; otherwise 20 seconds, in vain."""
     monkeypatch.setattr(running, "GROUP", 2)
     data = make_data(SIZES)
     first_row, other_group_done = data.x[:1], tmp_path / "other_group_done"
