@@ -24,7 +24,7 @@ extensions = [
 ]
 exclude_patterns = ["_build"]
 default_role = "py:obj"  # `name` in docstrings is a link where the name is known
-myst_heading_anchors = 2
+myst_heading_anchors = 3
 
 autodoc_typehints = "none"  # docstrings say shapes and defaults, which types cannot
 autodoc_member_order = "bysource"
