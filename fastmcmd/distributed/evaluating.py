@@ -340,7 +340,7 @@ def evaluate(**arguments: object) -> BlockEvaluation:
     from fastmcmd.evaluation.evaluating import evaluate as whole
 
     options = check_defaults(whole, arguments, ("prediction", *_SUPPORTED))
-    evaluations, *_ = _evaluated({"": options.pop("prediction")}, options)
+    evaluations, _ = _evaluated({"": options.pop("prediction")}, options)
     return evaluations[""]
 
 
@@ -365,21 +365,14 @@ def compare(**arguments: object) -> BlockComparison:
         raise ValueError(f"models have the same names as text: {', '.join(names)}")
     if "" in names and len(names) > 1:
         raise ValueError(f"models have the names {names}; nonempty texts are needed")
-    evaluations, parts, congruence, by_congruence = _evaluated(
-        dict(zip(names, models.values(), strict=True)), options
-    )
-    sums = ComparedSums(parts.pairs, parts.losses, congruence, by_congruence)
+    evaluations, sums = _evaluated(dict(zip(names, models.values(), strict=True)), options)
     return BlockComparison(evaluations, None, sums)
 
 
 def _evaluated(
     models: Arguments, options: Arguments
-) -> tuple[
-    dict[str, BlockEvaluation],
-    Parts,
-    CongruenceDifferences | None,
-    Mapping[tuple[str, str], Paired | None],
-]:
+) -> tuple[dict[str, BlockEvaluation], ComparedSums]:
+    """Return the evaluations, and the sums of their comparison."""
     start = time.perf_counter()
     config = _config(options)
     _check_tested(options)
@@ -469,7 +462,7 @@ def _evaluated(
     if terms is not None and summaries is not None and summaries.differences is not None:
         congruence = summaries.differences
         by_congruence = terms.concluded(congruence, list(models), config.confidence)
-    return evaluations, parts, congruence, by_congruence
+    return evaluations, ComparedSums(parts.pairs, parts.losses, congruence, by_congruence)
 
 
 def _check_tested(options: Arguments) -> None:

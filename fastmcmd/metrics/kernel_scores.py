@@ -13,6 +13,7 @@ from fastmcmd.metrics.member_weights import (
     PAIR_ESTIMATORS,
     check_two_members,
     equal_shares,
+    mean_over_pairs,
     member_shares,
     pair_distances,
 )
@@ -115,15 +116,13 @@ def _score(rows: Outcomes, bandwidth: float, estimator: str, ens_weight: ArrayLi
         raise ValueError(f"prediction is a {rows.prediction!r}; of vectors, draws are needed")
     if ens_weight is not None or estimator in PAIR_ESTIMATORS:
         values, shares = _members_in_order(rows, estimator, ens_weight)
-        if estimator == "fair":
-            check_two_members(rows, shares, estimator)
         return _of_members(rows.y, values, shares, bandwidth, estimator)
     if estimator == "fair":
         _check_fair(rows.prediction)
         if isinstance(rows.prediction, WeightedDraws):
             values, shares = rows.prediction.nodes()
             check_two_members(rows, shares, estimator)
-            return _of_members(rows.y, values[:, :, None], shares, bandwidth, estimator)
+            return _of_members(rows.y, _vectors(values), shares, bandwidth, estimator)
     parts = rows.prediction.gaussian_parts() if rows.prediction.columns == 1 else None
     if parts is not None:
         return _of_gaussians(rows.y, parts, bandwidth)
@@ -140,10 +139,8 @@ def _score(rows: Outcomes, bandwidth: float, estimator: str, ens_weight: ArrayLi
         for some in row_blocks(size, max(1, _BLOCK // (len(masses) * size * values.shape[2]))):
             kernel = _gaussian_kernel(values[:, some, None] - values[:, None], bandwidth)
             pairs += np.einsum("nl,nlm,nm->n", masses[:, some], kernel, masses)
-        if estimator == "fair":
-            pairs = (pairs * size - 1) / (
-                size - 1
-            )  # equal masses; without pairs of a draw with itself
+        if estimator == "fair":  # equal masses, and no pairs of a draw with itself
+            pairs = (pairs * size - 1) / (size - 1)
         near = _gaussian_kernel(values - outcomes[block], bandwidth)
         out[block] = pairs / 2 - np.einsum("nl,nl->n", masses, near) + 0.5
 
@@ -167,16 +164,13 @@ def _members_in_order(
     """Return draws (n, m, k) in the order in which they came, and their shares (n, m)."""
     prediction = rows.prediction
     if isinstance(prediction, WeightedDraws) and ens_weight is None:
-        values, shares = prediction.members(f"estimator={estimator!r}")
-        return values[:, :, None], shares
-    if ens_weight is not None:
-        shares = member_shares(rows, ens_weight)
+        draws, weights = prediction.members(f"estimator={estimator!r}")
+        return _vectors(draws), weights
+    shares = None if ens_weight is None else member_shares(rows, ens_weight, estimator)
     if not isinstance(prediction, Draws):
         raise ValueError(f"prediction is a {prediction!r}; estimator={estimator!r} needs draws")
-    draws = prediction.array
-    if ens_weight is None:
-        shares = equal_shares(*draws.shape[:2])
-    return draws.reshape(*draws.shape[:2], -1), shares
+    values = _vectors(prediction.array)
+    return values, equal_shares(*values.shape[:2]) if shares is None else shares
 
 
 def _of_members(y: Array, values: Array, shares: Array, bandwidth: float, estimator: str) -> Array:
@@ -359,10 +353,7 @@ def _reweighted(
     """Return outcome-weighted or vertically re-scaled scores (n,) of members with weights (n, m)."""
     mass = weights.sum(axis=1)
     shares = weights / np.where(mass > 0, mass, 1.0)[:, None]
-    pairs = np.array([
-        share @ _kernel_matrix(points, bandwidth) @ share
-        for points, share in zip(values, shares, strict=True)
-    ])  # fmt: skip
+    pairs = mean_over_pairs(values, shares, lambda points: _kernel_matrix(points, bandwidth))
     gaps = values - y.reshape(len(values), 1, -1)
     near = np.einsum("nm,nm->n", shares, _gaussian_kernel(gaps, bandwidth))
     if weighting == "vertical":

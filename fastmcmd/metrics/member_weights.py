@@ -21,6 +21,7 @@ __all__ = [
     "check_two_members",
     "energy_of_members",
     "equal_shares",
+    "mean_over_pairs",
     "member_shares",
     "pair_distances",
     "pair_shift",
@@ -40,8 +41,8 @@ def equal_shares(rows: int, count: int) -> Array:
     return np.full((rows, count), 1.0 / count)
 
 
-def member_shares(rows: Outcomes, ens_weight: ArrayLike) -> Array:
-    """Return the checked shares (m,) of members in the valid rows; those of a row sum to 1."""
+def member_shares(rows: Outcomes, ens_weight: ArrayLike, estimator: str = "nrg") -> Array:
+    """Return the shares (n, m) of members in the valid rows, checked for an estimator; rows sum to 1."""
     if not isinstance(rows.prediction, Draws):
         raise ValueError(
             f"ens_weight is given, and prediction is a {rows.prediction!r}; weights of members need draws"
@@ -63,7 +64,10 @@ def member_shares(rows: Outcomes, ens_weight: ArrayLike) -> Array:
         row = rows.row_number(int((largest[:, 0] == 0).argmax()))
         raise RowError(f"ens_weight is 0 for all draws of row {row}; leave such rows out", row)
     weights = weights / largest  # sums cannot overflow
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    shares = np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    if estimator == "fair":
+        check_two_members(rows, shares, estimator)
+    return shares
 
 
 def check_two_members(rows: Outcomes, shares: Array, estimator: str, biased: str = "nrg") -> None:
@@ -92,11 +96,21 @@ def pair_distances(
     if estimator in PAIR_ESTIMATORS:
         before = np.roll(values, pair_shift(estimator, values.shape[1]), axis=1)
         return np.asarray(np.einsum("nm,nm->n", shares, paired(values, before)))
-    mean = np.empty(len(values))
+    mean = mean_over_pairs(values, shares, matrix)
+    return mean / pair_share(shares) if estimator == "fair" else mean
+
+
+def mean_over_pairs(values: Array, shares: Array, matrix: Callable[[Array], Array]) -> Array:
+    """Return the mean (n,) over all pairs of members (n, m, k) of what ``matrix`` gives for points (l, k).
+
+    Without a member of positive share it is 0.
+    """
+    mean = np.zeros(len(values))
     for i, (points, share) in enumerate(zip(values, shares, strict=True)):
         positive = share > 0
-        mean[i] = share[positive] @ matrix(points[positive]) @ share[positive]
-    return mean / pair_share(shares) if estimator == "fair" else mean
+        if positive.any():
+            mean[i] = share[positive] @ matrix(points[positive]) @ share[positive]
+    return mean
 
 
 def energy_of_members(

@@ -16,7 +16,6 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.member_weights import (
     PAIR_ESTIMATORS,
-    check_two_members,
     energy_of_members,
     equal_shares,
     member_shares,
@@ -143,10 +142,8 @@ def _energy(
         raise ValueError(f"beta is {beta:g}; a number in (0, 2) is needed: at 2 only means count")
     prediction = outcomes.prediction
     if ens_weight is not None:
-        shares = member_shares(outcomes, ens_weight)
+        shares = member_shares(outcomes, ens_weight, estimator)
         _draw_count(outcomes, draws, "nrg")
-        if estimator == "fair":
-            check_two_members(outcomes, shares, estimator)
         return energy_of_members(*_vectors(outcomes), shares, beta, estimator)
     if estimator in PAIR_ESTIMATORS:
         _draw_count(outcomes, draws, estimator)
@@ -271,10 +268,8 @@ def _variogram(
         raise ValueError("y has one component; the variogram score compares two or more")
     pairs = pair_weights(weights, columns)
     if ens_weight is not None:
-        shares = member_shares(outcomes, ens_weight)
+        shares = member_shares(outcomes, ens_weight, estimator)
         _draw_count(outcomes, draws, "nrg")
-        if estimator == "fair":
-            check_two_members(outcomes, shares, estimator)
         return variogram_of_members(*_vectors(outcomes), shares, p, pairs, estimator)
     scratch = _draw_count(outcomes, draws, estimator)
     unbiased = estimator == "fair"

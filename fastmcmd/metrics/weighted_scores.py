@@ -163,7 +163,7 @@ def weighted_crps(
     rows = read(y, prediction, None, nan_policy, on_device=True).on_host()
     outer_weight = given_weight(rows, weighting, lower, upper, weight, chaining)
     if outer_weight.function is not None:
-        values, masses = members(rows, draws, random_state)
+        values, masses = members(rows, draws, random_state, outer_weight.name)
         if weighting == "threshold":
             scores = WeightedDraws(outer_weight.of(values), masses).crps(outer_weight.of(rows.y))
         else:
@@ -275,7 +275,7 @@ def _hasmembers(prediction: Predictive) -> bool:
 
 
 def members(
-    rows: Outcomes, draws: int | None, random_state: RandomState, emphasis: str = "weighting"
+    rows: Outcomes, draws: int | None, random_state: RandomState, emphasis: str
 ) -> tuple[Array, Array]:
     """Return draws (n, m, ...) and their masses (n, m): of discrete predictions, or new draws.
 

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.checks import check_count, check_positive
 from fastmcmd.metrics.inputs import read
-from fastmcmd.metrics.member_weights import member_shares
+from fastmcmd.metrics.member_weights import mean_over_pairs, member_shares
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.metrics.vector_scores import pair_weights
 from fastmcmd.metrics.weighted_scores import Function, ScoreParts, given_weight, members, values_of
@@ -96,9 +96,7 @@ def weighted_energy_score(
     def parts(y: Array, values: Array, shares: Array) -> tuple[Array, ...]:
         far = np.linalg.norm(values - y[:, None], axis=2) ** beta
         zero, of_outcome = (np.linalg.norm(v, axis=-1) ** beta for v in (values, y))
-        spread = np.empty(len(y))
-        for i, (points, share) in enumerate(zip(values, shares, strict=True)):
-            spread[i] = share @ cdist(points, points) ** beta @ share / 2
+        spread = mean_over_pairs(values, shares, lambda v: cdist(v, v) ** beta) / 2
         score = np.einsum("nm,nm->n", shares, far) - spread
         return score, spread, np.einsum("nm,nm->n", shares, zero), of_outcome
 
@@ -259,8 +257,9 @@ def _weighted_vectors(
     """
     rows = read(y, prediction, None, nan_policy, columns=None, on_device=True).on_host()
     draws = check_count(draws, "draws", optional=True)
-    function = given_weight(rows, weighting, -np.inf, np.inf, weight, chaining).function
-    values, masses = members(rows, draws, random_state)
+    interest = given_weight(rows, weighting, -np.inf, np.inf, weight, chaining)
+    function = interest.function
+    values, masses = members(rows, draws, random_state, interest.name)
     if ens_weight is not None:
         masses = member_shares(rows, ens_weight)
     values = values.reshape(*masses.shape, -1)

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 
 import fastmcmd as fm
 from fastmcmd.evaluation import bootstrap
+from fastmcmd.evaluation.result import Measured
 
 ZERO_IF_RIGHT = (
     "regression_ece", "rms_calibration_error", "mean_absolute_calibration_error",
@@ -83,6 +84,26 @@ def truth(scenario: str, rows: int = TRUTH_ROWS, seed: int = 20_000) -> dict[str
     return values
 
 
+def share_covered(
+    measured: Callable[[np.random.Generator, int], Iterable[Measured]],
+    n: int,
+    repeats: int,
+    true_values: dict[str, float],
+    seed: int,
+) -> dict[str, float]:
+    """Return the share of runs in which the interval of each number holds the truth.
+
+    ``measured`` returns the numbers of a run from its source of samples of n rows and its index.
+    """
+    hits: dict[str, int] = {}
+    for repeat in range(repeats):
+        for one in measured(np.random.default_rng([seed, n, repeat]), repeat):
+            if one.low is not None:
+                is_covered = one.low <= true_values[one.name] <= one.high
+                hits[one.name] = hits.get(one.name, 0) + is_covered
+    return {name: count / repeats for name, count in hits.items()}
+
+
 def coverage(
     scenario: str,
     n: int,
@@ -93,19 +114,15 @@ def coverage(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Return the share of runs in which the interval of each number holds the truth."""
-    hits: dict[str, int] = {}
-    for repeat in range(repeats):
-        rng = np.random.default_rng([seed, n, repeat])
+    """Return the coverage of the intervals of `fastmcmd.evaluate`."""
+
+    def measured(rng: np.random.Generator, repeat: int) -> Iterable[Measured]:
         y, prediction = SCENARIOS[scenario](rng, n)
-        evaluation = fm.evaluate(
+        return fm.evaluate(
             y, prediction, n_boot=n_boot, confidence=confidence, random_state=repeat
-        )
-        for one in evaluation.measured:
-            if one.low is not None:
-                is_covered = one.low <= true_values[one.name] <= one.high
-                hits[one.name] = hits.get(one.name, 0) + is_covered
-    return {name: count / repeats for name, count in hits.items()}
+        ).measured
+
+    return share_covered(measured, n, repeats, true_values, seed)
 
 
 def coverage_of_means(
@@ -117,9 +134,8 @@ def coverage_of_means(
     seed: int = 0,
 ) -> dict[str, float]:
     """Return the same at 95 % of the measures that are functions of means, in a fraction of the time."""
-    hits: dict[str, int] = {}
-    for repeat in range(repeats):
-        rng = np.random.default_rng([seed, n, repeat])
+
+    def measured(rng: np.random.Generator, repeat: int) -> Iterable[Measured]:
         evaluation = fm.evaluate(*SCENARIOS[scenario](rng, n), test=False)
         names = [one.name for one in evaluation.measured if one.name not in bootstrap.WITHOUT]
         means = bootstrap.Means(evaluation.context, names)
@@ -130,12 +146,9 @@ def coverage_of_means(
             (), dict(zip(means.names, values, strict=True)),
             dict(zip(means.names, zip(means_of_all, errors, strict=True), strict=True)), {}, float(n),
         )  # fmt: skip
-        for one in bootstrap.intervals(evaluation.measured, replicates, 0.95):
-            if one.low is not None:
-                hits[one.name] = hits.get(one.name, 0) + (
-                    one.low <= true_values[one.name] <= one.high
-                )
-    return {name: count / repeats for name, count in hits.items()}
+        return bootstrap.intervals(evaluation.measured, replicates, 0.95)
+
+    return share_covered(measured, n, repeats, true_values, seed)
 
 
 def measured_in_blocks(y, prediction, n_boot: int, seed: int) -> tuple:
@@ -172,14 +185,11 @@ def coverage_in_blocks(
     seed: int = 0,
 ) -> dict[str, float]:
     """Return the coverage at 95 % of the intervals of Dask collections."""
-    hits: dict[str, int] = {}
-    for repeat in range(repeats):
-        rng = np.random.default_rng([seed, n, repeat])
-        for one in measured_in_blocks(*SCENARIOS[scenario](rng, n), n_boot, repeat):
-            if one.low is not None:
-                is_covered = one.low <= true_values[one.name] <= one.high
-                hits[one.name] = hits.get(one.name, 0) + is_covered
-    return {name: count / repeats for name, count in hits.items()}
+
+    def measured(rng: np.random.Generator, repeat: int) -> Iterable[Measured]:
+        return measured_in_blocks(*SCENARIOS[scenario](rng, n), n_boot, repeat)
+
+    return share_covered(measured, n, repeats, true_values, seed)
 
 
 def table(coverages: dict[str, dict[str, dict[str, float]]]) -> str:
