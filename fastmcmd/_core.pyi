@@ -567,8 +567,8 @@ def mixture_quantiles(
     Levels (n or 1, j) ascend along each row; z are the standard normal quantiles at them.
     """
 
-def mid_ranks(values: _F64, order: NDArray[Any], out: _F64) -> None:
-    """Write ranks in (0, 1) of the values of each row (m, l), given their order; ties share a mean."""
+def mid_ranks(values: _F64, reference: _F64, out: _F64) -> None:
+    """Write the share of each row's ascending reference (m, j) below the values (m, l), plus half of ties."""
 
 def outcome_bumps(places: _F64, step: float, factor: float, decay: _F64, out: _F32) -> None:
     """Set column j of ``out`` (m, l, r) to ``factor exp(-(t - j step)^2)``, only near t.
@@ -576,11 +576,8 @@ def outcome_bumps(places: _F64, step: float, factor: float, decay: _F64, out: _F
     ``decay`` holds ``exp(-(step j)^2)`` for as many columns as are set on either side.
     """
 
-def centre_rows(features: _F32, scratch: _F32, squares: _F64) -> None:
-    """Subtract the means over l from features (m, l, r), and write squared norms (m, l).
-
-    ``scratch`` is (r,).
-    """
+def centre_rows(features: _F32, means: _F32, squares: _F64) -> None:
+    """Subtract means (m, r) from features (m, l, r), and write squared norms (m, l)."""
 
 def interpolate(places: _F64, table: _F32, out: _F32) -> None:
     """Write cubic polynomials (n, r) through the four rows of a table around each place."""

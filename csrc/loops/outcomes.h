@@ -5,18 +5,30 @@
 
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 
-// Ranks in (0, 1) of the values of each row, given their order; ties share a mean.
-inline void mid_ranks(ins values, mat<const int64_t> order, outs ranks) {
-  const index_t count = values.m;
+// Numbers of ascending values that are below a value, or, with `equal`, at most equal to it.
+inline index_t count_below(const double* ascending, index_t count, double value, bool equal) {
+  index_t first = 0;
+  while (count > 0) {
+    const index_t half = count / 2;
+    const double middle = ascending[first + half];
+    const bool below = equal ? middle <= value : middle < value;
+    first += below ? half + 1 : 0;
+    count = below ? count - half - 1 : half;
+  }
+  return first;
+}
+
+// Share of the ascending `reference` of each row below each value; half of those that equal it count.
+inline void mid_ranks(ins values, ins reference, outs ranks) {
+  const index_t count = reference.m;
+  const double scale = 0.5 / static_cast<double>(count);
   for (index_t i = 0; i < values.n; ++i) {
-    const double* row = values[i];
-    const int64_t* at = order[i];
-    for (index_t first = 0; first < count;) {
-      index_t last = first + 1;
-      while (last < count && row[at[last]] == row[at[first]]) ++last;
-      const double rank = static_cast<double>(first + last) / (2.0 * static_cast<double>(count));
-      for (index_t place = first; place < last; ++place) ranks[i][at[place]] = rank;
-      first = last;
+    const double* row = reference[i];
+    for (index_t b = 0; b < values.m; ++b) {
+      const index_t below = count_below(row, count, values[i][b], false);
+      const bool tied = below < count && row[below] == values[i][b];
+      const index_t upto = tied ? count_below(row, count, values[i][b], true) : below;
+      ranks[i][b] = static_cast<double>(below + upto) * scale;
     }
   }
 }
@@ -50,19 +62,12 @@ inline void outcome_bumps(ins places, double step, double factor, in decay, cube
   }
 }
 
-// Subtracts the means over l from features (m, l, r), and fills `squares` (m, l) with squared norms. `mean` has space
-// for r numbers.
-inline void centre_rows(cube<float> features, vec<float> mean, outs squares) {
+// Subtracts the means (m, r) from features (m, l, r), and fills `squares` (m, l) with squared norms.
+inline void centre_rows(cube<float> features, mat<const float> means, outs squares) {
   constexpr index_t lanes = 8;  // partial sums, so that additions do not wait for each other
   const index_t rank = features.k, even = rank - rank % lanes;
-  const float count = static_cast<float>(features.m);
   for (index_t i = 0; i < features.n; ++i) {
-    for (index_t j = 0; j < rank; ++j) mean[j] = 0.0f;
-    for (index_t b = 0; b < features.m; ++b) {
-      const float* from = features[i][b];
-      for (index_t j = 0; j < rank; ++j) mean[j] += from[j];
-    }
-    for (index_t j = 0; j < rank; ++j) mean[j] /= count;
+    const float* mean = means[i];
     for (index_t b = 0; b < features.m; ++b) {
       float* row = features[i][b];
       float sum[lanes] = {};

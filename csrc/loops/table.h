@@ -66,9 +66,9 @@ struct loop_table {
                                    out scratch, outs values);
   void (*march)(out x, out density, ins masses, ins slope, outs points);
   void (*mixture_quantiles)(ins levels, ins z, ins means, ins stds, ins weights, outs values);
-  void (*mid_ranks)(ins values, mat<const int64_t> order, outs ranks);
+  void (*mid_ranks)(ins values, ins reference, outs ranks);
   void (*outcome_bumps)(ins places, double step, double factor, in decay, cube<float> features);
-  void (*centre_rows)(cube<float> features, vec<float> mean, outs squares);
+  void (*centre_rows)(cube<float> features, mat<const float> means, outs squares);
   void (*interpolate)(in places, mat<const float> table, mat<float> values);
   void (*energy_rows)(cube<const double> draws, ins y, double beta, double pairs, out scratch,
                       out scores);

@@ -324,7 +324,8 @@ class _Test:
             values = np.stack([largest, values[-1]])
         scores = scores_of(values)
         p_value = rank_p_value(scores.max(axis=0))
-        excess, bound = float((misfit[0] - projections.noise[0]) * (1 + 1 / simulations)), None
+        excess = float((misfit[0] - projections.noise[0]) * projections.signal_factor)
+        bound = None
         dispersion = direction_of(projections.dispersion) if p_value <= 0.05 else ""
         if signs is not None:  # pairs of rows in one cluster are noise, too
             excess = float(misfit[0] - misfit[1:].mean())
@@ -437,6 +438,6 @@ def _kinds_of(
     y_kernel: Kernel | None, prediction: Predictive, outcomes: Array, rng: np.random.Generator
 ) -> list[OutcomeFeatures]:
     if y_kernel is None and not isinstance(prediction, Categorical):
-        return ladder_of_outcomes(outcomes, rng)
+        return ladder_of_outcomes(outcomes)
     kernel = Delta() if y_kernel is None else y_kernel
     return [landmark_features(kernel, outcomes, rng, "y")]

@@ -13,13 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd.predictive import Draws, Predictive
+from fastmcmd.predictive.base import LEAST_UNIFORM, MOST_LEVEL
 
 __all__ = [
+    "NORMAL_IQR",
     "ExchangedOutcomes",
     "GivenOutcomes",
     "OutcomeSource",
+    "Reference",
     "SimulatedOutcomes",
     "exchangeable_outcomes",
 ]
@@ -28,8 +32,63 @@ __all__ = [
 ROWS = 512
 _SCALE_ROWS = 2_000  # rows that give the scales of outcomes
 _SCALE_DRAWS = 20
+REFERENCES = 32  # outcomes of a row that represent its distribution
+NORMAL_IQR = 1.349  # interquartile range of a standard normal distribution
+_QUARTILES = (0.25, 0.5, 0.75)
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What right predictions say about the outcomes of some rows, with which all data sets are compared.
+
+    Attributes
+    ----------
+    values : ndarray (m, J, k)
+        Equally likely outcomes. Their mean features are unbiased for those of the distribution.
+    centre, spread : ndarray (m, k)
+        Medians; interquartile ranges over 1.349, or standard deviations where these are 0.
+    """
+
+    values: Array
+    centre: Array
+    spread: Array
+
+    @staticmethod
+    def of_values(values: Array) -> Reference:
+        """Return a reference whose scales are those of its values (m, J, k)."""
+        ordered = np.sort(values, axis=1)
+        count = values.shape[1]
+        quarter = max(1, count // 4)
+        with np.errstate(invalid="ignore", over="ignore"):
+            centre = ordered[:, (count - 1) // 2 : count // 2 + 1].mean(axis=1)
+            spread = (ordered[:, -quarter] - ordered[:, quarter - 1]) / NORMAL_IQR
+            if not (spread > 0).all():
+                wide = np.sqrt(np.mean(np.square(values - centre[:, None]), axis=1))
+                spread = np.where(spread > 0, spread, wide)
+        return Reference(values, centre, spread)
+
+    @staticmethod
+    def of_predictions(prediction: Predictive, values: Array) -> Reference:
+        """Return a reference whose scales are those of predicted distributions."""
+        quartiles = np.asarray(prediction.quantile(_QUARTILES)).reshape(len(prediction), -1, 3)
+        with np.errstate(invalid="ignore", over="ignore"):
+            spread = (quartiles[:, :, 2] - quartiles[:, :, 0]) / NORMAL_IQR
+            flat = np.flatnonzero(~(spread > 0).all(axis=1))
+            if len(flat):
+                std = np.asarray(prediction.take(flat).std).reshape(len(flat), -1)
+                spread[flat] = np.where(spread[flat] > 0, spread[flat], std)
+        return Reference(values, quartiles[:, :, 1], spread)
+
+    @cached_property
+    def ordered(self) -> Array:
+        """The values (k, m, J) of each column in ascending order."""
+        return np.sort(np.moveaxis(self.values, 2, 0), axis=2)
+
+    def take(self, rows: slice) -> Reference:
+        """Return the reference of some of the rows."""
+        return Reference(self.values[rows], self.centre[rows], self.spread[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,17 +110,37 @@ class OutcomeSource(ABC):
     seeds: np.random.SeedSequence
 
     @property
-    def correction(self) -> float:
-        """Factor for squared residuals, which are from the mean over data sets that include the outcome."""
-        return (self.simulations + 1) / self.simulations
+    def has_exact_mean(self) -> bool:
+        """Whether the mean features of the reference are, nearly, those of right predictions.
+
+        Otherwise the reference is the data sets themselves, and p-values vary more from seed to seed.
+        """
+        return False
+
+    def noise_factor(self, *, exact: bool) -> float:
+        """Return the factor that gives squared residuals of right predictions their expectation.
+
+        ``exact`` says whether residuals are from the expectation itself, or from the mean over all data
+        sets, which includes the outcome.
+        """
+        return 1.0 if exact else (self.simulations + 1) / self.simulations
+
+    def signal_factor(self, *, exact: bool) -> float:
+        """Return the further factor for an unbiased square of the misfit of wrong predictions."""
+        return 1.0 if exact else (self.simulations + 1) / self.simulations
 
     def block(self, number: int) -> Array:
         """Return the outcomes (m, B + 1, k) of a block of rows, the observed ones first."""
-        rows = np.arange(number * ROWS, min((number + 1) * ROWS, len(self.y)))
+        rows = self._rows(number)
         rng = np.random.Generator(np.random.PCG64(self._child(number)))
         return np.concatenate(
             [self.y[rows, None, :], self._simulated(rows, self.simulations, rng)], axis=1
         )
+
+    def reference(self, number: int, outcomes: Array) -> Reference:
+        """Return the reference of a block of rows, whose data sets are ``outcomes`` (m, B + 1, k)."""
+        del number
+        return Reference.of_values(outcomes)
 
     def of_some_rows(self) -> Array:
         """Return further simulated outcomes (m, 20, k) of at most 2,000 rows, for scales.
@@ -77,8 +156,17 @@ class OutcomeSource(ABC):
         """Return further outcomes (m, size, k) of some rows, from the stream of the caller."""
         return self._simulated(rows, size, rng)
 
-    def _child(self, number: int) -> np.random.SeedSequence:
-        key = (*self.seeds.spawn_key, number + 1)
+    def _rows(self, number: int) -> NDArray[np.intp]:
+        return np.arange(number * ROWS, min((number + 1) * ROWS, len(self.y)))
+
+    def _levels(self, number: int, count: int, rows: int) -> Array:
+        """Return a level (rows, count) in each of as many equal parts of (0, 1), at random places."""
+        rng = np.random.Generator(np.random.PCG64(self._child(number, 0)))
+        levels = (np.arange(count) + rng.random((rows, count))) / count
+        return np.clip(levels, LEAST_UNIFORM, MOST_LEVEL)
+
+    def _child(self, number: int, *further: int) -> np.random.SeedSequence:
+        key = (*self.seeds.spawn_key, number + 1, *further)
         return np.random.SeedSequence(self.seeds.entropy, spawn_key=key)
 
     @abstractmethod
@@ -91,6 +179,21 @@ class SimulatedOutcomes(OutcomeSource):
     """Outcomes drawn from predicted distributions."""
 
     prediction: Predictive
+
+    @property
+    def has_exact_mean(self) -> bool:
+        """Whether quantiles are quick: outcomes of a row in each 32nd of its probability are the reference."""
+        return self.prediction.columns == 1 and self.prediction.has_quick_quantiles
+
+    def reference(self, number: int, outcomes: Array) -> Reference:
+        """Return the reference of a block of rows: the distributions themselves if quantiles are quick."""
+        if not self.prediction.has_quick_quantiles:
+            return Reference.of_values(outcomes)
+        prediction = self.prediction.take(self._rows(number))
+        if self.has_exact_mean:
+            levels = self._levels(number, REFERENCES, len(prediction))
+            outcomes = np.asarray(prediction.quantiles_at(levels), dtype=np.float64)[:, :, None]
+        return Reference.of_predictions(prediction, outcomes)
 
     def _simulated(self, rows: NDArray[np.intp], size: int, rng: np.random.Generator) -> Array:
         outcomes = np.asarray(self.prediction.take(rows).sample(size, rng), dtype=np.float64)
@@ -108,13 +211,31 @@ class ExchangedOutcomes(OutcomeSource):
     draws: Array  # (n, l, k)
 
     @property
-    def correction(self) -> float:
-        """As in `Outcomes`; also, the mean of the draws without the outcome is farther from it."""
-        count = self.draws.shape[1]
-        return (1 + 1 / count) ** 2 * (self.simulations + 1) / self.simulations
+    def has_exact_mean(self) -> bool:
+        """Whether the reference is the exchanged values, or one of each 32nd of many numbers."""
+        return self.draws.shape[2] == 1 or self.draws.shape[1] < REFERENCES
+
+    def noise_factor(self, *, exact: bool) -> float:
+        """As for other predictions; also, the mean of the draws without the outcome is farther from it."""
+        return (1 + 1 / self.draws.shape[1]) ** 2 * super().noise_factor(exact=exact)
+
+    def reference(self, number: int, outcomes: Array) -> Reference:
+        """Return the reference of a block of rows: the values that are exchanged."""
+        values = self._values(self._rows(number))
+        whole = Reference.of_values(values)
+        if values.shape[1] <= REFERENCES:
+            return whole
+        if self.has_exact_mean:
+            levels = self._levels(number, REFERENCES, len(values))
+            places = (levels * values.shape[1]).astype(np.intp)
+            outcomes = np.take_along_axis(np.sort(values, axis=1), places[:, :, None], axis=1)
+        return Reference(outcomes, whole.centre, whole.spread)
+
+    def _values(self, rows: NDArray[np.intp]) -> Array:
+        return np.concatenate([self.y[rows, None, :], self.draws[rows]], axis=1)
 
     def _simulated(self, rows: NDArray[np.intp], size: int, rng: np.random.Generator) -> Array:
-        values = np.concatenate([self.y[rows, None, :], self.draws[rows]], axis=1)
+        values = self._values(rows)
         columns = rng.integers(0, values.shape[1], (len(rows), size))
         return np.asarray(values[np.arange(len(rows))[:, None], columns])
 
@@ -131,9 +252,9 @@ class GivenOutcomes(OutcomeSource):
         seeds = np.random.SeedSequence(0)  # unused: nothing is drawn
         return GivenOutcomes(values[:, 0], values.shape[1] - 1, seeds, values)
 
-    @property
-    def correction(self) -> float:
-        """1: residuals are only compared with each other."""
+    def noise_factor(self, *, exact: bool) -> float:
+        """Return 1: residuals are only compared with each other."""
+        del exact
         return 1.0
 
     def block(self, number: int) -> Array:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fastmcmd._base.memory import format_bytes
 from fastmcmd.errors import MemoryLimitError
-from fastmcmd.inference.exchangeable import ROWS
+from fastmcmd.inference.exchangeable import REFERENCES, ROWS
 from fastmcmd.inference.outcome_features import OutcomeFeatures
 
 __all__ = ["MemoryPlan", "TestSize"]
@@ -117,10 +117,11 @@ class MemoryPlan:
         )
         cell += (8 if size.clusters else 4) * rank  # with signs of clusters, once more
         sums = 4 * m * size.data_sets * rank
-        block = _SAMPLE_BYTES * ROWS * size.data_sets * size.outputs
+        outcomes = size.data_sets + REFERENCES
+        block = _SAMPLE_BYTES * ROWS * outcomes * size.outputs
         # Each thread holds the sums of a block and of a chunk, and two more blocks wait to be added.
         sweep = (3 + 5 * self.threads) * sums
-        sweep += self.threads * (block + self.chunk * size.data_sets * cell)
+        sweep += self.threads * (block + self.chunk * outcomes * cell)
         after = 2 * sums + 4 * m * size.data_sets * first + 48 * size.points * size.data_sets
         if size.relevance:
             after += 4 * _SIGNS * first * (2 * ROWS + 2 * m)

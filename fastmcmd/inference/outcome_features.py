@@ -11,12 +11,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from fastmcmd import _core
 from fastmcmd._base.cached import cached_property
 from fastmcmd.backends import get_backend
 from fastmcmd.gram import KernelFeatures
+from fastmcmd.inference.exchangeable import NORMAL_IQR, Reference
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.custom import examine_kernel
 from fastmcmd.solvers.landmarks import LandmarkSearch
@@ -36,11 +38,10 @@ __all__ = [
 _STEP = 0.6  # step of a lattice, in units of 1 / sqrt(g)
 _MOST_BUMPS = 64
 _NEAR = 5  # bumps on either side that are not negligible
-_FREQUENCIES = 32  # random frequencies, if a lattice would be too long or has several dimensions
+_FREQUENCIES = 32  # quasi-random frequencies, if a lattice would be too long or has several dimensions
 _REACH = 5.0  # standardised outcomes beyond count as this far
-_FARTHEST = 1e4  # lengths from the centre at which outcomes are clipped, for random frequencies
+_FARTHEST = 1e4  # lengths from the centre at which outcomes are clipped, for frequencies
 _MARGIN = 4.0  # scales beyond the predicted range at which outcomes are clipped
-_NORMAL_IQR = 1.349  # interquartile range of a standard normal distribution
 _RANK_WIDTH = 0.2  # length of the kernel on ranks in (0, 1)
 _MOST_LANDMARKS = 64
 _CANDIDATES = 2_000
@@ -58,39 +59,42 @@ Single = NDArray[np.float32]
 class BlockOutcomes:
     """The outcomes (m, B + 1, k) of some rows, in the forms that features use.
 
+    Parameters
+    ----------
+    raw : ndarray (m, B + 1, k)
+        The outcomes.
+    reference : Reference, optional
+        What right predictions say about these rows. Default: the outcomes themselves.
+
     Attributes
     ----------
     raw : ndarray (m, B + 1, k)
         The outcomes themselves.
+    reference : Reference
+        What right predictions say about these rows.
     """
 
-    def __init__(self, raw: Array) -> None:
+    def __init__(self, raw: Array, reference: Reference | None = None) -> None:
         self.raw = raw
-        self._order = raw.argsort(axis=1)
+        self.reference = Reference.of_values(raw) if reference is None else reference
 
     @cached_property
     def standardised(self) -> Array:
-        """Outcomes minus the median of the row's data sets, over their spread: a bijection of y given x."""
-        ordered = np.take_along_axis(self.raw, self._order, axis=1)
-        count = self.raw.shape[1]
-        quarter = max(1, count // 4)
+        """Outcomes minus the median of the row, over its spread: a bijection of y given x."""
+        spread = self.reference.spread
+        usable = (spread > 0) & np.isfinite(spread)
         with np.errstate(invalid="ignore", over="ignore"):
-            median = ordered[:, (count - 1) // 2 : count // 2 + 1].mean(axis=1, keepdims=True)
-            spread = (ordered[:, -quarter] - ordered[:, quarter - 1])[:, None] / _NORMAL_IQR
-            gaps = self.raw - median
-            if not (spread > 0).all():
-                wide = np.sqrt(np.mean(gaps * gaps, axis=1, keepdims=True))
-                spread = np.where(spread > 0, spread, wide)
-            gaps /= np.where((spread > 0) & np.isfinite(spread), spread, 1.0)
+            gaps = self.raw - self.reference.centre[:, None]
+            gaps /= np.where(usable, spread, 1.0)[:, None]
         return np.nan_to_num(gaps, copy=False, posinf=np.inf, neginf=-np.inf)
 
     @cached_property
     def ranks(self) -> Array:
-        """Share of the row's data sets below each outcome (0 to 1): the probability integral transform."""
+        """Share of the row's reference below each outcome (0 to 1): the probability integral transform."""
         ranks = np.empty(self.raw.shape)
         for column in range(self.raw.shape[2]):
             column_ranks = np.empty(ranks.shape[:2])
-            _core.mid_ranks(self.raw[:, :, column], self._order[:, :, column], column_ranks)
+            _core.mid_ranks(self.raw[:, :, column], self.reference.ordered[column], column_ranks)
             ranks[:, :, column] = column_ranks
         return ranks
 
@@ -106,6 +110,11 @@ class OutcomeFeatures(ABC):
     """
 
     name: str
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether features vary little between neighbours among some tens of outcomes of a row."""
+        return True
 
     @property
     @abstractmethod
@@ -155,7 +164,7 @@ class Bumps(OutcomeFeatures):
 
 @dataclass(frozen=True, eq=False)
 class FourierFeatures(OutcomeFeatures):
-    """A radial kernel on numbers or vectors, by random frequencies (k, r / 2)."""
+    """A radial kernel on numbers or vectors, by quasi-random frequencies (k, r / 2)."""
 
     form: str
     centre: Array
@@ -250,6 +259,11 @@ class LandmarkFeatures(OutcomeFeatures):
     table: FeatureTable | None = None
 
     @property
+    def is_smooth(self) -> bool:
+        """False: the kernel may be narrow, or one of classes."""
+        return False
+
+    @property
     def rank(self) -> int:
         """Number of landmarks."""
         return self.features.rank
@@ -307,7 +321,7 @@ def landmark_features(
     return LandmarkFeatures(name, features, table)
 
 
-def ladder_of_outcomes(outcomes: Array, rng: np.random.Generator) -> list[OutcomeFeatures]:
+def ladder_of_outcomes(outcomes: Array) -> list[OutcomeFeatures]:
     """Return features of outcomes at their marginal scale, standardised, and as ranks.
 
     Parameters
@@ -319,14 +333,14 @@ def ladder_of_outcomes(outcomes: Array, rng: np.random.Generator) -> list[Outcom
     flat = outcomes.reshape(-1, columns)
     low, first, third, high = np.quantile(flat, [0.001, 0.25, 0.75, 0.999], axis=0)
     middle = np.median(flat, axis=0)
-    marginal = _positive((third - first) / _NORMAL_IQR, flat)
+    marginal = _positive((third - first) / NORMAL_IQR, flat)
     if columns > 1:
         width = np.sqrt(columns)
         reach = float(np.max(np.maximum(high - middle, middle - low) / marginal)) + _MARGIN
         zeros, ones = np.zeros(columns), np.ones(columns)
         return [
-            _fourier("y", "raw", middle, marginal * width, reach / width, rng),
-            _fourier("standardised y", "standardised", zeros, ones * width, _REACH / width, rng),
+            _fourier("y", "raw", middle, marginal * width, reach / width),
+            _fourier("standardised y", "standardised", zeros, ones * width, _REACH / width),
         ]
     first_bump = float(low[0] - _MARGIN * marginal[0])
     count = _bumps(float(high[0] - low[0]) / float(marginal[0]) + 2 * _MARGIN)
@@ -335,7 +349,7 @@ def ladder_of_outcomes(outcomes: Array, rng: np.random.Generator) -> list[Outcom
         ladder.append(Bumps("y", "raw", first_bump, float(marginal[0]), count))
     else:
         reach = float(max(high[0] - middle[0], middle[0] - low[0]) / marginal[0]) + _MARGIN
-        ladder.append(_fourier("y", "raw", middle, marginal, reach, rng))
+        ladder.append(_fourier("y", "raw", middle, marginal, reach))
     ladder.append(replace(standard_bumps("standardised y", _REACH), form="standardised"))
     ladder.append(Bumps("rank of y", "ranks", 0.0, _RANK_WIDTH, _bumps(1 / _RANK_WIDTH)))
     return ladder
@@ -352,9 +366,15 @@ def _bumps(lengths: float) -> int:
 
 
 def _fourier(
-    name: str, form: str, centre: Array, scale: Array, reach: float, rng: np.random.Generator
+    name: str, form: str, centre: Array, scale: Array, reach: float
 ) -> FourierFeatures:
-    frequencies = rng.standard_normal((len(centre), _FREQUENCIES))
+    """Return features at normal frequencies, the same in each test, so that p-values do not vary with them."""
+    columns = len(centre)
+    if columns <= scipy.stats.qmc.Sobol.MAXDIM:
+        points = scipy.stats.qmc.Sobol(columns, seed=0).random(_FREQUENCIES)
+        frequencies = scipy.special.ndtri(points).T
+    else:
+        frequencies = np.random.default_rng(0).standard_normal((columns, _FREQUENCIES))
     return FourierFeatures(name, form, centre, scale, min(reach, _FARTHEST), frequencies)
 
 

@@ -19,7 +19,7 @@ from fastmcmd._base.blocks import ahead, row_blocks
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.cpu import core
-from fastmcmd.inference.exchangeable import ROWS, OutcomeSource
+from fastmcmd.inference.exchangeable import ROWS, OutcomeSource, Reference
 from fastmcmd.inference.outcome_features import BlockOutcomes, OutcomeFeatures
 from fastmcmd.inference.smoother import Basis
 
@@ -74,6 +74,8 @@ class Projections:
         ``spread`` minus its expectation under a right model.
     noise : ndarray (B + 1,)
         ``sum_i S_ii |e_i|^2`` of the first kind: the part of its mean squared CCE that is noise.
+    signal_factor : float
+        Factor for the excess of the first kind, which makes it unbiased for wrong predictions.
     extreme : ndarray (B + 1,) or None
         ``log(1 + |z|)`` of the most extreme standardised outcome; None with signs of clusters.
     residuals : ndarray (n, r) or None
@@ -84,6 +86,7 @@ class Projections:
     spread: Array
     dispersion: Array
     noise: Array
+    signal_factor: float
     extreme: Array | None
     residuals: Single | None
 
@@ -137,6 +140,7 @@ def project(
     noise, extreme = np.zeros(data_sets), np.zeros(data_sets)
     residuals = np.empty((len(x), kinds[0].rank), dtype=np.float32) if keep_residuals else None
     threads = get_num_threads() if threads is None else threads
+    exact = [outcomes.has_exact_mean and kind.is_smooth for kind in kinds]
     vectors = np.ascontiguousarray(basis.vectors[:, basis.significant])
 
     def product(a: HostArray, b: HostArray) -> HostArray:
@@ -147,13 +151,17 @@ def project(
         core().dense_matmul(np.ascontiguousarray(a), b, out, 1)
         return out
 
-    def sums_of_chunk(rows: slice, raw: Array) -> tuple[list[HostArray], Array, Array, Array]:
+    def sums_of_chunk(
+        rows: slice, raw: Array, reference: Reference
+    ) -> tuple[list[HostArray], Array, Array, Array]:
         """Return the sums of some rows: projections, spread and dispersion, noise, extremes."""
-        block = BlockOutcomes(raw)
+        block = BlockOutcomes(raw, reference)
+        compared = BlockOutcomes(reference.values, reference)
         by_kind = [kind.transform(block) for kind in kinds]
         squares = np.empty((len(kinds), len(block.raw), data_sets))
-        for features, norms in zip(by_kind, squares, strict=True):
-            _core.centre_rows(features, np.empty(features.shape[2], np.float32), norms)
+        for kind, features, norms, is_exact in zip(kinds, by_kind, squares, exact, strict=True):
+            means = (kind.transform(compared) if is_exact else features).mean(axis=1)
+            _core.centre_rows(features, means, norms)
         standardised = np.abs(block.standardised)
         coordinates = product(basis.smoother.transform(x[rows]), vectors)
         self_weight = np.einsum("ip,p->i", np.square(coordinates), energy)  # S_ii
@@ -186,10 +194,16 @@ def project(
     def sums_of(rows: slice) -> tuple[slice, list[HostArray], Array, Array, Array]:
         """Return the sums of a block, whose outcomes have one random stream."""
         raw = outcomes.block(rows.start // ROWS)
+        reference = outcomes.reference(rows.start // ROWS, raw)
+
+        def sums_of_part(part: slice) -> tuple[list[HostArray], Array, Array, Array]:
+            inside = slice(part.start - rows.start, part.stop - rows.start)
+            return sums_of_chunk(part, raw[inside], reference.take(inside))
+
         parts = row_blocks(rows.stop, chunk, rows.start)
-        products, sums, some, far = sums_of_chunk(parts[0], raw[: parts[0].stop - rows.start])
+        products, sums, some, far = sums_of_part(parts[0])
         for part in parts[1:]:
-            more = sums_of_chunk(part, raw[part.start - rows.start : part.stop - rows.start])
+            more = sums_of_part(part)
             for total, one in zip(products, more[0], strict=True):
                 total += one
             sums, some, far = sums + more[1], some + more[2], np.maximum(far, more[3])
@@ -205,11 +219,11 @@ def project(
         noise += some
         np.maximum(extreme, far, out=extreme)
         sweep.advance(rows.stop)
-    correction = outcomes.correction
-    root = np.float32(np.sqrt(correction))
+    factors = np.array([outcomes.noise_factor(exact=is_exact) for is_exact in exact])
+    signal = outcomes.signal_factor(exact=exact[0])
     if residuals is not None:
-        residuals *= root * np.float32(np.sqrt(data_sets / (data_sets - 1)))
-    spread *= correction / len(x)
+        residuals *= np.float32(np.sqrt(factors[0] * signal))
+    spread *= factors[:, None] / len(x)
     spread[spread < _ROUNDING] = 0.0
     if signs is None:
         dispersion = spread - spread.mean(axis=1, keepdims=True)
@@ -217,10 +231,14 @@ def project(
         dispersion = np.where(spread.max(axis=1, keepdims=True) > 0, signed / len(x), 0.0)
     shape = (size, data_sets, -1)
     return Projections(
-        [total.reshape(shape) * root for total in totals],
+        [
+            total.reshape(shape) * np.float32(np.sqrt(factor))
+            for total, factor in zip(totals, factors, strict=True)
+        ],
         spread,
         dispersion,
-        noise * correction,
+        noise * factors[0],
+        signal,
         extreme if signs is None else None,
         residuals,
     )

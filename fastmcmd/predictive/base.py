@@ -99,6 +99,11 @@ class Predictive(ABC):
         return self.has_density and not self.discrete
 
     @property
+    def has_quick_quantiles(self) -> bool:
+        """Whether a quantile costs little more than a draw: not one by a search with the cdf."""
+        return False
+
+    @property
     def columns(self) -> int:
         """Number of components k of an output."""
         return 1 if len(self.shape) == 1 else self.shape[1]

@@ -224,6 +224,11 @@ class Categorical(Predictive):
 
         return self._by_rows(one_block)
 
+    @property
+    def has_quick_quantiles(self) -> bool:
+        """True: sums of the probabilities give quantiles."""
+        return True
+
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         levels = np.maximum(levels, np.finfo(np.float64).tiny)

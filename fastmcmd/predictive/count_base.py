@@ -118,6 +118,11 @@ class Counts(WholeNumbers, ScipyPredictive):
         """
         return self._by_rows(self._crps, self.outcomes(y))
 
+    @property
+    def has_quick_quantiles(self) -> bool:
+        """True: few sums give a quantile."""
+        return True
+
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (1, j) for all rows, or (n, j).
 

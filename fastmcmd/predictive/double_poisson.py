@@ -165,6 +165,11 @@ class DoublePoisson(WholeNumbers):
         self._by_rows(_core.double_poisson_crps, out, first=self._per_row(self.outcomes(y)))
         return out
 
+    @property
+    def has_quick_quantiles(self) -> bool:
+        """True: few sums give a quantile."""
+        return True
+
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (1, j) for all rows, or (n, j)."""
         out = np.empty((len(self), levels.shape[1]))

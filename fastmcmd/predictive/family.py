@@ -113,6 +113,11 @@ class Family(ScipyPredictive):
         """Return the continuous ranked probability score (n,), in closed form."""
         return self._by_rows(self._crps, y)
 
+    @property
+    def has_quick_quantiles(self) -> bool:
+        """True: quantiles have a formula."""
+        return True
+
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
         levels = check_levels(level)

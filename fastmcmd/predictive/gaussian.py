@@ -118,6 +118,11 @@ class Gaussian(Predictive):
     def _broadcast(self, y: ArrayLike) -> tuple[Array, Array, Array]:
         return np.broadcast_to(self.outcomes(y), self.shape), self.mean, self.std
 
+    @property
+    def has_quick_quantiles(self) -> bool:
+        """True: quantiles have a formula."""
+        return True
+
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles, per component; levels (j,) add a last axis."""
         z = scipy.special.ndtri(check_levels(level))

@@ -202,6 +202,11 @@ class Mixture(Predictive):
             logs = np.where(self.weights > 0, logs, -np.inf) + np.log(self.weights)
         return np.asarray(scipy.special.logsumexp(logs, axis=1))
 
+    @property
+    def has_quick_quantiles(self) -> bool:
+        """Whether all components are Gaussian."""
+        return self.all_gaussian
+
     def quantile(self, level: ArrayLike) -> Array:
         """Return the smallest y with ``P(Y <= y) >= level``; levels (j,) add a last axis.
 

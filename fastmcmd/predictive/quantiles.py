@@ -294,6 +294,11 @@ class Quantiles(Predictive):
             out += np.where(right > 0, right * upper, 0.0)
         return np.asarray(out)
 
+    @property
+    def has_quick_quantiles(self) -> bool:
+        """True: the quantiles are given."""
+        return True
+
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         return self._at(levels, np.arange(len(self)))

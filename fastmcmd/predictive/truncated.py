@@ -251,6 +251,11 @@ class Truncated(ByQuadrature):
         outside = (y < self.low) | (y > self.high)
         return np.where(outside, -np.inf, self.base.log_prob(y) - self._log_mass)
 
+    @property
+    def has_quick_quantiles(self) -> bool:
+        """Whether the base has a quick quantile function; of counts, a search is needed."""
+        return self._inverts and self.base.has_quick_quantiles
+
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         if self._inverts:

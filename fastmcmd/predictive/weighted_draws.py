@@ -172,6 +172,11 @@ class WeightedDraws(Predictive):
         del y
         refuse_density()
 
+    @property
+    def has_quick_quantiles(self) -> bool:
+        """True: quantiles are draws."""
+        return True
+
     def quantiles_at(self, levels: Array) -> Array:
         """Return the smallest draws (n, j) of positive weight with ``cdf >= level``."""
         levels = np.maximum(levels, np.finfo(np.float64).tiny)

@@ -36,6 +36,11 @@ class Derived(Predictive):
         """``(n,)``."""
         return self.inner.shape
 
+    @property
+    def has_quick_quantiles(self) -> bool:
+        """Whether those of the inner distribution are."""
+        return self.inner.has_quick_quantiles
+
     @cached_property
     def _moments(self) -> tuple[Array, Array]:
         """Means and standard deviations (n,); by default, sums over nodes."""

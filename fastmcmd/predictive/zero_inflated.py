@@ -168,6 +168,11 @@ class ZeroInflated(Predictive):
             score = np.where(p < 1, p * np.abs(y) + (1 - p) * base_part, np.abs(y))
         return np.where(np.isfinite(y), score, np.abs(y))
 
+    @property
+    def has_quick_quantiles(self) -> bool:
+        """Whether those of the base are."""
+        return self.base.has_quick_quantiles
+
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         out = np.empty(levels.shape)

@@ -87,7 +87,7 @@ def test_sums_of_chunks_are_those_of_blocks(signs: bool) -> None:
     x, y, model = problem(700)
     rng = np.random.default_rng(1)
     outcomes = exchangeable_outcomes(y[:, None], model, 19, 0)
-    kinds = [*ladder_of_outcomes(outcomes.of_some_rows(), rng)]
+    kinds = [*ladder_of_outcomes(outcomes.of_some_rows())]
     kinds.append(landmark_features(fm.Laplacian(1.0), outcomes.of_some_rows(), rng, "y"))
     weights = rng.exponential(size=700)
     weights /= weights.mean()

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array, Nodes, RandomState
@@ -117,6 +118,11 @@ class ScipyPredictive(ByQuadrature):
         """Return the log density or log probability (n,)."""
         y = self.outcomes(y)
         return self._all(self.frozen.logpmf(y) if self.discrete else self.frozen.logpdf(y))
+
+    @property
+    def has_quick_quantiles(self) -> bool:
+        """Whether SciPy has a formula for the quantiles of this family."""
+        return _has_formula(self.frozen.dist)
 
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
@@ -259,3 +265,9 @@ def _too_many() -> ValueError:
         f"prediction gives mass to more than {MOST_VALUES:,} values of one input, too many to sum "
         "over; give draws=l, or draws of it"
     )
+
+
+def _has_formula(family: Any) -> bool:
+    """Return whether a family of scipy.stats has its own quantile function, rather than a search."""
+    generic = (scipy.stats.rv_continuous, scipy.stats.rv_discrete)
+    return all(type(family)._ppf is not base._ppf for base in generic)
