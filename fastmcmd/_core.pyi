@@ -568,7 +568,7 @@ def mixture_quantiles(
     """
 
 def mid_ranks(values: _F64, reference: _F64, out: _F64) -> None:
-    """Write the share of each row's ascending reference (m, j) below the values (m, l), plus half of ties."""
+    """Write the share of each row's ascending reference (m, j) below values (m, l), plus half of ties."""
 
 def outcome_bumps(places: _F64, step: float, factor: float, decay: _F64, out: _F32) -> None:
     """Set column j of ``out`` (m, l, r) to ``factor exp(-(t - j step)^2)``, only near t.

@@ -182,7 +182,7 @@ class SimulatedOutcomes(OutcomeSource):
 
     @property
     def has_exact_mean(self) -> bool:
-        """Whether quantiles are quick: outcomes of a row in each 32nd of its probability are the reference."""
+        """Whether quantiles are quick: the reference then has an outcome in each 32nd of probability."""
         return self.prediction.columns == 1 and self.prediction.has_quick_quantiles
 
     def reference(self, number: int, outcomes: Array) -> Reference:

@@ -38,7 +38,9 @@ __all__ = [
 _STEP = 0.6  # step of a lattice, in units of 1 / sqrt(g)
 _MOST_BUMPS = 64
 _NEAR = 5  # bumps on either side that are not negligible
-_FREQUENCIES = 32  # quasi-random frequencies, if a lattice would be too long or has several dimensions
+_FREQUENCIES = (
+    32  # quasi-random frequencies, if a lattice would be too long or has several dimensions
+)
 _REACH = 5.0  # standardised outcomes beyond count as this far
 _FARTHEST = 1e4  # lengths from the centre at which outcomes are clipped, for frequencies
 _MARGIN = 4.0  # scales beyond the predicted range at which outcomes are clipped
@@ -365,10 +367,8 @@ def _bumps(lengths: float) -> int:
     return int(np.ceil(min(lengths / (_STEP * np.sqrt(2)), 1e6))) + 1
 
 
-def _fourier(
-    name: str, form: str, centre: Array, scale: Array, reach: float
-) -> FourierFeatures:
-    """Return features at normal frequencies, the same in each test, so that p-values do not vary with them."""
+def _fourier(name: str, form: str, centre: Array, scale: Array, reach: float) -> FourierFeatures:
+    """Return features at normal frequencies: the same in each test, so that p-values do not vary."""
     columns = len(centre)
     if columns <= scipy.stats.qmc.Sobol.MAXDIM:
         points = scipy.stats.qmc.Sobol(columns, seed=0).random(_FREQUENCIES)

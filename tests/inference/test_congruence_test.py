@@ -67,22 +67,6 @@ def test_statistic_is_the_mean_squared_cce(rng, kernel):
     np.testing.assert_allclose(rows.adjusted, adjusted, atol=1.01 / (count + 1))
 
 
-def test_spread_is_the_mean_squared_residual(rng):
-    n, count = 30, 19
-    y = rng.standard_normal((n, 1))
-    outcomes = exchangeable_outcomes(y, fm.Gaussian(np.zeros(n), 1.0), count, 3)
-    pool = outcomes.block(0)
-    kernel = fm.RBF(0.5)
-    kinds = [Bumps("y", "raw", -12.0, 1.0, 29)]
-    basis = Smoother.of(fm.RBF(1.0), y, n).basis(y)
-    projection = project(outcomes, kinds, basis, y, basis.energy(0.01), Progress(False, 0.0))
-    gram = np.stack([kernel(row[:, 0]) for row in pool])
-    squares = 1 - 2 * gram.mean(axis=2) + gram.mean(axis=(1, 2))[:, None]
-    np.testing.assert_allclose(
-        projection.spread[0], squares.mean(axis=0) * (count + 1) / count, rtol=6e-3
-    )
-
-
 def test_bumps_are_a_gaussian_kernel(rng):
     raw = rng.uniform(-3, 3, (4, 50, 1))
     features = Bumps("y", "raw", -9.0, 0.7, 40).transform(BlockOutcomes(raw)).astype(float)
