@@ -20,10 +20,22 @@ inline index_t count_below(const double* ascending, index_t count, double value,
 
 // Share of the ascending `reference` of each row below each value; half of those that equal it count.
 inline void mid_ranks(ins values, ins reference, outs ranks) {
+  constexpr index_t few = 64;  // numbers that are compared sooner than searched
   const index_t count = reference.m;
   const double scale = 0.5 / static_cast<double>(count);
   for (index_t i = 0; i < values.n; ++i) {
     const double* row = reference[i];
+    if (count <= few) {
+      const double* from = values[i];
+      double* to = ranks[i];
+      for (index_t b = 0; b < values.m; ++b) to[b] = 0.0;
+      for (index_t j = 0; j < count; ++j) {
+        for (index_t b = 0; b < values.m; ++b) {
+          to[b] += (row[j] < from[b] ? scale : 0.0) + (row[j] <= from[b] ? scale : 0.0);
+        }
+      }
+      continue;
+    }
     for (index_t b = 0; b < values.m; ++b) {
       const index_t below = count_below(row, count, values[i][b], false);
       const bool tied = below < count && row[below] == values[i][b];

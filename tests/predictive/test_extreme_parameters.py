@@ -607,3 +607,13 @@ def test_moments_of_a_truncated_tail_without_moments(df):
     light = fm.Truncated(fm.StudentT(1.5, [0.0], 1.0), -1.0, np.inf)
     assert np.isfinite(light.mean[0])
     assert light.std[0] == np.inf
+
+
+def test_expectations_of_beta_distributions_whose_densities_overflow():
+    """SciPy's density raised an OverflowError at shapes below 0.045."""
+    a = np.geomspace(1e-4, 1.0, 9)
+    for prediction in (fm.Beta(a, 2.0), fm.Beta(2.0, a)):
+        values, weights = prediction.nodes()
+        np.testing.assert_allclose((weights * values).sum(axis=1), prediction.mean, rtol=1e-7)
+        second = prediction.variance + prediction.mean**2
+        np.testing.assert_allclose((weights * values**2).sum(axis=1), second, rtol=1e-7)

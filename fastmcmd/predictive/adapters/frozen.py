@@ -208,10 +208,13 @@ class ScipyPredictive(ByQuadrature):
         return np.broadcast_to(result, (self._n, values.shape[1]))
 
     def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
-        def density(values: Array) -> Array:
-            return self._rows(self.frozen.pdf, values)
+        return composite(
+            self.quantiles_at, self.upper_quantiles_at, self._density, order, splits, length
+        )
 
-        return composite(self.quantiles_at, self.upper_quantiles_at, density, order, splits, length)
+    def _density(self, values: Array) -> Array:
+        """Return densities (n, L) at values (n, L)."""
+        return self._rows(self.frozen.pdf, values)
 
     @cached_property
     def _range(self) -> tuple[Array, int]:
