@@ -222,14 +222,14 @@ class ExchangedOutcomes(OutcomeSource):
     def reference(self, number: int, outcomes: Array) -> Reference:
         """Return the reference of a block of rows: the values that are exchanged."""
         values = self._values(self._rows(number))
-        whole = Reference.of_values(values)
+        scales = Reference.of_values(values)
         if values.shape[1] <= REFERENCES:
-            return whole
+            return scales
         if self.has_exact_mean:
             levels = self._levels(number, REFERENCES, len(values))
             places = (levels * values.shape[1]).astype(np.intp)
             outcomes = np.take_along_axis(np.sort(values, axis=1), places[:, :, None], axis=1)
-        return Reference(outcomes, whole.centre, whole.spread)
+        return Reference(outcomes, scales.centre, scales.spread)
 
     def _values(self, rows: NDArray[np.intp]) -> Array:
         return np.concatenate([self.y[rows, None, :], self.draws[rows]], axis=1)

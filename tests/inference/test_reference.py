@@ -118,8 +118,8 @@ def test_draws_are_compared_with_the_exchanged_values(rng, members):
 def test_the_order_of_y_and_members_does_not_matter(rng):
     values = rng.standard_normal((N, 7))
     one = exchangeable_outcomes(values[:, :1], as_predictive(values[:, 1:], N), 19, 0)
-    others = as_predictive(np.delete(values, 3, axis=1), N)
-    other = exchangeable_outcomes(values[:, 3:4], others, 19, 0)
+    other_members = as_predictive(np.delete(values, 3, axis=1), N)
+    other = exchangeable_outcomes(values[:, 3:4], other_members, 19, 0)
     a, b = (source.reference(0, source.block(0)) for source in (one, other))
     np.testing.assert_array_equal(a.centre, b.centre)
     np.testing.assert_array_equal(a.spread, b.spread)
