@@ -45,6 +45,8 @@ class CompleteRows:
         Row numbers in the file.
     groups : ndarray (n,) or None
         Labels of clusters of rows.
+    condition_on, regions : dict of ndarray (n,), or None
+        The columns that these options name.
     """
 
     y: NDArray[np.float64]
@@ -53,6 +55,8 @@ class CompleteRows:
     weights: Any
     rows: NDArray[np.intp]
     groups: Any = None
+    condition_on: dict[str, HostArray] | None = None
+    regions: dict[str, HostArray] | None = None
 
 
 def read_rows(
@@ -87,7 +91,12 @@ def read_rows(
         weights = None if weights is None else np.asarray(weights)[rows]
     groups = inputs.get("groups")
     groups = None if groups is None else np.asarray(groups)[rows]
-    return CompleteRows(y, x, predictive, weights, rows, groups)
+    tables = {
+        option: {name: values[rows] for name, values in inputs[option].items()}
+        for option in ("condition_on", "regions")
+        if option in inputs
+    }
+    return CompleteRows(y, x, predictive, weights, rows, groups, **tables)
 
 
 def values_by_row(evaluation: Evaluation) -> dict[str, HostArray]:

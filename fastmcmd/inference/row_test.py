@@ -63,12 +63,16 @@ class RowTest:
         """Mask (q,) of points of which an estimated tenth at most is flagged by chance."""
         return self.false_discovery <= _FALSE_SHARE
 
+    def columns(self) -> dict[str, Array]:
+        """Return the values of all points by name."""
+        names = ("values", "null_mean", "null_band", "p_values", "adjusted", "false_discovery")
+        return {name: getattr(self, name) for name in names}
+
     def to_frame(self, index: object = None) -> pd.DataFrame:
         """Return all values as a pandas frame with one row for each point."""
         from fastmcmd.frames import to_frame
 
-        names = ("values", "null_mean", "null_band", "p_values", "adjusted", "false_discovery")
-        return to_frame({name: getattr(self, name) for name in names}, index)
+        return to_frame(self.columns(), index)
 
     def __repr__(self) -> str:
         wrong = int(self.flags.sum())
