@@ -23,10 +23,9 @@ from fastmcmd.errors import RowError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastmcmd.evaluation.result import Evaluation
     from fastmcmd.predictive import Predictive
 
-__all__ = ["CompleteRows", "read_rows", "values_by_row", "write_columns", "write_values"]
+__all__ = ["CompleteRows", "read_rows", "write_columns", "write_values"]
 
 _REPORT_ROWS = 8192  # rows between two updates of the progress line
 
@@ -97,15 +96,6 @@ def read_rows(
         if option in inputs
     }
     return CompleteRows(y, x, predictive, weights, rows, groups, **tables)
-
-
-def values_by_row(evaluation: Evaluation) -> dict[str, HostArray]:
-    """Return the values of an evaluation that each row has, by name."""
-    values = dict(evaluation.rows)
-    if evaluation.cce is not None:
-        values["cce_error_bound"] = np.full(evaluation.n, np.nan)
-        values["cce_error_bound"][np.isfinite(values["cce"])] = evaluation.cce.error_bounds
-    return values
 
 
 def write_values(
