@@ -84,7 +84,8 @@ def run(arguments: argparse.Namespace) -> None:
             numbers["regions"] = regions.to_dict()
         print(json.dumps(numbers, indent=2))
         return
-    print(repr(diagnosis) if diagnosis.reason else f"{diagnosis!r}\n\n{diagnosis.table()}")
+    has_numbers = not diagnosis.reason and bool(diagnosis.supported.any())
+    print(f"{diagnosis!r}\n\n{diagnosis.table()}" if has_numbers else repr(diagnosis))
     if regions is not None:
         print(f"\n{repr(regions).splitlines()[0]}\n\n{regions.table()}")
     print_targets(output)

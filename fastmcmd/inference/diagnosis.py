@@ -84,7 +84,10 @@ class Diagnosis(Notebook):
         """Return the answer as sentences."""
         supported = self.supported & np.isfinite(self.shift)
         if not supported.any():
-            return [f"None of {len(self)} inputs has enough rows near it for a diagnosis."]
+            return [
+                f"None of {len(self)} inputs has enough rows near it for a diagnosis: more rows, or fewer "
+                "columns in x, are needed."
+            ]
         return [
             self._about_location(supported),
             self._about_spread(supported),

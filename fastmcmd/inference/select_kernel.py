@@ -68,7 +68,8 @@ _GAIN = 1e-3  # share of the error: a smaller improvement does not change the sc
 
 _LEGEND = """explained: share of the variance of the outcomes' embedding, on rows left out (0: no use of x)
 behind, +-: error above that of the best, and its standard error
-dimension, residual: directions of x that the kernel follows; share of x that its landmarks miss"""
+dimension, residual: directions of x that the kernel follows; share of x that its landmarks miss
+l: the median distance of scaled inputs"""
 
 Array = NDArray[np.float64]
 
