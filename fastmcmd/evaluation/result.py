@@ -348,12 +348,12 @@ class Evaluation(ByName[float]):
         values = dict(self.rows)
         if self.cce is None:
             return values
-        used = np.isfinite(values["cce"])
+        has_cce = np.isfinite(values["cce"])
         values["cce_error_bound"] = np.full(self.n, np.nan)
-        values["cce_error_bound"][used] = self.cce.error_bounds
+        values["cce_error_bound"][has_cce] = self.cce.error_bounds
         if self.supported is not None:
             values["cce_supported"] = np.zeros(self.n, dtype=np.bool_)
-            values["cce_supported"][used] = self.supported
+            values["cce_supported"][has_cce] = self.supported
         return values
 
     def plot(self, figure: Figure | None = None, projection: Projection = "pca") -> Figure:

@@ -96,9 +96,9 @@ class Example:
         low, high = prediction.quantile(0.05), prediction.quantile(0.95)
         few = {}
         if not evaluation.supported.all():
-            used = np.flatnonzero(np.isfinite(evaluation.rows["cce"]))
+            places = np.flatnonzero(np.isfinite(evaluation.rows["cce"]))
             effective = np.full(len(self.y), np.nan)
-            effective[used] = evaluation.cce.effective_rows
+            effective[places] = evaluation.cce.effective_rows
             few["few_rows_near"] = mean(effective[rows] < 5)
         return {
             "rmse": np.sqrt(mean((y - prediction.mean) ** 2)),

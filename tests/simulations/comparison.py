@@ -144,12 +144,12 @@ def paired_scores(noise, n=300, repeats=1000, seed=0):
     """Return the coverage of the 95 % interval of the mean difference, by score."""
     rng = np.random.default_rng([seed, 1])
     truth = {name: np.diff(v).mean() for name, v in scores_of(noise, TRUTH_ROWS, rng).items()}
-    held = dict.fromkeys(truth, 0)
+    hits = dict.fromkeys(truth, 0)
     for _ in range(repeats):
         for name, losses in scores_of(noise, n, rng).items():
             result = paired((losses[:, 1] - losses[:, 0]) / n, None, 0.95)
-            held[name] += result.low <= truth[name] <= result.high
-    return {name: count / repeats for name, count in held.items()}
+            hits[name] += result.low <= truth[name] <= result.high
+    return {name: count / repeats for name, count in hits.items()}
 
 
 def confidence_sets(count=4, n=300, apart=0.0, clusters=None, repeats=400, seed=0):
@@ -178,9 +178,9 @@ def print_scores(n, repeats, seed):
     """Print coverage of paired scores and error rates of model confidence sets."""
     print("| noise | CRPS | log score |\n|---|---|---|")
     for noise in NOISES:
-        held = paired_scores(noise, n, repeats, seed)
+        shares = paired_scores(noise, n, repeats, seed)
         print(
-            f"| {noise} | " + " | ".join(f"{100 * one:.1f} %" for one in held.values()) + " |",
+            f"| {noise} | " + " | ".join(f"{100 * one:.1f} %" for one in shares.values()) + " |",
             flush=True,
         )
     print("| models | a best one is missing | mean size |\n|---|---|---|")

@@ -56,8 +56,8 @@ def coverage(kind: str, n: int, runs: int, seed: int = 0) -> tuple[float, float]
             common = effective * curve.predicted >= 5
         else:
             common = (values >= values[1]) & (values <= values[-2])
-        for is_common, held in zip(common, np.abs(curve.gap) <= curve.band, strict=True):
-            inside[bool(is_common)].append(bool(held))
+        for is_common, is_inside in zip(common, np.abs(curve.gap) <= curve.band, strict=True):
+            inside[bool(is_common)].append(bool(is_inside))
     common_share, rare_share = (
         float(np.mean(inside[key])) if inside[key] else np.nan for key in (True, False)
     )
