@@ -346,7 +346,7 @@ class Evaluation(ByName[float]):
         Support is left out if it is not known (`supported`), and is False in rows left out.
         """
         values = dict(self.rows)
-        if self.cce is None:
+        if self.cce is None or "cce" not in values:
             return values
         has_cce = np.isfinite(values["cce"])
         values["cce_error_bound"] = np.full(self.n, np.nan)

@@ -56,6 +56,19 @@ def test_regions_in_terms_of_columns_that_the_kernel_does_not_see(file, tmp_path
     assert regions[0]["p_adjusted"] < 0.05
 
 
+def test_too_few_rows_for_a_diagnosis_are_said_once(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(
+        tmp_path / "rows.npz", x=rng.normal(size=(30, 12)), y=rng.normal(size=30), m=np.zeros(30)
+    )
+    process = run_cli(
+        "diagnose", str(tmp_path / "rows.npz"), "--prediction", "gaussian:mean=m,std=1"
+    )
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.count("\n") == 1
+    assert "fewer columns in x" in process.stdout
+
+
 def test_kernel_is_selected(file):
     process = run_cli("select", str(file), "--format", "json")
     assert process.returncode == 0, process.stderr
