@@ -49,6 +49,8 @@ class NoiseSource(Protocol):
     def landmarks(self) -> int: ...  # noqa: D102
     @property
     def approximation(self) -> float: ...  # noqa: D102
+    @property
+    def quick_support(self) -> NDArray[np.bool_] | None: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -365,15 +367,23 @@ class Result(PointValues):
     def plot(self, x: InputsLike | None = None, ax: Axes | None = None, **options: Any) -> Axes:
         """Plot the values over inputs ``x`` (or their histogram), with matplotlib.
 
-        Points without support are grey if `effective_rows` was computed before.
+        Points without support are grey, unless that would take more than a few seconds: for more than
+        100,000 rows or points, and for results without their data, only if `effective_rows` was computed
+        before.
         """
         from fastmcmd import plots
 
+        if "supported" not in options and (supported := self._supported()) is not None:
+            options["supported"] = supported
         if x is None:
             return plots.cce_histogram(on_host(self.values), ax=ax, **options)
-        if "effective_rows" in self.__dict__:
-            options.setdefault("supported", self.effective_rows >= LEAST_SUPPORT)
         return plots.cce_over_inputs(x, on_host(self.values), ax=ax, **options)
+
+    def _supported(self) -> NDArray[np.bool_] | None:
+        """Return the mask (q,) of points with support; None if it is not known, or takes long."""
+        if "effective_rows" in self.__dict__:
+            return np.asarray(self.effective_rows >= LEAST_SUPPORT)
+        return None if self.source is None else self.source.quick_support
 
     def with_notes(self, notes: Sequence[str]) -> Result:
         """Return a copy with additional notes in ``info``."""

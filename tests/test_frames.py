@@ -43,8 +43,11 @@ def test_pandas_columns_everywhere_and_their_index_out(data):
     assert {k: v[0] for k, v in evaluation.by.items()} == {k: v[0] for k, v in expected.by.items()}
     rows = evaluation.rows_to_frame()
     assert rows.index.equals(index)
-    assert list(rows.columns) == ["pit", "crps", "log_score", "cce"]
-    for name in rows:
+    values = ["pit", "crps", "log_score", "cce"]
+    assert list(rows.columns) == [*values, "cce_error_bound", "cce_supported"]
+    assert rows["cce_error_bound"].max() == evaluation.cce.error_bound
+    np.testing.assert_array_equal(rows["cce_supported"], evaluation.cce.effective_rows >= 5)
+    for name in values:
         np.testing.assert_array_equal(rows[name], evaluation.rows[name])
     frame["crps"] = rows["crps"]  # joins by label
     assert frame.loc["row 3", "crps"] == evaluation.rows["crps"][list(index).index("row 3")]

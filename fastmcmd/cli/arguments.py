@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from fastmcmd.kernels import Kernel
 
 __all__ = [
+    "CONDITIONS",
     "FILES",
     "add_columns",
     "add_computation",
     "add_ignore_index",
     "add_kernels",
+    "add_memory_limit",
     "add_nan_policy",
     "add_prediction",
     "add_progress",
@@ -39,6 +41,7 @@ __all__ = [
     "computation",
     "ignore_index_of",
     "inputs_named",
+    "kernels_of",
     "options_of",
     "progress_of",
     "shows_progress",
@@ -48,6 +51,7 @@ __all__ = [
 FILES = ".npz, .npy, .csv, .tsv, .parquet or .zarr; - is CSV on standard input"
 _KERNELS = ("rbf", "laplacian", "polynomial", "matern", "linear", "cosine", "delta")
 _NAMES = ("auto", "paper")  # of choices: from the scales of the data, and the published ones
+CONDITIONS = ("x", "forecast")  # of the exact test; anything else names columns
 _BACKENDS = ("auto", "cpu", "cupy", "numba", "numpy")
 
 
@@ -118,13 +122,15 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def add_kernels(parser: argparse.ArgumentParser) -> None:
-    """Add the options of kernels and regulariser."""
+def add_kernels(
+    parser: argparse.ArgumentParser,
+    default: str = "auto, chosen from the scales of x and y",
+    lam: str = "0.01; 0.1 with --x-kernel paper",
+) -> None:
+    """Add the options of kernels and regulariser, with their defaults in words."""
     for side in ("x", "y"):
         parser.add_argument(
-            f"--{side}-kernel",
-            choices=(*_NAMES, *_KERNELS),
-            help="default: auto, chosen from the scales of x and y",
+            f"--{side}-kernel", choices=(*_NAMES, *_KERNELS), help=f"default: {default}"
         )
         parser.add_argument(
             f"--{side}-gamma",
@@ -138,9 +144,7 @@ def add_kernels(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--length-scale", type=float, default=1.0, help="length scale of Matern kernels"
     )
-    parser.add_argument(
-        "--lam", type=_regulariser, help="regulariser (default: 0.01; 0.1 with --x-kernel paper)"
-    )
+    parser.add_argument("--lam", type=_regulariser, help=f"regulariser (default: {lam})")
 
 
 def _regulariser(text: str) -> float | str:
@@ -157,9 +161,7 @@ def add_computation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", choices=_BACKENDS, default="auto")
     parser.add_argument("--dtype", choices=("float32", "float64"))
     parser.add_argument("--certificate", choices=get_args(CertificateName), default="auto")
-    parser.add_argument(
-        "--memory-limit", metavar="SIZE", help="such as 2GB, in addition to the data"
-    )
+    add_memory_limit(parser)
     parser.add_argument(
         "--devices", metavar="N,N", type=_devices, help="devices of --backend cupy (default: 0)"
     )
@@ -167,6 +169,13 @@ def add_computation(parser: argparse.ArgumentParser) -> None:
         "--device-memory-limit",
         metavar="SIZE",
         help="such as 8GB, for each device of --backend cupy",
+    )
+
+
+def add_memory_limit(parser: argparse.ArgumentParser) -> None:
+    """Add the largest number of bytes that may be allocated."""
+    parser.add_argument(
+        "--memory-limit", metavar="SIZE", help="such as 2GB, in addition to the data"
     )
 
 
@@ -253,10 +262,12 @@ def columns_of(
             raise UsageError(f"--{name}: {argument!r} names {len(matching)} columns; one is needed")
         if matching:
             words[name] = matching[0]
+    tables = {name: columns.find(text, option) for name, option, text in _tables(arguments)}
     for spec in predictions:
         numbers += columns_in(spec, columns)
-    columns.prepare(numbers, list(words.values()), progress)
-    inputs = {
+    in_tables = [name for names in tables.values() for name in names]
+    columns.prepare(numbers, [*words.values(), *in_tables], progress)
+    inputs: dict[str, Any] = {
         _INPUTS[option]: None if names is None else columns.select(names, option)
         for option, names in column_names.items()
     }
@@ -267,8 +278,23 @@ def columns_of(
     elif getattr(arguments, "ignore_index", None) is not None:
         raise UsageError("--ignore-index needs a prediction of classes: classes:NAME=COLUMN,...")
     inputs.update(labels)
+    for table, names in tables.items():
+        labels = {name: columns.labels(name) for name in names}
+        inputs[table] = labels
+        numbers += [name for name, values in labels.items() if values.dtype.kind == "f"]
     _leave_out(arguments, columns, numbers, inputs)
     return columns, inputs
+
+
+def _tables(arguments: argparse.Namespace) -> list[tuple[str, str, str]]:
+    """Return name, option and text of each option for columns of numbers or words."""
+    options = {"condition_on": "--condition-on", "regions": "--regions"}
+    values = {name: getattr(arguments, name, None) for name in options}
+    return [
+        (name, options[name], text)
+        for name, text in values.items()
+        if text is not None and text not in CONDITIONS
+    ]
 
 
 def _leave_out(
@@ -344,11 +370,15 @@ def inputs_named(arguments: argparse.Namespace, columns: Columns) -> str | None:
 
 def computation(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return kernels and options as arguments of `fastmcmd.evaluate`."""
+    return {**kernels_of(arguments), **options_of(arguments)}
+
+
+def kernels_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return kernels and regulariser by the names that all functions of the package take."""
     return {
         "x_kernel": kernel(arguments, "x"),
         "y_kernel": kernel(arguments, "y"),
         "lam": arguments.lam,
-        **options_of(arguments),
     }
 
 

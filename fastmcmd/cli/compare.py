@@ -28,7 +28,7 @@ from fastmcmd.cli.arguments import (
 from fastmcmd.cli.columns import located
 from fastmcmd.cli.output import of_comparison, print_targets, show, targets_of
 from fastmcmd.cli.prediction import describe, prediction
-from fastmcmd.cli.rows import values_by_row, write_values
+from fastmcmd.cli.rows import write_values
 
 if TYPE_CHECKING:
     from fastmcmd.evaluation.comparison import Comparison
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> None:
             values = {
                 f"{name}.{column}": column_values
                 for name, one in comparison.evaluations.items()
-                for column, column_values in values_by_row(one).items()
+                for column, column_values in one.values_by_row().items()
             }
             write_values(output, values, comparison.to_dict(), progress)
         if report is not None:

@@ -10,11 +10,13 @@ import numpy as np
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import (
     add_columns,
+    add_kernels,
     add_nan_policy,
     add_prediction,
     add_progress,
     add_results,
     add_seed,
+    kernels_of,
     progress_of,
 )
 from fastmcmd.cli.output import print_targets, targets_of
@@ -28,6 +30,7 @@ EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
 examples:
   fastmcmd diagnose predictions.npz
   fastmcmd diagnose visits.csv --y visits --x 'age,income' --prediction poisson:mean=mu --output needs.csv
+  fastmcmd diagnose visits.csv --y visits --x 'age,income' --prediction poisson:mean=mu --regions 'age,sex'
 """
 
 
@@ -35,7 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     add_columns(parser)
     add_prediction(parser)
-    parser.add_argument("--lam", type=float, help="regulariser (default: 0.01)")
+    parser.add_argument(
+        "--regions",
+        metavar="COLUMNS",
+        help="columns, of numbers or words, in whose terms to say where predictions are wrong",
+    )
+    add_kernels(parser, "auto, from the scales of x, on standardised outcomes", "0.01")
     parser.add_argument(
         "--level", type=float, default=0.9, help="level of the bands (default: 0.9)"
     )
@@ -58,17 +66,28 @@ def run(arguments: argparse.Namespace) -> None:
             raise UsageError("a diagnosis needs inputs: --x COLUMNS")
         progress.stage("diagnosing")
         diagnosis = fm.diagnose(
-            rows.x, rows.y, rows.prediction, lam=arguments.lam, level=arguments.level,
+            rows.x, rows.y, rows.prediction, **kernels_of(arguments), level=arguments.level,
             weights=rows.weights, random_state=arguments.seed,
         )  # fmt: skip
+        regions = None
+        if rows.regions is not None:
+            progress.stage("testing regions")
+            regions = fm.weak_regions(
+                rows.regions, rows.x, rows.y, rows.prediction, **kernels_of(arguments),
+                random_state=arguments.seed,
+            )  # fmt: skip
     if output is not None:
         write_columns(output, {"row": np.asarray(rows.rows), **diagnosis.columns()})
     if arguments.format == "json":
-        print(
-            json.dumps({"sentences": diagnosis.sentences(), **_json(diagnosis.to_dict())}, indent=2)
-        )
+        numbers = {"sentences": diagnosis.sentences(), **_json(diagnosis.to_dict())}
+        if regions is not None:
+            numbers["regions"] = regions.to_dict()
+        print(json.dumps(numbers, indent=2))
         return
-    print(repr(diagnosis) if diagnosis.reason else f"{diagnosis!r}\n\n{diagnosis.table()}")
+    has_numbers = not diagnosis.reason and bool(diagnosis.supported.any())
+    print(f"{diagnosis!r}\n\n{diagnosis.table()}" if has_numbers else repr(diagnosis))
+    if regions is not None:
+        print(f"\n{repr(regions).splitlines()[0]}\n\n{regions.table()}")
     print_targets(output)
 
 

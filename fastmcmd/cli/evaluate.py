@@ -30,7 +30,7 @@ from fastmcmd.cli.arguments import (
 from fastmcmd.cli.columns import located
 from fastmcmd.cli.output import of_evaluation, print_targets, show, targets_of
 from fastmcmd.cli.prediction import describe, prediction
-from fastmcmd.cli.rows import values_by_row, write_values
+from fastmcmd.cli.rows import write_values
 
 HELP = "compute all measures of the predictions in a file"
 EPILOG = f"""predictions (a parameter is a column, or a number for all rows):
@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> None:
             names = tuple(columns.find(x_columns, "--x"))
             evaluation = replace(evaluation, column_names=names)
         if output is not None:
-            write_values(output, values_by_row(evaluation), evaluation.to_dict(), progress)
+            write_values(output, evaluation.values_by_row(), evaluation.to_dict(), progress)
         if report is not None:
             progress.stage(f"writing {report.name}")
             file = Path(arguments.file)

@@ -23,10 +23,9 @@ from fastmcmd.errors import RowError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastmcmd.evaluation.result import Evaluation
     from fastmcmd.predictive import Predictive
 
-__all__ = ["CompleteRows", "read_rows", "values_by_row", "write_columns", "write_values"]
+__all__ = ["CompleteRows", "read_rows", "write_columns", "write_values"]
 
 _REPORT_ROWS = 8192  # rows between two updates of the progress line
 
@@ -45,6 +44,8 @@ class CompleteRows:
         Row numbers in the file.
     groups : ndarray (n,) or None
         Labels of clusters of rows.
+    condition_on, regions : dict of ndarray (n,), or None
+        The columns that these options name.
     """
 
     y: NDArray[np.float64]
@@ -53,6 +54,8 @@ class CompleteRows:
     weights: Any
     rows: NDArray[np.intp]
     groups: Any = None
+    condition_on: dict[str, HostArray] | None = None
+    regions: dict[str, HostArray] | None = None
 
 
 def read_rows(
@@ -87,16 +90,12 @@ def read_rows(
         weights = None if weights is None else np.asarray(weights)[rows]
     groups = inputs.get("groups")
     groups = None if groups is None else np.asarray(groups)[rows]
-    return CompleteRows(y, x, predictive, weights, rows, groups)
-
-
-def values_by_row(evaluation: Evaluation) -> dict[str, HostArray]:
-    """Return the values of an evaluation that each row has, by name."""
-    values = dict(evaluation.rows)
-    if evaluation.cce is not None:
-        values["cce_error_bound"] = np.full(evaluation.n, np.nan)
-        values["cce_error_bound"][np.isfinite(values["cce"])] = evaluation.cce.error_bounds
-    return values
+    tables = {
+        option: {name: values[rows] for name, values in inputs[option].items()}
+        for option in ("condition_on", "regions")
+        if option in inputs
+    }
+    return CompleteRows(y, x, predictive, weights, rows, groups, **tables)
 
 
 def write_values(

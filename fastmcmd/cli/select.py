@@ -34,6 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="standard",
         help="divide columns by their standard deviations, or search for factors (default: standard)",
     )
+    parser.add_argument(
+        "--lams",
+        metavar="NUMBERS",
+        help="regularisers to compare, with commas between (default: seven from 0.1 to 0.0001)",
+    )
     add_nan_policy(parser)
     add_seed(parser)
     add_format(parser)
@@ -53,6 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
         choice = fm.select_kernel(
             rows.x,
             rows.y,
+            lams=_numbers(arguments.lams),
             scales=arguments.scales,
             weights=rows.weights,
             random_state=arguments.seed,
@@ -61,3 +67,15 @@ def run(arguments: argparse.Namespace) -> None:
         print(json.dumps(choice.to_dict(), indent=2))
         return
     print(f"{choice.sentence}\n\n{choice.table()}")
+
+
+def _numbers(text: str | None) -> list[float] | None:
+    """Return the numbers of an option; `select_kernel` checks their size."""
+    if text is None:
+        return None
+    try:
+        return [float(one) for one in text.split(",")]
+    except ValueError:
+        raise UsageError(
+            f"--lams is {text!r}; numbers with commas between, such as 0.1,0.01, are needed"
+        ) from None

@@ -67,7 +67,6 @@ SHORT_NAMES = {
 
 _LEVEL = 0.05  # level of the test that the first sentence reports
 _KERNEL_SIMULATIONS = 39
-_SUPPORTED_ROWS = 10_000  # most rows whose support is computed for plots, in about a second
 _EXPLAINED_ROWS = 5000  # most rows for which that sentence says where and how the model is wrong
 
 
@@ -329,7 +328,7 @@ class Evaluation(ByName[float]):
         MissingDependencyError
             If pandas is not installed.
         """
-        return frames.to_frame(self.rows, self.labels)
+        return frames.to_frame(self.values_by_row(), self.labels)
 
     def rows_to_xarray(self) -> xr.Dataset:
         """Return the per-row values as an xarray Dataset with the coordinates of y, if y had any.
@@ -339,7 +338,23 @@ class Evaluation(ByName[float]):
         MissingDependencyError
             If xarray is not installed.
         """
-        return frames.to_xarray(self.rows, self.labels)
+        return frames.to_xarray(self.values_by_row(), self.labels)
+
+    def values_by_row(self) -> dict[str, HostArray]:
+        """Return the per-row values, the error bound of the CCE, and whether it has support, by name.
+
+        Support is left out if it is not known (`supported`), and is False in rows left out.
+        """
+        values = dict(self.rows)
+        if self.cce is None or "cce" not in values:
+            return values
+        has_cce = np.isfinite(values["cce"])
+        values["cce_error_bound"] = np.full(self.n, np.nan)
+        values["cce_error_bound"][has_cce] = self.cce.error_bounds
+        if self.supported is not None:
+            values["cce_supported"] = np.zeros(self.n, dtype=np.bool_)
+            values["cce_supported"][has_cce] = self.supported
+        return values
 
     def plot(self, figure: Figure | None = None, projection: Projection = "pca") -> Figure:
         """Plot calibration, sharpness, the CCE and where it is high, and return the matplotlib figure.
@@ -466,12 +481,10 @@ class Evaluation(ByName[float]):
         """Whether the CCE of each row that was used has support in the data; None if unknown.
 
         Points with fewer than 5 `Result.effective_rows` are grey in plots and marked in tables. Support is
-        known for inputs in memory, up to 10,000 rows.
+        known for inputs in memory, up to 100,000 rows.
         """
         chance = None if self.congruence is None else self.congruence.chance
-        if chance is None or chance.reason or len(self.y) > _SUPPORTED_ROWS:
-            return None
-        return chance.supported
+        return None if chance is None else chance.quick_support
 
     @cached_property
     def kernels(self) -> KernelReport | None:

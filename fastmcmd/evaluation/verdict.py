@@ -17,6 +17,7 @@ from fastmcmd.evaluation.needs import Need, Needs
 from fastmcmd.frames import column_names
 from fastmcmd.inference.columns import numbers_of_columns, rows_of_columns
 from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
+from fastmcmd.inference.corrections import CLASSES_HAVE_NONE
 from fastmcmd.inference.diagnose import diagnose_on
 from fastmcmd.inference.diagnosis import Diagnosis
 from fastmcmd.inference.regions import LEAST_ROWS, WeakRegions, weak_regions
@@ -38,6 +39,10 @@ _STANDS_OUT = (
 _SCATTER = {
     "too wide": "outcomes lie closer to its predictions than these say",
     "too narrow": "outcomes lie further from its predictions than these say",
+}
+_SURE = {
+    "too wide": "it is less sure of the classes than it should be",
+    "too narrow": "it is more sure of the classes than it should be",
 }
 _NONE_OF_IT, _NEARLY_ALL = 0.05, 0.99  # shares beyond which words replace numbers
 _LANDMARKS = 150  # of the diagnosis and the remedy: sentences are as true as with 300
@@ -162,7 +167,10 @@ class Verdict(Notebook):
 
     def _scattered(self) -> str:
         """Return how far outcomes lie from predictions that have no diagnosis, such as of classes."""
-        return "" if self.diagnosis is not None else _SCATTER.get(self.test.dispersion, "")
+        if self.diagnosis is not None:
+            return ""
+        by_classes = self.skipped.get("diagnosis") == CLASSES_HAVE_NONE
+        return (_SURE if by_classes else _SCATTER).get(self.test.dispersion, "")
 
     def _stands_out(self) -> bool:
         assert self.regions is not None

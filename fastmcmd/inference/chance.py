@@ -39,6 +39,7 @@ _POINTS = 1 << 21  # coefficients in memory at once
 _ROWS = 8_192  # rows whose features are in memory at once
 _CHECKED = 200  # points at which the landmarks are halved
 _QUICK = 600, 300  # inputs up to which `right_values` is exact, and its landmarks for more inputs
+_SUPPORTED_ROWS = 100_000  # most rows whose support is computed for plots, in a few seconds
 _SPREAD_ROWS, _SPREAD_DRAWS = 300, 20  # from which it estimates the number of noise directions
 _SPREAD_RANK = 100  # rank of the features of those outcomes
 
@@ -126,6 +127,13 @@ class Chance:
     def supported(self) -> NDArray[np.bool_]:
         """Mask of points with support (q,): at least 5 `effective_rows`; by 300 landmarks for many rows."""
         return np.asarray(replace(self, most=_QUICK[1]).effective_rows >= LEAST_SUPPORT)
+
+    @property
+    def quick_support(self) -> NDArray[np.bool_] | None:
+        """`supported`; None if it is not known, or would take more than a few seconds."""
+        if self.reason or max(len(self.nature.x), len(self.grid)) > _SUPPORTED_ROWS:
+            return None
+        return self.supported
 
     def right_values(self, points: NDArray[np.intp]) -> Array:
         """Return the mean CCE (p,) of a right model at some points, within a few per cent.
@@ -233,12 +241,16 @@ class Chance:
         rows = {"ones": np.ones(n), **values}
         rank = smoother.rank
         gram, moments = np.zeros((rank, rank)), {name: np.zeros((rank, rank)) for name in rows}
+        if weight is None:
+            moments["ones"] = gram
+        summed = {name: value for name, value in rows.items() if moments[name] is not gram}
         for start in range(0, n, _ROWS):
             some = slice(start, start + _ROWS)
             f = smoother.transform(x[some])
             w = np.ones(len(f)) if weight is None else weight[some]
-            gram += f.T @ (w[:, None] * f)
-            for name, value in rows.items():
+            root = f if weight is None else np.sqrt(w)[:, None] * f
+            gram += root.T @ root
+            for name, value in summed.items():
                 moments[name] += f.T @ ((w**2 * value[some])[:, None] * f)
         shift = nature.lam * float(n if weight is None else weight.sum())
 

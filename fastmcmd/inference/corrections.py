@@ -21,6 +21,7 @@ from fastmcmd.predictive import Categorical, Draws, NegativeBinomial, Predictive
 from fastmcmd.predictive.count_base import Counts
 
 __all__ = [
+    "CLASSES_HAVE_NONE",
     "CountCorrection",
     "KernelMap",
     "LocationScale",
@@ -29,6 +30,8 @@ __all__ = [
     "reason_against",
     "starting_point",
 ]
+
+CLASSES_HAVE_NONE = "classes have neither location nor spread"
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -424,7 +427,7 @@ def reason_against(prediction: Predictive) -> str | None:
     if len(prediction.shape) > 1:
         return "outputs are vectors; give one column at a time"
     if isinstance(prediction, Categorical):
-        return "classes have neither location nor spread"
+        return CLASSES_HAVE_NONE
     if not np.isfinite(prediction.mean).all():
         return "some predicted means are not finite"
     if not (np.asarray(prediction.std) > 0).any():

@@ -84,7 +84,10 @@ class Diagnosis(Notebook):
         """Return the answer as sentences."""
         supported = self.supported & np.isfinite(self.shift)
         if not supported.any():
-            return [f"None of {len(self)} inputs has enough rows near it for a diagnosis."]
+            return [
+                f"None of {len(self)} inputs has enough rows near it for a diagnosis: more rows, or fewer "
+                "columns in x, are needed."
+            ]
         return [
             self._about_location(supported),
             self._about_spread(supported),
@@ -131,9 +134,12 @@ class Diagnosis(Notebook):
 
     def _about_shares(self) -> list[str]:
         if not self.total:
-            return ["The congruence error is not beyond chance."]
-        parts = ", ".join(f"{name} {value:.0%}" for name, value in self.total.items())
-        return [f"Squared congruence error beyond chance: {parts}."]
+            return ["The CCE is not beyond chance."]
+        location, spread, shape = (f"{self.total[name]:.0%}" for name in self.total)
+        return [
+            f"Of the squared CCE beyond chance, the location explains {location}, the spread {spread}, "
+            f"and the shape {shape}."
+        ]
 
     def _about_support(self, supported: NDArray[np.bool_]) -> list[str]:
         missing = int(len(supported) - supported.sum())

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd.inference.smoother import Basis
+from fastmcmd.result import LEAST_SUPPORT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +45,8 @@ class RowTest:
         Estimated share of false discoveries among all points with at least this deviation.
     largest : ndarray (B + 1,)
         Largest deviation of any point in each data set, the observed one first.
+    effective_rows : ndarray (q,)
+        Support of each point, as `Result.effective_rows`, by the landmarks of the test.
     """
 
     values: Array
@@ -52,6 +56,12 @@ class RowTest:
     adjusted: Array
     false_discovery: Array
     largest: Array = field(repr=False)
+    effective_rows: Array
+
+    @property
+    def supported(self) -> NDArray[np.bool_]:
+        """Mask (q,) of points with at least 5 `effective_rows`; elsewhere hardly any misfit is detected."""
+        return self.effective_rows >= LEAST_SUPPORT
 
     @property
     def flags(self) -> NDArray[np.bool_]:
@@ -63,16 +73,27 @@ class RowTest:
         """Mask (q,) of points of which an estimated tenth at most is flagged by chance."""
         return self.false_discovery <= _FALSE_SHARE
 
+    def columns(self) -> dict[str, HostArray]:
+        """Return the values of all points by name."""
+        names = (
+            "values", "null_mean", "null_band", "p_values", "adjusted", "false_discovery",
+            "effective_rows", "supported",
+        )  # fmt: skip
+        return {name: getattr(self, name) for name in names}
+
     def to_frame(self, index: object = None) -> pd.DataFrame:
         """Return all values as a pandas frame with one row for each point."""
         from fastmcmd.frames import to_frame
 
-        names = ("values", "null_mean", "null_band", "p_values", "adjusted", "false_discovery")
-        return to_frame({name: getattr(self, name) for name in names}, index)
+        return to_frame(self.columns(), index)
 
     def __repr__(self) -> str:
         wrong = int(self.flags.sum())
-        return f"Exact test at {len(self.values):,} points: wrong at {wrong:,} of them (family-wise 5 %)"
+        few = int((~self.supported).sum())
+        return (
+            f"Exact test at {len(self.values):,} points: wrong at {wrong:,} of them (family-wise 5 %)"
+            f"{f'; few rows near {few:,}' if few else ''}"
+        )
 
 
 def row_test(basis: Basis, projection: NDArray[np.float32], points: Array, lam: float) -> RowTest:
@@ -97,6 +118,7 @@ def row_test(basis: Basis, projection: NDArray[np.float32], points: Array, lam: 
         adjusted=(largest[None, :] >= scores[:, :1] - TIE).mean(axis=1),
         false_discovery=_false_discovery(scores),
         largest=largest,
+        effective_rows=basis.effective_rows(points, lam),
     )
 
 

@@ -66,6 +66,11 @@ _NOTHING = 0.005  # share explained below which the sentence says that nothing i
 _LEAST_LENGTH = 1e-140
 _GAIN = 1e-3  # share of the error: a smaller improvement does not change the scale
 
+_LEGEND = """explained: share of the variance of the outcomes' embedding, on rows left out (0: no use of x)
+behind, +-: error above that of the best, and its standard error
+dimension, residual: directions of x that the kernel follows; share of x that its landmarks miss
+l: the median distance of scaled inputs"""
+
 Array = NDArray[np.float64]
 
 
@@ -149,10 +154,9 @@ class KernelChoice(Notebook):
                 "average over all inputs can be seen."
             )
         text = (
-            f"{best.name} with lam = {best.lam:g} predicts the outcomes best: it explains "
-            f"{100 * best.explained:.0f} % of their embedding out of sample, with effective dimension "
-            f"{best.effective_dimension:.3g} ({len(self.kernels)} kernels, {len(lams)} values of lam, "
-            f"{self.rows:,} rows)."
+            f"{best.name} with lam = {best.lam:g} predicts outcomes that were left out best, of "
+            f"{len(self.kernels)} kernels and {len(lams)} value{'s'[: len(lams) != 1]} of lam. It explains "
+            f"{100 * best.explained:.0f} % of their variation ({self.rows:,} rows)."
         )
         if len(lams) > 1 and best.lam in (lams[0], lams[-1]):
             end = "smallest" if best.lam == lams[0] else "largest"
@@ -168,12 +172,13 @@ class KernelChoice(Notebook):
         head = ["kernel", "lam", "explained", "behind", "+-", "dimension", "residual"]
         rows = [
             [
-                one.name, f"{one.lam:g}", f"{100 * one.explained:.1f} %", f"{one.behind:.2g}",
-                f"{one.behind_error:.1g}", f"{one.effective_dimension:.1f}", f"{100 * one.residual:.0f} %",
+                one.name, f"{one.lam:g}", f"{round(100 * one.explained, 1) + 0.0:.1f} %",
+                f"{one.behind:.2g}", f"{one.behind_error:.1g}", f"{one.effective_dimension:.1f}",
+                f"{100 * one.residual:.0f} %",
             ]
             for one in some
         ]  # fmt: skip
-        return aligned([head, *rows])
+        return f"{aligned([head, *rows])}\n{_LEGEND}"
 
     def to_dict(self) -> Json:
         """Return everything as a JSON-safe dictionary, with Python-function kernels by their text."""

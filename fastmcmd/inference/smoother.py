@@ -98,6 +98,11 @@ class Smoother:
             x = np.asarray(x * np.array(self.scales))
         return self.features.transform(x)
 
+    def diagonal(self, x: Array) -> Array:
+        """Return ``k(x, x)`` (n,) for inputs (n, d)."""
+        scaled = x if self.scales is None else x * np.array(self.scales)
+        return np.asarray(self.features.kernel.diagonal(scaled), dtype=np.float64)
+
     @cached_property
     def factor_error(self) -> float:
         """Bound on ``||K(Z, Z) - L L'||`` beside rounding of kernel values."""
@@ -116,16 +121,19 @@ class Smoother:
     def _basis(self, x: Array, weights: Array | None, features: Array | None) -> Basis:
         """Return `basis`, and fill ``features`` (n, m) with f(x)."""
         gram = np.zeros((self.rank, self.rank))
+        squared = None if weights is None else np.zeros_like(gram)
         for start in range(0, len(x), _BLOCK):
             rows = slice(start, start + _BLOCK)
             block = self.transform(x[rows])
             if features is not None:
                 features[rows] = block
-            if weights is not None:
+            if weights is not None and squared is not None:
+                weighted = block * weights[rows, None]
+                squared += weighted.T @ weighted
                 block = block * np.sqrt(weights[rows, None])
             gram += block.T @ block  # of one array: half the work of a general product
         total = float(len(x) if weights is None else weights.sum())
-        return Basis(self, *np.linalg.eigh(gram), total)
+        return Basis(self, *np.linalg.eigh(gram), total, squared)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,12 +150,15 @@ class Basis:
         Eigenvectors U, as columns.
     total : float
         Sum N of the weights.
+    squared : ndarray (m, m) or None
+        ``F'W^2F``; None without weights, as then it is ``F'WF``.
     """
 
     smoother: Smoother
     eigenvalues: Array
     vectors: Array
     total: float
+    squared: Array | None = None
 
     @cached_property
     def significant(self) -> NDArray[np.bool_]:
@@ -173,6 +184,22 @@ class Basis:
         Its product with the squared norms of the rows of ``G'WE`` is the mean over rows of ``|a(x)'E|^2``.
         """
         return np.asarray(self.spectrum * self.shrinkage(lam) ** 2 / self.total)
+
+    def effective_rows(self, x: Array, lam: float) -> Array:
+        """Return ``(a(x)'k(x) / k(x, x))^2 / sum_i a_i(x)^2`` (n,): the support of inputs (n, d).
+
+        As `Result.effective_rows`, with the coefficients of this smoother.
+        """
+        shrunk = self.coordinates(x) * self.shrinkage(lam)
+        explained = np.einsum("np,np->n", self.coordinates(x), shrunk * self.spectrum)
+        if self.squared is None:
+            squares = np.square(shrunk) @ self.spectrum
+        else:
+            z = shrunk @ self.vectors[:, self.significant].T
+            squares = np.einsum("nm,nm->n", z @ self.squared, z)
+        diagonal = self.smoother.diagonal(x)
+        share = np.divide(explained, diagonal, out=np.zeros(len(x)), where=diagonal > 0)
+        return np.divide(share**2, squares, out=np.zeros(len(x)), where=squares > 0)
 
     def effective_dimension(self, lam: float) -> float:
         """Return ``tr H = sum s / (s + N lam)``."""

@@ -71,7 +71,11 @@ def cce_projection(
 
 
 def cce_histogram(
-    values: ArrayLike, ax: Axes | None = None, label: str | None = None, colour: str = COLOURS[0]
+    values: ArrayLike,
+    ax: Axes | None = None,
+    label: str | None = None,
+    colour: str = COLOURS[0],
+    supported: ArrayLike | None = None,
 ) -> Axes:
     """Plot the distribution of CCE values, with a line at their mean.
 
@@ -79,14 +83,14 @@ def cce_histogram(
     ----------
     values : array_like (n,) or Result
         CCE at n points.
-    ax, label, colour
+    ax, label, colour, supported
         As in `histogram`.
 
     Returns
     -------
     matplotlib axes
     """
-    return histogram(values, ax, label, colour, "CCE")
+    return histogram(values, ax, label, colour, "CCE", supported)
 
 
 def witness(

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.checks import as_array, quote
 from fastmcmd.metrics import PITHistogram
 from fastmcmd.plots.calibration import pit_histogram, reliability, variance
+from fastmcmd.plots.congruence import cce_histogram
 from fastmcmd.plots.inputs import Inputs
 from fastmcmd.plots.projection import Plane, Projection, project
 from fastmcmd.plots.style import COLOURS, matplotlib, plain
@@ -119,7 +120,8 @@ def panels(
     )  # fmt: skip
     plots += _models_together(
         "CCE of all points", evaluations, lambda one: one.cce is not None and one.in_memory,
-        lambda ax, one, **how: distribution(one.cce, ax, name="CCE", **how),
+        lambda ax, one, **how: cumulative(one.cce, ax, name="CCE", **how)
+        if several else cce_histogram(one.cce, ax, supported=one.supported, **how),
     )  # fmt: skip
     known_inputs = {id(one): inputs[name] for name, one in evaluations.items() if name in inputs}
     plots += _models_together(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["bins_of", "colour_limits", "cumulative", "histogram", "over_inputs", "over_plane"]
 
 _BINS = 15
-_GREY = "0.65"  # of what no data support
+_GREY, _DARK_GREY = "0.65", "0.45"  # of what no data support, and of lines on it
 _CELLS = 30  # hexagons across: smaller ones hold too few points for a mean
 _BARS = 60  # of a histogram at most: no finer than a few pixels
 _ROUNDING = 1e-9  # of their mean: values so near to each other are the same
@@ -41,6 +42,7 @@ def histogram(
     label: str | None = None,
     colour: str = COLOURS[0],
     name: str = "value",
+    supported: ArrayLike | None = None,
 ) -> Axes:
     """Plot the distribution of values, with a line at their mean.
 
@@ -56,6 +58,8 @@ def histogram(
         Colour of bars and line.
     name : str
         Name of the values, for the axis.
+    supported : array_like (n,) of bool, optional
+        Whether values are supported by data. The others are the grey part of the bars.
 
     Returns
     -------
@@ -70,6 +74,7 @@ def histogram(
     'predicted std'
     """
     numbers = _as_numbers(values)
+    has_support = _support(supported, len(numbers))[np.isfinite(numbers)]
     finite = numbers[np.isfinite(numbers)]
     if not finite.size:
         raise ValueError("values has no finite value; there is nothing to draw")
@@ -83,7 +88,11 @@ def histogram(
         margin = _THIN * abs(middle) or 0.5
         count, ends = 1, (middle - margin, middle + margin)
     heights, edges = np.histogram(finite, count, ends)
-    ax.stairs(heights, edges, fill=True, color=colour, alpha=0.35, label=label)
+    bare, _ = np.histogram(finite[~has_support], count, ends)
+    ax.stairs(heights, edges, baseline=bare, fill=True, color=colour, alpha=0.35, label=label)
+    if bare.any():
+        ax.stairs(bare, edges, fill=True, color=_GREY, label="few rows near")
+        label = label or "few rows near"
     ax.axvline(middle, color=colour, linewidth=1.5)
     ax.set(xlabel=name, ylabel="points")
     if finite.min() >= 0:
@@ -164,8 +173,8 @@ def over_inputs(
     name : str
         Name of the values, for the axis.
     supported : array_like (n,) of bool, optional
-        Whether values are supported by data. Other points are grey, and so is the line in bins where they
-        are the majority.
+        Whether values are supported by data. Other points are grey, and so are line and band in bins where
+        they are the majority.
 
     Returns
     -------
@@ -206,15 +215,48 @@ def over_inputs(
     inside = bins_of(position)
     centres = [np.median(position[bin]) for bin in inside]
     low, middle, high = np.array([_middle(numbers[bin]) for bin in inside]).T
-    ax.fill_between(centres, low, high, color=colour, alpha=0.2, linewidth=0, zorder=2)
-    ax.plot(centres, middle, "-o", color=colour, markersize=3.5, label=label, zorder=3)
-    bare = [place for place, bin in enumerate(inside) if not has_support[bin].mean() >= 0.5]
-    if bare:
-        ax.plot(np.take(centres, bare), middle[bare], "o", color=_GREY, markersize=4.5, zorder=4)
+    bare = np.array([not has_support[bin].mean() >= 0.5 for bin in inside])
+    if not bare.any():
+        ax.fill_between(centres, low, high, color=colour, alpha=0.2, linewidth=0, zorder=2)
+        ax.plot(centres, middle, "-o", color=colour, markersize=3.5, label=label, zorder=3)
+    else:
+        _draw_partly_grey(ax, centres, (low, middle, high), bare, colour, label)
     ax.set(xlabel=axis, ylabel=name)
     if (numbers >= 0).all():
         ax.set_ylim(bottom=0, auto=None)
     return finish(ax, label)
+
+
+def _draw_partly_grey(
+    ax: Axes,
+    centres: list[Any],
+    quantiles: tuple[Any, Any, Any],
+    bare: NDArray[np.bool_],
+    colour: str,
+    label: str | None,
+) -> None:
+    """Draw bands and medians of bins, grey in those that are ``bare`` of support."""
+    low, middle, high = quantiles
+    for run, tint in _runs(bare, colour):
+        ax.fill_between(
+            centres[run], low[run], high[run], color=tint, alpha=0.2, linewidth=0, zorder=2
+        )
+        ax.plot(centres[run], middle[run], "-", color=tint, zorder=3)
+    for mask, tint in ((bare, _DARK_GREY), (~bare, colour)):
+        places = np.flatnonzero(mask)
+        ax.plot(np.take(centres, places), middle[places], "o", color=tint, markersize=3.5, zorder=3)
+    if label is not None:  # a line of the legend, for lines in two colours
+        ax.plot([], [], "-o", color=colour, markersize=3.5, label=label)
+
+
+def _runs(bare: NDArray[np.bool_], colour: str) -> list[tuple[slice, str]]:
+    """Return runs of bins to join, with their colour: grey if one end of a piece has no support."""
+    pieces = bare[:-1] | bare[1:]
+    starts = np.flatnonzero(np.diff(pieces, prepend=~pieces[:1])).tolist()
+    return [
+        (slice(start, end + 1), _DARK_GREY if pieces[start] else colour)
+        for start, end in itertools.pairwise([*starts, len(pieces)])
+    ]
 
 
 def bins_of(position: NDArray[np.float64]) -> list[NDArray[np.intp]]:

@@ -83,10 +83,13 @@ function makeExplorer(place, data) {
 
   function drawMaps() {
     const means = maps.map((_, model) => cellMeans(data, region.group, model, followed));
-    const values = means.flat().filter(Number.isFinite);
+    const { few } = data.followed;
+    const shares = maps.map((_, model) => (few < 0 ? [] : cellMeans(data, region.group, model, few)));
+    const supported = means.map((cells, model) => cells.filter((_, cell) => !(shares[model][cell] >= 0.5)));
+    const values = supported.flat().filter(Number.isFinite);
     const ends = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
-    mapNodes.forEach((node, model) => node.replaceChildren(drawMap(data, means[model], ends, region)));
-    shades.replaceChildren(drawShades(ends, data.followed.text));
+    mapNodes.forEach((node, model) => node.replaceChildren(drawMap(data, means[model], shares[model], ends, region)));
+    shades.replaceChildren(drawShades(ends, data.followed.text, few >= 0));
   }
 
   function drawNumbers(sums) {

@@ -30,7 +30,7 @@ from fastmcmd.report.cube import (
 from fastmcmd.report.listing import badness, listing_of, plain, prediction_columns, score_columns
 from fastmcmd.report.material import Material
 from fastmcmd.report.page import Section, data_block, paragraph, scripted
-from fastmcmd.report.quantities import CLASS_BINS, LEVELS, class_bins, pit_bins, quantities
+from fastmcmd.report.quantities import CLASS_BINS, FEW, LEVELS, class_bins, pit_bins, quantities
 from fastmcmd.report.regions import Column, columns_of, most_varied
 
 __all__ = ["explorer"]
@@ -166,11 +166,15 @@ def _data(material: Material, contexts: Sequence[Context]) -> dict[str, Any] | N
 
 
 def _followed(described: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the index of the quantity that lines and the map show, and what it is called."""
+    """Return the index of the quantity that lines and the map show, and what it is called.
+
+    "few" is the index of the share of rows that do not support it, or -1.
+    """
     labels = {one["name"]: one["label"] for one in described} | {"mean_cce": "mean CCE"}
     names = [one["name"] for one in described]
     name = next((one for one in _FOLLOWED if one in names), names[0] if names else "")
-    return {"index": names.index(name) if names else 0, "text": labels.get(name, "")}
+    few = names.index(FEW) if name == "mean_cce" and FEW in names else -1
+    return {"index": names.index(name) if names else 0, "text": labels.get(name, ""), "few": few}
 
 
 def _has_bands(material: Material, contexts: Sequence[Context]) -> bool:

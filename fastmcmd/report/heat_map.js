@@ -26,7 +26,8 @@ function mapScales(data) {
   };
 }
 
-function drawMap(data, means, ends, region) {
+// Cells in which `few` is at least one half have grey: no other rows support their mean.
+function drawMap(data, means, few, ends, region) {
   const { width, height, left, bottom, top } = MAP_SIZE;
   const { across, up } = data.map;
   const { sx, sy } = mapScales(data);
@@ -36,7 +37,7 @@ function drawMap(data, means, ends, region) {
     const [column, row] = [index % across.bins, Math.floor(index / across.bins)];
     svg.append(shape("rect", {
       x: sx(column), y: sy(row + 1), width: sx(column + 1) - sx(column), height: sy(row) - sy(row + 1),
-      class: `q${shadeOf(mean, ends)}` }));
+      class: few[index] >= 0.5 ? "few" : `q${shadeOf(mean, ends)}` }));
   });
   if (region.axis === "map") {
     svg.append(shape("rect", {
@@ -61,8 +62,12 @@ function drawMap(data, means, ends, region) {
 }
 
 // Returns the legend of the colours.
-function drawShades([low, high], label) {
+function drawShades([low, high], label, hasFew) {
   const svg = shape("svg", { viewBox: "0 0 300 34", role: "img", "aria-label": `Colours of ${label}` });
+  if (hasFew) {
+    svg.append(shape("rect", { x: 214, y: 17, width: 20, height: 10, class: "few" }));
+    svg.append(shape("text", { x: 238, y: 26, class: "tick" }, "few rows"));
+  }
   for (let shade = 0; shade < SHADES; shade += 1) {
     svg.append(shape("rect", { x: 44 + shade * 20, y: 2, width: 20, height: 10, class: `q${shade}` }));
   }

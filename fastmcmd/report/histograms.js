@@ -9,9 +9,11 @@ function binMeans(data, axis, group, quantity) {
   const table = data.axes[axis];
   return Array.from({ length: table.binCount }, (_, bin) => {
     const sums = addUp(table, placesOf(table, [bin], group, data.groups.length));
+    const numbers = sums.models.map((one) => numbersOf(data.quantities, one.sums, sums.weight));
     return {
       rows: sums.rows,
-      means: sums.models.map((one) => numbersOf(data.quantities, one.sums, sums.weight)[quantity]),
+      means: numbers.map((one) => one[quantity]),
+      few: numbers.map((one) => data.followed.few >= 0 && one[data.followed.few] >= 0.5),
     };
   });
 }
@@ -37,11 +39,11 @@ function drawColumn(data, axis, bins, region, top) {
       height: Math.max(floor - top, bin.rows ? 1 : 0), class: inside ? "rows inside" : "rows" }));
   });
   data.models.forEach((_, model) => {
-    const points = bins.map((bin, index) => [index + 0.5, bin.means[model] / top])
+    const points = bins.map((bin, index) => [index + 0.5, bin.means[model] / top, bin.few[model]])
       .filter(([, y]) => Number.isFinite(y));
     svg.append(shape("path", { d: pathOf(points, sx, sy), class: `line c${model % 6}` }));
-    for (const [x, y] of points) {
-      svg.append(shape("circle", { cx: sx(x), cy: sy(y), r: 2, class: `dot f${model % 6}` }));
+    for (const [x, y, few] of points) {
+      svg.append(shape("circle", { cx: sx(x), cy: sy(y), r: 2, class: few ? "few" : `dot f${model % 6}` }));
     }
   });
   // Values stand under their bins, edges between them.

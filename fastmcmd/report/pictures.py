@@ -107,13 +107,16 @@ _CAPTIONS = {
     "line errors are as large as predicted, above it larger; bars are the scatter of a calibrated "
     "model (95 %).",
     "Sharpness": "Predicted standard deviations, in units of y. Small is good only if calibration is, too.",
-    "CCE of all points": "Distance between predicted and true distribution at each input. 0 is perfect.",
-    "CCE over inputs": "Points (a sample if there are many), median and middle 80 % in bins of the input.",
+    "CCE of all points": "Distance between predicted and true distribution at each input. 0 is perfect. "
+    "Grey: few rows near.",
+    "CCE over inputs": "Points (a sample if there are many), median and middle 80 % in bins of the input. "
+    "Grey: few rows near.",
     "Negative log-likelihood over inputs": "Median and middle 80 % in bins of the input. Also high where "
     "y is hard to predict, even if the model is right.",
     "CRPS over inputs": "Median and middle 80 % in bins of the input. Also high where y is hard to "
     "predict, even if the model is right.",
-    "CCE over the plane": "Where predicted and true distribution differ: mean in each hexagon.",
+    "CCE over the plane": "Where predicted and true distribution differ: mean in each hexagon. "
+    "Grey: few rows near.",
     "Negative log-likelihood over the plane": "Where outcomes are surprising: mean in each hexagon. "
     "Also high where y is hard to predict.",
     "CRPS over the plane": "Where predictions are far from outcomes: mean in each hexagon. Also high where "

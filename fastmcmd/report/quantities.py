@@ -11,7 +11,7 @@ from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.evaluation.rowwise import of_means
 
-__all__ = ["CLASS_BINS", "LEVELS", "Quantity", "class_bins", "pit_bins", "quantities"]
+__all__ = ["CLASS_BINS", "FEW", "LEVELS", "Quantity", "class_bins", "pit_bins", "quantities"]
 
 Array = NDArray[np.float64]
 
@@ -21,6 +21,7 @@ _MEANS = (
     "confidence", "sharpness", "mean_cce",
 )  # fmt: skip
 _ROOTS = ("rmse", "sharpness")
+FEW = "few_rows_near"  # name of the share of rows whose CCE no other rows support
 LEVELS = 20  # bins of the PIT
 CLASS_BINS = 10  # bins of the probability of the likeliest class
 
@@ -59,6 +60,9 @@ def quantities(evaluation: Evaluation) -> list[Quantity]:
         if values is not None:
             one = measured[name]
             result.append(Quantity(name, one.label, one.best, values, name in _ROOTS))
+    if evaluation.supported is not None and not evaluation.supported.all():
+        few = (~evaluation.supported).astype(np.float64)
+        result.append(Quantity(FEW, "share of rows with few others near", "", few, False))
     return result
 
 

@@ -41,12 +41,43 @@ def test_diagnosis_in_words_and_by_row(file, tmp_path):
     assert len(numbers["factor"]) == 400
 
 
+def test_regions_in_terms_of_columns_that_the_kernel_does_not_see(file, tmp_path):
+    data = dict(np.load(file))
+    wide = np.where(np.arange(400) % 4 == 0, "city", "land")
+    data["y"] = data["m"] + np.where(wide == "city", 2.0, 0.0) + 0.3 * (data["y"] - data["other"])
+    path = tmp_path / "places.npz"
+    np.savez(path, **data, place=wide)
+    process = run_cli("diagnose", str(path), *PREDICTION, "--regions", "place")
+    assert process.returncode == 0, process.stderr
+    assert "wrong beyond chance" in process.stdout
+    process = run_cli("diagnose", str(path), *PREDICTION, "--regions", "place", "--format", "json")
+    regions = json.loads(process.stdout)["regions"]
+    assert regions[0]["description"] == "place is city"
+    assert regions[0]["p_adjusted"] < 0.05
+
+
+def test_too_few_rows_for_a_diagnosis_are_said_once(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(
+        tmp_path / "rows.npz", x=rng.normal(size=(30, 12)), y=rng.normal(size=30), m=np.zeros(30)
+    )
+    process = run_cli(
+        "diagnose", str(tmp_path / "rows.npz"), "--prediction", "gaussian:mean=m,std=1"
+    )
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.count("\n") == 1
+    assert "fewer columns in x" in process.stdout
+
+
 def test_kernel_is_selected(file):
     process = run_cli("select", str(file), "--format", "json")
     assert process.returncode == 0, process.stderr
     assert "sentence" in json.loads(process.stdout)
-    process = run_cli("select", str(file))
-    assert process.stdout.count("\n") > 5
+    process = run_cli("select", str(file), "--lams", "0.05,0.005")
+    assert process.stdout.count("0.005") > 5
+    refused = run_cli("select", str(file), "--lams", "0.05;0.005")
+    assert refused.returncode == 2
+    assert "--lams" in refused.stderr
 
 
 @pytest.mark.parametrize("method", ["conditional-rescaling", "std-scaling"])

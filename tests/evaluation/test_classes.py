@@ -358,11 +358,11 @@ def test_recalibration_refuses_named_classes_but_for_the_temperature(rng):
     assert module.TemperatureScaling().fit(table, labels).temperature_ == expected
 
 
-@pytest.mark.parametrize(("sharper", "where"), [(4.0, "further from"), (0.25, "closer to")])
-def test_the_sentence_says_whether_a_classifier_is_too_sure(rng, sharper, where):
+@pytest.mark.parametrize(("sharper", "word"), [(4.0, "more"), (0.25, "less")])
+def test_the_sentence_says_whether_a_classifier_is_too_sure(rng, sharper, word):
     x, y, p = sample(rng, 1000, sharper=sharper)
     evaluation = fm.evaluate(y, fm.Categorical(p, classes=NAMES), x)
-    ending = f"; outcomes lie {where} its predictions than these say."
+    ending = f"; it is {word} sure of the classes than it should be."
     assert evaluation.sentence.startswith("The model is wrong beyond chance (p = 0.005)")
     assert evaluation.sentence.endswith(ending)
     assert evaluation.test.dispersion == ("too narrow" if sharper > 1 else "too wide")

@@ -172,7 +172,8 @@ def test_rows_find_the_place(rng):
     ]
     assert (test.rows.discoveries == (test.rows.false_discovery <= 0.1)).all()
     assert list(test.rows.to_frame()) == [
-        "values", "null_mean", "null_band", "p_values", "adjusted", "false_discovery"
+        "values", "null_mean", "null_band", "p_values", "adjusted", "false_discovery",
+        "effective_rows", "supported",
     ]  # fmt: skip
     largest = fm.congruence_test(x, y, fm.Gaussian(mean, 0.3), random_state=2, statistic="max")
     assert largest.p_value == 1 / 200

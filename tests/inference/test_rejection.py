@@ -125,3 +125,18 @@ def test_p_values_with_equal_scores_are_uniform():
 def test_simulations_that_allow_no_p_value_are_refused():
     with pytest.raises(ValueError, match="simulations is 18; an integer >= 19"):
         fm.rejection_curve([1.0, 2.0], [1.0, 2.0], simulations=18)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_scores_without_information_are_seldom_called_good(tied):
+    """A fixed-seed excerpt of tests/simulations/rejection.py."""
+    p_values, inside = [], []
+    for run in range(100):
+        rng = np.random.default_rng([7, run])
+        score = rng.integers(0, 4, 40).astype(float) if tied else rng.normal(size=40)
+        curve = fm.rejection_curve(score, rng.pareto(2.5, 40), simulations=39, random_state=run)
+        p_values.append(curve.p_value)
+        low, high = curve.random_band.T
+        inside.append(((low <= curve.loss) & (curve.loss <= high))[1:].mean())
+    assert np.mean(np.array(p_values) <= 0.1) <= 0.18
+    assert np.mean(inside) >= 0.92

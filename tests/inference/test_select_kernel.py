@@ -160,7 +160,7 @@ def test_result_reads_as_a_sentence_and_can_be_taken_apart(rng):
     assert repr(selection).startswith(
         f"{selection.best.name} with lam = {selection.lam:g} predicts"
     )
-    assert len(selection.table(3).splitlines()) == 5
+    assert len(selection.table(3).splitlines()) == 9  # two of the head, four of the legend
     as_json = json.loads(json.dumps(selection.to_dict()))
     assert as_json["best"]["error"] == selection.best.error
     frame = selection.to_frame()

@@ -47,3 +47,28 @@ def test_one_row_and_equal_rows():
     assert one.spectrum == pytest.approx([1.0])
     same = Smoother.of(fm.RBF(1.0), np.zeros((7, 2)), 5).basis(np.zeros((7, 2)))
     assert same.spectrum == pytest.approx([7.0])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_effective_rows_against_the_definition(weighted):
+    """With as many landmarks as rows nothing is approximated."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.normal(size=(60, 2)), [[9.0, 9.0]]])
+    weights = rng.uniform(0.2, 2.0, 61) if weighted else None
+    w = np.ones(61) if weights is None else weights
+    kernel, lam = fm.RBF(0.5), 0.01
+    at = np.concatenate([x[::10], rng.normal(size=(5, 2)), [[30.0, 0.0]]])
+    basis = Smoother.of(kernel, x, 61).basis(x, weights)
+    a = np.linalg.solve(
+        np.diag(w) @ kernel(x) + w.sum() * lam * np.eye(61), w[:, None] * kernel(x, at)
+    )
+    expected = (a * kernel(x, at)).sum(axis=0) ** 2 / np.maximum((a**2).sum(axis=0), 1e-300)
+    np.testing.assert_allclose(basis.effective_rows(at, lam), expected, rtol=1e-6, atol=1e-9)
+    rows = fm.congruence_test(
+        x, x[:, 0] + rng.normal(size=61), fm.Gaussian(x[:, 0], 1.0), x_kernel=kernel, lam=lam, at=at,
+        weights=weights, simulations=19, random_state=0,
+    ).rows  # fmt: skip
+    np.testing.assert_allclose(rows.effective_rows, expected, rtol=0.01, atol=1e-6)
+    assert not rows.supported[6]  # the row far from all others
+    assert not rows.supported[-1]
+    assert "few rows near" in repr(rows)

@@ -66,8 +66,30 @@ def test_histogram_and_witness(rng):
 def test_result_plot(rng):
     x, y = rng.normal(size=100), rng.normal(size=100)
     result = fm.cce(x, y, rng.normal(size=100))
-    np.testing.assert_array_equal(result.plot(x).lines[0].get_ydata(), result.values)
-    assert result.plot().patches
+    grey, points = (line.get_ydata() for line in result.plot(x).lines[:2])
+    assert "effective_rows" not in vars(result)  # the picture takes a faster way
+    supported = result.effective_rows >= 5
+    np.testing.assert_array_equal(grey, result.values[~supported])
+    np.testing.assert_array_equal(points, result.values[supported])
+    grey_bars, bars = sorted(
+        (one.get_data() for one in result.plot().patches), key=lambda one: one.values.sum()
+    )
+    assert grey_bars.values.sum() == (~supported).sum()
+    np.testing.assert_array_equal(bars.baseline, grey_bars.values)
+    assert bars.values.sum() == 100
+
+
+def test_line_and_band_are_grey_where_no_data_support_them(rng):
+    x = np.concatenate([rng.uniform(0, 1, 280), rng.uniform(3, 4, 20)])
+    ax = plots.cce_over_inputs(x, 1 + x, label="model", colour="#ff0000", supported=x < 1, points=0)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["model"]
+    coloured = [one for one in ax.lines if one.get_color() == "#ff0000" and len(one.get_xdata())]
+    grey = [one for one in ax.lines if one.get_color() != "#ff0000"]
+    assert max(one.get_xdata().max() for one in coloured) < 1
+    assert len(grey[0].get_xdata()) == 2  # from the last bin with support to the only one without
+    assert max(one.get_xdata().max() for one in grey) > 3
+    alone = plots.cce_over_inputs([1.0, 1.0], [0.1, 0.2], supported=[False, False])
+    assert not any(one.get_color() == "#0072B2" and len(one.get_xdata()) for one in alone.lines)
 
 
 def test_mismatched_lengths_are_an_error():

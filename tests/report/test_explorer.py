@@ -24,6 +24,7 @@ pandas = pytest.importorskip("pandas")
 N = 700
 NODE = shutil.which("node")
 ARITHMETIC = ("arrays", "binomial", "sums", "region", "filter")
+DRAWING = ("drawing", "histograms", "heat_map")
 
 
 def data_of(path):
@@ -93,6 +94,12 @@ class Example:
             return np.average(values, weights=weights)
 
         low, high = prediction.quantile(0.05), prediction.quantile(0.95)
+        few = {}
+        if not evaluation.supported.all():
+            places = np.flatnonzero(np.isfinite(evaluation.rows["cce"]))
+            effective = np.full(len(self.y), np.nan)
+            effective[places] = evaluation.cce.effective_rows
+            few["few_rows_near"] = mean(effective[rows] < 5)
         return {
             "rmse": np.sqrt(mean((y - prediction.mean) ** 2)),
             "bias": mean(prediction.mean - y),
@@ -101,6 +108,7 @@ class Example:
             "coverage": mean((y >= low) & (y <= high)),
             "sharpness": np.sqrt(mean(prediction.variance)),
             "mean_cce": mean(evaluation.rows["cce"][rows]),
+            **few,
         }
 
     def pit(self, rows, model):
@@ -266,10 +274,10 @@ def test_nothing_inline_is_allowed_and_text_of_the_data_stays_text(tmp_path, rng
 
 
 def run_node(program, *arguments):
-    """Run the parts of the script that do arithmetic, then a program that prints JSON."""
+    """Run the parts of the script that compute and draw, then a program that prints JSON."""
     files = resources.files("fastmcmd.report")
     source = "\n".join(
-        files.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in ARITHMETIC
+        files.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in (*ARITHMETIC, *DRAWING)
     )
     process = subprocess.run(
         [NODE, "-e", f"{source}\n{program}", *map(str, arguments)],
@@ -322,6 +330,38 @@ def test_the_script_adds_up(example, tmp_path):
             outside_numbers, list(example.numbers(~rows, "one").values()), rtol=1e-9
         )
         assert pit == example.pit(rows, "one").tolist()
+
+
+@pytest.mark.skipif(NODE is None, reason="no node here: the map is not drawn")
+@pytest.mark.usefixtures("unpainted")
+def test_cells_that_no_data_support_are_grey(tmp_path):
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.normal(size=(280, 2)), rng.uniform(6, 12, (20, 2))])
+    evaluation = fm.evaluate(x[:, 0] + rng.normal(size=300), fm.Gaussian(x[:, 0], 1.0), x)
+    evaluation.report(tmp_path / "r.html")
+    data = data_of(tmp_path / "r.html")
+    (tmp_path / "data.json").write_text(json.dumps(data), encoding="utf-8")
+    program = """
+    const made = (name) => ({ name, kids: [], append(...kids) { this.kids.push(...kids); },
+      setAttribute(key, value) { this[key] = value; } });
+    globalThis.document = { createElementNS: (_, name) => made(name) };
+    const data = decodeData(JSON.parse(require("fs").readFileSync(process.argv[1], "utf8")));
+    const { index, few } = data.followed;
+    const [means, shares] = [index, few].map((one) => cellMeans(data, -1, 0, one));
+    const whole = { axis: -1, group: -1 };
+    const cells = drawMap(data, means, shares, [0, 1], whole).kids.filter((one) => one.name === "rect");
+    const drawn = means.map((_, cell) => cell).filter((cell) => !Number.isNaN(means[cell]));
+    const bins = binMeans(data, 0, -1, index);
+    const dots = drawColumn(data, 0, bins, whole, 1).kids.filter((one) => one.name === "circle");
+    console.log(JSON.stringify([
+      cells.map((one, k) => [one.class === "few", shares[drawn[k]]]),
+      dots.map((one) => one.class), bins.filter((one) => one.rows).map((one) => one.few[0])]));
+    """
+    cells, dots, few = run_node(program, tmp_path / "data.json")
+    assert all(is_grey == (share >= 0.5) for is_grey, share in cells)
+    assert 0 < sum(is_grey for is_grey, _ in cells) < len(cells)
+    assert [one == "few" for one in dots] == few
+    assert 0 < sum(few) < len(few)
 
 
 @pytest.mark.skipif(NODE is None, reason="no node here: intervals and conditions are not run")

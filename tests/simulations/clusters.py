@@ -60,14 +60,14 @@ def p_values(kind: str, count: int, runs: int, seed: int = 0) -> Any:
     return np.array(out)
 
 
-def main(runs: int, counts: list[int]) -> None:
+def main(runs: int, counts: list[int], seed: int) -> None:
     """Print the table."""
     print(
         f"{'rows':26}{'clusters':>10}{'p <= .05':>10}{'p <= .10':>10}{'as independent':>16}   ({runs} runs)"
     )
     for kind in KINDS:
         for count in counts:
-            p = p_values(kind, count, runs)
+            p = p_values(kind, count, runs, seed)
             print(f"{kind:26}{count:10d}{(p[:, 0] <= 0.05).mean():10.3f}{(p[:, 0] <= 0.1).mean():10.3f}"
                   f"{(p[:, 1] <= 0.05).mean():16.3f}", flush=True)  # fmt: skip
 
@@ -76,6 +76,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--clusters", type=int, nargs="+", default=[20, 50])
+    parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    main(arguments.runs, arguments.clusters)
+    main(arguments.runs, arguments.clusters, arguments.seed)

@@ -5,7 +5,8 @@
 Equally wrong models (bias +0.1 and -0.1 around sin(2 x)) must seldom be called different; intervals of the
 difference of mean squared CCE must hold its expectation given x; of several equal models the share of runs
 with any difference must not exceed the level. The figures in docs/comparing.md come from the command
-above. With ``--blocks`` the differences come from sums over blocks of rows, as those of Dask collections.
+above. ``--scores``: paired intervals of the CRPS and the log score, and model confidence sets. With
+``--blocks`` the differences come from sums over blocks of rows, as those of Dask collections.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 import fastmcmd as fm
 from fastmcmd.estimate.samples import problem_of
 from fastmcmd.inference.chance import Chance
-from fastmcmd.inference.comparison import congruence_losses, holm, paired
+from fastmcmd.inference.comparison import congruence_losses, holm, model_confidence_set, paired
 
 STD, LAM = 0.3, 0.01
 X_KERNEL, Y_KERNEL = fm.RBF(2.0), fm.RBF(4.0)
@@ -120,19 +121,98 @@ def family(n=300, repeats=1000, seed=0):
     return calls / repeats
 
 
+NOISES = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "Student t, 3 degrees": lambda rng, n: rng.standard_t(3, n),
+    "skewed": lambda rng, n: rng.exponential(size=n) - 1,
+}
+TRUTH_ROWS = 1_000_000
+
+
+def scores_of(noise, n, rng):
+    """Return losses (n, 2) by score of two wrong models of ``x + noise``: too wide, and biased."""
+    x = rng.normal(size=n)
+    y = x + NOISES[noise](rng, n)
+    models = fm.Gaussian(x, 1.5), fm.Gaussian(x + 0.3, 1.0)
+    return {
+        "CRPS": np.stack([fm.metrics.crps(y, one) for one in models], axis=1),
+        "log score": np.stack([-one.log_prob(y) for one in models], axis=1),
+    }
+
+
+def paired_scores(noise, n=300, repeats=1000, seed=0):
+    """Return the coverage of the 95 % interval of the mean difference, by score."""
+    rng = np.random.default_rng([seed, 1])
+    truth = {name: np.diff(v).mean() for name, v in scores_of(noise, TRUTH_ROWS, rng).items()}
+    hits = dict.fromkeys(truth, 0)
+    for _ in range(repeats):
+        for name, losses in scores_of(noise, n, rng).items():
+            result = paired((losses[:, 1] - losses[:, 0]) / n, None, 0.95)
+            hits[name] += result.low <= truth[name] <= result.high
+    return {name: count / repeats for name, count in hits.items()}
+
+
+def confidence_sets(count=4, n=300, apart=0.0, clusters=None, repeats=400, seed=0):
+    """Return the shares of runs in which the 95 % set of the best lacks a best model, and its mean size.
+
+    Half of the models are best; the losses of the others are larger by ``apart`` on average.
+    """
+    rng = np.random.default_rng(seed)
+    best = count // 2
+    lacking = size = 0
+    for run in range(repeats):
+        losses = rng.exponential(size=(n, 1)) + rng.normal(size=(n, count))
+        labels = None
+        if clusters is not None:
+            labels = np.arange(n) // clusters
+            losses = losses + rng.normal(size=(labels.max() + 1, count))[labels]
+        losses[:, best:] += apart
+        p = model_confidence_set(losses, labels, 400, run)
+        good = slice(0, best if apart else count)
+        lacking += (p[good] < 0.05).any()
+        size += (p >= 0.05).sum()
+    return lacking / repeats, size / repeats
+
+
+def print_scores(n, repeats, seed):
+    """Print coverage of paired scores and error rates of model confidence sets."""
+    print("| noise | CRPS | log score |\n|---|---|---|")
+    for noise in NOISES:
+        shares = paired_scores(noise, n, repeats, seed)
+        print(
+            f"| {noise} | " + " | ".join(f"{100 * one:.1f} %" for one in shares.values()) + " |",
+            flush=True,
+        )
+    print("| models | a best one is missing | mean size |\n|---|---|---|")
+    for name, case in {
+        "4 equal": {},
+        "10 equal": {"count": 10},
+        "2 best of 4": {"apart": 0.15},
+        "4 equal, clusters of 5": {"clusters": 5},
+        "4 equal, n = 50": {"n": 50},
+    }.items():
+        lacking, size = confidence_sets(**{"n": n, **case}, repeats=repeats, seed=seed)
+        print(f"| {name} | {100 * lacking:.1f} % | {size:.1f} |", flush=True)
+
+
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=1000)
     parser.add_argument("--n", type=int, default=300)
     parser.add_argument("--blocks", action="store_true")
+    parser.add_argument("--scores", action="store_true")
     parser.add_argument("--setting", action="append", choices=list(SETTINGS))
+    parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    if arguments.scores:
+        print_scores(arguments.n, arguments.repeats, arguments.seed)
+        return
     print("| models | called different | coverage |\n|---|---|---|")
     for setting in arguments.setting or SETTINGS:
         for draws in (None, 5):
             rates = two_models(
-                setting, arguments.n, arguments.repeats, draws=draws, in_blocks=arguments.blocks
+                setting, arguments.n, arguments.repeats, arguments.seed, draws, arguments.blocks
             )
             name = setting if draws is None else f"{setting}, {draws} draws"
             print(
@@ -142,7 +222,8 @@ def main() -> None:
     if arguments.blocks:
         return
     print(
-        f"| four equal, any pair (Holm) | {100 * family(arguments.n, arguments.repeats):.1f} % | |"
+        "| four equal, any pair (Holm) | "
+        f"{100 * family(arguments.n, arguments.repeats, arguments.seed):.1f} % | |"
     )
 
 

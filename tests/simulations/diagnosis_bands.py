@@ -1,4 +1,4 @@
-"""Do the bands of `diagnose` cover? python tests/simulations/diagnosis_bands.py [RUNS]
+"""Do the bands of `diagnose` cover? python tests/simulations/diagnosis_bands.py [RUNS] [--seed FIRST]
 
 Four families, each right, wrong by a constant, and wrong by smooth functions of x, at n = 2,000: the
 share of inputs with support at which the 90 % bands hold the true shift and the true factor.
@@ -6,7 +6,7 @@ share of inputs with support at which the 90 % bands hold the true shift and the
 
 from __future__ import annotations
 
-import sys
+import argparse
 from typing import Any
 
 import numpy as np
@@ -67,13 +67,17 @@ def coverage(family: str, kind: str, runs: int, first: int = 0) -> tuple[float, 
     return float(shift_held), float(factor_held)
 
 
-def main(runs: int) -> None:
+def main(runs: int, first: int) -> None:
     """Print a table."""
     for family in FAMILIES:
         for kind in KINDS:
-            rates = coverage(family, kind, runs)
+            rates = coverage(family, kind, runs, first)
             print(f"{family:18} {kind:9} shift {rates[0]:.3f} factor {rates[1]:.3f}", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", type=int, nargs="?", default=20)
+    parser.add_argument("--seed", type=int, default=0, help="first seed")
+    arguments = parser.parse_args()
+    main(arguments.runs, arguments.seed)

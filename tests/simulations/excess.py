@@ -66,11 +66,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=60)
     parser.add_argument("--n", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     print("| model | mean excess | s.e. | formula | null mean | CCE² of right outcomes |")
     print("|---|---|---|---|---|---|")
     for name, factor in MODELS.items():
-        excess, error, null, square, formula, _ = simulate(factor, arguments.n, arguments.repeats)
+        excess, error, null, square, formula, _ = simulate(
+            factor, arguments.n, arguments.repeats, arguments.seed
+        )
         print(
             f"| {name} | {excess:.5f} | {error:.5f} | {formula:.5f} | {null:.5f} | {square:.5f} |"
         )

@@ -41,7 +41,7 @@ def nulls(x: Any, shift: Any, at: Any, lam: float = 0.01) -> Any:
     return smooth <= 0.01 * max(np.abs(shift).max(), 1e-300)
 
 
-def main(runs: int) -> None:
+def main(runs: int, seed: int) -> None:
     """Print the table."""
     at = np.linspace(-2, 2, POINTS)
     total = float(np.sum(1 / np.arange(1, POINTS + 1)))
@@ -53,7 +53,7 @@ def main(runs: int) -> None:
         shares: dict[str, list[float]] = {}
         powers: dict[str, list[float]] = {}
         for run in range(runs):
-            rng = np.random.default_rng([11, run])
+            rng = np.random.default_rng([seed, run])
             x = rng.uniform(-2, 2, N)
             mean, shift = np.sin(1.5 * x), size * (x > 1)
             y = mean + shift + 0.4 * rng.standard_normal(N)
@@ -81,6 +81,7 @@ def main(runs: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=11)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    main(arguments.runs)
+    main(arguments.runs, arguments.seed)

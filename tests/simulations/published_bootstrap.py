@@ -36,9 +36,10 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=100)
-    runs = parser.parse_args().runs
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
     for n in (200, 500, 1000):
-        ratio_values = ratios(n, runs, n)
+        ratio_values = ratios(n, arguments.runs, arguments.seed + n)
         print(
             f"n = {n}: "
             + ", ".join(f"{value:.2f} ({name})" for name, value in ratio_values.items())

@@ -49,9 +49,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=400)
     parser.add_argument("--n", type=int, default=400)
-    arguments = parser.parse_args()
-    print(f"size {size(arguments.repeats, arguments.n):.3f}", flush=True)
-    print(f"power {power(arguments.repeats, arguments.n):.3f}", flush=True)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    print(f"size {size(options.repeats, options.n, options.seed):.3f}", flush=True)
+    print(f"power {power(options.repeats, options.n, options.seed):.3f}", flush=True)
 
 
 if __name__ == "__main__":

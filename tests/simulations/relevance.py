@@ -85,12 +85,12 @@ def p_values(kind: str, n: int, runs: int, seed: int = 0, weighted: bool = False
     return np.array(out), np.array(thetas)
 
 
-def main(runs: int, sizes: list[int], only: str, weighted: bool) -> None:
+def main(runs: int, sizes: list[int], only: str, weighted: bool, seed: int) -> None:
     """Print the table."""
     print(f"{'model':28}{'n':>6}{'CCE':>8}{'p <= .05':>10}{'p <= .10':>10}   ({runs} runs)")
     for kind in filter(lambda name: only in name, problems(10, np.random.default_rng(0))):
         for n in sizes:
-            p, theta = p_values(kind, n, runs, weighted=weighted)
+            p, theta = p_values(kind, n, runs, seed, weighted)
             cce = np.sqrt(np.maximum(theta, 0).mean())
             shares = [(p <= level).mean() for level in (0.05, 0.1)]
             print(f"{kind:28}{n:6d}{cce:8.3f}{shares[0]:10.3f}{shares[1]:10.3f}", flush=True)
@@ -102,6 +102,7 @@ if __name__ == "__main__":
     parser.add_argument("--n", type=int, nargs="+", default=[100, 300, 1000])
     parser.add_argument("--only", default="", help="part of the name of a model")
     parser.add_argument("--weighted", action="store_true", help="rows have weights exp(x), some 0")
+    parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    main(arguments.runs, arguments.n, arguments.only, arguments.weighted)
+    main(arguments.runs, arguments.n, arguments.only, arguments.weighted, arguments.seed)

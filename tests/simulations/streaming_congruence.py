@@ -69,12 +69,14 @@ def main():
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--simulations", type=int, default=39)
     parser.add_argument("--only", default="")
+    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     for name, scenario in SCENARIOS.items():
         if options.only not in name:
             continue
         for parts in (1, PARTS):
-            values = [p_value(k, scenario, options.simulations, parts) for k in range(options.runs)]
+            seeds = range(options.seed, options.seed + options.runs)
+            values = [p_value(k, scenario, options.simulations, parts) for k in seeds]
             share = float(np.mean(np.array(values) <= 0.05))
             error = np.sqrt(share * (1 - share) / options.runs)
             print(f"{name}, {parts} part(s): {share:.3f} +- {error:.3f}", flush=True)
