@@ -156,7 +156,10 @@ def _spread_matrix(
     # Without collapsed rows each row is its own input: the weights cancel.
     weight = design.weight[group] if design.group is None else _row_weight(design, rows)
     share = sign * np.repeat(weight / design.weight[group], draws) * outputs_of_rows.share
-    return sparse.csr_array((share, (where, np.repeat(group, draws))), shape=(outputs, len(design)))
+    order = np.argsort(where, kind="stable")
+    starts = np.concatenate([[0], np.bincount(where, minlength=outputs).cumsum()])
+    columns = np.repeat(group, draws)[order]
+    return sparse.csr_array((share[order], columns, starts), shape=(outputs, len(design)))
 
 
 def _row_weight(design: Design, rows: int) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ The operator does not depend on the meaning of the right-hand sides.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import DType, HostArray
+from fastmcmd._base.cached import cached_property
 from fastmcmd.backends.base import Backend, PackedGram, Points
 from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost, prepared_bytes
 from fastmcmd.gram.precision import EXACT, tile_dtype
@@ -102,7 +104,7 @@ class GramOperator:
     @property
     def caches(self) -> bool:
         """Whether products come from packed tiles."""
-        if not cached_pays(self.kernel, self.dim, self.backend.name):
+        if not cached_pays(self.entry_cost):
             return False
         rows = self.row_bytes(self.dtype)
         return self.holds_rows and self.backend.keeps(self.packed_bytes, rows, self.budget)
@@ -110,7 +112,7 @@ class GramOperator:
     @property
     def packed_bytes(self) -> int:
         """Bytes of the packed lower tiles."""
-        return int(np.prod(self.backend.packed_shape(len(self)))) * self.dtype.itemsize
+        return math.prod(self.backend.packed_shape(len(self))) * self.dtype.itemsize
 
     def row_bytes(self, dtype: DType) -> int:
         """Return the bytes of all rows prepared in ``dtype``."""
@@ -274,7 +276,7 @@ class GramOperator:
             return row_largest
         return float(np.sqrt(row_largest * float(diagonal_of(self.kernel, grid).max())))
 
-    @property
+    @cached_property
     def entry_cost(self) -> float:
         """Float32 operations per ordered pair of a streamed product."""
         return entry_cost(self.kernel, self.dim, self.backend.name)

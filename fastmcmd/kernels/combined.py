@@ -135,7 +135,9 @@ class _Pair(Kernel):
         return self.left.compiled and self.right.compiled
 
     def resolve(self, data: ArrayLike) -> Kernel:
-        """Return the combination of the resolved parts."""
+        """Return the combination of the resolved parts; itself if nothing is left to resolve."""
+        if self.is_resolved:
+            return self
         return replace(self, left=self.left.resolve(data), right=self.right.resolve(data))
 
 
@@ -170,9 +172,8 @@ class Sum(_Pair):
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
         """Return the sum of the errors plus the rounding of the sum."""
-        parts = sum(
-            part.entry_error(unit, dim, max_norm2, direct) for part in (self.left, self.right)
-        )
+        parts = self.left.entry_error(unit, dim, max_norm2, direct)
+        parts += self.right.entry_error(unit, dim, max_norm2, direct)
         return parts + unit * (self.max_value(max_norm2) + parts)
 
     def __repr__(self) -> str:
