@@ -133,7 +133,7 @@ def default_kernels_of(
 def _defaults_of(
     rows: HostArray | Rows, y: HostArray, classes: bool, weights: Array | None
 ) -> DefaultKernels:
-    """Return the default kernels of checked inputs (n, d) and outcomes (n, k), or recent ones of the same."""
+    """Return the default kernels of checked inputs (n, d) and outcomes (n, k), from memory if recent."""
     some = _examined(rows, weights)
     inputs, outcomes = _rows_of(rows, some), np.asarray(y[some], dtype=np.float64)
     digest = _digest(inputs, outcomes, classes)
