@@ -36,12 +36,15 @@ class Task:
         Options of the computation.
     grid : ndarray (q, d) or Rows
         Points where the tolerance must hold.
+    stays : bool
+        Whether the fit stays for evaluation at any number of other points.
     """
 
     x_kernel: Kernel
     y_kernel: Kernel
     options: Options
     grid: HostArray | Rows
+    stays: bool = False
 
     @cached_property
     def backend(self) -> Backend:

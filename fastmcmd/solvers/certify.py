@@ -201,4 +201,6 @@ def _operands(system: System, value: Array) -> float:
 
 
 def _split(block: Array, parts: list[Array]) -> list[Array]:
+    if len(parts) == 1:
+        return [block]
     return np.split(block, np.cumsum([part.shape[1] for part in parts])[:-1], axis=1)
