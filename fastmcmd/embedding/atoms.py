@@ -18,7 +18,6 @@ from fastmcmd.predictive.gaussian import of_normal_difference
 __all__ = [
     "CLOSED_FORM_ERROR",
     "atom_count",
-    "has_atoms",
     "kernel_of_atoms",
     "normal_atoms",
     "products",
@@ -39,11 +38,6 @@ def atom_count(outputs: Outputs, kernel: Kernel) -> int | None:
     if parts is None or closed_form_rows(first, kernel, first) is None:
         return None
     return len(outputs.prediction) * len(parts)
-
-
-def has_atoms(outputs: Outputs, kernel: Kernel) -> bool:
-    """Tell whether inner products of these outputs' embeddings have closed forms."""
-    return atom_count(outputs, kernel) is not None
 
 
 def normal_atoms(outputs: Outputs) -> DrawnOutputs:

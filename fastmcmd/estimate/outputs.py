@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
-from fastmcmd.embedding.atoms import atom_count, has_atoms
 from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
@@ -42,6 +41,7 @@ __all__ = [
     "expected_outputs",
     "is_atomless",
     "mean_features",
+    "pairs_in_closed_form",
     "sums_exponentials",
 ]
 
@@ -340,7 +340,7 @@ class _EmbeddedSides:
 
 def pairs_in_closed_form(sides: tuple[Sample, Sample], task: Task) -> bool:
     """Tell whether all inner products of embeddings have closed forms, so that the dense form is exact."""
-    return _any_predicted(sides) and all(has_atoms(side.outputs, task.y_kernel) for side in sides)
+    return _any_predicted(sides) and None not in [task.atom_count(side.outputs) for side in sides]
 
 
 def is_atomless(outputs: Outputs) -> bool:
@@ -395,7 +395,7 @@ def _small(sides: tuple[Sample, Sample], task: Task) -> bool:
 
     if cost(sum(map(len, sides))) > features:
         return False
-    counts = [atom_count(side.outputs, task.y_kernel) for side in sides]
+    counts = [task.atom_count(side.outputs) for side in sides]
     return None not in counts and cost(sum(filter(None, counts))) <= features
 
 

@@ -242,19 +242,16 @@ class GramOperator:
 
     def columns(self, grid: HostArray | Rows) -> NDArray[np.float64]:
         """Return K(x, grid) (n, q) in float64, the right-hand sides of the dense form."""
-        return np.ascontiguousarray(
-            self.backend.gram(
-                self.kernel,
-                self.prepare(self._in_memory(self.x), EXACT),
-                self.prepare(self._in_memory(grid), EXACT),
-            ),
-            dtype=np.float64,
-        )
+        x = self.prepare(self._in_memory(self.x), EXACT)
+        z = None if grid is self.x else self.prepare(self._in_memory(grid), EXACT)
+        return np.ascontiguousarray(self.backend.gram(self.kernel, x, z), dtype=np.float64)
 
     def pack(self, dtype: DType) -> PackedGram:
         """Return a new packed copy of K in ``dtype``, to be factored in place."""
         self.has_cached = True
         kind = tile_dtype(self.kernel, dtype, self.x)
+        if kind == self.dtype:
+            return self.backend.pack(self.kernel, self.points())
         return self.backend.pack(self.kernel, self.prepare(self._in_memory(self.x), kind))
 
     def rounding(self, dtype: DType, grid: HostArray | Rows | None = None) -> float:
