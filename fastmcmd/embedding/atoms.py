@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.threads import get_num_threads
+from fastmcmd.backends.cpu import core
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs
 from fastmcmd.kernels import Delta, Kernel, Linear
 from fastmcmd.predictive.expectation import by_parts, closed_form_rows
@@ -92,10 +94,11 @@ def quadratic_forms(kernel: Kernel, atoms: Array, coefficients: Array) -> Array:
         rows = slice(start, start + step)
         # By symmetry: the square of a block, plus twice the part to its right.
         block = kernel_of_atoms(kernel, atoms[rows], atoms[start:])
-        width = len(block)
-        block_coefficients, right = coefficients[rows], coefficients[start + width :]
-        image = block[:, :width] @ block_coefficients + 2 * (block[:, width:] @ right)
-        total += np.einsum("ij,ij->j", block_coefficients, image)
+        right = 2 * coefficients[start:]
+        right[: len(block)] = coefficients[rows]
+        image = np.empty((len(block), right.shape[1]))
+        core().dense_matmul(block, right, image, threads=get_num_threads())
+        total += np.einsum("ij,ij->j", coefficients[rows], image)
     return total
 
 
