@@ -198,7 +198,7 @@ def chosen_kernels(
     lam: float | str | None = None,
     *,
     classes: bool = False,
-    weights: ArrayLike | None = None,
+    weights: Array | None = None,
     none: str = "auto",
     memory_limit: int | None = None,
 ) -> tuple[Kernel, Kernel, float]:
