@@ -42,6 +42,14 @@ struct program_runner {
       leaf_block<T, Rows>(program.codes[0], program.params, pairs, out);
       return;
     }
+    if (program.exponentials == 2) {
+      exponentials_block<T, 2, Rows>(program.params, program.factor, pairs.statistic[1], out);
+      return;
+    }
+    if (program.exponentials == 3) {
+      exponentials_block<T, 3, Rows>(program.params, program.factor, pairs.statistic[1], out);
+      return;
+    }
     T* top = stack;  // one past the highest block
     for (index_t op = 0; op < program.length; ++op) {
       const int32_t code = program.codes[op];

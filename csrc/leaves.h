@@ -121,6 +121,25 @@ inline void exponential_block(double gamma, block<const T, Rows> in, block<T, Ro
   });
 }
 
+// out := factor * sum of exp(-gamma s) over Count gammas, in registers from load to store.
+template <class T, int Count, int Rows>
+inline void exponentials_block(const double* params, double factor, block<const T, Rows> in,
+                               block<T, Rows> out) {
+  vec<T> minus_gamma[Count];
+  for (int t = 0; t < Count; ++t) {
+    // The program is leaf, leaf, add, leaf, add, ...
+    const index_t op = t == 0 ? 0 : 2 * t - 1;
+    minus_gamma[t] = broadcast(static_cast<T>(-params[op * params_per_op]));
+  }
+  const vec<T> scale = broadcast(static_cast<T>(factor));
+  map_block(in, out, [&](vec<T> s) {
+    vec<T> sum = exponential<vector_math<T>>(s, minus_gamma[0]);
+#pragma GCC unroll 4
+    for (int t = 1; t < Count; ++t) sum = sum + exponential<vector_math<T>>(s, minus_gamma[t]);
+    return sum * scale;
+  });
+}
+
 template <class T, int Rows>
 inline void leaf_block(int32_t code, const double* p, const pair_block<T, Rows>& pairs, block<T, Rows> out) {
   block<const T, Rows> squared = pairs.statistic[1];

@@ -49,6 +49,8 @@ struct program_view {
   index_t length;
   unsigned statistics;  // bit set of what the leaves need at this dimension
   index_t depth;        // largest height of the stack
+  int exponentials;     // number of RBFs if the program is their sum times `factor`, else 0
+  double factor;
 };
 
 // Points in panels of `panel_width` rows, k-major ([panel][coordinate][row]), zero padded.

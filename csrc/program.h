@@ -7,6 +7,7 @@
 namespace fastmcmd {
 
 constexpr index_t max_program_depth = 64;
+constexpr index_t max_exponentials = 3;
 
 // Cancellation in |x|^2 + |z|^2 - 2 x.z leaves an error of about eps |x|^2 in a squared distance;
 // exp(-r) turns it into its square root where points coincide, so it always gets the direct sum.
@@ -24,9 +25,20 @@ inline unsigned needed_statistic(int32_t code, const double* p, bool direct) {
   }
 }
 
+// The number of RBFs if a checked program is their sum, perhaps times a constant; else 0. The default
+// input kernel is of this form.
+inline int count_exponentials(const int32_t* codes, index_t length) {
+  if (length < 3 || codes[0] != op_rbf) return 0;
+  index_t i = 1;
+  while (i + 1 < length && codes[i] == op_rbf && codes[i + 1] == op_add) i += 2;
+  const bool scaled = i + 2 == length && codes[i] == op_constant && codes[i + 1] == op_mul;
+  const index_t count = (i + 1) / 2;
+  return (i == length || scaled) && count >= 2 && count <= max_exponentials ? static_cast<int>(count) : 0;
+}
+
 inline program_view make_program(const int32_t* codes, const double* params, index_t length,
                                  index_t d) {
-  program_view program = {codes, params, length, 0, 0};
+  program_view program = {codes, params, length, 0, 0, 0, 1.0};
   // Rows that are compared cannot be centred, and without that the expanded form loses digits.
   // The last parameter of a leaf asks for direct distances whatever the dimension.
   bool direct = d <= direct_distance_limit;
@@ -51,6 +63,10 @@ inline program_view make_program(const int32_t* codes, const double* params, ind
   }
   FASTMCMD_CHECK(height == 1, "the kernel program must leave exactly one kernel");
   FASTMCMD_CHECK(program.depth <= max_program_depth, "the kernel program is nested too deeply");
+  if (direct) program.exponentials = count_exponentials(codes, length);
+  if (program.exponentials && codes[length - 1] == op_mul) {
+    program.factor = params[(length - 2) * params_per_op];
+  }
   return program;
 }
 

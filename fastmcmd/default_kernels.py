@@ -127,7 +127,13 @@ def default_kernels_of(
     rows = open_rows(x, "x")
     y = as_rows(y, "y")
     check_same_length(x=rows, y=y)
-    weights = as_weights(weights, "weights", len(y))
+    return _defaults_of(rows, y, classes, as_weights(weights, "weights", len(y)))
+
+
+def _defaults_of(
+    rows: HostArray | Rows, y: HostArray, classes: bool, weights: Array | None
+) -> DefaultKernels:
+    """Return the default kernels of checked inputs (n, d) and outcomes (n, k), from memory if recent."""
     some = _examined(rows, weights)
     inputs, outcomes = _rows_of(rows, some), np.asarray(y[some], dtype=np.float64)
     digest = _digest(inputs, outcomes, classes)
@@ -192,7 +198,7 @@ def chosen_kernels(
     lam: float | str | None = None,
     *,
     classes: bool = False,
-    weights: ArrayLike | None = None,
+    weights: Array | None = None,
     none: str = "auto",
     memory_limit: int | None = None,
 ) -> tuple[Kernel, Kernel, float]:
@@ -226,7 +232,7 @@ def chosen_kernels(
     if memory_limit is not None and None in (of_inputs, of_outputs):
         _check_memory(x, memory_limit)
     if of_outputs is None:
-        default = default_kernels_of(x, y, classes=classes, weights=weights)
+        default = _defaults_of(x, y, classes or y.dtype == np.bool_, weights)
         of_outputs = default.y_kernel
         of_inputs = default.x_kernel if of_inputs is None else of_inputs
     elif of_inputs is None:
@@ -293,8 +299,10 @@ def given_kernel(kernel: object, name: str, none: str = "auto") -> Kernel | None
     choice = kernel_or_name(kernel, name, none)
     if isinstance(choice, Kernel):
         return choice
+    if choice != "paper":
+        return None
     published = dict(zip(("x_kernel", "y_kernel"), paper_kernels()[:2], strict=True))
-    return published[name] if choice == "paper" else None
+    return published[name]
 
 
 def _check_memory(x: HostArray | Rows, limit: int) -> None:

@@ -159,7 +159,7 @@ class ConditionalCongruence(Parameters):
         )  # fmt: skip
         nature, (model,), kernels = problem.nature, problem.models, problem.kernels
         self._fit, result = evaluate_at(
-            nature, model, *kernels, problem.options, problem.grid, "CCE"
+            nature, model, *kernels, problem.options, problem.grid, "CCE", stays=True
         )
         result = result.with_notes(problem.notes[0])
         self._set_chance(result, Chance(nature, model, *kernels, problem.grid))
@@ -235,7 +235,7 @@ class ConditionalCongruence(Parameters):
         estimators: dict[str, ConditionalCongruence] = {}
         with Progress(options.progress, options.tol) as progress:
             options = settled(options, kernels, nature.x, nature.lam)
-            fits = fit(nature, models, *kernels, options, rows, progress)
+            fits = fit(nature, models, *kernels, options, rows, progress, stays=True)
             for name, fitted in zip(predictions, fits, strict=True):
                 values, errors, info = fitted.evaluate(rows, progress)
                 result = Result.of(values, errors, options.tol, info, f"CCE of {name!r}")

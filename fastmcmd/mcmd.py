@@ -244,10 +244,12 @@ def evaluate_at(
     name: str,
     out: FilePath | None = None,
     points: str = "grid",
+    *,
+    stays: bool = False,
 ) -> tuple[Fit, Result]:
     """Return the fit of two checked samples and its values at ``grid``.
 
-    ``points`` is the name of the grid in messages.
+    ``points`` is the name of the grid in messages; ``stays`` says that the fit stays for other points.
     """
     path = options.checkpoint
     with nullcontext() if path is None else alone_with(path, "checkpoint"):
@@ -259,8 +261,9 @@ def evaluate_at(
                 options = settled(options, (x_kernel, y_kernel), nature.x, nature.lam)
                 with Progress(options.progress, options.tol) as progress:
                     (fitted,) = fit(
-                        nature, [model], x_kernel, y_kernel, options, grid, progress, checkpoint
-                    )
+                        nature, [model], x_kernel, y_kernel, options, grid, progress, checkpoint,
+                        stays=stays,
+                    )  # fmt: skip
                     values, errors, info = fitted.evaluate(grid, progress, checkpoint)
                 result = Result.of(values, errors, options.tol, info, name)
             if target is not None:

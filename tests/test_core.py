@@ -51,7 +51,15 @@ MIXED = [
     ("mul",),
     ("add",),
 ]
-PROGRAMS = [*([leaf] for leaf in LEAVES), SUM, PRODUCT, MIXED]
+# Sums of RBFs, perhaps scaled, stay in registers up to three of them.
+RBFS = [("rbf", 0.3), ("rbf", 1.2), ("add",)]
+SCALED = [*RBFS, ("constant", 0.4), ("mul",)]
+THREE = [*RBFS, ("rbf", 4.8), ("add",), ("constant", 0.4), ("mul",)]
+FOUR = [*RBFS, ("rbf", 4.8), ("add",), ("rbf", 0.1), ("add",)]
+SHIFTED = [*RBFS, ("constant", 0.4), ("add",)]
+PROGRAMS = [
+    *([leaf] for leaf in LEAVES), SUM, PRODUCT, MIXED, RBFS, SCALED, THREE, FOUR, SHIFTED,
+]  # fmt: skip
 
 
 def program_name(program):

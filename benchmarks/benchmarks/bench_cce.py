@@ -133,6 +133,13 @@ class SmallUser:
         prediction = fm.Gaussian(p, 0.35)
         fm.cce(x, y, prediction, x_kernel=fm.RBF(0.25), y_kernel=fm.RBF(0.5), lam=0.1)
 
+    def time_default_kernels(self, n):
+        fm.cce(*self.data)
+
+    def time_gaussian_default_kernels(self, n):
+        x, y, p = self.data
+        fm.cce(x, y, fm.Gaussian(p, 0.35))
+
     def time_published_float64(self, n):
         mcmd_numpy(*self.data, rbf(0.25), rbf(0.5), 0.1, np.float64)
 

@@ -34,10 +34,16 @@ def get_num_threads() -> int:
         return 1
     if _thread_count is not None:
         return _thread_count
-    setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if setting.isdecimal() and int(setting) > 0:
-        return int(setting)
-    return _usable_processors()
+    setting = os.environ.get("OMP_NUM_THREADS")
+    count = _whole_number(setting) if setting else 0
+    return count or _usable_processors()
+
+
+@lru_cache(maxsize=8)
+def _whole_number(setting: str) -> int:
+    """Return the first of several numbers separated by commas; 0 if it is no whole number."""
+    first = setting.split(",")[0].strip()
+    return int(first) if first.isdecimal() else 0
 
 
 def _usable_processors() -> int:

@@ -18,6 +18,7 @@ from fastmcmd.backends.base import (
     PackedGram,
     Points,
     RowFeatures,
+    packed_shape,
 )
 from fastmcmd.kernels import Kernel
 
@@ -199,6 +200,11 @@ class CpuBackend(Backend):
         part = np.empty(cross.shape)
         core().dense_matmul(f, _like(right, f.dtype), part, threads=get_num_threads())
         cross += part
+
+    def packed_shape(self, n: int) -> tuple[int, int, int]:
+        """Return the shape of the packed tiles; a single tile is no larger than the matrix needs."""
+        unit = core().TILE_UNIT
+        return packed_shape(n, min(self.tile, -(-n // unit) * unit))
 
     def _empty(self, x: Points) -> PackedGram:
         return PackedGram(np.empty(self.packed_shape(x.n), dtype=x.dtype), x.n)

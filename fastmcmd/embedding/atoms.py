@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.threads import get_num_threads
+from fastmcmd.backends.cpu import core
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs
 from fastmcmd.kernels import Delta, Kernel, Linear
 from fastmcmd.predictive.expectation import by_parts, closed_form_rows
@@ -17,7 +19,7 @@ from fastmcmd.predictive.gaussian import of_normal_difference
 
 __all__ = [
     "CLOSED_FORM_ERROR",
-    "has_atoms",
+    "atom_count",
     "kernel_of_atoms",
     "normal_atoms",
     "products",
@@ -26,14 +28,18 @@ __all__ = [
 
 CLOSED_FORM_ERROR = 16  # roundings in a closed form, for each component of outputs
 _BLOCK = 1 << 22  # kernel values in memory at once
+_ROWS = 128  # rows of a block of a symmetric matrix: few enough for the upper half to save much
 
 
-def has_atoms(outputs: Outputs, kernel: Kernel) -> bool:
-    """Tell whether inner products of these outputs' embeddings have closed forms."""
+def atom_count(outputs: Outputs, kernel: Kernel) -> int | None:
+    """Return the number of atoms of all rows, or None if inner products have no closed forms."""
     if isinstance(outputs, DrawnOutputs):
-        return True
+        return len(outputs.flat)
     first = outputs.prediction.take(np.zeros(1, dtype=np.intp))
-    return first.gaussian_parts() is not None and closed_form_rows(first, kernel, first) is not None
+    parts = first.gaussian_parts()
+    if parts is None or closed_form_rows(first, kernel, first) is None:
+        return None
+    return len(outputs.prediction) * len(parts)
 
 
 def normal_atoms(outputs: Outputs) -> DrawnOutputs:
@@ -83,15 +89,16 @@ def kernel_of_atoms(kernel: Kernel, one: Array, other: Array) -> Array:
 def quadratic_forms(kernel: Kernel, atoms: Array, coefficients: Array) -> Array:
     """Return ``c' K c`` (q,) for columns c (u, q), with K over the atoms (u, 2 k), in blocks of rows."""
     total = np.zeros(coefficients.shape[1])
-    step = max(1, _BLOCK // len(atoms))
+    step = max(1, min(_ROWS, _BLOCK // len(atoms)))
     for start in range(0, len(atoms), step):
         rows = slice(start, start + step)
         # By symmetry: the square of a block, plus twice the part to its right.
         block = kernel_of_atoms(kernel, atoms[rows], atoms[start:])
-        width = len(block)
-        block_coefficients, right = coefficients[rows], coefficients[start + width :]
-        image = block[:, :width] @ block_coefficients + 2 * (block[:, width:] @ right)
-        total += np.einsum("ij,ij->j", block_coefficients, image)
+        right = 2 * coefficients[start:]
+        right[: len(block)] = coefficients[rows]
+        image = np.empty((len(block), right.shape[1]))
+        core().dense_matmul(block, right, image, threads=get_num_threads())
+        total += np.einsum("ij,ij->j", coefficients[rows], image)
     return total
 
 

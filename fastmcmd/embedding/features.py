@@ -10,6 +10,8 @@ An RBF kernel on scalar outputs needs 20 to 35 pivots for float64 rounding.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -195,8 +197,9 @@ def pooled(*parts: HostArray) -> tuple[NDArray[np.float64], list[NDArray[np.intp
     else:
         first, group = distinct_rows(all_outputs)
         values, where = all_outputs[first], np.arange(len(all_outputs)) if group is None else group
-    ends = np.cumsum([len(part) for part in parts])[:-1]
-    return values, np.split(where.reshape(-1), ends)
+    ends = list(itertools.accumulate((len(part) for part in parts), initial=0))
+    where = where.reshape(-1)
+    return values, [where[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def pooled_with_importance(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -70,11 +71,16 @@ def _check_lengths(kernel: Kernel, dim: int, name: str) -> None:
     """Raise if squares of distances near the kernel's length scale leave the range of float64."""
     if not kernel.compiled or not kernel.translation_invariant:
         return
-    if kernel.entry_error(UNIT, dim, 0.0, True) > _LARGEST_ROUNDING * kernel.max_value(0.0):
+    if not _keeps_digits(kernel, dim):
         raise ValueError(
             f"{name} is {kernel!r}: at distances of its length, squares under- or overflow in float64; "
             f"scale {name[0]} and the parameters of the kernel"
         )
+
+
+@lru_cache(maxsize=64)
+def _keeps_digits(kernel: Kernel, dim: int) -> bool:
+    return kernel.entry_error(UNIT, dim, 0.0, True) <= _LARGEST_ROUNDING * kernel.max_value(0.0)
 
 
 def scaled_inputs(

@@ -323,8 +323,7 @@ class DenseFit:
             return self.options.solver == "cholesky"
         points = len(self.samples[0]) if self.points is None else self.points
         blocks, factors, iterations = -(-points // _CG_COLUMNS), 0.0, 0.0
-        for sample in distinct_samples(self.samples):
-            operator = self._operator(sample, EXACT)
+        for sample, operator in zip(self._systems, self._operators, strict=True):
             if not factor_fits(operator, operator.budget):
                 return False
             condition = float(operator.diagonal.mean()) / sample.lam
@@ -334,10 +333,17 @@ class DenseFit:
             iterations += blocks * PreconditionedCG().estimate(block).total
         return factors <= iterations
 
+    @cached_property
+    def _systems(self) -> list[Sample]:
+        return distinct_samples(self.samples)
+
+    @cached_property
+    def _operators(self) -> list[GramOperator]:
+        """Operators of the systems in float64."""
+        return [self._operator(sample, EXACT) for sample in self._systems]
+
     def _operator(self, sample: Sample, dtype: DTypeLike) -> GramOperator:
-        budget = (
-            self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1] // len(distinct_samples(self.samples))
-        )
+        budget = self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1] // len(self._systems)
         return GramOperator(self.backend, self.x_kernel, sample.design.x, np.dtype(dtype), budget)
 
     def _coefficients(
@@ -350,7 +356,7 @@ class DenseFit:
         values: list[NDArray[np.float64]] = []
         errors: list[float] = []
         kinds: set[CertificateKind] = set()
-        for index, sample in enumerate(distinct_samples(self.samples)):
+        for index, sample in enumerate(self._systems):
             goal = Goal(0.4 * self.options.tol, 2 * float(np.sqrt(largest / sample.lam)))
             if self._use_direct:
                 direct = self._direct_solver(index, sample)
@@ -363,7 +369,7 @@ class DenseFit:
             else:
                 problem = LinearProblem(
                     self.backend, self.x_kernel, sample.design.x,
-                    [System(self._operator(sample, EXACT).columns(grid), sample.shift)], sample.lam,
+                    [System(self._operators[index].columns(grid), sample.shift)], sample.lam,
                     goal, self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1],
                 )  # fmt: skip
                 solved = solver_of(self.options).solve(problem, progress)
@@ -386,7 +392,8 @@ class DenseFit:
     def _direct_solver(self, index: int, sample: Sample) -> DirectSolver:
         """Return the solver of a sample, which keeps its factor for the next block of points."""
         if len(self._direct) <= index:
-            operator = self._operator(sample, self.options.dtype or EXACT)
+            dtype = self.options.dtype or EXACT
+            operator = self._operators[index] if dtype == EXACT else self._operator(sample, dtype)
             stages = stages_of(self._checkpoint, f"dense {index}")
             self._direct.append(DirectSolver(operator, self.options.cache_dir, stages))
         return self._direct[index]
@@ -407,7 +414,7 @@ class DenseFit:
         self.solver, self.dtype = "cholesky", str(operator.dtype)
         self.cache = min(self.cache, operator.cache)  # "disk" sorts first
         self.passes += operator.passes - passes
-        matrices = cholesky_bytes(operator) * len(distinct_samples(self.samples))
+        matrices = cholesky_bytes(operator) * len(self._systems)
         self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point())
 
     def _account(self, solved: Solved, points: int) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import Backend
-from fastmcmd.embedding.atoms import has_atoms, normal_atoms
+from fastmcmd.embedding.atoms import normal_atoms
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.exponential_sums import split_delta
 from fastmcmd.embedding.features import pooled
@@ -18,7 +18,13 @@ from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import MATRIX_SHARE, DenseFit, distinct_samples
-from fastmcmd.estimate.outputs import MOST_PAIRS, MOST_RANK, is_atomless, sums_exponentials
+from fastmcmd.estimate.outputs import (
+    MOST_PAIRS,
+    MOST_RANK,
+    is_atomless,
+    pairs_in_closed_form,
+    sums_exponentials,
+)
 from fastmcmd.estimate.task import Task, backend_of
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.kernels import Kernel
@@ -41,8 +47,7 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
     """
     options, x_kernel, y_kernel = task.options, task.x_kernel, task.y_kernel
     samples = nature, model
-    predicted = any(isinstance(side.outputs, PredictedOutputs) for side in samples)
-    in_closed_form = predicted and all(has_atoms(side.outputs, y_kernel) for side in samples)
+    in_closed_form = pairs_in_closed_form(samples, task)
     if in_closed_form:
         atoms, node_error = [normal_atoms(side.outputs) for side in samples], None
         atomless = False, False
@@ -54,10 +59,8 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
         )
         atoms, node_error = _by_nodes(samples, atomless, task)
     values, where = pooled(atoms[0].flat, atoms[1].flat)
-    pairs = float(len(values)) ** 2
-    if not in_closed_form and sums_exponentials(samples, task):
-        pairs = 64.0 * len(values)
-    if predicted and pairs * len(task.grid) > MOST_PAIRS:
+    predicted = any(isinstance(side.outputs, PredictedOutputs) for side in samples)
+    if predicted and _pairs(len(values), samples, task) * len(task.grid) > MOST_PAIRS:
         raise NumericalError(
             f"draws=None: {y_kernel!r} has no low rank over the predicted distributions (more than "
             f"{MOST_RANK} features), and sums over all pairs of their {len(values):,} "
@@ -96,6 +99,12 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
             "went on in dense form (lowrank is for output features)"
         )
     return form, budget.working
+
+
+def _pairs(outputs: int, samples: tuple[Sample, Sample], task: Task) -> float:
+    """Return the pairs of outputs in a quadratic form, or the work of its linear time in pairs."""
+    in_linear_time = not pairs_in_closed_form(samples, task) and sums_exponentials(samples, task)
+    return 64.0 * outputs if in_linear_time else float(outputs) ** 2
 
 
 def _by_nodes(
@@ -156,7 +165,10 @@ def _spread_matrix(
     # Without collapsed rows each row is its own input: the weights cancel.
     weight = design.weight[group] if design.group is None else _row_weight(design, rows)
     share = sign * np.repeat(weight / design.weight[group], draws) * outputs_of_rows.share
-    return sparse.csr_array((share, (where, np.repeat(group, draws))), shape=(outputs, len(design)))
+    order = np.argsort(where, kind="stable")
+    starts = np.concatenate([[0], np.bincount(where, minlength=outputs).cumsum()])
+    columns = np.repeat(group, draws)[order]
+    return sparse.csr_array((share[order], columns, starts), shape=(outputs, len(design)))
 
 
 def _row_weight(design: Design, rows: int) -> NDArray[np.float64]:

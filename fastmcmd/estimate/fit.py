@@ -130,6 +130,8 @@ def fit(
     grid: HostArray | Rows,
     progress: Progress,
     checkpoint: Checkpoint | None = None,
+    *,
+    stays: bool = False,
 ) -> list[Fit]:
     """Return the fitted differences of the conditional embeddings of nature and of each model.
 
@@ -152,13 +154,15 @@ def fit(
         Receives a report of each product.
     checkpoint : Checkpoint, optional
         Where the state of CG and of the passes over rows is saved.
+    stays : bool
+        Whether the fits stay for evaluation at other points, too.
 
     Raises
     ------
     NumericalError
         Intermediate numbers are not finite, or a factorisation failed.
     """
-    task = Task(x_kernel, y_kernel, options, grid)
+    task = Task(x_kernel, y_kernel, options, grid, stays)
     work, solver = _Work(nature, task, progress, checkpoint), solver_of(options)
     try:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

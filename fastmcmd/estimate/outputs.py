@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
-from fastmcmd.embedding.atoms import has_atoms
 from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
@@ -30,7 +29,9 @@ from fastmcmd.embedding.sample import (
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import KernelFeatures
+from fastmcmd.gram.cost import entry_cost
 from fastmcmd.kernels import Kernel
+from fastmcmd.solvers.costs import EXACT_COST, factor_work
 
 __all__ = [
     "MOST_PAIRS",
@@ -40,6 +41,7 @@ __all__ = [
     "expected_outputs",
     "is_atomless",
     "mean_features",
+    "pairs_in_closed_form",
     "sums_exponentials",
 ]
 
@@ -53,6 +55,12 @@ _MOST_PREDICTED = 1000  # largest rank if predictions are integrated numerically
 _MOST_PIVOTS = 200  # with more pivots, panels of the line take less time where they apply
 _CANDIDATES = 7500  # approximate number of outputs that represent predicted distributions
 _MOST_DENSE = 5000  # inputs and points up to which systems for each point are cheap
+# Cost of features of few rows, of any rank, in float32 operations: of drawn outputs, of predicted ones and
+# for each row of these. Measured: the dense form takes less up to n = 95 for one draw, 250 for `Gaussian`.
+_DRAWN_FEATURES, _PREDICTED_FEATURES, _PREDICTED_ROW = 8e6, 4e7, 8e5
+_ATOM_ENTRY = (
+    3.0  # cost of an expectation over two normal distributions relative to that of an entry
+)
 _OUT_OF_REACH = 1e3  # ratio to the tolerance of an error that makes features useless
 _USEFUL = 2.5e-3  # ratio to sqrt(k(y, y)) of an error that leaves two digits of a large CCE
 _PROBED = 12  # predictions on which the error is tried
@@ -90,11 +98,12 @@ class MeanFeatures:
 def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | None:
     """Return the mean output features of two samples, or None if the dense form is better.
 
-    The dense form is better if ``k_Y`` has no low rank over the outputs. It is also better if predictions
-    have inner products in closed form, and features at the rank limit would miss the tolerance.
+    The dense form is better if ``k_Y`` has no low rank over the outputs, and for small samples. It is also
+    better if predictions have inner products in closed form, and features at the rank limit would miss the
+    tolerance.
     """
     sides = (nature, model)
-    if better_dense(sides, task):
+    if better_dense(sides, task) or _small(sides, task):
         return None
     in_closed_form = pairs_in_closed_form(sides, task)
     if not in_closed_form and _on_line(sides, task):
@@ -331,7 +340,7 @@ class _EmbeddedSides:
 
 def pairs_in_closed_form(sides: tuple[Sample, Sample], task: Task) -> bool:
     """Tell whether all inner products of embeddings have closed forms, so that the dense form is exact."""
-    return _any_predicted(sides) and all(has_atoms(side.outputs, task.y_kernel) for side in sides)
+    return _any_predicted(sides) and None not in [task.atom_count(side.outputs) for side in sides]
 
 
 def is_atomless(outputs: Outputs) -> bool:
@@ -341,10 +350,7 @@ def is_atomless(outputs: Outputs) -> bool:
 
 def sums_exponentials(sides: tuple[Sample, Sample], task: Task) -> bool:
     """Tell whether quadratic forms of the output kernel take linear time in dense form."""
-    columns = {
-        outputs.values.shape[2] if isinstance(outputs, DrawnOutputs) else outputs.prediction.columns
-        for outputs in (side.all_outputs for side in sides)
-    }
+    columns = set(map(_columns, sides))
     kernel: Kernel | None = task.y_kernel
     if any(is_atomless(side.all_outputs) for side in sides):
         kernel = split_delta(task.y_kernel)[0]
@@ -365,6 +371,39 @@ def better_dense(sides: tuple[Sample, Sample], task: Task) -> bool:
     ]
     n = max(len(task.grid), *map(len, sides))
     return bool(densities) and n <= _MOST_DENSE and sums_exponentials(sides, task)
+
+
+def _small(sides: tuple[Sample, Sample], task: Task) -> bool:
+    """Tell whether the dense form costs less than the features themselves, whatever their rank."""
+    options, points = task.options, len(task.grid)
+    if (
+        options.solver != "auto"
+        or options.dtype is not None
+        or task.stays
+        or task.y_backend.on_device
+    ):
+        return False
+    predicted = _any_predicted(sides)
+    n = max(map(len, sides))
+    features = _PREDICTED_FEATURES + _PREDICTED_ROW * n if predicted else _DRAWN_FEATURES
+    entry = entry_cost(task.y_kernel, _columns(sides[0]), task.y_backend.name)
+    entry *= _ATOM_ENTRY if predicted else 1.0
+
+    def cost(outputs: int) -> float:
+        """Return the cost of solutions at each point, and of their quadratic forms over the outputs."""
+        return EXACT_COST * (factor_work(n) + 2 * n * n * points + outputs**2 * (entry + points))
+
+    if cost(sum(map(len, sides))) > features:
+        return False
+    counts = [task.atom_count(side.outputs) for side in sides]
+    return None not in counts and cost(sum(filter(None, counts))) <= features
+
+
+def _columns(side: Sample) -> int:
+    outputs = side.all_outputs
+    return (
+        outputs.values.shape[2] if isinstance(outputs, DrawnOutputs) else outputs.prediction.columns
+    )
 
 
 def _any_predicted(sides: tuple[Sample, Sample]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
+from fastmcmd.embedding.atoms import atom_count
+from fastmcmd.embedding.sample import Outputs
 from fastmcmd.gram import check_finite, diagonal_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
@@ -36,12 +38,22 @@ class Task:
         Options of the computation.
     grid : ndarray (q, d) or Rows
         Points where the tolerance must hold.
+    stays : bool
+        Whether the fit stays for evaluation at any number of other points.
     """
 
     x_kernel: Kernel
     y_kernel: Kernel
     options: Options
     grid: HostArray | Rows
+    stays: bool = False
+    _atom_counts: dict[Outputs, int | None] = field(default_factory=dict, init=False, repr=False)
+
+    def atom_count(self, outputs: Outputs) -> int | None:
+        """Return the number of atoms (`fastmcmd.embedding.atoms`), or None without closed forms."""
+        if outputs not in self._atom_counts:
+            self._atom_counts[outputs] = atom_count(outputs, self.y_kernel)
+        return self._atom_counts[outputs]
 
     @cached_property
     def backend(self) -> Backend:

@@ -47,9 +47,9 @@ def entry_cost(kernel: Kernel, dim: int, backend: str) -> float:
     return slow * (_EPILOGUE + per_coordinate * dim)
 
 
-def cached_pays(kernel: Kernel, dim: int, backend: str) -> bool:
-    """Tell whether stored tiles are read faster than they are computed again."""
-    return entry_cost(kernel, dim, backend) > _EPILOGUE + READ_COST
+def cached_pays(cost: float) -> bool:
+    """Tell whether stored tiles are read faster than entries of this cost are computed again."""
+    return cost > _EPILOGUE + READ_COST
 
 
 def expected_products(ratio: float, error: float = USUAL_ERROR) -> float:

@@ -7,6 +7,7 @@ The operator does not depend on the meaning of the right-hand sides.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import DType, HostArray
+from fastmcmd._base.cached import cached_property
 from fastmcmd.backends.base import Backend, PackedGram, Points
 from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost, prepared_bytes
 from fastmcmd.gram.precision import EXACT, tile_dtype
@@ -102,7 +104,7 @@ class GramOperator:
     @property
     def caches(self) -> bool:
         """Whether products come from packed tiles."""
-        if not cached_pays(self.kernel, self.dim, self.backend.name):
+        if not cached_pays(self.entry_cost):
             return False
         rows = self.row_bytes(self.dtype)
         return self.holds_rows and self.backend.keeps(self.packed_bytes, rows, self.budget)
@@ -110,7 +112,7 @@ class GramOperator:
     @property
     def packed_bytes(self) -> int:
         """Bytes of the packed lower tiles."""
-        return int(np.prod(self.backend.packed_shape(len(self)))) * self.dtype.itemsize
+        return math.prod(self.backend.packed_shape(len(self))) * self.dtype.itemsize
 
     def row_bytes(self, dtype: DType) -> int:
         """Return the bytes of all rows prepared in ``dtype``."""
@@ -240,19 +242,16 @@ class GramOperator:
 
     def columns(self, grid: HostArray | Rows) -> NDArray[np.float64]:
         """Return K(x, grid) (n, q) in float64, the right-hand sides of the dense form."""
-        return np.ascontiguousarray(
-            self.backend.gram(
-                self.kernel,
-                self.prepare(self._in_memory(self.x), EXACT),
-                self.prepare(self._in_memory(grid), EXACT),
-            ),
-            dtype=np.float64,
-        )
+        x = self.prepare(self._in_memory(self.x), EXACT)
+        z = None if grid is self.x else self.prepare(self._in_memory(grid), EXACT)
+        return np.ascontiguousarray(self.backend.gram(self.kernel, x, z), dtype=np.float64)
 
     def pack(self, dtype: DType) -> PackedGram:
         """Return a new packed copy of K in ``dtype``, to be factored in place."""
         self.has_cached = True
         kind = tile_dtype(self.kernel, dtype, self.x)
+        if kind == self.dtype:
+            return self.backend.pack(self.kernel, self.points())
         return self.backend.pack(self.kernel, self.prepare(self._in_memory(self.x), kind))
 
     def rounding(self, dtype: DType, grid: HostArray | Rows | None = None) -> float:
@@ -274,7 +273,7 @@ class GramOperator:
             return row_largest
         return float(np.sqrt(row_largest * float(diagonal_of(self.kernel, grid).max())))
 
-    @property
+    @cached_property
     def entry_cost(self) -> float:
         """Float32 operations per ordered pair of a streamed product."""
         return entry_cost(self.kernel, self.dim, self.backend.name)

@@ -74,7 +74,10 @@ def in_range(unit: float, *values: float) -> bool:
     bound in terms of ``unit`` holds.
     """
     least, most, _ = _limits(unit)
-    return all(v == 0 or least <= v <= most for v in values)
+    for v in values:  # noqa: SIM110 (a generator takes three times as long)
+        if not (v == 0 or least <= v <= most):
+            return False
+    return True
 
 
 def fits(unit: float, *values: float) -> bool:
@@ -83,7 +86,10 @@ def fits(unit: float, *values: float) -> bool:
     Use it for sizes that may be arbitrarily small; `underflow` bounds the loss from underflow.
     """
     most = _limits(unit)[1]
-    return all(v <= most for v in values)
+    for v in values:  # noqa: SIM110
+        if not v <= most:
+            return False
+    return True
 
 
 def underflow(unit: float) -> float:

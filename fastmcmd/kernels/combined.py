@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastmcmd._base.cached import cached_property
 from fastmcmd.errors import NumericalError
 from fastmcmd.kernels.base import (
     Array,
@@ -82,22 +83,22 @@ class _Pair(Kernel):
             if not isinstance(getattr(self, name), Kernel):
                 raise TypeError(f"{name} is {getattr(self, name)!r}; a kernel is needed")
 
-    @property
+    @cached_property
     def translation_invariant(self) -> bool:  # type: ignore[override]
         """Whether both parts are translation invariant."""
         return self.left.translation_invariant and self.right.translation_invariant
 
-    @property
+    @cached_property
     def compares_rows(self) -> bool:  # type: ignore[override]
         """Whether at least one part compares rows."""
         return self.left.compares_rows or self.right.compares_rows
 
-    @property
+    @cached_property
     def scale_free(self) -> bool:  # type: ignore[override]
         """Whether both parts are scale free."""
         return self.left.scale_free and self.right.scale_free
 
-    @property
+    @cached_property
     def divides_by_norms(self) -> bool:  # type: ignore[override]
         """Whether at least one part divides by norms."""
         return self.left.divides_by_norms or self.right.divides_by_norms
@@ -124,18 +125,20 @@ class _Pair(Kernel):
         self.left.examine(rows, name)
         self.right.examine(rows, name)
 
-    @property
+    @cached_property
     def is_resolved(self) -> bool:
         """Whether both parts are resolved."""
         return self.left.is_resolved and self.right.is_resolved
 
-    @property
+    @cached_property
     def compiled(self) -> bool:
         """Whether the compiled core can evaluate both parts."""
         return self.left.compiled and self.right.compiled
 
     def resolve(self, data: ArrayLike) -> Kernel:
-        """Return the combination of the resolved parts."""
+        """Return the combination of the resolved parts; itself if nothing is left to resolve."""
+        if self.is_resolved:
+            return self
         return replace(self, left=self.left.resolve(data), right=self.right.resolve(data))
 
 
@@ -170,9 +173,8 @@ class Sum(_Pair):
 
     def entry_error(self, unit: float, dim: int, max_norm2: float, direct: bool) -> float:
         """Return the sum of the errors plus the rounding of the sum."""
-        parts = sum(
-            part.entry_error(unit, dim, max_norm2, direct) for part in (self.left, self.right)
-        )
+        parts = self.left.entry_error(unit, dim, max_norm2, direct)
+        parts += self.right.entry_error(unit, dim, max_norm2, direct)
         return parts + unit * (self.max_value(max_norm2) + parts)
 
     def __repr__(self) -> str:

@@ -164,6 +164,8 @@ class ExponentialDecay(Stationary):
 
     def resolve(self, data: ArrayLike) -> ExponentialDecay:
         """Return the kernel with a numeric gamma."""
+        if self.is_resolved:
+            return self
         return replace(self, gamma=resolve_gamma(self.gamma, data, self.metric))
 
     @property

@@ -60,6 +60,8 @@ class Polynomial(Kernel):
 
     def resolve(self, data: ArrayLike) -> Polynomial:
         """Return the kernel with a numeric gamma."""
+        if self.is_resolved:
+            return self
         return replace(self, gamma=resolve_gamma(self.gamma, data, "euclidean"))
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,16 @@ def nominal_seconds(size: ProblemSize, threads: int) -> float:
     return BlockCG().estimate(size).total / (_NOMINAL * threads)
 
 
+def _has_cupy() -> bool:
+    return "cupy" in sys.modules or _is_installed("cupy")
+
+
+@lru_cache(maxsize=1)
+def _is_installed(package: str) -> bool:
+    """Tell whether a package can be imported; looked up once, because that reads folders."""
+    return importlib.util.find_spec(package) is not None
+
+
 def settled(
     options: Options,
     kernels: tuple[Kernel, Kernel],
@@ -75,6 +86,8 @@ def settled(
     """
     compiled = all(kernel.compiled for kernel in kernels)
     if options.backend != "auto" or options.checkpoint is not None or not compiled:
+        return options
+    if not _has_cupy():
         return options
     kernel, (n, dim) = kernels[0], x.shape
     condition = float(np.max(kernel.diagonal(x[:1]))) / lam
@@ -107,8 +120,7 @@ def choose(
     columns : int
         Features of the output kernel.
     """
-    has_cupy = "cupy" in sys.modules or importlib.util.find_spec("cupy") is not None
-    if not has_cupy or not cuda.cuda_device_count()[0]:
+    if not cuda.cuda_device_count()[0]:
         return options
     settings = options.tol, options.solver, options.certificate, options.dtype, options.rank
     place = (kernel, *x.shape, lam, columns, get_num_threads(), *settings)

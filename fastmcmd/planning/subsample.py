@@ -7,6 +7,7 @@ their choices, are counted for all rows: the solvers choose as they will for all
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,7 +138,7 @@ class SubsampleOperator(GramOperator):
     @property
     def packed_bytes(self) -> int:
         """Bytes of the packed lower tiles of all rows."""
-        return int(np.prod(self.backend.packed_shape(self.size))) * self.dtype.itemsize
+        return math.prod(self.backend.packed_shape(self.size)) * self.dtype.itemsize
 
     def row_bytes(self, dtype: DType) -> int:
         """Bytes of all rows prepared in ``dtype``."""

@@ -290,10 +290,14 @@ def of_normal_difference(
             exponent: Array | float = 0.0
             product: Array | float = 1.0
             for gap, (one, other) in zip(gaps, stds, strict=True):
-                wider = 1 + 2 * gamma * (one**2 + other**2)
-                exponent = exponent - gamma * gap**2 / wider
-                product = product * wider
-            return np.asarray(np.exp(exponent) / np.sqrt(product))
+                wider = (1 + 2 * gamma * one**2) + 2 * gamma * other**2
+                share = gap * gap
+                share /= wider
+                exponent, product = exponent + share, product * wider
+            exponent = np.asarray(exponent * -gamma)
+            values = np.exp(exponent, out=exponent)
+            values /= np.sqrt(product)
+            return values
         case Laplacian(gamma=float() as gamma):
             out: Array | float = 1.0
             for gap, both in zip(gaps, stds, strict=True):

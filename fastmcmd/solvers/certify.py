@@ -65,7 +65,7 @@ def exact(
         row = rounding(operator, value)
         # The error of a row of K B is at most `row`; the subtraction rounds its two operands.
         noise = row * np.sqrt((1.0 / system.shift).sum()) + 2 * UNIT * _operands(system, value)
-        bound = scaled_norm(residual, system.shift) + noise
+        bound = scaled_norm(residual, system.shift, negligible=noise) + noise
         solutions.append(Solution(value, image, Certificate(bound, row, "rigorous", noise)))
         residuals.append(residual)
     return solutions, residuals
@@ -97,8 +97,7 @@ def refined(
     for system, start, residual, correction, recurred_residual in zip(
         systems, base, residuals, corrections, recurred, strict=True
     ):
-        recurred_norm = scaled_norm(residual, system.shift)
-        noise = start.certificate.residual - recurred_norm  # of the exact residual itself
+        noise = start.certificate.rounding  # of the exact residual itself
         row = rounding(operator, correction, dtype=operator.dtype)
         bound = (
             scaled_norm(recurred_residual, system.shift)
@@ -202,4 +201,6 @@ def _operands(system: System, value: Array) -> float:
 
 
 def _split(block: Array, parts: list[Array]) -> list[Array]:
+    if len(parts) == 1:
+        return [block]
     return np.split(block, np.cumsum([part.shape[1] for part in parts])[:-1], axis=1)

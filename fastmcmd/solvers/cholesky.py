@@ -199,9 +199,9 @@ class DirectSolver:
 
     def _factor_stage(self, shift: NDArray[np.float64]) -> FactorStage | None:
         """Return where the factor with this diagonal is saved, or None without a checkpoint."""
-        stage = self._stage(f"factor {fingerprint_of(shift)[:8]}")
-        if stage is None:
+        if self._stages is None:
             return None
+        stage = self._stages(f"factor {fingerprint_of(shift)[:8]}")
         if self.cache_dir is not None:
             return FactorStage(Path(self.cache_dir), stage)
         path = stage.checkpoint.path

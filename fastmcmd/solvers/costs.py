@@ -11,11 +11,11 @@ from fastmcmd.gram.cost import expected_products
 from fastmcmd.solvers.protocol import Cost, ProblemSize
 
 __all__ = [
-    "cg_cost", "cholesky_cost", "factor_work", "low_rank_cost", "most_landmarks", "preconditioned_cost",
-    "step_cost",
+    "EXACT_COST", "cg_cost", "cholesky_cost", "factor_work", "low_rank_cost", "most_landmarks",
+    "preconditioned_cost", "step_cost",
 ]  # fmt: skip
 
-_EXACT = 2.0  # cost of a float64 operation in float32 operations
+EXACT_COST = 2.0  # cost of a float64 operation in float32 operations
 # Time of the small dense steps, measured on two shared cores (their operation count predicts a tenth of
 # it): for each landmark that is searched and factored, and for each use of the preconditioner.
 _LANDMARK, _APPLIED = 1e8, 4e8
@@ -26,7 +26,7 @@ _OVERHEAD = 2e7  # operations that take as long as Python's overhead of one iter
 def step_cost(n: int, columns: int) -> float:
     """Return the cost of the steps of CG between two products."""
     # In float64, on n x r blocks and on r x r eigenvalue problems.
-    return _EXACT * (16.0 * n * columns**2 + 30.0 * columns**3) + _OVERHEAD
+    return EXACT_COST * (16.0 * n * columns**2 + 30.0 * columns**3) + _OVERHEAD
 
 
 def factor_work(n: int) -> float:
@@ -50,9 +50,9 @@ def preconditioned_cost(size: ProblemSize, landmarks: int, products: float) -> C
     """Return the cost of building a preconditioner and of CG with it from an existing residual."""
     n, entry = size.matrix.size, size.matrix.entry_cost
     searched = 4.0 * min(n, CANDIDATES) * landmarks * (entry + landmarks) + _LANDMARK * landmarks
-    building = _EXACT * size.diagonals * n * landmarks * (2 * entry + 2 * landmarks)
+    building = EXACT_COST * size.diagonals * n * landmarks * (2 * entry + 2 * landmarks)
     # Each application to all columns: two products with n x p entries of K in float64.
-    applied = 2 * _EXACT * n * landmarks * (2 * entry + 2 * size.total_columns)
+    applied = 2 * EXACT_COST * n * landmarks * (2 * entry + 2 * size.total_columns)
     applied += _APPLIED * len(size.columns)
     return Cost(searched + building, cg_cost(size).per_product + applied, products)
 
@@ -60,14 +60,14 @@ def preconditioned_cost(size: ProblemSize, landmarks: int, products: float) -> C
 def cholesky_cost(size: ProblemSize) -> Cost:
     """Return the cost of factors and solves; K is computed twice, for the factor and for the residual."""
     n, columns = size.matrix.size, size.total_columns
-    factored = _EXACT * size.diagonals * (factor_work(n) + 2 * n * n * columns)
+    factored = EXACT_COST * size.diagonals * (factor_work(n) + 2 * n * n * columns)
     return Cost(2 * size.matrix.streamed_cost(0, exact=True) + factored)
 
 
 def low_rank_cost(size: ProblemSize, landmarks: int, passes: int = 2) -> Cost:
     """Return the cost of passes over the rows that compute features at the landmarks in float64."""
     n, entry = size.matrix.size, size.matrix.entry_cost
-    return Cost(passes * _EXACT * n * landmarks * (entry + 2.0 * landmarks))
+    return Cost(passes * EXACT_COST * n * landmarks * (entry + 2.0 * landmarks))
 
 
 def most_landmarks(size: ProblemSize, work: float) -> int:

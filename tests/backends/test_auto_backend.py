@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import types
 
@@ -196,7 +195,7 @@ def test_no_device(gpu, speeds, any_size):
 def test_no_cupy(speeds, any_size, monkeypatch):
     """Without CuPy nothing is measured, and it is not tried to import it."""
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(choice, "_is_installed", lambda name: False)
     monkeypatch.setattr(cuda, "cuda_device_count", lambda: pytest.fail("devices were looked for"))
     options = settled(options_for(), (KERNEL, Y_KERNEL), problem()[0], 0.1)
     assert (options.backend, speeds["count"]) == ("auto", 0)

@@ -390,7 +390,8 @@ def test_parameters_and_clones(data):
     again.set_params(lam=0.3, tol=1e-4)
     expected = fm.cce(X, y, (X[:, 0], 0.3), x_kernel=kernel, lam=0.3, tol=1e-4)
     result = again.fit(X, y, (X[:, 0], 0.3)).result_
-    np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
+    off = np.abs(result.values - expected.values)
+    assert (off <= result.error_bounds + expected.error_bounds).all()
     with pytest.raises(ValueError, match=r"no parameter 'lamda'.*lam"):
         again.set_params(tol=0.5, lamda=1.0)
     assert again.tol == 1e-4

@@ -82,7 +82,7 @@ def test_refused_in_the_same_process_too(path):
 def test_an_error_that_is_stored_releases_the_lock(path, rng, monkeypatch):
     """As the last error of an interactive session is."""
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["fastmcmd.mcmd"], "fit", lambda *_: 1 / 0)
+        patch.setattr(sys.modules["fastmcmd.mcmd"], "fit", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError) as error_info:
             run(rng, path)
     run(rng, path)
