@@ -55,7 +55,7 @@ class BuildCore(build_ext):
         if enabled("FASTMCMD_DEBUG"):
             macros.append(("FASTMCMD_DEBUG", "1"))
 
-        # With sanitizers, GCC takes twice as long to optimise the bindings, and the loops are elsewhere.
+        # With sanitizers, GCC takes twice as long to optimise the bindings, and most loops are elsewhere.
         once = common + (["-O0"] if enabled("FASTMCMD_SANITIZE") and not msvc else [])
         jobs = [(source, self.build_temp, macros, once) for source in COMMON_SOURCES]
         for isa in GNU_FLAGS if x86 else ["baseline"]:
