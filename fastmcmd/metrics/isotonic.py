@@ -165,7 +165,8 @@ def isotonic(
         for start in range(0, resamples, draws):
             part = simulated[start : start + draws]
             if weights is None:
-                events: Array = rng.binomial(count, distinct, (len(part), len(distinct)))
+                shape = (len(part), len(distinct))
+                events = rng.binomial(count, distinct, shape).astype(np.float64)
             else:
                 events = events_of(factors * (rng.random((len(part), n)) < probability))
             part[:] = curves(events)[:, grid_places]
