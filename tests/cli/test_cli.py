@@ -451,7 +451,7 @@ def test_demo_without_matplotlib(tmp_path, monkeypatch):
 
 
 def test_import_is_quick_and_light():
-    """Nothing optional or heavy is loaded by ``import fastmcmd``, and little by what an evaluation needs."""
+    """Nothing optional or heavy is loaded by ``import fastmcmd``, and little by evaluations."""
     code = (
         "import sys, fastmcmd; "
         "heavy = ('matplotlib', 'numba', 'torch', 'pandas', 'pyarrow', 'rich'); "

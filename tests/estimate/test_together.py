@@ -478,7 +478,10 @@ def measure(limit, options):
     few = {name: draws[:600] for name, draws in models.items()}
     fm.ConditionalCongruence(**options).fit_each(x[:600], y[:600], few)  # libraries, BLAS buffers
     groups, inner = [], fit.feature_problems
-    fit.feature_problems = lambda nature, pairs, *rest: groups.append(len(pairs)) or inner(nature, pairs, *rest)
+    def counted(nature, pairs, *rest):
+        groups.append(len(pairs))
+        return inner(nature, pairs, *rest)
+    fit.feature_problems = counted
     open("/proc/self/clear_refs", "w").write("5")
     before = field("VmRSS:")
     estimators = fm.ConditionalCongruence(memory_limit=limit, **options).fit_each(x, y, models)
