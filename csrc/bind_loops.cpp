@@ -121,6 +121,7 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "comoments", loops.comoments);
   def(m, "spread_sums", loops.spread_sums);
   def(m, "check_losses", loops.check_losses);
+  def(m, "isotonic_rows", loops.isotonic_rows);
 }
 
 }  // namespace fastmcmd

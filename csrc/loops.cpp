@@ -6,6 +6,7 @@
 #include "loops/counts.h"
 #include "loops/double_poisson.h"
 #include "loops/draws.h"
+#include "loops/isotonic.h"
 #include "loops/metrics.h"
 #include "loops/mixtures.h"
 #include "loops/outcomes.h"
@@ -32,7 +33,7 @@ const loop_table loops = {
     double_poisson_tables, double_poisson_windows, double_poisson_moments, double_poisson_log_masses,
     double_poisson_tails, double_poisson_crps, double_poisson_masses, double_poisson_quantiles, march,
     mixture_quantiles, mid_ranks, outcome_bumps, centre_rows, interpolate, energy_rows, variogram_rows, lattice_means, weighted_lattice_sums, solve_moments,
-    correction_weights, error_sums, linear_squares, comoments, spread_sums, check_losses,
+    correction_weights, error_sums, linear_squares, comoments, spread_sums, check_losses, isotonic_rows,
 };
 
 }  // namespace FASTMCMD_ISA_NAMESPACE

@@ -669,6 +669,12 @@ def spread_sums(y: _F64, mean: _F64, variance: _F64, cuts: _F64, scratch: _F64, 
     before it. ``scratch`` has the shape of ``sums``.
     """
 
+def isotonic_rows(values: _F64, weights: _F64, ends: NDArray[np.int64], masses: _F64) -> None:
+    """Replace each row (b, k) by its isotonic regression with positive weights (k,).
+
+    ``ends`` and ``masses`` (k,) are scratch.
+    """
+
 def isa() -> str:
     """Name of the instruction set in use."""
 

@@ -48,6 +48,8 @@ _NAMES = ("auto", "paper")
 _ROWS = 10_000  # most rows whose spreads are measured
 _ENTRIES = 1 << 21  # most entries of their inputs: a few hundredths of a second
 _COLUMNS = 64  # columns per block when spreads are measured
+_NARROW = 4  # columns up to which NumPy's distances take less time than loading SciPy's
+_AT_A_TIME = 32  # rows whose distances fit the cache
 _WIDE = 64  # columns beyond which distances come from inner products
 _NEAR = 1e-4  # squared distance, relative to the norms, below which rows are subtracted instead
 _PAIRS = 1_000  # rows whose pairwise distances are measured
@@ -407,9 +409,22 @@ def _distances(x: Array) -> Array:
     """Return the distances (m, m) of scaled inputs."""
     if x.shape[1] > _WIDE:
         return _distances_by_products(x)
+    if x.shape[1] <= _NARROW:
+        return _distances_by_columns(x)
     from scipy.spatial.distance import pdist, squareform  # slow to load: only when used
 
     return np.asarray(squareform(pdist(x)))
+
+
+def _distances_by_columns(x: Array) -> Array:
+    """Return the distances, with the digits of SciPy's ``pdist``."""
+    squares = np.zeros((len(x), len(x)))
+    for start in range(0, len(x), _AT_A_TIME):
+        rows = slice(start, start + _AT_A_TIME)
+        for column in x.T:
+            gaps = column[rows, None] - column
+            squares[rows] += np.square(gaps, out=gaps)
+    return np.sqrt(squares, out=squares)
 
 
 def _distances_by_products(x: Array) -> Array:

@@ -14,6 +14,19 @@ def field(name):
             return int(line.split()[1]) * 1024
 """
 
+# For programs that measure several calls, each in a process of its own: these share imports and data.
+FORKED = """
+import os, sys
+
+def forked(function, *arguments):
+    child = os.fork()
+    if not child:
+        function(*arguments)
+        sys.exit()
+    if os.waitpid(child, 0)[1]:
+        sys.exit(f"{function.__name__}{arguments} failed")
+"""
+
 
 class Opaque(fm.Predictive):
     """A distribution that answers no more than it must: no quantiles by row, no survival function."""

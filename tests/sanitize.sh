@@ -1,7 +1,7 @@
 #!/bin/sh
 # Build the extension with the address and undefined-behaviour sanitizers (and assertions) in a
-# temporary copy and run tests/test_core.py under them; then tests/core_threads.cpp under the thread
-# sanitizer. Needs GCC or Clang with their runtime libraries.
+# temporary copy and run tests/test_core.py under them. Needs GCC or Clang with their runtime libraries.
+# The thread sanitizer has a script of its own, sanitize_threads.sh.
 # Usage, from anywhere: [PYTHON=python3] tests/sanitize.sh [pytest arguments]
 #
 # The interpreter is not built with the sanitizer, so its runtime must be loaded first; leaks are
@@ -33,12 +33,3 @@ PYTHONPATH="$work" PYTHONDONTWRITEBYTECODE=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
     LD_PRELOAD="$runtime $standard" \
     "$python" -m pytest -q -p no:cacheprovider tests/test_core.py "$@"
-
-# Its shadow memory has no place beside addresses that are randomised widely.
-fixed=""
-setarch -R true 2>/dev/null && fixed="setarch -R"
-${CXX:-c++} -std=c++17 -O1 -g -fsanitize=thread -DFASTMCMD_DEBUG -DFASTMCMD_ISA_NAMESPACE=isa_here \
-    -I"$root/fastmcmd/device" "$root/tests/core_threads.cpp" "$root/csrc/loops.cpp" \
-    -o "$work/core_threads" -pthread
-TSAN_OPTIONS=halt_on_error=1 $fixed "$work/core_threads"
-echo "thread sanitizer: nothing found"

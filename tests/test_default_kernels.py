@@ -318,6 +318,13 @@ def test_integers_and_single_rows(rng):
     assert fm.cce(x, vectors, vectors[::-1].copy()).mean > 0
 
 
+@pytest.mark.parametrize("d", [1, 2, 4, 5])
+def test_distances_of_narrow_rows_have_the_digits_of_scipy(rng, d):
+    x = 100 + rng.normal(size=(83, d))
+    x[5] = x[7]
+    np.testing.assert_array_equal(_distances(x), squareform(pdist(x)))
+
+
 def test_distances_of_wide_rows_are_those_of_narrow_ones(rng):
     """Equal and near rows, too, far from the origin."""
     x = rng.normal(size=(80, 200)) + 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import pickle
 from pathlib import Path
 
@@ -13,13 +14,18 @@ import fastmcmd as fm
 from fastmcmd.errors import RowError
 
 PACKAGE = Path(__file__).parents[1] / "fastmcmd"
-HANDLERS = [
-    (path, handler)
-    for path in sorted(PACKAGE.rglob("*.py"))
-    for handler in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    if isinstance(handler, ast.ExceptHandler)
-]
 SEARCHES = {"search", "match", "fullmatch", "startswith", "endswith", "find", "index", "count"}
+
+
+@functools.cache
+def handlers() -> list[tuple[Path, ast.ExceptHandler]]:
+    """Return all handlers of errors in the package, with their files."""
+    return [
+        (path, handler)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for handler in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(handler, ast.ExceptHandler)
+    ]
 
 
 def is_text(node: ast.AST, name: str | None) -> bool:
@@ -33,7 +39,7 @@ def is_text(node: ast.AST, name: str | None) -> bool:
 
 def test_no_text_of_an_error_decides():
     decisions = []
-    for path, handler in HANDLERS:
+    for path, handler in handlers():
         for node in ast.walk(handler):
             parts = []
             if isinstance(node, ast.Compare):
@@ -54,7 +60,7 @@ def test_the_search_finds_such_a_decision():
 def test_no_refusal_for_memory_decides(folder):
     names = [
         f"{path.relative_to(PACKAGE)}:{handler.lineno}"
-        for path, handler in HANDLERS
+        for path, handler in handlers()
         if path.parent.name == folder and handler.type and "Memory" in ast.unparse(handler.type)
     ]
     assert names == []

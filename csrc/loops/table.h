@@ -87,6 +87,7 @@ struct loop_table {
   void (*comoments)(in y, in point, out values);
   void (*spread_sums)(in y, in mean, in variance, in cuts, outs scratch, outs sums);
   void (*check_losses)(in levels, in factors, ins quantiles, in y, out losses);
+  void (*isotonic_rows)(outs values, in weights, vec<int64_t> ends, out masses);
 };
 
 }  // namespace fastmcmd

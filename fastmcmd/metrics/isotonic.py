@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import HostArray, NanPolicy, RandomState
 from fastmcmd._base.checks import as_float, check_choice, check_count
 from fastmcmd._base.docstrings import entries, with_shared_parameters
@@ -25,6 +25,7 @@ __all__ = ["IsotonicReliability", "band_parameters", "exceedance_reliability", "
 
 _POINTS = 200  # of the band at most
 _TAIL = 0.005  # of the pointwise quantiles in which deviations are measured
+_NUMBERS = 1 << 18  # simulated at a time
 _ROUNDING = 1e-12  # of frequencies
 _TABLE_LINES = 12  # lines of a table
 
@@ -132,13 +133,20 @@ def isotonic(
         )  # fmt: skip
     factors = np.ones(n) if weights is None else weights
 
-    def curve(events: Array) -> Array:
-        """Return the recalibrated probabilities (k,) from the weight of events at each."""
-        fitted = scipy.optimize.isotonic_regression(events / weight, weights=weight)
-        return np.clip(fitted.x, 0.0, 1.0)
+    def curves(events: Array) -> Array:
+        """Return the recalibrated probabilities (b, k) from the weight of events at each."""
+        values = np.divide(events, weight)
+        _core.isotonic_rows(values, weight, np.empty(len(weight), np.int64), np.empty(len(weight)))
+        return np.clip(values, 0.0, 1.0, out=values)
 
-    observed: Array = np.bincount(place, factors * occurred, len(distinct)).astype(np.float64)
-    frequency = curve(observed)
+    def events_of(masses: Array) -> Array:
+        """Return the weight of events at each distinct probability (b, k) from that of rows (b, n)."""
+        bins = place + len(distinct) * np.arange(len(masses))[:, None]
+        sums = np.bincount(bins.ravel(), masses.ravel(), len(masses) * len(distinct))
+        return sums.reshape(len(masses), -1).astype(np.float64)
+
+    observed = events_of((factors * occurred)[None])[0]
+    frequency = curves(observed[None])[0]
     total = weight.sum()
     overall = observed.sum() / total
 
@@ -153,13 +161,15 @@ def isotonic(
     if resamples:
         rng = generator(random_state, Purpose.NULL)
         simulated = np.empty((resamples, len(grid_places)))
-        for draw in range(resamples):
+        draws = max(1, _NUMBERS // n)  # at a time
+        for start in range(0, resamples, draws):
+            part = simulated[start : start + draws]
             if weights is None:
-                events: Array = rng.binomial(count, distinct).astype(np.float64)
+                shape = (len(part), len(distinct))
+                events = rng.binomial(count, distinct, shape).astype(np.float64)
             else:
-                masses_of_events = factors * (rng.random(n) < probability)
-                events = np.bincount(place, masses_of_events, len(distinct)).astype(np.float64)
-            simulated[draw] = curve(events)[grid_places]
+                events = events_of(factors * (rng.random((len(part), n)) < probability))
+            part[:] = curves(events)[:, grid_places]
         low, high, p_value = _band(simulated, frequency[grid_places], level)
     return IsotonicReliability(
         distinct, frequency, weight, grid if resamples else np.empty(0), low, high, level, p_value,

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import cdist
 
 from fastmcmd._base.checks import as_array
 from fastmcmd.errors import RowError
@@ -117,6 +116,8 @@ def energy_of_members(
     y: Array, values: Array, shares: Array, beta: float, estimator: str = "nrg"
 ) -> Array:
     """Return energy scores (n,) of members (n, m, k) with shares (n, m) for outcomes (n, k)."""
+    from scipy.spatial.distance import cdist  # slow to load: only when used
+
     scale = row_scale(y, values)
     y, values = y / scale[:, None], values / scale[:, None, None]
 

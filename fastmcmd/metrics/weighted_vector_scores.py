@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import cdist
 
 from fastmcmd._base.annotations import NanPolicy, RandomState
 from fastmcmd._base.checks import check_count, check_positive
@@ -89,6 +88,8 @@ def weighted_energy_score(
     >>> fm.metrics.weighted_energy_score([[0.0, 0.0]], draws, chaining=far).tolist()
     [1.25]
     """
+    from scipy.spatial.distance import cdist  # slow to load: only when used
+
     beta = check_positive(beta, "beta")
     if beta >= 2:
         raise ValueError(f"beta is {beta:g}; a number in (0, 2) is needed: at 2 only means count")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 
+import numpy as np
 import pytest
 from in_blocks import Data, make_data
 
@@ -16,6 +17,7 @@ pytest.importorskip("dask", reason="Dask is not installed: pip install 'fastmcmd
 @pytest.fixture(scope="module")
 def cluster():
     """Three workers of one thread, for all tests of a file: each start imports the package three times.
+    All tests that need them are in `test_cluster.py`, so that they start once.
 
     Its event loop allocates memory in this process, which would be counted in tests of other files.
     Workers that Dask starts leave ``OMP_NUM_THREADS=1`` behind in this process.
@@ -60,3 +62,27 @@ def _loose():
 @pytest.fixture
 def data() -> Data:
     return make_data()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a folder of three Parquet files, and their rows as one frame."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("dask.dataframe")
+    data = make_data((150, 1, 200))
+    frame = pandas.DataFrame(
+        {
+            "y": data.y,
+            "mean": data.mean,
+            "std": 0.5,
+            "x0": data.x[:, 0],
+            "x1": data.x[:, 1],
+            "g": data.groups,
+        }
+    )
+    ends = np.cumsum([0, 150, 1, 200])
+    for number in range(3):
+        rows = slice(ends[number], ends[number + 1])
+        frame.iloc[rows].to_parquet(tmp_path / f"part{number}.parquet")
+    return tmp_path, frame

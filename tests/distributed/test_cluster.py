@@ -1,22 +1,33 @@
-"""Workers in processes of their own: the same bits as here, and faults."""
+"""Workers in processes of their own: the same bits as here, faults, costs, and the command line."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 
 import numpy as np
 import pytest
+from cli_process import run_cli
 from in_blocks import make_data
 
 import fastmcmd as fm
-from fastmcmd.distributed import BlockError, SchedulerLostError, predicted, running
+from fastmcmd.distributed import BlockError, SchedulerLostError, predicted, running, setting
+from fastmcmd.distributed.cost import (
+    counted_bytes,
+    loss_bytes,
+    sample_bytes,
+    sum_bytes,
+    task_count,
+)
 from fastmcmd.distributed.saving import Saved
 
+dask_array = pytest.importorskip("dask.array", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 pytestmark = pytest.mark.slow
 
@@ -219,95 +230,153 @@ def test_the_scheduler_is_killed_and_the_checkpoint_resumes(tmp_path, monkeypatc
     assert resumed.to_dict()["metrics"] == expected.to_dict()["metrics"]
 
 
-def test_a_checkpoint_resumes_only_what_is_the_same(tmp_path, monkeypatch):
-    """Another spread, function, grid or landmark resumed with the sums of the call before."""
-    monkeypatch.setattr(running, "GROUP", 1)
-    monkeypatch.setattr(Saved, "every", 0.0)
-    data = make_data((30,) * 4)
-    x, y, mean = (data.blocks(name) for name in ("x", "y", "mean"))
-    path, landmarks = tmp_path / "run.ckpt", np.linspace(-1, 1, 1002).reshape(-1, 2)
-    shifted = landmarks.copy()
-    shifted[250] += 0.5
-    original, blocks = running.block_sums, []
+# ---- tasks, messages and bytes of a pass, against the formulas of fastmcmd.distributed.cost ----
 
-    def ends(*arguments):
-        if len(blocks) == 2:
-            raise KeyboardInterrupt
-        blocks.append(arguments[2])
-        return original(*arguments)
-
-    def wide(m):
-        return fm.Gaussian(m, 1.0)
-
-    def narrow(m):
-        return fm.Gaussian(m, 0.5)
-
-    calls = [
-        lambda std=0.5: fm.evaluate(y, fm.Gaussian(mean, std), checkpoint=path),
-        lambda make=narrow: fm.evaluate(y, predicted(make, mean), checkpoint=path),
-        lambda at=landmarks: fm.cce(
-            x,
-            y,
-            fm.Gaussian(mean, 0.5),
-            checkpoint=path,
-            landmarks=at,
-            certificate="rigorous",
-            **KERNELS,
-        ),
-    ]
-    for call, other in zip(calls, (1.0, wide, shifted), strict=True):
-        blocks.clear()
-        with monkeypatch.context() as patched:
-            patched.setattr(running, "block_sums", ends)
-            with pytest.raises(KeyboardInterrupt):
-                call()
-        assert path.exists()
-        with pytest.raises(ValueError, match=r"run\.ckpt"):
-            call(other)
-        call()  # resumes, and removes the file
-        assert not path.exists()
+WORKERS, SAMPLE = 3, 500
+BLOCKS, GROUP = 21, 16  # blocks of 40 rows: a group of 16 (two levels of sums), one of 5
+OURS = ("_of_shared", "added")  # functions of the tasks: sums of a block, sums of sums
 
 
-def test_a_checkpoint_of_classes_and_groups_resumes(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "GROUP", 1)
-    monkeypatch.setattr(Saved, "every", 0.0)
-    import dask.array as da
+def prefix(key: object) -> str:
+    return str(key).split("-", maxsplit=1)[0]
 
+
+@pytest.fixture
+def passes(client, cluster, monkeypatch):
+    """Count tasks and sizes of results in the scheduler, and what workers receive, for each pass."""
+    from distributed.diagnostics.plugin import SchedulerPlugin
+
+    class Finished(SchedulerPlugin):
+        def __init__(self) -> None:
+            self.tasks, self.bytes = Counter(), Counter()
+
+        def transition(self, key, start, finish, *_, **more):
+            if (start, finish) == ("processing", "memory"):
+                self.tasks[prefix(key)] += 1
+                self.bytes[prefix(key)] += more.get("nbytes", 0)
+
+    plugin = Finished()
+    cluster.scheduler.add_plugin(plugin, name="counted")
+    original, results = running.Run.reduce, {}
+
+    def received():
+        logs = client.run(
+            lambda dask_worker: [
+                (sorted(map(str, one["keys"])), one["total"])
+                for one in dask_worker.transfer_incoming_log
+            ]
+        )
+        return {worker: len(log) for worker, log in logs.items()}, logs
+
+    def reduce(self, job, blocks):
+        tasks, sizes, sent = plugin.tasks.copy(), plugin.bytes.copy(), self.counters.tasks
+        before, _ = received()
+        value = original(self, job, blocks)
+        _, logs = received()
+        transfers, messages = Counter(), 0
+        for worker, log in logs.items():
+            for keys, _ in log[before[worker] :]:
+                transfers.update(map(prefix, keys))
+                messages += 1
+        results[job.name] = {
+            "tasks": plugin.tasks - tasks, "bytes": plugin.bytes - sizes, "moved": transfers,
+            "messages": messages, "own": self.counters.tasks - sent, "value": value,
+        }  # fmt: skip
+        return value
+
+    monkeypatch.setattr(running.Run, "reduce", reduce)
+    monkeypatch.setattr(running, "GROUP", GROUP)
+    monkeypatch.setattr(setting, "CANDIDATES", SAMPLE)  # as on data with more rows than the sample
+    yield results
+    cluster.scheduler.remove_plugin("counted")
+
+
+@pytest.mark.parametrize("models", [1, 2])
+def test_a_pass_takes_the_tasks_and_bytes_of_the_formula(client, passes, models):
     rng = np.random.default_rng(0)
-    p = rng.dirichlet([2, 2, 1], 120)
-    y, groups = rng.integers(0, 3, 120).astype(float), np.repeat(["a", "b"], 60)
-    y[5] = np.nan
-    arguments = [da.from_array(y, chunks=30)]
-    arguments.append(fm.Categorical(da.from_array(p, chunks=(30, 3)), classes=list("uvw")))
-    options = {"by": da.from_array(groups, chunks=30), "nan_policy": "propagate"}
-    path, original, blocks = tmp_path / "run.ckpt", running.block_sums, []
+    n, d = 40 * BLOCKS, 3
+    x = dask_array.from_array(rng.normal(size=(n, d)), chunks=(40, d))
+    y = dask_array.from_array(rng.normal(size=n), chunks=40)
+    kernels = {"x_kernel": fm.RBF(0.2), "y_kernel": fm.RBF(0.5), "lam": 0.01}
+    if models == 1:
+        state = fm.cce(x, y, fm.Gaussian(0 * y, 1.0), client=client, **kernels).accumulator._state
+        names = "sample of x", "landmarks", "sums", "values"
+    else:
+        both = {"a": fm.Gaussian(0 * y, 1.0), "b": fm.Gaussian(0 * y, 1.2)}
+        state = fm.compare(both, y, x, client=client, **kernels)["a"].cce.accumulator._state
+        names = "sample of x", "landmarks", "evaluation", "values"
+    assert list(passes) == list(names)
+    groups, tasks = 2, task_count(BLOCKS, GROUP)
+    assert tasks == (16 + 2 + 1) + (5 + 1)
+    for name, one in passes.items():
+        assert sum(one["tasks"][part] for part in OURS) == tasks == one["own"], name
+        assert one["tasks"]["_of_shared"] == BLOCKS
+        assert one["tasks"]["bytes"] == groups, name  # the work, once a group
+        # Each result moves at most once, and not at all if one worker took all blocks; those of the groups
+        # come here.
+        assert sum(one["moved"][part] for part in OURS) <= tasks - groups, name
+        assert one["moved"]["bytes"] <= groups * (WORKERS - 1), name
+        assert one["messages"] <= sum(one["moved"].values()), name
+    assert any(one["moved"][part] for one in passes.values() for part in OURS)
+    p, r = state.smoother.rank, len(state.columns)
+    sums = passes[names[2]]
+    congruence = sums["value"] if models == 1 else sums["value"].congruence
+    expected = sum_bytes(p, r, d, models)
+    assert counted_bytes(congruence) == pytest.approx(expected, rel=0.01)
+    if models == 1:
+        assert sums["bytes"]["_of_shared"] == pytest.approx(BLOCKS * expected, rel=0.02)
+    sample = passes["sample of x"]
+    assert counted_bytes(sample["value"]) == pytest.approx(sample_bytes(SAMPLE, d), rel=0.01)
+    assert sample["bytes"]["_of_shared"] == pytest.approx(BLOCKS * sample_bytes(40, d), rel=0.2)
+    values = passes["values"]["bytes"]["_of_shared"]
+    if models == 1:
+        assert values < 200 * BLOCKS
+    else:  # of 840 rows each is a piece
+        assert 0 <= values - BLOCKS * loss_bytes(40, models) < 250 * models * BLOCKS
+        losses = sums["value"].losses
+        assert counted_bytes(losses) == 8 * n * (1 + models) * len(losses)
 
-    def ends(*arguments):
-        if len(blocks) == 2:
-            raise KeyboardInterrupt
-        blocks.append(arguments[2])
-        return original(*arguments)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(running, "block_sums", ends)
-        with pytest.raises(KeyboardInterrupt):
-            fm.evaluate(*arguments, checkpoint=path, **options)
-    resumed = fm.evaluate(*arguments, checkpoint=path, **options)
-    expected = fm.evaluate(*arguments, **options)
-    assert str(resumed.table()) == str(expected.table())
-    assert "nan" in expected.table().lower()
+# ---- fastmcmd evaluate 'folder/*.parquet' --dask ----
 
 
-def test_another_call_does_not_resume(tmp_path, monkeypatch):
-    monkeypatch.setattr(Saved, "every", 0.0)
-    data, path = make_data(SIZES), tmp_path / "run.ckpt"
-    arguments = data.blocks("x"), data.blocks("y")
-
-    def broken(mean):
-        raise OSError("gone")
-
-    with pytest.raises(BlockError, match="OSError: gone"):
-        fm.cce(*arguments, predicted(broken, data.blocks("mean")), checkpoint=path, **KERNELS)
-    first = fm.cce(*arguments, fm.Gaussian(data.blocks("mean"), 0.5), checkpoint=path, **KERNELS)
-    assert first.mean > 0
-    assert not path.exists()
+@pytest.mark.parametrize("starts_processes", [False, True])
+def test_a_folder_of_parquet_files(folder, starts_processes, request, monkeypatch):
+    """On a cluster that runs already, or on processes that the command starts: here, one."""
+    path, frame = folder
+    monkeypatch.setattr("fastmcmd._base.threads.get_num_threads", lambda: 1)
+    where = [] if starts_processes else [request.getfixturevalue("cluster").scheduler_address]
+    process = run_cli(
+        "evaluate",
+        path / "*.parquet",
+        "--dask",
+        *where,
+        "--by",
+        "g",
+        "--format",
+        "json",
+        "--output",
+        path / "rows",
+        "--report",
+        path / "page.html",
+        "--n-boot",
+        "20",
+    )
+    assert process.returncode == 0, process.stderr
+    result = json.loads(process.stdout)
+    in_memory = fm.evaluate(
+        frame["y"],
+        fm.Gaussian(frame["mean"], frame["std"]),
+        frame[["x0", "x1"]],
+        by=frame["g"],
+        test=False,
+    )
+    assert result["n"] == 351
+    low, high = result["intervals"]["mean_crps"]
+    assert low < in_memory["crps"] < high
+    assert result["metrics"]["mean_crps"] == pytest.approx(in_memory["crps"], rel=1e-9)
+    assert abs(result["metrics"]["mean_cce"] - in_memory["cce"]) < 0.05 * in_memory["cce"]
+    assert list(result["by"]) == ["early", "late"]
+    rows = pytest.importorskip("pandas").read_parquet(path / "rows")
+    assert "351 outcomes" in (path / "page.html").read_text()
+    assert np.allclose(rows["crps"], in_memory.rows["crps"], rtol=1e-12)

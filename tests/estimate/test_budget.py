@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import pytest
+from builders import FORKED, STATUS_FIELD
 
 from fastmcmd._base.memory import format_bytes
 
@@ -34,46 +35,21 @@ CASES = {
 }  # fmt: skip
 LIMITS = ("tight", "middle", "generous")
 
-CODE = """
-import ctypes, json, re, sys, threading
+CODE = (
+    STATUS_FIELD
+    + FORKED
+    + """
+import ctypes, json, re, threading
 import numpy as np
 import fastmcmd as fm
 from fastmcmd._base.memory import parse_memory
 
-n, d, x_kernel, y_kernel, options, limits = json.loads(sys.argv[1])
-rng = np.random.default_rng(0)
-x = rng.uniform(-2, 2, (n, d))
-y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
-p = np.sin(x[:, 0]) + 0.4 * rng.normal(size=n)
-kernels = {"x_kernel": eval(x_kernel), "y_kernel": eval(y_kernel)}
+trim = ctypes.CDLL(None).malloc_trim
 
 def anonymous():
-    for line in open("/proc/self/status"):
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) * 1024
+    return field("RssAnon:")
 
-fm.cce(x[:500], y[:500], p[:500], **kernels, **options)
-
-def smallest_limit(limit):
-    # What the error of this limit asks for, and the error.
-    try:
-        fm.cce(x, y, p, memory_limit=int(limit), **kernels, **options)
-    except fm.MemoryLimitError as error:
-        sizes = [parse_memory(text) for text in re.findall(r"([0-9.]+ [kMG]?B)", str(error))]
-        # Two numbers: the limit (or what it leaves), and what is needed instead; rounded to megabytes.
-        return limit + abs(sizes[1] - sizes[0]) + 2e6, str(error)
-    return limit, None
-
-tight, message = smallest_limit(1e6)
-if message is None:
-    tight, message = None, "no MemoryLimitError at 1 MB"
-trim = ctypes.CDLL(None).malloc_trim
-trim(0)
-before, rows = anonymous(), []
-for limit in [tight, *limits]:
-    if limit is None:
-        rows.append(None)
-        continue
+def peak_of(x, y, p, limit, before, **options):
     trim(0)
     peak, ended = [anonymous()], threading.Event()
     def look():
@@ -82,29 +58,54 @@ for limit in [tight, *limits]:
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        info = fm.cce(x, y, p, memory_limit=int(limit), **kernels, **options).info
+        info = fm.cce(x, y, p, memory_limit=int(limit), **options).info
         outcome = [info.solver, info.form, info.cache, info.landmarks]
     except fm.MemoryLimitError as error:
         outcome = str(error)
     ended.set()
     thread.join()
     # Beyond what was there before the first call: what a call keeps counts against the next.
-    rows.append([int(limit), max(peak[0], anonymous()) - before, outcome])
-print(json.dumps([message, rows]))
+    return [int(limit), max(peak[0], anonymous()) - before, outcome]
+
+def measure(name, n, d, x_kernel, y_kernel, options, limits):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, (n, d))
+    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    p = np.sin(x[:, 0]) + 0.4 * rng.normal(size=n)
+    options |= {"x_kernel": eval(x_kernel), "y_kernel": eval(y_kernel)}
+    fm.cce(x[:500], y[:500], p[:500], **options)
+    try:  # what the error of this limit asks for, and the error
+        fm.cce(x, y, p, memory_limit=10**6, **options)
+        tight, message = None, "no MemoryLimitError at 1 MB"
+    except fm.MemoryLimitError as error:
+        message = str(error)
+        sizes = [parse_memory(text) for text in re.findall(r"([0-9.]+ [kMG]?B)", message)]
+        # Two numbers: the limit (or what it leaves), and what is needed instead; rounded to megabytes.
+        tight = 1e6 + abs(sizes[1] - sizes[0]) + 2e6
+    trim(0)
+    before = anonymous()
+    rows = [
+        None if limit is None else peak_of(x, y, p, limit, before, **options)
+        for limit in [tight, *limits]
+    ]
+    print(json.dumps([name, message, rows]), flush=True)
+
+for name, case in json.loads(sys.argv[1]).items():
+    forked(measure, name, *case)
 """
+)
 
 
 @functools.cache
-def measured(case):
-    """Return the message of a limit too small, and limit, peak and info of each call."""
-    n, d, x_kernel, y_kernel, options, _, limits = CASES[case]
-    sizes = [limit * 10**6 for limit in limits]
-    job = json.dumps([n, d, x_kernel, y_kernel, options, sizes])
+def measured():
+    """Return the message of a limit too small, and limit, peak and info of each call, by case."""
+    job = {name: [*case[:5], [limit * 10**6 for limit in case[6]]] for name, case in CASES.items()}
     process = subprocess.run(
-        [sys.executable, "-c", CODE, job], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", CODE, json.dumps(job)], capture_output=True, text=True, timeout=600
     )
     assert process.returncode == 0, process.stderr
-    return json.loads(process.stdout.splitlines()[-1])
+    lines = map(json.loads, process.stdout.splitlines())
+    return {name: (message, rows) for name, message, rows in lines}
 
 
 @pytest.mark.slow
@@ -112,7 +113,7 @@ def measured(case):
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("case", CASES)
 def test_memory_stays_within_the_limit(case, limit):
-    message, rows = measured(case)
+    message, rows = measured()[case]
     row = rows[LIMITS.index(limit)]
     assert row is not None, message
     size, peak, stated_peak = row
@@ -127,7 +128,7 @@ def test_memory_stays_within_the_limit(case, limit):
 @linux
 @pytest.mark.parametrize("case", CASES)
 def test_limit_too_small_says_what_is_needed(case):
-    message, _ = measured(case)
+    message, _ = measured()[case]
     assert "memory_limit is 1 MB" in message
     assert "need" in message
 
@@ -135,5 +136,5 @@ def test_limit_too_small_says_what_is_needed(case):
 @pytest.mark.slow
 @linux
 def test_cached_and_streamed_are_measured():
-    assert [row[2][2] for row in measured("cg cached")[1]][1:] == ["packed", "packed"]
-    assert {row[2][2] for row in measured("cg streamed")[1]} == {"streamed"}
+    assert [row[2][2] for row in measured()["cg cached"][1]][1:] == ["packed", "packed"]
+    assert {row[2][2] for row in measured()["cg streamed"][1]} == {"streamed"}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import re
 import subprocess
 import sys
 
 import pytest
-from builders import STATUS_FIELD
+from builders import FORKED, STATUS_FIELD
 
 import fastmcmd as fm
 from fastmcmd._base.memory import available_memory, format_bytes, parse_memory
@@ -17,49 +19,56 @@ ALLOWANCE = 25_000_000
 
 CODE = (
     STATUS_FIELD
+    + FORKED
     + """
-import sys, warnings
+import json
 import numpy as np
 import fastmcmd as fm
 
-n, d, limit, options = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), eval(sys.argv[4])
+n, d = 6000, 128
 rng = np.random.default_rng(0)
 x = rng.normal(size=(n, d)).astype(np.float32)
 y, p = rng.normal(size=n), rng.normal(size=n)
-warm = {k: v for k, v in options.items()}
-fm.cce(x[:600], y[:600], p[:600], x_kernel=fm.RBF(1 / d), **warm)  # libraries, BLAS buffers
-open("/proc/self/clear_refs", "w").write("5")
-before = field("VmRSS:")
-result = fm.cce(x, y, p, x_kernel=fm.RBF(1 / d), memory_limit=limit, **options)
-print(field("VmHWM:") - before, result.info.cache, result.info.solver)
+
+def measure(limit, options):
+    fm.cce(x[:600], y[:600], p[:600], x_kernel=fm.RBF(1 / d), **options)  # libraries, BLAS buffers
+    open("/proc/self/clear_refs", "w").write("5")
+    before = field("VmRSS:")
+    result = fm.cce(x, y, p, x_kernel=fm.RBF(1 / d), memory_limit=limit, **options)
+    print(field("VmHWM:") - before, result.info.cache, flush=True)
+
+for limit, options in json.loads(sys.argv[1]):
+    forked(measure, limit, options)
 """
 )
+CASES = [
+    ("90MB", {}, "streamed"),
+    ("300MB", {}, "packed"),
+    ("400MB", {"dtype": "float64"}, "packed"),
+    ("400MB", {"solver": "cholesky"}, "packed"),
+    ("120MB", {"dtype": "float64", "solver": "cg"}, "streamed"),
+]
+
+
+@functools.cache
+def measured():
+    """Return peak and cache of each case."""
+    job = json.dumps([[parse_memory(limit), options] for limit, options, _ in CASES])
+    process = subprocess.run(
+        [sys.executable, "-c", CODE, job], capture_output=True, text=True, timeout=300
+    )
+    assert process.returncode == 0, process.stderr
+    return [line.split() for line in process.stdout.splitlines()]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize(
-    ("limit", "options", "cache"),
-    [
-        ("90MB", {}, "streamed"),
-        ("300MB", {}, "packed"),
-        ("400MB", {"dtype": "float64"}, "packed"),
-        ("400MB", {"solver": "cholesky"}, "packed"),
-        ("120MB", {"dtype": "float64", "solver": "cg"}, "streamed"),
-    ],
-)
-def test_memory_stays_within_the_limit(limit, options, cache):
-    size = parse_memory(limit)
-    process = subprocess.run(
-        [sys.executable, "-c", CODE, "6000", "128", str(size), repr(options)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert process.returncode == 0, process.stderr
-    peak, mode, _ = process.stdout.split()
+@pytest.mark.parametrize("case", range(len(CASES)), ids=[str(case[:2]) for case in CASES])
+def test_memory_stays_within_the_limit(case):
+    limit, _, cache = CASES[case]
+    peak, mode = measured()[case]
     assert mode == cache
-    assert int(peak) <= 1.1 * size + ALLOWANCE, (format_bytes(int(peak)), limit)
+    assert int(peak) <= 1.1 * parse_memory(limit) + ALLOWANCE, (format_bytes(int(peak)), limit)
 
 
 def test_small_and_large_limits_agree(rng):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import subprocess
 import sys
 
 import numpy as np
 import oracle
 import pytest
-from builders import STATUS_FIELD
+from builders import FORKED, STATUS_FIELD
 
 import fastmcmd as fm
 from fastmcmd.estimate import fit as fitting
@@ -459,49 +461,63 @@ def test_only_the_model_that_misses_outputs_goes_another_round(rng, monkeypatch)
 
 PEAK = (
     STATUS_FIELD
+    + FORKED
     + """
-import sys, warnings
+import json
 import numpy as np
 import fastmcmd as fm
 from fastmcmd.estimate import fit
 
-n, limit, options = 6000, int(sys.argv[1]), eval(sys.argv[2])
+n = 6000
 rng = np.random.default_rng(0)
 x = rng.normal(size=(n, 128)).astype(np.float32)
 y, models = rng.normal(size=n), {str(k): rng.normal(size=n) for k in range(6)}
-options["x_kernel"] = fm.RBF(1 / 128)
-few = {name: draws[:600] for name, draws in models.items()}
-fm.ConditionalCongruence(**options).fit_each(x[:600], y[:600], few)  # libraries, BLAS buffers
-groups, inner = [], fit.feature_problems
-fit.feature_problems = lambda nature, pairs, *rest: groups.append(len(pairs)) or inner(nature, pairs, *rest)
-open("/proc/self/clear_refs", "w").write("5")
-before = field("VmRSS:")
-estimators = fm.ConditionalCongruence(memory_limit=limit, **options).fit_each(x, y, models)
-print(field("VmHWM:") - before, *groups)
+
+def measure(limit, options):
+    options["x_kernel"] = fm.RBF(1 / 128)
+    few = {name: draws[:600] for name, draws in models.items()}
+    fm.ConditionalCongruence(**options).fit_each(x[:600], y[:600], few)  # libraries, BLAS buffers
+    groups, inner = [], fit.feature_problems
+    def counted(nature, pairs, *rest):
+        groups.append(len(pairs))
+        return inner(nature, pairs, *rest)
+    fit.feature_problems = counted
+    open("/proc/self/clear_refs", "w").write("5")
+    before = field("VmRSS:")
+    estimators = fm.ConditionalCongruence(memory_limit=limit, **options).fit_each(x, y, models)
+    print(field("VmHWM:") - before, *groups, flush=True)
+
+for limit, options in json.loads(sys.argv[1]):
+    forked(measure, limit, options)
 """
 )
+LIMITS = [
+    (60_000_000, {"solver": "cg"}, 3),
+    (130_000_000, {"solver": "cg"}, 6),  # more would cost the tiles in memory
+    (600_000_000, {"solver": "cg"}, 1),
+    (900_000_000, {"solver": "cholesky"}, 1),
+    (150_000_000, {"solver": "lowrank", "rank": 200, "tol": 1.0}, 0),
+]
+
+
+@functools.cache
+def measured():
+    """Return the peak and the sizes of groups for each limit."""
+    job = json.dumps([[limit, options] for limit, options, _ in LIMITS])
+    process = subprocess.run(
+        [sys.executable, "-c", PEAK, job], capture_output=True, text=True, timeout=300
+    )
+    assert process.returncode == 0, process.stderr
+    return [list(map(int, line.split())) for line in process.stdout.splitlines()]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize(
-    ("limit", "options", "groups"),
-    [
-        (60_000_000, {"solver": "cg"}, 3),
-        (130_000_000, {"solver": "cg"}, 6),  # more would cost the tiles in memory
-        (600_000_000, {"solver": "cg"}, 1),
-        (900_000_000, {"solver": "cholesky"}, 1),
-        (150_000_000, {"solver": "lowrank", "rank": 200, "tol": 1.0}, 0),
-    ],
-)
-def test_memory_stays_within_the_limit(limit, options, groups):
+@pytest.mark.parametrize("case", range(len(LIMITS)), ids=[str(case[:2]) for case in LIMITS])
+def test_memory_stays_within_the_limit(case):
     """Peak resident memory beyond the inputs, as in test_memory.py; the results are the caller's."""
-    process = subprocess.run(
-        [sys.executable, "-c", PEAK, str(limit), repr(options)],
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
-    peak, *peaks = map(int, process.stdout.split())
+    limit, _, groups = LIMITS[case]
+    peak, *sizes = measured()[case]
     results = 6 * 8 * 6000 * (2 * 40 + 2)  # coefficients and images of at most 40 features, values
     assert peak <= 1.1 * limit + 25_000_000 + results
-    assert len(peaks) == groups
+    assert len(sizes) == groups

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 from simulations.picture_bands import isotonic_coverage
 
 import fastmcmd as fm
+from fastmcmd import _core
 
 CLASSES = fm.classification
 
@@ -36,6 +37,32 @@ def test_against_scikit_learn(rng, weighted):
         curve.miscalibration - curve.discrimination + curve.uncertainty
     )
     assert curve.weight.sum() == pytest.approx(300 if weights is None else weights.sum())
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 300])
+def test_the_loop_against_scipy(rng, k):
+    """Rows with ties, of every order, and weights of very different sizes."""
+    values = rng.normal(size=(40, k)) + np.linspace(-2, 2, 40)[:, None] * np.linspace(0, 3, k)
+    values[::3] = values[::3].round(1)
+    values[1], values[2], values[4] = 0.25, np.arange(k), -np.arange(k)
+    weights = 10.0 ** rng.uniform(-3, 3, k)
+    fits = values.copy()
+    _core.isotonic_rows(fits, weights, np.empty(k, np.int64), np.empty(k))
+    for row, fit in zip(values, fits, strict=True):
+        expected = optimize.isotonic_regression(row, weights=weights).x
+        np.testing.assert_allclose(fit, expected, rtol=1e-12, atol=1e-12)
+        assert (np.diff(fit) >= 0).all()
+
+
+def test_the_band_does_not_depend_on_the_draws_at_a_time(rng, monkeypatch):
+    p = rng.beta(1, 2, 150).round(2)
+    y = rng.random(150) < p
+    for weights in (None, rng.uniform(0.1, 1.0, 150)):
+        one = CLASSES.isotonic_reliability(y, p, sample_weight=weights, resamples=60)
+        with monkeypatch.context() as patch:
+            patch.setattr("fastmcmd.metrics.isotonic._NUMBERS", 7 * 150)
+            two = CLASSES.isotonic_reliability(y, p, sample_weight=weights, resamples=60)
+        np.testing.assert_array_equal((one.low, one.high), (two.low, two.high))
 
 
 def test_forms_of_probabilities_agree(rng):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 import fastmcmd as fm
 from fastmcmd.predictive import (
@@ -307,12 +307,42 @@ def test_a_type_of_numpy_and_parts_that_cannot_be_copied():
         np.testing.assert_allclose(prediction.cdf(0.3), expected.cdf(0.3), atol=1e-6)
 
 
+class Logistic:
+    """Logistic distributions by their formulas: SciPy's take ten times as long for a few values."""
+
+    dist = None
+
+    def __init__(self, loc, scale):
+        self._loc, self._scale = loc, scale
+
+    def _z(self, y):
+        return (y - self._loc) / self._scale
+
+    def cdf(self, y):
+        return special.expit(self._z(y))
+
+    def sf(self, y):
+        return special.expit(-self._z(y))
+
+    def ppf(self, level):
+        return self._loc + self._scale * special.logit(level)
+
+    def logpdf(self, y):
+        return special.log_expit(self._z(y)) + special.log_expit(-self._z(y)) - np.log(self._scale)
+
+    def mean(self):
+        return self._loc
+
+    def var(self):
+        return (np.pi * self._scale) ** 2 / 3
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "without", [(), ("quantile",), ("mean", "variance"), ("survival_function", "quantile", "mean")]
 )
 def test_methods_that_may_be_missing(without):
-    prediction = as_predictive(FakeTFP(stats.logistic(LOC, SCALE), without), 3)
+    prediction = as_predictive(FakeTFP(Logistic(LOC, SCALE), without), 3)
     assert isinstance(prediction, MethodsPredictive)
     assert not prediction.discrete
     expected = ScipyPredictive(stats.logistic(LOC, SCALE), 3)
