@@ -98,6 +98,8 @@ def test_orders_of_arguments(data):
         fm.evaluate(y, np.stack([mean, std]))
     with pytest.raises(ValueError, match="transpose them"):
         fm.evaluate(y, np.zeros((30, N)))
+    with pytest.raises(ValueError, match="transpose them"):
+        fm.evaluate(y, [np.zeros(N) for _ in range(30)])
     labels = (y > 0).astype(float)
     assert any("classification.evaluate" in one for one in _notes(labels, 1 / (1 + np.exp(-mean))))
 

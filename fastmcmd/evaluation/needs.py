@@ -100,6 +100,15 @@ class Needs:
         change, second = _established(_common(log_factor, log_band), self._log_factor(rows))
         return Need(shift, float(np.exp(change)), first or second)
 
+    def agrees(self, dispersion: str) -> bool:
+        """Return whether the standard deviation of all standardised errors is on this side of 1.
+
+        ``dispersion`` is "too wide", "too narrow" or "".
+        """
+        with np.errstate(all="ignore"):
+            square = float(np.mean(np.square((self._y - self._mean) / self._std)))
+        return square > 1 if dispersion == "too narrow" else square < 1
+
     def _shift(self, rows: NDArray[np.bool_]) -> tuple[float, float]:
         """Return the mean error of the rows (counts: the log ratio of means) and its standard error."""
         y, mean = self._y[rows], self._mean[rows]
@@ -127,10 +136,8 @@ class Needs:
             standard = gap / scale
             squares = np.square(standard - standard.mean())
             variance, effective = squares.mean(), squares.sum() ** 2 / np.square(squares).sum()
-            if not effective >= _FEWEST:
-                return _NOTHING, _NOTHING
             error = squares.std() / np.sqrt(len(squares)) / (2 * variance)
-            return float(0.5 * np.log(variance)), float(error)
+            return float(0.5 * np.log(variance)), float(error if effective >= _FEWEST else _NOTHING)
 
 
 def _common(values: Array, band: Array) -> float:
@@ -145,11 +152,14 @@ def _established(diagnosed: float, moment: tuple[float, float]) -> tuple[float, 
 
     The moment decides if it is beyond chance and has the sign of the diagnosis. If it is compatible with
     the diagnosis but too noisy to be beyond chance, the diagnosis decides. Otherwise both disagree, and the
-    distributions differ in shape.
+    distributions differ in shape. A moment of a few outliers has no usable error: then nothing is
+    established if its sign is not that of the diagnosis.
     """
     value, error = moment
-    if not (np.isfinite(diagnosed) and np.isfinite(value) and np.isfinite(error)):
+    if not (np.isfinite(diagnosed) and np.isfinite(value)):
         return diagnosed, False
+    if not np.isfinite(error):
+        return (diagnosed if (value > 0) == (diagnosed > 0) else _NOTHING), False
     reach = _QUANTILE * error
     if abs(value) > reach and (value > 0) == (diagnosed > 0):
         return value, False

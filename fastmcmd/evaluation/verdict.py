@@ -22,6 +22,7 @@ from fastmcmd.inference.diagnose import diagnose_on
 from fastmcmd.inference.diagnosis import Diagnosis
 from fastmcmd.inference.regions import LEAST_ROWS, WeakRegions, weak_regions
 from fastmcmd.predictive import Predictive, as_predictive
+from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.predictive.categorical import numbered
 from fastmcmd.recalibration import ConditionalRescaling
@@ -124,6 +125,9 @@ class Verdict(Notebook):
         The regions that are wrong beyond chance, the worst first.
     overall : Need or None
         The correction that all predictions need; None without a diagnosis.
+    dispersion_agrees : bool
+        Whether the ratio of standard deviations is on the side of ``test.dispersion``, as far as there is a
+        diagnosis. A few outliers may make it too large although most outcomes lie near their predictions.
     skipped : dict of str to str
         Why "regions", "diagnosis" or "remedy" is missing although the test rejects.
     level : float
@@ -138,6 +142,7 @@ class Verdict(Notebook):
     skipped: dict[str, str]
     level: float
     overall: Need | None = None
+    dispersion_agrees: bool = True
 
     @property
     def wrong(self) -> bool:
@@ -161,16 +166,26 @@ class Verdict(Notebook):
             how = Need(worst.shift, worst.factor, worst.shape).in_words(log_mean)
             if self._stands_out():
                 return f", most for {worst.description}" + (f", where {how}" if how else "")
-            if how and not overall:
-                return f", for example for {worst.description}, where {how}"
+            if not overall and (how or not self._everywhere()):
+                return f", for example for {worst.description}" + (f", where {how}" if how else "")
         return f": {overall}" if overall else ""
 
     def _scattered(self) -> str:
-        """Return how far outcomes lie from predictions that have no diagnosis, such as of classes."""
-        if self.diagnosis is not None:
+        """Return how far outcomes lie from predictions of which the diagnosis, if any, says nothing."""
+        if self.overall is not None and not self.overall.empty:
+            return ""
+        if any(
+            np.isfinite(one.shift) or np.isfinite(one.factor) or one.shape for one in self.where
+        ):
+            return ""
+        if not self.dispersion_agrees:
             return ""
         by_classes = self.skipped.get("diagnosis") == CLASSES_HAVE_NONE
         return (_SURE if by_classes else _SCATTER).get(self.test.dispersion, "")
+
+    def _everywhere(self) -> bool:
+        """Return whether all regions are wrong beyond chance."""
+        return self.regions is not None and len(self.where) == len(list(self.regions))
 
     def _stands_out(self) -> bool:
         assert self.regions is not None
@@ -213,15 +228,19 @@ class Verdict(Notebook):
         return "\n".join(lines)
 
     def table(self) -> str:
-        """Return text with one line per region that is wrong beyond chance."""
+        """Return text with one line per region that is wrong beyond chance, without empty columns."""
         shift_title = "mean needs (log)" if self._scale() == "log mean" else "shift needed"
-        rows = [["region", "CCE", "if right", "p (Holm)", "rows", shift_title, "spread times"]]
+        rows = [
+            ["region", "CCE", "if right", "p (Holm)", "rows", shift_title, "spread times", "shape"]
+        ]
         for one in self.where:
             rows.append(
                 [one.description, f"{one.cce:.3g}", f"{one.null_cce:.3g}", f"{one.p_adjusted:.3g}",
-                 f"{one.rows:,}", _cell(one.shift, "+.3g"), _cell(one.factor, ".3g")]
+                 f"{one.rows:,}", _cell(one.shift, "+.3g"), _cell(one.factor, ".3g"),
+                 "wrong" if one.shape else ""]
             )  # fmt: skip
-        return aligned(rows, left=(0,))
+        columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+        return aligned([list(row) for row in zip(*columns, strict=True)], left=(0,))
 
     def to_dict(self) -> Json:
         """Return a JSON-safe summary with the sentence, the test, the regions and the remedy."""
@@ -330,6 +349,7 @@ def verdict(
     level = check_positive(level, "level")
     if level >= 1:
         raise ValueError(f"level is {level:g}; a number in (0, 1) is needed")
+    check_order(y, "(x, y, prediction)")
     y = numbered(y, prediction)
     outcomes = as_rows(y, "y")
     predictive = as_predictive(prediction, len(outcomes), outcomes.shape[1], y=outcomes, x=x)
@@ -372,7 +392,8 @@ def verdict(
         inside = regions.contains(region_columns)
         where = _region_verdicts(regions, inside, needs)
     overall = None if needs is None else needs.of()
-    return Verdict(test, regions, diagnosis, remedy, where, skipped, level, overall)
+    agrees = needs is None or needs.agrees(test.dispersion)
+    return Verdict(test, regions, diagnosis, remedy, where, skipped, level, overall, agrees)
 
 
 def _inputs_by_name(x: object) -> Any:

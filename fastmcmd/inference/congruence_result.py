@@ -26,6 +26,10 @@ _KINDS = {
     "too wide": "; outcomes lie closer to them than they say",
     "too narrow": "; outcomes lie further from them than they say",
 }
+_KINDS_OF_CLASSES = {
+    "too wide": "; they are less sure of the classes than they should be",
+    "too narrow": "; they are more sure of the classes than they should be",
+}
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,8 @@ class CongruenceTest(Notebook):
         With ``condition_on="forecast"`` and independent rows, by the kernels of ``statistic``: the unbiased
         squared kernel calibration error (Widmann et al. 2021), the conditional kernel calibration error
         (Moskvichev & Sejdinovic 2025), and the root mean square of the latter for a calibrated model.
+    of_classes : bool
+        Whether the predictions are probabilities of classes.
     """
 
     p_value: float
@@ -113,6 +119,7 @@ class CongruenceTest(Notebook):
     skce: float | None = None
     ckce: float | None = None
     null_ckce: float | None = None
+    of_classes: bool = False
 
     @property
     def statistic(self) -> float:
@@ -240,7 +247,7 @@ class CongruenceTest(Notebook):
                 f"No misfit{where} beyond chance ({p}); a misfit of CCE "
                 f"{self.detectable:.2g} would have been seen in half of such samples."
             )
-        kind = _KINDS.get(self.dispersion, "")
+        kind = (_KINDS_OF_CLASSES if self.of_classes else _KINDS).get(self.dispersion, "")
         return f"The predictions are wrong{where} beyond chance ({p}){kind}."
 
     def __repr__(self) -> str:

@@ -354,6 +354,7 @@ class _Test:
             skce=None if calibration is None else calibration.skce,
             ckce=None if calibration is None else calibration.ckce,
             null_ckce=None if calibration is None else calibration.null_ckce,
+            of_classes=isinstance(self.prediction, Categorical),
         )
 
     def _plan(

@@ -8,14 +8,14 @@ uniform.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
-from fastmcmd.predictive import Draws, Predictive
+from fastmcmd.predictive import Categorical, Draws, Predictive
 from fastmcmd.predictive.base import LEAST_UNIFORM, MOST_LEVEL
 
 __all__ = [
@@ -49,11 +49,16 @@ class Reference:
         Equally likely outcomes. Their mean features are unbiased for those of the distribution.
     centre, spread : ndarray (m, k)
         Medians; interquartile ranges over 1.349, or standard deviations where these are 0.
+    support, masses : ndarray (C, 1), ndarray (m, C), or None
+        All outcomes that are possible and their probabilities, if these are few: then mean features are
+        exact.
     """
 
     values: Array
     centre: Array
     spread: Array
+    support: Array | None = None
+    masses: Array | None = None
 
     @staticmethod
     def of_values(values: Array) -> Reference:
@@ -88,7 +93,10 @@ class Reference:
 
     def take(self, rows: slice) -> Reference:
         """Return the reference of some of the rows."""
-        return Reference(self.values[rows], self.centre[rows], self.spread[rows])
+        masses = None if self.masses is None else self.masses[rows]
+        return Reference(
+            self.values[rows], self.centre[rows], self.spread[rows], self.support, masses
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +123,11 @@ class OutcomeSource(ABC):
 
         Otherwise the reference is the data sets themselves, and p-values vary more from seed to seed.
         """
+        return False
+
+    @property
+    def has_support(self) -> bool:
+        """Whether the reference has all possible outcomes, so that mean features are exact."""
         return False
 
     def noise_factor(self, *, exact: bool) -> float:
@@ -185,6 +198,11 @@ class SimulatedOutcomes(OutcomeSource):
         """Whether quantiles are quick: the reference then has an outcome in each 32nd of probability."""
         return self.prediction.columns == 1 and self.prediction.has_quick_quantiles
 
+    @property
+    def has_support(self) -> bool:
+        """True for probabilities of classes."""
+        return isinstance(self.prediction, Categorical)
+
     def reference(self, number: int, outcomes: Array) -> Reference:
         """Return the reference of a block of rows: the distributions themselves if quantiles are quick."""
         if not self.prediction.has_quick_quantiles:
@@ -193,7 +211,11 @@ class SimulatedOutcomes(OutcomeSource):
         if self.has_exact_mean:
             levels = self._levels(number, REFERENCES, len(prediction))
             outcomes = np.asarray(prediction.quantiles_at(levels), dtype=np.float64)[:, :, None]
-        return Reference.of_predictions(prediction, outcomes)
+        reference = Reference.of_predictions(prediction, outcomes)
+        if isinstance(prediction, Categorical):
+            masses = prediction.probs.astype(np.float64)
+            return replace(reference, support=prediction.values[:, None], masses=masses)
+        return reference
 
     def _simulated(self, rows: NDArray[np.intp], size: int, rng: np.random.Generator) -> Array:
         outcomes = np.asarray(self.prediction.take(rows).sample(size, rng), dtype=np.float64)

@@ -456,7 +456,7 @@ def _warnings(
     spreads = [by_name["std x 0.5"], by_name["std x 2"]]
     blind = [one for one in spreads if one.power < _BLIND]
     if blind:
-        sizes = " and ".join(
+        sizes = " or ".join(
             {"std x 0.5": "too small", "std x 2": "too large"}[b.model] for b in blind
         )
         text = f"Plain CCE with these kernels can hardly see a spread that is {sizes} by a factor of 2."

@@ -132,6 +132,15 @@ class OutcomeFeatures(ABC):
     def transform(self, outcomes: BlockOutcomes) -> Single:
         """Return the features (m, B + 1, r)."""
 
+    def means(self, reference: Reference) -> Single:
+        """Return the mean features (m, r) of right predictions."""
+        if reference.support is None or reference.masses is None:
+            means = self.transform(BlockOutcomes(reference.values, reference)).mean(axis=1)
+        else:
+            of_support = self.transform(BlockOutcomes(reference.support[None]))[0]
+            means = reference.masses @ of_support
+        return np.asarray(means, dtype=np.float32)
+
 
 @dataclass(frozen=True, eq=False)
 class Bumps(OutcomeFeatures):

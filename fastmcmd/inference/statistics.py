@@ -140,7 +140,7 @@ def project(
     noise, extreme = np.zeros(data_sets), np.zeros(data_sets)
     residuals = np.empty((len(x), kinds[0].rank), dtype=np.float32) if keep_residuals else None
     threads = get_num_threads() if threads is None else threads
-    exact = [outcomes.has_exact_mean and kind.is_smooth for kind in kinds]
+    exact = [outcomes.has_support or (outcomes.has_exact_mean and kind.is_smooth) for kind in kinds]
     vectors = np.ascontiguousarray(basis.vectors[:, basis.significant])
 
     def product(a: HostArray, b: HostArray) -> HostArray:
@@ -156,11 +156,10 @@ def project(
     ) -> tuple[list[HostArray], Array, Array, Array]:
         """Return the sums of some rows: projections, spread and dispersion, noise, extremes."""
         block = BlockOutcomes(raw, reference)
-        compared = BlockOutcomes(reference.values, reference)
         by_kind = [kind.transform(block) for kind in kinds]
         squares = np.empty((len(kinds), len(block.raw), data_sets))
         for kind, features, norms, is_exact in zip(kinds, by_kind, squares, exact, strict=True):
-            means = (kind.transform(compared) if is_exact else features).mean(axis=1)
+            means = kind.means(reference) if is_exact else features.mean(axis=1)
             _core.centre_rows(features, means, norms)
         standardised = np.abs(block.standardised)
         coordinates = product(basis.smoother.transform(x[rows]), vectors)

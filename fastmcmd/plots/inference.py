@@ -176,7 +176,8 @@ def verdict(conclusion: Verdict) -> Figure:
         diagnosis(conclusion.diagnosis, axes=(panels["shift"], panels["factor"]))
         panels["shift"].sharex(panels["factor"])
     sentence = plain(conclusion.sentence).replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
-    figure.suptitle("\n".join(textwrap.wrap(sentence, 100)), fontsize="medium")
+    width = 65 if conclusion.diagnosis is None else 100  # characters that fit the figure
+    figure.suptitle("\n".join(textwrap.wrap(sentence, width)), fontsize="medium")
     return figure
 
 

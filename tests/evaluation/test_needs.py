@@ -65,6 +65,24 @@ def test_outliers_leave_the_diagnosis(noise):
     assert need.factor == pytest.approx(1.3)
 
 
+def test_nothing_is_claimed_where_outliers_contradict_the_diagnosis():
+    """Most errors are small, and eight outliers make the standard deviation too large."""
+    y = np.where(np.arange(N) < 8, 50.0, 0.3) * np.where(np.arange(N) % 2, 1.0, -1.0)
+    need = Needs(diagnosed(0.0, 0.3), y, fm.Gaussian(np.zeros(N), 1.0)).of()
+    assert y.std() > 3
+    assert not np.isfinite(need.factor)
+    assert not need.shape
+
+
+def test_outliers_may_contradict_the_dispersion_of_most_outcomes(noise):
+    needs = Needs(diagnosed(0.0), 0.5 * noise, fm.Gaussian(np.zeros(N), 1.0))
+    assert needs.agrees("too wide")
+    assert not needs.agrees("too narrow")
+    y = 0.5 * noise
+    y[:4] = 30.0
+    assert not Needs(diagnosed(0.0), y, fm.Gaussian(np.zeros(N), 1.0)).agrees("too wide")
+
+
 def test_counts_are_compared_by_the_ratio_of_means():
     y = np.random.default_rng(1).poisson(6.0, N).astype(float)
     need = Needs(diagnosed(0.5, scale="log mean"), y, fm.Poisson(np.full(N, 3.0))).of()

@@ -225,3 +225,33 @@ def test_a_remedy_that_does_nothing_says_on_how_many_rows_it_was_fitted():
     result = fm.verdict(x, x + 0.5 + 0.3 * rng.normal(size=300), fm.Gaussian(x, 0.3))
     useless = replace(result, remedy=Remedy(0.0, 0.01, 300))
     assert "rescaling by input, fitted on 150 rows, does not mend it" in useless.sentence
+
+
+def test_a_verdict_without_a_diagnosis_says_how_far_outcomes_lie():
+    """Ten inputs and 200 rows: no input has enough rows near it for a diagnosis."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 10))
+    y = x[:, 0] + 1.6 * rng.normal(size=200)
+    result = fm.verdict(x, y, (x[:, 0], 1.0))
+    assert result.overall is not None
+    assert result.overall.empty
+    assert result.test.dispersion == "too narrow"
+    assert "; outcomes lie further from its predictions than these say" in result.sentence
+    if result.where:
+        assert "spread times" not in result.table()
+
+
+def test_sentences_of_the_test_of_classes_speak_of_classes():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=300)
+    p = 1 / (1 + np.exp(-x))
+    y = np.where(rng.random(300) < p, "yes", "no")
+    sure = 1 / (1 + np.exp(-4 * x))
+    test = fm.congruence_test(x, y, fm.Categorical(sure, classes=["no", "yes"]), random_state=0)
+    assert test.sentence.endswith("; they are more sure of the classes than they should be.")
+
+
+def test_a_prediction_in_place_of_the_outcomes_is_named():
+    x = np.linspace(0, 1, 50)
+    with pytest.raises(TypeError, match=r"the order of arguments is \(x, y, prediction\)"):
+        fm.verdict(x, (x, np.ones(50)), x)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
+from fastmcmd.inference.exchangeable import exchangeable_outcomes
 from fastmcmd.inference.outcome_features import BlockOutcomes, landmark_features
 
 
@@ -42,3 +43,17 @@ def test_a_smooth_kernel_has_a_table(rng):
     assert features_of(fm.RBF(0.5), np.full(500, 2.0), rng).table is None
     heavy = features_of(fm.RBF(0.5), rng.standard_cauchy(5_000), rng)
     assert heavy.table is None
+
+
+@pytest.mark.parametrize("kernel", [fm.Delta(), fm.RBF(1.0)])
+def test_mean_features_of_classes_are_exact(rng, kernel):
+    """The product of two rows' mean features is the sum over pairs of classes, by the kernel itself."""
+    probs = rng.dirichlet(np.ones(4), 30)
+    y = rng.integers(0, 4, (30, 1)).astype(float)
+    outcomes = exchangeable_outcomes(y, fm.Categorical(probs), 19, 0)
+    features = landmark_features(kernel, np.arange(4.0).reshape(-1, 1, 1), rng, "y")
+    reference = outcomes.reference(0, outcomes.block(0)).take(slice(5, 25))
+    means = features.means(reference)
+    values = np.arange(4.0)[:, None]
+    expected = probs[5:25] @ kernel(values, values) @ probs[5:25].T
+    np.testing.assert_allclose(means @ means.T, expected, atol=1e-5)

@@ -274,6 +274,8 @@ def row_hint(value: object, rows: int, n: int) -> str:
     """Return a hint at the likely mistake if a prediction and y differ in their number of rows."""
     shape = getattr(value, "shape", ())
     shape = shape if isinstance(shape, tuple) else ()  # distributions have methods of that name
+    if isinstance(value, list) and value and np.ndim(value[0]) == 1:
+        shape = (len(value), len(value[0]))
     if (isinstance(value, list) or len(shape) == 2) and rows == 2:
         return "; means and standard deviations are given as a tuple, (mean, std)"
     if len(shape) == 2 and shape[1] == n:
