@@ -173,13 +173,17 @@ class OutcomeSource(ABC):
         return np.arange(number * ROWS, min((number + 1) * ROWS, len(self.y)))
 
     def _levels(self, number: int, count: int, rows: int) -> Array:
-        """Return a level (rows, count) in each of as many equal parts of (0, 1), at random places."""
-        rng = np.random.Generator(np.random.PCG64(self._child(number, 0)))
+        """Return a level (rows, count) in each of as many equal parts of (0, 1).
+
+        Their places are pseudo-random and the same for each ``random_state``, so p-values do not vary with
+        them.
+        """
+        rng = np.random.Generator(np.random.PCG64(number))
         levels = (np.arange(count) + rng.random((rows, count))) / count
         return np.clip(levels, LEAST_UNIFORM, MOST_LEVEL)
 
-    def _child(self, number: int, *further: int) -> np.random.SeedSequence:
-        key = (*self.seeds.spawn_key, number + 1, *further)
+    def _child(self, number: int) -> np.random.SeedSequence:
+        key = (*self.seeds.spawn_key, number + 1)
         return np.random.SeedSequence(self.seeds.entropy, spawn_key=key)
 
     @abstractmethod
