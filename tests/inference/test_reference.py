@@ -235,3 +235,19 @@ def test_blocks_have_their_own_levels():
     second = source.reference(1, source.block(1)).values
     assert len(second) == 30
     assert not np.isin(second, first).any()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("tails", ["infinite", "largest"])
+def test_outcomes_at_the_end_of_float64_have_scales(tails):
+    """Draws of these predictions are infinite, or differ by more than float64 holds: NaN was their range."""
+    x, signs = np.linspace(-1, 1, 40), np.random.default_rng(0).choice([-1e308, 1e308], (40, 6))
+    prediction, y = {
+        "infinite": (fm.StudentT(np.full(40, 0.01), x, np.ones(40)), x),
+        "largest": (fm.Draws(signs[:, 1:]), signs[:, 0]),
+    }[tails]
+    result = fm.congruence_test(x, y, prediction, simulations=19)
+    assert np.isfinite(result.simulated).all()
+    assert np.isfinite(result.excess)
+    # Right outcomes of the first are not so near zero in all rows; the second is right.
+    assert (result.p_value <= 0.05) == (tails == "infinite")
