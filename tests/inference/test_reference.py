@@ -240,7 +240,7 @@ def test_blocks_have_their_own_levels():
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("tails", ["infinite", "largest"])
 def test_outcomes_at_the_end_of_float64_have_scales(tails):
-    """Draws of these predictions are infinite, or differ by more than float64 holds: NaN was their range."""
+    """Draws of these are infinite, or differ by more than float64 holds: NaN was their range."""
     x, signs = np.linspace(-1, 1, 40), np.random.default_rng(0).choice([-1e308, 1e308], (40, 6))
     prediction, y = {
         "infinite": (fm.StudentT(np.full(40, 0.01), x, np.ones(40)), x),
