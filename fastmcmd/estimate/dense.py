@@ -163,7 +163,7 @@ class DenseFit:
         unit = self._unit(largest)
         # Squares of coefficients and residuals underflow at points far from all inputs.
         lam = min(sample.lam for sample in self.samples)
-        lost = (
+        underflow = (
             np.finfo(np.float64).tiny * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
         )
         kinds: set[str] = set()
@@ -182,7 +182,7 @@ class DenseFit:
                 kinds.add(kind)
                 square = self._quadratic_forms(coefficients, atoms)
                 size = np.abs(coefficients).sum(axis=0)
-                slack = unit * size**2 + np.where(size > 0, lost, 0.0)
+                slack = unit * size**2 + np.where(size > 0, underflow, 0.0)
                 values[rows] = np.sqrt(np.maximum(square, 0.0))
                 low = np.sqrt(np.maximum(square - slack, 0.0))
                 high = np.sqrt(np.maximum(square, 0.0) + slack)

@@ -41,8 +41,10 @@ def numbers_of_columns(
             distinct = np.unique(labels)
             if reference_names is not None:
                 prefix = f"{name} is "
-                shown = [k.removeprefix(prefix) for k in reference_names if k.startswith(prefix)]
-                distinct = np.array(["" if label == _EMPTY else label for label in shown])
+                labels_in_order = [
+                    k.removeprefix(prefix) for k in reference_names if k.startswith(prefix)
+                ]
+                distinct = np.array(["" if label == _EMPTY else label for label in labels_in_order])
             if len(distinct) > MOST_LABELS:
                 raise ValueError(
                     f"columns[{name!r}] has {len(distinct)} labels; at most {MOST_LABELS} are taken"
