@@ -263,6 +263,10 @@ def columns_of(
         if matching:
             words[name] = matching[0]
     tables = {name: columns.find(text, option) for name, option, text in _tables(arguments)}
+    outcomes = [] if arguments.y is None else columns.find(arguments.y, "--y")
+    for name, option, _ in _tables(arguments):
+        if both := set(outcomes).intersection(tables[name]):
+            raise UsageError(f"{option} names {min(both)!r}, which is the outcome (--y)")
     for spec in predictions:
         numbers += columns_in(spec, columns)
     in_tables = [name for names in tables.values() for name in names]
@@ -280,10 +284,23 @@ def columns_of(
     inputs.update(labels)
     for table, names in tables.items():
         labels = {name: columns.labels(name) for name in names}
+        _check_words(labels, f"--{table.replace('_', '-')}")
         inputs[table] = labels
         numbers += [name for name, values in labels.items() if values.dtype.kind == "f"]
     _leave_out(arguments, columns, numbers, inputs)
     return columns, inputs
+
+
+def _check_words(table: dict[str, HostArray], option: str) -> None:
+    """Raise an error if a column has more different words than are taken."""
+    from fastmcmd.inference.columns import MOST_LABELS
+
+    for name, values in table.items():
+        count = len(np.unique(values.astype(str))) if values.dtype.kind in "OUS" else 0
+        if count > MOST_LABELS:
+            raise UsageError(
+                f"{option}: column {name!r} has {count} different words; at most {MOST_LABELS} are taken"
+            )
 
 
 def _tables(arguments: argparse.Namespace) -> list[tuple[str, str, str]]:

@@ -59,6 +59,8 @@ def run(arguments: argparse.Namespace) -> None:
     import fastmcmd as fm
 
     output, _ = targets_of(arguments)
+    if arguments.regions is not None and arguments.weights is not None:
+        raise UsageError("--regions takes no weights: leave out --weights, or --regions")
     with progress_of(arguments) as progress:
         rows = read_rows(arguments, progress)
         assert rows.prediction is not None

@@ -161,6 +161,11 @@ class DenseFit:
         errors = np.empty(len(grid))
         largest = float(self.y_kernel.diagonal(self.outputs).max())
         unit = self._unit(largest)
+        # Squares of coefficients and residuals underflow at points far from all inputs.
+        lam = min(sample.lam for sample in self.samples)
+        underflow = (
+            np.finfo(np.float64).tiny * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
+        )
         kinds: set[str] = set()
         step, start_point = self._block(len(grid)), 0
         saved = None if keep is None else keep.load(DenseProgress)
@@ -176,7 +181,8 @@ class DenseFit:
                 coefficients, atoms, error, kind = self._coefficients(grid[rows], largest, progress)
                 kinds.add(kind)
                 square = self._quadratic_forms(coefficients, atoms)
-                slack = unit * np.abs(coefficients).sum(axis=0) ** 2
+                size = np.abs(coefficients).sum(axis=0)
+                slack = unit * size**2 + np.where(size > 0, underflow, 0.0)
                 values[rows] = np.sqrt(np.maximum(square, 0.0))
                 low = np.sqrt(np.maximum(square - slack, 0.0))
                 high = np.sqrt(np.maximum(square, 0.0) + slack)

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.checks import as_array, as_rows, quote
 
-__all__ = ["numbers_of_columns", "rows_of_columns"]
+__all__ = ["MOST_LABELS", "numbers_of_columns", "rows_of_columns"]
 
 Array = NDArray[np.float64]
 
-_MOST_LABELS = 20  # largest number of labels of a text column; each becomes an indicator column
+MOST_LABELS = 20  # largest number of labels of a text column; each becomes an indicator column
+_EMPTY = "''"  # how an empty label is shown
 
 
 def numbers_of_columns(
@@ -40,16 +41,19 @@ def numbers_of_columns(
             distinct = np.unique(labels)
             if reference_names is not None:
                 prefix = f"{name} is "
-                distinct = np.array(
-                    [k.removeprefix(prefix) for k in reference_names if k.startswith(prefix)]
-                )
-            if len(distinct) > _MOST_LABELS:
+                labels_in_order = [
+                    k.removeprefix(prefix) for k in reference_names if k.startswith(prefix)
+                ]
+                distinct = np.array(["" if label == _EMPTY else label for label in labels_in_order])
+            if len(distinct) > MOST_LABELS:
                 raise ValueError(
-                    f"columns[{name!r}] has {len(distinct)} labels; at most {_MOST_LABELS} are taken"
+                    f"columns[{name!r}] has {len(distinct)} labels; at most {MOST_LABELS} are taken"
                 )
             # With two labels one column is enough.
             for label in distinct[:1] if len(distinct) == 2 else distinct:
-                _add(indicators, f"{name} is {label}", (labels == label).astype(np.float64))
+                _add(
+                    indicators, f"{name} is {label or _EMPTY}", (labels == label).astype(np.float64)
+                )
         else:
             title = f"columns[{name!r}]"
             number = as_rows(as_array(values, title), title, columns=1)[:, 0]

@@ -44,6 +44,7 @@ _FREQUENCIES = (
 _REACH = 5.0  # standardised outcomes beyond count as this far
 _FARTHEST = 1e4  # lengths from the centre at which outcomes are clipped, for frequencies
 _MARGIN = 4.0  # scales beyond the predicted range at which outcomes are clipped
+_LARGEST = float(np.finfo(np.float64).max) / 8  # size of outcomes that determine scales
 _RANK_WIDTH = 0.2  # length of the kernel on ranks in (0, 1)
 _MOST_LANDMARKS = 64
 _CANDIDATES = 2_000
@@ -341,7 +342,8 @@ def ladder_of_outcomes(outcomes: Array) -> list[OutcomeFeatures]:
         Outcomes drawn from the prediction at some rows; they determine the scales.
     """
     columns = outcomes.shape[2]
-    flat = outcomes.reshape(-1, columns)
+    # Heavy tails reach infinity; differences of these are finite.
+    flat = np.clip(outcomes.reshape(-1, columns), -_LARGEST, _LARGEST)
     low, first, third, high = np.quantile(flat, [0.001, 0.25, 0.75, 0.999], axis=0)
     middle = np.median(flat, axis=0)
     marginal = _positive((third - first) / NORMAL_IQR, flat)

@@ -150,7 +150,8 @@ class KernelChoice(Notebook):
         if best.explained < _NOTHING:
             return (
                 f"No kernel predicts the outcomes better than their mean ({len(self.kernels)} "
-                f"kernels, {len(lams)} values of lam, {self.rows:,} rows): with these x, only errors on "
+                f"kernel{'s'[: len(self.kernels) != 1]}, {len(lams)} value{'s'[: len(lams) != 1]} of lam, "
+                f"{self.rows:,} rows): with these x, only errors on "
                 "average over all inputs can be seen."
             )
         text = (
@@ -291,7 +292,8 @@ def select_kernel(
     some = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
     if len(some) < 3:
         raise ValueError(
-            f"x has {len(some)} rows that count; at least 3 are needed to leave one out"
+            f"x has {len(some)} row{'s'[: len(some) != 1]} of positive weight; at least 3 are needed to "
+            "leave one out"
         )
     if len(some) > _ROWS:
         some = np.sort(rng.choice(some, _ROWS, replace=False))

@@ -56,6 +56,24 @@ def test_regions_in_terms_of_columns_that_the_kernel_does_not_see(file, tmp_path
     assert regions[0]["p_adjusted"] < 0.05
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--regions", "place", "--weights", "w"), "--regions takes no weights"),
+        (("--regions", "y"), "--regions names 'y', which is the outcome"),
+        (("--regions", "name"), "--regions: column 'name' has 400 different words; at most 20"),
+    ],
+)
+def test_regions_that_cannot_be_tested(file, tmp_path, options, message):
+    """Weights were ignored, the outcome itself was taken, and a message named no option."""
+    path, rows = tmp_path / "places.npz", np.arange(400)
+    places, names = np.array(["city", "land"])[rows % 2], np.char.add("p", rows.astype(str))
+    np.savez(path, **dict(np.load(file)), place=places, name=names, w=np.ones(400))
+    process = run_cli("diagnose", str(path), *PREDICTION, *options)
+    assert process.returncode == 2
+    assert message in process.stderr
+
+
 def test_too_few_rows_for_a_diagnosis_are_said_once(tmp_path):
     rng = np.random.default_rng(0)
     np.savez(

@@ -101,6 +101,8 @@ def test_rows_without_a_group_are_left_out(tmp_path):
     refused = run_cli("test", str(path), *BY_AGE, "--condition-on", "code")
     assert refused.returncode == 2
     assert "column 'code'" in refused.stderr
+    refused = run_cli("test", str(path), *BY_AGE, "--condition-on", "sex,y")
+    assert "--condition-on names 'y', which is the outcome" in refused.stderr
     left_out = run_cli("test", str(path), *BY_AGE, "--condition-on", "code", "--nan-policy", "omit")
     assert "400 rows" in left_out.stdout, left_out.stderr
 

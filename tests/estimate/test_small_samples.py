@@ -104,3 +104,16 @@ def test_a_negligible_norm_is_an_upper_bound():
     bound = scaled_norm(residual, shift, negligible=1e-9)
     np.testing.assert_allclose(bound, np.linalg.norm(residual / np.sqrt(shift)[:, None]))
     assert scaled_norm(residual, shift, negligible=bound / 2) == exact
+
+
+@pytest.mark.parametrize("spread", [False, True], ids=["draw", "gaussian"])
+def test_the_bound_holds_where_squares_underflow(spread):
+    """Beyond all inputs a Laplacian kernel decays by one factor, and so does the CCE: to 1e-174 here."""
+    x, y, mean = np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.array([1.0, 0.3])
+    prediction = fm.Gaussian(mean, 0.4) if spread else fm.Draws(mean[:, None])
+    near = fm.cce(x, y, prediction, np.array([1.0]), fm.Laplacian(1.0), fm.RBF(1.0), LAM)
+    far = fm.cce(x, y, prediction, np.array([400.0]), fm.Laplacian(1.0), fm.RBF(1.0), LAM)
+    assert near.info.form == far.info.form == "dense"
+    expected = near.values * np.exp(-399.0)
+    assert (np.abs(far.values - expected) <= far.error_bounds).all()
+    assert far.error_bound < 1e-150

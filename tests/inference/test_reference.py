@@ -195,31 +195,32 @@ def test_the_excess_of_right_and_wrong_models_is_unbiased():
 
 @pytest.mark.parametrize("kind", ["Poisson", "mixture", "draws", "classes"])
 def test_p_values_vary_with_the_seed_as_their_simulations_do(kind):
-    """Their standard deviation over seeds is less than twice that of a binomial share in these samples.
+    """Over data sets, their standard deviation over seeds is 1.2 to 2.3 times that of a binomial share.
 
-    With the data sets themselves as the reference, it was twice that or more for counts and classes.
+    It was 2.9 to 3.6 times as large when data sets were compared with their own mean.
     """
-    rng = np.random.default_rng({"Poisson": 7, "mixture": 2, "draws": 4, "classes": 3}[kind])
-    n = 150
-    x = rng.uniform(-2, 2, n)
-    mean = np.sin(1.5 * x)
-    if kind == "Poisson":
-        model = fm.Poisson(np.exp(mean))
-    elif kind == "mixture":
-        model = fm.Mixture([fm.Gaussian(mean - 1, 0.2), fm.Gaussian(mean + 1, 0.4)], [0.6, 0.4])
-    elif kind == "classes":
-        masses = np.exp(2 * np.stack([x, 0 * x, -x], axis=1))
-        model = fm.Categorical(masses / masses.sum(axis=1, keepdims=True))
-    else:
-        model = as_predictive(mean[:, None] + rng.standard_normal((n, 20)), n)
-    y = np.asarray(model.sample(1, rng))[:, 0]
-    p = [
-        fm.congruence_test(x, y, model, simulations=99, random_state=seed).p_value
-        for seed in range(12)
-    ]
-    share = np.mean(p)
-    assert 0.02 < share < 0.98
-    assert np.std(p) < 2.0 * np.sqrt(share * (1 - share) / 100)
+    n, variances, shares = 150, [], []
+    for data in range(5):
+        rng = np.random.default_rng(data)
+        x = rng.uniform(-2, 2, n)
+        mean = np.sin(1.5 * x)
+        if kind == "Poisson":
+            model = fm.Poisson(np.exp(mean))
+        elif kind == "mixture":
+            model = fm.Mixture([fm.Gaussian(mean - 1, 0.2), fm.Gaussian(mean + 1, 0.4)], [0.6, 0.4])
+        elif kind == "classes":
+            masses = np.exp(2 * np.stack([x, 0 * x, -x], axis=1))
+            model = fm.Categorical(masses / masses.sum(axis=1, keepdims=True))
+        else:
+            model = as_predictive(mean[:, None] + rng.standard_normal((n, 20)), n)
+        y = np.asarray(model.sample(1, rng))[:, 0]
+        p = [
+            fm.congruence_test(x, y, model, simulations=99, random_state=seed).p_value
+            for seed in range(8)
+        ]
+        variances.append(np.var(p, ddof=1))
+        shares.append(np.mean(p) * (1 - np.mean(p)) / 100)
+    assert np.mean(variances) < 2.5**2 * np.mean(shares)
 
 
 def test_frequencies_are_the_same_in_each_test(rng):
@@ -241,3 +242,19 @@ def test_blocks_have_their_own_levels():
     second = source.reference(1, source.block(1)).values
     assert len(second) == 30
     assert not np.isin(second, first).any()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("tails", ["infinite", "largest"])
+def test_outcomes_at_the_end_of_float64_have_scales(tails):
+    """Draws of these are infinite, or differ by more than float64 holds: NaN was their range."""
+    x, signs = np.linspace(-1, 1, 40), np.random.default_rng(0).choice([-1e308, 1e308], (40, 6))
+    prediction, y = {
+        "infinite": (fm.StudentT(np.full(40, 0.01), x, np.ones(40)), x),
+        "largest": (fm.Draws(signs[:, 1:]), signs[:, 0]),
+    }[tails]
+    result = fm.congruence_test(x, y, prediction, simulations=19)
+    assert np.isfinite(result.simulated).all()
+    assert np.isfinite(result.excess)
+    # Right outcomes of the first are not so near zero in all rows; the second is right.
+    assert (result.p_value <= 0.05) == (tails == "infinite")

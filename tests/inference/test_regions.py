@@ -7,6 +7,7 @@ import pytest
 from simulations import regions as simulations
 
 import fastmcmd as fm
+from fastmcmd.inference.columns import numbers_of_columns
 
 pytest.importorskip("sklearn")
 X_KERNEL = fm.RBF(1.0)
@@ -139,3 +140,13 @@ def test_columns_of_one_name_are_refused():
             fm.weak_regions(columns, x, y, (x, 0.3))
     with pytest.raises(ValueError, match="rows must match"):
         fm.weak_regions(x, x, y[:-1], (x, 0.3))
+
+
+def test_an_empty_label_is_shown_as_one():
+    """Its description was "place is ", with nothing after it."""
+    columns = {"place": np.array(["", "land", "town", ""])}
+    numbers, names = numbers_of_columns(columns)
+    assert names == ("place is ''", "place is land", "place is town")
+    again, _ = numbers_of_columns({"place": np.array(["town", ""])}, names)
+    np.testing.assert_array_equal(again, [[0, 0, 1], [1, 0, 0]])
+    np.testing.assert_array_equal(numbers[:, 0], [1, 0, 0, 1])
