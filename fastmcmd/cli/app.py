@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parsed.run(parsed)
             sys.stdout.flush()
     except BrokenPipeError:  # the reader of a pipe has closed it: end silently, as other tools do
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 1
     except KeyboardInterrupt:
         print("fastmcmd: interrupted; no file is half written", file=sys.stderr)
@@ -114,11 +114,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except OSError as error:
         print(f"fastmcmd: error: {_of_system(error)}", file=sys.stderr)
+        _drop_output()
         return 1
     except (MemoryError, ImportError) as error:
         print(f"fastmcmd: error: {_one_line(error)}", file=sys.stderr)
         return 1
     return 0
+
+
+def _drop_output() -> None:
+    """Drop output that cannot be written, or Python would try again and exit with 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _of_system(error: OSError) -> str:

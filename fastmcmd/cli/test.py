@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.arguments import (
@@ -130,7 +131,7 @@ def run(arguments: argparse.Namespace) -> None:
     print_targets(output)
 
 
-def _condition(arguments: argparse.Namespace, rows: CompleteRows) -> Any:
+def _condition(arguments: argparse.Namespace, rows: CompleteRows) -> str | NDArray[np.float64]:
     """Return "x", "forecast", or the columns (n, c) that the test conditions on; words as 0 and 1."""
     from fastmcmd.inference.columns import numbers_of_columns
 

@@ -377,7 +377,7 @@ def _small(sides: tuple[Sample, Sample], task: Task) -> bool:
     """Tell whether the dense form costs less than the features themselves, whatever their rank."""
     options, points = task.options, len(task.grid)
     if (
-        options.solver != "auto"
+        (options.solver, options.backend) != ("auto", "auto")
         or options.dtype is not None
         or task.stays
         or task.y_backend.on_device

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -229,8 +229,8 @@ def over_inputs(
 
 def _draw_partly_grey(
     ax: Axes,
-    centres: list[Any],
-    quantiles: tuple[Any, Any, Any],
+    centres: list[np.float64],
+    quantiles: tuple[NDArray[np.float64], ...],
     bare: NDArray[np.bool_],
     colour: str,
     label: str | None,

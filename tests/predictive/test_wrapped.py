@@ -161,7 +161,8 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     if (parts := wrapped.weighted_parts()) is not None:
         np.testing.assert_allclose(sum(weights for weights, _ in parts), 1.0)
     members |= {"closed_form_pairs", "closed_form_rows", "atomless", "exact_nodes", "rough_levels"}
-    members |= {"weighted_parts"}
+    members |= {"weighted_parts", "has_quick_quantiles"}
+    assert wrapped.has_quick_quantiles <= base.has_quick_quantiles
     assert members == MEMBERS - FLAGS
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -202,7 +203,7 @@ class ScipyPredictive(ByQuadrature):
             raise no_moment(degree)
         return out
 
-    def _rows(self, function: Any, values: Array) -> Array:
+    def _rows(self, function: Callable[[Array], ArrayLike], values: Array) -> Array:
         """Return ``function`` of values (n, L) or (1, L), evaluated row by row."""
         result = np.asarray(function(values.T), dtype=np.float64).T
         return np.broadcast_to(result, (self._n, values.shape[1]))
@@ -270,7 +271,8 @@ def _too_many() -> ValueError:
     )
 
 
-def _has_formula(family: Any) -> bool:
+def _has_formula(family: object) -> bool:
     """Return whether a family of scipy.stats has its own quantile function, rather than a search."""
     generic = (scipy.stats.rv_continuous, scipy.stats.rv_discrete)
-    return all(type(family)._ppf is not base._ppf for base in generic)
+    quantile = getattr(type(family), "_ppf", None)
+    return all(quantile is not base._ppf for base in generic)
