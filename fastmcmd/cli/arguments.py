@@ -51,6 +51,7 @@ __all__ = [
 FILES = ".npz, .npy, .csv, .tsv, .parquet or .zarr; - is CSV on standard input"
 _KERNELS = ("rbf", "laplacian", "polynomial", "matern", "linear", "cosine", "delta")
 _NAMES = ("auto", "paper")  # of choices: from the scales of the data, and the published ones
+_TABLES = {"--condition-on": "condition_on", "--regions": "regions"}  # options of words or numbers
 CONDITIONS = ("x", "forecast")  # of the exact test; anything else names columns
 _BACKENDS = ("auto", "cpu", "cupy", "numba", "numpy")
 
@@ -262,10 +263,10 @@ def columns_of(
             raise UsageError(f"--{name}: {argument!r} names {len(matching)} columns; one is needed")
         if matching:
             words[name] = matching[0]
-    tables = {name: columns.find(text, option) for name, option, text in _tables(arguments)}
+    tables = {option: columns.find(text, option) for option, text in _tables(arguments).items()}
     outcomes = [] if arguments.y is None else columns.find(arguments.y, "--y")
-    for name, option, _ in _tables(arguments):
-        if both := set(outcomes).intersection(tables[name]):
+    for option, names in tables.items():
+        if both := set(outcomes).intersection(names):
             raise UsageError(f"{option} names {min(both)!r}, which is the outcome (--y)")
     for spec in predictions:
         numbers += columns_in(spec, columns)
@@ -282,10 +283,10 @@ def columns_of(
     elif getattr(arguments, "ignore_index", None) is not None:
         raise UsageError("--ignore-index needs a prediction of classes: classes:NAME=COLUMN,...")
     inputs.update(labels)
-    for table, names in tables.items():
+    for option, names in tables.items():
         labels = {name: columns.labels(name) for name in names}
-        _check_words(labels, f"--{table.replace('_', '-')}")
-        inputs[table] = labels
+        _check_words(labels, option)
+        inputs[_TABLES[option]] = labels
         numbers += [name for name, values in labels.items() if values.dtype.kind == "f"]
     _leave_out(arguments, columns, numbers, inputs)
     return columns, inputs
@@ -303,15 +304,14 @@ def _check_words(table: dict[str, HostArray], option: str) -> None:
             )
 
 
-def _tables(arguments: argparse.Namespace) -> list[tuple[str, str, str]]:
-    """Return name, option and text of each option for columns of numbers or words."""
-    options = {"condition_on": "--condition-on", "regions": "--regions"}
-    values = {name: getattr(arguments, name, None) for name in options}
-    return [
-        (name, options[name], text)
-        for name, text in values.items()
+def _tables(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the options for columns of numbers or words, with their texts."""
+    texts = {option: getattr(arguments, name, None) for option, name in _TABLES.items()}
+    return {
+        option: text
+        for option, text in texts.items()
         if text is not None and text not in CONDITIONS
-    ]
+    }
 
 
 def _leave_out(
