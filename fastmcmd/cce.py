@@ -20,6 +20,7 @@ from fastmcmd._base.annotations import (
 from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd.estimate.arguments import check_files, common_dtype
 from fastmcmd.estimate.samples import encoded_inputs, problem_of
+from fastmcmd.frames import check_row_order
 from fastmcmd.inference.chance import Chance
 from fastmcmd.kernels.base import KernelLike
 from fastmcmd.mcmd import evaluate_at
@@ -147,6 +148,7 @@ def cce(
         cache_dir=cache_dir, checkpoint=checkpoint, devices=devices,
         device_memory_limit=device_memory_limit,
     )  # fmt: skip
+    check_row_order(x=x, y=y, prediction=prediction, weights=weights)
     check_files(out, options.checkpoint, x=x, y=y, prediction=prediction, at=at, weights=weights)
     rows = encoded_inputs(x, encoder, "x", options)
     columns = rows.shape[1]

@@ -33,6 +33,7 @@ from fastmcmd.cce import cce
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.estimate.arguments import common_dtype, resolved_kernels, scaled_inputs
 from fastmcmd.estimate.samples import encoded
+from fastmcmd.frames import check_row_order
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Categorical, as_predictive
 from fastmcmd.predictive.base import PredictionLike
@@ -261,6 +262,7 @@ def downsampled_cce(
     >>> bool(abs(some.mean - fm.cce(x, y, fm.Gaussian(x, 0.6)).mean) < 0.05)
     True
     """
+    check_row_order(x=x, y=y, prediction=prediction, weights=weights)
     inputs = open_rows(encoded(x, encoder), "x" if encoder is None else "encoder(x)")
     if at is None or at is x:
         grid = inputs

@@ -29,6 +29,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.estimate.arguments import prepared_inputs, scaled_inputs
 from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.estimate.samples import encoded_inputs, problem_of
+from fastmcmd.frames import check_row_order
 from fastmcmd.gram import check_sizes
 from fastmcmd.inference.chance import Chance
 from fastmcmd.kernels import Kernel, Scaled
@@ -151,6 +152,7 @@ class ConditionalCongruence(Parameters):
             As in `cce`.
         """
         options = self.options(x)
+        check_row_order(x=x, y=y, prediction=prediction, weights=weights)
         files = files_of(x=x, y=y, prediction=prediction, weights=weights)
         rows = encoded_inputs(x, self.encoder, "x", options)
         problem = problem_of(
@@ -224,6 +226,7 @@ class ConditionalCongruence(Parameters):
                 "checkpoint holds the state of one fit; use fit for each model, or checkpoint=None"
             )
         options = self.options(x)
+        check_row_order(x=x, y=y, weights=weights)
         files = files_of(x=x, y=y, weights=weights)
         rows = encoded_inputs(x, self.encoder, "x", options)
         problem = problem_of(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["RowLabels", "column_names", "row_labels", "to_frame", "to_xarray"]
+__all__ = ["RowLabels", "check_row_order", "column_names", "row_labels", "to_frame", "to_xarray"]
 
 
 _DIM = "row"  # name of the rows in xarray if they had none
@@ -84,6 +84,49 @@ def row_labels(value: object) -> RowLabels | None:
         coords = {name: one for name, one in value.coords.items() if set(one.dims) <= {dim}}
         return RowLabels(value.indexes.get(dim), dim, coords)
     return None
+
+
+def check_row_order(**arguments: object) -> None:
+    """Raise an error if two arguments have the same row labels in another order.
+
+    Rows are matched by position. Row labels are those of pandas and xarray objects, also inside tuples; the
+    labels 0, 1, ... that pandas gives by default are none, and neither are labels that repeat.
+
+    Raises
+    ------
+    ValueError
+        The labels of one argument are those of another in another order.
+    """
+    if "pandas" not in sys.modules:
+        return
+    labelled: dict[str, pd.Index] = {}
+    for name, value in arguments.items():
+        for part in value if isinstance(value, tuple) else (value,):
+            index = _own_labels(part)
+            if index is None:
+                continue
+            for other, labels in labelled.items():
+                if _differ_in_order(labels, index):
+                    row = int(np.argmax(np.asarray(labels != index)))
+                    raise ValueError(
+                        f"{other} and {name} have the same row labels in another order (row {row}: "
+                        f"{labels[row]!r} and {index[row]!r}), and rows are matched by position; reorder "
+                        f"{name} with .loc[{other}.index]"
+                    )
+            labelled.setdefault(name, index)
+
+
+def _own_labels(value: object) -> pd.Index | None:
+    """Return row labels that differ from each other and are not just numbers of rows; else None."""
+    labels = row_labels(value)
+    index = None if labels is None else labels.index
+    if index is None or isinstance(index, sys.modules["pandas"].RangeIndex) or not index.is_unique:
+        return None
+    return index
+
+
+def _differ_in_order(one: pd.Index, other: pd.Index) -> bool:
+    return len(one) == len(other) and not one.equals(other) and bool(one.isin(other).all())
 
 
 def to_frame(columns: Mapping[str, Array], labels: object = None) -> pd.DataFrame:

@@ -32,6 +32,7 @@ from fastmcmd.estimate.arguments import (
 )
 from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.estimate.resume import begin
+from fastmcmd.frames import check_row_order
 from fastmcmd.gram import check_sizes, shared_row_statistics
 from fastmcmd.io import alone_with
 from fastmcmd.kernels import Kernel
@@ -200,6 +201,8 @@ def mcmd(
         cache_dir=cache_dir, checkpoint=checkpoint, devices=devices,
         device_memory_limit=device_memory_limit,
     )  # fmt: skip
+    check_row_order(x=x, y=y, weights=weights)
+    check_row_order(x_prime=x_prime, y_prime=y_prime, weights_prime=weights_prime)
     check_files(
         out, options.checkpoint, grid=grid, x=x, y=y, x_prime=x_prime, y_prime=y_prime,
         weights=weights, weights_prime=weights_prime,

@@ -210,3 +210,60 @@ def test_without_the_package(monkeypatch, package, call):
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(fm.MissingDependencyError, match="pip install"):
         call({"cce": np.zeros(2)}, RowLabels())
+
+
+ENTRIES = {
+    "evaluate": lambda x, y, p: fm.evaluate(y, p, x),
+    "compare": lambda x, y, p: fm.compare({"a": p}, y, x),
+    "cce": lambda x, y, p: fm.cce(x, y, p),
+    "fit": lambda x, y, p: fm.ConditionalCongruence().fit(x, y, p),
+    "congruence_test": lambda x, y, p: fm.congruence_test(x, y, p, simulations=19),
+    "diagnose": lambda x, y, p: fm.diagnose(x, y, p),
+    "verdict": lambda x, y, p: fm.verdict(x, y, p),
+    "kernel_report": lambda x, y, p: fm.kernel_report(x, y),
+    "select_kernel": lambda x, y, p: fm.select_kernel(x, y),
+    "mcmd": lambda x, y, p: fm.mcmd(x, x, y, x, x["x"]),
+    "downsampled": lambda x, y, p: fm.downsampled_cce(x, y, p, 30),
+    "recalibration": lambda x, y, p: fm.recalibration.ConditionalRescaling().fit(p, y, x),
+    "streaming": lambda x, y, p: fm.streaming.CCE(fm.RBF(1.0), fm.RBF(1.0), 9).update(x, y, p),
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_the_same_labels_in_another_order_are_an_error(entry, data):
+    """Rows are matched by position: labels that say otherwise are a mistake of the caller."""
+    pd = pytest.importorskip("pandas")
+    x, y = data
+    frame = pd.DataFrame({"x": x, "y": y}, index=pd.date_range("2026-01-01", periods=60))
+    shuffled = frame["y"].sample(frac=1, random_state=0)
+    with pytest.raises(ValueError, match=r"same row labels in another order \(row \d+: "):
+        ENTRIES[entry](frame[["x"]], shuffled, fm.Gaussian(x, 0.3))
+
+
+def test_labels_of_predictions_weights_and_probabilities_are_compared(data):
+    pd = pytest.importorskip("pandas")
+    x, y = data
+    frame = pd.DataFrame({"x": x, "y": y, "s": 0.3, "w": 1.0}, index=list("abcdef" * 10))
+    frame.index += np.arange(60).astype(str)
+    other = frame.iloc[::-1]
+    with pytest.raises(ValueError, match=r"reorder prediction with \.loc\[y\.index\]"):
+        fm.metrics.mean_crps(frame["y"], (frame["x"], other["s"]))
+    with pytest.raises(ValueError, match=r"reorder sample_weight with \.loc\[y\.index\]"):
+        fm.metrics.mean_crps(frame["y"], (x, 0.3), sample_weight=other["w"])
+    p = pd.DataFrame({0: 0.4, 1: 0.6}, index=other.index)
+    with pytest.raises(ValueError, match=r"reorder p with \.loc\[y\.index\]"):
+        fm.classification.nll((frame["y"] > 0).astype(int), p)
+
+
+def test_labels_that_say_nothing_about_the_order_are_not_compared(data):
+    """Default labels 0, 1, ..., labels of other rows, and labels that repeat."""
+    pd = pytest.importorskip("pandas")
+    x, y = data
+    expected = fm.metrics.mean_crps(y, (x, 0.3))
+    shuffled = np.random.default_rng(0).permutation(60)
+    for index in (shuffled, shuffled + 60, np.repeat(shuffled[:30], 2)):
+        outcomes, means = pd.Series(y, index=index), pd.Series(x)
+        assert fm.metrics.mean_crps(outcomes, (means, 0.3)) == expected
+        if len(set(index)) < 60:
+            means.index = index[::-1]
+            assert fm.metrics.mean_crps(outcomes, (means, 0.3)) == expected

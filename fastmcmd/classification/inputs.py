@@ -31,6 +31,7 @@ from fastmcmd.classification.labels import (
     refuse_label,
 )
 from fastmcmd.errors import RowError
+from fastmcmd.frames import check_row_order
 from fastmcmd.metrics.inputs import (
     NAN_POLICIES,
     SelectedRows,
@@ -313,6 +314,7 @@ def _read_rows(
 ) -> LabelledRows:
     """Return checked rows; ``y`` is a tuple with the labels, or None without labels."""
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
+    check_row_order(y=None if y is None else y[0], **{name: p, weight_name: sample_weight})
     names = None if y is None else as_names(*y)
     numbers = as_numbers(*y) if y is not None and names is None and arrays.on_host else None
     table = p  # keeps the column names of a data frame

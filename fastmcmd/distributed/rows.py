@@ -132,9 +132,10 @@ def valid_rows(arguments: Arguments, rules: RowRules, *, without_weight: bool = 
         weights = None  # a data set needs a positive weight, a block does not
     outcomes: dict[str, Outcomes] = {}
     policy = rules.policy if rules.policy == "raise" else "propagate"
+    inputs = None if policy == "raise" else arguments.get("x")
     for name, prediction in arguments["prediction"].items():
         try:
-            one = read_rows(arguments["y"], prediction, weights, policy, rules.ignore_index)
+            one = read_rows(arguments["y"], prediction, weights, policy, rules.ignore_index, inputs)
         except AllIgnoredError:
             return ValidRows({}, np.empty(0, dtype=np.intp), n, np.ones(n, dtype=bool))
         if one.blank:

@@ -236,13 +236,18 @@ def check_labels(by: ArrayLike, n: int) -> HostArray:
     return labels
 
 
+def is_on_disk(x: object) -> bool:
+    """Tell whether inputs are rows that are read block by block."""
+    return isinstance(x, (str, os.PathLike, Rows))
+
+
 def inputs_of(
     x: InputsLike | Rows, outcomes: Outcomes, encoder: Encoder | None
 ) -> InputsLike | Rows:
     """Return the inputs of the valid rows."""
-    if outcomes.valid is None:
+    if outcomes.valid is None or outcomes.blank:
         return x
-    if isinstance(x, (str, os.PathLike, Rows)):
+    if is_on_disk(x):
         raise ValueError(
             "x is on disk and rows hold NaN or an ignored label; nan_policy='omit' and ignore_index need x "
             "in memory, as an array"

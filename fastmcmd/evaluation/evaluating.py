@@ -28,7 +28,7 @@ from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
 from fastmcmd.evaluation.measuring import check_some_row, evaluation_of
 from fastmcmd.evaluation.outcomes import read_outcomes
 from fastmcmd.evaluation.result import Evaluation
-from fastmcmd.frames import column_names
+from fastmcmd.frames import check_row_order, column_names
 from fastmcmd.kernels.base import KernelLike
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Predictive
@@ -87,8 +87,9 @@ def evaluate(
     sample_weight : array_like (n,), optional
         Nonnegative weights of rows.
     nan_policy : {"raise", "omit", "propagate"}
-        What to do with rows in which y, the weight or an array of the prediction is NaN: raise an error,
-        leave them out, or return NaN for all numbers, and for those of each group with such a row.
+        What to do with rows in which x, y, the weight or an array of the prediction is NaN: raise an error,
+        leave them out, or return NaN for all numbers, and for those of each group with such a row. NaN in
+        an x that is on disk, or that an encoder reads, is left to their readers.
     level : float
         Level of the central interval whose coverage, width and score are computed.
     bins : int
@@ -187,7 +188,8 @@ def evaluate(
         memory_limit=memory_limit, certificate=certificate, progress=progress, devices=devices,
         device_memory_limit=device_memory_limit,
     )  # fmt: skip
-    outcomes = read_outcomes(y, prediction, config)
+    check_row_order(y=y, x=x, prediction=prediction, by=by)
+    outcomes = read_outcomes(y, prediction, x, config)
     labels, names = config.labels(outcomes), column_names(x)
     if x is None:
         config.congruence.options()  # check these options even though they are not used
@@ -223,8 +225,9 @@ def evaluate_many(
         different rows.
     """
     start = time.perf_counter()
+    check_row_order(y=y, x=x)
     outcomes = {
-        name: _outcomes_of(y, name, prediction, config) for name, prediction in models.items()
+        name: _outcomes_of(y, name, prediction, x, config) for name, prediction in models.items()
     }
     first = next(iter(outcomes.values()))
     for name, one in outcomes.items():
@@ -261,10 +264,14 @@ def evaluate_many(
 
 
 def _outcomes_of(
-    y: ArrayLike, name: str, prediction: PredictionLike, config: EvaluationConfig
+    y: ArrayLike,
+    name: str,
+    prediction: PredictionLike,
+    x: InputsLike | None,
+    config: EvaluationConfig,
 ) -> Outcomes:
     try:
-        return read_outcomes(y, prediction, config)
+        return read_outcomes(y, prediction, x, config)
     except AllIgnoredError:
         raise
     except (TypeError, ValueError) as error:

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import AnyArray
+from fastmcmd._base.annotations import AnyArray, InputsLike
 from fastmcmd._base.checks import as_array, check_same_length
 from fastmcmd._base.ignored import AllIgnoredError, IgnoreIndex, ignored_labels
 from fastmcmd._base.names import as_names
-from fastmcmd.evaluation.config import EvaluationConfig
+from fastmcmd.evaluation.config import EvaluationConfig, is_on_disk
 from fastmcmd.metrics.inputs import Outcomes, check_weights_shape, read
 from fastmcmd.predictive import Categorical
 from fastmcmd.predictive.adapters.convert import check_order
@@ -20,8 +20,12 @@ from fastmcmd.predictive.base import PredictionLike
 __all__ = ["read_outcomes", "read_rows"]
 
 
-def read_outcomes(y: ArrayLike, prediction: PredictionLike, config: EvaluationConfig) -> Outcomes:
+def read_outcomes(
+    y: ArrayLike, prediction: PredictionLike, x: InputsLike | None, config: EvaluationConfig
+) -> Outcomes:
     """Return the checked rows of one prediction.
+
+    NaN in inputs x that are in memory counts as NaN in y, unless an encoder reads them.
 
     Raises
     ------
@@ -30,16 +34,20 @@ def read_outcomes(y: ArrayLike, prediction: PredictionLike, config: EvaluationCo
     ValueError, TypeError
         As in `fastmcmd.metrics.inputs.read`, or ``ignore_index`` with a prediction that names no classes.
     """
-    return read_rows(y, prediction, config.sample_weight, config.nan_policy, config.ignore_index)
+    policy = config.nan_policy
+    if policy == "raise" or config.congruence.encoder is not None or is_on_disk(x):
+        x = None
+    return read_rows(y, prediction, config.sample_weight, policy, config.ignore_index, x)
 
 
 def read_rows(
     y: ArrayLike, prediction: PredictionLike, weights: ArrayLike | None, policy: str,
-    ignore_index: IgnoreIndex,
+    ignore_index: IgnoreIndex, x: AnyArray = None,
 ) -> Outcomes:  # fmt: skip
     """Return the checked rows of one prediction; see `read_outcomes`."""
+    inputs = None if x is None else as_array(x, "x")
     if ignore_index is None:
-        return read(y, prediction, weights, policy, columns=None)
+        return read(y, prediction, weights, policy, columns=None, x=inputs)
     if not isinstance(prediction, Categorical) or prediction.classes is None:
         raise ValueError(
             "ignore_index leaves out labels of classes, and the prediction names no classes: "
@@ -60,7 +68,12 @@ def read_rows(
         weights = as_array(weights, "sample_weight")
         check_weights_shape(weights, n)
         weights = weights[labelled]
-    rows = read(labels[labelled], prediction.take(labelled), weights, policy, columns=None)
+    if inputs is not None:
+        check_same_length(x=inputs, y=labels)
+        inputs = inputs[labelled]
+    rows = read(
+        labels[labelled], prediction.take(labelled), weights, policy, columns=None, x=inputs
+    )
     if rows.valid is None:
         return replace(rows, valid=labelled, n=n, propagate=False, ignored=ignored)
     return replace(rows, valid=labelled[rows.valid], n=n, ignored=ignored)

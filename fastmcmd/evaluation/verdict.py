@@ -14,7 +14,7 @@ from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import Notebook, aligned
 from fastmcmd.errors import MissingDependencyError, NumericalError
 from fastmcmd.evaluation.needs import Need, Needs
-from fastmcmd.frames import column_names
+from fastmcmd.frames import check_row_order, column_names
 from fastmcmd.inference.columns import numbers_of_columns, rows_of_columns
 from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.inference.corrections import CLASSES_HAVE_NONE
@@ -350,6 +350,7 @@ def verdict(
     if level >= 1:
         raise ValueError(f"level is {level:g}; a number in (0, 1) is needed")
     check_order(y, "(x, y, prediction)")
+    check_row_order(x=x, y=y, prediction=prediction, columns=columns, weights=weights)
     y = numbered(y, prediction)
     outcomes = as_rows(y, "y")
     predictive = as_predictive(prediction, len(outcomes), outcomes.shape[1], y=outcomes, x=x)

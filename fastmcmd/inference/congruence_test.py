@@ -30,6 +30,7 @@ from fastmcmd.default_kernels import (
     given_kernel,
 )
 from fastmcmd.estimate.samples import encoded
+from fastmcmd.frames import check_row_order
 from fastmcmd.inference.combination import (
     direction_of,
     evidence_of,
@@ -208,6 +209,7 @@ def congruence_test(
     if is_blockwise(x, y, prediction, groups, client=client):
         return on_blocks("congruence_test", locals())
     check_order(y, "(x, y, prediction)")
+    check_row_order(x=x, y=y, prediction=prediction, condition_on=condition_on, weights=weights)
     input_name = "x" if encoder is None else "encoder(x)"
     encoded_x: Any = encoded(x, encoder)
     y = numbered(y, prediction)

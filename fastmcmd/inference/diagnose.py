@@ -20,7 +20,7 @@ from fastmcmd._base.checks import (
 from fastmcmd.backends import get_backend
 from fastmcmd.default_kernels import chosen_lam, given_kernel
 from fastmcmd.embedding.features import output_features
-from fastmcmd.frames import row_labels
+from fastmcmd.frames import check_row_order, row_labels
 from fastmcmd.inference.corrections import (
     CountCorrection,
     KernelMap,
@@ -165,6 +165,7 @@ def diagnose_on(
     """Return `diagnose` with at most so many landmarks."""
     labels = row_labels(x if at is None else at)
     check_order(y, "(x, y, prediction)")
+    check_row_order(x=x, y=y, prediction=prediction, weights=weights)
     x, y = (
         as_rows(x, "x").astype(np.float64),
         as_rows(numbered(y, prediction), "y").astype(np.float64),

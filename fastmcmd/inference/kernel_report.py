@@ -21,6 +21,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import Notebook, aligned, data_frame
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.errors import NumericalError
+from fastmcmd.frames import check_row_order
 from fastmcmd.inference.exchangeable import GivenOutcomes
 from fastmcmd.inference.inputs import check_simulations
 from fastmcmd.inference.outcome_features import (
@@ -251,6 +252,7 @@ def kernel_report(
     """
     if prediction is not None:
         check_order(y, "(x, y, prediction)")
+    check_row_order(x=x, y=y, prediction=prediction)
     source = open_rows(x, "x")
     y = as_rows(numbered(y, prediction), "y")
     check_same_length(x=source, y=y)

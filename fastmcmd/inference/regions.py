@@ -17,6 +17,7 @@ from fastmcmd._base.tables import Notebook, aligned, data_frame
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.errors import require
 from fastmcmd.estimate.arguments import resolved_kernels
+from fastmcmd.frames import check_row_order
 from fastmcmd.inference.columns import numbers_of_columns
 from fastmcmd.inference.combination import direction_of, rank_p_value, scores_of, squared_norms
 from fastmcmd.inference.comparison import holm
@@ -259,6 +260,7 @@ def weak_regions(
     True
     """
     tree = _tree_class()
+    check_row_order(columns=columns, x=x, y=y, prediction=prediction)
     table, names = numbers_of_columns(columns)
     x, y = (
         as_rows(x, "x").astype(np.float64),

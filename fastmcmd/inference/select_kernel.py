@@ -29,6 +29,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import Notebook, aligned, data_frame
 from fastmcmd.default_kernels import chosen_kernels, column_scales, median_distance
 from fastmcmd.errors import NumericalError
+from fastmcmd.frames import check_row_order
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import (
     RBF,
@@ -281,6 +282,7 @@ def select_kernel(
     >>> choice.scales[1] < 0.3 * choice.scales[0]
     True
     """
+    check_row_order(x=x, y=y, weights=weights)
     rows = open_rows(x, "x")
     labels = numbers_of_labels(y)
     y = as_rows(y if labels is None else labels, "y")

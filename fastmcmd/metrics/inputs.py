@@ -23,6 +23,7 @@ from fastmcmd._base.checks import (
     check_choice,
     check_same_length,
 )
+from fastmcmd.frames import check_row_order
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.adapters.missing import is_array, rows_of_prediction, rows_without_nan
@@ -167,6 +168,7 @@ def read(
     columns: int | None = 1,
     on_device: bool = False,
     name: str = "prediction",
+    x: AnyArray = None,
 ) -> Outcomes:
     """Return checked outcomes, predictions and weights; ``name`` is that of the prediction.
 
@@ -188,6 +190,8 @@ def read(
         Whether rows stay on the device of the prediction (an array, or one of mean and std), for metrics
         that compute there; host arrays are copied to that device. If False, or if the prediction is on the
         host, all arrays are copied to the host.
+    x : ndarray (n, ...), optional
+        Inputs of the rows: NaN in them counts as NaN in y, unless ``nan_policy`` is "raise".
 
     Raises
     ------
@@ -197,6 +201,7 @@ def read(
     if isinstance(y, Outcomes):
         return y
     check_order(y)
+    check_row_order(y=y, **{name: prediction}, sample_weight=sample_weight)
     _check_swapped_arrays(y, prediction, name)
     y = numbered(y, prediction)
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
@@ -213,7 +218,7 @@ def read(
         if weights is not None:
             check_weights_shape(weights, n)
         parts = prediction if isinstance(prediction, tuple) else (prediction,)
-        valid = rows_without_nan(arrays, n, (y, weights, *parts))
+        valid = rows_without_nan(arrays, n, (y, weights, x, *parts))
         blank = valid is not None and not bool(arrays.xp.any(valid))
         if blank and nan_policy == "omit":
             raise ValueError(f"all {n} rows hold NaN; at least one without is needed")

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import FilePath, Json, NanPolicy
 from fastmcmd._base.checks import as_array, as_rows, check_choice, check_path, quote
+from fastmcmd.frames import check_row_order
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.base import Array, PredictionLike
@@ -130,6 +131,7 @@ class Recalibrator(Fitted, ABC):
             Invalid values, numbers of rows that differ, missing inputs, or predictions that this method
             cannot correct.
         """
+        check_row_order(prediction=prediction, y=y, x=x, sample_weight=sample_weight)
         array = self._inputs(x, "fit", nan_policy)
         if array is not None:
             y = _with_missing(y, array)

@@ -24,6 +24,7 @@ from fastmcmd._base.checks import (
 )
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.embedding.sample import DrawnOutputs
+from fastmcmd.frames import check_row_order
 from fastmcmd.inference.exchangeable import (
     ROWS,
     ExchangedOutcomes,
@@ -210,6 +211,7 @@ class CCE(Accumulator[CongruenceSums]):
     ) -> CongruenceSums:
         """Return the sums of a batch; arguments as in `update`."""
         check_order(y, "(x, y, prediction)")
+        check_row_order(x=x, y=y, sample_weight=sample_weight)
         inputs = as_rows(x, "x").astype(np.float64)
         if self._width not in (None, inputs.shape[1]):
             raise ValueError(

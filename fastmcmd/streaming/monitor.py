@@ -21,6 +21,7 @@ from fastmcmd._base.checks import (
 )
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import ColumnTable
+from fastmcmd.frames import check_row_order
 from fastmcmd.inference.inputs import check_simulations
 from fastmcmd.inference.shift_tests import View, batch_p_values, log_odds
 from fastmcmd.io.state import decode
@@ -526,6 +527,7 @@ def _checked(
     x: object, y: object, prediction: object, columns: int | None = None, outputs: int | None = None
 ) -> tuple[Array, Array, Predictive | None]:
     """Return checked inputs, outcomes and predictions."""
+    check_row_order(x=x, y=y, prediction=prediction)
     inputs = as_rows(x, "x", columns=columns).astype(np.float64)
     outcomes = as_rows(numbered(y, prediction), "y", columns=outputs).astype(np.float64)
     check_same_length(x=inputs, y=outcomes)

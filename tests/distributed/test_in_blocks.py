@@ -422,13 +422,15 @@ def test_evaluate_leaves_rows_with_nan_out(data):
     y[[3, 150, 210]] = np.nan
     y[200:201] = np.nan  # all rows of a block
     data.y = y
+    data.x = data.x.copy()
+    data.x[55, 0] = np.nan
     in_memory = fm.evaluate(y, fm.Gaussian(data.mean, 0.5), data.x, nan_policy="omit", test=False)
     arguments = data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), data.blocks("x")
     blocked = fm.evaluate(*arguments, nan_policy="omit")
     same_numbers(blocked, in_memory)
-    assert "4 of 600 rows hold NaN" in blocked.notes[0]
+    assert "5 of 600 rows hold NaN" in blocked.notes[0]
     crps = blocked.rows["crps"].compute()
-    assert np.array_equal(np.isnan(crps), np.isnan(y))
+    assert np.array_equal(np.isnan(crps), np.isnan(y) | np.isnan(data.x[:, 0]))
     with pytest.raises(BlockError, match=r"block 0 \(of 5, counted from 0\).*NaN"):
         fm.evaluate(*arguments)
     spread = fm.evaluate(*arguments[:2], nan_policy="propagate")

@@ -391,6 +391,30 @@ def test_inputs_on_disk(gaussian, tmp_path):
         fm.evaluate(y, prediction, tmp_path / "x.npy", nan_policy="omit")
 
 
+def test_nan_in_inputs_leaves_rows_out_of_every_measure(gaussian):
+    x, y, prediction = gaussian
+    rows = np.random.default_rng(7).choice(len(y), 9, replace=False)
+    holes = x.copy()
+    holes[rows, rows % x.shape[1]] = np.nan
+    keep = np.setdiff1d(np.arange(len(y)), rows)
+    expected = fm.evaluate(y[keep], prediction.take(keep), x[keep])
+    omitted = fm.evaluate(y, prediction, holes, nan_policy="omit")
+    assert omitted.to_dict()["metrics"] == expected.to_dict()["metrics"]
+    assert omitted.test.p_value == expected.test.p_value
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(omitted.rows["cce"])), np.sort(rows))
+    np.testing.assert_array_equal(omitted.rows["crps"][keep], expected.rows["crps"])
+    both = fm.compare({"a": prediction, "b": prediction}, y, holes, nan_policy="omit")
+    assert both["b"]["mean_cce"] == expected["mean_cce"]
+    assert np.isnan(fm.evaluate(y, prediction, holes, nan_policy="propagate")["mean_crps"])
+    with pytest.raises(ValueError, match="x holds NaN"):
+        fm.evaluate(y, prediction, holes)
+    with pytest.raises(ValueError, match=r"all .* rows hold NaN"):
+        fm.evaluate(y, prediction, np.full_like(x, np.nan), nan_policy="omit")
+    nothing = fm.evaluate(y, prediction, np.full_like(x, np.nan), nan_policy="propagate")
+    assert np.isnan(nothing["mean_crps"])
+    assert "rows hold NaN" in nothing.skipped["mean_cce"]
+
+
 def test_a_group_of_one_row(gaussian):
     """A group of one row omits what one row does not determine, and reports the rest."""
     _, y, prediction = gaussian
