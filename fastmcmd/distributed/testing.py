@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fastmcmd._base.blockwise import Deferred
 from fastmcmd._base.seeds import seed_sequence
 from fastmcmd.distributed.blocks import Blocks
 from fastmcmd.distributed.congruence import check_defaults, congruence_of, running
@@ -11,6 +12,7 @@ from fastmcmd.distributed.setting import setting_of
 from fastmcmd.inference.combination import direction_of, evidence_of, rank_p_value, scores_of
 from fastmcmd.inference.congruence_result import CongruenceTest
 from fastmcmd.inference.inputs import check_simulations
+from fastmcmd.predictive import Categorical
 from fastmcmd.streaming.congruence_estimate import LADDER
 from fastmcmd.streaming.congruence_sums import Ridge
 
@@ -63,4 +65,10 @@ def congruence_test(**arguments: object) -> CongruenceTest:
         lam=setting.lam,
         condition_on="x",
         simulated=misfit,
+        of_classes=_predicts_classes(options["prediction"]),
     )
+
+
+def _predicts_classes(prediction: object) -> bool:
+    made_in_blocks = isinstance(prediction, Deferred) and prediction.make is Categorical
+    return made_in_blocks or isinstance(prediction, Categorical)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from fastmcmd._base.checks import (
 from fastmcmd.backends import get_backend
 from fastmcmd.default_kernels import chosen_lam, given_kernel
 from fastmcmd.embedding.features import output_features
-from fastmcmd.frames import check_row_order, row_labels
+from fastmcmd.frames import check_row_order, column_names, row_labels
 from fastmcmd.inference.corrections import (
     CountCorrection,
     KernelMap,
@@ -144,9 +144,10 @@ def diagnose(
     >>> diagnosis.shift.round(1).tolist(), bool((np.abs(diagnosis.factor - 1) < 0.2).all())
     ([-0.2, -0.2], True)
     """
-    return diagnose_on(
+    diagnosis = diagnose_on(
         LANDMARKS, x, y, prediction, at, x_kernel, y_kernel, lam, level, weights, random_state
     )
+    return replace(diagnosis, column_names=column_names(x))
 
 
 def diagnose_on(

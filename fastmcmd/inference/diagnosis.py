@@ -54,6 +54,8 @@ class Diagnosis(Notebook):
         The reason why there is no answer at all, or "".
     x : ndarray (q, d)
         The inputs.
+    column_names : tuple of str
+        Names of the columns of x, if it was a data frame.
     """
 
     shift: Array
@@ -71,6 +73,7 @@ class Diagnosis(Notebook):
     reason: str
     x: Array
     labels: RowLabels | None = field(default=None)
+    column_names: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.shift)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.checks import as_rows, check_instance, check_same_length, quote
 from fastmcmd.plots.projection import line
-from fastmcmd.plots.style import COLOURS, check_axes, mark_bottom, matplotlib, tidy
+from fastmcmd.plots.style import COLOURS, check_axes, mark_bottom, matplotlib, plain, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,7 +97,8 @@ def diagnosis(
             ax.text(0.5, 0.75, text, color="0.4", ha="center", transform=ax.transAxes)
         ax.set_ylabel(label)
         tidy(ax)
-    axes[1].set_xlabel(name)
+    named = one_input and len(diagnosed.column_names) == 1
+    axes[1].set_xlabel(plain(diagnosed.column_names[0]) if named else name)
     axes[0].set_title(f"What predictions need, with {diagnosed.level:.0%} bands")
     return axes
 

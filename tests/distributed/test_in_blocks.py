@@ -627,6 +627,17 @@ def test_sums_of_a_comparison_are_saved_and_read(tmp_path, monkeypatch):
         assert resumed.confidence_set(measure) == straight.confidence_set(measure)
 
 
+def test_exact_test_of_classes_speaks_of_classes():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 1))
+    y = rng.random(300) < 1 / (1 + np.exp(-3 * x[:, 0]))
+    blocks = da.from_array(x, chunks=(100, 1)), da.from_array(y.astype(float), chunks=100)
+    unsure = fm.Categorical(da.full((300, 2), 0.5, chunks=(100, 2)))
+    assert "of the classes" in fm.congruence_test(*blocks, unsure, simulations=39).sentence
+    normal = fm.Gaussian(da.zeros(300, chunks=100), 3.0)
+    assert "classes" not in fm.congruence_test(*blocks, normal, simulations=39).sentence
+
+
 @pytest.mark.slow
 def test_exact_test_is_that_of_the_accumulator_and_holds_its_level():
     """A right model is rejected as often as the level says; a wrong one nearly always."""

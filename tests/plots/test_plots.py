@@ -329,6 +329,16 @@ def test_the_legend_of_a_test_covers_nothing(rng):
             plt.close(figure)
 
 
+def test_a_diagnosis_names_its_only_column(rng):
+    pd = pytest.importorskip("pandas")
+    x, y = rng.normal(size=120), rng.normal(size=120)
+    named = fm.diagnose(pd.DataFrame({"$age": x}), y, (np.zeros(120), 1.0))
+    assert named.plot()[1].get_xlabel() == r"\$age"
+    assert fm.diagnose(x, y, (np.zeros(120), 1.0)).plot()[1].get_xlabel() == "x"
+    two = fm.diagnose(pd.DataFrame({"a": x, "b": y}), y, (np.zeros(120), 1.0))
+    assert two.plot()[1].get_xlabel() == "first principal component of x"
+
+
 def test_inputs_without_support_are_marked_at_the_bottom(rng):
     """The marks lay on the line of a shift of 0 and at a factor of 0 if no input had a diagnosis."""
     x = rng.normal(size=(60, 12))
