@@ -629,12 +629,14 @@ def test_sums_of_a_comparison_are_saved_and_read(tmp_path, monkeypatch):
 
 def test_exact_test_of_classes_speaks_of_classes():
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(300, 1))
-    y = rng.random(300) < 1 / (1 + np.exp(-3 * x[:, 0]))
-    blocks = da.from_array(x, chunks=(100, 1)), da.from_array(y.astype(float), chunks=100)
-    unsure = fm.Categorical(da.full((300, 2), 0.5, chunks=(100, 2)))
+    x = rng.normal(size=(600, 1))
+    right = 1 / (1 + np.exp(-3 * x))
+    y = (rng.random(600) < right[:, 0]).astype(float)
+    blocks = da.from_array(x, chunks=(200, 1)), da.from_array(y, chunks=200)
+    unsure = 0.5 + np.array([-0.15, 0.15]) * (right - 0.5)
+    unsure = fm.Categorical(da.from_array(unsure, chunks=(200, 2)))
     assert "of the classes" in fm.congruence_test(*blocks, unsure, simulations=39).sentence
-    normal = fm.Gaussian(da.zeros(300, chunks=100), 3.0)
+    normal = fm.Gaussian(da.zeros(600, chunks=200), 3.0)
     assert "classes" not in fm.congruence_test(*blocks, normal, simulations=39).sentence
 
 
