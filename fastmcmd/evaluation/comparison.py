@@ -19,9 +19,10 @@ from fastmcmd._base.checks import check_choice, check_count, check_labels
 from fastmcmd._base.tables import ByName, aligned, as_html, data_frame, did_you_mean, printable
 from fastmcmd.evaluation.conclusion import comparison_sentence
 from fastmcmd.evaluation.config import EvaluationConfig
+from fastmcmd.evaluation.differences import Pairs
 from fastmcmd.evaluation.evaluating import evaluate, evaluate_many
 from fastmcmd.evaluation.measures import ALL_MEASURES
-from fastmcmd.evaluation.pairs import PairedTests, Pairs
+from fastmcmd.evaluation.pairs import PairedTests
 from fastmcmd.evaluation.result import BEST, Evaluation, text
 from fastmcmd.inference.comparison import clusters_of
 from fastmcmd.inference.difference_map import DifferenceMap

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fastmcmd.evaluation.pairs import LEAST_P, PairOfModels, Pairs
+from fastmcmd.evaluation.differences import LEAST_P, PairOfModels, Pairs
 from fastmcmd.evaluation.result import Evaluation
 
 __all__ = ["comparison_sentence"]
