@@ -5,8 +5,9 @@
 Equally wrong models (bias +0.1 and -0.1 around sin(2 x)) must seldom be called different; intervals of the
 difference of mean squared CCE must hold its expectation given x; of several equal models the share of runs
 with any difference must not exceed the level. The figures in docs/comparing.md come from the command
-above. ``--scores``: paired intervals of the CRPS and the log score, and model confidence sets. With
-``--blocks`` the differences come from sums over blocks of rows, as those of Dask collections.
+above. ``--scores``: paired intervals of the CRPS and the log score, and model confidence sets; with
+``--piece 10`` the tails are those of sums of 10 rows, as for Dask collections. With ``--blocks`` the
+differences come from sums over blocks of rows, as those of Dask collections.
 """
 
 from __future__ import annotations
@@ -121,35 +122,81 @@ def family(n=300, repeats=1000, seed=0):
     return calls / repeats
 
 
+# Noise of mean 0 and variance 1.
 NOISES = {
     "normal": lambda rng, n: rng.normal(size=n),
-    "Student t, 3 degrees": lambda rng, n: rng.standard_t(3, n),
-    "skewed": lambda rng, n: rng.exponential(size=n) - 1,
+    "Poisson": lambda rng, n: (rng.poisson(2, n) - 2) / np.sqrt(2),
+    "Student t, 10 degrees": lambda rng, n: rng.standard_t(10, n) / np.sqrt(10 / 8),
+    "Student t, 5 degrees": lambda rng, n: rng.standard_t(5, n) / np.sqrt(5 / 3),
+    "Laplace": lambda rng, n: rng.laplace(size=n) / np.sqrt(2),
+    "exponential": lambda rng, n: rng.exponential(size=n) - 1,
+    "lognormal": lambda rng, n: (rng.lognormal(size=n) - np.exp(0.5)) / np.sqrt(np.e * (np.e - 1)),
+    "Student t, 3 degrees": lambda rng, n: rng.standard_t(3, n) / np.sqrt(3),
+    "1 % outliers, 5 times as large": lambda rng, n: (
+        rng.normal(size=n) * np.where(rng.random(n) < 0.01, 5, 1) / np.sqrt(1.24)
+    ),
+}
+# Mean and std of two models of the noise, and the share of rows in which they differ.
+PAIRS = {
+    "too wide, biased": ((0.0, 1.5), (0.3, 1.0), 1.0),
+    "too wide, right": ((0.0, 1.5), (0.0, 1.0), 1.0),
+    "bias +0.1, -0.1": ((0.1, 1.0), (-0.1, 1.0), 1.0),
+    "too wide in a fifth of the rows": ((0.0, 1.5), (0.0, 1.0), 0.2),
 }
 TRUTH_ROWS = 1_000_000
+CLASSES = "two classes, right and twice too steep"
 
 
-def scores_of(noise, n, rng):
-    """Return losses (n, 2) by score of two wrong models of ``x + noise``: too wide, and biased."""
-    x = rng.normal(size=n)
-    y = x + NOISES[noise](rng, n)
-    models = fm.Gaussian(x, 1.5), fm.Gaussian(x + 0.3, 1.0)
+def differences_of(noise, pair, n, rng):
+    """Return differences (n,) by score of two models of the noise."""
+    if noise == CLASSES:
+        score = rng.normal(size=n)
+        sign = np.where(rng.random(n) < 1 / (1 + np.exp(-2 * score)), 1, -1)
+        losses = [np.logaddexp(0, -sign * steepness * score) for steepness in (2, 4)]
+        return {"log score": losses[0] - losses[1]}
+    y = NOISES[noise](rng, n)
+    *parts, share = PAIRS[pair]
+    models = [fm.Gaussian(np.full(n, mean), std) for mean, std in parts]
+    some = rng.random(n) < share
     return {
-        "CRPS": np.stack([fm.metrics.crps(y, one) for one in models], axis=1),
-        "log score": np.stack([-one.log_prob(y) for one in models], axis=1),
+        "CRPS": some * (models[0].crps(y) - models[1].crps(y)),
+        "log score": some * (models[1].log_prob(y) - models[0].log_prob(y)),
     }
 
 
-def paired_scores(noise, n=300, repeats=1000, seed=0):
-    """Return the coverage of the 95 % interval of the mean difference, by score."""
+def truth_of(noise, pair, seed):
+    """Return the expected differences by score; that of the log score of Gaussian models is exact."""
     rng = np.random.default_rng([seed, 1])
-    truth = {name: np.diff(v).mean() for name, v in scores_of(noise, TRUTH_ROWS, rng).items()}
-    hits = dict.fromkeys(truth, 0)
+    truth = {name: d.mean() for name, d in differences_of(noise, pair, TRUTH_ROWS, rng).items()}
+    if noise != CLASSES:
+        *parts, share = PAIRS[pair]
+        first, second = ((1 + mean**2) / (2 * std**2) + np.log(std) for mean, std in parts)
+        truth["log score"] = share * (first - second)
+    return truth
+
+
+def paired_scores(noise, pair, n=300, repeats=1000, seed=0, piece=1):
+    """Return error rates of the 95 % intervals of the mean difference of two models.
+
+    Returns
+    -------
+    dict of float
+        Shares of all samples: the t interval of the CRPS and of the log score misses the truth; an
+        interval of the log score is printed; it is printed and misses.
+    """
+    truth, rng = truth_of(noise, pair, seed), np.random.default_rng([seed, 2])
+    counts = dict.fromkeys(("CRPS", "log score", "printed", "wrong"), 0)
+    pieces = None if piece == 1 else np.arange(n) // piece
     for _ in range(repeats):
-        for name, losses in scores_of(noise, n, rng).items():
-            result = paired((losses[:, 1] - losses[:, 0]) / n, None, 0.95)
-            hits[name] += result.low <= truth[name] <= result.high
-    return {name: count / repeats for name, count in hits.items()}
+        for name, d in differences_of(noise, pair, n, rng).items():
+            plain = paired(d / n, pieces, 0.95)
+            misses = not plain.low <= truth[name] <= plain.high
+            counts[name] += misses
+            if name == "log score":
+                prints = not paired(d / n, pieces, 0.95, unbounded=True).reason
+                counts["printed"] += prints
+                counts["wrong"] += prints and misses
+    return {name: count / repeats for name, count in counts.items()}
 
 
 def confidence_sets(count=4, n=300, apart=0.0, clusters=None, repeats=400, seed=0):
@@ -174,15 +221,24 @@ def confidence_sets(count=4, n=300, apart=0.0, clusters=None, repeats=400, seed=
     return lacking / repeats, size / repeats
 
 
-def print_scores(n, repeats, seed):
-    """Print coverage of paired scores and error rates of model confidence sets."""
-    print("| noise | CRPS | log score |\n|---|---|---|")
-    for noise in NOISES:
-        shares = paired_scores(noise, n, repeats, seed)
-        print(
-            f"| {noise} | " + " | ".join(f"{100 * one:.1f} %" for one in shares.values()) + " |",
-            flush=True,
-        )
+def print_scores(n, repeats, seed, piece):
+    """Print error rates of paired scores and of model confidence sets."""
+    print(
+        "| noise | models | CRPS misses | t interval of the log score misses | printed "
+        "| right if printed | printed and wrong |\n|---|---|---|---|---|---|---|"
+    )
+    for noise in [*NOISES, CLASSES]:
+        for pair in PAIRS if noise in NOISES else [""]:
+            rates = paired_scores(noise, pair, n, repeats, seed, piece)
+            printed, wrong = rates["printed"], rates["wrong"]
+            right = f"{100 * (1 - wrong / printed):.1f} %" if printed else ""
+            print(
+                f"| {noise} | {pair} | {100 * rates['CRPS']:.1f} % | {100 * rates['log score']:.1f} % "
+                f"| {100 * printed:.0f} % | {right} | {100 * wrong:.1f} % |",
+                flush=True,
+            )
+    if piece > 1:
+        return
     print("| models | a best one is missing | mean size |\n|---|---|---|")
     for name, case in {
         "4 equal": {},
@@ -202,11 +258,12 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=300)
     parser.add_argument("--blocks", action="store_true")
     parser.add_argument("--scores", action="store_true")
+    parser.add_argument("--piece", type=int, default=1, help="rows of a piece, with --scores")
     parser.add_argument("--setting", action="append", choices=list(SETTINGS))
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     if arguments.scores:
-        print_scores(arguments.n, arguments.repeats, arguments.seed)
+        print_scores(arguments.n, arguments.repeats, arguments.seed, arguments.piece)
         return
     print("| models | called different | coverage |\n|---|---|---|")
     for setting in arguments.setting or SETTINGS:
