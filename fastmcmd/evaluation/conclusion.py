@@ -10,7 +10,7 @@ from fastmcmd.evaluation.result import Evaluation
 
 __all__ = ["comparison_sentence"]
 
-# The first that is finite for all models decides.
+# The first that is finite and tested for all models decides.
 _SCORES = ("nll", "mean_crps", "mean_energy_score", "mean_brier_score")
 
 

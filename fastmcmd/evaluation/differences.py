@@ -169,11 +169,11 @@ def _json(value: object) -> Any:
     return None if math.isnan(value) else str(value)
 
 
-def check_interval(pairs: Iterable[PairOfModels], what: str) -> None:
-    """Raise an error if a difference has no interval, on which ``what`` rests, too."""
+def check_interval(pairs: Iterable[PairOfModels], answer: str) -> None:
+    """Raise an error if a difference has no interval, on which ``answer`` rests, too."""
     for one in pairs:
         if one.reason:
             raise ValueError(
-                f"{one.measure} has no {what}: {one.reason} ({one.first!r} less {one.second!r}); take "
+                f"{one.measure} has no {answer}: {one.reason} ({one.first!r} less {one.second!r}); take "
                 "a score whose differences are bounded, such as the CRPS or the Brier score"
             )

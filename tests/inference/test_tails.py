@@ -114,11 +114,11 @@ def test_a_comparison_of_heavy_tails_rests_on_the_crps():
     assert (crps.low, crps.high) == pytest.approx(
         (crps.difference - reach, crps.difference + reach)
     )
-    for call, what in (
+    for call, answer in (
         (both.confidence_set, "model confidence set"),
         (both.map, "map of differences"),
     ):
-        with pytest.raises(ValueError, match=f"nll has no {what}: a few rows decide its mean"):
+        with pytest.raises(ValueError, match=f"nll has no {answer}: a few rows decide its mean"):
             call(measure="nll")
 
 
