@@ -122,6 +122,14 @@ def test_a_comparison_of_heavy_tails_rests_on_the_crps():
             call(measure="nll")
 
 
+@pytest.mark.usefixtures("unpainted")
+def test_the_report_says_why_there_is_no_interval(tmp_path):
+    models, y, _ = heavy()
+    page = fm.compare(models, y).report(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "No interval for the negative log-likelihood: a few rows decide its mean; compare" in page
+    assert page.count("standard error") == 1
+
+
 def test_a_comparison_of_few_rows_rests_on_the_crps(rng):
     y = rng.normal(size=199)
     both = fm.compare({"right": (0 * y, 1.0), "wide": (0 * y, 3.0)}, y)
