@@ -126,7 +126,9 @@ def test_a_comparison_of_heavy_tails_rests_on_the_crps():
 def test_the_report_says_why_there_is_no_interval(tmp_path):
     models, y, _ = heavy()
     page = fm.compare(models, y).report(tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "No interval for the negative log-likelihood: a few rows decide its mean; compare" in page
+    assert (
+        "No interval for the negative log-likelihood: a few rows decide its mean; compare" in page
+    )
     assert page.count("standard error") == 1
 
 
