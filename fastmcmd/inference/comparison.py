@@ -55,7 +55,9 @@ _RANK = 400  # largest rank of the output features: validity does not depend on 
 _ROWS_ON_LINE = 150_000  # rows of all models, with up to 4,000 features each: 5 GB
 _ROWS = 4_096  # rows whose coordinates are in memory at once
 MULTIPLIERS = 40  # simulated draws for a variance
-_BATCHES = 1_000  # largest number of sums of consecutive rows that the bootstrap samples
+_BATCHES = (
+    1_000  # largest number of sums of consecutive rows that the bootstrap samples, or have tails
+)
 
 
 @dataclass(frozen=True)
@@ -173,8 +175,15 @@ def paired(
     error = math.hypot(error, math.sqrt(more_variance))
     reason = ""
     if unbounded:
-        reason = why_no_interval(centred[has_weight], "rows" if clusters is None else "clusters")
+        counted = "rows" if clusters is None else "clusters"
+        reason = why_no_interval(_in_batches(centred[has_weight]), counted)
     return concluded(difference, error, freedom, confidence, negligible, reason)
+
+
+def _in_batches(terms: Array) -> Array:
+    """Return at most 1,000 sums of consecutive terms: a mean of many terms settles before its terms do."""
+    length = -(-len(terms) // _BATCHES)
+    return np.asarray(np.add.reduceat(terms, np.arange(0, len(terms), length)))
 
 
 def concluded(

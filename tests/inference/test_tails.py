@@ -77,6 +77,16 @@ def test_terms_without_bounds_keep_their_standard_error(rng):
     assert (equal.low, equal.high, equal.p_value) == (0.0, 0.0, 1.0)  # the same predictions
 
 
+def test_many_terms_are_judged_by_sums_of_consecutive_ones(rng):
+    terms = rng.exponential(size=50_500) ** 2
+    terms -= terms.mean()
+    assert why_no_interval(terms) == "a few rows decide its mean"
+    sums = np.add.reduceat(terms, np.arange(0, len(terms), 51))
+    assert why_no_interval(sums) == paired(terms, None, 0.95, unbounded=True).reason == ""
+    terms[7] = 40 * np.abs(sums).max()
+    assert paired(terms, None, 0.95, unbounded=True).reason == "a few rows decide its mean"
+
+
 def heavy(n=400):
     """Return a comparison whose outcomes have three degrees of freedom, and its inputs."""
     rng = np.random.default_rng(4)

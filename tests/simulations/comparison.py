@@ -5,9 +5,8 @@
 Equally wrong models (bias +0.1 and -0.1 around sin(2 x)) must seldom be called different; intervals of the
 difference of mean squared CCE must hold its expectation given x; of several equal models the share of runs
 with any difference must not exceed the level. The figures in docs/comparing.md come from the command
-above. ``--scores``: paired intervals of the CRPS and the log score, and model confidence sets; with
-``--piece 10`` the tails are those of sums of 10 rows, as for Dask collections. With ``--blocks`` the
-differences come from sums over blocks of rows, as those of Dask collections.
+above. ``--scores``: paired intervals of the CRPS and the log score, and model confidence sets. With
+``--blocks`` the differences come from sums over blocks of rows, as those of Dask collections.
 """
 
 from __future__ import annotations
@@ -175,7 +174,7 @@ def truth_of(noise, pair, seed):
     return truth
 
 
-def paired_scores(noise, pair, n=300, repeats=1000, seed=0, piece=1):
+def paired_scores(noise, pair, n=300, repeats=1000, seed=0):
     """Return error rates of the 95 % intervals of the mean difference of two models.
 
     Returns
@@ -186,14 +185,13 @@ def paired_scores(noise, pair, n=300, repeats=1000, seed=0, piece=1):
     """
     truth, rng = truth_of(noise, pair, seed), np.random.default_rng([seed, 2])
     counts = dict.fromkeys(("CRPS", "log score", "printed", "wrong"), 0)
-    pieces = None if piece == 1 else np.arange(n) // piece
     for _ in range(repeats):
         for name, d in differences_of(noise, pair, n, rng).items():
-            plain = paired(d / n, pieces, 0.95)
+            plain = paired(d / n, None, 0.95)
             misses = not plain.low <= truth[name] <= plain.high
             counts[name] += misses
             if name == "log score":
-                prints = not paired(d / n, pieces, 0.95, unbounded=True).reason
+                prints = not paired(d / n, None, 0.95, unbounded=True).reason
                 counts["printed"] += prints
                 counts["wrong"] += prints and misses
     return {name: count / repeats for name, count in counts.items()}
@@ -221,7 +219,7 @@ def confidence_sets(count=4, n=300, apart=0.0, clusters=None, repeats=400, seed=
     return lacking / repeats, size / repeats
 
 
-def print_scores(n, repeats, seed, piece):
+def print_scores(n, repeats, seed):
     """Print error rates of paired scores and of model confidence sets."""
     print(
         "| noise | models | CRPS misses | t interval of the log score misses | printed "
@@ -229,7 +227,7 @@ def print_scores(n, repeats, seed, piece):
     )
     for noise in [*NOISES, CLASSES]:
         for pair in PAIRS if noise in NOISES else [""]:
-            rates = paired_scores(noise, pair, n, repeats, seed, piece)
+            rates = paired_scores(noise, pair, n, repeats, seed)
             printed, wrong = rates["printed"], rates["wrong"]
             right = f"{100 * (1 - wrong / printed):.1f} %" if printed else ""
             print(
@@ -237,8 +235,6 @@ def print_scores(n, repeats, seed, piece):
                 f"| {100 * printed:.0f} % | {right} | {100 * wrong:.1f} % |",
                 flush=True,
             )
-    if piece > 1:
-        return
     print("| models | a best one is missing | mean size |\n|---|---|---|")
     for name, case in {
         "4 equal": {},
@@ -258,12 +254,11 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=300)
     parser.add_argument("--blocks", action="store_true")
     parser.add_argument("--scores", action="store_true")
-    parser.add_argument("--piece", type=int, default=1, help="rows of a piece, with --scores")
     parser.add_argument("--setting", action="append", choices=list(SETTINGS))
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     if arguments.scores:
-        print_scores(arguments.n, arguments.repeats, arguments.seed, arguments.piece)
+        print_scores(arguments.n, arguments.repeats, arguments.seed)
         return
     print("| models | called different | coverage |\n|---|---|---|")
     for setting in arguments.setting or SETTINGS:
