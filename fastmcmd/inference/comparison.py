@@ -175,8 +175,8 @@ def paired(
     error = math.hypot(error, math.sqrt(more_variance))
     reason = ""
     if unbounded:
-        counted = "rows" if clusters is None else "clusters"
-        reason = why_no_interval(_in_batches(centred[has_weight]), counted)
+        plural = "rows" if clusters is None else "clusters"
+        reason = why_no_interval(_in_batches(centred[has_weight]), plural)
     return concluded(difference, error, freedom, confidence, negligible, reason)
 
 
