@@ -81,12 +81,12 @@ def loss_bytes(
     """Return the bytes of the differences of several models' mean squared CCE over a block.
 
     With b pieces of rows, m models, q of them by draws, p landmarks and r output features these are
-    ``8 [b (1 + m) + m (m - 1) + 40 q p r]``: the losses of the pieces, two sums of each pair, and simulated
-    errors of the draws.
+    ``8 [b (2 + m) + m (m - 1) + 40 q p r]``: the losses and weights of the pieces, two sums of each pair,
+    and simulated errors of the draws.
     """
     pairs = models * (models - 1)
     return 8 * (
-        pieces * (1 + models) + pairs + by_draws * MULTIPLIERS * landmarks * output_features
+        pieces * (2 + models) + pairs + by_draws * MULTIPLIERS * landmarks * output_features
     )
 
 

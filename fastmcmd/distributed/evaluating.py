@@ -38,9 +38,10 @@ from fastmcmd.evaluation.bootstrap import intervals
 from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.context import Context, Settings
+from fastmcmd.evaluation.differences import PairOfModels, Pairs, check_interval
 from fastmcmd.evaluation.measures import ALL_MEASURES, CONGRUENCE, SCORES
 from fastmcmd.evaluation.measuring import no_weight_in
-from fastmcmd.evaluation.pairs import PairOfModels, Pairs, bootstrap_test
+from fastmcmd.evaluation.pairs import UNBOUNDED, bootstrap_test
 from fastmcmd.evaluation.result import Evaluation, Measured
 from fastmcmd.inference.comparison import (
     LEAST_CLUSTERS,
@@ -50,6 +51,7 @@ from fastmcmd.inference.comparison import (
     model_confidence_set,
 )
 from fastmcmd.inference.comparison import concluded as paired_of
+from fastmcmd.inference.tails import why_no_interval
 from fastmcmd.metrics.inputs import NAN_POLICIES
 from fastmcmd.result import Info
 from fastmcmd.streaming.congruence_sums import Ridge
@@ -230,7 +232,7 @@ class BlockTests:
             by_model = {
                 name: _squared(evaluation) if one.name == _CONGRUENCE else evaluation[one.name]
                 for name, evaluation in self._evaluations.items()
-                if one.best and any(other.name == one.name for other in evaluation.measured)
+                if one.best and _has(evaluation, one.name)
             }
             tested = [self._pair(one.name, *pair, by_model) for pair in combinations(by_model, 2)]
             p = np.array([one_pair.p_value for one_pair in tested])
@@ -248,7 +250,9 @@ class BlockTests:
             if self._sums.congruence is None:
                 raise ValueError("mean_cce has no model confidence set: there are no inputs x")
             losses = self._sums.congruence.pieces
-        elif name in self._sums.losses:
+        elif name in self._sums.losses and all(
+            _has(one, name) for one in self._evaluations.values()
+        ):
             losses = self._sums.losses[name]
         else:
             raise ValueError(
@@ -257,6 +261,9 @@ class BlockTests:
             )
         if not np.isfinite(losses.sums).all():
             raise ValueError(f"{name} has no model confidence set: some losses are infinite")
+        by_model = {model: one[name] for model, one in self._evaluations.items()}
+        pairs = (self._pair(name, *one, by_model) for one in combinations(models, 2))
+        check_interval(pairs, "model confidence set")
         p = model_confidence_set(losses.sums, None, samples, random_state)
         return dict(zip(models, p.tolist(), strict=True))
 
@@ -281,7 +288,8 @@ class BlockTests:
         if measure == _CONGRUENCE:
             pair = self._sums.by_congruence.get((first, second))
         elif one is not None:
-            pair = _of_differences(one, 1 - self._level)
+            reason = self._why_no_interval(measure, *places) if measure in UNBOUNDED else ""
+            pair = _of_differences(one, 1 - self._level, reason)
             if pair is not None and measure in _SQUARES:
                 return replace(record, p_value=pair.p_value)
         else:
@@ -291,8 +299,16 @@ class BlockTests:
         if pair is None:
             return record
         return replace(
-            record, difference=pair.difference, low=pair.low, high=pair.high, p_value=pair.p_value
-        )
+            record, difference=pair.difference, low=pair.low, high=pair.high, p_value=pair.p_value,
+            error=pair.error, reason=pair.reason,
+        )  # fmt: skip
+
+    def _why_no_interval(self, measure: str, first: int, second: int) -> str:
+        """Return why a score without bounds has no interval, from its sums over pieces of rows."""
+        losses = self._sums.losses[measure]
+        if not np.isfinite(losses.sums[:, [first, second]]).all():
+            return ""
+        return why_no_interval(losses.centred(first, second))
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +320,7 @@ class ComparedSums:
     differences : dict of Differences
         Sums of the differences of scores by row, by measure and pair of models.
     losses : dict of PieceSums
-        Scores of all models over pieces of rows, by measure.
+        Scores of all models over pieces of rows, by measure; NaN for models that have none.
     congruence : CongruenceDifferences or None
         Sums of the differences of the mean squared CCE.
     by_congruence : dict of Paired
@@ -614,8 +630,15 @@ def _of_congruence(result: BlockResult) -> list[Measured]:
     ]
 
 
-def _of_differences(one: Differences, confidence: float) -> Paired | None:
-    """Return the weighted mean of differences by row with its t interval; None for too few rows."""
+def _has(evaluation: Evaluation, name: str) -> bool:
+    return any(one.name == name for one in evaluation.measured)
+
+
+def _of_differences(one: Differences, confidence: float, reason: str = "") -> Paired | None:
+    """Return the weighted mean of differences by row with its t interval; None for too few rows.
+
+    With a ``reason`` why there is no interval, only its standard error.
+    """
     nan = math.nan
     if any(one.infinite):
         both = all(one.infinite)
@@ -627,6 +650,5 @@ def _of_differences(one: Differences, confidence: float) -> Paired | None:
     if one.rows < LEAST_CLUSTERS or freedom < 1:
         return None
     error = one.scatter * math.sqrt((freedom + 1) / freedom)
-    return paired_of(
-        mean, error, freedom, confidence, abs(mean) <= ROUNDING * one.size / one.weight
-    )
+    negligible = abs(mean) <= ROUNDING * one.size / one.weight
+    return paired_of(mean, error, freedom, confidence, negligible, reason)

@@ -79,22 +79,37 @@ class PieceSums:
         The block of each piece.
     sums : ndarray (b, m)
         The sums of each model.
+    weights : ndarray (b,)
+        The weights of the pieces; numbers of rows, if rows have no weights.
     """
 
     blocks: NDArray[np.int64]
     sums: Array
+    weights: Array
 
     def __add__(self, other: PieceSums) -> PieceSums:
         blocks = np.concatenate([self.blocks, other.blocks])
         order = np.argsort(blocks, kind="stable")
-        return PieceSums(blocks[order], np.concatenate([self.sums, other.sums])[order])
+        return PieceSums(
+            blocks[order],
+            np.concatenate([self.sums, other.sums])[order],
+            np.concatenate([self.weights, other.weights])[order],
+        )
 
     @staticmethod
-    def of(losses: Array, pieces: Pieces, number: int) -> PieceSums:
-        """Return the sums of losses (n, m) of block ``number``."""
+    def of(losses: Array, pieces: Pieces, number: int, weights: Array | None = None) -> PieceSums:
+        """Return the sums of losses (n, m) of block ``number``, which the weights (n,) multiply already."""
         starts = pieces.starts(len(losses))
-        sums = np.add.reduceat(losses, starts, axis=0) if len(starts) else losses
-        return PieceSums(np.full(len(starts), number, dtype=np.int64), sums)
+        columns = np.column_stack([losses, np.ones(len(losses)) if weights is None else weights])
+        sums = np.add.reduceat(columns, starts, axis=0) if len(starts) else columns
+        blocks = np.full(len(starts), number, dtype=np.int64)
+        return PieceSums(blocks, sums[:, :-1].copy(), sums[:, -1].copy())
+
+    def centred(self, first: int, second: int) -> Array:
+        """Return the differences of two models by piece of positive weight, about their mean."""
+        some = self.weights > 0
+        d, share = self.sums[some, first] - self.sums[some, second], self.weights[some]
+        return np.asarray(d - share * (d.sum() / share.sum()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -203,7 +203,8 @@ class Parts:
     nan_groups : tuple
         Labels of groups of which a row holds NaN.
     losses : dict of PieceSums
-        Scores of all models, times the weights, summed over pieces of rows, by measure.
+        Scores of all models, times the weights, summed over pieces of rows, by measure; NaN for models
+        that have none.
     resampled : list of ResampledSums
         Sums of bootstrap samples of each model; none without a bootstrap.
     weightless : int
@@ -338,12 +339,13 @@ class EvaluationJob:
                 names, places = list(having), list(contexts)
                 pair = pair_name(measure, places.index(names[one]), places.index(names[other]))
                 pairs[pair] = Differences.of(by_model[one], by_model[other], first.weights)
-            if self.pieces is not None and len(having) == len(contexts):
-                columns = np.stack(by_model, axis=1)
+            if self.pieces is not None:
+                columns = np.full((len(first.y), len(contexts)), np.nan)
+                columns[:, [name in having for name in contexts]] = np.stack(by_model, axis=1)
                 if first.weights is not None:
                     columns = np.where(first.weights[:, None] > 0, columns, 0.0)
                     columns = columns * first.weights[:, None]
-                piece_sums[measure] = PieceSums.of(columns, self.pieces, number)
+                piece_sums[measure] = PieceSums.of(columns, self.pieces, number, first.weights)
         congruence = None
         if self.accumulator is not None:
             y = first.y if first.y.ndim == 2 else first.y[:, None]

@@ -19,9 +19,10 @@ from fastmcmd._base.checks import check_choice, check_count, check_labels
 from fastmcmd._base.tables import ByName, aligned, as_html, data_frame, did_you_mean, printable
 from fastmcmd.evaluation.conclusion import comparison_sentence
 from fastmcmd.evaluation.config import EvaluationConfig
+from fastmcmd.evaluation.differences import Pairs
 from fastmcmd.evaluation.evaluating import evaluate, evaluate_many
 from fastmcmd.evaluation.measures import ALL_MEASURES
-from fastmcmd.evaluation.pairs import PairedTests, Pairs
+from fastmcmd.evaluation.pairs import PairedTests
 from fastmcmd.evaluation.result import BEST, Evaluation, text
 from fastmcmd.inference.comparison import clusters_of
 from fastmcmd.inference.difference_map import DifferenceMap
@@ -81,6 +82,8 @@ class Comparison(ByName[Evaluation]):
 
         Use ``pairs.table()``, ``pairs.to_frame()`` or ``pairs.of("mean_crps")``. The record "mean_cce" is
         the difference of the mean squared CCE. Intervals have the level ``confidence`` of the evaluations.
+        Scores without bounds, such as "nll", have intervals and p-values only for at least 200 rows and
+        differences with light tails; `PairOfModels.reason` says what is missing.
         """
         return self._tests.pairs()
 
@@ -108,6 +111,12 @@ class Comparison(ByName[Evaluation]):
         dict of float
             P-values by model. The models with p-values of at least a form the set of level 1 - a, which
             contains the best model with at least that probability.
+
+        Raises
+        ------
+        ValueError
+            The measure has no loss for each row, or its differences have no test: "nll" with fewer than
+            200 rows, or if a few rows decide its mean.
 
         Notes
         -----
@@ -162,7 +171,8 @@ class Comparison(ByName[Evaluation]):
         Raises
         ------
         ValueError, TypeError
-            An argument is not as described, or the evaluations have no inputs or no such losses.
+            An argument is not as described, or the evaluations have no inputs or no such losses; or the
+            measure is "nll", with fewer than 200 rows or a few that decide its mean.
 
         Notes
         -----
@@ -307,8 +317,8 @@ class Comparison(ByName[Evaluation]):
     def sentence(self) -> str:
         """One sentence: which model is significantly better, and which are wrong; "" for a single model.
 
-        The first proper score that is finite for all models decides: negative log-likelihood, CRPS, energy
-        score, Brier score.
+        The first proper score that has a test for all models decides: negative log-likelihood, CRPS, energy
+        score, Brier score. The negative log-likelihood has one if no few rows decide its mean.
         """
         return printable(comparison_sentence(dict(self.evaluations), self.pairs, self.level))
 
@@ -424,7 +434,7 @@ def compare(
     >>> models = {"good": fm.Gaussian(x, 0.3), "wide": fm.Gaussian(x, 1.0)}
     >>> comparison = fm.compare(models, y, x)
     >>> print(comparison.sentence.split(";")[0])
-    good is better than wide beyond chance (p < 0.0001): its negative log-likelihood is 0.776 lower
+    good is better than wide beyond chance (p < 0.0001): its CRPS is 0.104 lower
 
     Each model has its evaluation:
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fastmcmd.evaluation.pairs import LEAST_P, PairOfModels, Pairs
+from fastmcmd.evaluation.differences import LEAST_P, PairOfModels, Pairs
 from fastmcmd.evaluation.result import Evaluation
 
 __all__ = ["comparison_sentence"]
 
-# The first that is finite for all models decides.
+# The first that is finite and tested for all models decides.
 _SCORES = ("nll", "mean_crps", "mean_energy_score", "mean_brier_score")
 
 

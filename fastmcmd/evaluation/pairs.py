@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Json
 from fastmcmd._base.arrays import HOST
 from fastmcmd._base.checks import as_rows
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.tables import Notebook, aligned, data_frame
 from fastmcmd.default_kernels import chosen_lam
 from fastmcmd.evaluation.context import Context
+from fastmcmd.evaluation.differences import PairOfModels, Pairs, check_interval
 from fastmcmd.evaluation.measures import ALL_MEASURES
-from fastmcmd.evaluation.result import Evaluation, text
+from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.evaluation.rowwise import losses
 from fastmcmd.frames import row_labels
 from fastmcmd.inference.chance import Chance
@@ -37,138 +36,15 @@ from fastmcmd.inference.inputs import input_map
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.numerics.spread import unit_of
 
-if TYPE_CHECKING:
-    import pandas as pd
+__all__ = ["UNBOUNDED", "PairedTests", "bootstrap_test"]
 
-__all__ = ["LEAST_P", "PairOfModels", "PairedTests", "Pairs", "bootstrap_test", "shown_p"]
-
-LEAST_P = 0.0001  # p-value below which a normal approximation gives only the order of magnitude
 _ROUNDING = 1e-12  # relative to the losses: smaller differences are rounding
 _CONGRUENCE = "mean_cce"
 _MAPPED = ("mean_crps", "mean_energy_score", "nll", "mean_brier_score")
+# Scores whose differences two predictions do not bound. Those of the other scores are bounded, or grow no
+# faster than the outcome.
+UNBOUNDED = ("nll", "mean_dawid_sebastiani", "mean_ensemble_log_score", "mean_error_spread_score")
 _MOST_BYTES = 4e9  # bytes of features of outcomes and predictions above which the CCE is not tested
-
-
-def shown_p(p: float) -> str:
-    """Return a p-value as text for tables; "" for NaN."""
-    if math.isnan(p):
-        return ""
-    return f"{p:.3g}" if p >= LEAST_P else f"< {LEAST_P:g}"
-
-
-@dataclass(frozen=True)
-class PairOfModels:
-    """The difference of a measure between two models.
-
-    Attributes
-    ----------
-    measure : str
-        Name of the measure in `Evaluation`. "mean_cce" stands for the mean of the *squared* CCE, whose
-        difference is an unbiased estimate of the difference of the smoothed squared misfits.
-    first, second : str
-        Names of the models.
-    difference : float
-        Value of the first model minus that of the second.
-    low, high : float
-        Ends of the confidence interval; NaN if no interval with known coverage exists.
-    p_value, p_adjusted : float
-        Two-sided p-value of no difference, alone and adjusted for all pairs of this measure (Holm); NaN if
-        there is no test.
-    """
-
-    measure: str
-    first: str
-    second: str
-    difference: float
-    low: float
-    high: float
-    p_value: float
-    p_adjusted: float
-
-
-class Pairs(Sequence[PairOfModels], Notebook):
-    """A sequence of differences between all pairs of models, ordered by measure."""
-
-    def __init__(self, records: Sequence[PairOfModels], level: float) -> None:
-        self._records, self._level = tuple(records), level
-
-    @overload
-    def __getitem__(self, index: int) -> PairOfModels: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[PairOfModels]: ...
-    def __getitem__(self, index: int | slice) -> PairOfModels | Sequence[PairOfModels]:
-        """Return one record, or a list of records for a slice."""
-        return self._records[index]
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def __iter__(self) -> Iterator[PairOfModels]:
-        return iter(self._records)
-
-    def of(self, measure: str) -> Pairs:
-        """Return the pairs of one measure."""
-        return Pairs([one for one in self._records if one.measure == measure], self._level)
-
-    def table(self) -> str:
-        """Return one line per pair: the difference, its interval, both p-values; ties are marked."""
-        rows = [["", "first", "second", "difference", f"{100 * (1 - self._level):g} % interval",
-                 "p", "p (Holm)", ""]]  # fmt: skip
-        for one in self._records:
-            interval = "" if math.isnan(one.low) else f"{one.low:.4g} to {one.high:.4g}"
-            p = [shown_p(p) for p in (one.p_value, one.p_adjusted)]
-            tie = "tie" if one.p_adjusted > self._level else ""
-            rows.append(
-                [
-                    self.label(one.measure),
-                    one.first,
-                    one.second,
-                    text(one.difference),
-                    interval,
-                    *p,
-                    tie,
-                ]
-            )
-        return aligned(rows, left=(0, 1, 2))
-
-    @staticmethod
-    def label(measure: str) -> str:
-        """Return the display name of a measure."""
-        if measure == _CONGRUENCE:
-            return "CCE squared, mean"
-        return next((one.label for one in ALL_MEASURES if one.name == measure), measure)
-
-    def to_dict(self) -> list[Json]:
-        """Return JSON-safe records, with None for missing intervals and tests."""
-        return [
-            {name: _json(value) for name, value in _values(one).items()} for one in self._records
-        ]
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return a pandas frame with one row per record.
-
-        Raises
-        ------
-        MissingDependencyError
-            If pandas is not installed.
-        """
-        return data_frame(
-            [_values(one) for one in self._records],
-            columns=[field.name for field in fields(PairOfModels)],
-        )
-
-    def __repr__(self) -> str:
-        return self.table()
-
-
-def _values(record: PairOfModels) -> Json:
-    return {field.name: getattr(record, field.name) for field in fields(record)}
-
-
-def _json(value: object) -> Any:
-    if not isinstance(value, float) or math.isfinite(value):
-        return value
-    return None if math.isnan(value) else str(value)
 
 
 class PairedTests:
@@ -187,12 +63,13 @@ class PairedTests:
     Notes
     -----
     Means of per-row scores use a t test of the per-row differences (or of their sums over clusters), which
-    accounts for outcomes that surprise both models. The root mean squared error uses the delta method. For
-    the mean squared CCE, the difference is linear in the outcomes; see `fastmcmd.inference.comparison`.
-    Other measures are tested if both models were resampled with the same rows (``n_boot``) and rows are
-    independent: by the bootstrap distribution of the difference about its value. For norms and the bias,
-    the difference is compared with the sum of both errors that the triangle inequality allows, which is
-    conservative.
+    accounts for outcomes that surprise both models. Differences of the log score have no bounds: they are
+    tested if there are 200 and their tails are light (`fastmcmd.inference.tails`). The root mean squared
+    error uses the delta method. For the mean squared CCE, the difference is linear in the outcomes; see
+    `fastmcmd.inference.comparison`. Other measures are tested if both models were resampled with the same
+    rows (``n_boot``) and rows are independent: by the bootstrap distribution of the difference about its
+    value. For norms and the bias, the difference is compared with the sum of both errors that the triangle
+    inequality allows, which is conservative.
     """
 
     def __init__(
@@ -238,6 +115,8 @@ class PairedTests:
             )
         if not all(np.isfinite(one).all() for one in loss_rows):
             raise ValueError(f"{name} has no model confidence set: some losses are infinite")
+        pairs = combinations(models, 2)
+        check_interval((self._pair(name, "low", *one) for one in pairs), "model confidence set")
         first = self._first_context()
         share = _shares(first)
         columns = np.stack([share * one for one in loss_rows], axis=1)
@@ -276,6 +155,7 @@ class PairedTests:
             columns.append(rows)
         if one.x is None:
             raise ValueError("the evaluations have no inputs; give x to evaluate or compare")
+        check_interval([self._pair(measure, "low", first, second)], "map of differences")
         context = self._first_context()
         x = as_rows(one.x, "x").astype(np.float64)
         grid = x if at is None else as_rows(at, "at", columns=x.shape[1]).astype(np.float64)
@@ -299,31 +179,24 @@ class PairedTests:
         return context
 
     def _of_measure(self, name: str, best: str, names: list[str]) -> list[PairOfModels]:
-        records = []
-        for first, second in combinations(names, 2):
-            one, other = self._evaluations[first], self._evaluations[second]
-            paired = self._test(name, best, first, second)
-            difference, nan = one[name] - other[name], math.nan
-            if paired is None:
-                paired = Paired(difference, nan, nan, nan, nan)
-            records.append(
-                PairOfModels(
-                    name,
-                    first,
-                    second,
-                    paired.difference,
-                    paired.low,
-                    paired.high,
-                    paired.p_value,
-                    nan,
-                )
-            )
+        records = [self._pair(name, best, *pair) for pair in combinations(names, 2)]
         p = np.array([record.p_value for record in records])
         adjusted = holm(np.where(np.isnan(p), 1.0, p))
         return [
             replace(record, p_adjusted=math.nan if np.isnan(alone) else float(q))
             for record, alone, q in zip(records, p, adjusted, strict=True)
         ]
+
+    def _pair(self, name: str, best: str, first: str, second: str) -> PairOfModels:
+        """Return a difference with its test, whose p-value is not adjusted yet."""
+        pair, nan = self._test(name, best, first, second), math.nan
+        if pair is None:
+            difference = self._evaluations[first][name] - self._evaluations[second][name]
+            pair = Paired(difference, nan, nan, nan, nan)
+        return PairOfModels(
+            name, first, second, pair.difference, pair.low, pair.high, pair.p_value, nan,
+            pair.error, pair.reason,
+        )  # fmt: skip
 
     def _test(self, name: str, best: str, first: str, second: str) -> Paired | None:
         one, other = self._evaluations[first], self._evaluations[second]
@@ -340,7 +213,10 @@ class PairedTests:
             difference = one[name] - other[name]
             return None if p is None else Paired(difference, math.nan, math.nan, p, math.nan)
         confidence = 1 - self._level
-        paired = losses_test(rows, other_rows, contexts[0].weights, self._clusters, confidence)
+        paired = losses_test(
+            rows, other_rows, contexts[0].weights, self._clusters, confidence,
+            unbounded=name in UNBOUNDED,
+        )  # fmt: skip
         if paired is not None and name == "accuracy":  # whose loss is the share of errors
             return replace(
                 paired, difference=-paired.difference, low=-paired.high, high=-paired.low
@@ -448,6 +324,7 @@ def losses_test(
     clusters: NDArray[np.intp] | None = None,
     confidence: float = 0.95,
     difference: float | None = None,
+    unbounded: bool = False,
 ) -> Paired | None:
     """Return the weighted mean difference of per-row losses with its t interval; None for too few rows."""
     if weights is not None:
@@ -463,7 +340,10 @@ def losses_test(
         return Paired(math.inf if infinite[0] else -math.inf, math.nan, math.nan, 0.0, math.nan)
     share = np.full(len(first), 1 / len(first)) if weights is None else weights / weights.sum()
     size = float(share @ (np.abs(first) + np.abs(second)))
-    return paired(share * (first - second), clusters, confidence, size, difference, shares=share)
+    return paired(
+        share * (first - second), clusters, confidence, size, difference, shares=share,
+        unbounded=unbounded,
+    )  # fmt: skip
 
 
 def bootstrap_test(name: str, direction: str, one: Evaluation, other: Evaluation) -> float | None:

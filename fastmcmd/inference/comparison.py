@@ -25,6 +25,7 @@ from fastmcmd.gram import KernelFeatures
 from fastmcmd.inference.chance import Chance
 from fastmcmd.inference.row_norms import FeatureMap, embedded, member_spread
 from fastmcmd.inference.smoother import Basis, Smoother
+from fastmcmd.inference.tails import why_no_interval
 from fastmcmd.predictive.numerics.spread import unit_of
 
 __all__ = [
@@ -54,7 +55,9 @@ _RANK = 400  # largest rank of the output features: validity does not depend on 
 _ROWS_ON_LINE = 150_000  # rows of all models, with up to 4,000 features each: 5 GB
 _ROWS = 4_096  # rows whose coordinates are in memory at once
 MULTIPLIERS = 40  # simulated draws for a variance
-_BATCHES = 1_000  # largest number of sums of consecutive rows that the bootstrap samples
+_BATCHES = (
+    1_000  # largest number of sums of consecutive rows that the bootstrap samples, or have tails
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Paired:
         Two-sided p-value of no difference.
     error : float
         Standard error.
+    reason : str
+        Why there is no interval and no p-value, though there is an error; "" if there is one.
     """
 
     difference: float
@@ -76,6 +81,7 @@ class Paired:
     high: float
     p_value: float
     error: float
+    reason: str = ""
 
 
 def holm(p: Array) -> Array:
@@ -120,6 +126,7 @@ def paired(
     difference: float | None = None,
     more_variance: float = 0.0,
     shares: Array | None = None,
+    unbounded: bool = False,
 ) -> Paired | None:
     """Return a difference that is a sum over rows, with its t interval; None for too few rows.
 
@@ -139,6 +146,8 @@ def paired(
         Variance from other sources than the outcomes.
     shares : ndarray (n,), optional
         Weights of rows with sum 1, if terms are weighted: their common mean is subtracted in these shares.
+    unbounded : bool
+        Whether terms have no bounds: they have an interval only if it holds (`why_no_interval`).
 
     Notes
     -----
@@ -164,15 +173,31 @@ def paired(
     centred = centred / unit
     error = unit * math.sqrt(float(centred @ centred) * (freedom + 1) / freedom)
     error = math.hypot(error, math.sqrt(more_variance))
-    return concluded(difference, error, freedom, confidence, negligible)
+    reason = ""
+    if unbounded:
+        plural = "rows" if clusters is None else "clusters"
+        reason = why_no_interval(_in_batches(centred[has_weight]), plural)
+    return concluded(difference, error, freedom, confidence, negligible, reason)
+
+
+def _in_batches(terms: Array) -> Array:
+    """Return at most 1,000 sums of consecutive terms: a mean of many terms settles before its terms do."""
+    length = -(-len(terms) // _BATCHES)
+    return np.asarray(np.add.reduceat(terms, np.arange(0, len(terms), length)))
 
 
 def concluded(
-    difference: float, error: float, freedom: float, confidence: float, negligible: bool
-) -> Paired:
-    """Return the t interval of a difference with its standard error; a negligible difference is 0."""
+    difference: float, error: float, freedom: float, confidence: float, negligible: bool,
+    reason: str = "",
+) -> Paired:  # fmt: skip
+    """Return the t interval of a difference with its standard error; a negligible difference is 0.
+
+    With a ``reason`` why there is none, only a negligible difference has an interval.
+    """
     if negligible or (error == 0 and difference == 0):
         return Paired(difference, difference, difference, 1.0, error)
+    if reason:
+        return Paired(difference, math.nan, math.nan, math.nan, error, reason)
     if error == 0:
         return Paired(difference, difference, difference, 0.0, error)
     reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error

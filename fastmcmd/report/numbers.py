@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from fastmcmd.evaluation.pairs import Pairs, shown_p
+from fastmcmd.evaluation.differences import Pairs, shown_p
 from fastmcmd.evaluation.result import BEST
 from fastmcmd.report.material import Material
 from fastmcmd.report.page import Cell, Section, note, paragraph, table
@@ -145,7 +143,6 @@ def _differences(material: Material) -> str:
         return ""
     rows: list[Sequence[Cell]] = []
     for one in pairs:
-        interval = "" if np.isnan(one.low) else f"{one.low:.4g} to {one.high:.4g}"
         p = shown_p(one.p_adjusted)
         tie = "tie" if one.p_adjusted > material.comparison.level else ""
         cells = [
@@ -155,16 +152,16 @@ def _differences(material: Material) -> str:
         ]
         cells += [
             Cell(f"{one.difference:.4g}", one.difference),
-            Cell(interval),
+            Cell(one.uncertainty),
             Cell(p),
             Cell(tie, kind="word"),
         ]
         rows.append(cells)
     share = 100 * (1 - material.comparison.level)
     head = ["", "first", "second", "first less second", f"{share:g} % interval", "p (Holm)", ""]
-    return paragraph("Paired differences between models, on the same rows:", "how") + table(
-        head, rows
-    )
+    title = paragraph("Paired differences between models, on the same rows:", "how")
+    notes = [paragraph(f"{note[0].upper()}{note[1:]}.", "how") for note in pairs.notes()]
+    return title + table(head, rows) + "".join(notes)
 
 
 def _table(material: Material, in_table: Callable[[str], bool], sections: bool) -> str:

@@ -334,7 +334,7 @@ def test_a_pass_takes_the_tasks_and_bytes_of_the_formula(client, passes, models)
     else:  # of 840 rows each is a piece
         assert 0 <= values - BLOCKS * loss_bytes(40, models) < 250 * models * BLOCKS
         losses = sums["value"].losses
-        assert counted_bytes(losses) == 8 * n * (1 + models) * len(losses)
+        assert counted_bytes(losses) == 8 * n * (2 + models) * len(losses)
 
 
 # ---- fastmcmd evaluate 'folder/*.parquet' --dask ----

@@ -558,6 +558,57 @@ def test_pieces_hold_every_row_once_and_are_about_a_thousand(rows, sizes):
     assert len(PieceSums.of(losses[:0], pieces, 0).sums) == 0
 
 
+def test_differences_of_pieces_are_about_their_mean():
+    """Pieces differ in length and weight; only what lies above the common mean counts."""
+    from fastmcmd.distributed.losses import Pieces, PieceSums
+
+    rng = np.random.default_rng(0)
+    weights = rng.integers(0, 3, 13).astype(float)
+    weights[4:8] = 0.0  # a piece of its own
+    losses = rng.normal(size=(13, 2))
+    pieces = PieceSums.of(weights[:, None] * losses, Pieces(4, 0), 0, weights)
+    assert pieces.weights.tolist() == [weights[a : a + 4].sum() for a in (0, 4, 8, 12)]
+    d = losses[:, 0] - losses[:, 1]
+    deviation = weights * (d - np.average(d, weights=weights))
+    expected = [deviation[a : a + 4].sum() for a in (0, 8, 12)]
+    np.testing.assert_allclose(pieces.centred(0, 1), expected, rtol=1e-12)
+
+
+def test_heavy_tails_in_blocks_have_no_interval_of_the_log_score():
+    rng = np.random.default_rng(4)
+    mean = rng.normal(size=1_500)  # pieces of two rows
+    y, chunks = mean + rng.standard_t(3, 1_500), (700, 500, 300)
+    draws = mean[:, None] + rng.normal(size=(1_500, 4))
+    blocks = [da.from_array(one, chunks=chunks) for one in (mean, y)]
+    of_rows, of_blocks = (
+        {
+            "a": fm.Gaussian(at, 1.7), "b": fm.Gaussian(at + 0.7, 1.2),
+            "d": fm.Draws(draws if at is mean else da.from_array(draws, chunks=(chunks, 4))),
+            "c": fm.Gaussian(at + 0.0, 1.7),
+        }
+        for at in (mean, blocks[0])
+    )  # fmt: skip
+    in_memory = fm.compare(of_rows, y).pairs.of("nll")
+    blocked = fm.compare(of_blocks, blocks[1])
+    pairs = blocked.pairs.of("nll")
+    assert [one.reason for one in pairs] == [one.reason for one in in_memory]
+    assert [one.reason for one in pairs] == [
+        "a few rows decide its mean",
+        "",
+        "a few rows decide its mean",
+    ]
+    for one, other in zip(pairs, in_memory, strict=True):
+        assert one.error == pytest.approx(other.error, rel=1e-9)
+        assert one.p_value == pytest.approx(other.p_value, nan_ok=True)
+    assert pairs[1].p_value == 1.0  # the same predictions
+    assert "a few rows decide its mean; compare the CRPS" in blocked.differences()
+    with pytest.raises(ValueError, match="nll has no model confidence set for Dask"):
+        blocked.confidence_set("nll")  # draws have no density
+    del of_blocks["d"]
+    with pytest.raises(ValueError, match="nll has no model confidence set: a few rows decide its"):
+        fm.compare(of_blocks, blocks[1]).confidence_set("nll")
+
+
 def test_plots_and_pages_show_the_curves_of_blocks(data, tmp_path):
     pytest.importorskip("matplotlib")
     mean = data.blocks("mean")

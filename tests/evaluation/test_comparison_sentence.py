@@ -8,7 +8,7 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd.evaluation.conclusion import comparison_sentence
-from fastmcmd.evaluation.pairs import PairOfModels, Pairs
+from fastmcmd.evaluation.differences import PairOfModels, Pairs
 
 
 def pair(measure, first, second, difference, p):

@@ -163,7 +163,8 @@ def test_records_as_a_frame():
     comparison = fm.compare({"a": (0 * y, 1.0), "b": (y * 0, 2.0)}, y, x)
     frame = comparison.pairs.to_frame()
     assert list(frame) == [
-        "measure", "first", "second", "difference", "low", "high", "p_value", "p_adjusted",
+        "measure", "first", "second", "difference", "low", "high", "p_value", "p_adjusted", "error",
+        "reason",
     ]  # fmt: skip
     assert len(frame) == len(comparison.pairs) == len(comparison.pairs.to_dict())
 

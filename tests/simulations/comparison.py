@@ -121,35 +121,80 @@ def family(n=300, repeats=1000, seed=0):
     return calls / repeats
 
 
+# Noise of mean 0 and variance 1.
 NOISES = {
     "normal": lambda rng, n: rng.normal(size=n),
-    "Student t, 3 degrees": lambda rng, n: rng.standard_t(3, n),
-    "skewed": lambda rng, n: rng.exponential(size=n) - 1,
+    "Poisson": lambda rng, n: (rng.poisson(2, n) - 2) / np.sqrt(2),
+    "Student t, 10 degrees": lambda rng, n: rng.standard_t(10, n) / np.sqrt(10 / 8),
+    "Student t, 5 degrees": lambda rng, n: rng.standard_t(5, n) / np.sqrt(5 / 3),
+    "Laplace": lambda rng, n: rng.laplace(size=n) / np.sqrt(2),
+    "exponential": lambda rng, n: rng.exponential(size=n) - 1,
+    "lognormal": lambda rng, n: (rng.lognormal(size=n) - np.exp(0.5)) / np.sqrt(np.e * (np.e - 1)),
+    "Student t, 3 degrees": lambda rng, n: rng.standard_t(3, n) / np.sqrt(3),
+    "1 % outliers, 5 times as large": lambda rng, n: (
+        rng.normal(size=n) * np.where(rng.random(n) < 0.01, 5, 1) / np.sqrt(1.24)
+    ),
+}
+# Mean and std of two models of the noise, and the share of rows in which they differ.
+PAIRS = {
+    "too wide, biased": ((0.0, 1.5), (0.3, 1.0), 1.0),
+    "too wide, right": ((0.0, 1.5), (0.0, 1.0), 1.0),
+    "bias +0.1, -0.1": ((0.1, 1.0), (-0.1, 1.0), 1.0),
+    "too wide in a fifth of the rows": ((0.0, 1.5), (0.0, 1.0), 0.2),
 }
 TRUTH_ROWS = 1_000_000
+CLASSES = "two classes, right and twice too steep"
 
 
-def scores_of(noise, n, rng):
-    """Return losses (n, 2) by score of two wrong models of ``x + noise``: too wide, and biased."""
-    x = rng.normal(size=n)
-    y = x + NOISES[noise](rng, n)
-    models = fm.Gaussian(x, 1.5), fm.Gaussian(x + 0.3, 1.0)
+def differences_of(noise, pair, n, rng):
+    """Return differences (n,) by score of two models of the noise."""
+    if noise == CLASSES:
+        score = rng.normal(size=n)
+        sign = np.where(rng.random(n) < 1 / (1 + np.exp(-2 * score)), 1, -1)
+        losses = [np.logaddexp(0, -sign * steepness * score) for steepness in (2, 4)]
+        return {"log score": losses[0] - losses[1]}
+    y = NOISES[noise](rng, n)
+    *parts, share = PAIRS[pair]
+    models = [fm.Gaussian(np.full(n, mean), std) for mean, std in parts]
+    some = rng.random(n) < share
     return {
-        "CRPS": np.stack([fm.metrics.crps(y, one) for one in models], axis=1),
-        "log score": np.stack([-one.log_prob(y) for one in models], axis=1),
+        "CRPS": some * (models[0].crps(y) - models[1].crps(y)),
+        "log score": some * (models[1].log_prob(y) - models[0].log_prob(y)),
     }
 
 
-def paired_scores(noise, n=300, repeats=1000, seed=0):
-    """Return the coverage of the 95 % interval of the mean difference, by score."""
+def truth_of(noise, pair, seed):
+    """Return the expected differences by score; that of the log score of Gaussian models is exact."""
     rng = np.random.default_rng([seed, 1])
-    truth = {name: np.diff(v).mean() for name, v in scores_of(noise, TRUTH_ROWS, rng).items()}
-    hits = dict.fromkeys(truth, 0)
+    truth = {name: d.mean() for name, d in differences_of(noise, pair, TRUTH_ROWS, rng).items()}
+    if noise != CLASSES:
+        *parts, share = PAIRS[pair]
+        first, second = ((1 + mean**2) / (2 * std**2) + np.log(std) for mean, std in parts)
+        truth["log score"] = share * (first - second)
+    return truth
+
+
+def paired_scores(noise, pair, n=300, repeats=1000, seed=0):
+    """Return error rates of the 95 % intervals of the mean difference of two models.
+
+    Returns
+    -------
+    dict of float
+        Shares of all samples: the t interval of the CRPS and of the log score misses the truth; an
+        interval of the log score is printed; it is printed and misses.
+    """
+    truth, rng = truth_of(noise, pair, seed), np.random.default_rng([seed, 2])
+    counts = dict.fromkeys(("CRPS", "log score", "printed", "wrong"), 0)
     for _ in range(repeats):
-        for name, losses in scores_of(noise, n, rng).items():
-            result = paired((losses[:, 1] - losses[:, 0]) / n, None, 0.95)
-            hits[name] += result.low <= truth[name] <= result.high
-    return {name: count / repeats for name, count in hits.items()}
+        for name, d in differences_of(noise, pair, n, rng).items():
+            plain = paired(d / n, None, 0.95)
+            misses = not plain.low <= truth[name] <= plain.high
+            counts[name] += misses
+            if name == "log score":
+                prints = not paired(d / n, None, 0.95, unbounded=True).reason
+                counts["printed"] += prints
+                counts["wrong"] += prints and misses
+    return {name: count / repeats for name, count in counts.items()}
 
 
 def confidence_sets(count=4, n=300, apart=0.0, clusters=None, repeats=400, seed=0):
@@ -175,14 +220,21 @@ def confidence_sets(count=4, n=300, apart=0.0, clusters=None, repeats=400, seed=
 
 
 def print_scores(n, repeats, seed):
-    """Print coverage of paired scores and error rates of model confidence sets."""
-    print("| noise | CRPS | log score |\n|---|---|---|")
-    for noise in NOISES:
-        shares = paired_scores(noise, n, repeats, seed)
-        print(
-            f"| {noise} | " + " | ".join(f"{100 * one:.1f} %" for one in shares.values()) + " |",
-            flush=True,
-        )
+    """Print error rates of paired scores and of model confidence sets."""
+    print(
+        "| noise | models | CRPS misses | t interval of the log score misses | printed "
+        "| right if printed | printed and wrong |\n|---|---|---|---|---|---|---|"
+    )
+    for noise in [*NOISES, CLASSES]:
+        for pair in PAIRS if noise in NOISES else [""]:
+            rates = paired_scores(noise, pair, n, repeats, seed)
+            printed, wrong = rates["printed"], rates["wrong"]
+            right = f"{100 * (1 - wrong / printed):.1f} %" if printed else ""
+            print(
+                f"| {noise} | {pair} | {100 * rates['CRPS']:.1f} % | {100 * rates['log score']:.1f} % "
+                f"| {100 * printed:.0f} % | {right} | {100 * wrong:.1f} % |",
+                flush=True,
+            )
     print("| models | a best one is missing | mean size |\n|---|---|---|")
     for name, case in {
         "4 equal": {},
