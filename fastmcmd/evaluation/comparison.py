@@ -43,6 +43,9 @@ _LOSSES = (
     "mean_energy_score",
     "mean_brier_score",
 )  # the scores that are always finite
+_LEAST_IN_SET = (
+    100  # rows or groups of a printed model confidence set: tests/simulations/comparison.py
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,13 +126,37 @@ class Comparison(ByName[Evaluation]):
         The method is that of Hansen, Lunde, Nason, *The model confidence set* (Econometrica, 2011).
         """
         names = tuple(one.name for one, _ in self.lines() if one.best)
-        if measure is None:
-            measure = next((one for one in _LOSSES if one in names), _LOSSES[0])
+        measure = self._loss if measure is None else measure
         check_choice(measure, "measure", names)
         samples = check_count(samples, "samples", least=19)
         if len(self.evaluations) < 2:
             return dict.fromkeys(self.evaluations, 1.0)
         return self._tests.confidence_set(measure, samples, random_state)
+
+    @property
+    def _loss(self) -> str:
+        """The proper score that decides which models may be the best."""
+        return next((name for name in _LOSSES if len(self.pairs.of(name))), _LOSSES[0])
+
+    @cached_property
+    def may_be_best(self) -> str:
+        """The model confidence set as text: which of three or more models may be the best.
+
+        "" for fewer models, or fewer than 100 rows or groups: of 50 rows, one set of twelve lacks a best
+        model.
+        """
+        first = next(iter(self.evaluations.values()))
+        units = first.n if self.clusters is None else len(np.unique(self.clusters))
+        pairs = self.pairs.of(self._loss)
+        models = len(self.evaluations)
+        if models < 3 or units < _LEAST_IN_SET or not _all_tested(pairs, models):
+            return ""
+        p_values = self.confidence_set()
+        best = [name for name, p in p_values.items() if p >= self.level]
+        return printable(
+            f"the best by {Pairs.label(self._loss)} is {' or '.join(best)} (model confidence set, "
+            f"{100 * (1 - self.level):g} %)"
+        )
 
     def map(
         self,
@@ -332,8 +359,13 @@ class Comparison(ByName[Evaluation]):
         ]
 
     def differences(self) -> str:
-        """Return the differences of the proper scores and of the CCE as text, one line per pair."""
-        return self.shown_pairs.table() if len(self.shown_pairs) else ""
+        """Return the differences of the proper scores and of the CCE as text, one line per pair.
+
+        A line below says which of three or more models may be the best.
+        """
+        if not len(self.shown_pairs):
+            return ""
+        return "\n".join(filter(None, [self.shown_pairs.table(), self.may_be_best]))
 
     @property
     def shown_pairs(self) -> Pairs:
@@ -366,6 +398,12 @@ class Comparison(ByName[Evaluation]):
             return summary
         notes = "\n".join([self.legend, *self.gaps()])
         return f"{summary}\n{notes}\n\n{self.differences()}"
+
+
+def _all_tested(pairs: Pairs, models: int) -> bool:
+    return len(pairs) == math.comb(models, 2) and not any(
+        math.isnan(one.p_adjusted) for one in pairs
+    )
 
 
 def _value(evaluation: Evaluation, name: str) -> float | None:

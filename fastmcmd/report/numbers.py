@@ -160,7 +160,8 @@ def _differences(material: Material) -> str:
     share = 100 * (1 - material.comparison.level)
     head = ["", "first", "second", "first less second", f"{share:g} % interval", "p (Holm)", ""]
     title = paragraph("Paired differences between models, on the same rows:", "how")
-    notes = [paragraph(f"{note[0].upper()}{note[1:]}.", "how") for note in pairs.notes()]
+    lines = filter(None, [*pairs.notes(), material.comparison.may_be_best])
+    notes = [paragraph(f"{line[0].upper()}{line[1:]}.", "how") for line in lines]
     return title + table(head, rows) + "".join(notes)
 
 

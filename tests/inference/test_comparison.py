@@ -202,6 +202,24 @@ def test_arguments_of_dependence():
         fm.compare(models, y, block_length=0)
 
 
+def test_the_printed_set_has_the_models_of_the_confidence_set(rng):
+    x = rng.normal(size=200)
+    y = x + rng.normal(size=200)
+    models = {
+        "right": fm.Gaussian(x, 1.0),
+        "same": fm.Gaussian(x, 1.0),
+        "wide": fm.Gaussian(x, 3.0),
+    }
+    compared = fm.compare(models, y)
+    line = "the best by CRPS is right or same (model confidence set, 95 %)"
+    assert compared.may_be_best == line == repr(compared).splitlines()[-1]
+    assert line not in str(compared.pairs.table())
+    assert fm.compare({name: models[name] for name in ("right", "wide")}, y).may_be_best == ""
+    few = fm.compare(models, y, groups=np.arange(200) // 4)
+    assert few.confidence_set()["wide"] < 0.05
+    assert few.may_be_best == ""  # 50 groups
+
+
 def test_confidence_set_against_a_loop():
     rng = np.random.default_rng(1)
     losses = rng.normal(size=(50, 3)) + np.array([0.0, 0.2, 1.0])
