@@ -71,6 +71,8 @@ class DenseProgress:
         As in `DenseFit`.
     kinds : list of str
         Kinds of certificates so far.
+    rounding_alone : bool
+        As in `DenseFit`.
     """
 
     values: Array
@@ -82,6 +84,7 @@ class DenseProgress:
     dtype: str
     notes: list[str]
     kinds: list[str]
+    rounding_alone: bool = False
 
 
 @dataclass(eq=False)
@@ -112,6 +115,8 @@ class DenseFit:
     atomless : tuple of bool
         Whether the outputs of a side are nodes of densities, which give no single output a probability:
         `Delta` parts of the output kernel are zero for them.
+    rounding_alone : bool
+        Whether rounding in float64 alone kept a solver from its goal so far.
     """
 
     backend: Backend
@@ -132,6 +137,7 @@ class DenseFit:
     dtype: str = "float64"
     cache: str = "packed"
     notes: list[str] = field(default_factory=list)
+    rounding_alone: bool = False
     peak_bytes: int = 0  # of solvers and blocks of points
     _direct: list[DirectSolver] = field(default_factory=list)
     _checkpoint: Checkpoint | None = None  # of the current evaluation
@@ -269,11 +275,12 @@ class DenseFit:
         self.iterations, self.passes = saved.iterations, saved.passes
         self.solver, self.dtype = saved.solver, saved.dtype
         self.notes.extend(saved.notes)
+        self.rounding_alone |= saved.rounding_alone
 
     def _state(self, step: int, values: Array, errors: Array, kinds: set[str]) -> DenseProgress:
         return DenseProgress(
             values, errors, step, self.iterations, self.passes, self.solver, self.dtype,
-            list(self.notes), sorted(kinds),
+            list(self.notes), sorted(kinds), self.rounding_alone,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -429,6 +436,7 @@ class DenseFit:
         self.iterations += solved.iterations
         self.passes += solved.operator.passes
         self.notes.extend(note for note in solved.notes if note not in self.notes)
+        self.rounding_alone |= solved.rounding_alone
         matrices = solved.operator.peak_bytes
         self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point())
 

@@ -152,6 +152,8 @@ class Solved:
         Number of products with K, including those of attempts in another precision.
     stopped : bool
         Whether `LinearProblem.stop` ended the run.
+    rounding_alone : bool
+        Whether the run ended because rounding in float64 alone exceeds the goal.
     """
 
     solutions: list[Solution]
@@ -162,6 +164,7 @@ class Solved:
     preconditioned: int = 0
     passes: int = 0
     stopped: bool = False
+    rounding_alone: bool = False
 
     def worst(self, goal: Goal) -> float:
         """Return the largest certified error; infinity without solutions."""

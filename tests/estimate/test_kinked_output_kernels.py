@@ -131,7 +131,11 @@ def test_the_warning_names_quadrature(rng):
     with pytest.warns(
         fm.ToleranceWarning, match="quadrature of the predicted distributions leaves"
     ):
-        fm.cce(x, y, fm.Laplace(np.sin(x), np.full(len(x), 0.4)), y_kernel=fm.Laplacian(2.0))
+        result = fm.cce(
+            x, y, fm.Laplace(np.sin(x), np.full(len(x), 0.4)), y_kernel=fm.Laplacian(2.0)
+        )
+    assert result.info.cause.kind == "quadrature"
+    assert result.info.cause.size >= result.error_bound / 2
 
 
 @pytest.mark.filterwarnings("ignore::fastmcmd.ToleranceWarning")
