@@ -54,6 +54,7 @@ MATRIX_SHARE = (
     4,
 )  # 3 / 4 of the budget is for matrices of the solvers, the rest for a block of points
 _MANY = 1000  # outputs from which linear-time quadratic forms are used
+_SOLVER_SHARE = 0.4  # share of the tolerance for the solves of each side
 _CG_COLUMNS = 128  # points in a block with CG: its small dense problems stay small
 
 
@@ -340,7 +341,7 @@ class DenseFit:
             if not factor_fits(operator, operator.budget):
                 return False
             condition = float(operator.diagonal.mean()) / sample.lam
-            every = ProblemSize(operator, (points,), 1, condition, self.options.tol)
+            every = ProblemSize(operator, (points,), 1, condition, _SOLVER_SHARE * self.options.tol)
             block = replace(every, columns=(min(points, _CG_COLUMNS),))
             factors += Cholesky().estimate(every).total
             iterations += blocks * PreconditionedCG().estimate(block).total
@@ -370,7 +371,7 @@ class DenseFit:
         errors: list[float] = []
         kinds: set[CertificateKind] = set()
         for index, sample in enumerate(self._systems):
-            goal = Goal(0.4 * self.options.tol, 2 * float(np.sqrt(largest / sample.lam)))
+            goal = Goal(_SOLVER_SHARE * self.options.tol, 2 * float(np.sqrt(largest / sample.lam)))
             if self._use_direct:
                 direct = self._direct_solver(index, sample)
                 system = System(direct.operator.columns(grid), sample.shift)
@@ -385,6 +386,8 @@ class DenseFit:
                     [System(self._operators[index].columns(grid), sample.shift)], sample.lam,
                     goal, self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1],
                 )  # fmt: skip
+                # "auto" chose CG for all blocks. It remains as the fallback if CG misses the goal, and for
+                # factors that fit in memory one at a time.
                 solved = solver_of(self.options).solve(problem, progress)
                 (solution,) = solved.solutions
                 self._account(solved, len(solution.value[0]))

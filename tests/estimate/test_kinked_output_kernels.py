@@ -9,6 +9,7 @@ from scipy import stats
 import fastmcmd as fm
 from fastmcmd.embedding.quadrature import _distances
 from fastmcmd.kernels.distance import local_reach
+from fastmcmd.solvers import PreconditionedCG
 
 
 def _data(rng, n=60):
@@ -123,6 +124,19 @@ def test_reach_of_a_kernel():
 )
 def test_distributions_without_atoms(prediction, atomless):
     assert prediction.atomless is atomless
+
+
+@pytest.mark.parametrize("at", [None, [0.0]])
+def test_solvers_are_compared_for_the_accuracy_that_they_must_reach(rng, monkeypatch, at):
+    """Factors and CG were compared for the whole tolerance; solves get 0.4 of it."""
+    x, y = _data(rng)
+    errors, estimate = [], PreconditionedCG.estimate
+    monkeypatch.setattr(
+        PreconditionedCG, "estimate", lambda *args: errors.append(args[1].error) or estimate(*args)
+    )
+    p = fm.Laplace(np.sin(x), np.full(len(x), 0.4))
+    assert fm.cce(x, y, p, at=at, y_kernel=fm.Laplacian(2.0), tol=1e-2).info.form == "dense"
+    assert set(errors) == {4e-3}
 
 
 def test_the_warning_names_quadrature(rng):
