@@ -99,10 +99,10 @@ def replaced(
     return replace(value)
 
 
-_FUNCTIONS: list[Callable[[str], Callable[..., Any]]] = []  # the registered one
+_FUNCTIONS: list[Callable[[str], Callable[..., object]]] = []  # the registered one
 
 
-def register_functions(function_named: Callable[[str], Callable[..., Any]]) -> None:
+def register_functions(function_named: Callable[[str], Callable[..., object]]) -> None:
     """Let `on_blocks` call the functions that ``function_named`` returns for their names."""
     _FUNCTIONS[:] = [function_named]
 

@@ -126,6 +126,7 @@ def test_distributions_without_atoms(prediction, atomless):
     assert prediction.atomless is atomless
 
 
+@pytest.mark.filterwarnings("ignore::fastmcmd.ToleranceWarning")
 @pytest.mark.parametrize("at", [None, [0.0]])
 def test_solvers_are_compared_for_the_accuracy_that_they_must_reach(rng, monkeypatch, at):
     """Factors and CG were compared for the whole tolerance; solves get 0.4 of it."""
