@@ -425,11 +425,11 @@ void bind_scalar(py::module_& m, const char* name) {
 }
 
 py::dict op_numbers() {
-  return py::dict("rbf"_a = int(op_rbf), "laplacian"_a = int(op_laplacian),
-                  "polynomial"_a = int(op_polynomial), "matern"_a = int(op_matern),
-                  "linear"_a = int(op_linear), "cosine"_a = int(op_cosine),
-                  "delta"_a = int(op_delta), "constant"_a = int(op_constant),
-                  "add"_a = int(op_add), "mul"_a = int(op_mul));
+  py::dict numbers;
+#define FASTMCMD_OP(name) numbers[#name] = int(op_##name);
+  FASTMCMD_OPS(FASTMCMD_OP)
+#undef FASTMCMD_OP
+  return numbers;
 }
 
 }  // namespace

@@ -11,17 +11,23 @@ namespace fastmcmd {
 using index_t = ptrdiff_t;
 
 // The codes of a kernel program (reverse Polish): leaves push a tile, `add` and `mul` pop two.
+// Python sees them by the same names, as `_core.OPS`.
+#define FASTMCMD_OPS(code) \
+  code(rbf)                \
+  code(laplacian)          \
+  code(polynomial)         \
+  code(matern)             \
+  code(linear)             \
+  code(cosine)             \
+  code(delta)              \
+  code(constant)           \
+  code(add)                \
+  code(mul)
+
 enum op_code : int32_t {
-  op_rbf = 0,
-  op_laplacian,
-  op_polynomial,
-  op_matern,
-  op_linear,
-  op_cosine,
-  op_delta,
-  op_constant,
-  op_add,
-  op_mul,
+#define FASTMCMD_OP(name) op_##name,
+  FASTMCMD_OPS(FASTMCMD_OP)
+#undef FASTMCMD_OP
   op_count,
 };
 

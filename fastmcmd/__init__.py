@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from fastmcmd._base.blockwise import register_functions
 from fastmcmd._base.threads import get_num_threads, set_num_threads
 from fastmcmd._version import __version__
 from fastmcmd.cce import cce
@@ -223,6 +224,10 @@ def __getattr__(name: str) -> object:
             globals()[name] = attribute
             return attribute
     raise AttributeError(f"module 'fastmcmd' has no attribute {name!r}")
+
+
+# Calls with Dask collections go to the functions of the same names, which stand in a higher layer.
+register_functions(lambda name: getattr(importlib.import_module("fastmcmd.distributed"), name))
 
 
 def __dir__() -> list[str]:

@@ -161,6 +161,6 @@ def cce(
     result = evaluate_at(nature, model, *kernels, problem.options, problem.grid, "CCE", out, "at")[
         1
     ]
-    result = result.with_notes(problem.notes[0])
+    result = result.with_suspicions(problem.suspicions[0])
     result = replace(result, source=Chance(nature, model, *kernels, problem.grid))
     return result if out is not None else on_device_of(result, x)

@@ -6,20 +6,10 @@ import importlib
 from typing import Any
 
 __all__ = [
-    "FEATURES_MISS", "QUADRATURE", "ROUNDING_ALONE", "TOO_HEAVY", "UNSCALED", "MemoryLimitError",
-    "MissingDependencyError", "NumericalError", "RowError", "ToleranceWarning",
+    "TOO_HEAVY", "MemoryLimitError", "MissingDependencyError", "NumericalError", "RowError",
+    "ToleranceWarning",
 ]  # fmt: skip
 
-# Beginning of a note if no solver could be certified to the tolerance.
-ROUNDING_ALONE = "rounding in float64 alone leaves"
-# Beginning of a note if the cause is rounding relative to very large kernel values.
-UNSCALED = "x_kernel has values up to"
-# Beginnings of notes if the error is that of the embedded outputs, independent of the solver.
-QUADRATURE = "quadrature of the predicted distributions leaves"
-MIXED_UP = (
-    "are units or arguments mixed up? The order is (y, prediction), with prediction=(mean, std)"
-)
-FEATURES_MISS = "output features of y_kernel miss"
 TOO_HEAVY = (
     "prediction has tails too heavy for this y_kernel, or not its moments; use a bounded "
     "y_kernel such as RBF('variance')"

@@ -163,7 +163,7 @@ class ConditionalCongruence(Parameters):
         self._fit, result = evaluate_at(
             nature, model, *kernels, problem.options, problem.grid, "CCE", stays=True
         )
-        result = result.with_notes(problem.notes[0])
+        result = result.with_suspicions(problem.suspicions[0])
         self._set_chance(result, Chance(nature, model, *kernels, problem.grid))
         self._files, self._scales, self.lam_ = files, problem.scales, nature.lam
         self.n_features_in_ = rows.shape[1]
@@ -242,7 +242,7 @@ class ConditionalCongruence(Parameters):
             for name, fitted in zip(predictions, fits, strict=True):
                 values, errors, info = fitted.evaluate(rows, progress)
                 result = Result.of(values, errors, options.tol, info, f"CCE of {name!r}")
-                result = result.with_notes(problem.notes[len(estimators)])
+                result = result.with_suspicions(problem.suspicions[len(estimators)])
                 one = type(self)(**self.get_params())
                 columns = nature.all_outputs.values.shape[2]  # type: ignore[union-attr]
                 one.restore(

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -15,22 +15,14 @@ from fastmcmd._base.annotations import HostArray, InputsLike, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_array, check_choice, check_count, is_cupy, quote
 from fastmcmd._base.tables import Notebook
-from fastmcmd.errors import (
-    FEATURES_MISS,
-    MIXED_UP,
-    QUADRATURE,
-    ROUNDING_ALONE,
-    UNSCALED,
-    NumericalError,
-    ToleranceWarning,
-)
+from fastmcmd.errors import NumericalError, ToleranceWarning
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 __all__ = [
-    "LEAST_SUPPORT", "Info", "NoiseSource", "PointValues", "Result", "on_device_of", "on_host",
+    "LEAST_SUPPORT", "Cause", "Info", "NoiseSource", "PointValues", "Result", "on_device_of", "on_host",
 ]  # fmt: skip
 
 LEAST_SUPPORT = 5.0  # effective rows below which a point has no support
@@ -51,6 +43,56 @@ class NoiseSource(Protocol):
     def approximation(self) -> float: ...  # noqa: D102
     @property
     def quick_support(self) -> NDArray[np.bool_] | None: ...  # noqa: D102
+
+
+CauseKind = Literal["kernel values", "quadrature", "output features", "rounding"]
+# The beginning of a note on each cause, and what helps.
+_CAUSES: dict[CauseKind, tuple[str, str]] = {
+    "kernel values": (
+        "x_kernel has values up to",
+        "scale the columns of x to unit variance, or use a larger lam",
+    ),
+    "quadrature": (
+        "quadrature of the predicted distributions leaves",
+        "use a smoother y_kernel, a larger lam or tol, or draws=100, say",
+    ),
+    "output features": (
+        "output features of y_kernel miss",
+        "use a wider y_kernel, a larger lam or a larger tol",
+    ),
+    "rounding": (
+        "rounding in float64 alone leaves",
+        "float64 rounding is what is left; use a larger lam or a larger tol",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What makes up most of an error bound that exceeds ``tol``.
+
+    Attributes
+    ----------
+    kind : {"kernel values", "quadrature", "output features", "rounding"}
+        Very large values of ``x_kernel``, whose rounding is as large; numerical integrals of the predicted
+        distributions; the rank of the features of ``y_kernel``; or rounding in float64 alone.
+    size : float
+        The largest value of ``x_kernel``, or the part of the error.
+    """
+
+    kind: CauseKind
+    size: float
+
+    @property
+    def note(self) -> str:
+        """The cause in words."""
+        return f"{_CAUSES[self.kind][0]} {self.size:.1e}"
+
+    @property
+    def advice(self) -> str:
+        """The cause, and how to reduce the error."""
+        help_text = _CAUSES[self.kind][1]
+        return help_text if self.kind == "rounding" else f"{self.note}: {help_text}"
 
 
 @dataclass(frozen=True)
@@ -85,6 +127,11 @@ class Info:
         Number of landmarks of the low-rank solver (0 for other solvers).
     device : str
         Devices of backend "cupy", and whether products were split for tensor cores; "" for other backends.
+    cause : Cause or None
+        What makes up most of an error bound that exceeds ``tol``; None if it does not, or if the choice of
+        solver or precision does.
+    suspicions : tuple of str
+        Those of the notes that doubt the arguments: outcomes far outside the predictions.
     """
 
     solver: str
@@ -103,6 +150,13 @@ class Info:
     notes: tuple[str, ...] = ()
     landmarks: int = 0
     device: str = ""
+    cause: Cause | None = None
+    suspicions: tuple[str, ...] = ()
+
+    def to_dict(self) -> Json:
+        """Return the fields, JSON-safe."""
+        texts = {name: list(getattr(self, name)) for name in ("notes", "suspicions")}
+        return {**asdict(self), **texts}
 
 
 class PointValues(Notebook):
@@ -343,7 +397,7 @@ class Result(PointValues):
             "max": float(self.values.max()),
             "error_bound": self.error_bound,
             "tol": self.tol,
-            "info": {**asdict(self.info), "notes": list(self.info.notes)},
+            "info": self.info.to_dict(),
         }
 
     def to_frame(self, index: object = None) -> pd.DataFrame:
@@ -391,6 +445,11 @@ class Result(PointValues):
             return self
         return replace(self, info=replace(self.info, notes=(*self.info.notes, *notes)))
 
+    def with_suspicions(self, suspicions: Sequence[str]) -> Result:
+        """Return a copy with additional notes that doubt the arguments."""
+        info = replace(self.info, suspicions=(*self.info.suspicions, *suspicions))
+        return replace(self, info=info).with_notes(suspicions) if suspicions else self
+
     def __repr__(self) -> str:
         low, middle, high = self.quantile([0.05, 0.5, 0.95])
         info = self.info
@@ -408,7 +467,7 @@ class Result(PointValues):
             f"  error <= {self.error_bound:.1e} ({info.certificate}), tol {self.tol:.0e}",
             f"  solver {info.solver}, {where}, {info.dtype}{landmarks}{products}",
         ]
-        lines += [f"  {note}" for note in info.notes if note.endswith(MIXED_UP)]
+        lines += [f"  {suspicion}" for suspicion in info.suspicions]
         return "\n".join(lines)
 
     def _lines_on_noise(self) -> list[str]:
@@ -452,19 +511,12 @@ def _extreme(info: Info) -> str:
 
 
 def _advice(info: Info) -> str:
-    for note in info.notes:
-        if note.startswith(UNSCALED):
-            return f"{note}: scale the columns of x to unit variance, or use a larger lam"
-        if note.startswith(QUADRATURE):
-            return f"{note}: use a smoother y_kernel, a larger lam or tol, or draws=100, say"
-        if note.startswith(FEATURES_MISS):
-            return f"{note}: use a wider y_kernel, a larger lam or a larger tol"
+    if info.cause is not None:
+        return info.cause.advice
     if info.solver == "lowrank":
         return "use a larger rank, solver='auto' or 'cg', or a larger tol"
-    if any(ROUNDING_ALONE in note for note in info.notes):
-        return "float64 rounding is what is left; use a larger lam or a larger tol"
     if info.dtype == "float32":
         return "leave dtype=None, or use dtype='float64'"
     if info.solver == "cg":
         return "use solver='cholesky', a larger lam or a larger tol"
-    return "float64 rounding is what is left; use a larger lam or a larger tol"
+    return _CAUSES["rounding"][1]

@@ -169,6 +169,20 @@ def test_diffs_apply_to_the_code():
         assert not all(line in code.splitlines() for line in added), f"{name}: {added}"
 
 
+def test_the_table_of_new_things_names_the_files_of_each_recipe():
+    page = (DOCS / "architecture.md").read_text().split("## Where each new thing goes")[1]
+    table = dict(re.findall(r"^\| (\w+)[^|]* (\|.*)\|$", page.split("## Layers")[0], re.MULTILINE))
+    parts = re.split(r"^## An? ", (DOCS / "contributing.md").read_text(), flags=re.MULTILINE)[1:]
+    recipes = {part.split("\n")[0]: re.findall(r"^--- a/(\S+)$", part, re.MULTILINE) for part in parts}
+    assert set(recipes) == set(table) - {"a"}
+    for kind, files in recipes.items():
+        named = re.findall(r"`([\w/.]+)`", table[kind])
+        for file in files:
+            short = file.removeprefix("fastmcmd/")
+            places = {file, short, f"{Path(short).parent}/", Path(file).name}
+            assert places & set(named), f"{kind}: {file}"
+
+
 # ---- the recipes for contributors, applied to a copy of the package ----
 
 USE_OF_RECIPES = """
@@ -260,3 +274,14 @@ def test_recipes_for_contributors_work(tmp_path):
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
     assert process.stdout == "200\n"
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is not None:  # the leaf in the core, for one instruction set
+        process = subprocess.run(
+            [
+                compiler, "-std=c++17", "-fsyntax-only", "-Wall", "-Werror", "-Icsrc",
+                "-Ifastmcmd/device", "-DFASTMCMD_ISA_NAMESPACE=isa_baseline",
+                '-DFASTMCMD_ISA_NAME="baseline"', "csrc/kernels.cpp",
+            ],
+            cwd=copy, capture_output=True, text=True,
+        )  # fmt: skip
+        assert process.returncode == 0, process.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,38 @@ def test_no_text_of_an_error_decides():
 def test_the_search_finds_such_a_decision():
     handler = ast.parse("try: f()\nexcept E as e:\n    if 'x' in str(e): raise").body[0].handlers[0]
     assert is_text(handler.body[0].test.comparators[0], handler.name)
+
+
+def reads_note(node: ast.AST) -> bool:
+    """Whether an expression searches the text of a note, or compares it with a text."""
+    parts: list[ast.AST] = []
+    if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in SEARCHES:
+        parts = [node.func.value, *node.args]
+    elif isinstance(node, ast.Compare):
+        of_text = any(isinstance(op, ast.In | ast.NotIn) for op in node.ops)
+        parts = [*node.comparators, *([] if of_text else [node.left])]
+    return any(re.search(r"(^|\.)(note|notes\[\S+\])$", ast.unparse(part)) for part in parts)
+
+
+def test_no_text_of_a_note_decides():
+    decisions = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if reads_note(node)
+    ]
+    assert decisions == []
+
+
+@pytest.mark.parametrize(
+    ("code", "reads"),
+    [
+        ("note.startswith(A)", True), ("A in note", True), ("info.notes[0] == A", True),
+        ("re.match(A, one.note)", True), ("note not in notes", False), ("cause.kind == A", False),
+    ],
+)  # fmt: skip
+def test_the_search_finds_texts_of_notes(code, reads):
+    assert reads_note(ast.parse(code, mode="eval").body) is reads
 
 
 @pytest.mark.parametrize("folder", ["estimate", "planning", "solvers"])

@@ -79,6 +79,21 @@ def test_save_and_load(tmp_path, rng, y_kernel, dtype):
     assert [f.name for f in tmp_path.iterdir()] == ["fitted.npz"]
 
 
+def test_the_cause_of_a_large_bound_is_named_and_saved(tmp_path, rng):
+    x = rng.normal(size=(200, 2))
+    y = x[:, 0] + rng.normal(size=200)
+    options = {"y_kernel": fm.RBF(0.5), "solver": "cholesky"}
+    with pytest.warns(fm.ToleranceWarning, match=r"features of y_kernel miss .* wider y_kernel"):
+        cc = fm.ConditionalCongruence(**options, tol=1e-12).fit(x, y, fm.Gaussian(x[:, 0], 1.0))
+    cause = cc.result_.info.cause
+    assert cause.kind == "output features"
+    assert cc.result_.error_bound / 2 <= cause.size <= cc.result_.error_bound
+    assert cc.result_.to_dict()["info"]["cause"] == {"kind": cause.kind, "size": cause.size}
+    cc.save(tmp_path / "fitted.npz")
+    assert fm.load(tmp_path / "fitted.npz").result_.info == cc.result_.info
+    assert fm.cce(x, y, fm.Gaussian(x[:, 0], 1.0), **options).info.cause is None
+
+
 def test_save_refuses_what_cannot_be_saved(tmp_path, data):
     x, y, prediction = data
     with pytest.raises(ValueError, match="not fitted"):

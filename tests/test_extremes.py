@@ -405,6 +405,7 @@ def test_a_mean_below_its_bound_is_not_printed():
     x, y = unscaled(150, 100.0)
     with pytest.warns(fm.ToleranceWarning, match=r"x_kernel has values up to .* scale the columns"):
         result = fm.cce(x, y, fm.Gaussian(0 * y, 1.0), x_kernel="paper", y_kernel="paper")
+    assert result.info.cause.kind == "kernel values"
     assert result.error_bounds.mean() > result.mean
     assert "mean not known, its error bound" in repr(result)
     assert "5 / 50 / 95 %" not in repr(result)

@@ -15,6 +15,7 @@ PACKAGE = ROOT / "fastmcmd"
 
 # Imports inside functions may point upwards to these only, for `.plot()` and `.report()`.
 PRESENTATION = {"plots", "report"}
+LOADERS = ("import_module", "__import__", "require")  # functions that import a module by name
 
 
 def modules() -> dict[str, Path]:
@@ -42,10 +43,28 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
                     name = f"{base}.{alias.name}".removeprefix(".")
                     if name != "_core":  # the compiled core imports nothing of the package
                         yield (name if name in MODULES else base), lazy
+            yield from ((target, lazy) for target in named_modules(child))
             inside = isinstance(child, ast.FunctionDef | ast.Lambda)
             yield from visit(child, lazy or inside)
 
     yield from visit(ast.parse(path.read_text()), False)
+
+
+def named_modules(node: ast.AST) -> Iterator[str]:
+    """Yield what ``import fastmcmd.x`` and calls such as ``import_module("fastmcmd.x")`` import.
+
+    A name with a variable end belongs to a registry of modules: "cli." is any module of the folder.
+    """
+    names: list[object] = []
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(LOADERS) and node.args:
+        first = node.args[0]
+        start = first.values[0] if isinstance(first, ast.JoinedStr) else first
+        names = [start.value] if isinstance(start, ast.Constant) else []
+    for name in names:
+        if isinstance(name, str) and re.match(r"fastmcmd\b", name):
+            yield name.removeprefix("fastmcmd").removeprefix(".")
 
 
 def layer_numbers() -> dict[str, int]:
@@ -84,6 +103,16 @@ def test_imports_point_downwards(module):
         if lazy and target_layer in PRESENTATION:
             continue
         pytest.fail(f"fastmcmd.{module} imports fastmcmd.{target}, a layer above its own")
+
+
+def test_imports_by_name_are_seen(tmp_path):
+    source = tmp_path / "module.py"
+    source.write_text(
+        "import importlib\nimport fastmcmd.cce\n"
+        "def f(n):\n"
+        "    importlib.import_module('fastmcmd.distributed.pairs'), require(f'fastmcmd.cli.{n}')\n"
+    )
+    assert list(imports(source)) == [("cce", False), ("distributed.pairs", True), ("cli.", True)]
 
 
 @pytest.mark.slow

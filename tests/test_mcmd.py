@@ -301,6 +301,7 @@ def test_what_rounding_alone_exceeds_is_not_tried(rng, solver):
     if solver == "cg":
         assert result.info.dtype == "float32"
         assert any("rounding in float64 alone leaves" in note for note in result.info.notes)
+        assert result.info.cause.kind == "rounding"
     assert result.error_bound < 3 * factored.error_bound
     assert (
         np.abs(result.values - factored.values).max() <= result.error_bound + factored.error_bound

@@ -1,18 +1,20 @@
 """Arguments that are collections of blocks (Dask), and the one place where calls with them are redirected.
 
-Nothing here imports Dask: its collections are recognised by their type. `fastmcmd.distributed` computes.
+Nothing here imports Dask: its collections are recognised by their type. `fastmcmd.distributed` computes;
+the package, which imports every layer, registers how to get its functions.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fastmcmd.errors import require
 
-__all__ = ["Deferred", "is_blockwise", "is_collection", "on_blocks", "replaced"]
+__all__ = [
+    "Deferred", "is_blockwise", "is_collection", "on_blocks", "register_functions", "replaced",
+]  # fmt: skip
 
 _DEPTH = 5  # of nested lists that are searched
 _MISSING = "arguments in blocks need Dask; install with: pip install 'fastmcmd[distributed]'"
@@ -97,9 +99,18 @@ def replaced(
     return replace(value)
 
 
+_FUNCTIONS: list[Callable[[str], Callable[..., object]]] = []  # the registered one
+
+
+def register_functions(function_named: Callable[[str], Callable[..., object]]) -> None:
+    """Let `on_blocks` call the functions that ``function_named`` returns for their names."""
+    _FUNCTIONS[:] = [function_named]
+
+
 def on_blocks(name: str, arguments: Mapping[str, Any]) -> Any:
-    """Return the result of the function ``name`` of `fastmcmd.distributed` for these arguments."""
+    """Return the result of the function ``name`` for collections of blocks with these arguments."""
     require("dask", _MISSING)
     arguments = dict(arguments)
     arguments.update(arguments.pop("settings", {}))
-    return getattr(importlib.import_module("fastmcmd.distributed"), name)(**arguments)
+    (function_named,) = _FUNCTIONS
+    return function_named(name)(**arguments)

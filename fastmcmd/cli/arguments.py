@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,10 +18,9 @@ from fastmcmd.cli.app import UsageError
 from fastmcmd.cli.columns import Columns
 from fastmcmd.cli.formats import open_columns
 from fastmcmd.cli.prediction import IGNORED, class_names, columns_in, guess, numbers_of_classes
+from fastmcmd.kernels import RBF, Cosine, Delta, Kernel, Laplacian, Linear, Matern, Polynomial
+from fastmcmd.kernels.gamma import Gamma
 from fastmcmd.options import DEFAULTS
-
-if TYPE_CHECKING:
-    from fastmcmd.kernels import Kernel
 
 __all__ = [
     "CONDITIONS",
@@ -49,7 +48,15 @@ __all__ = [
 ]
 
 FILES = ".npz, .npy, .csv, .tsv, .parquet or .zarr; - is CSV on standard input"
-_KERNELS = ("rbf", "laplacian", "polynomial", "matern", "linear", "cosine", "delta")
+_KERNELS: dict[str, Callable[[argparse.Namespace, Gamma], Kernel]] = {
+    "rbf": lambda _, gamma: RBF(gamma),
+    "laplacian": lambda _, gamma: Laplacian(gamma),
+    "polynomial": lambda arguments, gamma: Polynomial(arguments.degree, gamma),
+    "matern": lambda arguments, _: Matern(arguments.nu, arguments.length_scale),
+    "linear": lambda *_: Linear(),
+    "cosine": lambda *_: Cosine(),
+    "delta": lambda *_: Delta(),
+}
 _NAMES = ("auto", "paper")  # of choices: from the scales of the data, and the published ones
 _TABLES = {"--condition-on": "condition_on", "--regions": "regions"}  # options of words or numbers
 CONDITIONS = ("x", "forecast")  # of the exact test; anything else names columns
@@ -410,8 +417,6 @@ def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def kernel(arguments: argparse.Namespace, side: str) -> Kernel | str | None:
     """Return the kernel on inputs ("x") or outputs ("y"), or the name of a choice."""
-    import fastmcmd as fm
-
     name = getattr(arguments, f"{side}_kernel")
     choice = getattr(arguments, f"{side}_gamma")
     if choice is not None and name in _NAMES:
@@ -421,7 +426,7 @@ def kernel(arguments: argparse.Namespace, side: str) -> Kernel | str | None:
             return None
         name = "polynomial" if side == "x" else "rbf"
     default = "variance" if side == "y" and name == "rbf" else None
-    gamma: Any = default
+    gamma: Gamma = default
     if choice == "1/d":
         gamma = None
     elif choice in ("variance", "median"):
@@ -433,19 +438,4 @@ def kernel(arguments: argparse.Namespace, side: str) -> Kernel | str | None:
             raise UsageError(
                 f"--{side}-gamma is {choice!r}; a number, 'variance', 'median' or '1/d' is needed"
             ) from None
-    match name:
-        case "rbf":
-            return fm.RBF(gamma)
-        case "laplacian":
-            return fm.Laplacian(gamma)
-        case "polynomial":
-            return fm.Polynomial(arguments.degree, gamma)
-        case "matern":
-            return fm.Matern(arguments.nu, arguments.length_scale)
-        case "linear":
-            return fm.Linear()
-        case "cosine":
-            return fm.Cosine()
-        case "auto" | "paper":
-            return str(name)
-    return fm.Delta()
+    return str(name) if name in _NAMES else _KERNELS[name](arguments, gamma)

@@ -12,6 +12,8 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 
+from fastmcmd.inference.comparison import MULTIPLIERS
+
 __all__ = [
     "bootstrap_bytes",
     "counted_bytes",
@@ -23,7 +25,6 @@ __all__ = [
 ]
 
 GROUP, FAN = 64, 8  # blocks of a group; sums added by one task
-MULTIPLIERS = 40  # simulated errors of predictions by draws
 PROBES = 128  # rows at which the residual of landmarks is measured
 
 

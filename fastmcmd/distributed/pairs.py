@@ -31,11 +31,10 @@ from fastmcmd.distributed.blocks import (
 from fastmcmd.distributed.rows import checked_rows
 from fastmcmd.distributed.running import Handle, Run
 from fastmcmd.distributed.setting import Setting
-from fastmcmd.errors import FEATURES_MISS
 from fastmcmd.gram import EXACT
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels.base import UNIT, relative_error
-from fastmcmd.result import Info, Result
+from fastmcmd.result import Cause, Info, Result
 from fastmcmd.streaming import CCE
 from fastmcmd.streaming.congruence_landmarks import features_of, scaled_rows
 from fastmcmd.streaming.congruence_sums import CongruenceSums, Ridge
@@ -140,13 +139,14 @@ def _solved(
         f"exact over {len(blocks) ** 2:,} pairs of blocks; each of {cg.products} products moves at most "
         f"{format_bytes(moved_bytes)} among {workers} workers, in {cg.tasks:,} tasks together",
     )  # fmt: skip
+    cause = None
     if output_residual > norm + rounding:
-        share = size * output_residual / (2 * np.sqrt(mu))
-        notes = (*notes, f"{FEATURES_MISS} {share:.1e}")
+        cause = Cause("output features", float(size * output_residual / (2 * np.sqrt(mu))))
+        notes = (*notes, cause.note)
     info = Info(
         "cg", "feature", "cpu", "float64", "streamed", "rigorous" if model.proven else "sampled",
         count, count, len(state.columns), cg.iterations, cg.products, time.perf_counter() - start, 0,
-        notes, smoother.rank,
+        notes, smoother.rank, cause=None if bounds.max() <= tol else cause,
     )  # fmt: skip
     return Result.of(values, np.asarray(bounds), tol, info, "CCE")
 

@@ -125,10 +125,10 @@ class BlockResult(Result):
     def to_dict(self) -> Json:
         """Return a JSON-safe summary: mean, extremes, error bound and settings."""
         assert self.summary is not None
-        info = {**vars(self.info), "notes": list(self.info.notes)}
         return {
             "name": self.name, "n": len(self), "mean": self.mean, "min": self.summary.least,
-            "max": self.summary.largest, "error_bound": self.error_bound, "tol": self.tol, "info": info,
+            "max": self.summary.largest, "error_bound": self.error_bound, "tol": self.tol,
+            "info": self.info.to_dict(),
         }  # fmt: skip
 
     def to_parquet(self, path: FilePath) -> list[str]:

@@ -14,6 +14,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.distributed.blocks import Blocks
+from fastmcmd.distributed.cost import PROBES
 from fastmcmd.distributed.rows import ALL_ROWS, RowRules
 from fastmcmd.distributed.running import Run
 from fastmcmd.distributed.sampling import BlockSample, SampleJob, draw_sample, probe_mass, probes_of
@@ -32,7 +33,6 @@ __all__ = ["LANDMARKS", "Setting", "rows_per_step", "setting_of"]
 CANDIDATES = 10_000  # rows of the sample from which kernels and landmarks are chosen
 LANDMARKS = 100  # as those of `fastmcmd.streaming.CCE`
 _PROPOSED = 4  # rows proposed for each landmark that is still free
-_PROBES = 128  # rows at which the residual is measured
 _STEP = 8_192  # rows whose features are computed together
 _RANK = 256  # output features of an RBF kernel on numbers, seldom more
 
@@ -214,7 +214,7 @@ def _proposed(
             sample.y,
             sample.weights,
             probe_mass(residual, floor, sample.weights, unit),
-            _PROBES + 1,
+            PROBES + 1,
             rng,
             0,
         )
@@ -226,7 +226,7 @@ def _proposed(
         seed,
         max(1, _PROPOSED * free),
         smoother,
-        _PROBES + 1 if probed else 0,
+        PROBES + 1 if probed else 0,
         floor,
         unit,
         rules,

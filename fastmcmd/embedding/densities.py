@@ -13,7 +13,7 @@ from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.family import Family
 
-__all__ = ["TO_SERIES", "PanelDensities", "has_panels", "parts_of"]
+__all__ = ["REACH", "TO_SERIES", "PanelDensities", "has_panels", "parts_of"]
 
 _LEVELS = [
     1e-16,
@@ -36,6 +36,7 @@ _LEVELS = [
 _TERMS = 12
 _PLACES, _SHARES = gauss_legendre(_TERMS)
 _DEGREES = np.arange(_TERMS)
+REACH = 6.0  # half-width of a bump: exp(-x^2) is 2e-16 there
 # Values at the nodes to coefficients of Legendre polynomials.
 TO_SERIES = (
     np.polynomial.legendre.legvander(_PLACES, _TERMS - 1).T

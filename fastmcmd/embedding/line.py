@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.gauss import gauss_legendre
-from fastmcmd.embedding.densities import TO_SERIES, PanelDensities, has_panels, parts_of
+from fastmcmd.embedding.densities import REACH, TO_SERIES, PanelDensities, has_panels, parts_of
 from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive import Predictive
@@ -35,7 +35,6 @@ _TERMS = 16
 _SHORT = (
     3.0  # length of panels near outputs, in 1 / sqrt(2 gamma): 16 terms are exact to 1e-7 in norm
 )
-_REACH = 6.0  # distance at which a bump is negligible, in the same unit
 _PLACES, _SHARES = gauss_legendre(_TERMS)
 _DEGREES = np.arange(_TERMS)
 # Matrix from values at the nodes to coefficients of orthonormal polynomials on a panel of length 1.
@@ -363,7 +362,7 @@ def _light(share: Array, densities: PanelDensities, goal: float) -> Array:
 
 def _all(outputs: Array, ends: Array, gamma: float) -> tuple[Array, Array]:
     """Return one panel around outputs and all relevant mass."""
-    reach = _REACH / np.sqrt(2 * gamma)
+    reach = REACH / np.sqrt(2 * gamma)
     low, high = min(outputs[0], ends[0]), max(outputs[-1], ends[-1])
     return np.array([low - reach]), np.array([high + reach])
 
@@ -385,8 +384,8 @@ def _halved(
     finished_panels: list[tuple[Array, Array]] = []
     count = 0
     for _ in range(_HALVINGS):
-        inside = np.searchsorted(outputs, low - _REACH / rate)
-        beyond = np.searchsorted(outputs, high + _REACH / rate)
+        inside = np.searchsorted(outputs, low - REACH / rate)
+        beyond = np.searchsorted(outputs, high + REACH / rate)
         coarse = (high - low) * rate > _SHORT
         long = coarse & ((beyond > inside) | _too_long(low, high, *scales))
         if not long.all():

@@ -8,10 +8,10 @@ import numpy as np
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.compiled import compiled
+from fastmcmd.embedding.densities import REACH
 
-__all__ = ["REACH", "project", "smooth"]
+__all__ = ["project", "smooth"]
 
-REACH = 6.0  # half-width of a bump: exp(-x^2) is 2e-16 there
 _SHORT = 1.5  # panels up to this length are integrated at their own nodes
 # Gauss-Legendre rules for windows of length 3, 6 and 12, exact to rounding under exp(-x^2).
 _RULES = tuple(np.polynomial.legendre.leggauss(count) for count in (16, 24, 40))

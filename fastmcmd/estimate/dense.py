@@ -54,6 +54,7 @@ MATRIX_SHARE = (
     4,
 )  # 3 / 4 of the budget is for matrices of the solvers, the rest for a block of points
 _MANY = 1000  # outputs from which linear-time quadratic forms are used
+_SOLVER_SHARE = 0.4  # share of the tolerance for the solves of each side
 _CG_COLUMNS = 128  # points in a block with CG: its small dense problems stay small
 
 
@@ -71,6 +72,8 @@ class DenseProgress:
         As in `DenseFit`.
     kinds : list of str
         Kinds of certificates so far.
+    rounding_alone : bool
+        As in `DenseFit`.
     """
 
     values: Array
@@ -82,6 +85,7 @@ class DenseProgress:
     dtype: str
     notes: list[str]
     kinds: list[str]
+    rounding_alone: bool = False
 
 
 @dataclass(eq=False)
@@ -112,6 +116,8 @@ class DenseFit:
     atomless : tuple of bool
         Whether the outputs of a side are nodes of densities, which give no single output a probability:
         `Delta` parts of the output kernel are zero for them.
+    rounding_alone : bool
+        Whether rounding in float64 alone kept a solver from its goal so far.
     """
 
     backend: Backend
@@ -132,6 +138,7 @@ class DenseFit:
     dtype: str = "float64"
     cache: str = "packed"
     notes: list[str] = field(default_factory=list)
+    rounding_alone: bool = False
     peak_bytes: int = 0  # of solvers and blocks of points
     _direct: list[DirectSolver] = field(default_factory=list)
     _checkpoint: Checkpoint | None = None  # of the current evaluation
@@ -269,11 +276,12 @@ class DenseFit:
         self.iterations, self.passes = saved.iterations, saved.passes
         self.solver, self.dtype = saved.solver, saved.dtype
         self.notes.extend(saved.notes)
+        self.rounding_alone |= saved.rounding_alone
 
     def _state(self, step: int, values: Array, errors: Array, kinds: set[str]) -> DenseProgress:
         return DenseProgress(
             values, errors, step, self.iterations, self.passes, self.solver, self.dtype,
-            list(self.notes), sorted(kinds),
+            list(self.notes), sorted(kinds), self.rounding_alone,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -333,7 +341,7 @@ class DenseFit:
             if not factor_fits(operator, operator.budget):
                 return False
             condition = float(operator.diagonal.mean()) / sample.lam
-            every = ProblemSize(operator, (points,), 1, condition, self.options.tol)
+            every = ProblemSize(operator, (points,), 1, condition, _SOLVER_SHARE * self.options.tol)
             block = replace(every, columns=(min(points, _CG_COLUMNS),))
             factors += Cholesky().estimate(every).total
             iterations += blocks * PreconditionedCG().estimate(block).total
@@ -363,7 +371,7 @@ class DenseFit:
         errors: list[float] = []
         kinds: set[CertificateKind] = set()
         for index, sample in enumerate(self._systems):
-            goal = Goal(0.4 * self.options.tol, 2 * float(np.sqrt(largest / sample.lam)))
+            goal = Goal(_SOLVER_SHARE * self.options.tol, 2 * float(np.sqrt(largest / sample.lam)))
             if self._use_direct:
                 direct = self._direct_solver(index, sample)
                 system = System(direct.operator.columns(grid), sample.shift)
@@ -378,6 +386,8 @@ class DenseFit:
                     [System(self._operators[index].columns(grid), sample.shift)], sample.lam,
                     goal, self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1],
                 )  # fmt: skip
+                # "auto" chose CG for all blocks. It remains as the fallback if CG misses the goal, and for
+                # factors that fit in memory one at a time.
                 solved = solver_of(self.options).solve(problem, progress)
                 (solution,) = solved.solutions
                 self._account(solved, len(solution.value[0]))
@@ -429,6 +439,7 @@ class DenseFit:
         self.iterations += solved.iterations
         self.passes += solved.operator.passes
         self.notes.extend(note for note in solved.notes if note not in self.notes)
+        self.rounding_alone |= solved.rounding_alone
         matrices = solved.operator.peak_bytes
         self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point())
 

@@ -19,7 +19,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
-from fastmcmd.errors import FEATURES_MISS, QUADRATURE, UNSCALED, NumericalError
+from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.dense_form import fit_dense
@@ -39,7 +39,7 @@ from fastmcmd.estimate.task import Task
 from fastmcmd.gram import diagonal_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
-from fastmcmd.result import Info
+from fastmcmd.result import Cause, Info
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import solver_of
 from fastmcmd.solvers.cholesky import LARGE_VALUES
@@ -77,16 +77,21 @@ class Fit:
         if not errors.max() <= self.options.tol:
             largest = float(diagonal_of(self.x_kernel, grid).max())
             with np.errstate(over="ignore", invalid="ignore"):
-                notes = self._note_on_outputs(values, float(errors.max()), float(np.sqrt(largest)))
+                causes = self._outputs_as_cause(
+                    values, float(errors.max()), float(np.sqrt(largest))
+                )
             if largest > LARGE_VALUES:
-                notes = (*notes, f"{UNSCALED} {largest:.1e}")
-            info = replace(info, notes=(*info.notes, *notes))
+                causes.append(Cause("kernel values", largest))
+            notes = (*info.notes, *(cause.note for cause in causes))
+            if not causes and self.form.rounding_alone:
+                causes.append(Cause("rounding", float(errors.max())))
+            info = replace(info, notes=notes, cause=causes[0] if causes else None)
         return values, errors, info
 
-    def _note_on_outputs(
+    def _outputs_as_cause(
         self, values: NDArray[np.float64], worst: float, scale: float
-    ) -> tuple[str, ...]:
-        """Return a note if the outputs cause most of the error bound, whatever the solver."""
+    ) -> list[Cause]:
+        """Return a list with the part of the outputs if it is most of the error; else an empty list."""
         if isinstance(self.form, DenseFit):
             quadrature, truncated = scale / 2 * (self.form.node_error or 0.0), 0.0
         else:
@@ -95,8 +100,8 @@ class Fit:
             quadrature = float(self.form.truncation.linear(scales).max())
             truncated = float(self.form.truncation.bounds(values, none, scales, rank).max())
         if quadrature >= worst / 2:
-            return (f"{QUADRATURE} {quadrature:.1e}",)
-        return (f"{FEATURES_MISS} {truncated:.1e}",) if truncated >= worst / 2 else ()
+            return [Cause("quadrature", quadrature)]
+        return [Cause("output features", truncated)] if truncated >= worst / 2 else []
 
     def witness(self, grid: HostArray | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the witness function (q, len(y))."""

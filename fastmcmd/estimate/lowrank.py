@@ -6,7 +6,7 @@ f are features at p landmarks and W is p x r: no array is as large as the sample
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -155,6 +155,7 @@ class LowRankFit:
     truncation: Truncation
     block_rows: int
     peak_bytes: int = 0
+    rounding_alone: ClassVar[bool] = False  # more landmarks help
 
     @property
     def kind(self) -> str:

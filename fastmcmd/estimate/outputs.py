@@ -31,7 +31,7 @@ from fastmcmd.estimate.task import Task
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.gram.cost import entry_cost
 from fastmcmd.kernels import Kernel
-from fastmcmd.solvers.costs import EXACT_COST, factor_work
+from fastmcmd.solvers.costs import EXACT_COST, factor_cost
 
 __all__ = [
     "MOST_PAIRS",
@@ -391,7 +391,7 @@ def _small(sides: tuple[Sample, Sample], task: Task) -> bool:
 
     def cost(outputs: int) -> float:
         """Return the cost of solutions at each point, and of their quadratic forms over the outputs."""
-        return EXACT_COST * (factor_work(n) + 2 * n * n * points + outputs**2 * (entry + points))
+        return factor_cost(n, points) + EXACT_COST * outputs**2 * (entry + points)
 
     if cost(sum(map(len, sides))) > features:
         return False

@@ -143,6 +143,11 @@ class PrimalFit:
             "held": max(one.peak_bytes for one in operators),
         }
 
+    @property
+    def rounding_alone(self) -> bool:
+        """Whether rounding in float64 alone kept a solver from its goal."""
+        return any(part.solved.rounding_alone for part in self.parts)
+
     def evaluate(
         self, grid: HostArray | Rows, progress: Progress
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:

@@ -75,7 +75,7 @@ class Problem:
         Points to score, with the same scales; the inputs themselves by default.
     options : Options
         Options of the computation, with landmarks scaled alike.
-    notes : list of list of str
+    suspicions : list of list of str
         Remarks on what looks wrong about each prediction.
     """
 
@@ -86,7 +86,7 @@ class Problem:
     scales: tuple[float, ...] | None
     grid: HostArray | Rows
     options: Options
-    notes: list[list[str]]
+    suspicions: list[list[str]]
 
     @property
     def kernels(self) -> tuple[Kernel, Kernel]:
@@ -120,7 +120,7 @@ def problem_of(
     observed = as_rows(y, "y")
     check_same_length(x=x, y=observed)
     predictives = [as_predictive(p, *observed.shape, y=y, x=x) for p in predictions]
-    notes = [_suspicions(observed, one) for one in predictives]
+    suspicions = [_suspicions(observed, one) for one in predictives]
     masses = as_weights(weights, "weights", len(x))
     classes = any(isinstance(one, Categorical) for one in predictives)
     x_kernel, y_kernel, lam = chosen_kernels(
@@ -137,7 +137,7 @@ def problem_of(
     kernels = resolved_kernels(x_kernel, y_kernel, x, observed)
     nature = Sample(x, DrawnOutputs(observed[:, None, :]), masses, lam)
     models = [Sample(x, side, masses, lam, nature) for side in outputs]
-    return Problem(nature, models, *kernels, scales, points, options, notes)
+    return Problem(nature, models, *kernels, scales, points, options, suspicions)
 
 
 def _suspicions(y: HostArray, prediction: Predictive) -> list[str]:

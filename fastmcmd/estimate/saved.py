@@ -149,6 +149,7 @@ def _part_state(part: Part) -> PartState:
         passes=operator.passes,
         dtype=str(operator.dtype),
         budget=operator.budget,
+        rounding_alone=solved.rounding_alone,
     )
 
 
@@ -311,9 +312,11 @@ class _Reader:
             _check_sizes(certificate, "certificates")
         solutions = [Solution(value, image, certificate) for certificate in state.certificates]
         iterations = _count(state.iterations, "iterations", least=0)
-        return Part(
-            design, value, image, Solved(solutions, operator, state.solver, iterations, state.notes)
-        )
+        solved = Solved(
+            solutions, operator, state.solver, iterations, state.notes,
+            rounding_alone=state.rounding_alone,
+        )  # fmt: skip
+        return Part(design, value, image, solved)
 
     def low_rank_part(self, state: LowRankPartState, rank: int) -> LowRankPart:
         features = _features(state.features, self.x_kernel, self.features_in, self.backend)

@@ -73,6 +73,7 @@ class PartState:
     passes: int
     dtype: str
     budget: int
+    rounding_alone: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ from fastmcmd.predictive.count_base import Counts
 
 __all__ = [
     "CLASSES_HAVE_NONE",
+    "COUNTS_ABOVE",
+    "COUNTS_BELOW",
     "CountCorrection",
     "KernelMap",
     "LocationScale",
@@ -51,8 +53,8 @@ _NODES = 5  # nodes between two of these levels
 _LEVELS = 2 * (len(_ENDS) - 1) * _NODES
 _LEAST_FACTOR = 1e-6  # factor of spread; below it outcomes merely repeat the predicted means
 _STANDARD_IQR = 1.3489795003921634  # interquartile range of the standard normal distribution
-_BELOW = 12.0  # range of summed counts below the mean, in standard deviations
-_ABOVE = 30.0  # the same above the mean, for distributions that were widened
+COUNTS_BELOW = 12.0  # range of summed counts below the mean, in standard deviations
+COUNTS_ABOVE = 30.0  # the same above the mean, for distributions that were widened
 _DENSE_STD = 50.0  # counts with a larger standard deviation are summed in steps of 1/25 of it
 _WIDER = 3.0  # standard deviation of the reference of counts, in those of the prediction
 _LEAST_DISPERSION = 1e-3  # smallest dispersion of that reference
@@ -284,8 +286,8 @@ class CountCorrection:
     def _ranges(self, rows: slice | Index, dense: bool) -> tuple[Array, Array, Array]:
         """Return the first count, the step and the number of counts of each row."""
         centre, scale = self.centre[rows], self.scale[rows]
-        low = np.maximum(np.floor(centre - _BELOW * scale - 12), 0.0)
-        high = np.ceil(centre + _ABOVE * scale + 12)
+        low = np.maximum(np.floor(centre - COUNTS_BELOW * scale - 12), 0.0)
+        high = np.ceil(centre + COUNTS_ABOVE * scale + 12)
         stride = np.ones(len(centre))
         if not dense:
             wide = scale > _DENSE_STD

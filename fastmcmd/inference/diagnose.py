@@ -41,7 +41,7 @@ from fastmcmd.inference.local_corrections import (
     quadratic,
     smoothing_filter,
 )
-from fastmcmd.inference.smoother import Smoother
+from fastmcmd.inference.smoother import SUPPORTED, Smoother
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
@@ -53,7 +53,6 @@ __all__ = ["LANDMARKS", "diagnose", "diagnose_on", "output_map"]
 Array = NDArray[np.float64]
 
 LANDMARKS = 300
-_SUPPORTED = 0.5  # share of the constant 1 that the smoother must reproduce at a supported input
 _FEWEST = 8.0  # smallest number of effective rows
 _TAILS = (
     8.0  # effective rows per degree of freedom: squared influences of skewed outcomes vary much
@@ -237,7 +236,7 @@ def _diagnosis(task: _Task, g: Array, grid: Array, level: float, labels: Any) ->
     total = g @ fit.support
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = total**2 / quadratic(g, variances.rows)
-        supported = (total > _SUPPORTED) & (rows >= _FEWEST) & np.isfinite(local.shift)
+        supported = (total > SUPPORTED) & (rows >= _FEWEST) & np.isfinite(local.shift)
         wide = special.stdtrit(np.maximum(rows / _TAILS, 1.0), (1 + level) / 2)
         shift_deviation = np.sqrt(quadratic(g, variances.shift)) * variances.unit / total
         factor_deviation = np.sqrt(quadratic(g, variances.log_factor)) / total

@@ -18,8 +18,8 @@ from fastmcmd._base.annotations import Json
 from fastmcmd._base.tables import ColumnTable, aligned
 from fastmcmd.frames import RowLabels, to_frame
 from fastmcmd.inference.inputs import InputMap
-from fastmcmd.inference.local_corrections import quadratic
-from fastmcmd.inference.smoother import Basis, Smoother
+from fastmcmd.inference.local_corrections import MOST_LEVERAGE, quadratic
+from fastmcmd.inference.smoother import SUPPORTED, Basis, Smoother
 from fastmcmd.kernels.base import power_of_two
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ Array = NDArray[np.float64]
 
 _LANDMARKS = 200
 _LADDER = (1.0, 10.0, 100.0)  # regularisers of the test, in units of that of the map
-_SUPPORTED = 0.5  # share of the constant 1 that the smoother must reproduce
 _FEWEST = 15.0  # smallest number of effective rows
-_MOST_LEVERAGE = 0.8
 _POINTS = 150  # points of the band that are searched for the largest deviation
 _MOST_VALUES = 4e8  # largest number of values of replicates at points
 _REPLICATES_PER_BLOCK = 50  # replicates in memory at once
@@ -211,13 +209,13 @@ def difference_map(
     diagonal = weights * np.einsum("np,p,np->n", g, shrink, g)
     with np.errstate(divide="ignore", invalid="ignore"):
         fitted = g @ (shrink * (g.T @ (weights * d))) / (g @ support)
-        leverage = np.clip(diagonal / (g @ support), 0.0, _MOST_LEVERAGE)
+        leverage = np.clip(diagonal / (g @ support), 0.0, MOST_LEVERAGE)
         residual = np.nan_to_num((d - fitted) / (1 - leverage))
         difference = at @ (shrink * (g.T @ (weights * d))) / total
         rows = total**2 / quadratic(
             at, shrink[:, None] * ((g * (weights**2)[:, None]).T @ g) * shrink
         )
-        supported = (total > _SUPPORTED) & (rows >= _FEWEST)
+        supported = (total > SUPPORTED) & (rows >= _FEWEST)
     scores = _by_group(g * (weights * residual)[:, None], groups)
     error = np.sqrt(quadratic(at, shrink[:, None] * (scores.T @ scores) * shrink)) / np.abs(total)
     where = np.flatnonzero(supported & (error > 0))

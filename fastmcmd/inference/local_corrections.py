@@ -13,6 +13,7 @@ from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.kernels.base import power_of_two
 
 __all__ = [
+    "MOST_LEVERAGE",
     "CorrectionFit",
     "Influences",
     "Local",
@@ -35,7 +36,7 @@ _MOST_STORED = 1 << 25  # coordinates that are stored between passes; more are r
 _LONGEST = 0.7  # change of the log factor in one step
 _SINGULAR = 1e-8  # share of the product of the diagonal: a smaller determinant is rounding
 # Leverage of a row on its own correction; beyond it the residual is meaningless.
-_MOST_LEVERAGE = 0.8
+MOST_LEVERAGE = 0.8
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,7 @@ class Influences:
         self_weight = w * np.einsum("np,np->n", weighted, g)
         with np.errstate(divide="ignore", invalid="ignore"):
             # J grows with the sum of the a_i: this is the influence of a unit of a_i.
-            leverage = np.clip(self_weight / total, 0.0, _MOST_LEVERAGE)
+            leverage = np.clip(self_weight / total, 0.0, MOST_LEVERAGE)
             factor = w * total / (1 - leverage)
             by_shift, by_factor = local.solve(residual)
             for out, one in zip(self._sums, (by_shift / self.unit, by_factor), strict=False):

@@ -8,15 +8,13 @@ from fastmcmd._base.memory import format_bytes
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.inference.exchangeable import REFERENCES, ROWS
 from fastmcmd.inference.outcome_features import OutcomeFeatures
+from fastmcmd.inference.relevance import SIGNS
+from fastmcmd.inference.smoother import CANDIDATES
 
 __all__ = ["MemoryPlan", "TestSize"]
 
 _BASE = 5_000_000  # bytes of scales, landmarks of outcomes, tables, threads
-_CANDIDATES, _FEATURE_ROWS = (
-    10_000,
-    8_192,
-)  # rows of the search for landmarks and of a block of features
-_SIGNS = 199  # random signs of a test of relevance
+_FEATURE_ROWS = 8_192  # rows of a block of features
 _CHUNKS = (ROWS, 128, 32, 8)  # rows whose features are in memory at once
 # Bytes of an outcome: while it is drawn; and in its forms (sorted, standardised, ranks) with indices.
 _SAMPLE_BYTES, _FORM_BYTES = 40, 96
@@ -110,7 +108,7 @@ class MemoryPlan:
         total = _BASE + 8 * n * (size.columns + size.outputs + 4) + size.clusters * size.data_sets
         if size.residuals:
             total += 4 * n * first
-        search = 8 * min(n, _CANDIDATES) * (2 * m + size.columns)
+        search = 8 * min(n, CANDIDATES) * (2 * m + size.columns)
         features = 16 * min(n, _FEATURE_ROWS) * m + 24 * m * m
         cell = (
             _FORM_BYTES * size.outputs + 24 * len(kinds) + max(kind.scratch_bytes for kind in kinds)
@@ -124,5 +122,5 @@ class MemoryPlan:
         sweep += self.threads * (block + self.chunk * outcomes * cell)
         after = 2 * sums + 4 * m * size.data_sets * first + 48 * size.points * size.data_sets
         if size.relevance:
-            after += 4 * _SIGNS * first * (2 * ROWS + 2 * m)
+            after += 4 * SIGNS * first * (2 * ROWS + 2 * m)
         return int(total + max(search, features, sweep, after))

@@ -21,10 +21,10 @@ from scipy import special
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd.inference.smoother import Basis
 
-__all__ = ["Excess", "excess_of"]
+__all__ = ["SIGNS", "Excess", "excess_of"]
 
 _ROWS = 512  # rows of a block, whose signed residuals are in memory at once
-_SIGNS = 199  # random signs for the second part
+SIGNS = 199  # random signs for the second part
 _STEPS = 60  # bisections of a quantile
 
 Array = NDArray[np.float64]
@@ -82,16 +82,16 @@ def excess_of(
     energy, shrinkage = basis.energy(lam), basis.shrinkage(lam)
     blocks = row_blocks(len(x), _ROWS)
     total = np.zeros((len(energy), residuals.shape[1]))
-    signed = np.zeros((len(energy), _SIGNS * residuals.shape[1]), dtype=np.float32)
+    signed = np.zeros((len(energy), SIGNS * residuals.shape[1]), dtype=np.float32)
     noise = 0.0
     for rows in blocks:
         g, e = basis.coordinates(x[rows]), residuals[rows] * w[rows, None].astype(np.float32)
         total += g.T @ e
         noise += float(np.square(g).dot(energy) @ np.square(e).sum(axis=1))
-        signs = rng.integers(0, 2, (len(e), _SIGNS), dtype=np.int8).astype(np.float32) * 2 - 1
+        signs = rng.integers(0, 2, (len(e), SIGNS), dtype=np.int8).astype(np.float32) * 2 - 1
         flipped = (signs[:, :, None] * e[:, None]).reshape(len(e), -1)
         signed += g.astype(np.float32).T @ flipped
-    squares = np.square(signed.reshape(len(energy), _SIGNS, -1)).sum(axis=2, dtype=np.float64)
+    squares = np.square(signed.reshape(len(energy), SIGNS, -1)).sum(axis=2, dtype=np.float64)
     quadratic = energy @ squares - noise
     terms = 0.0
     for rows in blocks:

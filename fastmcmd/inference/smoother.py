@@ -21,9 +21,10 @@ from fastmcmd.kernels.custom import examine_kernel
 from fastmcmd.solvers.landmarks import LandmarkSearch
 from fastmcmd.solvers.rounding import factor_error
 
-__all__ = ["Basis", "Smoother"]
+__all__ = ["CANDIDATES", "SUPPORTED", "Basis", "Smoother"]
 
-_CANDIDATES = 10_000  # rows from which landmarks are chosen
+CANDIDATES = 10_000  # rows from which landmarks are chosen
+SUPPORTED = 0.5  # share of the constant 1 that a smoother must reproduce at a supported input
 _BLOCK = 8_192  # rows whose features are computed together
 _NEGLIGIBLE = 1e-12  # share of the largest eigenvalue: directions below it are rounding
 
@@ -79,8 +80,8 @@ class Smoother:
         kernel = kernel.resolve(x)
         examine_kernel(kernel, name, x)
         rows = x
-        if len(x) > _CANDIDATES:
-            rows = x[np.sort(rng.choice(len(x), _CANDIDATES, replace=False))]
+        if len(x) > CANDIDATES:
+            rows = x[np.sort(rng.choice(len(x), CANDIDATES, replace=False))]
         backend = get_backend("auto", kernel)
         offset = offset_of(kernel, backend, rows)  # distances far from 0 would lose digits
         search = LandmarkSearch(backend, kernel, rows, np.ones(len(rows)), landmarks, rng, offset)

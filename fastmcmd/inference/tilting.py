@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fastmcmd._base.cached import cached_property
-from fastmcmd.inference.corrections import MOST_COUNTS, OutputLattice, centre_and_scale
+from fastmcmd.inference.corrections import (
+    COUNTS_ABOVE,
+    COUNTS_BELOW,
+    MOST_COUNTS,
+    OutputLattice,
+    centre_and_scale,
+)
 from fastmcmd.predictive import Predictive
 
 __all__ = [
@@ -31,10 +37,6 @@ LEARNING_NODES = 97  # nodes while tilts are learned: steps of 0.14 normal score
 _METRIC_ROWS = 500  # smallest number of rows for covariances of features
 _MOST_STORED = 1 << 26  # features at nodes that are stored between rounds
 _FARTHEST = 6.5  # nodes of continuous predictions are evenly spaced up to this normal score
-_BELOW, _ABOVE = (
-    12.0,
-    30.0,
-)  # range of summed counts below and above the mean, in standard deviations
 _BLOCK = 1 << 15  # nodes whose features are used together
 _NEWTON = 30
 _LONGEST = 2.0  # largest relative change of the step length in one Newton step
@@ -153,8 +155,8 @@ def nodes_of(prediction: Predictive, offset: float, factor: float, count: int) -
         # The ends represent everything beyond: infinite quantiles have no features.
         values = np.concatenate([inner[:, :1], inner, inner[:, -1:]], axis=1)
         return Nodes(values, shares[None, :], centre + offset, scale * factor, lattice)
-    low = np.maximum(np.floor(centre - _BELOW * scale - 12), 0.0)
-    count = int(np.max(np.ceil(centre + _ABOVE * scale + 12) - low)) + 1
+    low = np.maximum(np.floor(centre - COUNTS_BELOW * scale - 12), 0.0)
+    count = int(np.max(np.ceil(centre + COUNTS_ABOVE * scale + 12) - low)) + 1
     if count > MOST_COUNTS:
         raise ValueError(
             f"prediction spreads its counts over {count:,} values in some row, more than {MOST_COUNTS:,}: "

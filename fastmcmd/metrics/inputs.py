@@ -29,6 +29,7 @@ from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.adapters.missing import is_array, rows_of_prediction, rows_without_nan
 from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.predictive.categorical import numbered
+from fastmcmd.predictive.numerics.spread import EXACT_SQUARES
 from fastmcmd.predictive.on_device import (
     DevicePrediction,
     bring_parameters,
@@ -362,10 +363,9 @@ ERRORS_OUT_OF_RANGE = (
     "squared errors, relative to the largest predicted variance, leave the range of doubles"
 )
 LEAST_NORMAL = float(np.finfo(np.float64).tiny)
-_LEAST, _MOST = 1e-280, 1e290  # sums of squares that have all their digits
 
 
 def out_of_range(squares: Array) -> bool:
     """Return whether sums of squares have overflowed, or lost digits near the smallest doubles."""
-    size = np.abs(squares)
-    return bool((~(size < _MOST) | (size < _LEAST)).any())
+    size, (least, most) = np.abs(squares), EXACT_SQUARES
+    return bool((~(size < most) | (size < least)).any())

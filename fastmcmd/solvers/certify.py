@@ -27,7 +27,16 @@ from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.base import Certificate, Solution, System, by_diagonal, scaled_norm
 from fastmcmd.solvers.row_sample import RowSample
 
-__all__ = ["SAMPLE", "exact", "refined", "replaced", "rounding", "sampled", "sampled_cost"]
+__all__ = [
+    "SAMPLE",
+    "SPREAD",
+    "exact",
+    "refined",
+    "replaced",
+    "rounding",
+    "sampled",
+    "sampled_cost",
+]
 
 _TILE = 256  # terms summed one after the other inside a tile
 _ROWS = 4096  # rows of a block of temporary arrays
@@ -35,7 +44,7 @@ _ROWS = 4096  # rows of a block of temporary arrays
 SAMPLE = 256  # rows drawn
 _CERTAIN = 16  # rows always in the sample: the largest by each guess of the rounding
 _LARGEST = 3 * _CERTAIN
-_SPREAD = 2.0  # assumed bound on any row's deviation, relative to the largest in the sample
+SPREAD = 2.0  # assumed bound on the deviation of any row, relative to the largest in a sample
 
 
 def rounding(
@@ -160,7 +169,7 @@ def sampled(
         )
         # Rounding of a row grows with its kernel values, hence with sqrt(k(x, x)).
         relative = float((np.sqrt(off) / np.maximum(scale[rows], 1e-300)).max())
-        row = _SPREAD * relative * float(scale.max()) + fine
+        row = SPREAD * relative * float(scale.max()) + fine
         image_all = _residual(system, value, recurred_residual)
         solutions.append(Solution(value, image_all, Certificate(total, row, "sampled")))
     return solutions

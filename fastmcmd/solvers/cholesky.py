@@ -20,7 +20,7 @@ from fastmcmd._base.memory import format_bytes
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import NotPositiveDefiniteError, PackedGram
 from fastmcmd.checkpoint import Checkpoint, Stage, Stages, fingerprint_of, stages_of
-from fastmcmd.errors import UNSCALED, MemoryLimitError, NumericalError
+from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.solvers import certify
 from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
@@ -372,8 +372,8 @@ def _not_definite(
     better = "" if operator.dtype == EXACT else ", dtype='float64'"
     if largest > LARGE_VALUES:
         return (
-            f"{message}: {UNSCALED} {largest:.1e}, whose rounding exceeds n lam; scale the columns of x to "
-            f"unit variance, or use a larger lam{better}"
+            f"{message}: x_kernel has values up to {largest:.1e}, whose rounding exceeds n lam; scale the "
+            f"columns of x to unit variance, or use a larger lam{better}"
         )
     doubt = "" if kernel.compiled else ", or x_kernel is not positive semi-definite"
     return f"{message}: lam is below the rounding of the kernel matrix{doubt}; use a larger lam{better}"

@@ -11,8 +11,8 @@ from fastmcmd.gram.cost import expected_products
 from fastmcmd.solvers.protocol import Cost, ProblemSize
 
 __all__ = [
-    "EXACT_COST", "cg_cost", "cholesky_cost", "factor_work", "low_rank_cost", "most_landmarks",
-    "preconditioned_cost", "step_cost",
+    "EXACT_COST", "cg_cost", "cholesky_cost", "factor_cost", "factor_work", "low_rank_cost",
+    "most_landmarks", "preconditioned_cost", "step_cost",
 ]  # fmt: skip
 
 EXACT_COST = 2.0  # cost of a float64 operation in float32 operations
@@ -32,6 +32,11 @@ def step_cost(n: int, columns: int) -> float:
 def factor_work(n: int) -> float:
     """Return the operations of a Cholesky factorisation, each counted as one."""
     return n**3 / 3
+
+
+def factor_cost(n: int, columns: int) -> float:
+    """Return the cost of a float64 factorisation and of solutions for ``columns`` right-hand sides."""
+    return EXACT_COST * (factor_work(n) + 2 * n * n * columns)
 
 
 def cg_cost(size: ProblemSize, products: float | None = None) -> Cost:
@@ -59,8 +64,7 @@ def preconditioned_cost(size: ProblemSize, landmarks: int, products: float) -> C
 
 def cholesky_cost(size: ProblemSize) -> Cost:
     """Return the cost of factors and solves; K is computed twice, for the factor and for the residual."""
-    n, columns = size.matrix.size, size.total_columns
-    factored = EXACT_COST * size.diagonals * (factor_work(n) + 2 * n * n * columns)
+    factored = size.diagonals * factor_cost(size.matrix.size, size.total_columns)
     return Cost(2 * size.matrix.streamed_cost(0, exact=True) + factored)
 
 

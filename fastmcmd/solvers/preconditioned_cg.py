@@ -19,7 +19,7 @@ import numpy as np
 from fastmcmd._base.annotations import DType
 from fastmcmd._base.progress import Progress
 from fastmcmd.checkpoint import Checkpoint, Stage, Stages, stages_of
-from fastmcmd.errors import ROUNDING_ALONE, NumericalError
+from fastmcmd.errors import NumericalError
 from fastmcmd.gram import EXACT, GramOperator, tile_dtype
 from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.solvers.base import Goal, System
@@ -108,6 +108,7 @@ class PreconditionedCG:
         operator = operator or self.operator(problem)
         goal, notes = problem.goal, list[str]()
         best: Solved | None = None
+        rounding_alone = False
         preconditioners: Preconditioners | None = None
         first, passes = operator.dtype, 0
         for precision in [first] if first == EXACT or self.dtype else [first, EXACT]:
@@ -155,10 +156,13 @@ class PreconditionedCG:
                 break
             if best.out_of_reach(goal):
                 # Float64 tiles or a Cholesky factor would not be certified to less either.
-                notes.append(f"{ROUNDING_ALONE} {best.worst(goal):.1e}, {goal.error:.1e} is needed")
+                rounding_alone = True
+                notes.append(
+                    f"rounding in float64 alone leaves {best.worst(goal):.1e}, {goal.error:.1e} is needed"
+                )
                 break
         assert best is not None
-        return replace(best, passes=passes)
+        return replace(best, passes=passes, rounding_alone=rounding_alone)
 
 
 def _search_budget(problem: LinearProblem) -> int:

@@ -4,10 +4,11 @@ A `LinearProblem` holds the systems, their inputs, and the required accuracy. A 
 object that holds its own options and nothing else. A `Solved` holds solutions, their certificates, the
 operator that made them, and notes on the run.
 
-Every choice between two methods compares the `Cost` that solvers estimate for the same `ProblemSize`: CG
-against Cholesky, plain against preconditioned CG, the most landmarks of the low-rank form, the dense form,
-and `fastmcmd.plan`. An estimate depends on sizes and numbers of the problem, never on a clock: equal calls
-take equal steps.
+Every choice between two solvers compares the `Cost` that they estimate for the same `ProblemSize`: CG
+against Cholesky, also in the dense form, plain against preconditioned CG, the most landmarks of the
+low-rank form, and `fastmcmd.plan`. An estimate depends on sizes and numbers of the problem, never on a
+clock: equal calls take equal steps. Whether output features pay at all is a choice between forms, not
+solvers: see `fastmcmd.estimate.outputs`.
 """
 
 from __future__ import annotations
@@ -152,6 +153,8 @@ class Solved:
         Number of products with K, including those of attempts in another precision.
     stopped : bool
         Whether `LinearProblem.stop` ended the run.
+    rounding_alone : bool
+        Whether the run ended because rounding in float64 alone exceeds the goal.
     """
 
     solutions: list[Solution]
@@ -162,6 +165,7 @@ class Solved:
     preconditioned: int = 0
     passes: int = 0
     stopped: bool = False
+    rounding_alone: bool = False
 
     def worst(self, goal: Goal) -> float:
         """Return the largest certified error; infinity without solutions."""

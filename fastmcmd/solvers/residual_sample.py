@@ -24,7 +24,7 @@ from fastmcmd.backends.tall_skinny import inner
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.solvers.base import scaled_norm
-from fastmcmd.solvers.certify import rounding
+from fastmcmd.solvers.certify import SPREAD, rounding
 from fastmcmd.solvers.lowrank import LowRankSolution, RowErrors
 from fastmcmd.solvers.row_sample import RowSample
 
@@ -39,7 +39,6 @@ __all__ = [
 
 LEAST_DRAWS = 256  # rows drawn; as many as 1,024 if there are many landmarks
 _CERTAIN = 24  # rows always in the sample: the largest by each guess
-_SPREAD = 2.0  # assumed bound on any row's residual, relative to the largest in the sample
 _LEAST_RESIDUAL = 1e-6  # relative to the mean of e: rows below it are landmarks, or rounding
 _UNFORESEEN = 8.0  # ratio of a row's term to its guess from which the guess counts as wrong
 _SURPRISE = 0.02  # share of wrongly guessed rows in the total from which the sample is drawn again
@@ -221,7 +220,7 @@ class ResidualSample:
         return replace(
             solution,
             slope=float(np.sqrt(total)) / 2,
-            miss=_SPREAD * max(ratio, float(self._own_most[index])),
+            miss=SPREAD * max(ratio, float(self._own_most[index])),
             floor=floor,
             kind="sampled",
         )

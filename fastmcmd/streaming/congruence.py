@@ -31,6 +31,7 @@ from fastmcmd.inference.exchangeable import (
     OutcomeSource,
     exchangeable_outcomes,
 )
+from fastmcmd.inference.inputs import LEAST_SIMULATIONS
 from fastmcmd.inference.row_norms import own_products
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.io.state import decode
@@ -73,7 +74,6 @@ T = TypeVar("T")
 _KIND = "streaming.CCE"
 _ONE = ""  # name of the model if the prediction has no name
 _SHARE = 0.1  # share of k(x, x): landmarks grow when the residual of a row exceeds it
-_LEAST_SIMULATIONS = 19  # with fewer simulations no p-value reaches 0.05
 
 
 class CCE(Accumulator[CongruenceSums]):
@@ -152,9 +152,9 @@ class CCE(Accumulator[CongruenceSums]):
             check_instance(kernel, name, Kernel, "a fastmcmd kernel such as fastmcmd.RBF(0.5)")
         lam = check_lam(lam)
         simulations = check_count(simulations, "simulations", least=0)
-        if 0 < simulations < _LEAST_SIMULATIONS:
+        if 0 < simulations < LEAST_SIMULATIONS:
             raise ValueError(
-                f"simulations is {simulations}; 0 or at least {_LEAST_SIMULATIONS} are needed: with fewer "
+                f"simulations is {simulations}; 0 or at least {LEAST_SIMULATIONS} are needed: with fewer "
                 "no p-value reaches 0.05"
             )
         given_landmarks = None

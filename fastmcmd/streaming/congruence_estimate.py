@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastmcmd.inference.combination import direction_of, rank_p_value, scores_of
+from fastmcmd.kernels.base import EPS
 from fastmcmd.streaming.congruence_sums import CongruenceSums, Ridge
 
 __all__ = ["LADDER", "CongruenceEstimate", "estimate_of", "rounding_of"]
 
 LADDER = (10.0, 1.0, 0.1)  # regularisers of the test, in units of lam
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,4 +112,4 @@ def estimate_of(ridge: Ridge, simulations: int) -> CongruenceEstimate:
 
 def rounding_of(sums: CongruenceSums, lam: float) -> float:
     """Return the level of rounding relative to the sums: ``eps N_handled / (N lam)``."""
-    return _EPS * sums.handled / (sums.weight * lam) if sums.weight > 0 else float("inf")
+    return EPS * sums.handled / (sums.weight * lam) if sums.weight > 0 else float("inf")

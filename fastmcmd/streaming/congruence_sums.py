@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.cached import cached_property
 from fastmcmd.inference.smoother import Smoother
-from fastmcmd.kernels.base import UNIT, relative_error
+from fastmcmd.kernels.base import EPS, UNIT, relative_error
 from fastmcmd.streaming.congruence_landmarks import (
     change_of_landmarks,
     joined_landmarks,
@@ -28,7 +28,6 @@ __all__ = ["CongruenceSums", "ModelSums", "Ridge"]
 
 _ERRORS = 4.0  # standard errors, as those of other sampled certificates
 _NEGLIGIBLE = 1e-6  # of the trace: by so little a bound may be too large
-_EPS = float(np.finfo(np.float64).eps)
 
 Array = NDArray[np.float64]
 RoundingBounds: TypeAlias = tuple[float, ...]  # bounds on rounding of three sums
@@ -515,4 +514,4 @@ def _largest_eigenvalue(matrix: Array) -> float:
 
 def _summed(one: RoundingBounds, two: RoundingBounds, sizes: list[float]) -> RoundingBounds:
     """Return what rounding changed in sums of these sizes, added or subtracted."""
-    return tuple(a + b + _EPS * size for a, b, size in zip(one, two, sizes, strict=True))
+    return tuple(a + b + EPS * size for a, b, size in zip(one, two, sizes, strict=True))

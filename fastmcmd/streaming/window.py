@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.checks import check_count, check_instance, check_positive
+from fastmcmd.kernels.base import EPS
 from fastmcmd.streaming.congruence import CCE, ModelsLike
 from fastmcmd.streaming.congruence_estimate import CongruenceEstimate, rounding_of
 
 __all__ = ["SlidingWindow"]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 class SlidingWindow:
@@ -76,7 +74,7 @@ class SlidingWindow:
             self.total.subtract(self._parts.popleft())
         state = self.total._state
         if state is not None and rounding_of(state, self.total.settings["lam"]) > max(
-            self.tolerance, 2 * _EPS / self.total.settings["lam"]
+            self.tolerance, 2 * EPS / self.total.settings["lam"]
         ):
             self.renew()
         return self

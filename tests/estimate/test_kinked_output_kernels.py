@@ -9,6 +9,7 @@ from scipy import stats
 import fastmcmd as fm
 from fastmcmd.embedding.quadrature import _distances
 from fastmcmd.kernels.distance import local_reach
+from fastmcmd.solvers import PreconditionedCG
 
 
 def _data(rng, n=60):
@@ -125,13 +126,31 @@ def test_distributions_without_atoms(prediction, atomless):
     assert prediction.atomless is atomless
 
 
+@pytest.mark.filterwarnings("ignore::fastmcmd.ToleranceWarning")
+@pytest.mark.parametrize("at", [None, [0.0]])
+def test_solvers_are_compared_for_the_accuracy_that_they_must_reach(rng, monkeypatch, at):
+    """Factors and CG were compared for the whole tolerance; solves get 0.4 of it."""
+    x, y = _data(rng)
+    errors, estimate = [], PreconditionedCG.estimate
+    monkeypatch.setattr(
+        PreconditionedCG, "estimate", lambda *args: errors.append(args[1].error) or estimate(*args)
+    )
+    p = fm.Laplace(np.sin(x), np.full(len(x), 0.4))
+    assert fm.cce(x, y, p, at=at, y_kernel=fm.Laplacian(2.0), tol=1e-2).info.form == "dense"
+    assert set(errors) == {4e-3}
+
+
 def test_the_warning_names_quadrature(rng):
     """It blamed rounding in float64, whose share was 1e-14."""
     x, y = _data(rng)
     with pytest.warns(
         fm.ToleranceWarning, match="quadrature of the predicted distributions leaves"
     ):
-        fm.cce(x, y, fm.Laplace(np.sin(x), np.full(len(x), 0.4)), y_kernel=fm.Laplacian(2.0))
+        result = fm.cce(
+            x, y, fm.Laplace(np.sin(x), np.full(len(x), 0.4)), y_kernel=fm.Laplacian(2.0)
+        )
+    assert result.info.cause.kind == "quadrature"
+    assert result.info.cause.size >= result.error_bound / 2
 
 
 @pytest.mark.filterwarnings("ignore::fastmcmd.ToleranceWarning")

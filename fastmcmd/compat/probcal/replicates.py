@@ -27,6 +27,7 @@ from fastmcmd.options import Options
 from fastmcmd.solvers import Goal, LinearProblem, System, certify, solver_of
 from fastmcmd.solvers.base import Solution
 from fastmcmd.solvers.block_cg import BlockCGRun
+from fastmcmd.solvers.cg import MOST_PRODUCTS
 
 __all__ = ["MCMDReplicates", "bootstrap_mcmd"]
 
@@ -40,7 +41,6 @@ _ATTEMPTS = 2  # the second with the least value of the first
 _MOST_RANK = 500  # of the output features
 _LEAST_RESIDUAL, _MOST_RESIDUAL = 5e-15, 1e-8  # of the output features, relative
 _ABSENT = 1e-16  # count of a row that a sample does not hold: its part is far below rounding
-_MOST_PRODUCTS = 2000
 _SOLVED = 0.8  # of the residual that the goal allows; rounding takes the rest
 _SHARE = 0.5  # of the memory that kernel values may take
 
@@ -287,7 +287,7 @@ def _solved_on_split(
     for system, rows, count in zip(systems, sample_rows, counts, strict=True):
         part = System(system.rhs[rows], system.shift[rows])
         subset: Any = Subset(gram, rows, storage)
-        run = BlockCGRun(subset, [part], _SOLVED * goal.residual, _MOST_PRODUCTS, None, unit)
+        run = BlockCGRun(subset, [part], _SOLVED * goal.residual, MOST_PRODUCTS, None, unit)
         for _ in run.products():
             pass
         (result,) = run.results()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from fastmcmd._base.annotations import Array
-from fastmcmd.errors import MIXED_UP
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.draws import Draws
 
@@ -47,7 +46,8 @@ def misses_of(y: Array, prediction: Predictive) -> list[str]:
         return []
     return [
         f"{far:.0%} of the outcomes lie more than {_ABSURD_Z:.0f} predicted standard deviations from the "
-        f"predicted mean: {MIXED_UP}"
+        "predicted mean: are units or arguments mixed up? The order is (y, prediction), with "
+        "prediction=(mean, std)"
     ]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
+from fastmcmd.kernels.base import EPS
 from fastmcmd.predictive.numerics import gaussian_mixture
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ __all__ = [
     "reached",
 ]
 
-_EPS = float(np.finfo(np.float64).eps)
 _MOST_STEPS = 2200  # halvings from the largest double to the rounding of the smallest
 _ASIDE = 1e-9  # distance, in standard deviations, of the point that tests for a flat stretch
 
@@ -93,7 +93,7 @@ def invert_steps(
         over = _gap(active.prediction, middle, level, upper) >= 0
         high, low = np.where(over, middle, high), np.where(over, low, middle)
         # At an atom the cdf just below is under the level. Near 1 rounding may exceed that gap.
-        atom = active.prediction.cdf_below(high) < level - (4 * _EPS if upper else 0.0)
+        atom = active.prediction.cdf_below(high) < level - (4 * EPS if upper else 0.0)
         is_settled = ~(np.nextafter(low, np.inf) < high) | atom
         low, high, level = active.settle(is_settled, high, low, high, level)
     return out
@@ -135,7 +135,7 @@ def invert_continuous(
         best = np.where(is_settled, best, np.where(nearer, a, b))
         width = np.abs(b - a)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            least = 2 * _EPS * np.abs(best) / width
+            least = 2 * EPS * np.abs(best) / width
             is_settled = is_settled | ~(least < 0.5) | (np.where(nearer, fa, fb) == 0)
             xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
             safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)

@@ -10,9 +10,11 @@ import numpy as np
 from fastmcmd._base.annotations import AnyArray, Array, Nodes
 from fastmcmd._base.arrays import Namespace
 
-__all__ = ["MOST_VALUES", "root", "root_of_squares", "row_scale", "shared_support", "unit_of"]
+__all__ = [
+    "EXACT_SQUARES", "MOST_VALUES", "root", "root_of_squares", "row_scale", "shared_support", "unit_of",
+]  # fmt: skip
 
-_LEAST, _MOST = 1e-280, 1e290  # range in which variances have all their digits
+EXACT_SQUARES = (1e-280, 1e290)  # range in which sums of squares have all their digits
 
 
 def root_of_squares(weights: Array, gaps: Array, axis: int = -1) -> Array:
@@ -43,7 +45,8 @@ def unit_of(namespace: Namespace, values: AnyArray) -> float:
 def root(variance: Array, exact: Callable[[np.ndarray], Array]) -> Array:
     """Return square roots of variances (n, ...), from ``exact(rows)`` where a square lost its digits."""
     std = np.sqrt(variance)
-    is_inexact = ~((variance > _LEAST) & (variance < _MOST))
+    least, most = EXACT_SQUARES
+    is_inexact = ~((variance > least) & (variance < most))
     rows = np.flatnonzero(is_inexact.reshape(len(is_inexact), -1).any(axis=1))
     if len(rows):
         std[rows] = exact(rows)
