@@ -270,12 +270,12 @@ def far_from_the_origin(rng):
 
 
 def test_float32_goes_on_in_float64(rng, monkeypatch):
-    """Where float32 stays above the tolerance the work goes on in float64, and info says so."""
+    """If float32 stays above the tolerance, the run continues in float64, and info says so."""
     monkeypatch.setattr(cg, "_REFINEMENTS", 0)
     result = fm.cce(*far_from_the_origin(rng), solver="cg", y_kernel=fm.RBF(0.5), tol=3e-6)
     assert result.error_bound <= 3e-6
     assert result.info.dtype == "float64"
-    assert "went on in float64" in result.info.notes[0]
+    assert "continued in float64" in result.info.notes[0]
 
 
 def test_float32_is_refined_where_one_run_is_not_enough(rng):

@@ -50,7 +50,7 @@ class Line:
             self._stream.flush()
 
     def _draw(self, name: str, share: float | None, details: str) -> None:
-        shape, cells = (_WORDS, 1) if share is None else (_PASS, 12)  # 12: words have room at 80
+        shape, cells = (_WORDS, 1) if share is None else (_PASS, 12)  # 12: words fit in 80 columns
         if self._terminal:  # notebooks draw a bar of their own, for "{bar}" as it is
             shape = shape.replace("{bar}", f"{{bar:{cells}}}")
         if self._bar is None:

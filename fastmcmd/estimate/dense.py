@@ -174,7 +174,7 @@ class DenseFit:
             values[:start_point], errors[:start_point] = saved.values, saved.errors
             self._resume(saved)
             kinds.update(saved.kinds)
-            progress.stage(f"went on from a checkpoint after {start_point:,} points")
+            progress.stage(f"resumed from a checkpoint after {start_point:,} points")
         with self._saving_in(None if keep is None else keep.checkpoint):
             for start in range(start_point, len(grid), step):
                 rows = slice(start, start + step)

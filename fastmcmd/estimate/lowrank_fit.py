@@ -30,7 +30,7 @@ from fastmcmd.solvers.protocol import Cost, ProblemSize
 
 __all__ = ["LowRank"]
 
-_ROUNDS = 4  # passes of the normal equations at most: a missed goal adds landmarks
+_ROUNDS = 4  # passes of the normal equations at most; each adds landmarks until the goal is met
 _GROWTH = 1.5
 _WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough digits
 _DEPENDENT = 1e4  # ||L^-1||, for kernel values of 1, from which float64 may lose a residual of 1e-8
@@ -117,7 +117,7 @@ class LowRank:
                 break
             notes.append(
                 f"{features.rank} landmarks left an error of {worst * setting.goal:.1e}: "
-                f"went on with {enlarged.rank}"
+                f"continued with {enlarged.rank}"
             )
             features = enlarged.kernel_features()
         assert best is not None

@@ -41,7 +41,7 @@ _ROUNDING = 1.5  # ratio to the residual of rounding alone below which more pivo
 
 @dataclass(eq=False)
 class _Pending:
-    """A model without a final fit: its index, its samples, and outputs that its features missed so far."""
+    """A model without a final fit: its index, its samples, and outputs not yet in its features' span."""
 
     number: int
     samples: tuple[Sample, Sample]
@@ -207,7 +207,7 @@ def _fit(
 
 
 def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Task) -> bool:
-    """Tell whether to try again, with the outputs that the features missed among the candidates."""
+    """Tell whether to try again, with the outputs of large residual among the candidates."""
     residual = fit.truncation.residual
     if task.scale / 2 * residual <= _SHARE * task.options.tol:
         return False

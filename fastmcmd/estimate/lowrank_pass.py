@@ -167,7 +167,7 @@ class Passes:
             norms[:, :start] = saved.norms
             if row_sizes is not None and saved.sizes is not None:
                 row_sizes[:start] = saved.sizes
-            self.progress.stage(f"went on from a checkpoint after {start:,} rows")
+            self.progress.stage(f"resumed from a checkpoint after {start:,} rows")
         del saved
         for block in self.problem.blocks(step, start):
             f, diagonal, off = features.of_rows(
@@ -293,7 +293,7 @@ class Passes:
             sample.restore(saved.sample)
             start, step = saved.norms.shape[1], saved.step
             row_pass.norms[:, :start] = saved.norms
-            self.progress.stage(f"went on from a checkpoint after {start:,} rows")
+            self.progress.stage(f"resumed from a checkpoint after {start:,} rows")
         for block in self.problem.blocks(step, start):
             image = features.combine(block.x, at, dtype)
             coefficients = self.problem.coefficients(image, block.rhs, block.weight, total)

@@ -142,7 +142,7 @@ def exact_plan(
         solver, filed, passes = "cholesky", True, passes + 1
     if filed:
         factor_bytes = format_bytes(cholesky_bytes(full_operator))
-        reasons.append(f"the factor needs {factor_bytes}: it goes to cache_dir, in panels")
+        reasons.append(f"the factor needs {factor_bytes}: cache_dir stores it in block columns")
         cache, memory = "disk", budget.working + available
     reasons += run.findings()
     if cache == "streamed" and not run.operator.holds_rows:

@@ -291,7 +291,7 @@ def load_cg(store: Stage | None, progress: Progress) -> CGState | None:
 
 def report_resumed(state: CGState, progress: Progress) -> None:
     """Report that a run continues from a checkpoint."""
-    progress.stage(f"went on from a checkpoint after {state.passes} products")
+    progress.stage(f"resumed from a checkpoint after {state.passes} products")
 
 
 def _first(

@@ -171,7 +171,7 @@ class LandmarkSearch:
     def take_largest(self, most: int, share: float) -> None:
         """Add landmarks until there are ``most``, or they miss at most a share of k(x, x) everywhere.
 
-        The candidate that is missed most comes first.
+        The candidate with the largest residual comes first.
         """
         eligible = np.ones(len(self.rows), dtype=bool)
         while self.rank < min(most, len(self._columns)):

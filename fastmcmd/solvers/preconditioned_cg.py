@@ -113,8 +113,8 @@ class PreconditionedCG:
         for precision in [first] if first == EXACT or self.dtype else [first, EXACT]:
             if best is not None:
                 notes.append(
-                    f"float32 was certified to {best.worst(goal):.1e}, {goal.error:.1e} is needed: went "
-                    "on in float64"
+                    f"float32 was certified to {best.worst(goal):.1e}, {goal.error:.1e} is needed: "
+                    "continued in float64"
                 )
                 progress.stage("float64")
                 operator.drop_cache()
@@ -277,7 +277,7 @@ class Attempt:
         if self.result.indefinite:
             yield from self._again(_indefinite(self.preconditioners))
         elif stalled and self._last and not self.result.converged:
-            note = f"CG preconditioned with {rank} landmarks stalled: went on without"
+            note = f"CG preconditioned with {rank} landmarks stalled: continued without a preconditioner"
             yield from self._again(note, self.result)
         elif self.result.converged or self._last:  # otherwise the notes of the next attempt say so
             self.notes.append(f"preconditioned with {rank} landmarks")

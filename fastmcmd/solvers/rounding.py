@@ -97,12 +97,12 @@ def bounded_residuals(
     """Return bounds e (n,) on what features miss, and rounding changes, of the kernel at rows (n, d).
 
     ``|k(x, y) - p(x).p(y)|^2 <= e(x) e(y)``, and the matrix of these differences has at most the norm
-    ``sum e``. In the notation of `Rounding`, beside what is missed they have the parts
+    ``sum e``. In the notation of `Rounding`, besides the residual they have the parts
 
         |c(x)'g(y) + g(x)'c(y) + h(x)'h(y) + c(x)'S c(y)| <= sqrt(eta(x) eta(y)),
         eta = row (s + |c|^2 / s) + (pivots + upper^2) |c|^2
 
-    for any s (Cauchy-Schwarz), and what is missed of k(x, x) is ``k(x, x) - |p(x)|^2`` but for eta.
+    for any s (Cauchy-Schwarz), and the residual of k(x, x) is ``k(x, x) - |p(x)|^2``, up to eta.
 
     Parameters
     ----------

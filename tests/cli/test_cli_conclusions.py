@@ -1,4 +1,4 @@
-"""`fastmcmd diagnose`, `select`, `recalibrate`, and the differences that `compare` prints."""
+"""`fastmcmd diagnose`, `select` and `recalibrate`, and the differences that `compare` prints."""
 
 import csv
 import json
@@ -65,7 +65,7 @@ def test_regions_in_terms_of_columns_that_the_kernel_does_not_see(file, tmp_path
     ],
 )
 def test_regions_that_cannot_be_tested(file, tmp_path, options, message):
-    """Weights were ignored, the outcome itself was taken, and a message named no option."""
+    """The command ignored weights, used the outcome as an input, and named no option in its message."""
     path, rows = tmp_path / "places.npz", np.arange(400)
     places, names = np.array(["city", "land"])[rows % 2], np.char.add("p", rows.astype(str))
     np.savez(path, **dict(np.load(file)), place=places, name=names, w=np.ones(400))

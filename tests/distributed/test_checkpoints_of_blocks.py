@@ -1,4 +1,4 @@
-"""Checkpoints of collections in blocks: they resume only the same call."""
+"""Checkpoints of collections in blocks resume only the same call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZES = (40,) * 12
 
 
 def test_a_checkpoint_resumes_only_what_is_the_same(tmp_path, monkeypatch):
-    """Another spread, function, grid or landmark resumed with the sums of the call before."""
+    """A call with another spread, function, grid or landmark resumed with the sums of the call before."""
     monkeypatch.setattr(running, "GROUP", 1)
     monkeypatch.setattr(Saved, "every", 0.0)
     data = make_data((30,) * 4)

@@ -1,4 +1,4 @@
-"""Linear-time quadratic forms of sums of exponentials against the kernel matrix in long double."""
+"""Linear-time quadratic forms of exponential sums agree with the kernel matrix in long double."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every solver stays within ``memory_limit``, from the least that an error asks for to a generous one.
+"""Every solver stays within ``memory_limit``, from the least that an error states to a generous one.
 
 A process measures its peak anonymous resident memory (inputs on disk would not count), beyond what it
 held after the inputs were made and a small call had loaded the libraries.
@@ -98,7 +98,7 @@ for name, case in json.loads(sys.argv[1]).items():
 
 @functools.cache
 def measured():
-    """Return the message of a limit too small, and limit, peak and info of each call, by case."""
+    """Return the message of a too small limit, and limit, peak and info of each call, by case."""
     job = {name: [*case[:5], [limit * 10**6 for limit in case[6]]] for name, case in CASES.items()}
     process = subprocess.run(
         [sys.executable, "-c", CODE, json.dumps(job)], capture_output=True, text=True, timeout=600

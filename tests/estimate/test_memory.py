@@ -14,7 +14,7 @@ from builders import FORKED, STATUS_FIELD
 import fastmcmd as fm
 from fastmcmd._base.memory import available_memory, format_bytes, parse_memory
 
-# What a call may take besides its plan: heap fragmentation, BLAS buffers, code paged in.
+# Memory of a call beyond its plan: heap fragmentation, BLAS buffers, code paged in.
 ALLOWANCE = 25_000_000
 
 CODE = (

@@ -228,7 +228,7 @@ def test_a_factorisation_that_fails():
 
 
 def test_a_factor_beyond_memory(tmp_path):
-    """As the call itself: an error that names cache_dir, or panels in a file."""
+    """Like the call itself, the plan names cache_dir in its error, or uses block columns in a file."""
     x = np.random.default_rng(0).normal(size=(6000, 3)).astype(np.float32)
     options = {"solver": "cholesky", "memory_limit": "100MB"}
     with pytest.raises(fm.MemoryLimitError, match="with cache_dir, or use solver='cg'"):
@@ -236,7 +236,7 @@ def test_a_factor_beyond_memory(tmp_path):
     plan = fm.plan(x, fm.RBF(0.3), cache_dir=tmp_path, **options)
     assert plan.cache == "disk"
     assert plan.memory_bytes <= 100_000_000
-    assert any("it goes to cache_dir" in reason for reason in plan.reasons)
+    assert any("cache_dir stores it" in reason for reason in plan.reasons)
     assert not list(tmp_path.iterdir())
     # Factors are float64 unless dtype says otherwise: n (n + 256) / 2 numbers, and rows.
     in_memory = fm.plan(x, fm.RBF(0.3), solver="cholesky", memory_limit="2GB")

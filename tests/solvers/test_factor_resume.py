@@ -1,4 +1,4 @@
-"""A Cholesky factor that takes long goes on where it was, whatever ended the process."""
+"""A long Cholesky factorisation resumes after any interruption."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import test_panels
+import test_out_of_core
 from killing import Stopped, killed_until_done, stopping
-from test_panels import dense
+from test_out_of_core import dense
 
 import fastmcmd as fm
 from fastmcmd._base.progress import Progress
@@ -21,7 +21,7 @@ from fastmcmd.checkpoint import Checkpoint, stages_of
 from fastmcmd.estimate import resume, task
 from fastmcmd.solvers import block_layout, cholesky
 from fastmcmd.solvers.base import Goal, System
-from fastmcmd.solvers.block_layout import one_panel_fits
+from fastmcmd.solvers.block_layout import whole_factor_fits
 from fastmcmd.solvers.cholesky import DirectSolver, SolutionState, cholesky_bytes
 from fastmcmd.solvers.factor_file import FactorStage
 from fastmcmd.solvers.out_of_core import OutOfCoreCholesky
@@ -29,7 +29,7 @@ from fastmcmd.solvers.scratch import ScratchFile
 
 N = 440
 PIECES = 7  # block columns of 64
-ON_DISK = {"n": 1600, "memory_limit": "23MB"}  # with cache_dir: 25 block rows, several panels
+ON_DISK = {"n": 1600, "memory_limit": "23MB"}  # with cache_dir: 25 block rows, several groups
 CASES = {
     "cpu float64": {},
     "cpu float32": {"dtype": "float32", "tol": 1e-3},
@@ -75,7 +75,7 @@ def run(case, checkpoint=None, n=N, **changed):
 
 
 def operator_of(*args, **options):
-    operator = test_panels.operator_of(*args, **options)
+    operator = test_out_of_core.operator_of(*args, **options)
     operator.backend = replace(operator.backend, tile=64)
     return operator
 
@@ -312,13 +312,13 @@ def test_what_takes_long(n, dtype, long):
 LONG = cholesky._LONG
 
 
-def one_panel_memory(operator):
+def whole_factor_memory(operator):
     """The least budget in which the factor stays in memory, beside the rows."""
     rows = cholesky_bytes(operator) - operator.packed_bytes
     low, high = 0, 10**8
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if one_panel_fits(operator, middle) else (middle, high)
+        low, high = (low, middle) if whole_factor_fits(operator, middle) else (middle, high)
     return max(high + rows, cholesky_bytes(operator))
 
 
@@ -381,12 +381,12 @@ def test_a_solution_of_another_length_is_refused(name, tmp_path, rng):
 
 
 def test_too_little_memory_beside_the_factor(tmp_path):
-    """If the rest does not fit beside it, the factor is in panels, in a file that stays."""
+    """If the rest does not fit beside it, the factor is in block columns, in a file that stays."""
     shift, goal, progress = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
     rhs, caches = np.ones((300, 1)), []
     for less in (0, 1):
         solver, operator = solver_of(tmp_path / "run.ckpt")
-        operator.budget = one_panel_memory(operator) - less
+        operator.budget = whole_factor_memory(operator) - less
         (solution,) = solver.solve([System(rhs, shift)], goal, progress, keep=True)
         np.testing.assert_allclose(dense(operator, shift) @ solution.value, rhs, rtol=0, atol=1e-12)
         assert len(factors(tmp_path)) == 1
@@ -400,7 +400,7 @@ def test_memory_stays_within_the_budget(tmp_path, monkeypatch):
     import tracemalloc
 
     solver, operator = solver_of(tmp_path / "run.ckpt", 1500)
-    operator.budget = one_panel_memory(operator)
+    operator.budget = whole_factor_memory(operator)
     tracemalloc.start()
     try:
         solver._factor(np.full(1500, 3.0), Progress(False, 1e-8))
@@ -468,8 +468,8 @@ def test_progress_tells_columns(tmp_path, monkeypatch, capsys):
     stopped_at(5, path, monkeypatch)
     run("cpu float64", path, progress=True)
     progress_text = capsys.readouterr().err
-    assert f"went on from a checkpoint after {5 * 64:,} columns of the factor" in progress_text
-    assert "panel" not in progress_text
+    assert f"resumed from a checkpoint after {5 * 64:,} columns of the factor" in progress_text
+    assert "group" not in progress_text
 
 
 CODE = """
@@ -499,12 +499,12 @@ def test_killed_at_random_moments(case, tmp_path):
 
 
 def test_a_factor_on_a_device_has_no_file(tmp_path, rng):
-    """The device is done before BLAS on the host would be; if its tiles do not fit, panels are used."""
+    """A device that holds the factor writes no file; otherwise the host writes block columns."""
     from host_device import backend_of
 
     shift, goal, progress = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
     rhs, caches = rng.normal(size=(300, 2)), []
-    # Only panels need memory of the host.
+    # Only block columns need memory of the host.
     for device, budget in ((10**8, 1000), (600_000, 400_000)):
         solver, operator = solver_of(tmp_path / "run.ckpt")
         operator.backend, operator.budget = backend_of(device), budget

@@ -418,7 +418,7 @@ def test_a_second_round_picks_outliers_beyond_the_candidates():
     x[rows, 0] = 100.0 + 50 * np.arange(far)
     y, p = rng.normal(size=n), rng.normal(size=n)
     result = fm.cce(x, y, p, x_kernel=fm.RBF(0.5), y_kernel=Y_KERNEL, solver="lowrank", lam=0.1)
-    assert "went on with" in " ".join(result.info.notes)
+    assert "continued with" in " ".join(result.info.notes)
     assert result.error_bound <= 1e-6
     alone = np.sqrt(2 - 2 * np.exp(-0.5 * (y[rows] - p[rows]) ** 2)) / (1 + n * 0.1)
     assert (np.abs(result.values[rows] - alone) <= result.error_bounds[rows]).all()

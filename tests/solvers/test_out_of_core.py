@@ -116,10 +116,10 @@ def test_solutions_are_scipys(dtype, n, factor, tmp_path, rng):
         assert cholesky.solve(np.empty((n, 0))).shape == (n, 0)
 
 
-def test_several_panels_were_used():
+def test_several_groups_are_used():
     operator = operator_of(701)
     counts = [
-        len(choose_layout(operator, budget).panels(budget))
+        len(choose_layout(operator, budget).groups(budget))
         for budget in (
             least_memory(operator),
             3 * least_memory(operator),
@@ -182,7 +182,7 @@ def test_memory_stays_within_the_budget(tmp_path):
         assert 0.3 * budget < peak <= budget + 100_000
 
 
-def test_progress_tells_panels_and_rate(tmp_path):
+def test_progress_reports_groups_and_rate(tmp_path):
     operator, reports = operator_of(300), []
 
     class Lines(Progress):
@@ -191,10 +191,10 @@ def test_progress_tells_panels_and_rate(tmp_path):
 
     budget = least_memory(operator)
     OutOfCoreCholesky(operator, np.ones(300), tmp_path, budget, Lines(False, 1e-6)).close()
-    count = len(choose_layout(operator, budget).panels(budget))
+    count = len(choose_layout(operator, budget).groups(budget))
     assert count >= 3
     for index in range(count):
-        assert f"panel {index + 1} of {count}" in reports[index]
+        assert f"group {index + 1} of {count}" in reports[index]
     rates = [float(line.split(", ")[-1].removesuffix(" GFLOP/s")) for line in reports[1:]]
     assert len(rates) == count
     assert min(rates) >= 0
@@ -227,7 +227,9 @@ def test_a_pivot_that_is_not_a_number_is_named(value, tmp_path):
 def test_too_little_memory_says_how_much_is_needed(tmp_path):
     operator = operator_of(300)
     need = least_memory(operator)
-    with pytest.raises(MemoryLimitError, match=rf"needs {need / 1000:.0f} kB for panels.* leaves"):
+    with pytest.raises(
+        MemoryLimitError, match=rf"needs {need / 1000:.0f} kB for block columns.* leaves"
+    ):
         OutOfCoreCholesky(operator, np.ones(300), tmp_path, need - 1)
     OutOfCoreCholesky(operator, np.ones(300), tmp_path, need).close()
     assert open_files(tmp_path) == (0, 0)
