@@ -1,4 +1,4 @@
-"""What a CUDA device does: rates, seconds, errors, memory; one table, and JSON.
+"""Measurements on a CUDA device: rates, seconds, errors, memory; one table, and JSON.
 
 ``python benchmarks/gpu.py [--quick] [--only NAME ...] [--json FILE] [--data DIR] [--device 0]``
 
@@ -50,7 +50,7 @@ class Row:
 
 
 def versions(gpu: int) -> dict[str, Any]:
-    """Return what the figures were measured on."""
+    """Return a description of the machine."""
     cp = cupy()
     runtime = cp.cuda.runtime
     properties = runtime.getDeviceProperties(gpu)
@@ -313,7 +313,7 @@ def main() -> None:
     for name in options.only:
         getattr(bench, name)()
         print(table(bench.rows[-8:]), flush=True)
-        if options.json:  # after each case: a run that ends early leaves what it has
+        if options.json:  # after each case, so that a run that ends early keeps its results
             record["rows"] = [asdict(row) for row in bench.rows]
             Path(options.json).write_text(json.dumps(record, indent=1))
     print("\n" + table(bench.rows))

@@ -29,7 +29,7 @@ def forked(function, *arguments):
 
 
 class Opaque(fm.Predictive):
-    """A distribution that answers no more than it must: no quantiles by row, no survival function."""
+    """A distribution with the abstract members only: no quantiles by row, no survival function."""
 
     def __init__(self, inner):
         self.inner, self.discrete = inner, inner.discrete

@@ -1,4 +1,4 @@
-"""What a person gets wrong: a clear error that names the argument, or the right answer."""
+"""Mistakes of users bring a clear error that names the argument, or the right answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work over rows on threads: its order, its errors, and that it never depends on their number."""
+"""Work over rows on threads: its order, its errors, and results independent of their number."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from fastmcmd.rows import open_rows, table
 
 @pytest.fixture
 def threads():
-    """Sets the number of threads, for the test."""
+    """Set the number of threads for the test."""
     yield fm.set_num_threads
     fm.set_num_threads(None)
 
@@ -56,7 +56,7 @@ def test_errors_come_at_their_place():
 
 
 def test_threads_that_share_work_get_no_more(threads):
-    """Else 16 threads would ask for 16 each."""
+    """Otherwise 16 threads would each use 16."""
     threads(4)
 
     def work(rows):
@@ -106,7 +106,7 @@ def test_large_numbers_are_finite_though_their_sum_is_not(tmp_path):
 
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_passes_do_not_depend_on_threads(tmp_path, threads, rng, monkeypatch, on_disk):
-    """Blocks that several threads make ready give the sums, and the bounds, of one."""
+    """Blocks that several threads prepare give the sums, and the bounds, of one thread."""
     monkeypatch.setattr(part_problem, "_MOST_ROWS", 300)
     x = rng.normal(size=(2500, 2))
     y, draws = (

@@ -1,4 +1,4 @@
-"""State on disk: what is saved is what comes back, and an interrupted run ends as any other."""
+"""State on disk: saved states are restored, and an interrupted run ends like any other."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_stage_names(path):
             Checkpoint(path, "f").stage(name)
 
 
-# What is refused.
+# Invalid files.
 
 
 def test_other_settings_are_named(path):
@@ -184,7 +184,7 @@ def test_every_flipped_byte_is_noticed_or_harmless(path):
             state = Checkpoint(path, "f").load("stage", Saved)
         except ValueError as error:
             assert "checkpoint" in str(error)  # noqa: PT017
-        else:  # a byte that no reader looks at, or the name of the stage
+        else:  # a byte that no reader uses, or the name of the stage
             assert state is None or np.array_equal(
                 state.arrays.get("a", np.arange(40.0)), np.arange(40.0)
             )
@@ -215,7 +215,7 @@ def test_other_format(path, monkeypatch):
         Checkpoint(path, "f")
 
 
-# What cannot be written.
+# States that cannot be written.
 
 
 def test_folder_that_is_missing_or_the_path(tmp_path):
@@ -226,7 +226,7 @@ def test_folder_that_is_missing_or_the_path(tmp_path):
 
 
 def test_read_only_folder(path, monkeypatch):
-    def refuse(*args, **kwargs):  # as chmod would, but for root too
+    def refuse(*args, **kwargs):  # as chmod would, but also for root
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr("os.access", lambda *_: False)
@@ -350,13 +350,13 @@ def test_fingerprint_does_not_depend_on_blocks(tmp_path, monkeypatch, rng):
     assert fingerprint_of(np.load(tmp_path / "x.npy", mmap_mode="r"), x[:, 0]) == expected
 
 
-# Runs that are interrupted.
+# Interrupted runs.
 
 GOAL = Goal(1e-6, 1.0)
 
 
 class Stopped(Exception):
-    """Stands for whatever ends a run."""
+    """Stands for any cause that ends a run."""
 
 
 class Fragile(GramOperator):
@@ -434,7 +434,7 @@ def test_resumed_after_any_product(rng, path, backend, dtype, budget, order, cer
         equal(solution, expected)
         assert operator.passes == uninterrupted.passes
         again = run(operator_of(x, backend, dtype, budget, products=0), systems, certificate, keep)
-        equal(again, expected)  # what is done is not done again
+        equal(again, expected)  # does not repeat finished work
         keep.checkpoint.finish()
 
 
@@ -486,7 +486,7 @@ def test_refinements_are_resumed(rng, path, monkeypatch):
 
     monkeypatch.setattr(cg.certify, "refined", record_round)
     expected = run(operator_of(x, dtype=np.float32), systems)
-    assert rounds  # otherwise this tests nothing
+    assert rounds  # otherwise the test is vacuous
     stops = 0
     for _ in range(99):
         keep = Checkpoint(path, "f", every=0).stage("cg")
@@ -498,7 +498,7 @@ def test_refinements_are_resumed(rng, path, monkeypatch):
             continue
         break
     equal(solution, expected)
-    assert stops >= 2  # within a round, and at its start
+    assert stops >= 2  # inside a round, and at its start
 
 
 @pytest.mark.parametrize("products", [0, 1, 5, 12])
@@ -526,7 +526,7 @@ def test_ctrl_c_in_the_certifying_pass(rng, path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_between_products_leaves_no_half_state(rng, path, monkeypatch):
-    """A signal in the middle of an update is held back until the update is complete."""
+    """A signal during an update is held back until the update is complete."""
     x, systems = systems_of(rng, 200)
     expected = run(operator_of(x), systems)
     calls = []
@@ -577,7 +577,7 @@ np.savez(sys.argv[-1], iterations=solution.iterations, **arrays)
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_killed_again_and_again(path, tmp_path):
-    rng = np.random.default_rng(int(time.time()))  # other moments each time
+    rng = np.random.default_rng(int(time.time()))  # a different moment each time
     folder = os.path.dirname(__file__)
     results = tmp_path / "results.npz"
     killed = 0

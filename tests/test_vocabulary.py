@@ -1,4 +1,4 @@
-"""Names of the dialect that the package once had do not come back; contributing.md has the glossary."""
+"""Old names of the package do not return; contributing.md has the glossary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fastmcmd"
-# What each old word gave way to.
+# The replacement of each old word.
 OLD = {
     "abreast": "stacked",
     "asked": "what was asked for, by its name: a setting, an argument",

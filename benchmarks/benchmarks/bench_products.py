@@ -52,7 +52,7 @@ class Product:
 
 
 class KeOps:
-    """The same product with PyKeOps, where it is installed."""
+    """The same product with PyKeOps, if it is installed."""
 
     timeout = 600
 
@@ -72,7 +72,7 @@ class KeOps:
 
 
 class Stored:
-    """Products from packed tiles, and their making and factoring, n = 12,000, d = 512."""
+    """Products from packed tiles, and their computation and factorisation, n = 12,000, d = 512."""
 
     timeout = 300
     params = ["float32", "float64"]
@@ -115,7 +115,7 @@ class Factor:
 
 
 class Tall:
-    """What CG does between two passes: products of blocks (n, 30), and norms of rows, against NumPy."""
+    """The work of CG between two passes: products of blocks (n, 30), and norms of rows, against NumPy."""
 
     timeout = 300
     params = [12_000, 400_000]

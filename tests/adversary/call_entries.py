@@ -77,7 +77,7 @@ def _predictive(fm: Any) -> list[Entry]:
         y = y.get(name, COUNTS if make().discrete else Y)
         for attribute in ("cdf", "sf", "log_prob", "crps", "cdf_below"):
             if attribute == "log_prob" and name in ("Draws", "Quantiles", "WeightedDraws"):
-                continue  # they have no density
+                continue  # no density
             entries.append(method(f"{name}.{attribute}", make, attribute, y=y))
         entries.append(method(f"{name}.quantile", make, "quantile", level=LEVELS))
         entries.append(method(f"{name}.sample", make, "sample", size=4, random_state=0))
@@ -235,7 +235,7 @@ def _classification(fm: Any) -> list[Entry]:
             continue
         for label, label_arguments in (("", base), (" binary", binary)):
             if name == "murphy_difference" and not label:
-                continue  # of two classes only
+                continue  # for two classes only
             arguments = required(function, label_arguments)
             if "k" in parameters_of(function):
                 arguments["k"] = 2
@@ -336,7 +336,7 @@ def _streaming(fm: Any) -> list[Entry]:
 
 
 def _congruence(fm: Any) -> list[Entry]:
-    """The accumulator of the CCE: constructor, batches, points, merging and windows."""
+    """Entries of the accumulator of the CCE: constructor, batches, points, merging and windows."""
     kernels = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.5)}
     batch = {"x": X, "y": Y, "prediction": fm.Gaussian(MEAN, STD)}
     kind = fm.streaming.CCE
@@ -420,7 +420,7 @@ def _plots(fm: Any) -> list[Entry]:
 
 
 def _closed(function: Any) -> Any:
-    """Return the function, followed by the closing of all figures."""
+    """Return the function, wrapped so that all figures are closed after it."""
 
     def closed(**options: Any) -> None:
         import matplotlib.pyplot as plt
@@ -473,7 +473,7 @@ def entries(plots: bool = True) -> dict[str, Entry]:
 
 
 def unlisted(names: set[str]) -> list[str]:
-    """Return what is public and has no entry, of what is no result, error or module."""
+    """Return public names without an entry that are no result, error or module."""
     import fastmcmd as fm
 
     no_calls = {

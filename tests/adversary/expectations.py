@@ -103,7 +103,7 @@ def _linear(rng: Any, length: float) -> Numeric:
 
 
 def _cosine(rng: Any, length: float) -> Numeric | None:
-    return None  # a step at zero: tested by probabilities, see `_step`
+    return None  # a step at zero: probabilities test it, see `_step`
 
 
 def _constant(rng: Any, length: float) -> Numeric:
@@ -117,7 +117,7 @@ LEAVES = [_rbf, _laplacian, _laplacian, _matern, _matern, _polynomial, _linear, 
 
 
 def kernel(rng: Any, width: float) -> Numeric:
-    """Draw a kernel, a sum or a product whose length is that of a law, give or take three orders."""
+    """Draw a kernel, a sum or a product whose length is that of a law, within three orders."""
     length = float(width * 10 ** rng.uniform(-3, 3))
     kinds = rng.choice(LEAVES, 2)
     one = kinds[0](rng, length)
@@ -144,7 +144,7 @@ def kernel(rng: Any, width: float) -> Numeric:
 
 
 def points(rng: Any, law: Law) -> list[float]:
-    """Return points of a kernel: anywhere in the law, at and beside its ends and atoms, far out."""
+    """Return points of a kernel: anywhere in the law, at and near its ends and atoms, far out."""
     places = [law.centre, *(place for place, _ in law.breaks), *(v for v, _ in law.atoms[:3])]
     at = []
     for _ in range(POINTS):
@@ -159,7 +159,7 @@ def points(rng: Any, law: Law) -> list[float]:
 
 
 def attack(seed: int, only: str | None = None) -> tuple[str, list[str], int]:
-    """Attack one law with one kernel; returns the family, violations, and how many values were checked."""
+    """Attack one law with one kernel; return the family, violations, and the number of values checked."""
     rng = np.random.default_rng([seed, 15])
     laws = [one for one in LAWS if only is None or one.__name__.replace("_", "") == only.lower()]
     kind = laws[int(rng.integers(len(laws)))]
@@ -200,7 +200,7 @@ def attack(seed: int, only: str | None = None) -> tuple[str, list[str], int]:
 def run(
     count: int, seed: int, only: str | None = None, verbose: bool = False
 ) -> tuple[list[str], Counter[str], int]:
-    """Attack ``count`` laws; returns violations, how many of which family, and values checked."""
+    """Attack ``count`` laws; return violations, the count of each family, and values checked."""
     violations: list[str] = []
     kinds: Counter[str] = Counter()
     checked = 0

@@ -28,12 +28,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from file_kinds import KINDS
 from spoils import SPOILS, spoil
 
-SECONDS = 60.0  # without an answer: a hang
-ADDRESSES = 8 << 30  # bytes that a reader may map: what a header declares is not taken
+SECONDS = 60.0  # without an answer, after which the reader counts as hung
+ADDRESSES = 8 << 30  # bytes that a reader may map; the size that a header declares is not allocated
 
 
 def work():
-    """Read what is named on standard input, line by line, and say how it went."""
+    """Read the files named on standard input, line by line, and print the outcome of each."""
     import faulthandler
     import resource
 
@@ -71,7 +71,7 @@ def work():
 
 
 class Reader:
-    """The reading process, started again whenever it dies or hangs."""
+    """The reading process, restarted whenever it dies or hangs."""
 
     def __init__(self):
         self._process = None

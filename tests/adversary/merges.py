@@ -1,4 +1,4 @@
-"""Attacks the bound of `streaming.CCE` where accumulators with nearly dependent landmarks are joined.
+"""Attacks the bound of `streaming.CCE` when accumulators with nearly dependent landmarks merge.
 
 Rows lie in clusters, ladders and lattices of any spacing, so that landmarks of each part nearly reproduce
 each other; parts are merged in several orders. The reference, in long double, has no landmarks.

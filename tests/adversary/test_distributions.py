@@ -1,4 +1,4 @@
-"""A small share of the attack on distributions and metrics; by hand run the programs themselves."""
+"""A small share of the attack on distributions and metrics; run the programs by hand for more."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Evaluations say what CCE a right model would have, and what their kernels can see."""
+"""Evaluations report the CCE that a right model would have, and what their kernels can detect."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def right(rng, n=150):
 
 @pytest.mark.parametrize("family", ["gaussian", "counts", "draws"])
 def test_null_of_mean_cce_is_the_mean_over_right_outcomes(rng, family):
-    """Against 30 samples: within three standard errors, and a few per cent of the approximation."""
+    """Agree with 30 samples within three standard errors, and a few per cent for the approximation."""
     n, draws = 120, family == "draws"
     x = rng.uniform(-2, 2, n)
     truth = fm.Poisson(np.exp(1 + 0.5 * x)) if family == "counts" else fm.Gaussian(np.sin(x), 0.3)
@@ -47,7 +47,7 @@ def test_evaluations_print_it(rng):
 
 
 def test_its_figures_belong_to_one_pair_of_kernels(rng):
-    """CCE, null mean and what it detects are by the kernels of the CCE, given or chosen."""
+    """CCE, null mean and detectable bias all use the kernels of the CCE, default or chosen."""
     x, y, model = right(rng)
     for kernels in ({}, {"x_kernel": fm.RBF(0.7), "y_kernel": fm.RBF(3.0), "lam": 0.05}):
         evaluation = fm.evaluate(y, model, x, **kernels)
@@ -101,7 +101,7 @@ def test_a_blind_kernel_is_warned_of(rng):
 
 def test_what_is_not_known_is_left_out(rng):
     x, y, model = right(rng)
-    points = fm.evaluate(y, y + 0.1, x)  # one draw a row: its spread is not known
+    points = fm.evaluate(y, y + 0.1, x)  # one draw a row: its spread is unknown
     assert all(one.null is None for one in points.measured if one.name == "mean_cce")
     quick = fm.evaluate(y, model, x, test=False)
     assert quick.kernels is None

@@ -1,4 +1,4 @@
-"""Scores that an evaluation adds by name."""
+"""Scores that a caller adds to an evaluation by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a right model would have, excess and support of a CCE, against plain n x n definitions."""
+"""CCE of a right model, excess and support of a CCE agree with plain n x n definitions."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_rows_at_one_input_support_it_as_many_as_they_are():
         tol=1e-5,
     )
     np.testing.assert_allclose(result.effective_rows, [1, 7, 12, 0], atol=1e-9)
-    # A row of large weight is one row.
+    # A row of large weight counts as one row.
     heavy = fm.cce(x[:1], y[:1], fm.Gaussian(y[:1], 1.0), x_kernel=X_KERNEL, y_kernel=fm.RBF(1.0),
                    weights=[50.0], lam=0.1)  # fmt: skip
     np.testing.assert_allclose(heavy.effective_rows, [1.0])

@@ -1,4 +1,4 @@
-"""Exact test of dependent rows, and of many tests: signs of clusters, stages that end early."""
+"""Exact tests of dependent rows, and of many tests: signs of clusters, stages that end early."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from fastmcmd.inference.statistics import ClusterSigns, project
 
 
 def dependent(rng, clusters=40, rows=10):
-    """Rows of a cluster share most of their noise; each row's prediction is right."""
+    """Rows of a cluster share most of their noise, and each row's prediction is right."""
     groups = np.repeat(np.arange(clusters), rows)
     x = rng.uniform(-2, 2, clusters)[groups]
     noise = 0.9 * rng.standard_normal(clusters)[groups] + np.sqrt(0.19) * rng.standard_normal(

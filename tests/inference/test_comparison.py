@@ -1,4 +1,4 @@
-"""Paired differences of models against plain n x n definitions, and their error rates by simulation."""
+"""Paired differences of models agree with plain n x n definitions; simulation checks error rates."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_wide_predictions_against_the_definition():
 
 
 def test_draws_are_not_punished_for_their_noise():
-    """What the sampling noise of l draws adds is subtracted, against the definition."""
+    """The estimate subtracts what the sampling noise of l draws adds, as its definition does."""
     rng, x, y = sample()
     draws = np.sin(x) + 0.3 * rng.normal(size=(len(y), 4))
     prediction = fm.Gaussian(np.sin(x[:, 0]), 0.3)
@@ -219,7 +219,7 @@ def test_confidence_set_against_a_loop():
 
 
 def test_small_simulation_of_error_rates():
-    """Equally wrong models: at a level of 5 %, more than 6 of 30 have a probability of 0.1 %."""
+    """Of 30 comparisons of equally wrong models at 5 %, more than 6 differ with probability 0.1 %."""
     rates = simulations.equally_wrong(n=100, repeats=30)
     assert rates["called different"] <= 6 / 30
     assert rates["coverage"] >= 24 / 30
@@ -227,7 +227,7 @@ def test_small_simulation_of_error_rates():
 
 @pytest.mark.parametrize("power", [-660, 660])
 def test_conclusions_do_not_depend_on_the_unit(rng, power):
-    """Squares of outcomes and scores leave float64; intervals and p-values stay."""
+    """Squares of outcomes and scores exceed float64; intervals and p-values stay finite."""
     x = rng.normal(size=(120, 2))
     y, mean, std = x[:, 0] + rng.normal(size=120), x[:, 0], 0.6 + np.abs(x[:, 1])
 
@@ -264,7 +264,7 @@ def test_conclusions_do_not_depend_on_the_unit(rng, power):
 
 
 def test_differences_of_accuracies_have_the_sign_of_the_accuracies():
-    """They had that of the shares of errors."""
+    """The difference had the sign of the difference of the shares of errors."""
     rng = np.random.default_rng(0)
     p = rng.dirichlet([2, 2, 1], 300)
     y = np.array(list("abc"))[[rng.choice(3, p=row) for row in p]]

@@ -1,4 +1,4 @@
-"""The exact test: its statistic against the plain definition, its size, what it sees, bad input."""
+"""The exact test: statistic by the plain definition, size, power, bad input."""
 
 import sys
 from pathlib import Path
@@ -113,7 +113,7 @@ def test_constant_rows_and_infinite_outcomes_are_finite():
 
 @pytest.mark.parametrize("kind", ["Gaussian", "Poisson", "draws", "classes", "vectors"])
 def test_p_values_of_right_models_are_not_too_small(kind):
-    """P(p <= .1) is .1; the binomial chance of failing is 1e-4 for each kind."""
+    """P(p <= .1) is .1; by the binomial, the chance of failing is 1e-4 for each kind."""
     values = simulation.p_values(kind, 40, 60, seed=5, simulations=19)
     assert (values <= 0.1).sum() <= 26
     assert values.mean() > 0.4
@@ -121,7 +121,7 @@ def test_p_values_of_right_models_are_not_too_small(kind):
 
 
 def test_draws_tested_against_their_own_mean_would_fail():
-    """The exchange is what keeps the size: 5 draws drawn again reject far too often."""
+    """The exchange preserves the size: with 5 new draws the test rejects far too often."""
 
     def naive(run):
         _, y, members = simulation.right_models(60, np.random.default_rng([9, run]))["draws"]()
@@ -239,7 +239,7 @@ def test_units_and_views(rng):
 
 @pytest.mark.slow
 def test_statistic_is_the_cce_of_the_given_kernels(rng):
-    """With kernels given, ``cce`` is the root mean square of `fastmcmd.cce`, but for chance in the mean."""
+    """With given kernels, ``cce`` is the root mean square of `fastmcmd.cce`, up to chance in the mean."""
     x, y, prediction = problem(rng, 400, std=0.5)
     kernels = {"x_kernel": fm.RBF(1.0), "y_kernel": fm.RBF(1.0), "lam": 0.01}
     test = fm.congruence_test(x, y, prediction, **kernels, simulations=999, random_state=0)

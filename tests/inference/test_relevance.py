@@ -1,4 +1,4 @@
-"""CCE at most delta: the excess and its error against plain definitions, bad input, conclusions."""
+"""CCE at most delta: the excess and its error by plain definitions, bad input, conclusions."""
 
 import sys
 from pathlib import Path
@@ -85,7 +85,7 @@ def test_excess_of_the_test_is_that_of_cce(rng):
 
 @pytest.mark.parametrize("kind", ["mean + .5", "counts, overdispersed"])
 def test_size_at_the_boundary(kind):
-    """Rejections are at most 5 %: of 25 runs more than 5 have probability 1e-3."""
+    """At most 5 % are rejected: of 25 runs, more than 5 have probability 1e-3."""
     p, theta = simulation.p_values(kind, 60, 25)
     assert (theta > 0).all()
     assert (p <= 0.05).sum() <= 5

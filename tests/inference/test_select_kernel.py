@@ -1,4 +1,4 @@
-"""Choice of kernels: errors are those of refitting without a row, and the right kernel wins."""
+"""Choice of kernels: errors equal those of refits without a row, and the right kernel wins."""
 
 import json
 
@@ -208,7 +208,7 @@ def test_one_feature_is_a_mean(rng):
 
 
 def test_few_relevant_columns_among_many(rng):
-    """One after the other out of 60, the search left the second one in only by luck, and took seconds."""
+    """A search through 60 inputs one by one left out the second one only by luck, and took seconds."""
     x = rng.normal(size=(400, 60))
     y = np.sin(3 * x[:, 0]) + 0.5 * x[:, 1] ** 2 + 0.3 * rng.normal(size=400)
     scales = np.array(fm.select_kernel(x, y, scales="select", landmarks=100).scales)

@@ -1,4 +1,4 @@
-"""Weights of rows in the exact test: statistics by their definitions, size, what counts, bad input."""
+"""Row weights in the exact test: statistics by definition, size, rows that count, bad input."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ def problem(rng, n=200):
 
 
 def smoothing(x, w, kernel, lam):
-    """The matrix H of ``mean given x = H P``, by the definition with weights."""
+    """Return the matrix H of ``mean given x = H P``, by the definition with weights."""
     gram = kernel(x)
     positive = w > 0
     h = np.zeros_like(gram)
@@ -38,7 +38,7 @@ def smoothing(x, w, kernel, lam):
 
 @pytest.fixture
 def weighted(rng):
-    """Inputs (40, 2), and weights with mean 1 of which some are 0."""
+    """Return inputs (40, 2), and weights with mean 1, some of them 0."""
     w = rng.exponential(size=40) * (rng.random(40) > 0.2)
     return rng.standard_normal((40, 2)), w / w.mean()
 
@@ -133,14 +133,14 @@ def test_rows_of_weight_zero_do_not_count(rng, options):
 
 @pytest.mark.parametrize("kind", ["Gaussian", "Poisson", "draws"])
 def test_p_values_of_right_models_are_not_too_small(kind):
-    """P(p <= .1) is .1; the binomial chance of failing is 1e-4 for each kind."""
+    """P(p <= .1) is .1; by the binomial, the chance of failing is 1e-4 for each kind."""
     values = simulation.p_values(kind, 40, 60, seed=6, simulations=19, weighted=True)
     assert (values <= 0.1).sum() <= 16
     assert values.mean() > 0.4
 
 
 def test_relevance_at_its_boundary():
-    """P(p <= .05) is at most .05; the binomial chance of failing is 1e-3."""
+    """P(p <= .05) is at most .05; by the binomial, the chance of failing is 1e-3."""
     values, _ = relevance_simulation.p_values("mean + .2", 100, 60, seed=3, weighted=True)
     assert (values <= 0.05).sum() <= 9
 

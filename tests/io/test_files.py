@@ -1,4 +1,4 @@
-"""Files: what is written is whole, what is a user's stays, what is read is trusted in nothing."""
+"""Files are written whole, never overwrite a user's other files, and are not trusted when read."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_an_error_of_the_disk_names_the_path_not_the_temporary_file(tmp_path, mo
 
 @posix
 def test_modes(tmp_path):
-    """Private while it is written; then as the file that was there, or as the umask says."""
+    """The file is private during the write; then it has the old file's mode, or that of the umask."""
     modes = []
 
     def write(stream):
@@ -132,7 +132,7 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path):
 
 @posix
 def test_a_planted_link_is_not_followed(tmp_path, monkeypatch):
-    """Even where somebody guesses the random name."""
+    """The file is safe even if somebody guesses the random name."""
     (tmp_path / "precious").write_text("mine")
     monkeypatch.setattr(temporary.secrets, "token_hex", lambda count: "0" * 2 * count)
     name = temporary._new_name(temporary.tag_of("a"), "part")
@@ -189,7 +189,7 @@ for turn in range(10**9):
 @pytest.mark.slow
 @posix
 def test_killed_at_random_moments(tmp_path):
-    """The file is always whole, and one later run removes all that was left."""
+    """The file is always whole, and one later run removes all leftovers."""
     from fastmcmd.storage import read_file, write_file
 
     target = tmp_path / "a.npz"
@@ -291,7 +291,7 @@ def test_arrays_of_any_name(tmp_path):
 
 
 def test_many_small_arrays_take_few_writes(monkeypatch):
-    """Each of 300,000 columns took four system calls, and a header made anew."""
+    """Each of 300,000 columns cost four system calls and a new header."""
     arrays = {f"c{i}": np.arange(3.0) + i for i in range(300)}
     arrays |= {
         "words": np.array(["a", "bcd"]),
@@ -373,7 +373,7 @@ BAD_NPY = {
 
 @pytest.mark.parametrize("kind", BAD_NPY)
 def test_bad_npy(kind, tmp_path):
-    """Each is a ValueError that names the file, where it is read as such and within an .npz."""
+    """Each raises a ValueError that names the file, alone and within an .npz."""
     (tmp_path / "x.npy").write_bytes(BAD_NPY[kind])
     with pytest.raises(ValueError, match=r"x\.npy") as caught:
         read_npy(tmp_path / "x.npy", "x")
@@ -451,7 +451,7 @@ def test_a_bomb_is_refused_before_memory_is_taken(tmp_path, monkeypatch):
 
 
 def changed(path, arrays=None, state=None, checksum=False):
-    """Rewrite a saved object with a new checksum, or with the old one, of other contents."""
+    """Rewrite a saved object with other contents, with a new checksum or the old one."""
     from fastmcmd.storage import write_file
 
     with np.load(path) as stored:
@@ -488,7 +488,7 @@ def saved(request, tmp_path, rng):
 
 
 def test_every_array_that_is_not_what_it_must_be(saved):
-    """Out-of-range indices of a sparse matrix ended the process; other shapes could."""
+    """Out-of-range indices of a sparse matrix ended the process; so could other shapes."""
     fitted, path = saved
     content = path.read_bytes()
     new = np.zeros((3, 2))
@@ -546,7 +546,7 @@ def test_panels_that_are_none(saved):
 
 
 def reread(path, arrays):
-    """Load a file in which some arrays are others, and put it back."""
+    """Load a file after replacing some arrays, and restore it."""
     content = path.read_bytes()
     try:
         changed(path, arrays)
@@ -568,7 +568,7 @@ WRONG = (-3, "spam", [], {}, [[]], 1e300, None, [None], {"kernel": "RBF"}, True)
 
 
 def replaced(document):
-    """Yield copies of a document, in each of which one value, at any depth, is another."""
+    """Yield copies of a document with one value, at any depth, replaced."""
     if isinstance(document, dict | list):
         for name in list(document if isinstance(document, dict) else range(len(document))):
             for other in replaced(document[name]):
@@ -582,7 +582,7 @@ def replaced(document):
 
 @pytest.mark.slow
 def test_settings_that_are_not_what_they_must_be(saved, rng):
-    """They are refused with the name of the file, or do no harm."""
+    """Each is rejected with the name of the file, or does no harm."""
     _, path = saved
     content = path.read_bytes()
     with np.load(path) as stored:
@@ -613,7 +613,7 @@ def test_settings_that_are_not_what_they_must_be(saved, rng):
      np.random.Generator(np.random.SFC64(1))],
 )  # fmt: skip
 def test_what_was_given_comes_back(state, tmp_path, rng):
-    """The copy, refitted on other data, is what the original is."""
+    """Refitted on other data, the copy equals the original."""
     x, y = rng.normal(size=(60, 2)), rng.normal(size=60)
     estimator = fm.ConditionalCongruence(
         x_kernel=fm.RBF("median") + 0.5,
@@ -691,7 +691,7 @@ fm.cce(x, y, fm.Gaussian(x[:, 0], 1.0), x_kernel=fm.RBF(2.0), lam=1e-4, solver="
 @pytest.mark.slow
 @posix
 def test_a_killed_estimate_leaves_nothing_once_it_is_done(tmp_path):
-    """The next run uses or removes its checkpoint, its unfinished output and its lock."""
+    """The next run uses or removes its checkpoint, unfinished output and lock."""
     (tmp_path / "run.part").write_text("mine")
     (tmp_path / "run.lock").write_text("mine")
     killed_until_done([sys.executable, "-c", ESTIMATE, str(tmp_path)], 1.0)

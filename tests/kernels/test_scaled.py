@@ -1,4 +1,4 @@
-"""Kernels of scaled columns: every way of computing gives the CCE of inputs scaled by hand."""
+"""Kernels of scaled columns: every solver gives the CCE of inputs scaled by hand."""
 
 import numpy as np
 import pytest

@@ -41,7 +41,7 @@ def decoded(packed, *shape):
 
 
 class Example:
-    """A sample of two groups with named inputs, one of them with few values, and its report."""
+    """Make a sample of two groups with named inputs, one of them with few values, and its report."""
 
     def __init__(self, path, *, weighted=False, several=False, omitted=False):
         rng = np.random.default_rng(5)
@@ -85,7 +85,7 @@ class Example:
         return mask & (values >= low) & (values < high)
 
     def numbers(self, rows, model):
-        """Return the plain definitions of the page's numbers of some rows."""
+        """Return the page's numbers for some rows by their plain definitions."""
         y, prediction = self.y[rows], self.models[model].take(np.flatnonzero(rows))
         weights = None if self.weights is None else self.weights[rows]
         evaluation = self.comparison[model]
@@ -152,7 +152,7 @@ def test_the_smallest_of_many_groups_are_one(rng):
 @pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("case", [{}, {"weighted": True, "several": True}, {"omitted": True}])
 def test_sums_are_those_of_the_rows(tmp_path, case):
-    """A port of the script's arithmetic, against plain definitions on the rows of the region."""
+    """A port of the script's arithmetic agrees with plain definitions on the rows of the region."""
     example = Example(tmp_path / "r.html", **case)
     data, rng = example.data, np.random.default_rng(1)
     groups, s = data["groups"], len(data["quantities"])
@@ -231,7 +231,7 @@ def test_the_worst_rows_of_every_run_of_bins_are_listed(tmp_path, rng):
 
 @pytest.mark.usefixtures("unpainted")
 def test_pages_without_inputs_groups_or_scores(tmp_path, rng):
-    """What there is to choose by decides what the page offers; it is bounded whatever the settings."""
+    """The settings decide what the page offers; its size is bounded whatever they are."""
     y = rng.normal(size=N)
     fm.evaluate(y, (np.zeros(N), 1.0)).report(tmp_path / "none.html")
     assert 'id="explore"' not in (tmp_path / "none.html").read_text(encoding="utf-8")
@@ -293,7 +293,7 @@ def run_node(program, *arguments):
     NODE is None, reason="no node here: the script's arithmetic runs in the browser's test"
 )
 def test_the_script_adds_up(example, tmp_path):
-    """The script itself, without a browser: columns, groups and the map."""
+    """Run the script itself without a browser: columns, groups and the map."""
     (tmp_path / "data.json").write_text(json.dumps(example.data), encoding="utf-8")
     program = """
     const data = decodeData(JSON.parse(require("fs").readFileSync(process.argv[1], "utf8")));

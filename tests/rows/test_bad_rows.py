@@ -1,4 +1,4 @@
-"""Errors of rows that cannot be read: wrong values, shapes, names, and files that change."""
+"""Errors of unreadable rows: wrong values, shapes and names, and files that change."""
 
 from __future__ import annotations
 

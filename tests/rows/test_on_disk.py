@@ -1,4 +1,4 @@
-"""Every solver takes inputs on disk, and gives what it gives for the array."""
+"""Every solver takes inputs on disk, and gives the result of the array."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KERNELS = {"x_kernel": fm.RBF(0.3), "y_kernel": fm.RBF(0.5)}
 
 @pytest.fixture
 def never_loaded(monkeypatch):
-    """However small, inputs on disk stay there."""
+    """Inputs on disk stay there, however small they are."""
     monkeypatch.setattr(sys.modules["fastmcmd.estimate.arguments"], "_SMALL", 10**12)
 
 

@@ -1,4 +1,4 @@
-"""Rows in every format against the plain array they were written from."""
+"""Rows in every format agree with the plain array they were written from."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_as_blocks_is_the_same_for_arrays_and_rows(tmp_path, plain):
 
 @pytest.mark.parametrize("start", [0, 30, 35, 96, 97, 200])
 def test_blocks_begin_at_the_requested_row(plain, start):
-    """A pass that is gone on with does not read the rows that it has done."""
+    """A resumed pass does not read finished rows again."""
     source = OldZarr(plain)
     pairs = zip(
         as_blocks(plain, 10, start), as_blocks(open_rows(source, "x"), 10, start), strict=True

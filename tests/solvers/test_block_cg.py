@@ -1,4 +1,4 @@
-"""Block CG against dense solves, with and without a preconditioner."""
+"""Block CG agrees with dense solves, with and without a preconditioner."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TARGET = 1e-6
 
 
 class Dense:
-    """K in memory, counting its products."""
+    """Operator with K in memory that counts its products."""
 
     def __init__(self, k):
         self.k, self.passes = k, 0
@@ -35,7 +35,7 @@ def rbf(x, z, gamma):
 
 
 def features(rng, x, columns):
-    """Differences of output features of two samples at the inputs: what CCE solves for."""
+    """Return differences of output features of two samples at the inputs, as CCE solves for."""
     y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=len(x))
     z = np.linspace(-2, 2, columns)
     other = y + 0.2 * rng.normal(size=len(x))
@@ -75,7 +75,7 @@ def true_norm(k, system, value):
 
 
 def check(k, system, result, target=TARGET):
-    """The recurred residual is the true one, and the error is what it allows."""
+    """The recurred residual is the true one, and the error stays within its bound."""
     assert result.converged
     assert true_norm(k, system, result.value) <= 1.01 * target + 1e-9
     exact = np.linalg.solve(k + np.diag(system.shift), system.rhs)
@@ -84,7 +84,7 @@ def check(k, system, result, target=TARGET):
 
 
 def plain(k, system, target, max_iterations):
-    """The iteration as it is published, in plain NumPy: (value, residual, iterations)."""
+    """Run the iteration as published, in plain NumPy: (value, residual, iterations)."""
 
     def orthonormal(block, least):
         values, vectors = np.linalg.eigh(block.T @ block)
@@ -137,14 +137,14 @@ def test_without_preconditioner_it_is_the_published_iteration(rng, lam, order, c
     assert abs(solution.iterations - iterations) <= 1
     difference = np.sqrt(system.shift)[:, None] * (solution.value - value)
     assert np.linalg.norm(difference, 2) <= 2.02 * TARGET
-    if lam == 1e-1:  # so few iterations that rounding has not grown
+    if lam == 1e-1:  # few iterations, so that rounding has not grown
         assert solution.iterations == iterations
         assert np.abs(solution.value - value).max() <= 1e-11 * np.abs(value).max()
         assert np.abs(solution.residual - residual).max() <= 1e-11 * np.abs(system.rhs).max()
 
 
 class Single(Dense):
-    """The same in float32."""
+    """The same holds in float32."""
 
     def matmul(self, v):
         self.passes += 1
@@ -154,7 +154,7 @@ class Single(Dense):
 @pytest.mark.parametrize("led", [False, True])
 @pytest.mark.parametrize("lam", [1e-2, 1e-4])
 def test_a_run_ends_where_its_products_say_no_more(rng, lam, led):
-    """What is left is about what rounding leaves, and many more iterations would not leave less."""
+    """The rest is about the size of rounding, and many more iterations would not reduce it."""
     x, k, system = problem(rng, lam=lam, gamma=0.1)
     leads = [nystrom(x, system.shift, 0.1, 60, rng)] if led else None
     largest = np.linalg.eigvalsh(k / np.sqrt(np.outer(system.shift, system.shift)))[-1] + 1

@@ -43,7 +43,7 @@ CASES = {
 
 
 def small(setattr):
-    """Save small factors, too, in small pieces, each at once; the number of threads is the same everywhere.
+    """Save small factors too, in small pieces, each at once; fix the number of threads.
 
     Buffers of threads count against the memory limits of these tests.
     """
@@ -85,7 +85,7 @@ def factors(folder):
 
 
 def as_killed(patch):
-    """Let files lie as a killed process leaves them."""
+    """Leave files as a killed process does."""
     close = OutOfCoreCholesky.close
 
     def left(self):
@@ -109,7 +109,7 @@ def count_rows(patch, rows_made, before=lambda: None):
 
 
 def again_and_again(patch, rows_made, work, saves=1):
-    """Run ``work`` until it ends, each time as if killed after some saves; returns what it gives."""
+    """Run ``work`` until it ends, each time as if killed after some saves; return its result."""
     count_rows(patch, rows_made)
     for stops in range(100):
         with pytest.MonkeyPatch.context() as inner:
@@ -138,7 +138,7 @@ def test_stopped_after_each_row(case, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         result, stops = again_and_again(patch, rows_made, lambda: run(case, path))
     assert_same(result, expected)
-    # Each run saves a piece and loses the next one; nothing else is done twice.
+    # Each run saves one piece and loses the next one; nothing else is computed twice.
     solves = 2 if "two" in case else 1
     count = solves * PIECES
     assert stops >= count
@@ -188,7 +188,7 @@ def test_the_file_stays_for_an_interrupt_only(where, error, left, tmp_path, monk
         with pytest.raises(error, match="fifth piece"):
             run("cpu float64", path, **options)
     assert len(factors(work)) == left
-    assert path.exists() == bool(left)  # at Ctrl-C, however short the last time was ago
+    assert path.exists() == bool(left)  # at Ctrl-C, however recent the last save is
     expected = run("cpu float64", tmp_path / "other.ckpt", **options)
     rows_made = []
     with monkeypatch.context() as patch:
@@ -199,7 +199,7 @@ def test_the_file_stays_for_an_interrupt_only(where, error, left, tmp_path, monk
 
 
 def test_ctrl_c_after_the_factor_keeps_it(tmp_path, monkeypatch):
-    """Also where its last piece was not yet saved."""
+    """The factor resumes even if its last piece was not yet saved."""
     monkeypatch.setattr(resume, "_EVERY", 3600.0)
     path = tmp_path / "run.ckpt"
 
@@ -228,7 +228,7 @@ def stopped_at(number, path, monkeypatch, **options):
 
 
 def test_another_file_of_the_name_is_not_taken(tmp_path, monkeypatch):
-    """Each factorisation marks its file: one of other data, say of a checkpoint removed since, differs."""
+    """Each factorisation marks its file: other data, say of a checkpoint removed since, differ."""
     path, expected = tmp_path / "run.ckpt", run("cpu float64", tmp_path / "other.ckpt")
     file = stopped_at(5, path, monkeypatch)
     content = path.read_bytes()
@@ -262,7 +262,7 @@ def test_checkpoints_of_one_name_can_share_a_folder(tmp_path, monkeypatch):
 
 
 def test_a_solution_outlives_its_factor(tmp_path, monkeypatch):
-    """Killed while the second factor is made, the first is not made again; nor does its file stay."""
+    """If killed during the second factor, the run does not repeat the first, whose file does not stay."""
     path = tmp_path / "run.ckpt"
     expected = run("two diagonals", tmp_path / "other.ckpt")
     with monkeypatch.context() as patch:
@@ -313,7 +313,7 @@ LONG = cholesky._LONG
 
 
 def whole_factor_memory(operator):
-    """The least budget in which the factor stays in memory, beside the rows."""
+    """Return the least budget in which the factor stays in memory, beside the rows."""
     rows = cholesky_bytes(operator) - operator.packed_bytes
     low, high = 0, 10**8
     while high - low > 1:
@@ -328,7 +328,7 @@ def solver_of(path, n=300):
 
 
 def test_the_factor_stays_in_memory(tmp_path, rng, monkeypatch):
-    """The file is written only: whatever is solved, nothing is read back."""
+    """The file is write-only: solves read nothing back."""
     monkeypatch.setattr(ScratchFile, "read", None)
     solver, operator = solver_of(tmp_path / "run.ckpt")
     shift, goal, progress = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
@@ -362,7 +362,7 @@ def test_a_stored_factor_is_read_once(tmp_path, rng, monkeypatch):
 
 @pytest.mark.parametrize("name", ["value", "image"])
 def test_a_solution_of_another_length_is_refused(name, tmp_path, rng):
-    """A forged solution was returned as it is, and failed far from the file it came from."""
+    """A forged solution was returned unchanged, and failed far from its file."""
     path = tmp_path / "run.ckpt"
     system, goal = System(rng.normal(size=(300, 2)), np.full(300, 3.0)), Goal(1e-8, 1.0)
     solver, _ = solver_of(path)
@@ -396,7 +396,7 @@ def test_too_little_memory_beside_the_factor(tmp_path):
 
 
 def test_memory_stays_within_the_budget(tmp_path, monkeypatch):
-    """NumPy's own allocations, traced."""
+    """Trace NumPy's own allocations."""
     import tracemalloc
 
     solver, operator = solver_of(tmp_path / "run.ckpt", 1500)
@@ -427,7 +427,7 @@ def test_factors_are_scipys(n, dtype, backend, tmp_path, rng):
     error = np.linalg.norm(solution - expected) / np.linalg.norm(expected)
     assert error <= 4 * unit * np.linalg.cond(matrix)
     factor.close()
-    with OutOfCoreCholesky(operator, shift, tmp_path, 10**8) as filed:  # only the place differs
+    with OutOfCoreCholesky(operator, shift, tmp_path, 10**8) as filed:  # only the position differs
         np.testing.assert_array_equal(filed.solve(rhs), solution)
 
 

@@ -1,4 +1,4 @@
-"""The Cholesky factor in a file: against SciPy in memory, and what happens when something goes wrong."""
+"""The Cholesky factor in a file agrees with SciPy in memory, and survives failures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def dense(operator, shift):
 
 @functools.cache
 def factored(n, dtype):
-    """Return a diagonal, the factor of SciPy of the matrix with it, and the matrix's condition."""
+    """Return a diagonal, SciPy's factor of the matrix with it, and the matrix's condition."""
     shift = np.random.default_rng(20240512).uniform(0.5, 3.0, size=n)
     matrix = dense(operator_of(n, dtype), shift)
     values = linalg.eigvalsh(matrix)
@@ -49,7 +49,7 @@ def factored(n, dtype):
 
 
 def open_files(folder):
-    """How many files in ``folder`` this process holds, removed ones included, and how many it lists."""
+    """Return how many files in ``folder`` this process holds, also removed ones, and how many it lists."""
     count = 0
     if sys.platform == "linux":
         for number in os.listdir("/proc/self/fd"):
@@ -62,7 +62,7 @@ def open_files(folder):
 
 @pytest.fixture
 def writes(monkeypatch):
-    """Call the returned function to let the write with the given number do something else."""
+    """Return a function that replaces the write with the given number by another action."""
 
     def install(number, action):
         count = 0
@@ -167,7 +167,7 @@ def test_the_file_is_half_of_the_matrix(tmp_path):
 
 
 def test_memory_stays_within_the_budget(tmp_path):
-    """NumPy's own allocations, traced: what is held at once is no more than ``budget``."""
+    """NumPy's own allocations, traced, never exceed ``budget``."""
     import tracemalloc
 
     operator = operator_of(1500, d=50)
@@ -376,7 +376,7 @@ def test_the_file_is_gone_after_an_interrupt(number, writes, tmp_path):
 
 
 def test_systems_with_named_files_only(tmp_path, rng, monkeypatch):
-    """As on Windows: a named file that goes when it is closed, and no calls of POSIX."""
+    """As on Windows: a named file that disappears when it is closed, and no POSIX calls."""
     for name in ("posix_fallocate", "posix_fadvise"):
         monkeypatch.delattr(os, name, raising=False)
     monkeypatch.setattr(tempfile, "TemporaryFile", tempfile.NamedTemporaryFile)

@@ -1,4 +1,4 @@
-"""CG that begins with a preconditioner keeps its bounds: against the definition, on random and odd rows."""
+"""CG that starts with a preconditioner keeps its bounds, on random and on odd rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KERNELS = [
 
 @pytest.fixture
 def starts(monkeypatch):
-    """Preconditioners cost nothing and small problems are looked at; lists what each start decided."""
+    """Preconditioners cost nothing and small problems are sampled; lists the decision of each start."""
     for name, value in {"_PART": 20, "_PART_PER_COLUMN": 2, "_MANY": 1, "_USUAL": (1, 0.0)}.items():
         monkeypatch.setattr(switch_policy, name, value)
     monkeypatch.setattr(switch_policy, "_WORTH_FROM_START", 50.0)

@@ -1,4 +1,4 @@
-"""The preconditioner against dense algebra, when it is taken on, and what happens when it does not help."""
+"""The preconditioner agrees with dense algebra; when CG adopts it, and when it does not help."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def operator_of(rng, n=500, d=2, kernel=None, dtype="f8", backend="cpu"):
 
 
 def scaled(operator, shift):
-    """K~ in full."""
+    """Return K~ in full."""
     return operator.kernel(operator.x) / np.sqrt(shift[:, None] * shift)
 
 
@@ -66,7 +66,7 @@ def test_few_products_are_left(rng):
 
 @pytest.mark.parametrize("n", [400, 7000])
 def test_what_is_left(rng, n, monkeypatch):
-    """The largest eigenvalue left is seen from some rows to within a factor of two."""
+    """Some rows show the largest remaining eigenvalue to within a factor of two."""
     operator = operator_of(rng, n, 4)
     shift = np.full(n, n * 1e-3)
     landmarks = Landmarks(operator, shift, BUDGET)
@@ -139,7 +139,7 @@ def solved(operator, systems, **options):
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Small problems are to be preconditioned, too: what is not in proportion to them costs nothing."""
+    """Let small problems be preconditioned too: costs out of proportion to their size are zero."""
     monkeypatch.setattr(costs, "_LANDMARK", 0.0)
     monkeypatch.setattr(costs, "_APPLIED", 0.0)
 
@@ -232,7 +232,7 @@ def test_the_whole_way(rng, eager):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Plain CG is tried on a part of small problems, too."""
+    """Try plain CG on a part of small problems, too."""
     monkeypatch.setattr(switch_policy, "_MANY", 2)
     monkeypatch.setattr(switch_policy, "_USUAL", (64, 1.0))
 
