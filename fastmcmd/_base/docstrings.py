@@ -89,7 +89,7 @@ def _by_name(listed: Mapping[str, str]) -> dict[str, str]:
 
 
 def _merged(text: str, names: list[str], descriptions: Mapping[str, str]) -> str:
-    """Return a docstring whose parameter list holds the shared entries, too."""
+    """Return a docstring whose parameter list also holds the shared entries."""
     sections = _sections(text)
     by_name = _by_name(entries(sections.pop("Parameters", "")))
     listed = [by_name.get(name) or descriptions.get(name, "") for name in names]

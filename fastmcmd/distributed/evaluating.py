@@ -80,7 +80,7 @@ class BlockEvaluation(Evaluation):
     blocks : Blocks or None
         The data.
     row_values : RowValues or None
-        What computes the values by row.
+        Computes the values of each row.
     rows_used : int
         Rows that were used.
     """

@@ -1,4 +1,4 @@
-"""The numbers of an evaluation as sums over rows: what a block gathers, and what follows at the end."""
+"""The numbers of an evaluation as sums over rows: the sums of a block, and the numbers that follow."""
 
 from __future__ import annotations
 
@@ -299,7 +299,7 @@ def concluded(
         if one.name in CONGRUENCE:
             continue
         if one.name in _ON_REQUEST and one.name not in {*sums, *skipped}:
-            continue  # nobody asked for it
+            continue  # not requested
         reason: str | None = skipped.get(one.name)
         if one.name == "null_ence" and "variance" in sums and not gaussian:
             simulated = sums.get("null_variance")

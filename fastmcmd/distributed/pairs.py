@@ -53,7 +53,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class _Prepare:
-    """What a block keeps: rows in the coordinates of the landmarks, ``W^1/2``, ``W^1/2 E``, ``W^1/2 F``."""
+    """The arrays that a block keeps: rows in landmark coordinates, ``W^1/2``, ``W^1/2 E``, ``W^1/2 F``."""
 
     accumulator: CCE
     columns: Columns
@@ -299,7 +299,7 @@ def _has_rows(one: Any) -> bool:
 
 
 def _bare(smoother: Smoother) -> Smoother:
-    """Return a smoother whose arrays a worker may receive apart from it, as copies of its own."""
+    """Return a smoother whose arrays a worker may receive separately, as its own copies."""
     return replace(smoother, features=replace(smoother.features))
 
 

@@ -238,7 +238,7 @@ class Parts:
 
 
 def _counts(labels: HostArray, weights: Array | None) -> dict[object, int]:
-    """Return the number of rows of each label of which no row has a weight."""
+    """Return the number of rows of each label whose rows all have weight 0."""
     if weights is None:
         return {}
     counts = {}

@@ -211,7 +211,7 @@ class Run:
         """Wait a moment, and return the groups that are finished or have failed."""
         from distributed import wait
 
-        # Suppressed are timeouts, and cancelled futures, which are looked at below.
+        # Ignore timeouts and cancelled futures; the code below checks them.
         with contextlib.suppress(Exception), self.client.as_current():
             wait(
                 [one[-1] for one in running.values()], timeout=_POLL, return_when="FIRST_COMPLETED"
@@ -247,7 +247,7 @@ class Run:
             raise BlockError(f"sums of blocks from {first} on: {error}") from error
 
     def scheduler_error(self) -> SchedulerLostError:
-        """Return the error of a lost connection, with how to go on."""
+        """Return the error of a lost connection, with advice."""
         hint = "" if self.saved is None else "; the same call resumes from checkpoint"
         return SchedulerLostError(
             f"the connection to the scheduler was lost, or its tasks were cancelled{hint}"
@@ -289,7 +289,7 @@ def block_sums(job: Job, template: Arguments, number: int, count: int, *values: 
         raise _error_of_block(number, count, error) from error
 
 
-_CORE = threading.RLock()  # the compiled core has threads of its own
+_CORE = threading.RLock()  # the compiled core has its own threads
 
 
 def _of_shared(shipment: bytes, number: int, count: int, *values: object) -> Any:

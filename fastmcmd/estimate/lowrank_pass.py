@@ -208,7 +208,7 @@ class Passes:
         return Pass(sums, residual_diagonal, row_sizes, rounding, norms)
 
     def all_is_cheap(self, rank: int) -> bool:
-        """Tell whether the residuals of all rows are cheap beside the normal equations, and fit."""
+        """Tell whether the residuals of all rows fit, and are cheap next to the normal equations."""
         n, columns = len(self.stream), self.stream.columns
         dim, budget = int(self.stream.x.shape[1]), self.problem.setting.budget
         if full_residual_bytes(n, columns) + 16 * n * dim > budget // 2:

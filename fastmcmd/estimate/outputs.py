@@ -52,7 +52,7 @@ _NODES = 400  # approximate number of quadrature nodes of a prediction
 MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 _LEAST_RANK = 256
 _MOST_PREDICTED = 1000  # largest rank if predictions are integrated numerically
-_MOST_PIVOTS = 200  # with more pivots, panels of the line take less time where they apply
+_MOST_PIVOTS = 200  # with more pivots, panels of the line take less time if they apply
 _CANDIDATES = 7500  # approximate number of outputs that represent predicted distributions
 _MOST_DENSE = 5000  # inputs and points up to which systems for each point are cheap
 # Cost of features of few rows, of any rank, in float32 operations: of drawn outputs, of predicted ones and

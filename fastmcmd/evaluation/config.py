@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["EvaluationConfig", "check_labels", "inputs_of"]
 
 
-# What some functions need to be meaningful, although it has a default.
+# Arguments that some functions need to be meaningful, although they have a default.
 _ARGUMENTS = {
     "censored_likelihood_score": ("lower",),
     "weighted_crps": ("lower",),

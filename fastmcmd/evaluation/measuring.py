@@ -315,7 +315,7 @@ def _measure(
             continue
         reason = one.missing(context)
         if reason is not None:
-            if reason != NO_CLASSES:  # of which a regression need not speak
+            if reason != NO_CLASSES:  # irrelevant to a regression
                 skipped[one.name] = reason
             continue
         progress.stage(one.label + of)

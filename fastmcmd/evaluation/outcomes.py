@@ -67,7 +67,7 @@ def read_rows(
 
 
 def _labels(y: AnyArray, ignore_index: IgnoreIndex) -> tuple[AnyArray, NDArray[np.bool_]]:
-    """Return labels (n,), missing where they are ignored, and a mask of these."""
+    """Return labels (n,), with ignored ones missing, and a mask of these."""
     names = as_names(y)
     labels = as_array(y, "y") if names is None else names
     if labels.ndim != 1:

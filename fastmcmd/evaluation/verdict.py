@@ -171,7 +171,7 @@ class Verdict(Notebook):
         return f": {overall}" if overall else ""
 
     def _scattered(self) -> str:
-        """Return how far outcomes lie from predictions of which the diagnosis, if any, says nothing."""
+        """Return how far outcomes lie from predictions without a diagnosis."""
         if self.overall is not None and not self.overall.empty:
             return ""
         if any(

@@ -145,7 +145,7 @@ def _squares(x: HostArray | Rows, offset: Floats | None) -> Floats:
 
 
 def _of(x: HostArray | Rows) -> _RowStatistics:
-    """Return the statistics of these very rows, not of others that had the same place in memory."""
+    """Return the statistics of these very rows, not of earlier rows at the same address."""
     by_id = _STATISTICS.get()
     if by_id is None:
         return _RowStatistics()

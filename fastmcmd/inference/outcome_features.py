@@ -223,7 +223,7 @@ class FeatureTable:
 
     @staticmethod
     def of(features: KernelFeatures, low: float, high: float) -> FeatureTable | None:
-        """Return a table for numbers in [low, high]; None where the kernel is too narrow or rough for it.
+        """Return a table for numbers in [low, high]; None if the kernel is too narrow or rough for it.
 
         It is compared with the features half-way between its points, where such a polynomial is furthest
         off, and at the pivots, where a kernel may jump or bend.
@@ -250,7 +250,7 @@ class FeatureTable:
         return out
 
     def holds(self, y: Array) -> NDArray[np.bool_]:
-        """Return which of the numbers (n,) the table serves."""
+        """Return which of the numbers (n,) the table covers."""
         last = self.low + self.step * (len(self.values) - 3)
         return np.asarray((y >= self.low + self.step) & (y <= last))
 
@@ -374,7 +374,7 @@ def standard_bumps(name: str, reach: float) -> Bumps:
 
 
 def _bumps(lengths: float) -> int:
-    """Return the number of bumps that cover so many lengths of the kernel."""
+    """Return the number of bumps that cover this many lengths of the kernel."""
     return int(np.ceil(min(lengths / (_STEP * np.sqrt(2)), 1e6))) + 1
 
 

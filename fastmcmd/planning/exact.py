@@ -173,7 +173,7 @@ class _Run:
             self._problem = self._problem_of(some, self._progress.exhausted)
             try:
                 solved = solver_of(options).solve(self._problem, self._progress)
-            except NumericalError as error:  # the call itself would fail with it, too
+            except NumericalError as error:  # the call itself would also fail with it
                 self.trouble = str(error)
                 break
             if not solved.stopped:

@@ -1,4 +1,4 @@
-"""Regions in which a model was tested: how wrong it is there, beside what chance makes of a right one."""
+"""Regions in which a model was tested: how wrong it is, next to what a right model shows by chance."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ class Categorical(Predictive):
         return Categorical(self.probs[rows], self.values)
 
     def numbers_of(self, y: AnyArray) -> AnyArray:
-        """Return outcomes with the names of classes replaced by their numbers; others as they are.
+        """Return outcomes with names of classes replaced by their numbers; other outcomes unchanged.
 
         Raises
         ------

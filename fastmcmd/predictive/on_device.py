@@ -271,7 +271,7 @@ def bring_parameters(arrays: Namespace, prediction: Any) -> Any:
     if not isinstance(prediction, tuple):
         return arrays.bring(prediction, "prediction")
     if len(prediction) != 2:
-        as_predictive(prediction, 1)  # raises an error that names what is needed
+        as_predictive(prediction, 1)  # raises an error that names the requirement
     mean, std = prediction
     return arrays.bring(mean, "mean"), arrays.bring(std, "std")
 
@@ -312,7 +312,7 @@ def _draws(arrays: Namespace, draws: AnyArray, rows: AnyArray) -> DevicePredicti
     if rows.shape[1] > 1 and draws.ndim == 2:  # one vector per input
         draws = draws[:, None, :]
     if draws.ndim not in (1, 2, 3) or 0 in draws.shape:
-        as_predictive(shape_only(draws), 1)  # raises an error that names what is needed
+        as_predictive(shape_only(draws), 1)  # raises an error that names the requirement
     if draws.ndim == 1:
         draws = draws[:, None]
     elif draws.ndim == 3 and draws.shape[2] == 1:

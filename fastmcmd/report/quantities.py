@@ -86,9 +86,9 @@ def pit_bins(context: Context) -> NDArray[np.integer] | None:
 
 
 def class_bins(context: Context) -> tuple[NDArray[np.integer], Array] | None:
-    """Return the bin (n,) of the likeliest class's probability c, and what is summed in it (3, n).
+    """Return the bin (n,) of the likeliest class's probability c, and three columns to sum (3, n).
 
-    Summed are whether that class is the outcome, c, and c (1 - c), the variance of the first for a
+    The columns are whether that class is the outcome, c, and c (1 - c), the variance of the first for a
     calibrated model. None unless outcomes are classes.
     """
     if not context.nominal:

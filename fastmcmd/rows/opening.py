@@ -115,7 +115,7 @@ class Format:
     suffixes: tuple[str, ...]
     from_path: Callable[
         [Path, str, str], RowSource
-    ]  # path, what follows "::", how messages name it
+    ]  # path, the text after "::", the name in messages
     owns: Callable[[Any], bool]
     from_object: Callable[[Any], RowSource]
 

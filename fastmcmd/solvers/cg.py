@@ -353,7 +353,7 @@ def _next(this: Round, goal: Goal, results: list[CGResult]) -> Iterated | Round:
 
 
 def exact_pass(operator: GramOperator, columns: int, certificate: str, iterations: int) -> float:
-    """Return the cost of the float64 pass that certifies the solutions after so many products.
+    """Return the cost of the float64 pass that certifies the solutions after this many products.
 
     It is 0 if a sample of the rows certifies them instead.
     """

@@ -179,7 +179,7 @@ class LandmarkSearch:
             if not candidates.any():
                 break
             index = int(np.where(candidates, self.residual_diagonal, -1.0).argmax())
-            eligible[index] = False  # refused where what is left of it is rounding
+            eligible[index] = False  # refused if the rest of it is rounding
             self.take(np.array([index]))
 
     def _never_empty(self) -> None:

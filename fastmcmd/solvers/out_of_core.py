@@ -343,12 +343,12 @@ class _Report:
         return f"{operations / max(time.perf_counter() - self._start_time, 1e-9) / 1e9:.1f} GFLOP/s"
 
     def resumed(self, columns: int) -> None:
-        """Report that an earlier run finished so many columns."""
+        """Report that an earlier run finished this many columns."""
         self._before = self._work(columns)
         self._progress.stage(f"resumed from a checkpoint after {columns:,} columns of the factor")
 
     def group(self, number: int, count: int, columns: int) -> None:
-        """Report that a group begins after so many finished columns."""
+        """Report that a group begins after this many finished columns."""
         self._name = _NAME + (f", group {number} of {count}" if count > 1 else "")
         rate_known = self._work(columns) > self._before
         self._progress.stage(self._name + (f", {self._rate(columns)}" if rate_known else ""))

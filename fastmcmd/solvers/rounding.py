@@ -94,7 +94,7 @@ class Rounding:
 def bounded_residuals(
     features: KernelFeatures, rows: HostArray, p: HostArray, measured: float
 ) -> Array:
-    """Return bounds e (n,) on what features miss, and rounding changes, of the kernel at rows (n, d).
+    """Return bounds e (n,) on the truncation of the kernel by features, and its rounding, at rows (n, d).
 
     ``|k(x, y) - p(x).p(y)|^2 <= e(x) e(y)``, and the matrix of these differences has at most the norm
     ``sum e``. In the notation of `Rounding`, besides the residual they have the parts

@@ -252,7 +252,7 @@ class CCE(Accumulator[CongruenceSums]):
                 for name, one in models.items()
             },
             streams=(self._stream,) if self.settings["simulations"] else (),
-            # In other blocks of rows, what landmarks miss of a row may differ by a few roundings.
+            # In other blocks of rows, the residual of a row may differ by a few roundings.
             lost=(
                 relative * float(np.trace(gram)),
                 relative * float(w.sum()),
@@ -583,7 +583,7 @@ def _output_map(kernel: Kernel, points: Array | None) -> OutputMap:
 def _is_empty(value: ArrayLike) -> bool:
     try:
         shape = np.shape(value)
-    except ValueError:  # ragged lists, which what reads them names
+    except ValueError:  # ragged lists: the reader reports them
         return False
     return isinstance(shape, tuple) and shape[:1] == (0,)
 

@@ -98,7 +98,7 @@ class ModelError:
 
     @staticmethod
     def restored(state: SavedModelError) -> ModelError:
-        """Return the error from a saved state; updates go on to the same numbers."""
+        """Return the error from a saved state; later updates give the same numbers."""
         window = SlidingWindow(accumulator_of(state.total), state.batches, state.rounding)
         window.restore(accumulator_of(state.total), [accumulator_of(one) for one in state.parts])
         return ModelError(window, state.reference)

@@ -35,7 +35,7 @@ Draw = Callable[[NDArray[np.intp]], Array]
 
 _SOLVER_SHARE = 0.7  # of the tolerance; the features take the rest
 _ROUNDING_SHARE = 0.2  # of the tolerance, likewise, of a product in single precision
-_EXPECTED = 1e-3  # least value that output features are first chosen for, relative to sqrt(k(x, x))
+_EXPECTED = 1e-3  # smallest value for the first choice of features, relative to sqrt(k(x, x))
 _ATTEMPTS = 2  # the second with the least value of the first
 _MOST_RANK = 500  # of the output features
 _LEAST_RESIDUAL, _MOST_RESIDUAL = 5e-15, 1e-8  # of the output features, relative
@@ -194,7 +194,7 @@ def _draw_outcomes(draw: Draw, rows: NDArray[np.intp]) -> Array:
 
 
 def _allowed(least: float, tol: float) -> float:
-    """Return what output features may miss of a value, in quadrature, where none is below ``least``."""
+    """Return the possible truncation error of a value, in quadrature, if no value is below ``least``."""
     share = (1 - _SOLVER_SHARE) * tol / 2
     return float(np.sqrt(share * (share + 2 * least)))
 
@@ -209,7 +209,7 @@ def _system(
     scale: float,
     allowed: float,
 ) -> tuple[System, float]:
-    """Return the system of a sample, and a bound on what its output features miss, in quadrature."""
+    """Return the system of a sample, and a bound on the truncation by output features, in quadrature."""
     backend = get_backend("auto", kernel).directly()
     trials = len(draws)
     flat = [values.reshape(-1, y.shape[1]) for values in draws]
@@ -248,7 +248,7 @@ def _leading(out: Array, shift: Array, scale: float, allowed: float) -> tuple[Ar
     flat = out.reshape(-1, out.shape[2])
     weights = np.repeat(1 / shift, out.shape[1])[:, None]
     squares, axes = np.linalg.eigh(flat.T @ (weights * flat))
-    tails = scale / 2 * np.sqrt(np.cumsum(np.maximum(squares, 0.0)))  # of the least ones together
+    tails = scale / 2 * np.sqrt(np.cumsum(np.maximum(squares, 0.0)))  # of the smallest together
     dropped_count = min(int(np.searchsorted(tails, allowed)), out.shape[2] - 1)
     leading = (flat @ axes[:, dropped_count:]).reshape(*out.shape[:2], -1)
     return leading, float(tails[dropped_count - 1]) if dropped_count else 0.0

@@ -235,7 +235,7 @@ class MethodsPredictive(ByQuadrature):
         return np.array(values if self._rows is None else values[self._rows])
 
     def _inside(self, names: tuple[str, ...], y: Array, below: float, above: float) -> Array:
-        """Return a method's values at y (n,); outside the support, where it may fail, its limits."""
+        """Return a method's values at y (n,); outside the support, where it may fail, use its limits."""
         low, high = (self._per_row(np.asarray(end)) for end in (self._low, self._high))
         inside = (y >= low) & (y <= high) & np.isfinite(y)
         safe = np.where(

@@ -1,4 +1,4 @@
-"""Conversion of everything that users pass as a prediction into a `Predictive`."""
+"""Conversion of every form of prediction that users pass into a `Predictive`."""
 
 from __future__ import annotations
 
