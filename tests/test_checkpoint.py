@@ -399,9 +399,9 @@ def equal(solution, other):
         assert one.certificate == two.certificate
 
 
-def run(operator, systems, certificate="rigorous", keep=None, leads=None, most=300):
+def run(operator, systems, certificate="rigorous", keep=None, preconditioners=None, most=300):
     progress = Progress(False, GOAL.error)
-    return solve_cg(operator, systems, GOAL, certificate, most, progress, leads, keep)
+    return solve_cg(operator, systems, GOAL, certificate, most, progress, preconditioners, keep)
 
 
 @pytest.mark.parametrize(
@@ -457,18 +457,22 @@ def test_runs_that_give_up_are_resumed(rng, path, most):
 def test_resumed_with_a_preconditioner(rng, path):
     x, systems = systems_of(rng, 200)
     k = KERNEL(x, x)
-    leads = []
+    preconditioners = []
     for system in systems:
         scale = 1 / np.sqrt(system.shift)
         values, vectors = np.linalg.eigh(scale[:, None] * k * scale)
         values[:-20] = 0
-        leads.append(lambda block, u=vectors, v=values: u @ ((u.T @ block) / (1 + v)[:, None]))
-    expected = run(operator_of(x), systems, leads=leads)
+        preconditioners.append(
+            lambda block, u=vectors, v=values: u @ ((u.T @ block) / (1 + v)[:, None])
+        )
+    expected = run(operator_of(x), systems, preconditioners=preconditioners)
     assert expected.iterations < run(operator_of(x), systems).iterations
     for _ in range(99):
         try:
             keep = Checkpoint(path, "f", every=0).stage("cg")
-            solution = run(operator_of(x, products=2), systems, keep=keep, leads=leads)
+            solution = run(
+                operator_of(x, products=2), systems, keep=keep, preconditioners=preconditioners
+            )
         except Stopped:
             continue
         break

@@ -309,17 +309,17 @@ class Several(Base):
         for model in self.models.values():
             self.congruence().fit(*self.inputs, model)
 
-    def time_together(self, n, problem):
-        self.together()
+    def time_evaluate_many(self, n, problem):
+        self.evaluate_many()
 
     def track_share_of_apart(self, n, problem):
         seconds = {}
-        for way in (self.together, self.apart) * 3:
+        for way in (self.evaluate_many, self.apart) * 3:
             start = time.perf_counter()
             way()
             joint_seconds = time.perf_counter() - start
             seconds[way.__name__] = min(joint_seconds, seconds.get(way.__name__, np.inf))
-        return seconds["together"] / seconds["apart"]
+        return seconds["evaluate_many"] / seconds["apart"]
 
 
 class Planned(Base):

@@ -114,7 +114,7 @@ class Factor:
         self.backend.packed_cholesky(self.packed)
 
 
-class Tall:
+class TallSkinny:
     """The work of CG between two passes: products of blocks (n, 30), and norms of rows, against NumPy."""
 
     timeout = 300

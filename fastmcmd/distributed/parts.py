@@ -22,7 +22,7 @@ from fastmcmd.distributed.sums import BlockPointValues, Summary, congruence_sums
 from fastmcmd.evaluation.config import check_labels
 from fastmcmd.evaluation.context import Context, Settings
 from fastmcmd.evaluation.measures import MEAN_SCORES
-from fastmcmd.evaluation.rowwise import losses
+from fastmcmd.evaluation.row_means import losses
 from fastmcmd.predictive import Gaussian
 from fastmcmd.predictive.numerics.spread import unit_of
 from fastmcmd.streaming import CCE

@@ -18,7 +18,7 @@ from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import ALL_MEASURES
 from fastmcmd.evaluation.nulls import curve_number
 from fastmcmd.evaluation.result import Measured
-from fastmcmd.evaluation.rowwise import OfMeans, of_means
+from fastmcmd.evaluation.row_means import OfMeans, of_means
 from fastmcmd.metrics.reliability_sums import ECE_LEVELS, TOOLBOX_LEVELS, ReliabilityCurve
 from fastmcmd.predictive.base import Array
 

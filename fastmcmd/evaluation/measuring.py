@@ -29,7 +29,7 @@ from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.metrics import adversarial_group_calibration
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Categorical, Draws, Gaussian
-from fastmcmd.predictive.adapters.misses import misses_of
+from fastmcmd.predictive.adapters.outcome_checks import far_outcomes
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.categorical import classes_of
 from fastmcmd.rows import Rows
@@ -94,7 +94,7 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
         notes.append(
             "outcomes lie near the standard deviations and far from the means: the order is (mean, std)"
         )
-    return notes or misses_of(y, base)
+    return notes or far_outcomes(y, base)
 
 
 def _is_one_number(values: Array) -> bool:

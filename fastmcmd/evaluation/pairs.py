@@ -20,7 +20,7 @@ from fastmcmd.default_kernels import chosen_lam
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import ALL_MEASURES
 from fastmcmd.evaluation.result import Evaluation, text
-from fastmcmd.evaluation.rowwise import losses
+from fastmcmd.evaluation.row_means import losses
 from fastmcmd.frames import row_labels
 from fastmcmd.inference.chance import Chance
 from fastmcmd.inference.comparison import (

@@ -14,7 +14,7 @@ from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.metrics.quantile_scores import open_levels, scored
 from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import Array, PredictionLike
-from fastmcmd.predictive.numerics.rowwise import by_rows
+from fastmcmd.predictive.numerics.elementwise import by_rows
 
 __all__ = [
     "HUB",

@@ -15,7 +15,7 @@ from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import check_levels, check_range, parameter
-from fastmcmd.predictive.numerics.rowwise import by_rows
+from fastmcmd.predictive.numerics.elementwise import by_rows
 
 __all__ = ["Family", "parameters"]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.result import Evaluation
-from fastmcmd.evaluation.rowwise import of_means
+from fastmcmd.evaluation.row_means import of_means
 
 __all__ = ["CLASS_BINS", "FEW", "LEVELS", "Quantity", "class_bins", "pit_bins", "quantities"]
 

@@ -12,7 +12,7 @@ import zipfile
 from dataclasses import dataclass
 
 import numpy as np
-from spoils import N
+from damages import N
 
 __all__ = ["KINDS"]
 

@@ -62,7 +62,7 @@ def test_evaluate_samples_to_npz(predictions):
         assert json.loads(stored["summary"].tobytes())["n"] == 80
 
 
-def spoil(path, arrays):
+def write_damaged(path, arrays):
     """Write a compressed file, and change one byte of its first array."""
     np.savez_compressed(path, **arrays)
     data = bytearray(path.read_bytes())
@@ -76,7 +76,7 @@ def spoil(path, arrays):
         (lambda p, a: p.write_bytes(b"not a zip"), "cannot be read as an .npz file"),
         (lambda p, a: p.write_bytes(p.read_bytes()[:200]), "cannot be read as an .npz file"),
         (lambda p, a: p.write_bytes(b""), "cannot be read as an .npz file"),
-        (lambda p, a: spoil(p, a), "cannot be read as an .npz file"),
+        (lambda p, a: write_damaged(p, a), "cannot be read as an .npz file"),
         (lambda p, a: p.unlink(), "cannot be read: No such file"),
         (lambda p, a: np.savez(p, x=a["x"], y=a["y"]), "it has x, y"),
         (lambda p, a: (p.unlink(), p.mkdir()), "cannot be read: "),

@@ -344,7 +344,7 @@ def test_models_together_are_as_each_alone(gaussian, rng, with_x, nan_policy):
         )
 
 
-def test_together_what_is_refused(gaussian):
+def test_evaluate_many_rejects(gaussian):
     x, y, prediction = gaussian
     with_nan = np.asarray(prediction.mean).copy()
     with_nan[5] = np.nan
@@ -367,7 +367,7 @@ def test_together_what_is_refused(gaussian):
         fm.compare({1: evaluation, "1": evaluation})
 
 
-def test_together_on_disk_and_with_progress(gaussian, tmp_path, capsys):
+def test_evaluate_many_on_disk_and_with_progress(gaussian, tmp_path, capsys):
     x, y, prediction = gaussian
     np.save(tmp_path / "x.npy", x)
     models = {"a": prediction, "b": fm.Gaussian(prediction.mean, 3 * prediction.std)}

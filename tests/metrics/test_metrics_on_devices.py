@@ -344,7 +344,7 @@ def test_two_devices_are_refused(monkeypatch, rng):
         ece(torch.tensor([0, 1]), gpu.put([0.1, 0.9]))
 
 
-def _spoilt(at, value):
+def _with_value(at, value):
     def change(array):
         array = np.array(array, dtype=np.float64)
         array[at] = value
@@ -358,7 +358,7 @@ def _bad_inputs(rng):
     (mean, std), draws = predictions.values()
     pair = (mean, std)
     weights = np.ones(60)
-    nan, inf, negative = _spoilt(7, np.nan), _spoilt(8, -np.inf), _spoilt(9, -1.0)
+    nan, inf, negative = _with_value(7, np.nan), _with_value(8, -np.inf), _with_value(9, -1.0)
     yield from [
         (nan(y), pair, {}),
         (inf(y), draws, {}),
@@ -370,7 +370,7 @@ def _bad_inputs(rng):
         (y, (nan(mean), std), {}),
         (y, (mean, inf(std)), {}),
         (y, (mean, negative(std)), {}),
-        (y, (mean, _spoilt(0, 0.0)(std)), {}),
+        (y, (mean, _with_value(0, 0.0)(std)), {}),
         (y, (mean, std[:5]), {}),
         (y, (mean[:, None, None], std), {}),
         (y, (mean, std, std), {}),
@@ -495,14 +495,14 @@ def test_refusals_of_classes_are_those_of_the_host(gpu, rng):
     for labels, values, options in [
         (y[:49], p, {}),
         (y[:, None], p, {}),
-        (_spoilt(4, 5)(y), p, {}),
+        (_with_value(4, 5)(y), p, {}),
         (np.where(np.arange(50) == 6, -1, y), p, {}),
-        (_spoilt(4, 1.5)(y), p, {}),
-        (_spoilt(4, np.nan)(y), p, {}),
+        (_with_value(4, 1.5)(y), p, {}),
+        (_with_value(4, np.nan)(y), p, {}),
         (y > 1, p, {}),
         (y, p * 2, {}),
-        (y, _spoilt((5, 1), np.nan)(p), {}),
-        (y, _spoilt((5, 1), -0.25)(p), {}),
+        (y, _with_value((5, 1), np.nan)(p), {}),
+        (y, _with_value((5, 1), -0.25)(p), {}),
         (y, p * 0.999, {}),
         (y, np.where(np.arange(50)[:, None] == 5, [1 + 5e-7, 0, 0, 0, 0], p), {}),
         (y, p[:, :1], {}),
@@ -512,8 +512,8 @@ def test_refusals_of_classes_are_those_of_the_host(gpu, rng):
         (y, p, {"sum_tolerance": -1.0}),
         (y, p, {"sample_weight": np.ones(49)}),
         (y, p, {"sample_weight": -np.ones(50)}),
-        (y % 2, _spoilt(5, 1.5)(p[:, 0]), {}),
-        (y % 2, _spoilt(5, np.nan)(p[:, 0]), {}),
+        (y % 2, _with_value(5, 1.5)(p[:, 0]), {}),
+        (y % 2, _with_value(5, np.nan)(p[:, 0]), {}),
     ]:
         with pytest.raises((ValueError, TypeError)) as host_error:
             ece(labels, values, **options)

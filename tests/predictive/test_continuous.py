@@ -25,7 +25,7 @@ from fastmcmd.predictive import (
     Uniform,
     Weibull,
 )
-from fastmcmd.predictive.numerics.rowwise import by_rows
+from fastmcmd.predictive.numerics.elementwise import by_rows
 
 # Distributions of three inputs, and the same in scipy.stats.
 PAIRS = {
@@ -279,11 +279,11 @@ def test_gaussians_keep_small_tails(rng):
 
 
 def test_blocks_of_rows(rng, monkeypatch):
-    from fastmcmd.predictive.numerics import rowwise
+    from fastmcmd.predictive.numerics import elementwise
 
     mean, y = rng.normal(size=(2, 101))
     expected = Gaussian(mean, 2.0).crps(y), StudentT(3.0, mean, 2.0).crps(y)
-    monkeypatch.setattr(rowwise, "_STEP", 7)
+    monkeypatch.setattr(elementwise, "_STEP", 7)
     np.testing.assert_array_equal(Gaussian(mean, 2.0).crps(y), expected[0])
     np.testing.assert_array_equal(StudentT(3.0, mean, 2.0).crps(y), expected[1])
     assert by_rows(np.add, np.zeros(0), np.zeros(0)).shape == (0,)

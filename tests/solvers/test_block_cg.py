@@ -151,15 +151,17 @@ class Single(Dense):
         return (self.k.astype(np.float32) @ v.astype(np.float32)).astype(np.float64)
 
 
-@pytest.mark.parametrize("led", [False, True])
+@pytest.mark.parametrize("preconditioned", [False, True])
 @pytest.mark.parametrize("lam", [1e-2, 1e-4])
-def test_a_run_ends_where_its_products_say_no_more(rng, lam, led):
+def test_a_run_ends_where_its_products_say_no_more(rng, lam, preconditioned):
     """The rest is about the size of rounding, and many more iterations would not reduce it."""
     x, k, system = problem(rng, lam=lam, gamma=0.1)
-    leads = [nystrom(x, system.shift, 0.1, 60, rng)] if led else None
+    preconditioners = [nystrom(x, system.shift, 0.1, 60, rng)] if preconditioned else None
     largest = np.linalg.eigvalsh(k / np.sqrt(np.outer(system.shift, system.shift)))[-1] + 1
-    options = {"precondition": leads, "unit": 2.0**-24}
-    short = block_cg(Single(k), [system], 1e-12, 400, largest=largest if led else 0.0, **options)[0]
+    options = {"precondition": preconditioners, "unit": 2.0**-24}
+    short = block_cg(
+        Single(k), [system], 1e-12, 400, largest=largest if preconditioned else 0.0, **options
+    )[0]
     assert short.short
     assert short.converged
     assert short.largest == pytest.approx(largest, rel=0.05)
@@ -167,7 +169,7 @@ def test_a_run_ends_where_its_products_say_no_more(rng, lam, led):
     scaled = np.sqrt(system.shift)[:, None]
     exact = np.linalg.solve(k + np.diag(system.shift), system.rhs)
     assert error <= 20 * 2.0**-24 * largest * np.linalg.norm(scaled * exact, 2)
-    long = block_cg(Single(k), [system], 1e-12, 60, precondition=leads)[0]
+    long = block_cg(Single(k), [system], 1e-12, 60, precondition=preconditioners)[0]
     assert not long.short or not long.converged
     assert short.iterations < long.iterations
     assert error < 10 * true_norm(k, system, long.value)
@@ -178,8 +180,8 @@ def test_a_run_ends_where_its_products_say_no_more(rng, lam, led):
 @pytest.mark.parametrize("landmarks", [0, 5, 100])
 def test_against_a_dense_solve(rng, landmarks, lam, weighted):
     x, k, system = problem(rng, lam=lam, weighted=weighted)
-    leads = [nystrom(x, system.shift, 0.5, landmarks, rng)] if landmarks else None
-    check(k, system, block_cg(Dense(k), [system], TARGET, 200, precondition=leads)[0])
+    preconditioners = [nystrom(x, system.shift, 0.5, landmarks, rng)] if landmarks else None
+    check(k, system, block_cg(Dense(k), [system], TARGET, 200, precondition=preconditioners)[0])
 
 
 @pytest.mark.parametrize(("d", "gamma"), [(2, 0.5), (5, 0.1), (20, 0.05)])
@@ -188,19 +190,19 @@ def test_a_preconditioner_saves_products(rng, d, gamma):
         x, k, system = problem(rng, n=400, d=d, gamma=gamma, lam=lam, columns=20)
         plain = block_cg(Dense(k), [system], TARGET, 300)[0]
         operator = Dense(k)
-        leads = [nystrom(x, system.shift, gamma, 150, rng)]
-        led = block_cg(operator, [system], TARGET, 300, precondition=leads)[0]
-        check(k, system, led)
-        assert operator.passes == led.iterations <= plain.iterations
+        preconditioners = [nystrom(x, system.shift, gamma, 150, rng)]
+        preconditioned = block_cg(operator, [system], TARGET, 300, precondition=preconditioners)[0]
+        check(k, system, preconditioned)
+        assert operator.passes == preconditioned.iterations <= plain.iterations
         if lam <= 1e-3 and d < 20:  # the landmarks hold nearly all of K
-            assert led.iterations <= plain.iterations / 3
+            assert preconditioned.iterations <= plain.iterations / 3
 
 
 def test_tiny_lam_only_with_a_preconditioner(rng):
     x, k, system = problem(rng, n=400, lam=1e-7)
     assert not block_cg(Dense(k), [system], TARGET, 300)[0].converged
-    leads = [nystrom(x, system.shift, 0.5, 130, rng)]
-    solution = block_cg(Dense(k), [system], TARGET, 300, precondition=leads)[0]
+    preconditioners = [nystrom(x, system.shift, 0.5, 130, rng)]
+    solution = block_cg(Dense(k), [system], TARGET, 300, precondition=preconditioners)[0]
     check(k, system, solution)
     assert solution.iterations <= 15
 
@@ -229,8 +231,8 @@ def test_systems_in_step_share_products(rng):
     other = System(features(rng, x, 5), 0.03 * system.shift)
     zero = System(np.zeros((len(k), 3)), system.shift)
     systems = [system, zero, other]
-    leads = [nystrom(x, s.shift, 0.5, 20, rng) for s in systems]
-    for precondition in (None, leads):
+    preconditioners = [nystrom(x, s.shift, 0.5, 20, rng) for s in systems]
+    for precondition in (None, preconditioners):
         operator = Dense(k)
         solution = block_cg(operator, systems, TARGET, 200, precondition=precondition)
         for one, result in zip(systems, solution, strict=True):
@@ -258,8 +260,8 @@ def test_random_problems(seed, n, columns, lam, landmarks, copied, order):
     x, k, system = problem(rng, n, columns=columns, lam=lam, weighted=True)
     rhs = np.hstack([system.rhs, system.rhs, 0 * system.rhs]) if copied else system.rhs
     system = System(np.asarray(rhs, order=order), system.shift)
-    leads = [nystrom(x, system.shift, 0.5, min(n, landmarks), rng)]
-    solution = block_cg(Dense(k), [system], TARGET, 3 * n + 20, precondition=leads)[0]
+    preconditioners = [nystrom(x, system.shift, 0.5, min(n, landmarks), rng)]
+    solution = block_cg(Dense(k), [system], TARGET, 3 * n + 20, precondition=preconditioners)[0]
     check(k, system, solution)
 
 
@@ -284,9 +286,9 @@ def test_certified_solutions(rng, dtype, certificate):
     precisions = []
     for landmarks in (0, 100):
         operator = GramOperator(backend, kernel, x, np.dtype(dtype), 10**9)
-        leads = [nystrom(x, system.shift, gamma, landmarks, rng)] if landmarks else None
+        preconditioners = [nystrom(x, system.shift, gamma, landmarks, rng)] if landmarks else None
         solutions = solve_cg(
-            operator, [system], goal, certificate, 200, Progress(False, 1e-6), leads
+            operator, [system], goal, certificate, 200, Progress(False, 1e-6), preconditioners
         )
         assert solutions.converged
         (solution,) = solutions.solutions

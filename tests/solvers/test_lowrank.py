@@ -565,7 +565,7 @@ def test_float32_features_are_certified(x_name, certificate):
 # --- memory --------------------------------------------------------------------------------------
 
 
-def test_more_landmarks_do_not_spoil_the_certificate(rng):
+def test_more_landmarks_do_not_loosen_the_certificate(rng):
     """If only rounding was left, the bound grew with ||L^-1||^2: to 6e-6 with 269 landmarks."""
     x, y = rng.normal(size=(2000, 2)), rng.normal(size=2000)
     options = {"x_kernel": fm.RBF(0.5), "y_kernel": Y_KERNEL, "lam": 0.1}

@@ -134,5 +134,5 @@ def test_estimates_grow_with_the_problem():
     assert Cholesky().estimate(hard) == Cholesky().estimate(small)
     two = size_of(4000, columns=(15, 15))  # two systems: small dense steps of their own
     assert BlockCG().estimate(two).per_product < BlockCG().estimate(large).per_product
-    led = PreconditionedCG().estimate(hard, landmarks=128, products=5)
-    assert led.per_product > BlockCG().estimate(hard).per_product
+    preconditioned = PreconditionedCG().estimate(hard, landmarks=128, products=5)
+    assert preconditioned.per_product > BlockCG().estimate(hard).per_product
