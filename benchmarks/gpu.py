@@ -31,7 +31,7 @@ from benchmarks.problems import clip_like
 from large import clip_on_disk
 
 _COPIED = 1 << 29  # bytes of the copy by which its rate is measured
-_CHECKED = 4_000  # rows of the check against float64
+_CHECK_ROWS = 4_000  # rows of the check against float64
 
 
 @dataclass
@@ -178,7 +178,7 @@ class Bench:
 
     def exact(self) -> None:
         """Values at a few rows against CG in float64 on the CPU."""
-        problem = (*clip_like(_CHECKED), fm.Polynomial(3))
+        problem = (*clip_like(_CHECK_ROWS), fm.Polynomial(3))
         x, y, draws, kernel = problem
         oracle = fm.cce(
             x,
@@ -235,15 +235,15 @@ class Bench:
 
     def disk(self) -> None:
         """n = 10,000,000, d = 512 from disk, low rank."""
-        stored = clip_on_disk(self.size(10_000_000), self.data)
-        problem = (stored.x, stored.y, stored.draws, stored.kernel)
+        rows_on_disk = clip_on_disk(self.size(10_000_000), self.data)
+        problem = (rows_on_disk.x, rows_on_disk.y, rows_on_disk.draws, rows_on_disk.kernel)
         start = time.perf_counter()
         self._run(
             "low rank from disk", problem, tol=1e-4, solver="lowrank", certificate="sampled",
             device_memory_limit="16GB",
         )  # fmt: skip
         seconds = time.perf_counter() - start
-        read_bytes = self.rows[-1].passes * stored.x.nbytes
+        read_bytes = self.rows[-1].passes * rows_on_disk.x.nbytes
         self.rows[
             -1
         ].note += f"; {read_bytes / seconds / self.rates['copy']:.2f} of the copy's rate"

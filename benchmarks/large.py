@@ -37,7 +37,7 @@ from benchmarks.bench_cce import floor_seconds
 from benchmarks.problems import clip_like_blocks, smooth
 
 _SAMPLED = 0.01  # seconds between two looks at the memory
-_CHECKED = 10_000  # points at which the true error is measured
+_CHECK_POINTS = 10_000  # points at which the true error is measured
 _COMPARED = 2_000  # of the comparison with scikit-learn
 _REPEATS, _PATIENCE = 3, 4.0  # of it: runs, and seconds after which there are no more
 _GIVEN_UP = 4.0  # times our time or landmarks, where scikit-learn is as exact as ours no more
@@ -295,7 +295,9 @@ def measure(name: str, quick: bool, data: Path, check: bool = True) -> dict[str,
         row["floor"] = rate
         row["fraction of sgemm"] = rate * row["info"]["iterations"] / row["seconds"]
     if check and (case.reference != "none" or row_count <= _EXACT_ROWS):
-        points = np.random.default_rng(1).choice(row_count, min(row_count, _CHECKED), replace=False)
+        points = np.random.default_rng(1).choice(
+            row_count, min(row_count, _CHECK_POINTS), replace=False
+        )
         points.sort()
         exact, row["reference"] = reference(
             problem, np.array(problem.x[points]), case.reference, row, options.get("tol", 1e-6)
@@ -479,7 +481,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
             lines.append(f"- {name}: **differs from the reference by more than both bounds**.")
         if "theirs, grown" in row:
             grown, same = row["theirs, grown"][-1], row["theirs, same landmarks"]
-            reached = "reaches" if row["theirs reach our error"] else "does not reach"
+            verb = "reaches" if row["theirs reach our error"] else "does not reach"
             back = row["times faster at their error"]
             lines.append(
                 f"- {name}: with {same['landmarks']} landmarks (ours: {row['landmarks'] or 'none, CG'}) "
@@ -487,7 +489,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
                 f"{same['seconds']:.2f} s (error {same['error']:.1e}, {same['peak'] / 1e6:,.0f} MB; the "
                 f"{row['output features seconds']:.2f} s of output features not counted), ours "
                 f"{row['seconds']:.2f} s (error {row['error']:.1e}). With {grown['landmarks']} landmarks "
-                f"it {reached} our error ({grown['error']:.1e}): {row['times faster at our error']:.1f} "
+                f"it {verb} our error ({grown['error']:.1e}): {row['times faster at our error']:.1f} "
                 "times our time. Ours at its error: "
                 + (f"{back:.1f} times as fast." if back else "not reached.")
             )

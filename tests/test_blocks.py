@@ -70,10 +70,10 @@ def test_threads_that_share_work_get_no_more(threads):
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("stored", ["C", "F"])
-def test_files_are_read_in_pieces(tmp_path, threads, rng, monkeypatch, count, stored):
+def test_files_are_read_in_pieces(tmp_path, threads, rng, monkeypatch, count, on_disk):
     monkeypatch.setattr(table, "_PIECE_BYTES", 1000)
     threads(count)
-    values = np.asarray(rng.normal(size=(700, 9)), order=stored)
+    values = np.asarray(rng.normal(size=(700, 9)), order=on_disk)
     np.save(tmp_path / "x.npy", values)
     rows = open_rows(tmp_path / "x.npy", "x")
     for step in (None, 100, 333):

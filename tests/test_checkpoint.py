@@ -33,7 +33,7 @@ KERNEL = fm.RBF(0.5)
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedArrays:
     """The state of a stage."""
 
     arrays: dict[str, NDArray[Any]]
@@ -75,8 +75,8 @@ def test_what_is_saved_comes_back(tmp_path_factory, arrays, fortran):
     path = tmp_path_factory.mktemp("saved") / "run.ckpt"
     if fortran:
         arrays = {name: np.asarray(array, order="F") for name, array in arrays.items()}
-    Checkpoint(path, "f", every=0).save("stage", lambda: Saved(arrays))
-    loaded = Checkpoint(path, "f").load("stage", Saved).arrays
+    Checkpoint(path, "f", every=0).save("stage", lambda: SavedArrays(arrays))
+    loaded = Checkpoint(path, "f").load("stage", SavedArrays).arrays
     same(loaded, arrays)
     for name, array in arrays.items():  # the layout too: sums depend on it
         assert loaded[name].flags.f_contiguous == array.flags.f_contiguous
@@ -86,28 +86,28 @@ def test_what_is_saved_comes_back(tmp_path_factory, arrays, fortran):
 
 def test_stages_keep_what_others_saved(path):
     checkpoint = Checkpoint(path, "f", every=0)
-    assert checkpoint.load("one", Saved) is None
-    first = Saved({"a": np.arange(5.0)})
-    second, third = Saved({"a": np.eye(2), "b": np.array(3)}), Saved({"b": np.array(4)})
+    assert checkpoint.load("one", SavedArrays) is None
+    first = SavedArrays({"a": np.arange(5.0)})
+    second, third = SavedArrays({"a": np.eye(2), "b": np.array(3)}), SavedArrays({"b": np.array(4)})
     checkpoint.stage("one").save(lambda: first)
     checkpoint.stage("two").save(lambda: second)
     checkpoint.stage("two").save(lambda: third)
     later = Checkpoint(path, "f", every=0)
-    same(later.stage("one").load(Saved).arrays, first.arrays)
-    same(later.load("two", Saved).arrays, third.arrays)
-    assert later.load("on", Saved) is None
+    same(later.stage("one").load(SavedArrays).arrays, first.arrays)
+    same(later.load("two", SavedArrays).arrays, third.arrays)
+    assert later.load("on", SavedArrays) is None
     later.stage("one").drop()
-    assert later.load("one", Saved) is None
+    assert later.load("one", SavedArrays) is None
     later.save("three", lambda: first)
     last = Checkpoint(path, "f")
-    assert last.load("one", Saved) is None
-    same(last.load("two", Saved).arrays, third.arrays)
-    same(last.load("three", Saved).arrays, first.arrays)
+    assert last.load("one", SavedArrays) is None
+    same(last.load("two", SavedArrays).arrays, third.arrays)
+    same(last.load("three", SavedArrays).arrays, first.arrays)
     assert files(path) == ["run.ckpt"]
     last.finish()
     assert files(path) == []
     last.finish()
-    assert last.load("two", Saved) is None
+    assert last.load("two", SavedArrays) is None
 
 
 def test_nothing_is_gathered_before_it_is_time(path):
@@ -118,24 +118,24 @@ def test_nothing_is_gathered_before_it_is_time(path):
 
     checkpoint.save("stage", never)
     assert files(path) == []
-    checkpoint.save("stage", lambda: Saved({"a": np.zeros(1)}), force=True)
+    checkpoint.save("stage", lambda: SavedArrays({"a": np.zeros(1)}), force=True)
     checkpoint.save("stage", never)
-    assert Checkpoint(path, "f").load("stage", Saved) is not None
+    assert Checkpoint(path, "f").load("stage", SavedArrays) is not None
 
 
 def test_time_passes(path, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     checkpoint = Checkpoint(path, "f", every=30)
-    saved = []
+    written_file = []
 
     def state():
-        saved.append(now[0])
-        return Saved({"a": np.zeros(1)})
+        written_file.append(now[0])
+        return SavedArrays({"a": np.zeros(1)})
 
     for now[0] in np.arange(100.0, 200.0, 7.0):
         checkpoint.save("stage", state)
-    assert saved == [135.0, 170.0]
+    assert written_file == [135.0, 170.0]
 
 
 def test_stage_names(path):
@@ -149,7 +149,7 @@ def test_stage_names(path):
 
 def test_other_settings_are_named(path):
     mine = {"lam": 0.1, "kernel": "RBF(0.5)", "n": 100, "old": None}
-    Checkpoint(path, "one", 0, mine).save("stage", lambda: Saved({"a": np.zeros(1)}))
+    Checkpoint(path, "one", 0, mine).save("stage", lambda: SavedArrays({"a": np.zeros(1)}))
     theirs = {"lam": 0.2, "kernel": "RBF(0.5)", "n": 100, "new": [1, 2]}
     with pytest.raises(ValueError, match="belongs to another computation") as raised:
         Checkpoint(path, "two", 0, theirs)
@@ -159,29 +159,29 @@ def test_other_settings_are_named(path):
     assert "kernel" not in text
     with pytest.raises(ValueError, match="the data differ"):
         Checkpoint(path, "two", 0, mine)
-    assert Checkpoint(path, "one", 0, mine).load("stage", Saved) is not None
+    assert Checkpoint(path, "one", 0, mine).load("stage", SavedArrays) is not None
 
 
-def saved(path, **arrays):
+def written_file(path, **arrays):
     arrays = arrays or {"a": np.arange(1000.0)}
-    Checkpoint(path, "f", every=0).save("stage", lambda: Saved(arrays))
+    Checkpoint(path, "f", every=0).save("stage", lambda: SavedArrays(arrays))
     return path.read_bytes()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.9, 0.999])
 def test_truncated(path, share):
-    content = saved(path)
+    content = written_file(path)
     path.write_bytes(content[: int(share * len(content))])
     with pytest.raises(ValueError, match=r"checkpoint .*run.ckpt is damaged"):
         Checkpoint(path, "f")
 
 
 def test_every_flipped_byte_is_noticed_or_harmless(path):
-    content = saved(path, a=np.arange(40.0))
+    content = written_file(path, a=np.arange(40.0))
     for place in range(0, len(content), 3):
         path.write_bytes(content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :])
         try:
-            state = Checkpoint(path, "f").load("stage", Saved)
+            state = Checkpoint(path, "f").load("stage", SavedArrays)
         except ValueError as error:
             assert "checkpoint" in str(error)  # noqa: PT017
         else:  # a byte that no reader uses, or the name of the stage
@@ -200,16 +200,16 @@ def test_other_files(path):
 
 
 def test_no_pickle(path):
-    saved(path)
+    written_file(path)
     with zipfile.ZipFile(path, "a") as file, file.open("stage/evil.npy", "w") as member:
         np.lib.format.write_array(member, np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match="damaged"):
-        Checkpoint(path, "f").load("stage", Saved)
+        Checkpoint(path, "f").load("stage", SavedArrays)
 
 
 def test_other_format(path, monkeypatch):
     monkeypatch.setattr("fastmcmd.checkpoint._FORMAT", 99)
-    saved(path)
+    written_file(path)
     monkeypatch.undo()
     with pytest.raises(ValueError, match=r"run.ckpt has format 99 .* reads format 3"):
         Checkpoint(path, "f")
@@ -237,11 +237,11 @@ def test_read_only_folder(path, monkeypatch):
     monkeypatch.setattr("os.open", refuse)
     message = r"checkpoint \(.*run.ckpt\) cannot be written: Permission denied$"
     with pytest.raises(PermissionError, match=message):
-        checkpoint.save("stage", lambda: Saved({"a": np.zeros(1)}))
+        checkpoint.save("stage", lambda: SavedArrays({"a": np.zeros(1)}))
 
 
 def test_unreadable_file(path, monkeypatch):
-    saved(path)
+    written_file(path)
 
     def refuse(*args, **kwargs):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
@@ -253,7 +253,7 @@ def test_unreadable_file(path, monkeypatch):
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), MemoryError()])
 def test_full_disk(path, monkeypatch, error):
-    content = saved(path)
+    content = written_file(path)
     checkpoint = Checkpoint(path, "f", every=0)
     write_sizes = []
     real = archive.write_npy
@@ -265,7 +265,7 @@ def test_full_disk(path, monkeypatch, error):
 
     monkeypatch.setattr(archive, "write_npy", write)
     with pytest.raises(type(error)) as raised:
-        checkpoint.save("stage", lambda: Saved({"a": np.zeros(9), "b": np.ones(9)}))
+        checkpoint.save("stage", lambda: SavedArrays({"a": np.zeros(9), "b": np.ones(9)}))
     if isinstance(error, OSError):
         assert raised.value.errno == errno.ENOSPC
         assert str(raised.value).endswith(
@@ -284,7 +284,7 @@ def test_only_files_of_the_package_are_removed(path):
     for file in mine:
         file.write_bytes(b"mine")
     checkpoint = Checkpoint(path, "f", every=0)
-    checkpoint.save("stage", lambda: Saved({"a": np.zeros(1)}))
+    checkpoint.save("stage", lambda: SavedArrays({"a": np.zeros(1)}))
     Checkpoint(path, "f").finish()
     assert files(path) == sorted(file.name for file in mine)
     assert {file.read_bytes() for file in mine} == {b"mine"}
@@ -494,8 +494,8 @@ def test_refinements_are_resumed(rng, path, monkeypatch):
     stops = 0
     for _ in range(99):
         keep = Checkpoint(path, "f", every=0).stage("cg")
-        saved = keep.load(cg.CGState)
-        stops += saved is not None and saved.round is not None
+        written_file = keep.load(cg.CGState)
+        stops += written_file is not None and written_file.round is not None
         try:
             solution = run(operator_of(x, dtype=np.float32, products=1), systems, keep=keep)
         except Stopped:

@@ -71,7 +71,7 @@ class KeOps:
         (-((rows - columns) ** 2).sum(-1) / 16).exp() @ self.v
 
 
-class Stored:
+class StoredTiles:
     """Products from packed tiles, and their computation and factorisation, n = 12,000, d = 512."""
 
     timeout = 300

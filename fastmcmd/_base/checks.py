@@ -309,8 +309,8 @@ def check_same_length(**arrays: Sized) -> None:
     """Raise an error unless all named arrays have the same number of rows."""
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise ValueError(f"rows must match: {listed}")
+        lengths_text = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(f"rows must match: {lengths_text}")
 
 
 def as_weights(value: object, name: str, n: int) -> NDArray[np.float64] | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd._base.checks import is_cupy
 
-__all__ = ["as_names", "is_number", "listed", "numbers_of_labels", "places_of_names"]
+__all__ = ["as_names", "is_number", "name_list", "numbers_of_labels", "places_of_names"]
 
 _MOST_NAMES = 5  # names in a message
 
@@ -77,7 +77,7 @@ def is_number(label: str) -> bool:
     return True
 
 
-def listed(names: tuple[str, ...] | list[str]) -> str:
+def name_list(names: tuple[str, ...] | list[str]) -> str:
     """Return names for a message, the first few if there are many."""
     text = ", ".join(repr(one) for one in names[:_MOST_NAMES])
     return text if len(names) <= _MOST_NAMES else f"{text}, ..."

@@ -169,7 +169,7 @@ class _PairwiseCG:
         assert smoother is not None
         self.mu, self.smoother = ridge.shift, smoother
         self.iterations = self.products = self.tasks = 0
-        self._blocks = _prepared(run, blocks, _Prepare(setting.accumulator, state.columns))
+        self._blocks = _prepared_blocks(run, blocks, _Prepare(setting.accumulator, state.columns))
         self._kernel: Handle = smoother  # carries kernel, backend and offset to the workers
         if run.client is not None:
             self._kernel = run.client.scatter(_bare(smoother), broadcast=True)
@@ -275,7 +275,7 @@ class _PairwiseCG:
         return values, diagonal
 
 
-def _prepared(run: Run, blocks: Blocks, prepare: _Prepare) -> list[Handle]:
+def _prepared_blocks(run: Run, blocks: Blocks, prepare: _Prepare) -> list[Handle]:
     """Return what each block with rows keeps: futures, or the arrays themselves."""
     import dask
 

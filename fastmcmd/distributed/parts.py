@@ -69,8 +69,8 @@ class ModelParts:
         groups = dict(self.groups)
         for label, one in other.groups.items():
             groups[label] = groups[label] + one if label in groups else one
-        skipped = {**other.skipped, **self.skipped}
-        return ModelParts(sums, skipped, groups, self.rows + other.rows, gaussian)
+        reasons = {**other.skipped, **self.skipped}
+        return ModelParts(sums, reasons, groups, self.rows + other.rows, gaussian)
 
     @staticmethod
     def of(

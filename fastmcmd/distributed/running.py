@@ -26,7 +26,7 @@ from fastmcmd.distributed.blocks import (
     shipped,
 )
 from fastmcmd.distributed.cost import FAN, GROUP, counted_bytes
-from fastmcmd.distributed.saving import Saved
+from fastmcmd.distributed.saving import BlockCheckpoint
 
 __all__ = ["FAN", "GROUP", "Job", "Run", "SchedulerLostError", "added"]
 
@@ -71,7 +71,7 @@ class Run:
         The cluster; None computes block by block in this process.
     progress : Progress
         Shows finished blocks.
-    saved : Saved or None
+    checkpoint : BlockCheckpoint or None
         The checkpoint.
     counters : Counters
         What was sent so far.
@@ -79,7 +79,7 @@ class Run:
 
     client: Any
     progress: Progress
-    saved: Saved | None = None
+    checkpoint: BlockCheckpoint | None = None
     counters: Counters = field(default_factory=Counters)
 
     def reduce(self, job: Job, blocks: Blocks) -> Any:
@@ -93,7 +93,7 @@ class Run:
             The scheduler died.
         """
         self.counters.passes += 1
-        first, total = (0, None) if self.saved is None else self.saved.load(job.name)
+        first, total = (0, None) if self.checkpoint is None else self.checkpoint.load(job.name)
         sweep = self.progress.sweep(f"{job.name}{self._where()}", len(blocks), unit="blocks")
         groups = range(first, -(-len(blocks) // GROUP))
         sums: Generator[object, None, None] = (
@@ -105,8 +105,8 @@ class Run:
             for number, one in zip(groups, sums, strict=True):
                 total = added([total, one])
                 self.counters.groups += 1
-                if self.saved is not None:
-                    self.saved.save(job.name, number + 1, total, number == groups[-1])
+                if self.checkpoint is not None:
+                    self.checkpoint.save(job.name, number + 1, total, number == groups[-1])
                 if self.client is None:
                     sweep.advance(min((number + 1) * GROUP, len(blocks)))
         return total
@@ -248,7 +248,7 @@ class Run:
 
     def scheduler_error(self) -> SchedulerLostError:
         """Return the error of a lost connection, with advice."""
-        hint = "" if self.saved is None else "; the same call resumes from checkpoint"
+        hint = "" if self.checkpoint is None else "; the same call resumes from checkpoint"
         return SchedulerLostError(
             f"the connection to the scheduler was lost, or its tasks were cancelled{hint}"
         )

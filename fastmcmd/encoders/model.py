@@ -54,9 +54,9 @@ class ModelEncoder(ABC):
 
     def __call__(self, inputs: Items) -> NDArray[np.float32]:
         """Return the encoded inputs (n, k)."""
-        return self._batched(self._prepared(items_of(inputs)))
+        return self._batched(self._preprocess(items_of(inputs)))
 
-    def _prepared(self, items: Items) -> Items:
+    def _preprocess(self, items: Items) -> Items:
         """Return the inputs in the form that identifies their contents."""
         return items
 

@@ -225,9 +225,9 @@ def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Tas
     for stream in streams:
         for sample, prediction, row_residual, floor in stream.coverage():
             side = Predicted(prediction, _weights(sample))
-            allowed = IN_SQUARE * _SHARE * task.options.tol / max(task.scale, 1e-300)
+            limit = IN_SQUARE * _SHARE * task.options.tol / max(task.scale, 1e-300)
             seed = len(one.extra)
-            rows = rows_to_add(side, row_residual, floor, allowed, task.y_kernel, seed)
+            rows = rows_to_add(side, row_residual, floor, limit, task.y_kernel, seed)
             if rows is not None:
                 more.append(rows[0])
     one.extra.extend(more)

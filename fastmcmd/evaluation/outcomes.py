@@ -48,7 +48,7 @@ def read_rows(
     check_order(y)
     labels, ignored = _labels(y, ignore_index)
     labels = prediction.numbers_of(labels)
-    prediction = prediction.checked(
+    prediction = prediction.checked_for(
         as_array(labels, "y")
     )  # before rows are left out, to name the row
     check_same_length(y=labels, prediction=prediction.probs)

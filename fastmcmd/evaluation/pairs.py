@@ -45,7 +45,7 @@ __all__ = ["LEAST_P", "PairOfModels", "PairedTests", "Pairs", "bootstrap_test", 
 LEAST_P = 0.0001  # p-value below which a normal approximation gives only the order of magnitude
 _ROUNDING = 1e-12  # relative to the losses: smaller differences are rounding
 _CONGRUENCE = "mean_cce"
-_MAPPED = ("mean_crps", "mean_energy_score", "nll", "mean_brier_score")
+_SCORES_OF_MAPS = ("mean_crps", "mean_energy_score", "nll", "mean_brier_score")
 _MOST_BYTES = 4e9  # bytes of features of outcomes and predictions above which the CCE is not tested
 
 
@@ -259,7 +259,7 @@ class PairedTests:
         one, other = self._evaluations[first], self._evaluations[second]
         scores = [
             name
-            for name in _MAPPED
+            for name in _SCORES_OF_MAPS
             if all(_finite(evaluation, name) is not None for evaluation in (one, other))
         ]
         if measure is None:

@@ -97,7 +97,9 @@ class BlockOutcomes:
         ranks = np.empty(self.raw.shape)
         for column in range(self.raw.shape[2]):
             column_ranks = np.empty(ranks.shape[:2])
-            _core.mid_ranks(self.raw[:, :, column], self.reference.ordered[column], column_ranks)
+            _core.mid_ranks(
+                self.raw[:, :, column], self.reference.sorted_values[column], column_ranks
+            )
             ranks[:, :, column] = column_ranks
         return ranks
 
@@ -237,9 +239,9 @@ class FeatureTable:
             table = FeatureTable(
                 points[0], step, features.transform(points[:, None]).astype(np.float32)
             )
-            checked = np.concatenate([points[1:-2] + 0.5 * step, pivots[table.holds(pivots)]])
-            exact = features.transform(checked[:, None])
-            if np.abs(table.at(checked) - exact).max() <= _TABLE_ERROR * np.abs(exact).max():
+            check_points = np.concatenate([points[1:-2] + 0.5 * step, pivots[table.holds(pivots)]])
+            exact = features.transform(check_points[:, None])
+            if np.abs(table.at(check_points) - exact).max() <= _TABLE_ERROR * np.abs(exact).max():
                 return table
         return None
 

@@ -251,7 +251,7 @@ def _inverse(level: Array, a: Array, b: Array) -> Array:
     level, a, b = (np.broadcast_to(value, quantile.shape)[is_wrong] for value in (level, a, b))
     far = level < _FAR
 
-    def reached(y: Array) -> NDArray[np.bool_]:
+    def is_reached(y: Array) -> NDArray[np.bool_]:
         clipped = np.clip(y, 0.0, 1.0)
         above = _upper(a, b, clipped) <= 1 - level
         below = np.array(scipy.special.betainc(a, b, clipped))
@@ -259,7 +259,7 @@ def _inverse(level: Array, a: Array, b: Array) -> Array:
             below[far] = _incomplete(a[far], b[far], clipped[far])
         return np.where(level > 0.5, above, below >= level) & (y > 0)
 
-    quantile[is_wrong] = np.minimum(least(reached, len(level)), 1.0)
+    quantile[is_wrong] = np.minimum(least(is_reached, len(level)), 1.0)
     return quantile
 
 

@@ -55,8 +55,10 @@ def parameters(
             f"{' and '.join(arrays)} are scalars; at least one must be (n,): one value per input"
         )
     if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise ValueError(f"parameters must have the same number of rows, or be scalars: {listed}")
+        lengths_text = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(
+            f"parameters must have the same number of rows, or be scalars: {lengths_text}"
+        )
     shape = (next(iter(lengths.values())),)
     return {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
 

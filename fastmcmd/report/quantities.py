@@ -51,14 +51,14 @@ def quantities(evaluation: Evaluation) -> list[Quantity]:
     """Return the means of an evaluation over its rows; numbers that are not finite are left out."""
     context = evaluation.context
     assert context is not None
-    measured = {one.name: one for one in evaluation.measured}
+    numbers = {one.name: one for one in evaluation.measured}
     result = []
     for name in _MEANS:
-        if name not in measured:
+        if name not in numbers:
             continue
         values = _values(context, name)
         if values is not None:
-            one = measured[name]
+            one = numbers[name]
             result.append(Quantity(name, one.label, one.best, values, name in _ROOTS))
     if evaluation.supported is not None and not evaluation.supported.all():
         few = (~evaluation.supported).astype(np.float64)

@@ -78,8 +78,8 @@ class BlockLayout:
         numbers = sum(column.size for column in group)
         numbers += (columns + self.rows + self.gram_rows) * self.width
         # Rows prepared for the backend, with a float64 copy of them during the conversion.
-        prepared = (self.gram_rows + self.width) * self.dim * (self.itemsize + 8)
-        return numbers * self.itemsize + prepared
+        prepared_bytes = (self.gram_rows + self.width) * self.dim * (self.itemsize + 8)
+        return numbers * self.itemsize + prepared_bytes
 
     def groups(self, budget: int) -> list[list[BlockColumn]]:
         """Return groups within ``budget``; later block columns are shorter, so later groups hold more."""

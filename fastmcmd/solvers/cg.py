@@ -344,11 +344,11 @@ def _refined(
 
 def _next(this: Round, goal: Goal, results: list[CGResult]) -> Iterated | Round:
     """Return ``this`` as the next round, or the final solutions if no further round can help."""
-    reached = _worst(this.solutions, goal) <= 1.0
+    is_within_goal = _worst(this.solutions, goal) <= 1.0
     converged = all(result.converged for result in results)
     cannot_converge = any(goal.out_of_reach(solution.certificate) for solution in this.solutions)
-    if reached or cannot_converge or not converged or this.attempt == _REFINEMENTS:
-        return Iterated(this.solutions, this.iterations, reached)
+    if is_within_goal or cannot_converge or not converged or this.attempt == _REFINEMENTS:
+        return Iterated(this.solutions, this.iterations, is_within_goal)
     return this
 
 

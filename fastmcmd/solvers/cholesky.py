@@ -316,18 +316,21 @@ class DirectSolver:
 
     def _loaded(self, stage: Stage, system: System) -> Solution | None:
         """Return the solution that an earlier run saved."""
-        saved = stage.load(SolutionState)
-        if saved is None:
+        saved_state = stage.load(SolutionState)
+        if saved_state is None:
             return None
-        arrays = saved.solution.value, saved.solution.image
+        arrays = saved_state.solution.value, saved_state.solution.image
         shape = system.rhs.shape
         stage.check(all(array.shape == shape and np.isfinite(array).all() for array in arrays))
         factor = self._factor_stage(system.shift)
         assert factor is not None
         factor.remove()  # the earlier run may have ended before it removed the file
-        self.operator.passes = saved.passes
-        self.operator.has_cached, self.operator.has_filed = saved.has_cached, saved.has_filed
-        return saved.solution
+        self.operator.passes = saved_state.passes
+        self.operator.has_cached, self.operator.has_filed = (
+            saved_state.has_cached,
+            saved_state.has_filed,
+        )
+        return saved_state.solution
 
     def _solve(self, factor: Factor, rhs: NDArray[np.float64]) -> NDArray[np.float64]:
         if isinstance(factor, OutOfCoreCholesky):

@@ -85,7 +85,7 @@ class ModelError:
         """Number of batches in the window so far."""
         return len(self._window.parts)
 
-    def saved(self) -> SavedModelError:
+    def saved_state(self) -> SavedModelError:
         """Return the state that `restored` reads."""
         window = self._window
         return SavedModelError(

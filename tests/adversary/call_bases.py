@@ -26,7 +26,7 @@ LEVELS = np.array([0.1, 0.5, 0.9])
 SETS = R.normal(size=(N, 5))
 
 # Names passed on to matplotlib, or chosen freely by the caller.
-SKIPPED = {
+SKIPPED_NAMES = {
     "ax",
     "figure",
     "label",
@@ -53,7 +53,7 @@ class Entry:
 def parameters_of(function: Any) -> dict[str, inspect.Parameter]:
     parameters = inspect.signature(function).parameters.values()
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return {p.name: p for p in parameters if p.kind not in kinds and p.name not in SKIPPED}
+    return {p.name: p for p in parameters if p.kind not in kinds and p.name not in SKIPPED_NAMES}
 
 
 def entry(name: str, function: Any, /, **base: Any) -> Entry:

@@ -283,8 +283,8 @@ def _recalibration(fm: Any) -> list[Entry]:
                         lambda f=fitted: f, attribute, **{first: data[first]}, **inputs,
                     )
                 )  # fmt: skip
-        saved = path_of(f"{name}.npz")
-        entries.append(method(f"recalibration.{name}.save", lambda f=fitted: f, "save", path=saved))
+        path = path_of(f"{name}.npz")
+        entries.append(method(f"recalibration.{name}.save", lambda f=fitted: f, "save", path=path))
     fm.recalibration.StdScaling().fit(right, Y).save(path_of("recalibrator.npz"))
     entries.append(
         entry("recalibration.load", fm.recalibration.load, path=path_of("recalibrator.npz"))
@@ -492,7 +492,7 @@ def unlisted(names: set[str]) -> list[str]:
         "Display", "IsotonicReliability", "MurphyCurve", "MurphyDifference", "PITEcdf", "ROCCurve",
         "RankHistogram",
     }  # fmt: skip
-    listed = {name.split(" ")[0] for name in names}
+    entry_names = {name.split(" ")[0] for name in names}
     missing = []
     modules = [fm, fm.metrics, fm.classification, fm.recalibration, fm.streaming]
     compat = ("uncertainty_toolbox", "probcal", "sklearn")
@@ -508,6 +508,6 @@ def unlisted(names: set[str]) -> list[str]:
             is_call = callable(value) and not (
                 isinstance(value, type) and issubclass(value, (Exception, Warning))
             )
-            if is_call and full_name not in listed and name not in no_calls:
+            if is_call and full_name not in entry_names and name not in no_calls:
                 missing.append(full_name)
     return missing

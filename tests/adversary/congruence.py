@@ -305,15 +305,15 @@ def _check_estimator(out, p, result, fitted, exact, rows):
         true_witness = exact.embedding.at(y)
         size = np.sqrt(np.asarray(diagonal(p.y_spec, y, LD)))
         e = again.error_bounds + exact.errors
-        allowed = np.sqrt(e * (2 * again.values + e))[:, None] * size + 1e-14 * np.abs(true_witness)
+        limit = np.sqrt(e * (2 * again.values + e))[:, None] * size + 1e-14 * np.abs(true_witness)
         off = np.abs(witness - true_witness)
-        if not np.isfinite(witness).all() or (off > allowed).any():
+        if not np.isfinite(witness).all() or (off > limit).any():
             i, j = np.unravel_index(
-                np.argmax(np.where(np.isfinite(off), off - allowed, np.inf)), off.shape
+                np.argmax(np.where(np.isfinite(off), off - limit, np.inf)), off.shape
             )
             out.violations.append(("witness", (
                 f"{witness[i, j]:.8g}, truth {float(true_witness[i, j]):.8g}, "
-                f"allowed {float(allowed[i, j]):.1e}"
+                f"allowed {float(limit[i, j]):.1e}"
             )))  # fmt: skip
 
 

@@ -68,12 +68,14 @@ class Violation:
     line: str
     came: Any
     right: Any
-    allowed: Any
+    tolerance: Any
 
     def __str__(self) -> str:
         right = mp.nstr(self.right, 17) if isinstance(self.right, mp.mpf) else self.right
-        allowed = mp.nstr(self.allowed, 3) if isinstance(self.allowed, mp.mpf) else self.allowed
-        text = f"came {self.came!r}, right {right}, error allowed {allowed}"
+        tolerance = (
+            mp.nstr(self.tolerance, 3) if isinstance(self.tolerance, mp.mpf) else self.tolerance
+        )
+        text = f"came {self.came!r}, right {right}, error allowed {tolerance}"
         return f"seed {self.seed}: {self.line}\n    {text}"
 
 
@@ -129,12 +131,12 @@ def agrees(quantity: str, came: float, right: Any, change: Any) -> tuple[bool, A
     if abs(right) == INF:
         return came == float(right), 0
     scale = max(abs(right), mpf(1)) if quantity == "log_prob" else abs(right)
-    allowed = TOLERANCE[quantity] * scale + 2 * change + SMALL
+    tolerance = TOLERANCE[quantity] * scale + 2 * change + SMALL
     if np.isnan(came):
-        return False, allowed
+        return False, tolerance
     if np.isinf(came):
-        return bool(abs(right) + allowed >= HUGE and (came > 0) == (right > 0)), allowed
-    return abs(mpf(came) - right) <= allowed, allowed
+        return bool(abs(right) + tolerance >= HUGE and (came > 0) == (right > 0)), tolerance
+    return abs(mpf(came) - right) <= tolerance, tolerance
 
 
 def line_of(problem: Problem, quantity: str, y: float | None = None) -> str:
@@ -222,7 +224,7 @@ def _values(
         except (Unknown, mp.NoConvergence, ZeroDivisionError, OverflowError, ValueError):
             yield "skipped"
             continue
-        good, allowed = agrees(quantity, float(value), right, change)
+        good, tolerance = agrees(quantity, float(value), right, change)
         yield quantity
         if not good:
             yield Violation(
@@ -232,7 +234,7 @@ def _values(
                 line_of(problem, quantity, y),
                 float(value),
                 right,
-                allowed,
+                tolerance,
             )
 
 
@@ -264,11 +266,11 @@ def _moments(
     if problem.name == "Truncated" and quantity != "mean":  # sums over nodes, each of them a double
         spacing = mpf(float(np.spacing(abs(prediction.mean[0]))))
         change += spacing if quantity == "std" else 2 * mp.sqrt(right) * spacing
-    good, allowed = agrees(quantity, came, right, change)
+    good, tolerance = agrees(quantity, came, right, change)
     yield quantity
     if not good:
         yield Violation(
-            seed, problem.name, quantity, line_of(problem, quantity), came, right, allowed
+            seed, problem.name, quantity, line_of(problem, quantity), came, right, tolerance
         )
 
 

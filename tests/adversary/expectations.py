@@ -188,12 +188,10 @@ def attack(seed: int, only: str | None = None) -> tuple[str, list[str], int]:
         )
         tolerance = TOLERANCE if not one.heavy else HEAVY_TOLERANCE
         tolerance += np.spacing(max(abs(point), abs(law.centre))) / one.length  # of the reference
-        allowed = tolerance * max(size, float(np.sqrt(np.abs(product))[0])) + 2 * left_out
-        if not abs(value - right) <= allowed:
+        limit = tolerance * max(size, float(np.sqrt(np.abs(product))[0])) + 2 * left_out
+        if not abs(value - right) <= limit:
             off = f"came {float(value)!r}, right {right!r}, off by {abs(value - right):.1e}"
-            violations.append(
-                f"seed {seed}: {line}\n    at {point!r}: {off}, allowed {allowed:.1e}"
-            )
+            violations.append(f"seed {seed}: {line}\n    at {point!r}: {off}, allowed {limit:.1e}")
     return kind.__name__, violations, len(z)
 
 
@@ -203,18 +201,18 @@ def run(
     """Attack ``count`` laws; return violations, the count of each family, and values checked."""
     violations: list[str] = []
     kinds: Counter[str] = Counter()
-    checked = 0
+    checks = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for one in range(seed, seed + count):
             kind, more, values = attack(one, only)
             violations += more
-            checked += values
+            checks += values
             if more:
                 kinds[kind] += 1
                 if verbose:
                     print(*more, sep="\n", flush=True)
-    return violations, kinds, checked
+    return violations, kinds, checks
 
 
 def main() -> int:
@@ -227,12 +225,12 @@ def main() -> int:
     parser.add_argument("--only", default=None, help="one family, such as logNormal")
     options = parser.parse_args()
     start = time.perf_counter()
-    violations, kinds, checked = run(options.count, options.seed, options.only, True)
+    violations, kinds, checks = run(options.count, options.seed, options.only, True)
     for kind, number in kinds.most_common():
         print(f"{number:6d} problems of {kind}")
     seconds = time.perf_counter() - start
     print(
-        f"in {seconds:.0f} s: {checked} values of {options.count} problems, {len(violations)} violations"
+        f"in {seconds:.0f} s: {checks} values of {options.count} problems, {len(violations)} violations"
     )
     return bool(violations)
 

@@ -137,8 +137,8 @@ def attack(seed):
             left[k].merge(left.pop(k + 1))
         estimate, bounds = left[0].compute(), left[0].error_bounds(at)
         errors = [abs(estimate.value - right), *np.abs(left[0].score_samples(at) - values)]
-        allowed = np.maximum([estimate.error_bound, *bounds], ROUNDING)
-        worst = max(worst, float((np.array(errors, dtype=np.float64) / allowed).max()))
+        limit = np.maximum([estimate.error_bound, *bounds], ROUNDING)
+        worst = max(worst, float((np.array(errors, dtype=np.float64) / limit).max()))
     return worst, p
 
 

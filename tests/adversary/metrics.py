@@ -239,11 +239,11 @@ def attack(seed: int) -> Iterator[tuple[str, str | None]]:
     rng = np.random.default_rng([seed, 41])
     for kind in (regression, ensembles, classification, spreads, reliability, variances, classes):
         for name, line, came, right, largest in kind(rng):
-            allowed = RELATIVE * abs(right) + OF_LARGEST * largest + mpf(10) ** -307
+            limit = RELATIVE * abs(right) + OF_LARGEST * largest + mpf(10) ** -307
             if mp.isinf(right) or abs(right) > HUGE:
                 good = bool(np.isinf(came))
             else:
-                good = bool(np.isfinite(came)) and abs(mpf(float(came)) - right) <= allowed
+                good = bool(np.isfinite(came)) and abs(mpf(float(came)) - right) <= limit
             wrong = None
             if not good:
                 wrong = (
@@ -254,17 +254,17 @@ def attack(seed: int) -> Iterator[tuple[str, str | None]]:
 
 def run(count: int, seed: int, verbose: bool = False) -> tuple[list[str], int]:
     """Return the failures, and how many values were checked."""
-    violations, checked = [], 0
+    violations, check_count = [], 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for one in range(seed, seed + count):
             for _, wrong in attack(one):
-                checked += 1
+                check_count += 1
                 if wrong:
                     violations.append(wrong)
                     if verbose:
                         print(wrong, flush=True)
-    return violations, checked
+    return violations, check_count
 
 
 def main() -> int:
@@ -276,8 +276,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     start = time.perf_counter()
-    violations, checked = run(options.count, options.seed, True)
-    print(f"{checked} values in {time.perf_counter() - start:.0f} s: {len(violations)} violations")
+    violations, check_count = run(options.count, options.seed, True)
+    print(
+        f"{check_count} values in {time.perf_counter() - start:.0f} s: {len(violations)} violations"
+    )
     return bool(violations)
 
 

@@ -58,11 +58,11 @@ def speeds(monkeypatch):
     """Replace the measured speeds of CPU and device by fixed ones, and count the measurements."""
     speed_of = {"cpu": 1e7, "cupy": 1e12, "count": 0}
 
-    def measured(backend, kernel, rows, columns, dtype):
+    def measured_rate(backend, kernel, rows, columns, dtype):
         speed_of["count"] += 1
         return speed_of.get(backend.name, 1e7)
 
-    monkeypatch.setattr(rates, "_measured", measured)
+    monkeypatch.setattr(rates, "_measured_rate", measured_rate)
     return speed_of
 
 

@@ -212,8 +212,8 @@ def test_evaluate_tells_ignored_rows_from_missing_ones(policy, rng):
     assert any("1 of 120 rows hold NaN" in note for note in evaluation.notes)
 
 
-def _by_name(measured):
-    return [(one.name, one.value) for one in measured]
+def _by_name(result):
+    return [(one.name, one.value) for one in result]
 
 
 def test_compare_leaves_such_rows_out(rng):

@@ -57,9 +57,9 @@ def test_evaluate_samples_to_npz(predictions):
     assert process.returncode == 0, process.stderr
     assert "Evaluation of Draws(80, 3) at 80 rows" in process.stdout
     assert "CCE, mean" in process.stdout
-    with np.load(output, allow_pickle=False) as stored:
-        assert stored["cce"].shape == (80,)
-        assert json.loads(stored["summary"].tobytes())["n"] == 80
+    with np.load(output, allow_pickle=False) as archive:
+        assert archive["cce"].shape == (80,)
+        assert json.loads(archive["summary"].tobytes())["n"] == 80
 
 
 def write_damaged(path, arrays):

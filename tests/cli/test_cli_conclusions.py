@@ -101,20 +101,20 @@ def test_kernel_is_selected(file):
 @pytest.mark.parametrize("method", ["conditional-rescaling", "std-scaling"])
 def test_predictions_are_mended(file, tmp_path, method):
     x, y = rows(tmp_path / "new.npz", seed=1)
-    target, saved = tmp_path / "mended.npz", tmp_path / "mend.npz"
+    target, fit_path = tmp_path / "mended.npz", tmp_path / "mend.npz"
     process = run_cli(
         "recalibrate", str(file), *PREDICTION, "--method", method, "--apply",
-        str(tmp_path / "new.npz"), "--output", str(target), "--save", str(saved), "--levels", "0.1,0.9",
+        str(tmp_path / "new.npz"), "--output", str(target), "--save", str(fit_path), "--levels", "0.1,0.9",
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
-    stored = np.load(target)
-    assert list(stored) == ["row", "mean", "std", "q0.1", "q0.9"]
-    mend = fm.load(saved)
+    archive = np.load(target)
+    assert list(archive) == ["row", "mean", "std", "q0.1", "q0.9"]
+    mend = fm.load(fit_path)
     before = fm.Gaussian(np.sin(x) - 0.4, 0.3)
     inputs = (x[:, None],) if method == "conditional-rescaling" else ()
-    np.testing.assert_allclose(mend.transform(before, *inputs).mean, stored["mean"])
+    np.testing.assert_allclose(mend.transform(before, *inputs).mean, archive["mean"])
     if method == "conditional-rescaling":
-        assert np.mean((stored["q0.1"] <= y) & (y <= stored["q0.9"])) == pytest.approx(
+        assert np.mean((archive["q0.1"] <= y) & (y <= archive["q0.9"])) == pytest.approx(
             0.8, abs=0.06
         )
 

@@ -347,13 +347,13 @@ def test_nothing_is_pickled_by_convert(tmp_path, capsys):
     source, target = tmp_path / "a.parquet", tmp_path / "a.npz"
     write_table(source, name=pyarrow.array(["a", "bc"] * (N // 2)))
     assert main(["convert", str(source), str(target)]) == 0
-    with np.load(target, allow_pickle=False) as stored:
-        assert stored["name"].tolist() == ["a", "bc"] * (N // 2)
+    with np.load(target, allow_pickle=False) as archive:
+        assert archive["name"].tolist() == ["a", "bc"] * (N // 2)
     write_table(source, name=pyarrow.array(["a", None] * (N // 2)))
     assert main(["convert", str(source), str(target)]) == 2
     assert "column 'name' holds None in row 1" in capsys.readouterr().err
-    with np.load(target, allow_pickle=False) as stored:
-        assert stored["name"][1] == "bc"  # leaves the existing file unchanged
+    with np.load(target, allow_pickle=False) as archive:
+        assert archive["name"][1] == "bc"  # leaves the existing file unchanged
 
 
 def test_very_many_columns_are_read_in_one_pass(tmp_path, monkeypatch):

@@ -125,9 +125,9 @@ def test_compare_writes_values_by_row(suffix, tmp_path):
         assert [row["row"] for row in rows] == ["0", "1", "2", "3"]
         crps_values = [float(row["a, b.crps"]) for row in rows]
     else:
-        with np.load(output) as stored:
-            crps_values = stored["a, b.crps"]
-            assert set(json.loads(bytes(stored["summary"]))) == {"a, b", "wide"}
+        with np.load(output) as archive:
+            crps_values = archive["a, b.crps"]
+            assert set(json.loads(bytes(archive["summary"]))) == {"a, b", "wide"}
     np.testing.assert_allclose(crps_values, expected)
 
 

@@ -176,8 +176,8 @@ def test_columns_of_any_name(tmp_path, capsys):
     path, target = tmp_path / "d.csv", tmp_path / "d.npz"
     path.write_text("file,allow_pickle,y\n1,2,3\n4,5,6\n")
     assert main(["convert", str(path), str(target)]) == 0
-    with np.load(target) as stored:
-        columns = {name: stored[name].tolist() for name in stored.files}
+    with np.load(target) as archive:
+        columns = {name: archive[name].tolist() for name in archive.files}
     assert columns == {"file": [1, 4], "allow_pickle": [2, 5], "y": [3, 6]}
     assert main(["convert", str(target), str(tmp_path / "e.csv")]) == 0
     assert (tmp_path / "e.csv").read_text().splitlines()[0] == "file,allow_pickle,y"

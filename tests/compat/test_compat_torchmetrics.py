@@ -600,9 +600,9 @@ def test_copies_and_stored_states(data):
         other.update((mean, std), y)
         assert float(metric.compute()) == pytest.approx(metrics.qce(y, (mean, std), bins=4))
     metric.persistent(True)
-    stored = metric.state_dict()
+    states = metric.state_dict()
     fresh = tm.QCE(bins=4)
-    fresh.load_state_dict(stored)
+    fresh.load_state_dict(states)
     assert float(fresh.accumulator().compute()) == float(metric.compute())
 
 

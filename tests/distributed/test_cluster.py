@@ -25,7 +25,7 @@ from fastmcmd.distributed.cost import (
     sum_bytes,
     task_count,
 )
-from fastmcmd.distributed.saving import Saved
+from fastmcmd.distributed.saving import BlockCheckpoint
 
 dask_array = pytest.importorskip("dask.array", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
@@ -190,7 +190,7 @@ def start_process(module: str, *options: str) -> subprocess.Popen[bytes]:
 
 def test_the_scheduler_is_killed_and_the_checkpoint_resumes(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "GROUP", 3)
-    monkeypatch.setattr(Saved, "every", 0.0)
+    monkeypatch.setattr(BlockCheckpoint, "every", 0.0)
     data = make_data(SIZES)
     x, y, mean = (data.blocks(name) for name in ("x", "y", "mean"))
     file, path = str(tmp_path / "scheduler.json"), tmp_path / "run.ckpt"

@@ -597,10 +597,10 @@ def test_curves_of_classes_are_those_of_rows_in_memory():
 def test_sums_of_a_comparison_are_saved_and_read(tmp_path, monkeypatch):
     """A checkpoint of `compare` resumes with its losses and differences."""
     from fastmcmd.distributed import running
-    from fastmcmd.distributed.saving import Saved
+    from fastmcmd.distributed.saving import BlockCheckpoint
 
     monkeypatch.setattr(running, "GROUP", 1)
-    monkeypatch.setattr(Saved, "every", 0.0)
+    monkeypatch.setattr(BlockCheckpoint, "every", 0.0)
     data, original, calls = make_data((60, 40, 30)), running.block_sums, []
     draws = data.mean[:, None] + np.random.default_rng(5).normal(size=(130, 5))
     models = {"one": fm.Gaussian(data.blocks("mean"), 0.5)}

@@ -343,8 +343,8 @@ def test_open_clip_of_images(open_clip, tmp_path, rng):
     assert open_clip.loads == []  # until it is called
     import torch
 
-    prepared = torch.tensor(arrays).permute(0, 3, 1, 2).float() / 255
-    forms = (paths, [str(p) for p in paths], [image.open(p) for p in paths], arrays, prepared)
+    pixel_tensor = torch.tensor(arrays).permute(0, 3, 1, 2).float() / 255
+    forms = (paths, [str(p) for p in paths], [image.open(p) for p in paths], arrays, pixel_tensor)
     for inputs in forms:
         np.testing.assert_allclose(encoder(inputs), expected, rtol=1e-5)
     assert open_clip.loads == [("ViT-B-32", "laion2b_s34b_b79k", "cpu")]

@@ -397,11 +397,11 @@ def test_stacked_streams(rng):
     both.begin()
     first, second = both.blocks(30)
     both.account(first)
-    saved = both.state()
+    saved_states = both.state()
     both.account(second)
     single = [one.truncated() for one in streams]
     both.begin()
-    both.restore(saved)
+    both.restore(saved_states)
     both.account(second)
     assert [one.truncated() for one in streams] == single
     for one in streams:
@@ -501,7 +501,7 @@ LIMITS = [
 
 
 @functools.cache
-def measured():
+def measurements():
     """Return the peak and the sizes of groups for each limit."""
     job = json.dumps([[limit, options] for limit, options, _ in LIMITS])
     process = subprocess.run(
@@ -517,7 +517,7 @@ def measured():
 def test_memory_stays_within_the_limit(case):
     """Peak resident memory beyond the inputs, as in test_memory.py; results belong to the caller."""
     limit, _, groups = LIMITS[case]
-    peak, *sizes = measured()[case]
+    peak, *sizes = measurements()[case]
     results = 6 * 8 * 6000 * (2 * 40 + 2)  # coefficients and images of at most 40 features, values
     assert peak <= 1.1 * limit + 25_000_000 + results
     assert len(sizes) == groups

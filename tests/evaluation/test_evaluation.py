@@ -471,9 +471,9 @@ def test_scores_of_quantiles_are_those_of_the_functions(name, rng):
 
 def test_checked_outcomes_are_taken_as_they_are(gaussian):
     _, y, prediction = gaussian
-    checked = metrics.inputs.read(y, prediction, np.arange(N) + 1.0)
-    assert metrics.inputs.read(checked, None) is checked
-    assert metrics.rmse(checked, None) == metrics.rmse(
+    checked_rows = metrics.inputs.read(y, prediction, np.arange(N) + 1.0)
+    assert metrics.inputs.read(checked_rows, None) is checked_rows
+    assert metrics.rmse(checked_rows, None) == metrics.rmse(
         y, prediction, sample_weight=np.arange(N) + 1.0
     )
 

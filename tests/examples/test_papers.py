@@ -120,14 +120,14 @@ def test_data_and_picture_are_explained(name):
 @pytest.mark.parametrize("name", papers.NAMES)
 def test_cce_and_ence_have_their_value_by_chance(name):
     """Rows that print a CCE or an ENCE also print its value under the predictions; a CCE has its test."""
-    for text, (measured, reference, _) in rows_of_page(papers.load(name).title).items():
-        figures = measured + reference
-        if re.search(r"\b(CCE|ENCE)\b", text + measured) is None or not re.search(r"\d", measured):
+    for text, (figure, reference, _) in rows_of_page(papers.load(name).title).items():
+        figures = figure + reference
+        if re.search(r"\b(CCE|ENCE)\b", text + figure) is None or not re.search(r"\d", figure):
             continue
         if text.startswith(OTHER_FIGURES):
             continue
         assert "by chance" in figures, text
-        if "CCE" in text + measured:
+        if "CCE" in text + figure:
             assert re.search(r"reject|p < 0\.05|\(p 0\.|null", figures), text
 
 

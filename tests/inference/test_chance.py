@@ -196,9 +196,9 @@ def test_rows_on_disk_are_refused_with_the_reason(tmp_path):
     _, x, y = data()
     np.save(tmp_path / "x.npy", x)
     result = fm.cce(x, y, fm.Gaussian(y, 1.0), x_kernel=X_KERNEL)
-    stored = replace(result, source=result.source.at(open_rows(str(tmp_path / "x.npy"), "at")))
+    on_disk = replace(result, source=result.source.at(open_rows(str(tmp_path / "x.npy"), "at")))
     with pytest.raises(ValueError, match="the inputs are on disk"):
-        stored.excess  # noqa: B018
+        on_disk.excess  # noqa: B018
 
 
 @pytest.mark.parametrize(

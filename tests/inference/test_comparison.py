@@ -237,14 +237,14 @@ def test_conclusions_do_not_depend_on_the_unit(rng, power):
 
     comparison, scaled, unit = compared(1.0), compared(2.0**power), 2.0**power
     of_unit = {"mae", "rmse", "mean_crps", "bias", "mean_interval_score", "sharpness"}
-    measured, scaled_measures = (
+    measures, scaled_measures = (
         {one.name: one for one in one_comparison.evaluations["B"].measured}
         for one_comparison in (comparison, scaled)
     )
     for name in [*of_unit, "r2", "pearson", "variance_variation"]:
         factor = unit if name in of_unit else 1.0
         for part in ("value", "low", "high"):
-            number = getattr(measured[name], part) * factor
+            number = getattr(measures[name], part) * factor
             assert getattr(scaled_measures[name], part) == pytest.approx(number, rel=1e-9), name
     pairs, scaled_pairs = (
         {one.measure: one for one in one_comparison.pairs}

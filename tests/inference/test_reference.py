@@ -123,7 +123,7 @@ def test_the_order_of_y_and_members_does_not_matter(rng):
     a, b = (source.reference(0, source.block(0)) for source in (one, other))
     np.testing.assert_array_equal(a.centre, b.centre)
     np.testing.assert_array_equal(a.spread, b.spread)
-    np.testing.assert_array_equal(a.ordered, b.ordered)
+    np.testing.assert_array_equal(a.sorted_values, b.sorted_values)
 
 
 def test_rows_without_spread_and_infinite_scales_are_finite():

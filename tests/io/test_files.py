@@ -230,8 +230,8 @@ def test_out_is_never_an_input(tmp_path, rng):
     before = (tmp_path / "x.npy").read_bytes()
     (tmp_path / "soft.npy").symlink_to("x.npy")
     os.link(tmp_path / "x.npy", tmp_path / "hard.npy")
-    file, mapped = tmp_path / "x.npy", np.load(tmp_path / "x.npy", mmap_mode="r")
-    for source in (file, str(file), mapped):
+    file, memory_map = tmp_path / "x.npy", np.load(tmp_path / "x.npy", mmap_mode="r")
+    for source in (file, str(file), memory_map):
         for out in (file, tmp_path / "soft.npy", tmp_path / "hard.npy"):
             with pytest.raises(ValueError, match=r"out .* is x itself; name another file"):
                 fm.cce(source, y, draws, out=out)
@@ -281,9 +281,9 @@ def test_arrays_of_any_name(tmp_path):
         name: np.arange(3.0) + i for i, name in enumerate(["file", "allow_pickle", "a/b", "é,", ""])
     }
     write_atomically(tmp_path / "a.npz", lambda stream: write_npz(stream, arrays))
-    with Archive(tmp_path / "a.npz", "path") as stored:
-        assert stored.names == list(arrays)
-        stored_arrays = stored.arrays()
+    with Archive(tmp_path / "a.npz", "path") as opened:
+        assert opened.names == list(arrays)
+        stored_arrays = opened.arrays()
     for name, array in arrays.items():
         np.testing.assert_array_equal(stored_arrays[name], array)
     with np.load(tmp_path / "a.npz") as plain:
@@ -315,12 +315,12 @@ def test_many_small_arrays_take_few_writes(monkeypatch):
     monkeypatch.setattr(archive, "_IN_MEMORY", 0)
     write_npz(plain, arrays)
     for target in (stream, plain):
-        with np.load(io.BytesIO(target.getvalue()), allow_pickle=False) as stored:
-            assert stored.files == list(arrays)
+        with np.load(io.BytesIO(target.getvalue()), allow_pickle=False) as opened:
+            assert opened.files == list(arrays)
             for name, array in arrays.items():
-                assert stored[name].dtype == array.dtype
-                np.testing.assert_array_equal(stored[name], array)
-                assert stored[name].flags.f_contiguous == np.asarray(array).flags.f_contiguous or (
+                assert opened[name].dtype == array.dtype
+                np.testing.assert_array_equal(opened[name], array)
+                assert opened[name].flags.f_contiguous == np.asarray(array).flags.f_contiguous or (
                     name == "every other"
                 )
     with pytest.raises(ValueError, match="Object arrays"):
@@ -382,8 +382,8 @@ def test_bad_npy(kind, tmp_path):
         fm.cce(tmp_path / "x.npy", [1.0, 2, 3], [1.0, 2, 3])
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
         file.writestr("a.npy", BAD_NPY[kind])
-    with Archive(tmp_path / "x.npz", "x") as stored, pytest.raises(ValueError, match=r"x\.npz"):
-        stored.array("a")
+    with Archive(tmp_path / "x.npz", "x") as opened, pytest.raises(ValueError, match=r"x\.npz"):
+        opened.array("a")
 
 
 def made_twice(path, content):
@@ -428,8 +428,8 @@ def test_bad_archives(tmp_path):
     for kind, content in list(bad_archives(path)):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"x\.npz"):  # noqa: PT012 (the loop is the point)
-            with Archive(path, "x") as stored:
-                stored.arrays()
+            with Archive(path, "x") as opened:
+                opened.arrays()
             pytest.fail(kind)
         with pytest.raises(ValueError, match=r"x\.npz"):
             fm.load(path)
@@ -441,10 +441,10 @@ def test_a_bomb_is_refused_before_memory_is_taken(tmp_path, monkeypatch):
         file.writestr("a.npy", npy(np.zeros(3_000_000)))
     monkeypatch.setattr("fastmcmd.io.npy.available_memory", lambda: 10**6)
     with (
-        Archive(path, "x") as stored,
+        Archive(path, "x") as opened,
         pytest.raises(ValueError, match="it declares 24 MB, and 1 MB"),
     ):
-        stored.array("a")
+        opened.array("a")
 
 
 # ---- saved estimators ----
@@ -454,8 +454,8 @@ def changed(path, arrays=None, state=None, checksum=False):
     """Rewrite a saved object with other contents, with a new checksum or the old one."""
     from fastmcmd.storage import write_file
 
-    with np.load(path) as stored:
-        contents = {name: stored[name] for name in stored.files}
+    with np.load(path) as opened:
+        contents = {name: opened[name] for name in opened.files}
     settings = json.loads(contents.pop("settings").tobytes())
     old = contents.pop("checksum")
     contents |= arrays or {}
@@ -469,7 +469,7 @@ def changed(path, arrays=None, state=None, checksum=False):
 
 
 @pytest.fixture(params=["feature", "dense", "lowrank", "line"])
-def saved(request, tmp_path, rng):
+def saved_file(request, tmp_path, rng):
     x, y = rng.normal(size=(80, 2)), rng.normal(size=80)
     prediction = fm.Gaussian(x[:, 0], 1.0)
     if request.param == "line":
@@ -487,14 +487,14 @@ def saved(request, tmp_path, rng):
     return fitted, tmp_path / "a.npz"
 
 
-def test_every_array_that_is_not_what_it_must_be(saved):
+def test_every_array_that_is_not_what_it_must_be(saved_file):
     """Out-of-range indices of a sparse matrix ended the process; so could other shapes."""
-    fitted, path = saved
+    fitted, path = saved_file
     content = path.read_bytes()
     new = np.zeros((3, 2))
     np.testing.assert_array_equal(fm.load(path).score_samples(new), fitted.score_samples(new))
-    with np.load(path) as stored:
-        arrays = {n: stored[n] for n in stored.files if n not in ("settings", "checksum")}
+    with np.load(path) as opened:
+        arrays = {n: opened[n] for n in opened.files if n not in ("settings", "checksum")}
     for name, array in arrays.items():
         bad_arrays = [
             array[:-1] if "panels" not in name else array[::-1],  # features may lack the last panel
@@ -512,8 +512,8 @@ def test_every_array_that_is_not_what_it_must_be(saved):
                 fm.load(path)
             path.write_bytes(content)
         without = {n: a for n, a in arrays.items() if n != name}
-        with np.load(path) as stored:
-            text = stored["settings"]
+        with np.load(path) as opened:
+            text = opened["settings"]
         np.savez(path, **without, settings=text)
         with pytest.raises(ValueError, match=r"a\.npz is damaged"):
             fm.load(path)
@@ -521,11 +521,11 @@ def test_every_array_that_is_not_what_it_must_be(saved):
 
 
 @pytest.mark.parametrize("saved", ["line"], indirect=True)
-def test_panels_that_are_none(saved):
-    _, path = saved
+def test_panels_that_are_none(saved_file):
+    _, path = saved_file
     name = "form.features.panels.0"
-    with np.load(path) as stored:
-        panels, selected = stored[name], stored["form.features.selected"]
+    with np.load(path) as opened:
+        panels, selected = opened[name], opened["form.features.selected"]
     count = len(panels)
     forged = [
         panels[::-1],
@@ -555,10 +555,10 @@ def reread(path, arrays):
         path.write_bytes(content)
 
 
-def test_exchanged_contents_do_not_match_the_checksum(saved):
-    _, path = saved
-    with np.load(path) as stored:
-        values = stored["values"]
+def test_exchanged_contents_do_not_match_the_checksum(saved_file):
+    _, path = saved_file
+    with np.load(path) as opened:
+        values = opened["values"]
     changed(path, {"values": values[::-1].copy()}, checksum=True)
     with pytest.raises(ValueError, match="do not match their checksum"):
         fm.load(path)
@@ -581,12 +581,12 @@ def replaced(document):
 
 
 @pytest.mark.slow
-def test_settings_that_are_not_what_they_must_be(saved, rng):
+def test_settings_that_are_not_what_they_must_be(saved_file, rng):
     """Each is rejected with the name of the file, or does no harm."""
-    _, path = saved
+    _, path = saved_file
     content = path.read_bytes()
-    with np.load(path) as stored:
-        state = json.loads(stored["settings"].tobytes())["state"]
+    with np.load(path) as opened:
+        state = json.loads(opened["settings"].tobytes())["state"]
     refused = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

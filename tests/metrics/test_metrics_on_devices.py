@@ -569,7 +569,7 @@ def test_the_documented_list_is_true(monkeypatch, rng):
     mean, std = predictions["pair"]
     y_there, pair = gpu.put(y), _put(gpu, (mean, std))
     labels, p = gpu.put((y > 0).astype(int)), gpu.put(rng.uniform(size=N))
-    listed = _computed_there()
+    listed_names = _computed_there()
     on_device_names = set()
     for module, first in ((metrics, (y_there, pair)), (fm.classification, (labels, p))):
         for name in module.__all__:
@@ -593,8 +593,8 @@ def test_the_documented_list_is_true(monkeypatch, rng):
             stays_on_device = max(gpu.host_copies, default=0) < N
             full = name if module is metrics else f"classification.{name}"
             on_device_names.add(full)
-            assert stays_on_device == (full in listed), full
-    assert listed < on_device_names
+            assert stays_on_device == (full in listed_names), full
+    assert listed_names < on_device_names
 
 
 def test_rows_that_are_all_missing_propagate_as_on_the_host(gpu, rng):

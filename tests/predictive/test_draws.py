@@ -182,11 +182,11 @@ def test_sorted_draws_are_not_copied(rng):
     array = np.sort(rng.normal(size=(50, 8)), axis=1)
     prediction = fm.Draws(array)
     prediction.quantile(0.5)
-    assert prediction._ordered is array
+    assert prediction._sorted_draws is array
     descending = fm.Draws(array[:, ::-1])
     descending.quantile(0.5)
-    assert not np.shares_memory(descending._ordered, array)
-    np.testing.assert_array_equal(descending._ordered, array)
+    assert not np.shares_memory(descending._sorted_draws, array)
+    np.testing.assert_array_equal(descending._sorted_draws, array)
 
 
 def test_threads_and_blocks_do_not_matter(rng, monkeypatch):

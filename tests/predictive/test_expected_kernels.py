@@ -72,6 +72,6 @@ def test_narrow_kernels_keep_relative_digits():
 @pytest.mark.slow
 @pytest.mark.parametrize("family", dict.fromkeys(law.__name__.replace("_", "") for law in LAWS))
 def test_every_family_agrees_with_integrals_by_parts(family):
-    violations, _, checked = expectations.run(4, seed=100, only=family)
-    assert checked >= 8
+    violations, _, check_count = expectations.run(4, seed=100, only=family)
+    assert check_count >= 8
     assert not violations, "\n".join(violations)

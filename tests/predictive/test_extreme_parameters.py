@@ -57,8 +57,8 @@ def test_recalibrated_and_rescaled_at_the_ends_of_doubles():
     knots = fm.recalibration.MonotoneMap(np.array([0.0, 0.3, 1.0]), np.array([0.0, 0.6, 1.0]))
     usual = fm.recalibration.RecalibratedCDF(fm.Gaussian([0.0], 1.0), knots)
     for scale in (1e-287, 1e170):
-        mapped = fm.recalibration.RecalibratedCDF(fm.Gaussian([0.0], scale), knots)
-        np.testing.assert_allclose(mapped.std, scale * usual.std, rtol=1e-12)
+        recalibrated = fm.recalibration.RecalibratedCDF(fm.Gaussian([0.0], scale), knots)
+        np.testing.assert_allclose(recalibrated.std, scale * usual.std, rtol=1e-12)
     tiny = fm.recalibration.RecalibratedCDF(fm.Gaussian([0.0], 1e-287), knots)
     np.testing.assert_allclose(tiny.crps([1e154]), 1e154, rtol=1e-12)
     levels = 1 - 2.0 ** -np.array([12, 30, 52])

@@ -119,14 +119,14 @@ def test_beta_calibration(rng):
         )
 
         def loss(at, weights=weights):
-            mapped = special.expit(at[0] * np.log(p) - at[1] * np.log1p(-p) + at[2])
-            return log_loss(mapped, y, weights)
+            shares = special.expit(at[0] * np.log(p) - at[1] * np.log1p(-p) + at[2])
+            return log_loss(shares, y, weights)
 
         best = optimize.minimize(loss, [1.0, 1.0, 0.0], method="Nelder-Mead",
                                  options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000})  # fmt: skip
         assert loss([*calibrator.slopes_, calibrator.intercept_]) <= best.fun + 1e-10
-    mapped = calibrator.transform(np.linspace(0, 1, 50))
-    assert (np.diff(mapped) >= 0).all()
+    shares = calibrator.transform(np.linspace(0, 1, 50))
+    assert (np.diff(shares) >= 0).all()
     both = calibrator.transform(np.stack([1 - p, p], axis=1))
     np.testing.assert_allclose(both[:, 1], calibrator.transform(p), rtol=1e-9)
 

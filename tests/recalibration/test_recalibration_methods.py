@@ -340,8 +340,8 @@ def test_what_is_saved_is_what_is_loaded(make, tmp_path):
     assert type(again) is make
     assert repr(again) == repr(calibrator)
     np.testing.assert_array_equal(again.transform(prediction).cdf(y), mended.cdf(y))
-    with np.load(tmp_path / "a.npz", allow_pickle=False) as stored:
-        settings = json.loads(stored["settings"].tobytes().decode())
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as archive:
+        settings = json.loads(archive["settings"].tobytes().decode())
     assert settings["kind"] == make.__name__
 
 

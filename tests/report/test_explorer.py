@@ -197,12 +197,12 @@ def test_witness_and_rows_of_a_region(example):
     rows = (example.x["<b>dose"] == 2) & (example.by == "south")
     place = np.flatnonzero(cells == axis["bins"] * data["groups"].index("south") + 2)
     np.testing.assert_allclose(sums[place[0]], h[rows].sum(axis=0), atol=1e-3)
-    listed = {one["name"]: one["values"] for one in data["list"]["columns"]}
+    columns = {one["name"]: one["values"] for one in data["list"]["columns"]}
     assert data["list"]["worst"] is None  # all rows are in the page
-    assert listed["row"] == list(range(N))
-    np.testing.assert_allclose(listed["age"], example.x["age"], rtol=1e-4)
-    np.testing.assert_allclose(listed["CCE"], evaluation.rows["cce"], rtol=1e-4)
-    assert listed["group"] == list(example.by)
+    assert columns["row"] == list(range(N))
+    np.testing.assert_allclose(columns["age"], example.x["age"], rtol=1e-4)
+    np.testing.assert_allclose(columns["CCE"], evaluation.rows["cce"], rtol=1e-4)
+    assert columns["group"] == list(example.by)
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -216,9 +216,9 @@ def test_the_worst_rows_of_every_run_of_bins_are_listed(tmp_path, rng):
     )
     evaluation.report(tmp_path / "r.html")
     data = data_of(tmp_path / "r.html")
-    listed, worst = np.array(data["list"]["columns"][0]["values"]), data["list"]["worst"]
+    row_values, worst = np.array(data["list"]["columns"][0]["values"]), data["list"]["worst"]
     assert worst >= 1
-    assert len(listed) <= 2_000
+    assert len(row_values) <= 2_000
     cce = evaluation.rows["cce"]
     for axis in data["axes"][:3]:
         texts = [float(text) for text in axis["texts"]]
@@ -226,7 +226,7 @@ def test_the_worst_rows_of_every_run_of_bins_are_listed(tmp_path, rng):
         for _ in range(5):
             first, last = np.sort(rng.integers(0, axis["bins"], 2))
             rows = np.flatnonzero((places >= first) & (places <= last) & (by == rng.integers(3)))
-            assert np.isin(rows[np.argsort(-cce[rows])[:worst]], listed).all()
+            assert np.isin(rows[np.argsort(-cce[rows])[:worst]], row_values).all()
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -320,11 +320,11 @@ def test_the_script_adds_up(example, tmp_path):
     results = run_node(program, tmp_path / "data.json", json.dumps(regions))
     assert results[0][0] == f"{axis['texts'][1]} ≤ age < {axis['texts'][5]}"
     assert results[1][0] == f"group south and age < {axis['texts'][3]}"
-    for rows, (_, inside, outside, listed, numbers, outside_numbers, pit) in zip(
+    for rows, (_, inside, outside, row_list, numbers, outside_numbers, pit) in zip(
         masks, results, strict=True
     ):
         assert (inside, outside) == (rows.sum(), N - rows.sum())
-        assert listed == np.flatnonzero(rows).tolist()
+        assert row_list == np.flatnonzero(rows).tolist()
         np.testing.assert_allclose(numbers, list(example.numbers(rows, "one").values()), rtol=1e-9)
         np.testing.assert_allclose(
             outside_numbers, list(example.numbers(~rows, "one").values()), rtol=1e-9
@@ -440,7 +440,7 @@ def test_a_drag_in_a_browser_shows_the_numbers_of_those_rows(tmp_path):
     press("Escape");
     document.title = [...before, filtered, document.querySelector("#region-status").textContent].join("|");
     """
-    status, table, listed, filtered, cleared = browse(path, look, "--window-size=1200,900")
+    status, table, row_list, filtered, cleared = browse(path, look, "--window-size=1200,900")
     axis = next(one for one in example.data["axes"] if one["name"] == "age")
     share = [(s * 240 - 6) / (240 - 12) for s in (0.2, 0.45)]
     first, last = (int(np.floor(s * axis["bins"])) + 1 for s in share)  # the first arrow moves both
@@ -457,7 +457,7 @@ def test_a_drag_in_a_browser_shows_the_numbers_of_those_rows(tmp_path):
             np.testing.assert_allclose(values, expected, rtol=6e-4)
     cce = example.comparison["one"].rows["cce"]
     order = np.flatnonzero(rows)[np.argsort(-cce[rows])]
-    assert [int(one) for one in listed.split()] == order[:15].tolist()
+    assert [int(one) for one in row_list.split()] == order[:15].tolist()
     some = order[example.x["income"].to_numpy()[order] > 0.5]
     assert [int(one) for one in filtered.split()] == some[:15].tolist()
     assert cleared.startswith("Region: group south:")

@@ -127,8 +127,8 @@ def test_any_sizes_of_blocks_gaps_and_batches(tmp_path_factory, plain, index, bl
     ("stored", "expected"),
     [("f2", "f4"), ("i2", "f8"), ("u8", "f8"), ("?", "f8"), (">f4", "f4"), (">i4", "f8")],
 )
-def test_other_types(tmp_path, stored, expected):
-    x = np.array([[0, 1], [1, 0], [1, 1]], dtype=stored)
+def test_other_types(tmp_path, stored_type, expected):
+    x = np.array([[0, 1], [1, 0], [1, 1]], dtype=stored_type)
     sources = [open_rows(in_npy(tmp_path, x), "x"), open_rows(in_hdf5(tmp_path, x), "x")]
     if x.dtype.isnative:
         sources += [open_rows(table_of(x), "x"), open_rows(in_parquet(tmp_path, x), "x")]

@@ -368,10 +368,10 @@ def test_a_solution_of_another_length_is_refused(name, tmp_path, rng):
     solver, _ = solver_of(path)
     (solution,) = solver.solve([system], goal, Progress(False, 1e-8))
     stage = Checkpoint(path, "of", 0.0).stage("test solution 0")
-    saved = stage.load(SolutionState)
-    np.testing.assert_array_equal(saved.solution.value, solution.value)
+    saved_state = stage.load(SolutionState)
+    np.testing.assert_array_equal(saved_state.solution.value, solution.value)
     for forged in (getattr(solution, name)[:-1], np.full((300, 2), np.nan)):
-        state = replace(saved, solution=replace(solution, **{name: forged}))
+        state = replace(saved_state, solution=replace(solution, **{name: forged}))
         stage.save(lambda state=state: state, force=True)
         solver, _ = solver_of(path)
         with pytest.raises(

@@ -372,12 +372,12 @@ def test_bounds_of_rows_do_not_depend_on_a_distant_one(kernel, far, rng):
     search = search_of(kernel, x, most=20)
     search.grow(20)
     features = search.kernel_features()
-    measured = factor_error(features, 0.0)
+    error = factor_error(features, 0.0)
     rows = x[:6].copy()
-    near = bounded_residuals(features, rows, features.transform(rows), measured)
+    near = bounded_residuals(features, rows, features.transform(rows), error)
     rows[2] = far
     with np.errstate(all="ignore"):
-        beside = bounded_residuals(features, rows, features.transform(rows), measured)
+        beside = bounded_residuals(features, rows, features.transform(rows), error)
     near_rows = [0, 1, 3, 4, 5]
     np.testing.assert_allclose(beside[near_rows], near[near_rows], rtol=1e-6)
     assert not np.isnan(beside[2])

@@ -383,10 +383,10 @@ def test_saved_models_of_one_name_are_refused(names, tmp_path):
     models = {"a": (np.zeros(4), 1.0), "b": (np.ones(4), 1.0)}
     accumulator().update(rows, np.zeros(4), models).save(path)
     arrays, document, _ = storage.read_file(path, "CCE")
-    saved = document["state"]["sums"]
-    saved["names"] = names
+    saved_sums = document["state"]["sums"]
+    saved_sums["names"] = names
     if not names:
-        saved["models"] = []
+        saved_sums["models"] = []
     storage.write_file(path, arrays, {key: document[key] for key in ("kind", "state")})
     with pytest.raises(ValueError, match=r"is damaged.*without models, or of models of one name"):
         fm.load(path)

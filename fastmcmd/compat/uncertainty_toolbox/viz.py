@@ -364,8 +364,8 @@ def _square(ax: Axes) -> Axes:
 
 def _subset(n_subset: int | None, **values: ArrayLike) -> tuple[Vector, ...]:
     """Return checked vectors, or the same random rows of them."""
-    checked = vectors(**values)
-    return checked if n_subset is None else tuple(filter_subset(checked, n_subset))
+    checked_vectors = vectors(**values)
+    return checked_vectors if n_subset is None else tuple(filter_subset(checked_vectors, n_subset))
 
 
 def _flat(**values: ArrayLike) -> tuple[Vector, ...]:
@@ -421,9 +421,9 @@ def _limits(value: tuple[float, float] | None, name: str) -> tuple[float, float]
 
 def _ends(limits: tuple[float, float] | None, *values: Vector) -> tuple[float, float]:
     """Return the given limits, or those of the values with a margin."""
-    checked = _limits(limits, "ylims")
-    if checked is not None:
-        return checked
+    ends = _limits(limits, "ylims")
+    if ends is not None:
+        return ends
     low, high = min(map(np.min, values)), max(map(np.max, values))
     if not np.isfinite(high - low):
         raise ValueError("y_pred, y_std and y_true reach too far for a picture; scale them")
