@@ -39,7 +39,9 @@ def completion() -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "data.csv").write_text("age,visits,mu,sigma\n1,2,3,4\n", encoding="utf-8")
         command = ["sh", "-c", program, "sh", "vi", "evaluate", "data.csv", "--y"]
-        names = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+        names = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=True
+        ).stdout
         assert names.split() == ["visits"]
         ours = best(lambda: subprocess.run(command, cwd=folder, capture_output=True, check=True))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -71,7 +73,9 @@ def main() -> None:
     print(f"completion: {1000 * ours:.0f} ms; a parser in Python: {1000 * python:.0f} ms")
     for count in (100, 2000):
         ours, scipys = curves(count)
-        print(f"1,000 isotonic fits of {count} values: {1000 * ours:.1f} ms; SciPy: {1000 * scipys:.0f} ms")
+        print(
+            f"1,000 isotonic fits of {count} values: {1000 * ours:.1f} ms; SciPy: {1000 * scipys:.0f} ms"
+        )
 
 
 if __name__ == "__main__":

@@ -75,6 +75,18 @@ def same_in_threads_and_blocks(results, module, block, monkeypatch):
         fm.set_num_threads(threads)
 
 
+def noisy_sine(rng, x):
+    """Return ``sin(x) + 0.3 e`` (n,) of the first column of x, with standard normal e."""
+    mean = np.sin(x if x.ndim == 1 else x[:, 0])
+    return mean + 0.3 * rng.standard_normal(len(mean))
+
+
+def sine_model(rng, n=300, shift=0.0, std=0.3):
+    """Return x (n,), a `noisy_sine` raised by ``shift``, and the Gaussian prediction around the sine."""
+    x = rng.uniform(-2, 2, n)
+    return x, noisy_sine(rng, x) + shift, fm.Gaussian(np.sin(x), std)
+
+
 def two_samples(rng, n=60, m=45, q=20, d=2, k=1, dtype=np.float64):
     """Return ``(grid, x, y, x_prime, y_prime)``: two noisy curves at inputs of their own."""
     x = rng.normal(size=(n, d)).astype(dtype)

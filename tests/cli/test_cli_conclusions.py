@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 from cli_process import run_cli
 
 import fastmcmd as fm
@@ -15,7 +16,7 @@ PREDICTION = ("--prediction", "gaussian:mean=m,std=0.3")
 def rows(path, seed=0, n=400):
     rng = np.random.default_rng(seed)
     x = rng.uniform(-2, 2, n)
-    y = np.sin(x) + 0.3 * rng.standard_normal(n)
+    y = noisy_sine(rng, x)
     np.savez(path, x=x, y=y, m=np.sin(x) - 0.4, other=np.sin(x), g=np.arange(n) // 8)
     return x, y
 

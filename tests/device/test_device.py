@@ -9,6 +9,7 @@ import sys
 import fake_cupy
 import numpy as np
 import pytest
+from builders import noisy_sine
 from host_device import HostDevice, backend_of, compiled, rows_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -274,7 +275,7 @@ def stand_in(monkeypatch):
 def test_cce_on_a_device(stand_in, solver, rng):
     """Each solver gives the result of the core, with its certificate: the backend changes nothing else."""
     x = rng.normal(size=(600, 2))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=600)
+    y = noisy_sine(rng, x)
     kernels = dict(x_kernel=fm.RBF(0.5), y_kernel="paper", lam=0.1)
     options = dict(**kernels, tol=1e-6, solver=solver)
     exact = fm.cce(x, y, fm.Gaussian(x[:, 0], 0.4), **kernels, tol=1e-9, dtype="float64")

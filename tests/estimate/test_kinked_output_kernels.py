@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 from scipy import stats
 
 import fastmcmd as fm
@@ -13,7 +14,7 @@ from fastmcmd.kernels.distance import local_reach
 
 def _data(rng, n=60):
     x = rng.normal(size=n)
-    y = np.round(np.sin(x) + 0.3 * rng.normal(size=n), 1)  # some outputs are equal
+    y = np.round(noisy_sine(rng, x), 1)  # some outputs are equal
     return x, y
 
 

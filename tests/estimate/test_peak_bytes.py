@@ -8,7 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from builders import STATUS_FIELD
+from builders import STATUS_FIELD, noisy_sine
 
 import fastmcmd as fm
 
@@ -68,7 +68,7 @@ def test_a_refusal_comes_before_anything_is_allocated(solver, draws):
     """A limit of 1 kB raised its error only after 292 MB had been allocated."""
     rng, n = np.random.default_rng(0), 30000
     x = rng.normal(size=(n, 3))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    y = noisy_sine(rng, x)
     prediction = fm.Gaussian(y, np.full(n, 0.4))
     if draws is not None:
         prediction = y[:, None] + rng.normal(size=(n, draws))
@@ -85,7 +85,7 @@ def test_a_refusal_comes_before_anything_is_allocated(solver, draws):
 def test_auto_takes_landmarks_where_cg_exceeds_the_budget():
     rng, n = np.random.default_rng(1), 30000
     x = rng.normal(size=(n, 2))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    y = noisy_sine(rng, x)
     options = {"x_kernel": fm.RBF(0.5), "tol": 1e-3, "memory_limit": "70MB", "backend": "cpu"}
     for lam in (0.1, 0.3):  # with and without an attempt at landmarks before CG
         result = fm.cce(x, y, y + 0.1, lam=lam, **options)
@@ -99,7 +99,7 @@ def test_auto_takes_landmarks_below_the_rows_it_usually_looks_at_them(monkeypatc
     """All features of 3,000 rows with many draws exceed the limit; blocks of them fit."""
     rng, n = np.random.default_rng(1), 3000
     x = rng.normal(size=(n, 1))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    y = noisy_sine(rng, x)
     draws = y[:, None] + 0.3 * rng.normal(size=(n, 60))
     options = {"x_kernel": fm.RBF(0.5), "tol": 1e-4, "memory_limit": "41MB", "backend": "cpu"}
     monkeypatch.setattr("fastmcmd._base.threads._thread_count", 2)  # each has tiles of its own

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 from killing import Stopped, killed_until_done, stopping
 
 import fastmcmd as fm
@@ -33,7 +34,7 @@ CASES = {
 def data(other=False):
     rng = np.random.default_rng(1)
     x = rng.normal(size=(N, 2))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=N)
+    y = noisy_sine(rng, x)
     return x, y, (rng.normal(size=(N, 2)) if other else x), y + 0.2 * rng.normal(size=N)
 
 

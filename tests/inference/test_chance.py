@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import oracle
 import pytest
+from builders import noisy_sine
 from scipy import special
 from simulations.excess import simulate
 
@@ -26,7 +27,7 @@ def data(seed=0, n=N):
     rng = np.random.default_rng(seed)
     x = rng.uniform(-2, 2, (n, 2))
     x[5:12] = x[0]  # equal inputs
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    y = noisy_sine(rng, x)
     y[20:25] = y[20]  # equal outcomes
     return rng, x, y
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 
 import fastmcmd as fm
 from fastmcmd._base.progress import Progress
@@ -102,7 +103,7 @@ def test_delta_whose_square_leaves_float64(rng):
 
 def test_stages_end_where_the_first_is_clear(rng):
     x = rng.uniform(-2, 2, 200)
-    y = np.sin(x) + 0.3 * rng.standard_normal(200)
+    y = noisy_sine(rng, x)
     right = fm.congruence_test(x, y, (np.sin(x), 0.3), simulations=499, alpha=0.05, random_state=0)
     assert right.p_value > 0.15
     assert right.simulations == 79

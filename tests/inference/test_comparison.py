@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import oracle
 import pytest
+from builders import noisy_sine
 from simulations import comparison as simulations
 
 import fastmcmd as fm
@@ -23,7 +24,7 @@ def sample(seed=0, n=80):
     rng = np.random.default_rng(seed)
     x = rng.uniform(-2, 2, (n, 1))
     x[3:7] = x[0]
-    return rng, x, np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    return rng, x, noisy_sine(rng, x)
 
 
 def inner(a, s, b, t):
@@ -136,7 +137,7 @@ def test_equal_models_tie():
 def test_better_models_are_starred_and_printed():
     rng = np.random.default_rng(3)
     x = rng.uniform(-2, 2, 300)
-    y = np.sin(x) + 0.3 * rng.normal(size=300)
+    y = noisy_sine(rng, x)
     models = {"right": fm.Gaussian(np.sin(x), 0.3), "marginal": fm.Gaussian(0 * x, 0.8)}
     comparison = fm.compare(models, y, x, x_kernel=X_KERNEL)
     assert comparison.starred("mean_cce") == {0}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 
 import fastmcmd as fm
 from fastmcmd.errors import NumericalError
@@ -18,7 +19,7 @@ N = 120
 def sample() -> tuple[Any, Any]:
     rng = np.random.default_rng(3)
     x = rng.uniform(-2, 2, N)
-    return x, np.sin(x) + 0.3 * rng.standard_normal(N)
+    return x, noisy_sine(rng, x)
 
 
 def gaussian(x: Any) -> fm.Gaussian:
@@ -53,7 +54,7 @@ def test_ties_keep_the_size(how: str) -> None:
         elif how == "all y":  # the model is nearly certain that all outcomes are zero
             y, model = np.zeros(60), fm.Poisson(np.full(60, 1e-9))
         else:
-            y, model = np.sin(x) + 0.3 * rng.standard_normal(60), gaussian(x)
+            y, model = noisy_sine(rng, x), gaussian(x)
         test = fm.congruence_test(x, y, model, simulations=19, random_state=[8, run])
         rejected += test.p_value <= 0.05
     assert rejected <= 5  # binomial(20, .05): above with probability 0.03 %

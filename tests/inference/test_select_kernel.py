@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 
 import fastmcmd as fm
 from fastmcmd.inference.select_kernel import leave_one_out, select_kernel
@@ -130,7 +131,7 @@ def test_the_same_seed_gives_the_same_choice(rng):
 
 def test_landmarks_are_close_to_all_rows(rng):
     x = rng.normal(size=(600, 2))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=600)
+    y = noisy_sine(rng, x)
     full = select_kernel(x, y, [fm.RBF(0.5)], landmarks=600)
     few = select_kernel(x, y, [fm.RBF(0.5)], landmarks=80)
     assert few.best.explained == pytest.approx(full.best.explained, abs=0.01)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import sine_model
 
 import fastmcmd as fm
 from fastmcmd._base.progress import Progress
@@ -19,11 +20,6 @@ from fastmcmd.inference.statistics import project
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulations"))
 import congruence_test as simulation
 import relevance as relevance_simulation
-
-
-def problem(rng, n=200):
-    x = rng.uniform(-2, 2, n)
-    return x, np.sin(x) + 0.3 * rng.standard_normal(n), fm.Gaussian(np.sin(x), 0.3)
 
 
 def smoothing(x, w, kernel, lam):
@@ -106,7 +102,7 @@ def test_excess_by_its_definition(rng, weighted):
 
 @pytest.mark.parametrize("options", [{}, {"statistic": "max"}, {"condition_on": "forecast"}])
 def test_only_ratios_count(rng, options):
-    x, y, prediction = problem(rng)
+    x, y, prediction = sine_model(rng, 200)
     w = np.exp(x)
     one = fm.congruence_test(x, y, prediction, weights=w, **options)
     other = fm.congruence_test(x, y, prediction, weights=1e-30 * w, **options)
@@ -121,7 +117,7 @@ def test_only_ratios_count(rng, options):
 
 @pytest.mark.parametrize("options", [{}, {"statistic": "max"}, {"groups": np.arange(200) // 5}])
 def test_rows_of_weight_zero_do_not_count(rng, options):
-    x, y, prediction = problem(rng)
+    x, y, prediction = sine_model(rng, 200)
     wrong = x > 1
     y = y + 5.0 * wrong
     without = fm.congruence_test(x, y, prediction, weights=np.where(wrong, 0.0, 1.0), **options)
@@ -146,7 +142,7 @@ def test_relevance_at_its_boundary():
 
 
 def test_an_evaluation_of_weighted_rows_is_tested(rng):
-    x, y, prediction = problem(rng)
+    x, y, prediction = sine_model(rng, 200)
     wrong = x > 1
     y = y + 2.0 * wrong
     w = np.where(wrong, 0.0, np.exp(x))
@@ -168,7 +164,7 @@ def test_an_evaluation_of_weighted_rows_is_tested(rng):
 def test_the_command_line_takes_weights(rng, tmp_path, capsys):
     from fastmcmd.cli import main
 
-    x, y, _ = problem(rng)
+    x, y, _ = sine_model(rng, 200)
     table = np.column_stack([x, y + 2.0 * (x > 1), np.sin(x), np.full(len(x), 0.3), 1.0 * (x <= 1)])
     path = tmp_path / "rows.csv"
     np.savetxt(path, table, delimiter=",", header="x,y,mean,std,w", comments="")
@@ -192,7 +188,7 @@ def test_the_command_line_takes_weights(rng, tmp_path, capsys):
     ],
 )
 def test_bad_weights(rng, weights, message):
-    x, y, prediction = problem(rng)
+    x, y, prediction = sine_model(rng, 200)
     with pytest.raises((ValueError, TypeError), match=message):
         fm.congruence_test(x, y, prediction, weights=weights)
     with pytest.raises((ValueError, TypeError), match=message):

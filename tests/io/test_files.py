@@ -520,7 +520,7 @@ def test_every_array_that_is_not_what_it_must_be(saved_file):
         path.write_bytes(content)
 
 
-@pytest.mark.parametrize("saved", ["line"], indirect=True)
+@pytest.mark.parametrize("saved_file", ["line"], indirect=True)
 def test_panels_that_are_none(saved_file):
     _, path = saved_file
     name = "form.features.panels.0"

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 
 import fastmcmd as fm
 
@@ -23,7 +24,7 @@ def never_loaded(monkeypatch):
 def data(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.uniform(-2, 2, (N, 3)).astype(np.float32)
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=N)
+    y = noisy_sine(rng, x)
     p = np.sin(x[:, 0]) + 0.4 * rng.normal(size=N)
     np.save(tmp_path / "x.npy", x)
     return x, y, p, tmp_path / "x.npy"

@@ -124,7 +124,7 @@ def test_any_sizes_of_blocks_gaps_and_batches(tmp_path_factory, plain, index, bl
 
 
 @pytest.mark.parametrize(
-    ("stored", "expected"),
+    ("stored_type", "expected"),
     [("f2", "f4"), ("i2", "f8"), ("u8", "f8"), ("?", "f8"), (">f4", "f4"), (">i4", "f8")],
 )
 def test_other_types(tmp_path, stored_type, expected):

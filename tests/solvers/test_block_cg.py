@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.linalg
+from builders import noisy_sine
 from cg_runs import block_cg, solve_cg
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,7 +37,7 @@ def rbf(x, z, gamma):
 
 def features(rng, x, columns):
     """Return differences of output features of two samples at the inputs, as CCE solves for."""
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=len(x))
+    y = noisy_sine(rng, x)
     z = np.linspace(-2, 2, columns)
     other = y + 0.2 * rng.normal(size=len(x))
     p = np.exp(-0.5 * (y[:, None] - z) ** 2) - np.exp(-0.5 * (other[:, None] - z) ** 2)

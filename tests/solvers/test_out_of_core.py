@@ -11,6 +11,7 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 from scipy import linalg
 
 import fastmcmd as fm
@@ -409,7 +410,7 @@ def test_two_at_once_in_a_folder(tmp_path, rng):
 def outputs_of(n):
     rng = np.random.default_rng(n)
     x = rng.normal(size=(n, 3))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    y = noisy_sine(rng, x)
     return x, y, y + 0.2 * rng.normal(size=n)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import oracle
 import pytest
+from builders import noisy_sine
 
 import fastmcmd as fm
 from fastmcmd.solvers import costs, switch_policy
@@ -45,7 +46,7 @@ def random_problem(seed):
     outliers = rng.choice(n, 4, replace=False)
     if rng.random() < 0.4:
         x[outliers] *= 5
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    y = noisy_sine(rng, x)
     draws = y + 0.3 * rng.normal(size=n)
     draws[outliers] += rng.choice([0.0, 4.0])
     options = {

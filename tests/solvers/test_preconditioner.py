@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 from cg_runs import follow
 
 import fastmcmd as fm
@@ -218,7 +219,7 @@ def test_back_to_plain_where_it_is_not_positive_definite(rng, monkeypatch):
 
 def test_the_whole_way(rng, eager):
     x = rng.normal(size=(1500, 2))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=1500)
+    y = noisy_sine(rng, x)
     p = y + 0.2 * rng.normal(size=1500)
     options = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.5), "lam": 1e-4}
     result = fm.cce(x, y, p, solver="cg", **options)

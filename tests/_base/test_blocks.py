@@ -69,11 +69,11 @@ def test_threads_that_share_work_get_no_more(threads):
 
 
 @pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("stored", ["C", "F"])
-def test_files_are_read_in_pieces(tmp_path, threads, rng, monkeypatch, count, on_disk):
+@pytest.mark.parametrize("memory_order", ["C", "F"])
+def test_files_are_read_in_pieces(tmp_path, threads, rng, monkeypatch, count, memory_order):
     monkeypatch.setattr(table, "_PIECE_BYTES", 1000)
     threads(count)
-    values = np.asarray(rng.normal(size=(700, 9)), order=on_disk)
+    values = np.asarray(rng.normal(size=(700, 9)), order=memory_order)
     np.save(tmp_path / "x.npy", values)
     rows = open_rows(tmp_path / "x.npy", "x")
     for step in (None, 100, 333):
@@ -104,8 +104,8 @@ def test_large_numbers_are_finite_though_their_sum_is_not(tmp_path):
     np.testing.assert_array_equal(open_rows(tmp_path / "x.npy", "x")[:], x)
 
 
-@pytest.mark.parametrize("on_disk", [False, True])
-def test_passes_do_not_depend_on_threads(tmp_path, threads, rng, monkeypatch, on_disk):
+@pytest.mark.parametrize("memory_order", [False, True])
+def test_passes_do_not_depend_on_threads(tmp_path, threads, rng, monkeypatch, memory_order):
     """Blocks that several threads prepare give the sums, and the bounds, of one thread."""
     monkeypatch.setattr(part_problem, "_MOST_ROWS", 300)
     x = rng.normal(size=(2500, 2))
@@ -115,7 +115,7 @@ def test_passes_do_not_depend_on_threads(tmp_path, threads, rng, monkeypatch, on
     )
     weights = rng.uniform(0.5, 2, 2500)
     source = x
-    if on_disk:
+    if memory_order:
         source = tmp_path / "x.npy"
         np.save(source, x)
     results = []
