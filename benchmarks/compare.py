@@ -1,4 +1,4 @@
-"""Compare the speed of two builds, on a machine that does other work, too.
+"""Compare the speed of two builds, on a machine that is also busy otherwise.
 
 ``python benchmarks/compare.py HEAD~1 HEAD --select "Estimate|Families"`` measures the ``time_*`` methods
 of the asv suite with both builds. asv measures one build after the other: on a machine whose speed
@@ -122,14 +122,14 @@ class Build:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             env={**os.environ, **counts, "PYTHONPATH": str(folder)},
         )  # fmt: skip
-        self.ready = self._answer() == "ready"  # else setup says that it does not apply here
+        self.ready = self._answer() == "ready"  # otherwise setup says that it does not apply here
 
     def _answer(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
     def seconds(self, calls: int) -> float:
-        """Return the CPU time of one call, the mean of so many."""
+        """Return the CPU time of one call, as the mean of this many."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{calls}\n")
         self._process.stdin.flush()
@@ -144,7 +144,7 @@ class Build:
 
 
 def compared(folders: tuple[Path, Path], case: Case, rounds: int, threads: int) -> Verdict | None:
-    """Return how the second build compares with the first; None where the case does not apply."""
+    """Return how the second build compares with the first, or None if the case does not apply."""
     with Build(folders[0], case, threads) as before, Build(folders[1], case, threads) as after:
         if not (before.ready and after.ready):
             return None
@@ -181,7 +181,7 @@ def built(name: str) -> Iterator[Path]:
 
 
 def main() -> int:
-    """Print a line for each case, and the slower ones at the end; returns 1 if there are any."""
+    """Print a line for each case, and the slower ones at the end; return 1 if there are any."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("before", help="a folder with a built package, or a git revision")
     parser.add_argument("after", help="the same, of the build that must not be slower")

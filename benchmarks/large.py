@@ -37,7 +37,7 @@ from benchmarks.bench_cce import floor_seconds
 from benchmarks.problems import clip_like_blocks, smooth
 
 _SAMPLED = 0.01  # seconds between two looks at the memory
-_CHECKED = 10_000  # points at which the true error is measured
+_CHECK_POINTS = 10_000  # points at which the true error is measured
 _COMPARED = 2_000  # of the comparison with scikit-learn
 _REPEATS, _PATIENCE = 3, 4.0  # of it: runs, and seconds after which there are no more
 _GIVEN_UP = 4.0  # times our time or landmarks, where scikit-learn is as exact as ours no more
@@ -50,7 +50,7 @@ _COPIED = 20_000  # rows of a block read to bring a file into the page cache
 
 @dataclass(frozen=True)
 class Problem:
-    """What is given to ``fm.cce``."""
+    """Arguments of ``fm.cce``."""
 
     x: Any
     y: np.ndarray
@@ -142,7 +142,7 @@ def clip_on_disk(n: int, data: Path) -> Problem:
 
 @dataclass(frozen=True)
 class Target:
-    """What must hold of a full-sized case."""
+    """Requirements for a full-sized case."""
 
     seconds: float
     bytes: float
@@ -152,7 +152,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Case:
-    """A problem, its sizes and options, and what is wanted of it."""
+    """A problem, its sizes and options, and its requirements."""
 
     make: Callable[[int, Path], Problem]
     n: int
@@ -208,7 +208,7 @@ def anonymous_bytes() -> int:
 
 
 class Peak:
-    """Peak anonymous memory within a ``with`` block, beyond what there was before."""
+    """Peak anonymous memory within a ``with`` block, beyond the memory in use before it."""
 
     def __enter__(self) -> Peak:
         # Freed memory that the allocator retains would hide as much of what follows.
@@ -230,7 +230,7 @@ class Peak:
 
     @property
     def bytes(self) -> int:
-        """Peak beyond what there was before."""
+        """Return the peak beyond the memory in use before."""
         return self.largest - self.before
 
 
@@ -259,7 +259,7 @@ def timed(problem: Problem, **options: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def reference(problem: Problem, at: Any, how: str, row: dict[str, Any], tol: float) -> Any:
-    """Return a more exact answer at some points, and how it was made."""
+    """Return a more exact answer at some points, and how it was computed."""
     n = row["n"]
     if n <= _EXACT_ROWS:
         options: dict[str, Any] = {"solver": "cg", "dtype": np.float64, "tol": tol / 100}
@@ -295,7 +295,9 @@ def measure(name: str, quick: bool, data: Path, check: bool = True) -> dict[str,
         row["floor"] = rate
         row["fraction of sgemm"] = rate * row["info"]["iterations"] / row["seconds"]
     if check and (case.reference != "none" or row_count <= _EXACT_ROWS):
-        points = np.random.default_rng(1).choice(row_count, min(row_count, _CHECKED), replace=False)
+        points = np.random.default_rng(1).choice(
+            row_count, min(row_count, _CHECK_POINTS), replace=False
+        )
         points.sort()
         exact, row["reference"] = reference(
             problem, np.array(problem.x[points]), case.reference, row, options.get("tol", 1e-6)
@@ -323,7 +325,7 @@ def measure(name: str, quick: bool, data: Path, check: bool = True) -> dict[str,
 
 
 def least(run: Callable[[], tuple[Any, dict[str, Any]]]) -> tuple[Any, dict[str, Any]]:
-    """Return what the fastest of a few runs gave."""
+    """Return the result of the fastest of a few runs."""
     start, runs = time.perf_counter(), []
     while len(runs) < _REPEATS and (not runs or time.perf_counter() - start < _PATIENCE):
         runs.append(run())
@@ -448,7 +450,7 @@ def compare(name: str, quick: bool, data: Path, check: bool = True) -> dict[str,
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
-    """Return the table of all cases, and what is said beside it."""
+    """Return the table of all cases, and its notes."""
     lines = [
         "| case | n | d | solver | seconds | peak | limit | certified | true error | landmarks "
         "| passes | as wanted |",
@@ -479,7 +481,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
             lines.append(f"- {name}: **differs from the reference by more than both bounds**.")
         if "theirs, grown" in row:
             grown, same = row["theirs, grown"][-1], row["theirs, same landmarks"]
-            reached = "reaches" if row["theirs reach our error"] else "does not reach"
+            verb = "reaches" if row["theirs reach our error"] else "does not reach"
             back = row["times faster at their error"]
             lines.append(
                 f"- {name}: with {same['landmarks']} landmarks (ours: {row['landmarks'] or 'none, CG'}) "
@@ -487,7 +489,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
                 f"{same['seconds']:.2f} s (error {same['error']:.1e}, {same['peak'] / 1e6:,.0f} MB; the "
                 f"{row['output features seconds']:.2f} s of output features not counted), ours "
                 f"{row['seconds']:.2f} s (error {row['error']:.1e}). With {grown['landmarks']} landmarks "
-                f"it {reached} our error ({grown['error']:.1e}): {row['times faster at our error']:.1f} "
+                f"it {verb} our error ({grown['error']:.1e}): {row['times faster at our error']:.1f} "
                 "times our time. Ours at its error: "
                 + (f"{back:.1f} times as fast." if back else "not reached.")
             )
@@ -513,14 +515,14 @@ def in_child(name: str, options: argparse.Namespace, data: Path) -> dict[str, An
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write atomically: a run takes long, and may be stopped."""
+    """Write atomically: a run takes long, and may be interrupted."""
     part = path.with_name(path.name + ".part")
     part.write_text(json.dumps(content, indent=2))
     os.replace(part, path)
 
 
 def main() -> int:
-    """Measure and print; 1 where a case failed or is not as wanted."""
+    """Measure and print; return 1 if a case failed or missed its requirements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = [*CASES, *PEERS]
     parser.add_argument("--quick", action="store_true", help="20,000 to 50,000 rows")

@@ -2,8 +2,8 @@
 
 ``python benchmarks/large_picture.py [--json FILE] [--draw] [--most N] [--seconds S] [--data DIR]``
 
-Measurements go into a JSON file, one point after the other: a run that was stopped goes on, and
-``--draw`` draws what is there. Every point is one call with defaults (``tol=1e-6``, polynomial 1e-4)
+Each measurement goes into a JSON file at once: an interrupted run resumes, and ``--draw`` draws the
+finished points. Every point is one call with defaults (``tol=1e-6``, polynomial 1e-4)
 within ``memory_limit``, in a process of its own, measured as in ``large.py``. A series ends
 where the next point would take longer than ``--seconds``, extrapolated from the last two.
 """
@@ -45,7 +45,7 @@ def measure(name: str, n: int, data: Path) -> dict[str, Any]:
 
 
 def in_child(name: str, n: int, data: Path) -> dict[str, Any] | None:
-    """Measure in a process of its own; None, and a word, where it failed."""
+    """Measure in a process of its own; if that fails, print why and return None."""
     command = [sys.executable, __file__, "--child", name, "--n", str(n), "--data", str(data)]
     process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode:
@@ -68,7 +68,7 @@ def next_seconds(rows: list[dict[str, Any]], n: int) -> float:
 
 
 def gather(rows: list[dict[str, Any]], options: argparse.Namespace, data: Path) -> bool:
-    """Measure what is not there yet, and write it down after each point; False where one failed."""
+    """Measure the missing points, and save after each; return False if one failed."""
     good = True
     for name, (_, most, _) in SERIES.items():
         for size in _SIZES:

@@ -1,4 +1,4 @@
-"""What a cluster costs: CPU time of two workers against one process, tasks, bytes and messages of a pass.
+"""The cost of a cluster: CPU time of two workers against one process; tasks, bytes and messages of a pass.
 
     python benchmarks/on_a_cluster.py 2000000        # CPU time of all processes
     python benchmarks/on_a_cluster.py --overhead     # of tasks that do nothing
@@ -24,7 +24,7 @@ def data(n: int, d: int, chunk: int):
     """Return inputs, outcomes and predicted means that workers make from seeds."""
     rng = da.random.default_rng(0)
     x = rng.normal(size=(n, d), chunks=(chunk, d))
-    # Independent of x, as columns of files are: no worker needs what another one made.
+    # Independent of x, like columns of files: no worker needs the output of another one.
     return x, rng.normal(size=n, chunks=chunk), 0.3 + 0 * rng.normal(size=n, chunks=chunk)
 
 

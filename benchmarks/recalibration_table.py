@@ -21,7 +21,7 @@ Problem = tuple[Any, Any, Any]
 
 
 def real(name: str) -> Problem:
-    """Return x, y and predictions of a simple model for rows that it was not trained on."""
+    """Return x, y and predictions of a simple model for rows outside its training set."""
     rng = np.random.default_rng(0)
     if name == "randhie":
         from fastmcmd import demo

@@ -27,14 +27,14 @@ pixels, digits = load_digits(return_X_y=True)
 x_train, x, y_train, y = train_test_split(pixels / 16, digits, test_size=0.5, random_state=0)
 classifier = LogisticRegression(max_iter=2000).fit(x_train, y_train)
 
-measured = []
+rows = []
 print(f"{'degrees':>8}{'accuracy':>10}{'confidence':>12}{'CCE':>8}{'if right':>10}{'p':>8}")
 for angle in ANGLES:
     rotated = rotate(x.reshape(-1, 8, 8), angle, axes=(1, 2), reshape=False).reshape(-1, 64)
     p = classifier.predict_proba(rotated)
     test = fm.congruence_test(rotated, y, fm.Categorical(p), y_kernel=fm.Delta(), random_state=0)
     accuracy, confidence = float(np.mean(p.argmax(axis=1) == y)), float(p.max(axis=1).mean())
-    measured.append((accuracy, confidence, test.cce, test.null_cce))
+    rows.append((accuracy, confidence, test.cce, test.null_cce))
     print(
         f"{angle:8d}{accuracy:10.3f}{confidence:12.3f}{test.cce:8.3f}{test.null_cce:10.3f}{test.p_value:8.3g}"
     )
@@ -51,7 +51,7 @@ ax = right.subplots()
 names = ("accuracy", "mean confidence", "CCE", "CCE of a right model")
 styles = ({"color": "0.5"}, {"color": "0.5", "linestyle": "--"}, {"color": COLOURS[1], "linewidth": 2},
           {"color": COLOURS[1], "linestyle": ":"})  # fmt: skip
-for values, name, style in zip(np.array(measured).T, names, styles, strict=True):
+for values, name, style in zip(np.array(rows).T, names, styles, strict=True):
     ax.plot(ANGLES, values, label=name, **style)
 ax.set(xlabel="rotation of the test digits, degrees", ylim=(0, 1.02))
 ax.legend(frameon=False, fontsize="small", loc="center right")

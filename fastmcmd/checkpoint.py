@@ -114,7 +114,7 @@ class Checkpoint:
         }
         self._about = json.loads(json.dumps(about, default=str))
         self._dropped: set[str] = set()
-        self._saved = time.monotonic()
+        self._last_save = time.monotonic()
         remove_stale(self.path.parent, tag_of(self.path.name), "part")
         if self.path.exists():
             self._about["plan"] = self._check_file()
@@ -160,7 +160,7 @@ class Checkpoint:
         OSError
             The file cannot be written; an existing file is unchanged.
         """
-        if not force and time.monotonic() - self._saved < self.every:
+        if not force and time.monotonic() - self._last_save < self.every:
             return
         arrays, document = encode(state())
         arrays[_DOCUMENT] = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
@@ -176,7 +176,7 @@ class Checkpoint:
         self._dropped.discard(stage)
         with AtomicFile(self.path, "checkpoint") as target, target.naming_errors():
             write(target.stream)
-        self._saved = time.monotonic()
+        self._last_save = time.monotonic()
 
     def drop(self, stage: str) -> None:
         """Discard the state of ``stage``; the next save leaves it out of the file."""

@@ -26,7 +26,7 @@ __all__ = [
     "tokens",
 ]
 
-_RATES = 5  # Poisson distributions whose conflation is drawn from
+_RATES = 5  # Poisson distributions from which a conflation is drawn
 _TOP = 30  # the outcome is this number less the count
 _MOST = 60  # largest count: the rate is at most 20 and the mass beyond is below 1e-50
 

@@ -42,8 +42,8 @@ class EvaluatedModel:
 def load() -> dict[str, Array]:
     """Return the arrays of the held-out rows."""
     source = resources.files("fastmcmd") / "data" / "randhie.npz"
-    with resources.as_file(source) as path, np.load(path, allow_pickle=False) as stored:
-        return {name: stored[name] for name in stored.files}
+    with resources.as_file(source) as path, np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
 
 
 def run(data: dict[str, Array], progress: bool = False) -> list[EvaluatedModel]:

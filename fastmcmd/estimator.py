@@ -371,8 +371,8 @@ class ConditionalCongruence(Parameters):
                 for name, one in inspect.signature(type(self).__init__).parameters.items()
                 if name != "self" and getattr(self, name) is not one.default
             }
-            listed = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-            return f"ConditionalCongruence({listed})"
+            settings = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+            return f"ConditionalCongruence({settings})"
         fitted = f"x_kernel={self.x_kernel_!r}, y_kernel={self.y_kernel_!r}, lam={self.lam_}"
         return f"ConditionalCongruence({fitted}), fitted\n{self.result_!r}"
 

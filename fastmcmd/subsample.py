@@ -59,11 +59,11 @@ def stratified(position: Floats, size: int, strata: int) -> Sampler:
 
     def sample(rng: np.random.Generator) -> tuple[Index, Floats]:
         shuffled = rng.permutation(n)
-        ordered = shuffled[np.argsort(position[shuffled], kind="stable")]
+        strata_order = shuffled[np.argsort(position[shuffled], kind="stable")]
         rows = np.concatenate(
             [
                 rng.choice(stratum, count, replace=False)
-                for stratum, count in zip(np.split(ordered, ends), sizes, strict=True)
+                for stratum, count in zip(np.split(strata_order, ends), sizes, strict=True)
             ]
         )
         ascending = np.argsort(rows)

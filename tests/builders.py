@@ -29,7 +29,7 @@ def forked(function, *arguments):
 
 
 class Opaque(fm.Predictive):
-    """A distribution that answers no more than it must: no quantiles by row, no survival function."""
+    """A distribution with the abstract members only: no quantiles by row, no survival function."""
 
     def __init__(self, inner):
         self.inner, self.discrete = inner, inner.discrete
@@ -73,6 +73,18 @@ def same_in_threads_and_blocks(results, module, block, monkeypatch):
             np.testing.assert_array_equal(one, other)
     finally:
         fm.set_num_threads(threads)
+
+
+def noisy_sine(rng, x):
+    """Return ``sin(x) + 0.3 e`` (n,) of the first column of x, with standard normal e."""
+    mean = np.sin(x if x.ndim == 1 else x[:, 0])
+    return mean + 0.3 * rng.standard_normal(len(mean))
+
+
+def sine_model(rng, n=300, shift=0.0, std=0.3):
+    """Return x (n,), a `noisy_sine` raised by ``shift``, and the Gaussian prediction around the sine."""
+    x = rng.uniform(-2, 2, n)
+    return x, noisy_sine(rng, x) + shift, fm.Gaussian(np.sin(x), std)
 
 
 def two_samples(rng, n=60, m=45, q=20, d=2, k=1, dtype=np.float64):

@@ -1,4 +1,4 @@
-"""Runs of block CG to their end, as tests look at them."""
+"""Runs of block CG to their end, as the tests use them."""
 
 from __future__ import annotations
 

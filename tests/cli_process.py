@@ -1,4 +1,4 @@
-"""The command line: called in this process, which is quick, or started as people and scripts start it."""
+"""The command line, called in this process, which is quick, or started as a user's shell starts it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import fastmcmd as fm
 from fastmcmd.cli import main
 
-# Processes run the package that the tests run, wherever they start and whether it is installed.
+# Processes run the package under test, wherever they start and whether or not it is installed.
 ROOT = str(Path(fm.__file__).parents[1])
 
 
@@ -52,6 +52,6 @@ def run_cli(*arguments, stderr=None):
             warnings.simplefilter("ignore", quiet)
         try:
             status = main(command)
-        except SystemExit as exit_info:  # argparse: --help, or options that it does not know
+        except SystemExit as exit_info:  # argparse: --help, or unknown options
             status = exit_info.code or 0
     return subprocess.CompletedProcess(command, status, out.getvalue(), err.getvalue())

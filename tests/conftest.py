@@ -1,4 +1,4 @@
-"""Shared settings of the tests: the same examples every time, and no deadline on shared machines."""
+"""Shared settings of the tests: the same examples every time, without a deadline."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rng():
 
 @pytest.fixture
 def unpainted(monkeypatch):
-    """Pictures are composed, but not painted: for what does not look at them."""
+    """Compose pictures without painting them, for tests that do not look at them."""
 
     def savefig(figure, stream, **options):
         stream.write("<svg></svg>")
@@ -55,7 +55,7 @@ def unpainted(monkeypatch):
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels_compiled_once(tmp_path_factory):
-    """Workers of one run share the CUDA kernels that host_device.py compiles for the processor."""
+    """Share the CUDA kernels that host_device.py compiles between workers of one run."""
     base_folder = tmp_path_factory.getbasetemp()
     folder = (
         base_folder.parent if "PYTEST_XDIST_WORKER" in os.environ else base_folder
@@ -64,7 +64,7 @@ def _kernels_compiled_once(tmp_path_factory):
     os.environ["FASTMCMD_TEST_KERNELS"] = str(folder)
 
 
-# A run in the background of a shell ignores Ctrl-C, and so would the processes that tests interrupt.
+# A shell's background job ignores Ctrl-C, and so would the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -82,7 +82,7 @@ def _longest_first(items):
 
 
 def pytest_collection_modifyitems(items):
-    """Skip what needs a device where there is none; pytest names and counts it (-ra)."""
+    """Skip tests that need a device if there is none; pytest counts them by name (-ra)."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         _longest_first(items)
     needing = [item for item in items if item.get_closest_marker("gpu")]

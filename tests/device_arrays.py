@@ -1,4 +1,4 @@
-"""Arrays that lie on a device, for tests without one.
+"""Arrays on a device, for tests without one.
 
 ``strict``: array-api-strict on a device that NumPy cannot read; only what the standard has. ``cupy``:
 CuPy's documented functions with NumPy behind them: NumPy arrays are refused, and the device must be the
@@ -20,13 +20,13 @@ LIBRARIES = ["strict", "cupy", "torch", pytest.param("cuda", marks=pytest.mark.g
 
 
 class FakeDevice:
-    """A library and a device of it; ``moved`` holds the sizes of what was copied to the host."""
+    """A library and one of its devices; ``moved`` holds the sizes of copies to the host."""
 
     def __init__(self, kind, put, context=nullcontext):
         self.kind, self._put, self.context, self.host_copies = kind, put, context, []
 
     def watch(self, monkeypatch, owner, name):
-        """Note the size of the last argument of each call of a method that copies to the host."""
+        """Record the size of the last argument of each call of a method that copies to the host."""
         plain = getattr(owner, name)
 
         def recording(*args):
@@ -41,7 +41,7 @@ class FakeDevice:
             return self._put(np.asarray(values))
 
     def get(self, values):
-        """Return an array for NumPy, having made sure that it is one of the device."""
+        """Return an array for NumPy, after checking that it is on the device."""
         namespace = arrays.device_namespace(values)
         assert namespace is not None, f"{type(values)} is not on the device"
         assert namespace == arrays.device_namespace(self.put(0.0))
@@ -103,7 +103,7 @@ def _cupy(monkeypatch):
 
 
 def fake_cupy():
-    """Return a module with what metrics ask of CuPy 13; arrays lie on device 1, and device 0 is current."""
+    """Return a module with the CuPy 13 functions of metrics; arrays are on device 1, 0 is current."""
     module = types.ModuleType("cupy")
     current = [0]
 

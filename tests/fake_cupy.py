@@ -1,8 +1,8 @@
-"""A module that answers as CuPy does where `fastmcmd.device.cuda` asks, with NumPy behind it.
+"""CuPy on NumPy, for the calls of `fastmcmd.device.cuda`.
 
-When what is issued to a stream happens is the affair of `fake_streams`. cuBLAS is taken at its documented
-word: pointers, matrices by columns, sides and triangles. So the tests see whether the calls mean what they
-should; only a run on a device shows whether a device agrees.
+`fake_streams` decides when issued work runs. cuBLAS is implemented from its documentation: pointers,
+matrices by columns, sides and triangles. So the tests check the meaning of the calls; only a run on a
+device shows whether the device agrees.
 """
 
 import ctypes
@@ -48,7 +48,7 @@ def _queue(stream):
 
 
 class ndarray:
-    """An array on the device: NumPy does not take it by itself."""
+    """An array on the device: NumPy cannot read it."""
 
     __module__ = "cupy._core.core"
     __array__ = None
@@ -109,7 +109,7 @@ class ndarray:
         queue.issue(lambda: np.copyto(out, source))
 
     def get(self, stream=None):
-        """Waits for the stream, and for nothing else."""
+        """Wait for the stream, and for nothing else."""
         copy = np.empty(self.shape, self.dtype)
         if copy.size:
             queue, source = self._queue(stream), self._inner
@@ -119,7 +119,7 @@ class ndarray:
 
 
 def _matrix(pointer, rows, columns, ld, dtype):
-    """A matrix by columns, as cuBLAS sees it."""
+    """A matrix stored by columns, as cuBLAS sees it."""
     assert ld >= max(1, rows), "the leading dimension is too small"
     count = (columns - 1) * ld + rows if rows and columns else 0
     kind = ctypes.c_float if dtype == np.float32 else ctypes.c_double
@@ -237,7 +237,7 @@ class Cusolver:
 
 
 def _handle():
-    """Each thread has its own for each device, and its stream is set to the current one at each call."""
+    """Handle of cuBLAS: one per thread and device, whose stream follows the current one."""
     return threading.get_ident(), current_device()
 
 
@@ -265,7 +265,7 @@ class RawModule:
                 if isinstance(value, ndarray):
                     assert value.device.id == current_device(), "not of the current device"
                     words.append(value.data.ptr)
-                    owners.append(value._inner)  # not what gives the memory back
+                    owners.append(value._inner)  # not the object that frees the memory
                 else:
                     assert value.dtype.itemsize == 8  # as wide as the kernel's argument
                     words.append(int(value))
@@ -282,7 +282,7 @@ class RawModule:
 
 
 def module(devices=2, memory=10**10, mode="eager", seed=0):
-    """Return a new module ``cupy``, whose work is done when ``mode`` of `fake_streams` says."""
+    """Return a new module ``cupy`` whose work runs when ``mode`` of `fake_streams` says."""
     machine = Machine(devices, mode, seed, memory)
     allocators, default = threading.local(), MemoryPool()
 
@@ -313,12 +313,14 @@ def module(devices=2, memory=10**10, mode="eager", seed=0):
         return contiguous
 
     def from_dlpack(tensor):
-        """The producer lets the current stream wait for its own."""
+        """Let the current stream wait for the producer's, as the producer does."""
         assert tensor.device.index == current_device()
         event = getattr(tensor, "event", None)
         if event is not None:
             get_current_stream().wait_event(event)
-        inner = tensor.numpy()  # shares memory, and refuses where a gradient is needed
+        inner = (
+            tensor.numpy()
+        )  # shares memory, and raises an error for tensors that need a gradient
         return ndarray(inner, tensor)
 
     @contextmanager

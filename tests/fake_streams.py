@@ -27,9 +27,7 @@ import numpy as np
 
 _UNIT = 512  # CuPy rounds up to this, pinned memory further to a power of two
 _NOW = []  # the machine of the module that was made last
-_CURRENT = (
-    threading.local()
-)  # each thread has a current device, and on each device a current stream
+_CURRENT = threading.local()  # each thread has a current device, and each device a current stream
 
 
 class OutOfMemoryError(MemoryError):
@@ -50,11 +48,11 @@ class Machine:
         self._memory_at, self._given_up = (
             {},
             [],
-        )  # work has addresses only: what they name must not go
+        )  # work has only addresses: the arrays behind them must stay
         _NOW[:] = [self]
 
     def issued(self):
-        """Let chance run something, and forget memory that no work can reach any more."""
+        """Run something at random, and forget memory that no work can reach any more."""
         if self.mode == "random":
             for queue in self.queues:
                 while queue.items and self.dice.random() < queue.haste and queue.ready():
@@ -84,7 +82,7 @@ class Machine:
         self._given_up.append(self._memory_at.pop(raw.ctypes.data))
 
     def alloc_pinned_memory(self, size):
-        """Return memory that a copy reads when it runs; given back, it is handed out again at once."""
+        """Return memory that a copy reads when it runs; freed memory is reused at once."""
         size = max(_UNIT, 1 << (size - 1).bit_length())
         with self.lock:
             free = self._free_pinned.setdefault(size, [])
@@ -97,7 +95,7 @@ class Machine:
         return handed
 
     def read_later(self, host):
-        """Return what a copy from the host will read: pinned memory itself, a copy of any other."""
+        """Return the memory that a copy from the host reads: pinned memory itself, otherwise a copy."""
         start = host.ctypes.data
         for raw in self.pinned:
             offset = start - raw.ctypes.data
@@ -107,7 +105,7 @@ class Machine:
 
 
 class Queue:
-    """What is issued to a stream, in order; a mark (queue, place) says how far another must be."""
+    """The work of a stream, in order; a mark (queue, place) says how far another must be."""
 
     def __init__(self, machine, device):
         self.machine, self.device = machine, device
@@ -132,10 +130,10 @@ class Queue:
         return mark is None or mark[0].position >= mark[1]
 
     def reach(self, place):
-        """Run what is needed until the first ``place`` items are done, and no more."""
+        """Run what is needed until the first ``place`` items are finished, and no more."""
         with self.machine.lock:
             collects = gc.isenabled()
-            gc.disable()  # what is collected may synchronise, in the middle of an item
+            gc.disable()  # collected objects may synchronise, in the middle of an item
             try:
                 while self.position < place:
                     work, mark = self.items[0]
@@ -189,7 +187,7 @@ class Device:
 
 
 class Stream:
-    """A stream of the current device; work on the null stream does not wait for it, nor it for that."""
+    """A stream of the current device; it and the null stream do not wait for each other."""
 
     def __init__(self, non_blocking=False):
         assert non_blocking, "other streams wait for the null stream, which is not played here"
@@ -220,7 +218,7 @@ class Stream:
 
     def wait_event(self, event):
         assert isinstance(event, Event)
-        if event._mark is not None:  # as it was recorded last: later records do not matter
+        if event._mark is not None:  # as of its last record: later records do not matter
             self._queue().issue(mark=event._mark)
 
 
@@ -265,7 +263,7 @@ def get_elapsed_time(start, stop):
 
 
 class Chunk:
-    """A piece of what was once allocated, and its neighbours there."""
+    """A piece of an allocation, with its neighbours."""
 
     def __init__(self, raw, free, before=None, after=None):
         self.raw, self.free, self.before, self.after = raw, free, before, after
@@ -283,7 +281,7 @@ class Chunk:
             self.free.append(remainder)
 
     def joined(self, raw):
-        """Join what follows, which is free."""
+        """Join the free piece that follows."""
         self.free.remove(self.after)
         after = self.after.after
         start = self.raw.ctypes.data - raw.ctypes.data
@@ -294,7 +292,7 @@ class Chunk:
 
 
 class Memory:
-    """Bytes that are given back when nothing refers to them."""
+    """Bytes that return to the pool when nothing refers to them."""
 
     def __init__(self, chunk, back):
         self.inner, self._chunk, self._back = chunk.raw, chunk, back
@@ -304,7 +302,7 @@ class Memory:
 
 
 class DevicePool:
-    """CuPy's pool of one device: a list of free chunks for each stream, the best is split."""
+    """CuPy's pool of one device: a list of free chunks per stream; the best one is split."""
 
     def __init__(self, owner, device):
         self.limit, self.total, self._allocated = None, 0, 0
@@ -371,7 +369,7 @@ class DevicePool:
 
 
 class MemoryPool:
-    """One pool for each device; its methods act on that of the current device."""
+    """One pool per device; its methods act on that of the current device."""
 
     def __init__(self):
         self._pools = {}

@@ -61,7 +61,7 @@ def _folder():
 
 
 def compiled(text):
-    """The kernels of a source as a library for this processor."""
+    """Compile the kernels of a source into a library for this processor."""
     with _COMPILING:  # devices work on threads of their own
         return _compiled(text)
 
@@ -74,7 +74,7 @@ def _compiled(text):
     library = _folder() / f"{hashlib.sha256((_SHIM + text).encode()).hexdigest()[:16]}.so"
     if not library.exists():
         flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
-        # Of inline device functions some are used by other kernels only.
+        # Some kernels use only part of the inline device functions.
         flags += ["-Wno-unused-function", "-Wno-unused-parameter", "-Wno-cast-function-type"]
         temporary_path = library.with_suffix(f".{os.getpid()}")
         process = subprocess.run(
@@ -82,7 +82,7 @@ def _compiled(text):
             input=_SHIM + text, capture_output=True, text=True,
         )  # fmt: skip
         assert process.returncode == 0, process.stderr
-        temporary_path.replace(library)  # another worker finds all of it or nothing
+        temporary_path.replace(library)  # another worker finds either everything or nothing
     return ctypes.CDLL(str(library))
 
 
@@ -99,7 +99,7 @@ class Memory:
 
 
 class FakeDevice:
-    """An array on a device: it has a shape and slices, and nothing that NumPy could compute with."""
+    """An array on a device: it has a shape and slices, but NumPy cannot compute with it."""
 
     __array__ = None
 
@@ -117,11 +117,11 @@ class FakeDevice:
     itemsize = property(lambda self: self._inner.itemsize)
     size = property(lambda self: self._inner.size)
     dtype = property(lambda self: self._inner.dtype)
-    device = property(lambda self: types.SimpleNamespace(id=self._device.index))  # as CuPy says it
+    device = property(lambda self: types.SimpleNamespace(id=self._device.index))  # CuPy's wording
 
 
 class HostDevice(Device):
-    """NumPy in the place of a device."""
+    """NumPy in place of a device."""
 
     def __init__(self, budget=10**9, label="stand-in", tensor_cores_pay=False, index=0):
         self.budget = budget
@@ -163,7 +163,7 @@ class HostDevice(Device):
         memory = Memory(self, size)
         inner = np.empty(shape, dtype)
         if inner.dtype.kind == "f":
-            inner.fill(np.nan)  # what is read before it is written shows
+            inner.fill(np.nan)  # a read before the first write becomes visible
         return FakeDevice(inner, memory, self)
 
     def clear(self, array):
@@ -192,7 +192,7 @@ class HostDevice(Device):
         return copy
 
     def adopt_host(self, host):
-        """An array of the caller's on this device, beside its budget."""
+        """A caller's array on this device, outside its budget."""
         return FakeDevice(np.array(host), None, self)
 
     def adopted(self, array):
@@ -223,7 +223,7 @@ class HostDevice(Device):
         return self.busy[slot]
 
     def done_with(self, slot):
-        self.busy[slot]._inner[...] = np.nan  # whoever reads on reads nonsense
+        self.busy[slot]._inner[...] = np.nan  # a later reader sees NaN
         self.busy[slot] = None
 
     def drop_slots(self):
@@ -284,17 +284,17 @@ class HostDevice(Device):
 
 
 def ten_bits(values):
-    """Numbers as tensor cores take them: float32 with 10 bits after the point."""
+    """Round numbers as tensor cores read them: float32 with 10 bits after the point."""
     bits = np.ascontiguousarray(values).view(np.uint32)
     return ((bits + np.uint32(1 << 12)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def backend_of(budget, gpus=1, tile=64, **options):
-    """``backend="cupy"`` on stand-ins of one budget each."""
+    """``backend="cupy"`` on stand-ins with equal budgets."""
     devices = tuple(HostDevice(budget, f"stand-in {i}", index=i) for i in range(gpus))
     return CupyBackend(tile=tile, devices=devices, **options)
 
 
 def rows_of(n, d, dtype=np.float32, seed=0):
-    """Rows of about unit length."""
+    """Return rows of about unit length."""
     return (np.random.default_rng(seed).normal(size=(n, d)) / np.sqrt(d)).astype(dtype)

@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass
 class Data:
-    """Rows in memory, and the same in blocks of unequal sizes."""
+    """Rows in memory, and the same rows in blocks of unequal sizes."""
 
     x: Any
     y: Any

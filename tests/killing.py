@@ -1,4 +1,4 @@
-"""Runs that end early: a process that is killed and started again, and a computation stopped at a save."""
+"""Runs that end early: a killed and restarted process, and a computation stopped at a save."""
 
 import subprocess
 import time
@@ -37,7 +37,7 @@ class Stopped(Exception):
 
 
 def stopping(monkeypatch, after, stages=None):
-    """Let the computation end at its save number ``after``, which is not made."""
+    """Stop the computation at save number ``after``, which is not written."""
     save, saves_left = Checkpoint.save, [after]
 
     def counting(self, stage, state, *, force=False):

@@ -1,4 +1,4 @@
-"""The plain definitions in NumPy float64, against which everything is tested.
+"""Plain definitions in NumPy float64, the reference of the tests.
 
 Equation 2 of Young et al. (arXiv 2405.12412) as written, with inverses as solves.
 """
@@ -44,7 +44,7 @@ def mcmd_squared(
 
 
 def mcmd(*args, **kwargs):
-    """Return MCMD (q,); the square is cut at zero, where the definition's rounding ends below."""
+    """Return MCMD (q,); rounding may make the square negative, which counts as zero."""
     return np.sqrt(np.maximum(mcmd_squared(*args, **kwargs), 0.0))
 
 

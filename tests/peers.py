@@ -8,7 +8,7 @@ import pytest
 
 
 def imported(name):
-    """Import a package, or skip the test; without Numba, which would compile its loops for seconds."""
+    """Import a package, or skip the test; disable Numba, which would compile its loops for seconds."""
     with pytest.MonkeyPatch.context() as patch:
         if name not in sys.modules:
             patch.setitem(sys.modules, "numba", None)

@@ -1,4 +1,4 @@
-"""What the published code of the CCE paper defines, written plainly from the formulas, for tests.
+"""The definitions of the CCE paper's published code, written from the formulas, for tests.
 
 The MCMD itself is in `oracle`; kernels here are functions of two arrays (n, d), (m, d).
 """

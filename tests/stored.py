@@ -1,4 +1,4 @@
-"""Arrays put into files of every format, for the tests of what reads and writes them."""
+"""Arrays in files of every format, for tests of readers and writers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def map_of(folder, x, **how):
 
 
 class OldZarr:
-    """The part of a version 2 array that is relied on."""
+    """The used part of a version 2 array."""
 
     def __init__(self, x):
         self._x, self.shape, self.dtype, self.chunks = x, x.shape, x.dtype, (7, x.shape[1])

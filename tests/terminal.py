@@ -1,4 +1,4 @@
-"""Processes on a pseudo-terminal, as a person sees them."""
+"""Processes on a pseudo-terminal, as a user sees them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import time
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal; its width is not known."""
+    """A stream that claims to be a terminal of unknown width."""
 
     def isatty(self):
         return True
 
 
 def opened(columns):
-    """Return the two ends of a pseudo-terminal of so many columns."""
+    """Return the two ends of a pseudo-terminal with this many columns."""
     import fcntl
     import pty
     import termios
@@ -31,7 +31,7 @@ def opened(columns):
 
 
 def until(end, is_done, limit=60.0):
-    """Return pairs (time, text) of what comes, until ``done(text so far)``, or the end or the limit."""
+    """Yield pairs (time, text) of the output, until ``done(text so far)``, the end or the limit."""
     parts, start = [], time.monotonic()
     while time.monotonic() - start < limit:
         ready, _, _ = select.select([end], [], [], 0.1)
@@ -76,7 +76,7 @@ def run_on_terminal(command, columns=100, both=False, interrupt=None, **options)
 
 
 def screen(text, columns=1000):
-    """Return the lines that a terminal of so many columns shows after a text.
+    """Return the lines that a terminal with this many columns shows after a text.
 
     Of sequences that begin with ESC it knows "[A", a line up; others, such as colours, show nothing.
     """

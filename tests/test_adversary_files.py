@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).parent / "adversary" / "files.py"
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of a process as on Linux")
 @pytest.mark.parametrize(("seeds", "how"), [((14, 15), None), ((3,), "member"), ((4,), "forge")])
 def test_no_file_ends_the_process_or_lies(seeds, how):
-    """Few of all files reach the checks of saved objects: exchanged members, and forged contents."""
+    """Few altered files reach the checks of saved objects: exchanged members, and forged contents."""
     command = [sys.executable, PROGRAM, "--count", "150", "--seed", *map(str, seeds)]
     if how:
         command += ["--how", how]

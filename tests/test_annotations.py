@@ -1,4 +1,4 @@
-"""Arguments have types that say what they take; ``Any`` is left for what no type describes."""
+"""Arguments have types that say what they take; ``Any`` is left where no type applies."""
 
 from __future__ import annotations
 

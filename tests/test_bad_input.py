@@ -1,4 +1,4 @@
-"""What a person gets wrong: a clear error that names the argument, or the right answer."""
+"""Mistakes of users bring a clear error that names the argument, or the right answer."""
 
 from __future__ import annotations
 
@@ -143,8 +143,8 @@ def test_forms_of_the_same_data(data):
 def test_memmap(tmp_path, data):
     x, y, p = data
     np.save(tmp_path / "x.npy", x)
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    np.testing.assert_array_equal(fm.cce(mapped, y, p).values, fm.cce(x, y, p).values)
+    memory_map = np.load(tmp_path / "x.npy", mmap_mode="r")
+    np.testing.assert_array_equal(fm.cce(memory_map, y, p).values, fm.cce(x, y, p).values)
 
 
 def test_swapped_arguments_are_an_error(data):

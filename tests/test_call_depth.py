@@ -1,4 +1,4 @@
-"""How deep the core is below `cce`: a reader follows a call through few functions."""
+"""The number of frames between `cce` and the core: a reader follows a call through few functions."""
 
 from __future__ import annotations
 

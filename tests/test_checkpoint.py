@@ -1,4 +1,4 @@
-"""State on disk: what is saved is what comes back, and an interrupted run ends as any other."""
+"""State on disk: saved states are restored, and an interrupted run ends like any other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KERNEL = fm.RBF(0.5)
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedArrays:
     """The state of a stage."""
 
     arrays: dict[str, NDArray[Any]]
@@ -75,8 +75,8 @@ def test_what_is_saved_comes_back(tmp_path_factory, arrays, fortran):
     path = tmp_path_factory.mktemp("saved") / "run.ckpt"
     if fortran:
         arrays = {name: np.asarray(array, order="F") for name, array in arrays.items()}
-    Checkpoint(path, "f", every=0).save("stage", lambda: Saved(arrays))
-    loaded = Checkpoint(path, "f").load("stage", Saved).arrays
+    Checkpoint(path, "f", every=0).save("stage", lambda: SavedArrays(arrays))
+    loaded = Checkpoint(path, "f").load("stage", SavedArrays).arrays
     same(loaded, arrays)
     for name, array in arrays.items():  # the layout too: sums depend on it
         assert loaded[name].flags.f_contiguous == array.flags.f_contiguous
@@ -86,28 +86,28 @@ def test_what_is_saved_comes_back(tmp_path_factory, arrays, fortran):
 
 def test_stages_keep_what_others_saved(path):
     checkpoint = Checkpoint(path, "f", every=0)
-    assert checkpoint.load("one", Saved) is None
-    first = Saved({"a": np.arange(5.0)})
-    second, third = Saved({"a": np.eye(2), "b": np.array(3)}), Saved({"b": np.array(4)})
+    assert checkpoint.load("one", SavedArrays) is None
+    first = SavedArrays({"a": np.arange(5.0)})
+    second, third = SavedArrays({"a": np.eye(2), "b": np.array(3)}), SavedArrays({"b": np.array(4)})
     checkpoint.stage("one").save(lambda: first)
     checkpoint.stage("two").save(lambda: second)
     checkpoint.stage("two").save(lambda: third)
     later = Checkpoint(path, "f", every=0)
-    same(later.stage("one").load(Saved).arrays, first.arrays)
-    same(later.load("two", Saved).arrays, third.arrays)
-    assert later.load("on", Saved) is None
+    same(later.stage("one").load(SavedArrays).arrays, first.arrays)
+    same(later.load("two", SavedArrays).arrays, third.arrays)
+    assert later.load("on", SavedArrays) is None
     later.stage("one").drop()
-    assert later.load("one", Saved) is None
+    assert later.load("one", SavedArrays) is None
     later.save("three", lambda: first)
     last = Checkpoint(path, "f")
-    assert last.load("one", Saved) is None
-    same(last.load("two", Saved).arrays, third.arrays)
-    same(last.load("three", Saved).arrays, first.arrays)
+    assert last.load("one", SavedArrays) is None
+    same(last.load("two", SavedArrays).arrays, third.arrays)
+    same(last.load("three", SavedArrays).arrays, first.arrays)
     assert files(path) == ["run.ckpt"]
     last.finish()
     assert files(path) == []
     last.finish()
-    assert last.load("two", Saved) is None
+    assert last.load("two", SavedArrays) is None
 
 
 def test_nothing_is_gathered_before_it_is_time(path):
@@ -118,24 +118,24 @@ def test_nothing_is_gathered_before_it_is_time(path):
 
     checkpoint.save("stage", never)
     assert files(path) == []
-    checkpoint.save("stage", lambda: Saved({"a": np.zeros(1)}), force=True)
+    checkpoint.save("stage", lambda: SavedArrays({"a": np.zeros(1)}), force=True)
     checkpoint.save("stage", never)
-    assert Checkpoint(path, "f").load("stage", Saved) is not None
+    assert Checkpoint(path, "f").load("stage", SavedArrays) is not None
 
 
 def test_time_passes(path, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     checkpoint = Checkpoint(path, "f", every=30)
-    saved = []
+    written_file = []
 
     def state():
-        saved.append(now[0])
-        return Saved({"a": np.zeros(1)})
+        written_file.append(now[0])
+        return SavedArrays({"a": np.zeros(1)})
 
     for now[0] in np.arange(100.0, 200.0, 7.0):
         checkpoint.save("stage", state)
-    assert saved == [135.0, 170.0]
+    assert written_file == [135.0, 170.0]
 
 
 def test_stage_names(path):
@@ -144,12 +144,12 @@ def test_stage_names(path):
             Checkpoint(path, "f").stage(name)
 
 
-# What is refused.
+# Invalid files.
 
 
 def test_other_settings_are_named(path):
     mine = {"lam": 0.1, "kernel": "RBF(0.5)", "n": 100, "old": None}
-    Checkpoint(path, "one", 0, mine).save("stage", lambda: Saved({"a": np.zeros(1)}))
+    Checkpoint(path, "one", 0, mine).save("stage", lambda: SavedArrays({"a": np.zeros(1)}))
     theirs = {"lam": 0.2, "kernel": "RBF(0.5)", "n": 100, "new": [1, 2]}
     with pytest.raises(ValueError, match="belongs to another computation") as raised:
         Checkpoint(path, "two", 0, theirs)
@@ -159,32 +159,32 @@ def test_other_settings_are_named(path):
     assert "kernel" not in text
     with pytest.raises(ValueError, match="the data differ"):
         Checkpoint(path, "two", 0, mine)
-    assert Checkpoint(path, "one", 0, mine).load("stage", Saved) is not None
+    assert Checkpoint(path, "one", 0, mine).load("stage", SavedArrays) is not None
 
 
-def saved(path, **arrays):
+def written_file(path, **arrays):
     arrays = arrays or {"a": np.arange(1000.0)}
-    Checkpoint(path, "f", every=0).save("stage", lambda: Saved(arrays))
+    Checkpoint(path, "f", every=0).save("stage", lambda: SavedArrays(arrays))
     return path.read_bytes()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.9, 0.999])
 def test_truncated(path, share):
-    content = saved(path)
+    content = written_file(path)
     path.write_bytes(content[: int(share * len(content))])
     with pytest.raises(ValueError, match=r"checkpoint .*run.ckpt is damaged"):
         Checkpoint(path, "f")
 
 
 def test_every_flipped_byte_is_noticed_or_harmless(path):
-    content = saved(path, a=np.arange(40.0))
+    content = written_file(path, a=np.arange(40.0))
     for place in range(0, len(content), 3):
         path.write_bytes(content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :])
         try:
-            state = Checkpoint(path, "f").load("stage", Saved)
+            state = Checkpoint(path, "f").load("stage", SavedArrays)
         except ValueError as error:
             assert "checkpoint" in str(error)  # noqa: PT017
-        else:  # a byte that no reader looks at, or the name of the stage
+        else:  # a byte that no reader uses, or the name of the stage
             assert state is None or np.array_equal(
                 state.arrays.get("a", np.arange(40.0)), np.arange(40.0)
             )
@@ -200,22 +200,22 @@ def test_other_files(path):
 
 
 def test_no_pickle(path):
-    saved(path)
+    written_file(path)
     with zipfile.ZipFile(path, "a") as file, file.open("stage/evil.npy", "w") as member:
         np.lib.format.write_array(member, np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match="damaged"):
-        Checkpoint(path, "f").load("stage", Saved)
+        Checkpoint(path, "f").load("stage", SavedArrays)
 
 
 def test_other_format(path, monkeypatch):
     monkeypatch.setattr("fastmcmd.checkpoint._FORMAT", 99)
-    saved(path)
+    written_file(path)
     monkeypatch.undo()
     with pytest.raises(ValueError, match=r"run.ckpt has format 99 .* reads format 3"):
         Checkpoint(path, "f")
 
 
-# What cannot be written.
+# States that cannot be written.
 
 
 def test_folder_that_is_missing_or_the_path(tmp_path):
@@ -226,7 +226,7 @@ def test_folder_that_is_missing_or_the_path(tmp_path):
 
 
 def test_read_only_folder(path, monkeypatch):
-    def refuse(*args, **kwargs):  # as chmod would, but for root too
+    def refuse(*args, **kwargs):  # as chmod would, but also for root
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr("os.access", lambda *_: False)
@@ -237,11 +237,11 @@ def test_read_only_folder(path, monkeypatch):
     monkeypatch.setattr("os.open", refuse)
     message = r"checkpoint \(.*run.ckpt\) cannot be written: Permission denied$"
     with pytest.raises(PermissionError, match=message):
-        checkpoint.save("stage", lambda: Saved({"a": np.zeros(1)}))
+        checkpoint.save("stage", lambda: SavedArrays({"a": np.zeros(1)}))
 
 
 def test_unreadable_file(path, monkeypatch):
-    saved(path)
+    written_file(path)
 
     def refuse(*args, **kwargs):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
@@ -253,7 +253,7 @@ def test_unreadable_file(path, monkeypatch):
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), MemoryError()])
 def test_full_disk(path, monkeypatch, error):
-    content = saved(path)
+    content = written_file(path)
     checkpoint = Checkpoint(path, "f", every=0)
     write_sizes = []
     real = archive.write_npy
@@ -265,7 +265,7 @@ def test_full_disk(path, monkeypatch, error):
 
     monkeypatch.setattr(archive, "write_npy", write)
     with pytest.raises(type(error)) as raised:
-        checkpoint.save("stage", lambda: Saved({"a": np.zeros(9), "b": np.ones(9)}))
+        checkpoint.save("stage", lambda: SavedArrays({"a": np.zeros(9), "b": np.ones(9)}))
     if isinstance(error, OSError):
         assert raised.value.errno == errno.ENOSPC
         assert str(raised.value).endswith(
@@ -284,7 +284,7 @@ def test_only_files_of_the_package_are_removed(path):
     for file in mine:
         file.write_bytes(b"mine")
     checkpoint = Checkpoint(path, "f", every=0)
-    checkpoint.save("stage", lambda: Saved({"a": np.zeros(1)}))
+    checkpoint.save("stage", lambda: SavedArrays({"a": np.zeros(1)}))
     Checkpoint(path, "f").finish()
     assert files(path) == sorted(file.name for file in mine)
     assert {file.read_bytes() for file in mine} == {b"mine"}
@@ -350,13 +350,13 @@ def test_fingerprint_does_not_depend_on_blocks(tmp_path, monkeypatch, rng):
     assert fingerprint_of(np.load(tmp_path / "x.npy", mmap_mode="r"), x[:, 0]) == expected
 
 
-# Runs that are interrupted.
+# Interrupted runs.
 
 GOAL = Goal(1e-6, 1.0)
 
 
 class Stopped(Exception):
-    """Stands for whatever ends a run."""
+    """Stands for any cause that ends a run."""
 
 
 class Fragile(GramOperator):
@@ -399,9 +399,9 @@ def equal(solution, other):
         assert one.certificate == two.certificate
 
 
-def run(operator, systems, certificate="rigorous", keep=None, leads=None, most=300):
+def run(operator, systems, certificate="rigorous", keep=None, preconditioners=None, most=300):
     progress = Progress(False, GOAL.error)
-    return solve_cg(operator, systems, GOAL, certificate, most, progress, leads, keep)
+    return solve_cg(operator, systems, GOAL, certificate, most, progress, preconditioners, keep)
 
 
 @pytest.mark.parametrize(
@@ -434,7 +434,7 @@ def test_resumed_after_any_product(rng, path, backend, dtype, budget, order, cer
         equal(solution, expected)
         assert operator.passes == uninterrupted.passes
         again = run(operator_of(x, backend, dtype, budget, products=0), systems, certificate, keep)
-        equal(again, expected)  # what is done is not done again
+        equal(again, expected)  # does not repeat finished work
         keep.checkpoint.finish()
 
 
@@ -457,18 +457,22 @@ def test_runs_that_give_up_are_resumed(rng, path, most):
 def test_resumed_with_a_preconditioner(rng, path):
     x, systems = systems_of(rng, 200)
     k = KERNEL(x, x)
-    leads = []
+    preconditioners = []
     for system in systems:
         scale = 1 / np.sqrt(system.shift)
         values, vectors = np.linalg.eigh(scale[:, None] * k * scale)
         values[:-20] = 0
-        leads.append(lambda block, u=vectors, v=values: u @ ((u.T @ block) / (1 + v)[:, None]))
-    expected = run(operator_of(x), systems, leads=leads)
+        preconditioners.append(
+            lambda block, u=vectors, v=values: u @ ((u.T @ block) / (1 + v)[:, None])
+        )
+    expected = run(operator_of(x), systems, preconditioners=preconditioners)
     assert expected.iterations < run(operator_of(x), systems).iterations
     for _ in range(99):
         try:
             keep = Checkpoint(path, "f", every=0).stage("cg")
-            solution = run(operator_of(x, products=2), systems, keep=keep, leads=leads)
+            solution = run(
+                operator_of(x, products=2), systems, keep=keep, preconditioners=preconditioners
+            )
         except Stopped:
             continue
         break
@@ -486,19 +490,19 @@ def test_refinements_are_resumed(rng, path, monkeypatch):
 
     monkeypatch.setattr(cg.certify, "refined", record_round)
     expected = run(operator_of(x, dtype=np.float32), systems)
-    assert rounds  # otherwise this tests nothing
+    assert rounds  # otherwise the test is vacuous
     stops = 0
     for _ in range(99):
         keep = Checkpoint(path, "f", every=0).stage("cg")
-        saved = keep.load(cg.CGState)
-        stops += saved is not None and saved.round is not None
+        written_file = keep.load(cg.CGState)
+        stops += written_file is not None and written_file.round is not None
         try:
             solution = run(operator_of(x, dtype=np.float32, products=1), systems, keep=keep)
         except Stopped:
             continue
         break
     equal(solution, expected)
-    assert stops >= 2  # within a round, and at its start
+    assert stops >= 2  # inside a round, and at its start
 
 
 @pytest.mark.parametrize("products", [0, 1, 5, 12])
@@ -526,7 +530,7 @@ def test_ctrl_c_in_the_certifying_pass(rng, path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_between_products_leaves_no_half_state(rng, path, monkeypatch):
-    """A signal in the middle of an update is held back until the update is complete."""
+    """A signal during an update is held back until the update is complete."""
     x, systems = systems_of(rng, 200)
     expected = run(operator_of(x), systems)
     calls = []
@@ -577,7 +581,7 @@ np.savez(sys.argv[-1], iterations=solution.iterations, **arrays)
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_killed_again_and_again(path, tmp_path):
-    rng = np.random.default_rng(int(time.time()))  # other moments each time
+    rng = np.random.default_rng(int(time.time()))  # a different moment each time
     folder = os.path.dirname(__file__)
     results = tmp_path / "results.npz"
     killed = 0

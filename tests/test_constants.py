@@ -1,4 +1,4 @@
-"""A constant on which several modules must agree stands in one of them."""
+"""A constant on which several modules must agree is defined in one of them."""
 
 from __future__ import annotations
 

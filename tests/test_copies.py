@@ -1,4 +1,4 @@
-"""Results and fitted estimators can be copied, pickled by their owner, and sent to other processes."""
+"""Results and fitted estimators can be copied, pickled by users, and sent to other processes."""
 
 from __future__ import annotations
 

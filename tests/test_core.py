@@ -1,4 +1,4 @@
-"""The C++ core against plain NumPy definitions, on every instruction set."""
+"""The C++ core agrees with plain NumPy definitions, on every instruction set."""
 
 import os
 import signal
@@ -102,7 +102,7 @@ def leaf_value(name, p, x, z):
 
 
 def definition(program, x, z):
-    """K(x, z) in float64 of the rounded inputs."""
+    """Return K(x, z) in float64 of the rounded inputs."""
     x, z = x.astype(float), z.astype(float)
     stack = []
     for name, *p in program:
@@ -119,7 +119,7 @@ def definition(program, x, z):
 
 
 def make_points(rng, n, d, dtype, like=None):
-    """Points of norm about one; some of them also in `like`, for the delta kernel."""
+    """Return points of norm about one; some of them also in `like`, for the delta kernel."""
     x = (rng.standard_normal((n, d)) / np.sqrt(d)).astype(dtype)
     if like is not None:
         common = min(len(x), len(like)) // 3
@@ -156,7 +156,7 @@ def unpack_lower(tiles, n):
 
 
 def assert_near(actual, expected, scale, dtype, factor=1.0):
-    """Within a few units of rounding of the sum of absolute terms."""
+    """Check agreement within a few units of rounding of the sum of absolute terms."""
     error = np.max(np.abs(actual - expected) / np.maximum(scale, 1e-300), initial=0)
     assert error <= factor * TOLERANCE[dtype], error
 
@@ -237,7 +237,7 @@ def test_points_attributes():
 
 
 def all_products(program, x, z, v, w, tile, threads):
-    """Every product of K(x, z) with v and of K(x, x) with w."""
+    """Check every product of K(x, z) with v and of K(x, x) with w."""
     points = POINTS[x.dtype.type]
     codes, params = encode(program)
     px, pz = points(x), points(z)
@@ -568,7 +568,7 @@ def run_with_isa(isa, arguments):
 
 @pytest.mark.slow
 def test_every_other_instruction_set():
-    # Runs the numerical tests of this file again under each.
+    # Run the numerical tests of this file again under each.
     for isa in _core.available_isas():
         if isa == _core.isa() or "FASTMCMD_ISA" in os.environ:
             continue
@@ -613,7 +613,7 @@ def test_no_columns_are_refused():
 @pytest.mark.parametrize(("n", "k", "j"), [(1, 1, 1), (127, 3, 9), (1025, 17, 8), (3000, 40, 1)])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_tall_blocks(rng, n, k, j, threads):
-    """Columns of wider arrays, whose other numbers stay as they are."""
+    """Columns of wider arrays are updated; the other columns stay unchanged."""
     wide, base, small = (
         rng.normal(size=(n, k + 4)),
         rng.normal(size=(n, j)),

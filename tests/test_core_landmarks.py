@@ -1,4 +1,4 @@
-"""Features at landmarks and sums of their products: the core and the backends against NumPy and SciPy."""
+"""Features at landmarks and sums of their products: core and backends agree with NumPy and SciPy."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def core_features(z, x, factor, threads=1, keep=True, sizes=True):
 
 
 def near(actual, expected, dtype, amplification):
-    """Within the rounding of substitution: units, times the condition of the factor."""
+    """Return the rounding of substitution: units, times the condition of the factor."""
     off = np.abs(actual - expected).max()
     assert off <= 40 * UNIT[dtype] * amplification * max(1.0, np.abs(expected).max()), off
 
@@ -92,7 +92,7 @@ def test_features_match_definition(p, n, d, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_threads_share_many_rows_and_change_nothing(dtype):
-    """Enough work for all threads, not a multiple of any block."""
+    """The work is enough for all threads, and not a multiple of any block."""
     z, x, factor = example(61, 3001, 3, dtype)
     first = core_features(z, x, factor, 1)
     near(first[0], expected(z, x, factor)[0], dtype, np.linalg.cond(factor))
@@ -295,7 +295,7 @@ def test_self_product_refuses(a, weight, out, message):
 @pytest.mark.slow
 @pytest.mark.parametrize("isa", _core.available_isas())
 def test_every_other_instruction_set(isa):
-    """Runs the numerical tests of this file again under each."""
+    """Run the numerical tests of this file again under each."""
     if isa == _core.isa() or "FASTMCMD_ISA" in os.environ:
         pytest.skip("it is the one of this process, or one was chosen")
     names = "match or threads or adds or chunks or are_the_factor"

@@ -1,4 +1,4 @@
-"""What the core does between products, against NumPy and SciPy: substitution, pivots, eigenvalues, sums."""
+"""The core's work between products agrees with NumPy and SciPy: substitution, eigenvalues, sums."""
 
 from __future__ import annotations
 

@@ -326,7 +326,7 @@ def test_distances_of_narrow_rows_have_the_digits_of_scipy(rng, d):
 
 
 def test_distances_of_wide_rows_are_those_of_narrow_ones(rng):
-    """Equal and near rows, too, far from the origin."""
+    """The points include equal and near rows far from the origin."""
     x = rng.normal(size=(80, 200)) + 100
     x[10], x[11] = x[12], x[12] + 1e-6 * rng.normal(size=200)
     plain = squareform(pdist(x))
@@ -355,7 +355,7 @@ def test_a_choice_is_remembered_by_the_content_of_the_data(rng, monkeypatch):
 
 @pytest.mark.parametrize("unit", [1e-200, 1e200])
 def test_outcomes_whose_squares_leave_float64_are_named(rng, unit):
-    """They were said to be equal, or to have an infinite spread."""
+    """The outcomes were reported as equal, or with an infinite spread."""
     with pytest.raises(ValueError, match=r"y is too .* spread is \d.*rescale y"):
         default_kernels_of(rng.normal(size=50), unit * rng.normal(size=50))
     assert default_kernels_of(unit * rng.normal(size=50), rng.normal(size=50)).length > 0

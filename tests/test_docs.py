@@ -1,4 +1,4 @@
-"""What the documents show runs, and what they name exists."""
+"""Code in the documents runs, and the names in them exist."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
 def test_readme_example_runs(tmp_path, monkeypatch, capsys):
-    """With a tenth of the rows where these are many."""
+    """Use a tenth of the rows if there are many."""
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "README.md").read_text()
     assert "200_000" in text
@@ -29,7 +29,7 @@ def test_readme_example_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_quickstart_runs():
-    """It checks its answer itself."""
+    """The page checks its answer itself."""
     runpy.run_path(str(ROOT / "examples" / "quickstart.py"), run_name="__main__")
 
 
@@ -60,7 +60,7 @@ def test_design_names_existing_places():
 
 
 def test_every_metric_is_in_its_document():
-    """Functions of the tables exist, and each public function stands in the document."""
+    """Functions in the tables exist, and the document has each public function."""
     text = (ROOT / "docs" / "metrics.md").read_text()
     tables = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, re.MULTILINE)
     names = {name for cell in tables for name in re.findall(r"`(\w+)`", cell)}

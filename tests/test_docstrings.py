@@ -1,4 +1,4 @@
-"""Docstrings that are made at import: every parameter is described, and examples run."""
+"""Docstrings that are composed at import: every parameter is described, and examples run."""
 
 import doctest
 import inspect
@@ -49,7 +49,7 @@ def test_every_parameter_is_described_once(function):
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f"{f.__module__}.{f.__name__}")
 def test_examples_run(function):
-    """Those of decorated functions too, which doctest does not find by itself."""
+    """Find those of decorated functions too, which doctest does not find by itself."""
     examples = doctest.DocTestParser().get_doctest(function.__doc__, {}, function.__name__, "", 0)
     assert examples.examples
     report = []
@@ -82,7 +82,7 @@ def test_own_entries_go_before_shared_ones():
 
 
 def test_functions_without_a_docstring_stay_so():
-    """As under ``python -OO``."""
+    """Docstrings are None, as under ``python -OO``."""
 
     @with_shared_parameters({})
     def function(a):
@@ -159,7 +159,7 @@ MOST_USED = [
 
 @pytest.mark.parametrize("name", MOST_USED)
 def test_the_most_used_functions_have_a_worked_example(name):
-    """One that says in words what it shows, and shows results."""
+    """Each class has an example with a sentence that says what it shows, and results."""
     parts = (inspect.getdoc(attrgetter(name)(fm)) or "").split("Examples\n--------\n")
     assert len(parts) == 2
     lines = [line for line in parts[1].splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""The pages of docs/: their code runs, they name what is public, and their diffs apply to the code."""
+"""The pages of docs/: their code runs, their names are public, and their diffs apply to the code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def example_names() -> dict[str, object]:
-    """Return what pages that begin in the middle take for granted."""
+    """Return the variables that pages which begin in the middle assume."""
     rng = np.random.default_rng(0)
     x = rng.uniform(-2, 2, 2000)
     y = x + 0.3 * rng.normal(size=2000)
@@ -40,7 +40,7 @@ ROWS = {"20_000": "2_000", "5_000": "1_000", "3000": "600", "800": "200"}
 
 
 def with_fewer_rows(block: str) -> str:
-    """Return code with fewer rows: whether it runs shows in samples of any size."""
+    """Return code with fewer rows: any sample size shows whether it runs."""
     for many, few in ROWS.items():
         block = re.sub(rf"(?<![\w.]){many}(?![\w.])", few, block)
     return block
@@ -51,7 +51,7 @@ def with_fewer_rows(block: str) -> str:
     "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem
 )
 def test_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys, request):
-    """One after the other, in a folder of their own; with fewer rows where these are many."""
+    """Pages run in order, each in its own folder; with fewer rows if there are many."""
     text = "\n".join(blocks(page, "python"))
     if "matplotlib" in text or "plots" in text or ".plot(" in text or ".report(" in text:
         matplotlib = pytest.importorskip("matplotlib")
@@ -75,7 +75,7 @@ def test_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys, request):
 
 
 def test_guide_is_complete():
-    """Each page hangs in a table of contents, so that a reader can find it."""
+    """Each page is in a table of contents, so that a reader can find it."""
     listed_pages = set()
     for index in (DOCS / "index.md", DOCS / "api" / "index.md", DOCS / "decisions" / "index.md"):
         for tree in re.findall(r"```\{toctree\}\n(.*?)```", index.read_text(), re.DOTALL):
@@ -156,7 +156,7 @@ def _hunks() -> list[tuple[str, str]]:
 
 
 def test_diffs_apply_to_the_code():
-    """Lines of context follow each other in the file, and lines added are not there yet."""
+    """Lines of context follow each other in the file, and added lines are new."""
     assert len(_hunks()) >= 8
     for name, hunk in _hunks():
         code = (ROOT / name).read_text()
@@ -223,7 +223,7 @@ else:
 
 
 def _definitions(text: str) -> dict[str, str]:
-    """Return what a page for contributors defines, with the imports that each definition needs."""
+    """Return the definitions of a page for contributors, with the imports that each needs."""
     imports: dict[str, str] = {}
     sources = {}
     for code in re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
@@ -248,7 +248,7 @@ def _definitions(text: str) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_recipes_for_contributors_work(tmp_path):
-    """Each class goes where its page says, each diff is applied, and what is new can be used."""
+    """Each class goes into the file that its page names, each diff applies, and the result works."""
     copy = tmp_path / "copy"
     clean = shutil.ignore_patterns("__pycache__", "_build")
     for folder in ("fastmcmd", "docs", "csrc"):

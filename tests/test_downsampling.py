@@ -1,4 +1,4 @@
-"""The CCE from subsamples: the same as by hand on the same rows, and drawn without bias."""
+"""The CCE from subsamples agrees with the same rows by hand, and is drawn without bias."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_leverage_scores_from_all_rows_are_exact(data, rng, weighted):
 
 
 def test_leverage_scores_from_landmarks(rng, monkeypatch):
-    """Nearly the exact ones, and a row that no landmark knows is not taken for impossible."""
+    """Values are nearly exact, and a row unlike all landmarks does not count as impossible."""
     monkeypatch.setattr(subsample, "_LANDMARKS", 60)
     x = rng.normal(size=(400, 1))
     x[-1] = 50.0
@@ -256,7 +256,7 @@ def test_leverage_scores_from_landmarks(rng, monkeypatch):
 
 
 def test_leverage_weights_undo_the_probabilities(rng):
-    """The weighted covariance of the features has that of all rows as expectation."""
+    """The weighted covariance of the features has that of all rows as its expectation."""
     x = np.concatenate([rng.normal(size=(180, 1)), 4 + rng.normal(size=(20, 1))])
     kernel = fm.Polynomial(degree=1, gamma=1.0, coef0=1.0)
     phi = np.concatenate([np.ones((200, 1)), x], axis=1)
@@ -277,7 +277,7 @@ def test_leverage_weights_undo_the_probabilities(rng):
 
 
 def test_leverage_estimate_is_of_all_rows(rng):
-    """Where rare inputs are drawn often, the weighted estimate stays that of all rows."""
+    """If rare inputs are drawn often, the weighted estimate stays that of all rows."""
     x = np.concatenate([rng.normal(size=560), 4 + rng.normal(size=40)])
     y = 0.3 * rng.normal(size=600)
     prediction = fm.Gaussian(np.where(x > 2.5, 0.6, 0.0), 0.4)

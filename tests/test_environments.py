@@ -170,7 +170,7 @@ def run(code, *options, env=None, timeout=120, cwd=None):
 
 @pytest.mark.slow
 def test_no_place_for_a_cache_of_compiled_loops(tmp_path):
-    """A read-only installation and no home folder: Numba refused to decorate, so imports failed."""
+    """In a read-only installation without a home folder, Numba could not decorate, so imports failed."""
     cache_folder = tmp_path / "fastmcmd"
     shutil.copytree(
         Path(fastmcmd.__file__).parent, cache_folder, ignore=shutil.ignore_patterns("__pycache__")
@@ -214,13 +214,13 @@ class Slow:
 
     @cached_property
     def value(self):
-        """What takes long."""
+        """Stands for slow work."""
         self.wait()
         return object()
 
 
 def test_a_cached_property_waits_for_no_other_object():
-    """Before Python 3.12 the one of functools holds a lock of the class while it computes."""
+    """Before Python 3.12, that of functools holds a lock of the class during the computation."""
     start_event, go_on = threading.Event(), threading.Event()
 
     def wait():
@@ -295,7 +295,7 @@ def test_a_fork_while_another_thread_computes():
 
 @pytest.mark.slow
 def test_checks_are_no_assertions():
-    """With ``python -O`` assertions are not run."""
+    """With ``python -O`` assertions do not run."""
     code = """
         import numpy as np, fastmcmd as fm
         assert False, "not run"

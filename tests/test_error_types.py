@@ -1,4 +1,4 @@
-"""Types of errors and their attributes decide, never their texts; memory limits are asked beforehand."""
+"""Types and attributes of errors decide, never their texts; memory limits are checked beforehand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def handlers() -> list[tuple[Path, ast.ExceptHandler]]:
 
 
 def is_text(node: ast.AST, name: str | None) -> bool:
-    """Whether an expression is the text of the error that a handler calls ``name``."""
+    """Return whether an expression is the text of the error that a handler calls ``name``."""
     return name is not None and ast.unparse(node) in (
         f"str({name})",
         f"repr({name})",

@@ -1,4 +1,4 @@
-"""`ConditionalCongruence`: scores elsewhere, witness, save and load."""
+"""`ConditionalCongruence`: scores at other points, witness, save and load."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_scores_are_cce_elsewhere(data, rng):
 
 @pytest.mark.parametrize("y_kernel", [fm.RBF(1.0), fm.Laplacian(1.0)], ids=["feature", "dense"])
 def test_witness_is_the_difference_of_embeddings(rng, y_kernel):
-    """h(x, y) = sum a_i(x) (k(y_i, y) - k(y'_i, y)) by the definition."""
+    """Return h(x, y) = sum a_i(x) (k(y_i, y) - k(y'_i, y)) by the definition."""
     import oracle
 
     x, y, p = rng.normal(size=(350, 2)), rng.normal(size=350), rng.normal(size=350) + 0.4
@@ -45,7 +45,7 @@ def test_witness_is_the_difference_of_embeddings(rng, y_kernel):
 
 @pytest.mark.parametrize(("tol", "y_kernel"), [(1e-3, fm.RBF(40.0)), (1e-6, fm.Laplacian(1.0))])
 def test_error_of_the_witness(rng, tol, y_kernel):
-    """At outputs that the features miss it exceeds the error of the value, and keeps its own bound."""
+    """At outputs outside the features' span, it exceeds the error of the value, within its own bound."""
     import oracle
 
     x, y, p = rng.normal(size=(500, 2)), rng.normal(size=500), rng.normal(size=500) + 0.4
@@ -209,7 +209,7 @@ def test_predictions_exact_against_draws(rng, make, y_kernel):
     y = np.round(np.exp(m) + rng.exponential(size=40))
     prediction = make(m)
     with warnings.catch_warnings():
-        # Quadrature nodes of a kinked kernel without low rank: the bound is honest, above tol.
+        # Quadrature nodes of a kinked kernel without low rank: the bound is valid, and above tol.
         warnings.simplefilter("ignore", fm.ToleranceWarning)
         exact = fm.cce(m, y, prediction, x_kernel=fm.RBF(1.0), y_kernel=y_kernel)
     from_draws = fm.cce(
@@ -225,7 +225,7 @@ def test_predictions_exact_against_draws(rng, make, y_kernel):
     [(fm.Laplacian(1.0), 0.5), (fm.Laplacian(8.0), 2.0), (fm.Matern(1.5, 0.1), 2.0)],
 )
 def test_kinked_kernels_go_by_closed_forms(rng, y_kernel, std):
-    """Once certified rigorous to 2e-11 and wrong by 5e-3, as Gauss-Hermite nodes miss a kink."""
+    """A value was certified rigorous to 2e-11 and wrong by 5e-3: Gauss-Hermite nodes miss a kink."""
     import oracle
 
     x = rng.normal(size=120)
@@ -268,7 +268,7 @@ def test_progress_shows_products_and_certificate(data, capfd):
 
 @pytest.mark.slow
 def test_exact_expectations_that_would_take_hours_are_refused(rng):
-    """Heavy tails and no low rank: an answer in time, or a clear word, but no hanging.
+    """Heavy tails and no low rank: an answer in time, or a clear error, but no endless run.
 
     The Cauchy distribution took 91 s for a bound of 6.5e-3.
     """

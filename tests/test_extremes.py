@@ -1,4 +1,4 @@
-"""Bounds on inputs that strain float32 and float64, against a definition in long double.
+"""Bounds on inputs that strain float32 and float64 hold against a definition in long double.
 
 Long double has 64 bits and reaches 1e4932: nothing here under- or overflows in it.
 """
@@ -69,7 +69,7 @@ _TRUTHS = {}
 
 
 def long_mcmd(grid, x, y, y_prime, *parameters):
-    """MCMD at ``grid`` of two samples at the same inputs, solved in long double; each problem once."""
+    """Return the MCMD at ``grid`` of two samples at the same inputs, solved in long double."""
     arrays = [np.array(rows_of(array)) for array in (grid, x, y, y_prime)]
     key = (*((array.shape, array.dtype.str, array.tobytes()) for array in arrays), repr(parameters))
     if key not in _TRUTHS:
@@ -98,7 +98,7 @@ NUGGET = 0.2 * fm.RBF(0.5) + fm.Delta()
 
 
 def nearly_equal(n, d, *, tiny):
-    """Rows of which 17 differ from each other in the last digits of float64, some beside the origin."""
+    """Return rows of which 17 differ in the last digits of float64, some near the origin."""
     rng = np.random.default_rng(d)
     x = 45000 + 30 * rng.random((n, d))
     some = rng.choice(n, 17, replace=False)
@@ -115,7 +115,7 @@ def nearly_equal(n, d, *, tiny):
 @pytest.mark.parametrize("lam_prime", [None, 0.03])
 @pytest.mark.parametrize("dtype", [None, "float32"])
 def test_delta_sees_rows_that_float32_merges(solver, d, lam_prime, dtype):
-    """Also rows that are equal once the mean of all is subtracted."""
+    """Some rows become equal once the mean of all rows is subtracted."""
     x, y, other = nearly_equal(200, d, tiny=True)
     kernel = 0.2 * fm.RBF(0.5 / d) + fm.Delta()
     result = fm.mcmd(
@@ -146,7 +146,7 @@ def test_delta_of_float32_rows_stays_in_float32():
 
 
 def kernels_in(unit):
-    """Kernels whose lengths are of the order of ``unit``, as far as their parameters can say it."""
+    """Return kernels whose lengths are of the order of ``unit``, as far as parameters allow."""
     square = 1 / unit / unit
     kernels = [
         fm.Cosine(), 0.5 * fm.Cosine() + 1.0, fm.Cosine() * fm.Cosine(), fm.Linear(), fm.Delta(),
@@ -198,7 +198,7 @@ def test_certified_or_refused_at_any_scale(unit, offset, dtype):
                     reasons.add(str(error))
                     continue
                 answered += 1
-                if np.max(kernel.diagonal(x)) > 1e12:  # long double does not know better either
+                if np.max(kernel.diagonal(x)) > 1e12:  # long double has no more digits either
                     assert result.error_bound > 1e-6
                     continue
                 assert_certified(result, long_mcmd(x, x, y, other, kernel, fm.RBF(0.5), 0.1))
@@ -237,7 +237,7 @@ def test_cosine_does_not_depend_on_the_sizes_of_rows():
 
 @pytest.mark.parametrize("unit", [1e-60, 1e-30, 1e50])
 def test_rows_are_drawn_by_norms_that_float32_does_not_hold(unit):
-    """Norms of rows were stored in float32: of y near 1e115 they were infinite, and no landmark drawn."""
+    """Norms of rows were stored in float32: infinite for y near 1e115, so no landmark was drawn."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(700, 2))
     y = x[:, 0] + rng.normal(size=700)
@@ -255,7 +255,7 @@ def test_rows_are_drawn_by_norms_that_float32_does_not_hold(unit):
 
 @pytest.mark.parametrize("unit", [1e-165, 1e-160, 1e-100, 1e100, 1e160])
 def test_values_of_kernels_of_distances_do_not_depend_on_the_unit(unit):
-    """Bit for bit where the unit is a power of two."""
+    """Bit for bit if the unit is a power of two."""
     unit = 2.0 ** round(np.log2(unit))
     x = np.random.default_rng(0).standard_normal((20, 3))
     for nu in (0.5, 1.5, 2.5):
@@ -286,7 +286,7 @@ def test_rules_for_gamma_know_underflow_from_equal_rows():
 @pytest.mark.parametrize("offset", [0.0, 100.0, 1e4, 1e8])
 @pytest.mark.parametrize("solver", ["auto", "lowrank"])
 def test_vector_outputs_on_a_curve_far_from_the_origin(offset, solver):
-    """Features of outputs in more than 32 columns: |y|^2 + |z|^2 - 2 y.z has no digits left there."""
+    """For outputs of more than 32 columns, |y|^2 + |z|^2 - 2 y.z has no digits left there."""
     rng = np.random.default_rng(0)
     x, along = rng.standard_normal((120, 2)), rng.standard_normal(64)
     y, other = (offset + np.outer(rng.standard_normal(120), along) for _ in range(2))
@@ -358,7 +358,7 @@ def test_a_function_that_is_a_kernel_is_taken():
 
 
 def test_a_negative_pivot_of_a_function_says_so(monkeypatch):
-    """What no drawn pair shows, the factorisation does."""
+    """The factorisation shows what no drawn pair does."""
     monkeypatch.setattr(fm.CustomKernel, "examine", lambda *_: None)
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
@@ -415,7 +415,7 @@ def test_a_mean_below_its_bound_is_not_printed():
 
 
 def test_right_model_with_a_small_bound_has_a_mean():
-    """0 +- 1e-9 is an answer."""
+    """0 +- 1e-9 is a valid answer."""
     x = np.linspace(-1, 1, 50)
     result = fm.mcmd(x, x, x, x, x)
     assert result.mean == 0.0
@@ -481,7 +481,7 @@ def test_forecast_without_progress():
 
 
 def test_functions_are_tried_on_both_samples():
-    """One row of the first sample says nothing of a function."""
+    """One row of the first sample says nothing about a function."""
     rng = np.random.default_rng(0)
     one, many = rng.normal(size=(1, 2)), rng.normal(size=(50, 2))
     kernel = fm.CustomKernel(_asymmetric)

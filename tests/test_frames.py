@@ -1,4 +1,4 @@
-"""Data frames in, labels of rows out."""
+"""Data frames as inputs keep the labels of their rows in the results."""
 
 from __future__ import annotations
 

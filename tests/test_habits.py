@@ -1,4 +1,4 @@
-"""What a newcomer tries first: names, lookups, swapped arguments, clean completion, typed signatures."""
+"""First attempts of newcomers: names, lookups, swapped arguments, clean completion, typed signatures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that once raised an error of another library, or were taken for something else."""
+"""Arguments that once raised an error of another library, or were misread."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_kernels_and_results():
     refuses(TypeError, "components is 3", lambda: fm.Mixture(3))
 
 
-# Errors that appeared with all parts together
+# Errors that only several parts together showed
 
 
 @pytest.mark.parametrize("value", [np.ones(3), [], 2, "yes", None])
@@ -243,7 +243,7 @@ def test_inputs_too_large_for_the_kernel_are_named(value):
     paper = {"x_kernel": "paper", "y_kernel": "paper"}
     refuses(NumericalError, "^x is too large", lambda: fm.cce(large, Y, P, **paper))
     one = np.zeros_like(X)
-    one[4] = 1.0  # which the others are next to nothing beside
+    one[4] = 1.0  # beside which the others are negligible
     np.testing.assert_allclose(fm.cce(large, Y, P).values, fm.cce(one, Y, P).values, atol=2e-6)
     refuses(NumericalError, "^at is too large", lambda: fm.cce(X, Y, P, at=large, **paper))
     far, near = fm.cce(X, Y, P, at=large), fm.cce(X, Y, P, at=X)

@@ -1,4 +1,4 @@
-"""The layers of `docs/architecture.md` hold: modules import from their own layer, and those above it."""
+"""The layers of `docs/architecture.md` hold: modules import from their own layer or those below."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_imports_by_name_are_seen(tmp_path):
 
 @pytest.mark.slow
 def test_no_cycle_among_files():
-    """Imports never lead back to where they began, those inside functions included."""
+    """Imports form no cycle, including those inside functions."""
     graph = {
         module: {
             target

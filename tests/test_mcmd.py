@@ -1,4 +1,4 @@
-"""`mcmd` and `cce` against equation 2, over everything that can vary, with their certificates."""
+"""`mcmd` and `cce` agree with equation 2, over everything that can vary, with their certificates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KERNELS = {
 
 
 def check(result, args, x_kernel, y_kernel, lam=0.1, lam_prime=None, **weights):
-    """The values agree with the oracle within the certificate (and the oracle's own rounding)."""
+    """Values agree with the oracle within the certificate (and the oracle's own rounding)."""
     grid, x, y, x_prime, _ = args
     x_kernel, y_kernel = (
         x_kernel.resolve(np.atleast_2d(x.T).T),
@@ -116,7 +116,7 @@ def test_random_problems(
         weights = {"weights": w, "weights_prime": rng.uniform(0.1, 2, len(x_prime))}
     args = (grid, x, y, x_prime, y_prime)
     with warnings.catch_warnings():
-        # Tiny lam: the certificate is honest, and may be above tol.
+        # Tiny lam: the certificate is valid, and may be above tol.
         warnings.simplefilter("ignore", fm.ToleranceWarning)
         result = fm.mcmd(
             *args, x_kernel=KERNELS[x_name], y_kernel=KERNELS[y_name], lam=lam,
@@ -270,12 +270,12 @@ def far_from_the_origin(rng):
 
 
 def test_float32_goes_on_in_float64(rng, monkeypatch):
-    """Where float32 stays above the tolerance the work goes on in float64, and info says so."""
+    """If float32 stays above the tolerance, the run continues in float64, and info says so."""
     monkeypatch.setattr(cg, "_REFINEMENTS", 0)
     result = fm.cce(*far_from_the_origin(rng), solver="cg", y_kernel=fm.RBF(0.5), tol=3e-6)
     assert result.error_bound <= 3e-6
     assert result.info.dtype == "float64"
-    assert "went on in float64" in result.info.notes[0]
+    assert "continued in float64" in result.info.notes[0]
 
 
 def test_float32_is_refined_where_one_run_is_not_enough(rng):
@@ -290,7 +290,7 @@ def test_float32_is_refined_where_one_run_is_not_enough(rng):
 
 @pytest.mark.parametrize("solver", ["cg", "auto"])
 def test_what_rounding_alone_exceeds_is_not_tried(rng, solver):
-    """No solver is certified to less than the rounding of a certificate: the work ends, and says so."""
+    """No solver is certified below the rounding of a certificate: the run ends, with a note."""
     x = rng.normal(size=(2500, 64)).astype(np.float32)
     y, p = rng.normal(size=2500), rng.normal(size=2500)
     options = {"x_kernel": "paper", "y_kernel": fm.RBF(0.5), "lam": 1e-2, "tol": 2e-10}
@@ -320,7 +320,7 @@ def test_float32_is_refined_below_its_own_rounding(rng):
 
 
 def test_sampled_certificate_holds(rng):
-    """With rows drawn at random the bound is an estimate; it must not be below the error."""
+    """With rows drawn at random, the bound is an estimate; it must not be below the error."""
     x = rng.normal(size=(3000, 60)).astype(np.float32)
     x[::500] *= 3  # some rows of large kernel values
     y, p = rng.normal(size=3000), rng.normal(size=3000)

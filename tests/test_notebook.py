@@ -1,4 +1,4 @@
-"""Results have a view for notebooks: their text, escaped; and their text holds no wall time."""
+"""Results have a notebook view: their text, escaped, without wall times."""
 
 from __future__ import annotations
 

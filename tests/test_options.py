@@ -1,4 +1,4 @@
-"""The options of a computation stand once; signatures, the command line and files agree with them."""
+"""Options of a computation are defined once; signatures, command line and files agree with them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FUNCTIONS = {
     "evaluate": fm.evaluate,
     "plan": fm.plan,
 }
-# What a function leaves to its callers or fixes itself.
+# Options that a function fixes, or leaves to its callers.
 ABSENT = {
     "downsampled_cce": {"rank", "landmarks", "checkpoint"},
     "evaluate": {"rank", "landmarks", "cache_dir"},

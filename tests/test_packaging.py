@@ -1,4 +1,4 @@
-"""What is released: an sdist that holds what a build needs and nothing that was built, one version."""
+"""Releases: an sdist with everything a build needs and no build products, and one version."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(code: str, *arguments: str, cwd: Path) -> None:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory) -> Path:
-    """Return a copy of the sources, with what builds and runs leave behind lying in it."""
+    """Return a copy of the sources that also holds the leftovers of builds and runs."""
     copy = tmp_path_factory.mktemp("source") / "fastmcmd"
     shutil.copytree(ROOT, copy, ignore=LEFT_OUT)
     for name in (
@@ -106,7 +106,7 @@ def test_sdist_holds_nothing_built(names):
 
 
 def test_version_is_in_one_place():
-    """The package and its settings read it from there and state it nowhere else."""
+    """The package and its settings read the version from there and state it nowhere else."""
     settings = (ROOT / "pyproject.toml").read_text()
     assert 'dynamic = ["version"]' in settings
     assert '"fastmcmd._version.__version__"' in settings
@@ -130,7 +130,7 @@ def test_version_is_in_one_place():
     reason="compiles the core once more: FASTMCMD_TEST_WHEEL=1 runs it",
 )
 def test_wheel_builds_from_the_sdist(sdist, tmp_path):
-    """As pip does it, but without its isolated environment, which would need the network."""
+    """Build as pip does, but without its isolated environment, which would need the network."""
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
     (source,) = tmp_path.iterdir()

@@ -1,4 +1,4 @@
-"""Arrays that are no draws, and arguments in another order, are recognised; draws are left alone."""
+"""Arrays that are not draws, and swapped arguments, are recognised; draws are accepted."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_class_probabilities_are_no_draws(rng):
             fm.metrics.mean_crps(y, probabilities)
     with pytest.raises(ValueError, match="probabilities of 2 classes"):
         fm.evaluate(labels > 1, np.stack([1 - p[:, 0], p[:, 0]], axis=1))
-    fm.evaluate(labels, fm.Draws(p))  # said to be draws
+    fm.evaluate(labels, fm.Draws(p))  # declared as draws
 
 
 def test_a_point_prediction_is_noted(data):
@@ -105,7 +105,7 @@ def test_orders_of_arguments(data):
 
 
 def test_draws_and_models_are_left_alone(rng):
-    """No error, and no note, on 160 legitimate inputs: right and wrong models, all kinds of draws."""
+    """No error and no note on 160 legitimate inputs: right and wrong models, all kinds of draws."""
     for trial in range(40):
         n = int(rng.integers(3, 80))
         x = rng.normal(size=n) * 10.0 ** rng.integers(-2, 3) + rng.integers(-5, 6)
@@ -120,7 +120,7 @@ def test_draws_and_models_are_left_alone(rng):
         assert _notes(y, draws) == (), trial
         assert _notes(y, np.abs(draws), x, x_kernel=fm.RBF(1.0)) == (), trial
         assert _notes((y > y.mean()).astype(int), counts) == (), trial
-        if trial % 2:  # y is positive, and points are no absurd predictions of it
+        if trial % 2:  # y is positive, and points are plausible predictions of it
             points = np.abs(y + std * rng.normal(size=n)) + 0.1
             note = ("one draw per row: read as a point prediction",)
             assert _notes(y, points, x, x_kernel=fm.RBF(1.0)) == note, trial
@@ -137,7 +137,7 @@ def test_names_of_draws_are_left_alone(rng):
     ):
         assert _notes(y, pd.DataFrame(rng.normal(size=(N, 3)), columns=names)) == ()
     vectors = pd.DataFrame(rng.normal(size=(N, 2)), columns=["mean", "std"])
-    fm.metrics.mae(rng.normal(size=(N, 2)), vectors)  # outputs may be called so
+    fm.metrics.mae(rng.normal(size=(N, 2)), vectors)  # outputs may have this name
     shares = rng.dirichlet(np.ones(3), N)
     assert _notes(rng.uniform(size=N), shares) == ()  # shares that are draws: y is no label
 

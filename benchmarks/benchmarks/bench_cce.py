@@ -92,7 +92,7 @@ class Estimate(Base):
 
 
 class Published(Base):
-    """The peer, for the ratio: minutes at n = 12,000."""
+    """The peer, for the ratio: it takes minutes at n = 12,000."""
 
     params = ([3000], ["clip d=512", "rbf d=8"])
     repeat = 1
@@ -116,7 +116,7 @@ class Published(Base):
 
 
 class SmallUser:
-    """d = 2: overheads, of a draw and of a distribution."""
+    """Problems with d = 2, where overheads count: one draw, and a distribution."""
 
     params = [50, 300]
     param_names = ("n",)
@@ -231,7 +231,7 @@ class EvaluateGaussian:
         return fm.cce(self.x, self.y, self.prediction, x_kernel=self.x_kernel).info.iterations
 
     def track_share_of_plain_cg(self, n, x_kernel):
-        """Processor time, relative to CG that begins without a preconditioner."""
+        """Processor time relative to CG that starts without a preconditioner."""
         with mock.patch.object(SwitchPolicy, "at_start", return_value=None):
             plain = self._processor_time()
         return self._processor_time() / plain
@@ -286,7 +286,7 @@ class Growth:
 
 
 class Several(Base):
-    """Three models at the same inputs: one solve for all, or one each."""
+    """Three models at the same inputs: one call for all, or one call each."""
 
     params: tuple = ([6000], ["clip d=512", "rbf d=8"])
 
@@ -309,21 +309,21 @@ class Several(Base):
         for model in self.models.values():
             self.congruence().fit(*self.inputs, model)
 
-    def time_together(self, n, problem):
-        self.together()
+    def time_evaluate_many(self, n, problem):
+        self.evaluate_many()
 
     def track_share_of_apart(self, n, problem):
         seconds = {}
-        for way in (self.together, self.apart) * 3:
+        for way in (self.evaluate_many, self.apart) * 3:
             start = time.perf_counter()
             way()
             joint_seconds = time.perf_counter() - start
             seconds[way.__name__] = min(joint_seconds, seconds.get(way.__name__, np.inf))
-        return seconds["together"] / seconds["apart"]
+        return seconds["evaluate_many"] / seconds["apart"]
 
 
 class Planned(Base):
-    """What a plan takes itself."""
+    """The time that a plan itself takes."""
 
     params: tuple = ([12000], ["clip d=512", "rbf d=8"])
 

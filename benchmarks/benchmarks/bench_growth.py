@@ -1,4 +1,4 @@
-"""How the CPU time of the five main paths grows with n: exponents, which no machine factor changes."""
+"""The growth of the CPU time of the five main paths with n: exponents, free of machine factors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Exponent:
         return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
 
     def seconds(self, path, n, d, options):
-        """Return the least CPU time of two calls, after one that warms up."""
+        """Return the least CPU time of two calls, after a warm-up call."""
         x, y, p = smooth(n, d, dtype=np.float64)
         prediction = fm.Gaussian(p, 0.35)
 

@@ -1,4 +1,4 @@
-"""The exact test, from a thousand rows to a million, and what a person waits for when results are shown."""
+"""The exact test, from a thousand rows to a million, and the waiting time for printed results."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Picture:
                     "right": fm.NegativeBinomial(mean, 0.5),
                     "Poisson": fm.Poisson(mean),
                 }
-        self.save(self.judged(300))  # loads and compiles what is needed
+        self.save(self.judged(300))  # loads and compiles
 
     def teardown(self, models):
         self.folder.cleanup()

@@ -1,4 +1,4 @@
-"""Many rows: the low-rank form, and the operations of the core that it is made of."""
+"""Many rows: the low-rank form, and the core operations that it consists of."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Operations:
         self.pivots = self.backend.points(x[:landmarks], np.dtype(dtype))
         self.points = self.backend.points(x, np.dtype(dtype))
         exact = self.backend.points(x[:landmarks], np.dtype(np.float64))
-        # A ridge: random rows of a smooth kernel are no landmarks, and only the time is of interest.
+        # On a ridge, random rows of a smooth kernel are poor landmarks; only the time matters here.
         k = self.backend.gram(self.kernel, exact) + np.eye(landmarks)
         self.factor = linalg.cholesky(k, lower=True).astype(dtype)
         self.rhs = np.random.default_rng(0).standard_normal((self.rows, 30))

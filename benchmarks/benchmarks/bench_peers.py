@@ -1,4 +1,4 @@
-"""Metrics against the fastest other way, in one process and in turns.
+"""Metrics against the fastest alternative, in one process and in turns.
 
 ``python benchmarks/benchmarks/bench_peers.py [PATTERN]`` prints the ratios of CPU time, least and median.
 """
@@ -202,7 +202,7 @@ def in_turns(pair: Pair, rounds: int = 9) -> tuple[list[float], list[float]]:
 
 
 class Peers:
-    """CPU time on one thread, divided by that of the fastest other way."""
+    """CPU time on one thread, divided by that of the fastest alternative."""
 
     params = [list(CASES)]
     param_names = ["case"]

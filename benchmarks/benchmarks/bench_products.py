@@ -52,7 +52,7 @@ class Product:
 
 
 class KeOps:
-    """The same product with PyKeOps, where it is installed."""
+    """The same product with PyKeOps, if it is installed."""
 
     timeout = 600
 
@@ -71,8 +71,8 @@ class KeOps:
         (-((rows - columns) ** 2).sum(-1) / 16).exp() @ self.v
 
 
-class Stored:
-    """Products from packed tiles, and their making and factoring, n = 12,000, d = 512."""
+class StoredTiles:
+    """Products from packed tiles, and their computation and factorisation, n = 12,000, d = 512."""
 
     timeout = 300
     params = ["float32", "float64"]
@@ -114,8 +114,8 @@ class Factor:
         self.backend.packed_cholesky(self.packed)
 
 
-class Tall:
-    """What CG does between two passes: products of blocks (n, 30), and norms of rows, against NumPy."""
+class TallSkinny:
+    """The work of CG between two passes: products of blocks (n, 30), and norms of rows, against NumPy."""
 
     timeout = 300
     params = [12_000, 400_000]

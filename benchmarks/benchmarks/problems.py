@@ -1,4 +1,4 @@
-"""Inputs of the benchmarks, made anew from a seed: nothing is read from disk."""
+"""Inputs of the benchmarks, drawn from a seed: nothing is read from disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def clip_like(n, d=512, seed=0):
 
 
 def clip_like_blocks(n, d=512, seed=0, block=50000):
-    """Yield the same mixture in blocks of rows, for more of them than fit in memory."""
+    """Yield the same mixture in blocks of rows, for more rows than fit in memory."""
     rng = np.random.default_rng(seed)
     basis = np.linalg.qr(rng.standard_normal((d, d)))[0]
     scale = 1 / np.sqrt(np.arange(1, d + 1) + 5.0) * np.exp(-np.arange(d) / 180)

@@ -42,7 +42,7 @@ def mcmd_numpy(x, y, y_prime, x_kernel, y_kernel, lam, dtype):
 
 
 def mcmd_torch(x, y, y_prime, x_kernel, gamma_y, lam, dtype):
-    """The same with torch."""
+    """Return the same with torch."""
     import torch
 
     kind = torch.float32 if np.dtype(dtype) == np.float32 else torch.float64

@@ -17,7 +17,7 @@ N, CLASSES = 1_000_000, 100
 
 
 def problem(n, classes, kind):
-    """Return labels and probabilities of a model that is a little too sure."""
+    """Return labels and probabilities of a slightly overconfident model."""
     rng = np.random.default_rng(0)
     p = np.empty((n, classes), dtype=kind)
     y = np.empty(n, dtype=np.int64)

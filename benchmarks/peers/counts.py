@@ -23,7 +23,7 @@ MANY, FEW = 50_000, 5_000  # rows of peers; scoringrules takes tens of microseco
 
 
 def rows_of(name, make, y, peers):
-    """Return what each part costs, on a new object each time, as in one evaluation."""
+    """Return the cost of each part, on a new object each time, as in one evaluation."""
     parts = {"log_prob": ("log_prob",), "pit": ("cdf", "cdf_below"), "crps": ("crps",)}
     all_methods = [method for methods in parts.values() for method in methods]
     for part, methods in {"all": all_methods, **parts}.items():

@@ -70,18 +70,18 @@ def _cdf_and_quantiles(rng):
     """Return rows of the second table."""
     draws, y = rng.normal(size=(N, M)), rng.normal(size=N)
     levels = np.linspace(0.01, 0.99, 9)
-    unsorted, ordered = fm.Draws(draws), fm.Draws(draws)
-    ordered.quantile(0.5)
+    unsorted, sorted_draws = fm.Draws(draws), fm.Draws(draws)
+    sorted_draws.quantile(0.5)
     ways = {
         "cdf": {
             "numpy": lambda: (draws <= y[:, None]).mean(axis=1),
             "fastmcmd, unsorted": lambda: unsorted.cdf(y),
-            "fastmcmd, sorted": lambda: ordered.cdf(y),
+            "fastmcmd, sorted": lambda: sorted_draws.cdf(y),
         },
         "9 quantiles": {
             "numpy": lambda: np.quantile(draws, levels, axis=1).T,
             "fastmcmd, sorting": lambda: fm.Draws(draws).quantile(levels),
-            "fastmcmd, sorted": lambda: ordered.quantile(levels),
+            "fastmcmd, sorted": lambda: sorted_draws.quantile(levels),
         },
     }
     rows = []

@@ -28,7 +28,7 @@ def problem(dtype):
 
 
 def _runs(name):
-    """The published way once: it takes long, and has nothing to compile."""
+    """Run the published way once: it takes long, and has nothing to compile."""
     return {"repeats": 1, "warm": 0} if name.startswith("published") else {"repeats": 3}
 
 

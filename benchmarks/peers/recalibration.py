@@ -27,7 +27,7 @@ def classification(n, classes):
 
 
 def fits(n):
-    """Seconds and memory of our fits, and of the first use of what was fitted."""
+    """Return seconds and memory of our fits, and of the first use of each fit."""
     prediction, y = regression(n)
     for make in (
         rc.StdScaling,

@@ -1,4 +1,4 @@
-"""How the scripts of this folder measure and print."""
+"""Measurement and printing for the scripts of this folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def best(function, repeats=5, warm=1):
 
 
 def peak_bytes(function):
-    """Return how far resident memory rises while ``function`` runs, sampled every millisecond."""
+    """Return how much resident memory rises while ``function`` runs, sampled every millisecond."""
     page = os.sysconf("SC_PAGE_SIZE")
 
     def resident():
@@ -48,7 +48,7 @@ def peak_bytes(function):
 
 
 def report(rows, packages=()):
-    """Print rows (dicts) as a table and write them as JSON where an argument names a file."""
+    """Print rows (dicts) as a table, and write them as JSON if an argument names a file."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     cells = [names] + [[_text(row.get(name, "")) for name in names] for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(names))]

@@ -63,12 +63,12 @@ def _numbers(trial: int) -> dict[str, float]:
         y, models = _models(trial, edge)
         for kind, model in models.items():
             std = model.std
-            measured = {
+            figures = {
                 "ENCE": fm.ence(y, model), "chance": fm.metrics.null_ence(y, model, repetitions=3),
                 "ECE": fm.regression_ece(y, model), "c_v": float(std.std() / std.mean()),
                 "NLL": float(-model.log_prob(y).mean()) if kind != "isotonic cdf" else np.nan,
             }  # fmt: skip
-            numbers |= {f"{name} {kind} {key}": value for key, value in measured.items()}
+            numbers |= {f"{name} {kind} {key}": value for key, value in figures.items()}
         test = fm.congruence_test(
             _rows(trial)[1].x[:500], y[:500], models["before"].take(np.arange(500)), alpha=0.05
         )

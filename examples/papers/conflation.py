@@ -36,15 +36,15 @@ def test_sample(trial: int) -> fm.datasets.Simulated:
 
 def models_of_the_test_rows(trial: int) -> tuple[fm.datasets.Simulated, dict[str, fm.Predictive]]:
     """Return the test rows of a trial, and what the networks of `train_conflation` predict there."""
-    data, stored = test_sample(trial), arrays_of("conflation")
-    if not np.array_equal(stored["y"][trial], data.y):
+    data, arrays = test_sample(trial), arrays_of("conflation")
+    if not np.array_equal(arrays["y"][trial], data.y):
         raise ValueError("conflation.npz is of other data; run examples.papers.train_conflation")
     models = {}
     for head in HEADS:
-        second = stored.get(f"{head}/second")
+        second = arrays.get(f"{head}/second")
         models[head] = prediction(
             head,
-            stored[f"{head}/mean"][trial].astype(np.float64),
+            arrays[f"{head}/mean"][trial].astype(np.float64),
             None if second is None else second[trial].astype(np.float64),
         )
     return data, models

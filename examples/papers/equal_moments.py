@@ -53,7 +53,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         _draw(picture)
     data = fm.datasets.equal_moments("poisson", 500, 0)
 
-    def listed(name: str, families: tuple[str, ...] = _FAMILIES) -> str:
+    def figures(name: str, families: tuple[str, ...] = _FAMILIES) -> str:
         return "; ".join(f"{family} {spread(runs[f'{name} {family}'])}" for family in families)
 
     plain = np.stack([runs[f"plain {family}"] for family in _COUNTS])
@@ -62,20 +62,20 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     return [
         Claim(
             "The ECE of the plain probability integral transform (PIT) blames right models of counts",
-            listed("plain", _COUNTS),
+            figures("plain", _COUNTS),
             f"gaussian {spread(runs['plain gaussian'])}",
             verdict(plain > 2 * runs["plain gaussian"]),
         ),
         Claim(
             "With the randomised PIT, the ECE is near 0 for all three families (not in the paper)",
-            listed("randomised"),
+            figures("randomised"),
             "",
             verdict(randomised < 0.03),
         ),
         Claim(
             "CCE is as small for counts as for continuous outcomes",
-            f"{listed('cce')}; the test rejects {rejected.sum()} of {rejected.size} of these right models",
-            "by chance: " + listed("null"),
+            f"{figures('cce')}; the test rejects {rejected.sum()} of {rejected.size} of these right models",
+            "by chance: " + figures("null"),
             verdict(rejected.mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / seeds)),  # families share x
         ),
         Claim(

@@ -81,13 +81,13 @@ class Stack(torch.nn.Module):
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
         """Return the parameters in half precision, by the name and the number of the layer."""
-        stored = {}
+        weights = {}
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            stored[f"{name}/{layer}/weight"] = weight.detach().numpy().astype(np.float16)
-            stored[f"{name}/{layer}/bias"] = bias.detach().numpy().astype(np.float16)
+            weights[f"{name}/{layer}/weight"] = weight.detach().numpy().astype(np.float16)
+            weights[f"{name}/{layer}/bias"] = bias.detach().numpy().astype(np.float16)
         if self.variational:
-            stored[f"{name}/std"] = self.log_std.exp().detach().numpy().astype(np.float16)
-        return stored
+            weights[f"{name}/std"] = self.log_std.exp().detach().numpy().astype(np.float16)
+        return weights
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
     if picture is not None:
         _draw(picture)
 
-    def listed(score: str, case: str) -> str:
+    def values_text(score: str, case: str) -> str:
         return "; ".join(f"{loss} {spread(values[f'{score} {case} {loss}'])}" for loss in _LOSSES)
 
     def better(case: str, than: str) -> list[np.ndarray]:
@@ -105,9 +105,9 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         claims.append(
             Claim(
                 f"Holding out rows of high CCE beats random rows in both losses ({case})",
-                f"mean loss over all shares held out: {listed('cce', case)}; "
+                f"mean loss over all shares held out: {values_text('cce', case)}; "
                 f"p < 0.05 in {np.mean(p_values < 0.05):.0%}",
-                f"random: {listed('random', case)}", verdict(*better(case, "random")),
+                f"random: {values_text('random', case)}", verdict(*better(case, "random")),
             )
         )  # fmt: skip
     for case in _CASES:
@@ -115,7 +115,7 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
             Claim(
                 f"Holding out rows of high CCE beats holding out rows of large predicted spread ({case}; "
                 "not in the paper)",
-                listed("cce", case), f"by predicted spread: {listed('std', case)}",
+                values_text("cce", case), f"by predicted spread: {values_text('std', case)}",
                 verdict(*better(case, "std")),
             )
         )  # fmt: skip

@@ -76,7 +76,7 @@ def _p_values(
     ]
 
 
-def _ordered(cce: Cces) -> np.ndarray:
+def _is_ordered(cce: Cces) -> np.ndarray:
     """Return whether both wrong heads are above both others (trials, settings)."""
     return np.min([cce[name] for name in WRONG], 0) > np.max([cce[name] for name in _RIGHT], 0)
 
@@ -96,7 +96,7 @@ def _claim(text: str, settings: tuple[object, ...], swept: _Swept) -> Claim:
         "least of the wrong heads against largest of the others: " + "; ".join(pairs),
         "by chance, largest of the others: " + "; ".join(chance) + "; the test rejects "
         + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()),
-        verdict(_ordered(swept.cce)),
+        verdict(_is_ordered(swept.cce)),
     )  # fmt: skip
 
 
@@ -126,11 +126,11 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
 
     by_draws = {count: with_draws(count) for count in _DRAWS}
     in_order = {
-        count: np.ravel([_ordered(one) for one in repetitions])
+        count: np.ravel([_is_ordered(one) for one in repetitions])
         for count, repetitions in by_draws.items()
     }
     of_subsets = {
-        count: np.ravel([_ordered(smaller(count, seed)) for seed in range(seeds)])
+        count: np.ravel([_is_ordered(smaller(count, seed)) for seed in range(seeds)])
         for count in _ROWS
     }
     if picture is not None:

@@ -66,7 +66,7 @@ def classifiers(trial: int) -> Classifiers:
     return Classifiers("digits", trial, _rows(_split(trial)[1]))
 
 
-def _measured(labels: np.ndarray, p: np.ndarray) -> dict[str, float]:
+def _measures(labels: np.ndarray, p: np.ndarray) -> dict[str, float]:
     terms = fm.classification.brier_decomposition(labels, p)
     confident = p.max(axis=1) > 0.9
     right = p.argmax(axis=1) == labels
@@ -84,8 +84,8 @@ def _numbers(trial: int) -> dict[str, float]:
     for shift in ("rotated 0", *SHIFTS, *WIDER, "shuffled"):
         x, labels = rows_of_shift(trial, shift)
         for method in METHODS:
-            measured = _measured(labels, models.probabilities(method, x))
-            numbers |= {f"{shift}/{method}/{key}": value for key, value in measured.items()}
+            measures = _measures(labels, models.probabilities(method, x))
+            numbers |= {f"{shift}/{method}/{key}": value for key, value in measures.items()}
     x, labels = rows_of_shift(trial, "rotated 15")
     for method, counts in COUNTS.items():
         for count in counts:

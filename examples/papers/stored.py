@@ -16,8 +16,8 @@ FOLDER = Path(__file__).parent / "predictions"
 @lru_cache(maxsize=8)
 def arrays_of(name: str) -> dict[str, np.ndarray]:
     """Return the arrays of a file in the folder of predictions."""
-    with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as stored:
-        return {key: stored[key] for key in stored.files}
+    with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as archive:
+        return {key: archive[key] for key in archive.files}
 
 
 def write(name: str, arrays: dict[str, np.ndarray]) -> None:
@@ -64,14 +64,14 @@ class StoredStack:
 
 def stacks_of(name: str) -> dict[str, StoredStack]:
     """Return the networks of a file, by their names."""
-    stored = arrays_of(name)
+    arrays = arrays_of(name)
     stacks = {}
-    for one in {key.split("/")[0] for key in stored if key.endswith("/0/weight")}:
-        layers = sum(key.startswith(f"{one}/") and key.endswith("weight") for key in stored)
+    for one in {key.split("/")[0] for key in arrays if key.endswith("/0/weight")}:
+        layers = sum(key.startswith(f"{one}/") and key.endswith("weight") for key in arrays)
         weights, biases = (
-            tuple(stored[f"{one}/{k}/{part}"].astype(np.float64) for k in range(layers))
+            tuple(arrays[f"{one}/{k}/{part}"].astype(np.float64) for k in range(layers))
             for part in ("weight", "bias")
         )
-        std = stored.get(f"{one}/std")
+        std = arrays.get(f"{one}/std")
         stacks[one] = StoredStack(weights, biases, None if std is None else std.astype(np.float64))
     return stacks

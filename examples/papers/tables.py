@@ -30,7 +30,7 @@ _SIZES = {"one": 1, "ensemble": MEMBERS}
 _KERNEL = fm.Polynomial(3, None, 1.0)
 
 
-def _measured(rows: Rows, predicted: fm.Predictive, trial: int) -> dict[str, float]:
+def _measures(rows: Rows, predicted: fm.Predictive, trial: int) -> dict[str, float]:
     return {
         "MAE": float(np.abs(rows.y - predicted.mean).mean()),
         "CRPS": fm.metrics.mean_crps(rows.y, predicted),
@@ -48,8 +48,8 @@ def _numbers(trial: int) -> dict[str, float]:
         for head in HEADS:
             for size, members in _SIZES.items():
                 predicted = model(name, head, trial, rows.x, members)
-                measured = _measured(rows, predicted, trial)
-                numbers |= {f"{name} {size} {head} {key}": one for key, one in measured.items()}
+                measures = _measures(rows, predicted, trial)
+                numbers |= {f"{name} {size} {head} {key}": one for key, one in measures.items()}
     return numbers
 
 

@@ -46,8 +46,8 @@ def _rows(name: str) -> tuple[np.ndarray, np.ndarray]:
         x, y = load_diabetes(return_X_y=True)
         return (x - x.mean(axis=0)) / x.std(axis=0), y
     source = resources.files("fastmcmd") / "data" / "randhie.npz"
-    with source.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-        return stored["x"].astype(np.float64), stored["y"].astype(np.float64)
+    with source.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+        return archive["x"].astype(np.float64), archive["y"].astype(np.float64)
 
 
 def split(name: str, trial: int) -> Split:

@@ -137,7 +137,7 @@ def _of_small_groups(groups: Any) -> float:
     return float(groups.score_mean[np.argmin(np.abs(groups.group_size - _SMALL))])
 
 
-def _listed(runs: dict[str, np.ndarray], measure: str) -> str:
+def _values_text(runs: dict[str, np.ndarray], measure: str) -> str:
     names = ("constant", "too narrow", "too wide")
     return "; ".join(f"{name} {spread(runs[f'{measure} {name}'])}" for name in names)
 
@@ -160,13 +160,13 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         ),
         Claim(
             "Proper scores are best for the right model",
-            "CRPS: " + _listed(runs, "crps"), f"right model: CRPS {spread(runs['crps right'])}",
+            "CRPS: " + _values_text(runs, "crps"), f"right model: CRPS {spread(runs['crps right'])}",
             verdict(*(runs[f"{one} {name}"] > runs[f"{one} right"] for one in scores for name in wrong)),
         ),
         Claim(
             "Average calibration misses much of a spread that is right on average but ignores x: its error "
             "is smaller than that of spreads of half or twice the size",
-            "mean absolute calibration error: " + _listed(runs, "ma_cal"),
+            "mean absolute calibration error: " + _values_text(runs, "ma_cal"),
             f"right model: {spread(runs['ma_cal right'])}",
             verdict(
                 runs["ma_cal constant"] < runs["ma_cal too narrow"],
@@ -176,14 +176,14 @@ def run(seeds: int, picture: Path | None = None) -> list[Claim]:
         Claim(
             f"Adversarial groups show it: in its worst group of {_SMALL:.0%} of the rows the constant "
             "spread is less calibrated than the right model",
-            "mean absolute calibration error there: " + _listed(runs, "group"),
+            "mean absolute calibration error there: " + _values_text(runs, "group"),
             f"right model: {spread(runs['group right'])}",
             verdict(runs["group constant"] > runs["group right"]),
         ),
         Claim(
             "The exact test rejects all three wrong models (not in the paper)",
             "p < 0.05: " + "; ".join(f"{name} {rejection_rates[name]:.0%}" for name in wrong)
-            + "; CCE: " + _listed(runs, "cce") + "; by chance: " + _listed(runs, "null"),
+            + "; CCE: " + _values_text(runs, "cce") + "; by chance: " + _values_text(runs, "null"),
             f"right model: p < 0.05 in {rejection_rates['right']:.0%}; CCE {spread(runs['cce right'])}, "
             f"by chance {spread(runs['null right'])}",
             verdict(*(runs[f"p {name}"] < 0.05 for name in wrong)),

@@ -186,10 +186,10 @@ class Namespace(ABC):
             return np.empty(0)
         return self.to_host(self.xp.stack(list(values)))
 
-    def positions(self, ordered: AnyArray, levels: AnyArray, side: str) -> NDArray[np.int64]:
+    def positions(self, ascending: AnyArray, levels: AnyArray, side: str) -> NDArray[np.int64]:
         """Return where host ``levels`` (j,) belong in ascending values, as `numpy.searchsorted`."""
-        level_array = self.cast(self.from_host(np.asarray(levels)), kind_of(ordered))
-        positions = self.to_host(self.xp.searchsorted(ordered, level_array, side=side))
+        level_array = self.cast(self.from_host(np.asarray(levels)), kind_of(ascending))
+        positions = self.to_host(self.xp.searchsorted(ascending, level_array, side=side))
         return positions.astype(np.int64, copy=False)
 
     def at(self, values: AnyArray, places: HostArray) -> HostArray:

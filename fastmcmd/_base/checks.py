@@ -58,7 +58,7 @@ _LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e100  # of the largest: sums of squares s
 _LEAST_LAM, _MOST_LAM = 1e-100, 1e100  # products with n and weights stay in range
 _LEAST_SHARE = 1e-100  # of the largest weight that a positive one must have: so do their ratios
 _MOST_COUNT = 1 << 40  # largest count: more fits in no memory, and products would overflow
-_FINITE_BLOCK = 1 << 18  # elements looked at together: they are still in the cache at a second look
+_FINITE_BLOCK = 1 << 18  # elements examined at a time: still in the cache for a second pass
 
 
 def as_array(value: Any, name: str) -> HostArray:
@@ -89,12 +89,12 @@ def as_array(value: Any, name: str) -> HostArray:
             type(value).__module__.partition(".")[0] == "pandas"
             and str(getattr(value, "dtype", "")) == "boolean"
         ):
-            value = value.to_numpy(dtype=np.float64, na_value=np.nan)  # NA beside True and False
+            value = value.to_numpy(dtype=np.float64, na_value=np.nan)  # NA next to True and False
         elif type(value).__name__ == "LazyFrame":
             raise TypeError(f"{name} is a LazyFrame; {name}.collect() is needed")
     try:
         array = np.asarray(value)
-    except Exception as error:  # __array__ of other libraries raises what it likes
+    except Exception as error:  # __array__ of other libraries may raise anything
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name} cannot be made an array: {error}") from None
     if array.dtype == object:
@@ -309,8 +309,8 @@ def check_same_length(**arrays: Sized) -> None:
     """Raise an error unless all named arrays have the same number of rows."""
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise ValueError(f"rows must match: {listed}")
+        lengths_text = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(f"rows must match: {lengths_text}")
 
 
 def as_weights(value: object, name: str, n: int) -> NDArray[np.float64] | None:
@@ -424,7 +424,7 @@ def quote(value: object) -> str:
     """Return a value as text for messages, on one line and shortened."""
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # objects of others: the message is about another matter
+    except Exception:  # a foreign repr may raise; the message must still appear
         text = f"an object of type {type(value).__name__}"
     return text if len(text) <= 100 else f"{text[:97]}..."
 
@@ -482,7 +482,7 @@ def check_count(
     also: tuple[str, ...] = (),
     explanation: str = "",
 ) -> int | str | None:
-    """Return ``value`` as an integer from ``least`` to ``most``, or None where that is ``optional``.
+    """Return ``value`` as an integer from ``least`` to ``most``, or None if that is ``optional``.
 
     Accepts integers of any kind (``__index__``) and the words in ``also``, but no booleans and no floats.
     ``explanation`` describes ``most`` in the message.
@@ -515,7 +515,7 @@ def check_labels(value: object, name: str, n: int) -> NDArray[np.intp]:
     """Return the group of each row as an integer (n,) from 0; labels are numbers or text without NaN."""
     try:
         labels = np.asarray(value)
-    except Exception as error:  # __array__ of other libraries can raise anything
+    except Exception as error:  # __array__ of other libraries may raise anything
         raise ValueError(f"{name} cannot be made an array: {error}") from None
     if labels.ndim != 1:
         raise ValueError(f"{name} has shape {labels.shape}; (n,) is needed: one label per row")

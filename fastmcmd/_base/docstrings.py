@@ -83,17 +83,17 @@ def _sections(text: str) -> dict[str, str]:
     return {"": first.strip(), **{t: b.strip("\n") for t, b in zip(titles, bodies, strict=True)}}
 
 
-def _by_name(listed: Mapping[str, str]) -> dict[str, str]:
+def _by_name(descriptions: Mapping[str, str]) -> dict[str, str]:
     """Return entries by each name alone; some describe several parameters."""
-    return {name: entry for group, entry in listed.items() for name in group.split(", ")}
+    return {name: entry for group, entry in descriptions.items() for name in group.split(", ")}
 
 
 def _merged(text: str, names: list[str], descriptions: Mapping[str, str]) -> str:
-    """Return a docstring whose parameter list holds the shared entries, too."""
+    """Return a docstring whose parameter list also holds the shared entries."""
     sections = _sections(text)
     by_name = _by_name(entries(sections.pop("Parameters", "")))
-    listed = [by_name.get(name) or descriptions.get(name, "") for name in names]
-    body = "\n".join(dict.fromkeys(entry for entry in listed if entry))
+    entry_texts = [by_name.get(name) or descriptions.get(name, "") for name in names]
+    body = "\n".join(dict.fromkeys(entry for entry in entry_texts if entry))
     head = sections.pop("")
     further_sections = (f"{title}\n{'-' * len(title)}\n{part}" for title, part in sections.items())
     return "\n\n".join([head, f"Parameters\n----------\n{body}", *further_sections]) + "\n"

@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd._base.checks import is_cupy
 
-__all__ = ["as_names", "is_number", "listed", "numbers_of_labels", "places_of_names"]
+__all__ = ["as_names", "is_number", "name_list", "numbers_of_labels", "places_of_names"]
 
 _MOST_NAMES = 5  # names in a message
 
 
 def as_names(y: AnyArray) -> NDArray[np.object_] | None:
-    """Return y (n,) as text with None where a label is missing; None if its labels are no text."""
+    """Return y (n,) as text with None for missing labels; None if its labels are not text."""
     kind = getattr(getattr(y, "dtype", None), "kind", "O")
     if kind not in ("O", "U", "S") or hasattr(y, "detach") or is_cupy(y):
         return None
     try:
         labels = np.asarray(y)
-    except Exception:  # __array__ of other libraries raises what it likes; `as_numbers` says it
+    except Exception:  # may raise anything; `as_numbers` reports it
         return None
     if labels.ndim != 1 or labels.dtype.kind not in "OUS":
         return None
@@ -51,13 +51,13 @@ def _is_missing(label: object) -> bool:
 
 
 def places_of_names(names: NDArray[np.object_], order: Mapping[str, int]) -> HostArray:
-    """Return the place of each name (n,): integers, or float64 with NaN where a name is missing."""
+    """Return the index of each name (n,): integers, or float64 with NaN for missing names."""
     places = np.array([np.nan if one is None else order[one] for one in names], dtype=np.float64)
     return places if np.isnan(places).any() else places.astype(np.int64)
 
 
 def numbers_of_labels(y: AnyArray) -> HostArray | None:
-    """Return the place of each label (n,) among the sorted names; None if labels are no text."""
+    """Return the index of each label (n,) among the sorted names; None if labels are not text."""
     names = as_names(y)
     if names is None:
         return None
@@ -77,7 +77,7 @@ def is_number(label: str) -> bool:
     return True
 
 
-def listed(names: tuple[str, ...] | list[str]) -> str:
+def name_list(names: tuple[str, ...] | list[str]) -> str:
     """Return names for a message, the first few if there are many."""
     text = ", ".join(repr(one) for one in names[:_MOST_NAMES])
     return text if len(names) <= _MOST_NAMES else f"{text}, ..."

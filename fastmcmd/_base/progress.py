@@ -192,7 +192,7 @@ class Sweep:
             return
         now, is_last = time.perf_counter(), rows >= self.rows
         rows = min(rows, self.rows)  # sizes of files are estimates
-        if not self._first and not is_last:  # the first block also paid for what is made once
+        if not self._first and not is_last:  # the first block also paid the start-up costs
             self._first, self._start = rows, now
         elif is_last or self.progress.due:
             self._is_complete = is_last

@@ -50,11 +50,11 @@ class Line:
             self._stream.flush()
 
     def _draw(self, name: str, share: float | None, details: str) -> None:
-        shape, cells = (_WORDS, 1) if share is None else (_PASS, 12)  # 12: words have room at 80
-        if self._terminal:  # notebooks draw a bar of their own, for "{bar}" as it is
+        shape, cells = (_WORDS, 1) if share is None else (_PASS, 12)  # 12: words fit in 80 columns
+        if self._terminal:  # notebooks draw their own bar for a literal "{bar}"
             shape = shape.replace("{bar}", f"{{bar:{cells}}}")
         if self._bar is None:
-            # None: stay, but not below a bar of somebody else. Notebooks know True only.
+            # None: stay, but not below another program's bar. Notebooks know True only.
             leave = None if self._leave and self._terminal else self._leave
             self._bar = self._tqdm(
                 desc=name, total=1.0, bar_format=shape, file=self._stream, leave=leave,
@@ -81,7 +81,7 @@ class Line:
         self._last = time.perf_counter()
         with contextlib.suppress(*_STREAM_ERRORS):
             if self._bar is not None:
-                with self._bar.get_lock():  # which tqdm would keep where writing fails
+                with self._bar.get_lock():  # which tqdm would keep if writing fails
                     self._bar.clear(nolock=True)
 
     def close(self) -> None:

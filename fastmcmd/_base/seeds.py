@@ -129,8 +129,8 @@ def _entropy(random_state: Any, name: str) -> int | list[int] | None:
         "None, an integer >= 0, a sequence of such, a numpy.random.SeedSequence or a "
         "numpy.random.Generator is needed"
     )
-    listed = isinstance(random_state, (list, tuple))
-    several = listed or (isinstance(random_state, np.ndarray) and random_state.ndim == 1)
+    is_list = isinstance(random_state, (list, tuple))
+    several = is_list or (isinstance(random_state, np.ndarray) and random_state.ndim == 1)
     try:
         seeds = [_integer(one) for one in random_state] if several else [_integer(random_state)]
     except TypeError:

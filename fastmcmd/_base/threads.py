@@ -41,7 +41,7 @@ def get_num_threads() -> int:
 
 @lru_cache(maxsize=8)
 def _whole_number(setting: str) -> int:
-    """Return the first of several numbers separated by commas; 0 if it is no whole number."""
+    """Return the first of several numbers separated by commas; 0 if it is not a whole number."""
     first = setting.split(",")[0].strip()
     return int(first) if first.isdecimal() else 0
 

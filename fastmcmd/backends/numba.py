@@ -149,7 +149,7 @@ def _custom(function: Callable[[Any, Any], float]) -> TileFunction:
                 out[i, j] = compiled(x[i], z[j])
         return out
 
-    def checked(x: Array, z: Array) -> Array:
+    def checked_tile(x: Array, z: Array) -> Array:
         try:
             values = np.asarray(tile(x, z))
         except numba.core.errors.NumbaError as error:
@@ -161,7 +161,7 @@ def _custom(function: Callable[[Any, Any], float]) -> TileFunction:
             )
         return values
 
-    return checked
+    return checked_tile
 
 
 def _compiled(function: Any) -> Any:

@@ -127,7 +127,7 @@ def row_squares(x: HostArray, offset: Array | None = None) -> Array:
 
 
 def beside(blocks: list[Array]) -> Array:
-    """Return blocks (n, k) side by side as one array; a single block is returned as it is."""
+    """Return blocks (n, k) side by side as one array; a single block is returned unchanged."""
     if len(blocks) == 1:
         return blocks[0]
     ends = np.cumsum([block.shape[1] for block in blocks])

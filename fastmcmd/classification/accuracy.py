@@ -322,14 +322,16 @@ def gather_above(rows: LabelledRows, summary: RowSummary, taus: Array) -> AboveS
     """Return the sums behind `accuracy_above_confidence`."""
     order = np.argsort(taus)
     sorted_taus = taus.astype(rows.p.dtype)[order]
-    reached = np.searchsorted(
+    threshold_counts = np.searchsorted(
         sorted_taus.astype(summary.confidence.dtype), summary.confidence, "right"
     )
     hits = summary.predicted == rows.known_labels
     weights = hits if rows.weights is None else rows.weights * hits
 
     def at_least(weights: Array | None) -> Array:
-        by_reach = np.bincount(reached, weights=weights, minlength=len(taus) + 1).astype(float)
+        by_reach = np.bincount(threshold_counts, weights=weights, minlength=len(taus) + 1).astype(
+            float
+        )
         sums = np.cumsum(by_reach[::-1])[::-1][1:]
         out = np.empty_like(sums)
         out[order] = sums

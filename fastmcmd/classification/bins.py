@@ -142,15 +142,15 @@ def width_edges(bins: int, kind: DTypeLike = np.float64) -> Array:
     return np.linspace(0.0, 1.0, bins + 1).astype(kind)
 
 
-def mass_edges(ordered: Array, weights: Array | None, binning: Binning) -> Array:
+def mass_edges(sorted_values: Array, weights: Array | None, binning: Binning) -> Array:
     """Return edges (bins + 1,) of bins with equal weights of sorted values, which may lie on a device.
 
     Inner edges are values, so equal values share a bin whatever the order of the rows, and weights are as
     equal as that allows. Integer weights give the same edges as repeated rows.
     """
     bins = binning.bins
-    namespace, n = namespace_of(ordered), int(ordered.shape[0])
-    edges = np.zeros(bins + 1, dtype=kind_of(ordered))
+    namespace, n = namespace_of(sorted_values), int(sorted_values.shape[0])
+    edges = np.zeros(bins + 1, dtype=kind_of(sorted_values))
     edges[-1] = 1.0
     steps = np.arange(1, bins)
     if not n or (weights is not None and not float(namespace.xp.sum(weights)) > 0):
@@ -164,7 +164,7 @@ def mass_edges(ordered: Array, weights: Array | None, binning: Binning) -> Array
         targets = float(running[-1]) * steps / bins
         places = namespace.positions(running, targets, "left" if binning.right else "right")
         places = np.minimum(places, n - 1)  # rounding may exceed the last place
-    edges[1:-1] = namespace.at(ordered, places)
+    edges[1:-1] = namespace.at(sorted_values, places)
     return edges
 
 
@@ -324,11 +324,11 @@ def sort_column(
 
 
 def column_edges(
-    ordered: Array, weights: Array | None, binning: Binning, threshold: float | None = None
+    sorted_scores: Array, weights: Array | None, binning: Binning, threshold: float | None = None
 ) -> Array:
     """Return the edges of bins for the sorted scores of one class above the threshold."""
-    start = 0 if threshold is None else int(np.searchsorted(ordered, threshold, side="right"))
-    return mass_edges(ordered[start:], None if weights is None else weights[start:], binning)
+    start = 0 if threshold is None else int(np.searchsorted(sorted_scores, threshold, side="right"))
+    return mass_edges(sorted_scores[start:], None if weights is None else weights[start:], binning)
 
 
 def _computed(cuts: Array, binning: Binning) -> bool:

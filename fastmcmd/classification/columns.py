@@ -45,13 +45,13 @@ def over_columns(
     results: list[T] = []
     for part in row_blocks(len(classes), width):
         group = list(classes[part])
-        checked = check and part.start == 0
+        checks_rows = check and part.start == 0
 
         def fill(
             piece: slice,
             block: Array,
             group: list[int] = group,
-            look: bool = checked,
+            look: bool = checks_rows,
         ) -> None:
             if look:
                 rows.check_block(piece, block)

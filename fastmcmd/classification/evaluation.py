@@ -118,9 +118,9 @@ def evaluate(
 
     def of_column(label: int, scores: Array) -> tuple[float, Array]:
         label_scores = areas.member_scores(label, scores)
-        ordered, weights, order = sort_column(rows, scores)
-        area = areas.sorted_area(label, label_scores, ordered, weights, order)
-        return area, column_edges(ordered, weights, mass)
+        sorted_scores, weights, order = sort_column(rows, scores)
+        area = areas.sorted_area(label, label_scores, sorted_scores, weights, order)
+        return area, column_edges(sorted_scores, weights, mass)
 
     classes = class_columns(rows)
     columns = over_columns(rows, of_column, classes, check=False)

@@ -87,8 +87,8 @@ def gather_event(
     else:
         weights = rows.weights
         order = slice(None) if weights is None else np.argsort(values)
-        ordered = np.sort(values) if weights is None else values[order]
-        edges = mass_edges(ordered, None if weights is None else weights[order], binning)
+        sorted_values = np.sort(values) if weights is None else values[order]
+        edges = mass_edges(sorted_values, None if weights is None else weights[order], binning)
     return gather_values(rows, values, hits, edges, binning)
 
 
@@ -101,16 +101,16 @@ def _gather_on_device(rows: LabelledRows, of: str, binning: Binning) -> BinSums:
     values, predicted = _event_on_device(rows, of)
     hits = arrays.cast(predicted == rows.labels, "float64")
     order = arrays.argsort(values)
-    ordered, hits = arrays.xp.take(values, order), arrays.xp.take(hits, order)
+    sorted_values, hits = arrays.xp.take(values, order), arrays.xp.take(hits, order)
     weights = None if weights is None else arrays.xp.take(weights, order)
     if binning.kind == "width":
         edges = width_edges(binning.bins, np.dtype(kind_of(rows.p)))
     else:
-        edges = mass_edges(ordered, weights, binning)
+        edges = mass_edges(sorted_values, weights, binning)
     cuts = edges.astype(kind_of(values))
-    inner = arrays.positions(ordered, cuts[1:-1], "right" if binning.right else "left")
+    inner = arrays.positions(sorted_values, cuts[1:-1], "right" if binning.right else "left")
     ends = np.concatenate([[0], inner, [values.shape[0]]])
-    columns = [arrays.full(values.shape[0], 1.0), arrays.cast(ordered, "float64"), hits]
+    columns = [arrays.full(values.shape[0], 1.0), arrays.cast(sorted_values, "float64"), hits]
     if weights is not None:
         columns = [weights * column for column in columns]
     weight, value, hit = piece_sums(arrays, columns, ends).T[:, None, :]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd._base.checks import as_array, is_cupy
-from fastmcmd._base.names import is_number, listed, places_of_names
+from fastmcmd._base.names import is_number, name_list, places_of_names
 from fastmcmd.errors import RowError
 from fastmcmd.frames import column_names
 
@@ -59,7 +59,7 @@ def numbers_of_names(names: NDArray[np.object_], p: AnyArray, classes: int, name
         unknown = next(one for one in occurring if one not in columns)
         row = int(np.flatnonzero(names == unknown)[0])
         raise RowError(
-            f"y[{row}] is {unknown!r}, which is no column of {name}; its columns are {listed(columns)}",
+            f"y[{row}] is {unknown!r}, which is no column of {name}; its columns are {name_list(columns)}",
             row,
         )
     else:
@@ -72,7 +72,7 @@ def numbers_of_names(names: NDArray[np.object_], p: AnyArray, classes: int, name
             raise ValueError(f"y holds numbers as text, such as {example!r}; {otherwise}")
         if len(occurring) != classes:
             raise ValueError(
-                f"y holds {len(occurring)} different labels ({listed(occurring)}) and {name} has "
+                f"y holds {len(occurring)} different labels ({name_list(occurring)}) and {name} has "
                 f"{classes} classes; {otherwise}"
             )
         order = {label: place for place, label in enumerate(occurring)}
@@ -102,7 +102,8 @@ def numbers_of_columns(labels: HostArray, p: AnyArray, classes: int, name: str) 
     if len(unknown):
         row = int(unknown[0])
         raise RowError(
-            f"y[{row}] is {labels[row]:g}, which is no column of {name}; its columns are {listed(columns)}",
+            f"y[{row}] is {labels[row]:g}, which is no column of {name}; its columns are "
+            f"{name_list(columns)}",
             row,
         )
     return np.where(missing, np.nan, places) if missing.any() else places

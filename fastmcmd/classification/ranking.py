@@ -224,8 +224,8 @@ class ClassAreas:
     def area(self, label: int, scores: Array) -> float:
         """Return the area of a class, NaN if undefined; may sort the scores in place."""
         label_scores = self.member_scores(label, scores)
-        ordered, weights, order = sort_column(self.rows, scores)
-        return self.sorted_area(label, label_scores, ordered, weights, order)
+        sorted_scores, weights, order = sort_column(self.rows, scores)
+        return self.sorted_area(label, label_scores, sorted_scores, weights, order)
 
     def member_scores(self, label: int, scores: Array) -> Array:
         """Return the sorted scores of the rows of a class."""
@@ -235,19 +235,19 @@ class ClassAreas:
         self,
         label: int,
         label_scores: Array,
-        ordered: Array,
+        sorted_scores: Array,
         weights: Array | None,
         order: NDArray[np.intp] | None,
     ) -> float:
         """Return the area of a class from the result of `sort_column`."""
         if weights is None or order is None or self.rows.labels is None:
             return _area(
-                _core.rank_sum(ordered, label_scores),
+                _core.rank_sum(sorted_scores, label_scores),
                 len(label_scores),
-                len(ordered) - len(label_scores),
+                len(sorted_scores) - len(label_scores),
             )
         positive = self.rows.labels[order] == label
-        pairs, positives, negatives = _concordance(ordered, positive, weights)
+        pairs, positives, negatives = _concordance(sorted_scores, positive, weights)
         if not (positives > 0 and negatives > 0):
             return float("nan")
         return pairs / (positives * negatives)

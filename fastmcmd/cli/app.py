@@ -17,7 +17,7 @@ from fastmcmd._version import __version__
 
 __all__ = ["COMMANDS", "UsageError", "main", "make_parser"]
 
-# Modules of this folder with `HELP`, perhaps `EPILOG`, `add_arguments(parser)`, `run(arguments)`.
+# Modules of this folder with `HELP`, optionally `EPILOG`, `add_arguments(parser)`, `run(arguments)`.
 COMMANDS = (
     "demo", "evaluate", "compare", "test", "diagnose", "select", "recalibrate", "plan", "convert", "info",
     "bench", "completion",

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
     from fastmcmd._base.tables import aligned
 
     with Progress(sys.stderr.isatty(), 0.0, leave=False) as progress:
-        rows = _measured(progress)
+        rows = _measurements(progress)
     if arguments.json:
         print(json.dumps({"threads": fm.get_num_threads(), "rows": rows}, indent=2))
         return
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
     show(of_records(threads, names, cells), f"{threads}\n{table}")
 
 
-def _measured(progress: Progress) -> list[Json]:
+def _measurements(progress: Progress) -> list[Json]:
     """Return a record of each measurement."""
     import fastmcmd as fm
 

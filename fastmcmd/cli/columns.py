@@ -134,7 +134,7 @@ class Columns(ABC):
         return list(names)
 
     def _matching(self, pattern: str) -> list[str]:
-        if not any(sign in pattern for sign in "*?["):  # as names differ in case on all systems
+        if not any(sign in pattern for sign in "*?["):  # names differ in case on all systems
             return []
         return [name for name in self.names if fnmatch.fnmatchcase(name, pattern)]
 

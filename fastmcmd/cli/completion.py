@@ -19,7 +19,7 @@ without the package bash-completion:
   fastmcmd completion bash > ~/.fastmcmd.bash && echo '. ~/.fastmcmd.bash' >> ~/.bashrc
 """
 
-_HELP_LENGTH = 60  # characters of help beside an option
+_HELP_LENGTH = 60  # characters of help next to an option
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -68,15 +68,15 @@ def _standard_input() -> Columns:
 class _Npz(Columns):
     def __init__(self, path: Path) -> None:
         self.path = path
-        with self._open() as stored:
-            self.names = stored.names
+        with self._open() as archive:
+            self.names = archive.names
 
     def _open(self) -> Archive:
         return Archive(self.path, "FILE")
 
     def read(self, names: Sequence[str]) -> list[HostArray]:
-        with self._open() as stored:
-            return [stored.array(name) for name in names]
+        with self._open() as archive:
+            return [archive.array(name) for name in names]
 
 
 class _Npy(Columns):

@@ -98,7 +98,7 @@ def columns_in(text: str, columns: Columns) -> list[str]:
     )
     names: list[str] = []
     for part in parts:
-        with contextlib.suppress(UsageError):  # a number, or what `prediction` refuses
+        with contextlib.suppress(UsageError):  # a number, or text that `prediction` rejects
             names += columns.find(part, text)
     return names
 
@@ -177,7 +177,7 @@ def class_names(text: str) -> list[str] | None:
 def numbers_of_classes(
     labels: HostArray, names: list[str], columns: Columns, ignored: str | None = None
 ) -> HostArray:
-    """Return the place of each label among the names of the classes (n,); NaN where there is no label.
+    """Return the index of each label among the names of the classes (n,); NaN for missing labels.
 
     A label that equals ``ignored`` gets the number `IGNORED`.
     """

@@ -165,7 +165,7 @@ class Text(Columns):
 
     def _by_numpy(self, names: Sequence[str], progress: Progress) -> dict[str, HostArray]:
         where = [self.places[name] for name in names]
-        for line, row in self._rows():  # NumPy looks at no other columns
+        for line, row in self._rows():  # NumPy reads no other columns
             if len(row) != len(self.names):
                 raise self._uneven(line, row)
         try:
@@ -303,7 +303,7 @@ class _CountingFile(io.RawIOBase):
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         count = self._file.readinto(buffer) or 0
-        if not count:  # all is read, but not yet made numbers
+        if not count:  # all bytes are read, but not yet converted
             self._progress.stage(f"parsing {self._name}")
             return 0
         self._byte_count += count

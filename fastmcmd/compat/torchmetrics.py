@@ -221,7 +221,7 @@ def _base() -> type:
             )
             self._place: Any = None
             self.add_state("sums", default=[], dist_reduce_fx="cat")
-            self.set_dtype(torch.float64)  # of what a process without rows sends, too
+            self.set_dtype(torch.float64)  # also sent by a process without rows
 
         def update(
             self, preds: AnyArray, target: ArrayLike, sample_weight: ArrayLike | None = None
@@ -241,7 +241,7 @@ def _base() -> type:
             try:
                 with _their_names():
                     state = self._template.gather(target, probabilities, sample_weight)
-            except AllIgnoredError:  # as torchmetrics, which counts no row of such a batch
+            except AllIgnoredError:  # as in torchmetrics, which counts no row of such a batch
                 return
             before = self._total()
             row = flatten(self._template, state if before is None else before + state)

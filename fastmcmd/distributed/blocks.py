@@ -372,7 +372,7 @@ def _parts(value: Any, name: str, chunks: tuple[int, ...] | None) -> list[Any]:
             value = value.rechunk({0: chunks})
         return list(value.to_delayed().reshape(-1))
     if hasattr(value, "npartitions") and (hasattr(value, "columns") or hasattr(value, "to_frame")):
-        # Not optimized whole: readers join files of which few columns are needed, x others than y.
+        # Not optimised as a whole: readers join files of which few columns are needed, x others than y.
         plain = value.simplify() if hasattr(value, "simplify") else value
         return list(plain.to_delayed(optimize_graph=plain is value))
     raise TypeError(

@@ -22,7 +22,7 @@ from fastmcmd.evaluation.class_gaps import CLASS_MEASURES, ClassGaps
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import ALL_MEASURES, ON_REQUEST
 from fastmcmd.evaluation.nulls import CURVE_MEASURES, curve_number
-from fastmcmd.evaluation.rowwise import is_root, mean_of
+from fastmcmd.evaluation.row_means import is_root, mean_of
 from fastmcmd.metrics.reliability_sums import ECE_LEVELS, TOOLBOX_LEVELS, ReliabilityCurve
 
 __all__ = ["ResampledSums", "resampled_sums"]

@@ -29,7 +29,7 @@ from fastmcmd.distributed.blocks import Arguments, Blocks, identity_of
 from fastmcmd.distributed.pairs import MOST_ROWS, exact
 from fastmcmd.distributed.result import BlockResult, in_blocks
 from fastmcmd.distributed.running import Run
-from fastmcmd.distributed.saving import Saved
+from fastmcmd.distributed.saving import BlockCheckpoint
 from fastmcmd.distributed.setting import Setting, rows_per_step, setting_of
 from fastmcmd.distributed.sums import (
     BlockPointValues,
@@ -164,15 +164,15 @@ def running(options: Arguments, name: str, *blocks: Blocks) -> Iterator[Run]:
         progress = stack.enter_context(Progress(bool(options.get("progress")), 0.0))
         if name == "congruence_test":  # `evaluate` makes the same passes before it
             progress.under("exact test")
-        saved = None
+        saved_run = None
         if path is not None:
             stack.enter_context(alone_with(Path(path), "checkpoint"))
-            saved = Saved.of(
+            saved_run = BlockCheckpoint.of(
                 path, name, options, [*(one.token for one in blocks), *_points(options)]
             )
-        yield Run(client, progress, saved)
-        if saved is not None:
-            saved.finish()
+        yield Run(client, progress, saved_run)
+        if saved_run is not None:
+            saved_run.finish()
 
 
 def _points(options: Arguments) -> list[str]:

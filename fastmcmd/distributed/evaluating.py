@@ -82,7 +82,7 @@ class BlockEvaluation(Evaluation):
     blocks : Blocks or None
         The data.
     row_values : RowValues or None
-        What computes the values by row.
+        Computes the values of each row.
     rows_used : int
         Rows that were used.
     """
@@ -544,23 +544,23 @@ def _evaluation(
 ) -> BlockEvaluation:  # fmt: skip
     one, settings = parts.models[name], config.settings
     propagated = config.nan_policy == "propagate" and parts.nan_rows > 0
-    measured, skipped = concluded(one.sums, one.skipped, settings, one.gaussian)
+    measures, reasons = concluded(one.sums, one.skipped, settings, one.gaussian)
     nulls = nulls_of(one.sums, settings, one.gaussian)
-    measured = [replace(number, null=nulls.get(number.name)) for number in measured]
+    measures = [replace(number, null=nulls.get(number.name)) for number in measures]
     replicates = None
     if config.n_boot:
         place = list(parts.models).index(name)
         identity = blocks.token, config.settings.stream, config.n_boot
         replicates = parts.resampled[place].replicates(identity)
-        measured = list(intervals(tuple(measured), replicates, config.confidence))
+        measures = list(intervals(tuple(measures), replicates, config.confidence))
     if result is not None and result.vague:
-        skipped |= dict.fromkeys(CONGRUENCE, result.vague)
+        reasons |= dict.fromkeys(CONGRUENCE, result.vague)
     elif result is not None:
-        measured += _of_congruence(result)
+        measures += _of_congruence(result)
     else:
-        skipped |= dict.fromkeys(CONGRUENCE, failure)
+        reasons |= dict.fromkeys(CONGRUENCE, failure)
     if propagated:
-        measured = [number.without_value() for number in measured]
+        measures = [number.without_value() for number in measures]
     by = None
     if options["by"] is not None:
         nan_labels = parts.nan_groups if config.nan_policy == "propagate" else ()
@@ -594,7 +594,7 @@ def _evaluation(
         subject = "outcome has" if infinite == 1 else "outcomes have"
         notes.append(f"{infinite:,} {subject} no probability under the prediction")
     return BlockEvaluation(
-        tuple(measured), curves_of(one.sums, settings), columns, None, skipped, tuple(notes), parts.rows,
+        tuple(measures), curves_of(one.sums, settings), columns, None, reasons, tuple(notes), parts.rows,
         np.empty(0), None if options["x"] is None else options["x"], prediction, by, config.summary(),
         time.perf_counter() - start, replicates=replicates, result=result, blocks=blocks,
         row_values=rows, rows_used=one.rows + parts.weightless,
@@ -613,9 +613,9 @@ def _group(
     parts: ModelParts, settings: Settings, propagated: bool, weightless: int
 ) -> tuple[int, tuple[Measured, ...]]:
     """Return the rows and numbers of a group; NaN if a row holds NaN that propagates."""
-    measured, _ = concluded(parts.sums, parts.skipped, settings, parts.gaussian)
+    measures, _ = concluded(parts.sums, parts.skipped, settings, parts.gaussian)
     return parts.rows + weightless, tuple(
-        one.without_value() if propagated else one for one in measured
+        one.without_value() if propagated else one for one in measures
     )
 
 

@@ -1,4 +1,4 @@
-"""The numbers of an evaluation as sums over rows: what a block gathers, and what follows at the end."""
+"""The numbers of an evaluation as sums over rows: the sums of a block, and the numbers that follow."""
 
 from __future__ import annotations
 
@@ -271,13 +271,13 @@ def gathered(
     ``measures`` are those to add to the usual ones.
     """
     sums: dict[str, object] = {}
-    skipped: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name, number in NUMBERS.items():
         if name in _ON_REQUEST and name not in measures:
             continue
         reason = _BY_NAME[number.applies].missing(context)
         if reason is not None:
-            skipped[name] = reason
+            reasons[name] = reason
         elif number.sums not in sums:
             sums[number.sums] = number.gather(context)
     if context.numbers:
@@ -287,20 +287,20 @@ def gathered(
         sums["null_classes"] = ClassGapSums.of(context)
     if nulls and "variance" in sums and not isinstance(context.base, Gaussian):
         sums["null_variance"] = SimulatedSpread.of(context)
-    return sums, skipped
+    return sums, reasons
 
 
 def concluded(
-    sums: Mapping[str, object], skipped: Mapping[str, str], settings: Settings, gaussian: bool
+    sums: Mapping[str, object], reasons: Mapping[str, str], settings: Settings, gaussian: bool
 ) -> tuple[list[Measured], dict[str, str]]:
     """Return all numbers in the order of `fastmcmd.evaluate`, and why others do not apply."""
-    measured, missing = [], {}
+    numbers, missing = [], {}
     for one in ALL_MEASURES:
         if one.name in CONGRUENCE:
             continue
-        if one.name in _ON_REQUEST and one.name not in {*sums, *skipped}:
-            continue  # nobody asked for it
-        reason: str | None = skipped.get(one.name)
+        if one.name in _ON_REQUEST and one.name not in {*sums, *reasons}:
+            continue  # not requested
+        reason: str | None = reasons.get(one.name)
         if one.name == "null_ence" and "variance" in sums and not gaussian:
             simulated = sums.get("null_variance")
             # None for a group, or if only some blocks are Gaussian.
@@ -315,10 +315,10 @@ def concluded(
                 reason = "all outcomes are of one class" if one.name == "auroc" else _CONSTANT
         if reason is None:
             label = one.titled(settings.level)
-            measured.append(Measured(one.name, value, one.section, label, one.best))
+            numbers.append(Measured(one.name, value, one.section, label, one.best))
         elif reason != NO_CLASSES:
             missing[one.name] = reason
-    return measured, missing
+    return numbers, missing
 
 
 def curves_of(sums: Mapping[str, Any], settings: Settings) -> Arguments:

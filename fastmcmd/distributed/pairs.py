@@ -52,7 +52,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class _Prepare:
-    """What a block keeps: rows in the coordinates of the landmarks, ``W^1/2``, ``W^1/2 E``, ``W^1/2 F``."""
+    """The arrays that a block keeps: rows in landmark coordinates, ``W^1/2``, ``W^1/2 E``, ``W^1/2 F``."""
 
     accumulator: CCE
     columns: Columns
@@ -169,7 +169,7 @@ class _PairwiseCG:
         assert smoother is not None
         self.mu, self.smoother = ridge.shift, smoother
         self.iterations = self.products = self.tasks = 0
-        self._blocks = _prepared(run, blocks, _Prepare(setting.accumulator, state.columns))
+        self._blocks = _prepared_blocks(run, blocks, _Prepare(setting.accumulator, state.columns))
         self._kernel: Handle = smoother  # carries kernel, backend and offset to the workers
         if run.client is not None:
             self._kernel = run.client.scatter(_bare(smoother), broadcast=True)
@@ -275,7 +275,7 @@ class _PairwiseCG:
         return values, diagonal
 
 
-def _prepared(run: Run, blocks: Blocks, prepare: _Prepare) -> list[Handle]:
+def _prepared_blocks(run: Run, blocks: Blocks, prepare: _Prepare) -> list[Handle]:
     """Return what each block with rows keeps: futures, or the arrays themselves."""
     import dask
 
@@ -299,7 +299,7 @@ def _has_rows(one: Any) -> bool:
 
 
 def _bare(smoother: Smoother) -> Smoother:
-    """Return a smoother whose arrays a worker may receive apart from it, as copies of its own."""
+    """Return a smoother whose arrays a worker may receive separately, as its own copies."""
     return replace(smoother, features=replace(smoother.features))
 
 

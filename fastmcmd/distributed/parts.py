@@ -22,7 +22,7 @@ from fastmcmd.distributed.sums import BlockPointValues, Summary, congruence_sums
 from fastmcmd.evaluation.config import check_labels
 from fastmcmd.evaluation.context import Context, Settings
 from fastmcmd.evaluation.measures import MEAN_SCORES
-from fastmcmd.evaluation.rowwise import losses
+from fastmcmd.evaluation.row_means import losses
 from fastmcmd.predictive import Gaussian
 from fastmcmd.predictive.numerics.spread import unit_of
 from fastmcmd.streaming import CCE
@@ -69,8 +69,8 @@ class ModelParts:
         groups = dict(self.groups)
         for label, one in other.groups.items():
             groups[label] = groups[label] + one if label in groups else one
-        skipped = {**other.skipped, **self.skipped}
-        return ModelParts(sums, skipped, groups, self.rows + other.rows, gaussian)
+        reasons = {**other.skipped, **self.skipped}
+        return ModelParts(sums, reasons, groups, self.rows + other.rows, gaussian)
 
     @staticmethod
     def of(
@@ -239,7 +239,7 @@ class Parts:
 
 
 def _counts(labels: HostArray, weights: Array | None) -> dict[object, int]:
-    """Return the number of rows of each label of which no row has a weight."""
+    """Return the number of rows of each label whose rows all have weight 0."""
     if weights is None:
         return {}
     counts = {}

@@ -26,7 +26,7 @@ from fastmcmd.distributed.blocks import (
     shipped,
 )
 from fastmcmd.distributed.cost import FAN, GROUP, counted_bytes
-from fastmcmd.distributed.saving import Saved
+from fastmcmd.distributed.saving import BlockCheckpoint
 
 __all__ = ["FAN", "GROUP", "Job", "Run", "SchedulerLostError", "added"]
 
@@ -71,7 +71,7 @@ class Run:
         The cluster; None computes block by block in this process.
     progress : Progress
         Shows finished blocks.
-    saved : Saved or None
+    checkpoint : BlockCheckpoint or None
         The checkpoint.
     counters : Counters
         What was sent so far.
@@ -79,7 +79,7 @@ class Run:
 
     client: Any
     progress: Progress
-    saved: Saved | None = None
+    checkpoint: BlockCheckpoint | None = None
     counters: Counters = field(default_factory=Counters)
 
     def reduce(self, job: Job, blocks: Blocks) -> Any:
@@ -93,7 +93,7 @@ class Run:
             The scheduler died.
         """
         self.counters.passes += 1
-        first, total = (0, None) if self.saved is None else self.saved.load(job.name)
+        first, total = (0, None) if self.checkpoint is None else self.checkpoint.load(job.name)
         sweep = self.progress.sweep(f"{job.name}{self._where()}", len(blocks), unit="blocks")
         groups = range(first, -(-len(blocks) // GROUP))
         sums: Generator[object, None, None] = (
@@ -105,8 +105,8 @@ class Run:
             for number, one in zip(groups, sums, strict=True):
                 total = added([total, one])
                 self.counters.groups += 1
-                if self.saved is not None:
-                    self.saved.save(job.name, number + 1, total, number == groups[-1])
+                if self.checkpoint is not None:
+                    self.checkpoint.save(job.name, number + 1, total, number == groups[-1])
                 if self.client is None:
                     sweep.advance(min((number + 1) * GROUP, len(blocks)))
         return total
@@ -211,7 +211,7 @@ class Run:
         """Wait a moment, and return the groups that are finished or have failed."""
         from distributed import wait
 
-        # Suppressed are timeouts, and cancelled futures, which are looked at below.
+        # Ignore timeouts and cancelled futures; the code below checks them.
         with contextlib.suppress(Exception), self.client.as_current():
             wait(
                 [one[-1] for one in running.values()], timeout=_POLL, return_when="FIRST_COMPLETED"
@@ -247,8 +247,8 @@ class Run:
             raise BlockError(f"sums of blocks from {first} on: {error}") from error
 
     def scheduler_error(self) -> SchedulerLostError:
-        """Return the error of a lost connection, with how to go on."""
-        hint = "" if self.saved is None else "; the same call resumes from checkpoint"
+        """Return the error of a lost connection, with advice."""
+        hint = "" if self.checkpoint is None else "; the same call resumes from checkpoint"
         return SchedulerLostError(
             f"the connection to the scheduler was lost, or its tasks were cancelled{hint}"
         )
@@ -289,7 +289,7 @@ def block_sums(job: Job, template: Arguments, number: int, count: int, *values: 
         raise _error_of_block(number, count, error) from error
 
 
-_CORE = threading.RLock()  # the compiled core has threads of its own
+_CORE = threading.RLock()  # the compiled core has its own threads
 
 
 def _of_shared(shipment: bytes, number: int, count: int, *values: object) -> Any:

@@ -203,7 +203,7 @@ def draw_sample(
 
 
 def probe_mass(residual: Array, floor: float, weights: Array | None, unit: float) -> Array:
-    """Return masses by which rows are drawn to measure the residual: what is missed, and heavy rows."""
+    """Return the masses for drawing rows that measure the residual: large residuals and heavy rows."""
     mass = residual + floor
     return mass if weights is None else np.asarray(mass * (1 + (weights / unit) ** 2))
 

@@ -35,7 +35,7 @@ from fastmcmd.streaming.congruence_sums import CongruenceSums
 from fastmcmd.streaming.means import MeanSums
 from fastmcmd.streaming.variance import SpreadSketch
 
-__all__ = ["Saved", "packed", "unpacked"]
+__all__ = ["BlockCheckpoint", "packed", "unpacked"]
 
 Sums = (
     AverageSums | BinSums | ClassGapSums | Comoments | IntervalSums | MeanSums | PITSums | RankSketch
@@ -89,7 +89,7 @@ class SavedState:
     state: Samples | Summary | Summaries | SavedCongruence | SavedParts | None
 
 
-class Saved:
+class BlockCheckpoint:
     """The checkpoint of a run on blocks.
 
     Parameters
@@ -106,7 +106,7 @@ class Saved:
     @classmethod
     def of(
         cls, path: FilePath, name: str, options: dict[str, object], tokens: Sequence[str]
-    ) -> Saved:
+    ) -> BlockCheckpoint:
         """Return the checkpoint of a call: its function, settings, and the tokens of its collections."""
         left_out = ("client", "progress", "checkpoint", "x", "y", "prediction", "at", "grid", "by")
         settings = {
@@ -120,8 +120,12 @@ class Saved:
 
     def load(self, name: str) -> tuple[int, Any]:
         """Return the number of finished groups of a pass, and their sum."""
-        saved = self._checkpoint.load(_stage(name), SavedState)
-        return (0, None) if saved is None else (saved.finished, unpacked(saved.state))
+        saved_state = self._checkpoint.load(_stage(name), SavedState)
+        return (
+            (0, None)
+            if saved_state is None
+            else (saved_state.finished, unpacked(saved_state.state))
+        )
 
     def save(self, name: str, finished: int, state: object, last: bool) -> None:
         """Save the sum of the first groups of a pass, if it is time or the pass is finished."""
@@ -157,23 +161,23 @@ def packed(state: object) -> Any:
     return state
 
 
-def unpacked(saved: object) -> Any:
+def unpacked(state: object) -> Any:
     """Return the sums of a saved state."""
-    if isinstance(saved, SavedCongruence):
-        data_sets = saved.sums.models[0].cross.shape[1]
-        return sums_of(saved.sums, landmarks_of(saved.features), data_sets)
-    if isinstance(saved, SavedModel):
-        groups = [unpacked(one) for one in saved.groups]
+    if isinstance(state, SavedCongruence):
+        data_sets = state.sums.models[0].cross.shape[1]
+        return sums_of(state.sums, landmarks_of(state.features), data_sets)
+    if isinstance(state, SavedModel):
+        groups = [unpacked(one) for one in state.groups]
         return ModelParts(
-            dict(zip(saved.names, saved.sums, strict=True)), saved.skipped,
-            dict(zip(saved.labels, groups, strict=True)), saved.rows, saved.gaussian,
+            dict(zip(state.names, state.sums, strict=True)), state.skipped,
+            dict(zip(state.labels, groups, strict=True)), state.rows, state.gaussian,
         )  # fmt: skip
-    if isinstance(saved, SavedParts):
-        models = [unpacked(one) for one in saved.models]
+    if isinstance(state, SavedParts):
+        models = [unpacked(one) for one in state.models]
         return Parts(
-            dict(zip(saved.names, models, strict=True)),
-            dict(zip(saved.pairs, saved.differences, strict=True)), unpacked(saved.congruence),
-            saved.rows, saved.nan_rows, saved.ignored, tuple(saved.nan_groups), saved.losses,
-            saved.resampled,
+            dict(zip(state.names, models, strict=True)),
+            dict(zip(state.pairs, state.differences, strict=True)), unpacked(state.congruence),
+            state.rows, state.nan_rows, state.ignored, tuple(state.nan_groups), state.losses,
+            state.resampled,
         )  # fmt: skip
-    return saved
+    return state

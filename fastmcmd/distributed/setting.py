@@ -1,4 +1,4 @@
-"""What is chosen before the rows are summed: kernels, regulariser, landmarks, output features."""
+"""Choices before the rows are summed: kernels, regulariser, landmarks, output features."""
 
 from __future__ import annotations
 

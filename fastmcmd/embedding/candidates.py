@@ -35,7 +35,7 @@ def has_nodes(prediction: Predictive) -> bool:
 
 
 def chunks(prediction: Predictive, per_row: int) -> Iterator[tuple[slice, Predictive]]:
-    """Yield the predictions in blocks of rows that hold ``per_row`` numbers in memory for each row."""
+    """Yield the predictions in blocks of rows, for ``per_row`` numbers in memory per row."""
     n = len(prediction)
     step = max(1, _BLOCK // max(1, per_row))
     for start in range(0, n, step):

@@ -91,7 +91,7 @@ class PanelDensities:
     error: Array
 
     @staticmethod
-    def of(prediction: Predictive, allowed: list[tuple[float, float]]) -> PanelDensities:
+    def of(prediction: Predictive, limits: list[tuple[float, float]]) -> PanelDensities:
         """Return densities of predictions, with panels halved until the truncation errors are as allowed.
 
         ``allowed`` holds pairs of a rate and the largest norm of the error's embedding by the kernel
@@ -110,7 +110,7 @@ class PanelDensities:
         densities = _on_panels(prediction, low, high, mass, cuts)
         for _ in range(_ROUNDS):
             short = np.zeros(densities.low.shape[1], dtype=bool)
-            for rate, most in allowed:
+            for rate, most in limits:
                 short |= densities.norms(rate).max(axis=0) > most
             if not short.any():
                 break

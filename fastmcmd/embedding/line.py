@@ -100,7 +100,7 @@ class LineFeatures:
         """Return p(y) (n, r) for outputs (n, 1): projections of bumps."""
         from fastmcmd.embedding.line_loops import project
 
-        constant, parts = _checked(_bumps(self.kernel))
+        constant, parts = _checked_features(_bumps(self.kernel))
         numbers = np.ascontiguousarray(y[:, 0], dtype=np.float64)
         out = np.empty((len(y), self.rank))
         for rows in self._blocks(len(y)):
@@ -124,7 +124,7 @@ class LineFeatures:
 
         The error of the densities is far below ``goal``.
         """
-        constant, parts = _checked(_bumps(self.kernel))
+        constant, parts = _checked_features(_bumps(self.kernel))
         n = len(prediction)
         mean, error = np.empty((n, self.rank)), np.empty(n)
         for rows in self._blocks(n):
@@ -222,7 +222,7 @@ def common_line_features(
     kernel: Kernel, outputs: Array, predictions: Sequence[Predictive], goal: float
 ) -> tuple[LineFeatures, list[Array], list[Array]] | None:
     """Return the results of `line_features` on panels that several models' predictions share."""
-    parts = _checked(_bumps(kernel))[1]
+    parts = _checked_features(_bumps(kernel))[1]
     rows = [_spaced_rows(len(one)) for one in predictions]
     scales = [_scales(kernel, one, goal) for one in predictions]
     ends, lengths = (np.concatenate(values) for values in zip(*scales, strict=True))
@@ -236,8 +236,8 @@ def common_line_features(
         mixtures = [_mixture(kernel, one, goal) for one in some]
         panels = panels or [_all(outputs, ends, part[1]) for part in parts]
         for number, (weight, gamma) in enumerate(parts):
-            allowed = goal / np.sqrt(weight)
-            halved = _halved(*panels[number], outputs, mixtures, (ends, lengths), gamma, allowed)
+            limit = goal / np.sqrt(weight)
+            halved = _halved(*panels[number], outputs, mixtures, (ends, lengths), gamma, limit)
             if halved is None:
                 return None
             panels[number] = halved
@@ -263,11 +263,11 @@ def _spaced_rows(n: int) -> NDArray[np.intp]:
 
 def _mixture(kernel: Kernel, prediction: Predictive, goal: float) -> Mixture:
     """Return the components of the predictions, as exact as all RBF kernels need them."""
-    allowed = [
+    limits = [
         (float(np.sqrt(2 * gamma)), _DENSITY * goal / float(np.sqrt(weight)))
-        for weight, gamma in _checked(_bumps(kernel))[1]
+        for weight, gamma in _checked_features(_bumps(kernel))[1]
     ]
-    return [(share, PanelDensities.of(part, allowed)) for share, part in parts_of(prediction)]
+    return [(share, PanelDensities.of(part, limits)) for share, part in parts_of(prediction)]
 
 
 def _scales(kernel: Kernel, prediction: Predictive, goal: float) -> tuple[Array, Array]:
@@ -289,7 +289,7 @@ def _scales(kernel: Kernel, prediction: Predictive, goal: float) -> tuple[Array,
     return place[order], length[order]
 
 
-def _checked(
+def _checked_features(
     parts: tuple[float, list[tuple[float, float]]] | None,
 ) -> tuple[float, list[tuple[float, float]]]:
     assert parts is not None

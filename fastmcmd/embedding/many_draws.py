@@ -28,7 +28,7 @@ MOST_CANDIDATES = 2 * _SPREAD + 2
 
 
 def are_many(outputs: Outputs) -> bool:
-    """Tell whether outputs are so many draws, of equal weight, that they are taken in blocks."""
+    """Tell whether outputs are draws of equal weight, and numerous enough to be taken in blocks."""
     if not isinstance(outputs, DrawnOutputs) or outputs.weights is not None:
         return False
     n, draws, _ = outputs.values.shape

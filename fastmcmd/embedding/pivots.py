@@ -88,7 +88,7 @@ def rows_to_add(
     side: Predicted,
     residual: Array,
     floor: float,
-    allowed: float,
+    limit: float,
     kernel: Kernel,
     seed: int,
 ) -> tuple[Array, Array] | None:
@@ -111,7 +111,7 @@ def rows_to_add(
     """
     square = np.where(residual > _FLOORS * floor, residual**2 * side.weight, 0.0)
     total = float(square.sum())
-    if not np.sqrt(total) > allowed:
+    if not np.sqrt(total) > limit:
         return None
     short = np.flatnonzero(square)
     if len(short) > _ROWS:

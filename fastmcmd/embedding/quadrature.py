@@ -131,7 +131,7 @@ class _NodeSums:
             self._panels = PanelSums.of(features, middle.ravel())
 
     def numbers_per_row(self, nodes: int) -> int:
-        """Return how many numbers a row of so many nodes needs in memory."""
+        """Return how many numbers a row with this many nodes needs in memory."""
         if self._panels is None:
             return nodes * max(1, self._features.rank // 8)
         return 4 * nodes

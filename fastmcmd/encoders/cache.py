@@ -21,7 +21,7 @@ __all__ = ["check_folder", "digest_of", "file_digest", "read", "write"]
 
 _BLOCK = 1 << 24  # bytes read of a file, or of an array, at once
 _END, _DIGEST = b"fastmcmd checksum", 16  # behind the array of a cached file
-_FORMAT = b"fastmcmd encoders 1"  # changes with what is hashed
+_FORMAT = b"fastmcmd encoders 1"  # changes whenever the hashed bytes change
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
@@ -148,7 +148,7 @@ def read(folder: Path, name: str, digest: str, count: int) -> NDArray[np.float32
 
 
 def write(folder: Path, name: str, digest: str, rows: NDArray[np.float32]) -> None:
-    """Cache rows under a name that appears when the file is complete, whatever ends the process."""
+    """Cache rows under a name that appears when the file is complete, however the process ends."""
 
     def write_rows(stream: BinaryIO) -> None:
         write_npy(stream, rows)

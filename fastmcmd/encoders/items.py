@@ -16,7 +16,7 @@ from fastmcmd._base.checks import is_tensor
 __all__ = ["Item", "Items", "image_of", "is_image", "items_of", "paths_of"]
 
 
-Item: TypeAlias = Any  # text, a path, an image, an array: what the encoder takes
+Item: TypeAlias = Any  # text, a path, an image, an array: whatever the encoder takes
 Items: TypeAlias = Any  # an array or a tensor, or an iterable of items
 
 

@@ -54,9 +54,9 @@ class ModelEncoder(ABC):
 
     def __call__(self, inputs: Items) -> NDArray[np.float32]:
         """Return the encoded inputs (n, k)."""
-        return self._batched(self._prepared(items_of(inputs)))
+        return self._batched(self._preprocess(items_of(inputs)))
 
-    def _prepared(self, items: Items) -> Items:
+    def _preprocess(self, items: Items) -> Items:
         """Return the inputs in the form that identifies their contents."""
         return items
 
@@ -74,15 +74,15 @@ class ModelEncoder(ABC):
 
     @abstractmethod
     def _load(self) -> Loaded:
-        """Return the model, and what goes with it."""
+        """Return the model and its preprocessing."""
 
     @abstractmethod
     def _encode(self, loaded: Loaded, batch: Items) -> AnyArray:
-        """Return the rows of a batch by what `_load` returned."""
+        """Return the rows of a batch, computed with the result of `_load`."""
 
     @cached_property
     def loaded(self) -> Loaded:
-        """The model and what goes with it, loaded now if it is not yet."""
+        """The model and its preprocessing, loaded on first use."""
         return self._load()
 
     @cached_property
@@ -101,14 +101,14 @@ def imported(module: str, package: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != module.partition(".")[0]:
-            raise  # something that the module itself needs
+            raise  # a dependency of the module itself
         raise MissingDependencyError(
             f"the package {package} is needed: pip install {package}, or pip install 'fastmcmd[{extra}]'"
         ) from error
 
 
 def weights_name(weights: str) -> str:
-    """Return what identifies weights: the digest if the name is the path of a file, else the name."""
+    """Return an identifier of the weights: the digest if the name is the path of a file, else the name."""
     return f"sha256-{file_digest(weights)}" if Path(weights).is_file() else weights
 
 

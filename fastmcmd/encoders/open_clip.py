@@ -83,7 +83,7 @@ class OpenCLIP(ModelEncoder):
         tokenizer = library.get_tokenizer(self.model) if self.modality == "text" else None
         return model.eval(), preprocess, tokenizer
 
-    def _prepared(self, items: Items) -> Items:
+    def _preprocess(self, items: Items) -> Items:
         return paths_of(items) if self.modality == "image" else items
 
     def _encode(self, loaded: Loaded, batch: Items) -> AnyArray:

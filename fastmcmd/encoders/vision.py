@@ -89,7 +89,7 @@ class Torchvision(ModelEncoder):
         model = models.get_model(self.model, weights=None if self.weights is None else weights)
         return _headless(model, self.model).to(self.device).eval(), weights.transforms()
 
-    def _prepared(self, items: Items) -> Items:
+    def _preprocess(self, items: Items) -> Items:
         return paths_of(items)
 
     def _encode(self, loaded: Loaded, batch: Items) -> AnyArray:

@@ -118,11 +118,13 @@ def prepared_inputs(kernel: object, **arrays: HostArray | Rows) -> tuple[Any, ..
     """
     if not isinstance(kernel, Kernel) or not kernel.divides_by_norms:
         return tuple(arrays.values())
-    prepared: dict[int, HostArray | Rows] = {}
+    prepared_rows: dict[int, HostArray | Rows] = {}
     for name, array in arrays.items():
-        if id(array) in prepared:
+        if id(array) in prepared_rows:
             continue
-        prepared[id(array)] = array if isinstance(array, Rows) else kernel.prepared(array, name)
+        prepared_rows[id(array)] = (
+            array if isinstance(array, Rows) else kernel.prepared(array, name)
+        )
         if isinstance(array, Rows):
             for rows, block in array.blocks():
                 if kernel.prepared(block, name) is not block:
@@ -130,7 +132,7 @@ def prepared_inputs(kernel: object, **arrays: HostArray | Rows) -> tuple[Any, ..
                         f"{name} has rows from {rows.start:,} on whose squares under- or overflow in "
                         f"{kernel!r}; scale the rows"
                     )
-    return tuple(prepared[id(array)] for array in arrays.values())
+    return tuple(prepared_rows[id(array)] for array in arrays.values())
 
 
 def _as_dtype(array: Any, dtype: DTypeLike) -> HostArray:

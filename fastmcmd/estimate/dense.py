@@ -175,13 +175,13 @@ class DenseFit:
         )
         kinds: set[str] = set()
         step, start_point = self._block(len(grid)), 0
-        saved = None if keep is None else keep.load(DenseProgress)
-        if saved is not None:
-            start_point, step = len(saved.values), saved.step
-            values[:start_point], errors[:start_point] = saved.values, saved.errors
-            self._resume(saved)
-            kinds.update(saved.kinds)
-            progress.stage(f"went on from a checkpoint after {start_point:,} points")
+        saved_state = None if keep is None else keep.load(DenseProgress)
+        if saved_state is not None:
+            start_point, step = len(saved_state.values), saved_state.step
+            values[:start_point], errors[:start_point] = saved_state.values, saved_state.errors
+            self._resume(saved_state)
+            kinds.update(saved_state.kinds)
+            progress.stage(f"resumed from a checkpoint after {start_point:,} points")
         with self._saving_in(None if keep is None else keep.checkpoint):
             for start in range(start_point, len(grid), step):
                 rows = slice(start, start + step)
@@ -272,11 +272,11 @@ class DenseFit:
         assert self.deviations is not None
         return np.concatenate([self.outputs, self.deviations], axis=1)
 
-    def _resume(self, saved: DenseProgress) -> None:
-        self.iterations, self.passes = saved.iterations, saved.passes
-        self.solver, self.dtype = saved.solver, saved.dtype
-        self.notes.extend(saved.notes)
-        self.rounding_alone |= saved.rounding_alone
+    def _resume(self, saved_state: DenseProgress) -> None:
+        self.iterations, self.passes = saved_state.iterations, saved_state.passes
+        self.solver, self.dtype = saved_state.solver, saved_state.dtype
+        self.notes.extend(saved_state.notes)
+        self.rounding_alone |= saved_state.rounding_alone
 
     def _state(self, step: int, values: Array, errors: Array, kinds: set[str]) -> DenseProgress:
         return DenseProgress(

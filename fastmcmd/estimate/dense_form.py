@@ -96,7 +96,7 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
     if options.solver in ("lowrank", "nystrom"):
         form.notes.append(
             f"y_kernel has no low rank over these outputs, which solver={options.solver!r} needs: "
-            "went on in dense form (lowrank is for output features)"
+            "switched to dense form (lowrank is for output features)"
         )
     return form, budget.working
 

@@ -324,7 +324,7 @@ class _Work:
             )  # states the bytes needed
             raise AssertionError("unreachable")
         for part in low.parts:
-            part.notes.append("memory_limit has no room for cg: solved with landmarks")
+            part.notes.append("memory_limit is too small for cg: solved with landmarks")
         self._add(number, low, (len(self._nature), len(model)), 0)
 
     def _add(

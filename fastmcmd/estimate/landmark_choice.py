@@ -183,7 +183,7 @@ class LandmarkChoice:
         self.notes: list[str] = []
         self.searched = 0
 
-    def passed(self) -> tuple[KernelFeatures, dict[int, CertificateKind]]:
+    def of_caller(self) -> tuple[KernelFeatures, dict[int, CertificateKind]]:
         """Return the features at the landmarks that the caller passed, and each model's certificate."""
         kind: CertificateKind = "sampled" if self._setting.certificate == "sampled" else "rigorous"
         rows = self._problem.kernel.prepared(self._setting.landmarks, "landmarks")
@@ -238,7 +238,7 @@ class LandmarkChoice:
         Returns the models that reach it. The search ends early if no other model can reach the goal.
         """
         looks: list[tuple[int, Array]] = []
-        search, remaining, reached = candidates.search, set(models), set[int]()
+        search, remaining, models_within_goal = candidates.search, set(models), set[int]()
         for rank in [*(step for step in LADDER if search.rank <= step < most), most]:
             self._extend(search, rank)
             predicted = candidates.errors(kind)
@@ -246,8 +246,8 @@ class LandmarkChoice:
             self._progress.report(
                 f"{search.rank} landmarks: predicted error {error:.1e} (target {self._setting.goal:.1e})"
             )
-            reached |= {model for model in remaining if predicted[model] <= SURE[kind]}
-            remaining -= reached
+            models_within_goal |= {model for model in remaining if predicted[model] <= SURE[kind]}
+            remaining -= models_within_goal
             if search.rank >= LOOKED_AT:
                 if len(looks) > 1:  # over two steps, as a single predicted error scatters
                     before, was = looks[-2]
@@ -261,7 +261,7 @@ class LandmarkChoice:
                 looks.append((search.rank, predicted))
             if not remaining or search.exhausted:
                 break
-        return reached
+        return models_within_goal
 
     def _extend(self, search: LandmarkSearch, rank: int) -> None:
         if self._setting.landmarks == "uniform":

@@ -113,11 +113,11 @@ class LowRankPart:
         dtype = self.dtype if rows is not None else EXACT
         image = self.features.combine(x, self.coefficients, dtype)
         if rows is not None:
-            measured = [s.rows for s in self.solutions if s.rows is not None]
-            if len(measured) == len(self.solutions):
+            sampled_rows = [s.rows for s in self.solutions if s.rows is not None]
+            if len(sampled_rows) == len(self.solutions):
                 at_rows = sum(
                     scale * row_errors.slope + row_errors.residuals[rows] + row_errors.constant
-                    for row_errors in measured
+                    for row_errors in sampled_rows
                 )
                 return image, np.asarray(at_rows)
         if row_terms is None:

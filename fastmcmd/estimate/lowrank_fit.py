@@ -30,7 +30,7 @@ from fastmcmd.solvers.protocol import Cost, ProblemSize
 
 __all__ = ["LowRank"]
 
-_ROUNDS = 4  # passes of the normal equations at most: a missed goal adds landmarks
+_ROUNDS = 4  # passes of the normal equations at most; each adds landmarks until the goal is met
 _GROWTH = 1.5
 _WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough digits
 _DEPENDENT = 1e4  # ||L^-1||, for kernel values of 1, from which float64 may lose a residual of 1e-8
@@ -78,12 +78,12 @@ class LowRank:
         ):  # fmt: skip
             return [None] * problem.models
         choice = LandmarkChoice(problem, progress)
-        passed = isinstance(setting.landmarks, np.ndarray)
-        first = choice.passed() if passed else choice.choose()
+        has_own_landmarks = isinstance(setting.landmarks, np.ndarray)
+        first = choice.of_caller() if has_own_landmarks else choice.choose()
         if first is None:
             return [None] * problem.models
         features, kinds = first
-        fixed, notes = passed or setting.rank is not None, choice.notes
+        fixed, notes = has_own_landmarks or setting.rank is not None, choice.notes
         work = _Certification(problem, kinds, Passes(problem, progress, state))
         best: tuple[float, LowRankPart, Array] | None = None
         for attempt in range(_ROUNDS):
@@ -91,7 +91,7 @@ class LowRank:
             last = fixed or attempt + 1 == _ROUNDS or rank <= features.rank
             dtype, sizes = work.precision(features)
             row_pass = work.passes.sums(features, dtype, sizes=sizes)
-            solutions, errors, measured = work.certified(features, dtype, row_pass, last=last)
+            solutions, errors, has_residuals = work.certified(features, dtype, row_pass, last=last)
             worst = float(errors[sorted(kinds)].max())
             progress.certified(worst * setting.goal)
             if best is not None and worst >= best[0]:  # due to rounding: more landmarks do not help
@@ -109,7 +109,7 @@ class LowRank:
                 break
             weights = problem.stream.weights
             # With measured residuals coefficients are known: rows count by ``e(x, x) |B|^2``, too.
-            importance = importance_of(weights, row_pass.norms) if measured else weights
+            importance = importance_of(weights, row_pass.norms) if has_residuals else weights
             enlarged = choice.more(
                 features, row_pass.residual_diagonal, rank, importance, work.grid_residual
             )
@@ -117,14 +117,15 @@ class LowRank:
                 break
             notes.append(
                 f"{features.rank} landmarks left an error of {worst * setting.goal:.1e}: "
-                f"went on with {enlarged.rank}"
+                f"continued with {enlarged.rank}"
             )
             features = enlarged.kernel_features()
         assert best is not None
         _, part, errors = best
         return [
             part.of_model(model)
-            if passed or (model in kinds and not (setting.give_up and errors[model] > 1.0))
+            if has_own_landmarks
+            or (model in kinds and not (setting.give_up and errors[model] > 1.0))
             else None
             for model in range(problem.models)
         ]
@@ -209,14 +210,14 @@ class _Certification:
         if not sampled and not late:
             return solutions, errors, False
         if certifies_all:
-            measured = self.passes.all_residuals(features, row_pass, solutions)
+            residual_solutions = self.passes.all_residuals(features, row_pass, solutions)
         else:
-            measured = self.passes.residuals(features, dtype, row_pass, solutions)
-        better = problem.errors(measured, *bounds)
+            residual_solutions = self.passes.residuals(features, dtype, row_pass, solutions)
+        better = problem.errors(residual_solutions, *bounds)
         improved = sampled | {model for model in late if better[model] < errors[model]}
         solutions = [
             other if term.model in improved else one
-            for term, one, other in zip(problem.terms, solutions, measured, strict=True)
+            for term, one, other in zip(problem.terms, solutions, residual_solutions, strict=True)
         ]
         return solutions, problem.errors(solutions, *bounds), True
 

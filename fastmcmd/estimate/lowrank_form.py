@@ -41,7 +41,7 @@ _ROUNDING = 1.5  # ratio to the residual of rounding alone below which more pivo
 
 @dataclass(eq=False)
 class _Pending:
-    """A model without a final fit: its index, its samples, and outputs that its features missed so far."""
+    """A model without a final fit: its index, its samples, and outputs not yet in its features' span."""
 
     number: int
     samples: tuple[Sample, Sample]
@@ -207,7 +207,7 @@ def _fit(
 
 
 def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Task) -> bool:
-    """Tell whether to try again, with the outputs that the features missed among the candidates."""
+    """Tell whether to try again, with the outputs of large residual among the candidates."""
     residual = fit.truncation.residual
     if task.scale / 2 * residual <= _SHARE * task.options.tol:
         return False
@@ -225,9 +225,9 @@ def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Tas
     for stream in streams:
         for sample, prediction, row_residual, floor in stream.coverage():
             side = Predicted(prediction, _weights(sample))
-            allowed = IN_SQUARE * _SHARE * task.options.tol / max(task.scale, 1e-300)
+            limit = IN_SQUARE * _SHARE * task.options.tol / max(task.scale, 1e-300)
             seed = len(one.extra)
-            rows = rows_to_add(side, row_residual, floor, allowed, task.y_kernel, seed)
+            rows = rows_to_add(side, row_residual, floor, limit, task.y_kernel, seed)
             if rows is not None:
                 more.append(rows[0])
     one.extra.extend(more)

@@ -155,20 +155,20 @@ class Passes:
         step, start = self.problem.step(features.rank), 0
         keep = None if self.stages is None else self.stages(f"sums {self.pass_count}")
         identity = fingerprint_of(features.pivots, features.factor, str(dtype)) if keep else ""
-        saved = None if keep is None else keep.load(SumsPassState)
+        saved_state = None if keep is None else keep.load(SumsPassState)
         # With another amount of memory the landmarks may differ: the pass then starts again.
-        if keep is not None and saved is not None and saved.of == identity:
-            keep.check(_sums_fit(saved, sums, stream, norms, row_sizes))
-            sums.restore(saved.sums)
-            stream.restore(saved.streams)
-            start, step = len(saved.residual_diagonal), saved.step
-            largest, norm2 = saved.largest, saved.norm2
-            residual_diagonal[:start] = saved.residual_diagonal
-            norms[:, :start] = saved.norms
-            if row_sizes is not None and saved.sizes is not None:
-                row_sizes[:start] = saved.sizes
-            self.progress.stage(f"went on from a checkpoint after {start:,} rows")
-        del saved
+        if keep is not None and saved_state is not None and saved_state.of == identity:
+            keep.check(_sums_fit(saved_state, sums, stream, norms, row_sizes))
+            sums.restore(saved_state.sums)
+            stream.restore(saved_state.streams)
+            start, step = len(saved_state.residual_diagonal), saved_state.step
+            largest, norm2 = saved_state.largest, saved_state.norm2
+            residual_diagonal[:start] = saved_state.residual_diagonal
+            norms[:, :start] = saved_state.norms
+            if row_sizes is not None and saved_state.sizes is not None:
+                row_sizes[:start] = saved_state.sizes
+            self.progress.stage(f"resumed from a checkpoint after {start:,} rows")
+        del saved_state
         for block in self.problem.blocks(step, start):
             f, diagonal, off = features.of_rows(
                 block.x, dtype, keep=True, sizes=row_sizes is not None
@@ -208,7 +208,7 @@ class Passes:
         return Pass(sums, residual_diagonal, row_sizes, rounding, norms)
 
     def all_is_cheap(self, rank: int) -> bool:
-        """Tell whether the residuals of all rows are cheap beside the normal equations, and fit."""
+        """Tell whether the residuals of all rows fit, and are cheap next to the normal equations."""
         n, columns = len(self.stream), self.stream.columns
         dim, budget = int(self.stream.x.shape[1]), self.problem.setting.budget
         if full_residual_bytes(n, columns) + 16 * n * dim > budget // 2:
@@ -284,16 +284,16 @@ class Passes:
         identity = ""
         if keep is not None:
             identity = fingerprint_of(features.pivots, features.factor, at, sample.rows, str(dtype))
-        saved = None if keep is None else keep.load(ResidualPassState)
-        if keep is not None and saved is not None and saved.of == identity:
+        saved_state = None if keep is None else keep.load(ResidualPassState)
+        if keep is not None and saved_state is not None and saved_state.of == identity:
             keep.check(
-                same_layout(saved.sample, sample.state())
-                and _rows_fit(saved.norms, row_pass.norms, saved.step)
+                same_layout(saved_state.sample, sample.state())
+                and _rows_fit(saved_state.norms, row_pass.norms, saved_state.step)
             )
-            sample.restore(saved.sample)
-            start, step = saved.norms.shape[1], saved.step
-            row_pass.norms[:, :start] = saved.norms
-            self.progress.stage(f"went on from a checkpoint after {start:,} rows")
+            sample.restore(saved_state.sample)
+            start, step = saved_state.norms.shape[1], saved_state.step
+            row_pass.norms[:, :start] = saved_state.norms
+            self.progress.stage(f"resumed from a checkpoint after {start:,} rows")
         for block in self.problem.blocks(step, start):
             image = features.combine(block.x, at, dtype)
             coefficients = self.problem.coefficients(image, block.rhs, block.weight, total)
@@ -308,34 +308,34 @@ class Passes:
         return self.problem.certified(sample, sample.residual(), solutions, total), sample
 
 
-def _rows_fit(saved: HostArray, full: HostArray, step: int) -> bool:
+def _rows_fit(saved_rows: HostArray, full: HostArray, step: int) -> bool:
     """Tell whether ``saved`` can be the first columns of ``full``, whose columns are all rows."""
-    if saved.ndim != full.ndim or saved.dtype != full.dtype or step < 1:
+    if saved_rows.ndim != full.ndim or saved_rows.dtype != full.dtype or step < 1:
         return False
-    return saved.shape[:-1] == full.shape[:-1] and saved.shape[-1] <= full.shape[-1]
+    return saved_rows.shape[:-1] == full.shape[:-1] and saved_rows.shape[-1] <= full.shape[-1]
 
 
 def _sums_fit(
-    saved: SumsPassState,
+    saved_state: SumsPassState,
     sums: RowSums,
     stream: StackedRowStream,
     norms: HostArray,
     sizes: Array | None,
 ) -> bool:
-    finished_rows = saved.residual_diagonal
+    finished_rows = saved_state.residual_diagonal
     rows: list[tuple[HostArray, HostArray]] = [
         (finished_rows, np.empty(norms.shape[1])),
-        (saved.norms, norms),
+        (saved_state.norms, norms),
     ]
-    if sizes is not None and saved.sizes is not None:
-        rows.append((saved.sizes, sizes))
+    if sizes is not None and saved_state.sizes is not None:
+        rows.append((saved_state.sizes, sizes))
     states = stream.state()
     return (
-        all(_rows_fit(one, full, saved.step) for one, full in rows)
+        all(_rows_fit(one, full, saved_state.step) for one, full in rows)
         and all(one.shape[-1] == len(finished_rows) for one, _ in rows)
-        and same_layout(saved.sums, sums.state())
-        and len(saved.streams) == len(states)
-        and all(same_layout(*pair) for pair in zip(saved.streams, states, strict=True))
+        and same_layout(saved_state.sums, sums.state())
+        and len(saved_state.streams) == len(states)
+        and all(same_layout(*pair) for pair in zip(saved_state.streams, states, strict=True))
     )
 
 

@@ -52,7 +52,7 @@ _NODES = 400  # approximate number of quadrature nodes of a prediction
 MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 _LEAST_RANK = 256
 _MOST_PREDICTED = 1000  # largest rank if predictions are integrated numerically
-_MOST_PIVOTS = 200  # with more pivots, panels of the line take less time where they apply
+_MOST_PIVOTS = 200  # with more pivots, panels of the line take less time if they apply
 _CANDIDATES = 7500  # approximate number of outputs that represent predicted distributions
 _MOST_DENSE = 5000  # inputs and points up to which systems for each point are cheap
 # Cost of features of few rows, of any rank, in float32 operations: of drawn outputs, of predicted ones and
@@ -65,7 +65,7 @@ _OUT_OF_REACH = 1e3  # ratio to the tolerance of an error that makes features us
 _USEFUL = 2.5e-3  # ratio to sqrt(k(y, y)) of an error that leaves two digits of a large CCE
 _PROBED = 12  # predictions on which the error is tried
 _ROUNDS = 8  # largest number of rounds of choosing pivots
-_ALLOWED = 0.1  # share of the tolerance: error from rows that more outputs could cover
+_UNCOVERED_SHARE = 0.1  # share of the tolerance: error from rows that more outputs could cover
 _RELAXED, _MOST_RELAXED = (
     1e3,
     1e-3,
@@ -298,9 +298,9 @@ class _EmbeddedSides:
             weight = 1 / side.shift
             if side.design.group is not None:
                 weight = weight[side.design.group]
-            allowed = IN_SQUARE * _ALLOWED * task.options.tol / max(task.scale, 1e-300)
+            limit = IN_SQUARE * _UNCOVERED_SHARE * task.options.tol / max(task.scale, 1e-300)
             predicted = Predicted(side.outputs.prediction, weight)
-            additions = rows_to_add(predicted, residual, floor, allowed, task.y_kernel, attempt)
+            additions = rows_to_add(predicted, residual, floor, limit, task.y_kernel, attempt)
             if additions is not None:
                 more.append(additions)
         return more

@@ -82,7 +82,7 @@ class LowRankSetting:
         return int(np.clip(self.budget // 6 // per_row, _LEAST_ROWS, most))
 
     def threads(self, rows: int, columns: int, dim: int) -> int:
-        """Return how many blocks of so many rows are computed at once."""
+        """Return how many blocks of this many rows are computed at once."""
         block = 8 * rows * (4 * columns + 2 * dim)
         return max(1, min(get_num_threads(), _MOST_AHEAD, self.budget // 4 // max(1, block)))
 

@@ -91,7 +91,7 @@ def begin(
 
 
 def _first(outputs: Outputs) -> HostArray:
-    assert isinstance(outputs, DrawnOutputs)  # nature is observed
+    assert isinstance(outputs, DrawnOutputs)  # observed outcomes
     return np.asarray(outputs.flat[:4])
 
 

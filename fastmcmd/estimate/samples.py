@@ -29,7 +29,7 @@ from fastmcmd.kernels import Kernel, scales_of
 from fastmcmd.options import Options
 from fastmcmd.predictive import Categorical, Draws, Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
-from fastmcmd.predictive.adapters.misses import misses_of
+from fastmcmd.predictive.adapters.outcome_checks import far_outcomes
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.predictive.categorical import numbered
 from fastmcmd.rows import Rows
@@ -144,7 +144,7 @@ def _suspicions(y: HostArray, prediction: Predictive) -> list[str]:
     """Return notes on outcomes (n, k) that are far from every prediction."""
     if y.shape[1] > 1 or isinstance(prediction, Categorical):
         return []
-    return misses_of(np.asarray(y[:, 0], dtype=np.float64), prediction)
+    return far_outcomes(np.asarray(y[:, 0], dtype=np.float64), prediction)
 
 
 def _predicted_outputs(

@@ -18,7 +18,7 @@ from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.measures import ALL_MEASURES
 from fastmcmd.evaluation.nulls import curve_number
 from fastmcmd.evaluation.result import Measured
-from fastmcmd.evaluation.rowwise import OfMeans, of_means
+from fastmcmd.evaluation.row_means import OfMeans, of_means
 from fastmcmd.metrics.reliability_sums import ECE_LEVELS, TOOLBOX_LEVELS, ReliabilityCurve
 from fastmcmd.predictive.base import Array
 
@@ -257,7 +257,7 @@ class Replicates:
 
 
 def resampled(
-    context: Context, measured: tuple[Measured, ...], n_boot: int, progress: Progress
+    context: Context, measures: tuple[Measured, ...], n_boot: int, progress: Progress
 ) -> Replicates:
     """Return all numbers that have intervals, for samples of n rows with replacement (Efron 1979).
 
@@ -265,7 +265,7 @@ def resampled(
     """
     settings = context.settings
     without = WITHOUT + (_WITHOUT_WIDTH if settings.binning == "width" else ())
-    names = [one.name for one in measured if one.name not in without]
+    names = [one.name for one in measures if one.name not in without]
     computes = {one.name: one.compute for one in ALL_MEASURES}
     distances = {name: DISTANCES[name](context) for name in names if name in DISTANCES}
     means = Means(context, names)
@@ -313,11 +313,11 @@ def resampled(
 
 
 def intervals(
-    measured: tuple[Measured, ...], replicates: Replicates, confidence: float
+    measures: tuple[Measured, ...], replicates: Replicates, confidence: float
 ) -> tuple[Measured, ...]:
     """Return the numbers with their intervals; see `fastmcmd.evaluate`."""
     with_intervals = []
-    for one in measured:
+    for one in measures:
         ends = _interval(one, replicates, confidence)
         if ends is not None and not np.isnan(ends).any():
             low = max(ends[0], _AT_LEAST.get(one.name, 0.0))

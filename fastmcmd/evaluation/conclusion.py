@@ -99,7 +99,7 @@ def _ranking(pairs: Pairs, names: list[str], level: float) -> str:
     if ties:
         return (
             f"no model is the best beyond chance: {best} has the lowest {label}, "
-            f"and {_listed(ties)} may be as good"
+            f"and {_joint(ties)} may be as good"
         )
     largest = max(value for _, value, _ in rivals)
     return (
@@ -116,7 +116,7 @@ def _infinite(evaluations: dict[str, Evaluation]) -> str:
         if any(one.name == "nll" and one.value == math.inf for one in evaluation.measured)
     ]
     label = Pairs.label("nll")
-    return f"the {label} of {_listed(names)} is infinite" if names else ""
+    return f"the {label} of {_joint(names)} is infinite" if names else ""
 
 
 def _misfits(evaluations: dict[str, Evaluation], level: float) -> str:
@@ -126,7 +126,7 @@ def _misfits(evaluations: dict[str, Evaluation], level: float) -> str:
     right = [name for name in tested if name not in wrong]
     if wrong and right:
         verb = "is" if len(wrong) == 1 else "are"
-        return f"{_listed(wrong)} {verb} wrong beyond chance, and no misfit of {_listed(right)} was found"
+        return f"{_joint(wrong)} {verb} wrong beyond chance, and no misfit of {_joint(right)} was found"
     if wrong:
         return f"{'both' if len(wrong) == 2 else 'all'} are wrong beyond chance"
     return (
@@ -141,5 +141,5 @@ def _p(value: float, equals: str = "=") -> str:
     return f"p < {LEAST_P:g}" if value < LEAST_P else f"p {equals} {value:.3g}"
 
 
-def _listed(names: list[str]) -> str:
+def _joint(names: list[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" and {names[-1]}"

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["EvaluationConfig", "check_labels", "inputs_of"]
 
 
-# What some functions need to be meaningful, although it has a default.
+# Arguments that some functions need to be meaningful, although they have a default.
 _ARGUMENTS = {
     "censored_likelihood_score": ("lower",),
     "weighted_crps": ("lower",),
@@ -82,10 +82,10 @@ def _full_name(name: str) -> str:
     arguments = _ARGUMENTS.get(score) or _required(score)
     if arguments:
         function = f"mean_{score}" if hasattr(metrics, f"mean_{score}") else score
-        passed = ", ".join(f"{one}=..." for one in arguments)
+        keywords = ", ".join(f"{one}=..." for one in arguments)
         raise ValueError(
             f"measures: {name!r} needs {' and '.join(arguments)}, which evaluate does not take; call "
-            f"fastmcmd.metrics.{function}(y, prediction, {passed})"
+            f"fastmcmd.metrics.{function}(y, prediction, {keywords})"
         )
     short = [one.removeprefix("mean_") for one in names]
     hint = did_you_mean(name, [*short, *names, *SHORT_NAMES])

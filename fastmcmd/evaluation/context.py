@@ -241,7 +241,7 @@ class Context:
         )
 
     def presort(self) -> None:
-        """Sort rows once for all `reweighted` contexts, and compute what else they share."""
+        """Sort rows once for all `reweighted` contexts, and compute the other values they share."""
         if self.y.ndim == 1:  # vectors have no PIT
             _ = self._row_values.order, self._row_values.sorted
         if self.numbers:

@@ -21,7 +21,7 @@ from fastmcmd._base.annotations import (
 )
 from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.ignored import AllIgnoredError
-from fastmcmd._base.names import listed
+from fastmcmd._base.names import name_list
 from fastmcmd._base.progress import Progress
 from fastmcmd.errors import RowError
 from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
@@ -288,13 +288,13 @@ def _check_same_classes(predictions: Mapping[str, Predictive]) -> None:
     for name in other_names:
         if classes[name] != classes[first]:
             raise ValueError(
-                f"models[{name!r}] predicts classes {_listed(classes[name])} and models[{first!r}] "
-                f"{_listed(classes[first])}; the same names in the same order are needed"
+                f"models[{name!r}] predicts classes {_classes_text(classes[name])} and models[{first!r}] "
+                f"{_classes_text(classes[first])}; the same names in the same order are needed"
             )
 
 
-def _listed(classes: tuple[str, ...] | None) -> str:
-    return "that are numbers" if classes is None else listed(classes)
+def _classes_text(classes: tuple[str, ...] | None) -> str:
+    return "that are numbers" if classes is None else name_list(classes)
 
 
 def _same(values: HostArray | None, other_values: HostArray | None) -> bool:

@@ -70,18 +70,18 @@ def _two_classes(context: Context) -> Reason:
     return reason
 
 
-def _ordered(context: Context) -> Reason:
+def _unless_ordered(context: Context) -> Reason:
     return NO_ORDER if context.nominal else None
 
 
 def _numbers(context: Context) -> Reason:
-    return _ordered(context) or (None if context.numbers else "outputs are vectors")
+    return _unless_ordered(context) or (None if context.numbers else "outputs are vectors")
 
 
 def _drawn_vectors(context: Context) -> Reason:
     if context.numbers:
         return "outputs are numbers"
-    return _ordered(context) or (None if context.has_draws else "it needs draws")
+    return _unless_ordered(context) or (None if context.has_draws else "it needs draws")
 
 
 def _density(context: Context) -> Reason:
@@ -89,7 +89,7 @@ def _density(context: Context) -> Reason:
 
 
 def _means(context: Context) -> Reason:
-    if (reason := _ordered(context)) is not None:
+    if (reason := _unless_ordered(context)) is not None:
         return reason
     finite = bool(np.isfinite(context.prediction.mean).all())
     return None if finite else "a predicted mean is not finite"
@@ -279,11 +279,11 @@ MEASURES = (
 # Measures that `fastmcmd.evaluate` computes only if ``measures`` names them.
 ON_REQUEST = (
     Measure("mean_gaussian_kernel_score", _SCORES, "Gaussian kernel score", "low",
-            _mean("gaussian_kernel_score"), _answers("gaussian_kernel_score", _ordered)),
+            _mean("gaussian_kernel_score"), _answers("gaussian_kernel_score", _unless_ordered)),
     Measure("mean_quadratic_score", _SCORES, "quadratic score", "low",
             _mean("quadratic_score"), _answers("quadratic_score", _numbers, _density)),
     Measure("mean_linearized_log_score", _SCORES, "linearized log score", "low",
-            _mean("linearized_log_score"), _answers("linearized_log_score", _ordered, _density)),
+            _mean("linearized_log_score"), _answers("linearized_log_score", _unless_ordered, _density)),
     Measure("mean_error_spread_score", _SCORES, "error-spread score", "low",
             _mean("error_spread_score"), _answers("error_spread_score", _numbers)),
     Measure("mean_ensemble_log_score", _SCORES, "log score of the ensemble", "low",

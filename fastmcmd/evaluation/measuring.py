@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import HostArray, InputsLike
-from fastmcmd._base.names import listed
+from fastmcmd._base.names import name_list
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.classification import reliability_curve
@@ -29,7 +29,7 @@ from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.metrics import adversarial_group_calibration
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Categorical, Draws, Gaussian
-from fastmcmd.predictive.adapters.misses import misses_of
+from fastmcmd.predictive.adapters.outcome_checks import far_outcomes
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.categorical import classes_of
 from fastmcmd.rows import Rows
@@ -43,7 +43,7 @@ _FEWEST_SORTED = 3  # draws per row needed: two draws ascend in half of all rows
 _ASCENDING = (
     0.8  # share of rows: predicted quantiles cross in some, three random draws ascend in a sixth
 )
-_ORDERED = 0.95  # share of rows, see `_differ_by_order`
+_ORDERED_SHARE = 0.95  # share of rows, see `_differ_by_order`
 _NEARER = 3.0  # factor by which outcomes must be nearer to the swapped argument
 _SCATTER = 0.8  # least variance of outcomes, except by chance, relative to that of their means
 _LEAST_Z, _MOST_Z = (
@@ -94,7 +94,7 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
         notes.append(
             "outcomes lie near the standard deviations and far from the means: the order is (mean, std)"
         )
-    return notes or misses_of(y, base)
+    return notes or far_outcomes(y, base)
 
 
 def _is_one_number(values: Array) -> bool:
@@ -109,7 +109,7 @@ def _differ_by_order(draws: Array) -> bool:
     """
     first = np.mean(draws[:, 0] > draws[:, 1])
     last = np.mean(draws[:, 0] < draws[:, 1])
-    return len(draws) >= _LEAST_ROWS and bool(max(first, last) >= _ORDERED)
+    return len(draws) >= _LEAST_ROWS and bool(max(first, last) >= _ORDERED_SHARE)
 
 
 def _are_positions(values: Array) -> bool:
@@ -202,16 +202,16 @@ def evaluation_of(
         failure, congruence = congruence.result_.vague, None
     values = None if congruence is None else congruence.result_.values
     context = Context(outcomes, settings, values)
-    measured, skipped = _measure(context, progress, config.measures)
+    measures, reasons = _measure(context, progress, config.measures)
     if failure:
-        skipped |= dict.fromkeys(CONGRUENCE, failure)
-    nulls = null_expectations(context, [one.name for one in measured])
+        reasons |= dict.fromkeys(CONGRUENCE, failure)
+    nulls = null_expectations(context, [one.name for one in measures])
     nulls |= _right_cce(context, config, congruence, progress)
-    measured = tuple(replace(one, null=nulls.get(one.name)) for one in measured)
+    measures = tuple(replace(one, null=nulls.get(one.name)) for one in measures)
     replicates = None
     if config.n_boot:
-        replicates = resampled(context, measured, config.n_boot, progress)
-        measured = intervals(measured, replicates, config.confidence)
+        replicates = resampled(context, measures, config.n_boot, progress)
+        measures = intervals(measures, replicates, config.confidence)
     curves = {} if outcomes.blank else _curves(context)
     if config.adversarial and context.numbers and not outcomes.blank:
         progress.stage("random groups")
@@ -223,13 +223,13 @@ def evaluation_of(
     test = _test(outcomes, config, x, congruence, progress)
     parts = None if labels is None else _by_label(context, labels, progress, config.measures)
     if outcomes.nan_result:
-        measured = tuple(one.without_value() for one in measured)
+        measures = tuple(one.without_value() for one in measures)
     return Evaluation(
-        measured=measured,
+        measured=measures,
         curves=curves,
         rows=_rows(context),
         congruence=congruence,
-        skipped=skipped,
+        skipped=reasons,
         notes=_notes(context, x),
         n=outcomes.n,
         y=np.full_like(outcomes.y, np.nan) if outcomes.blank else outcomes.y,
@@ -309,19 +309,19 @@ def _test(
 def _measure(
     context: Context, progress: Progress, requested: tuple[str, ...], of: str = ""
 ) -> tuple[tuple[Measured, ...], dict[str, str]]:
-    measured, skipped = [], {}
+    numbers, reasons = [], {}
     for one in ALL_MEASURES:
         if one in ON_REQUEST and one.name not in requested:
             continue
         reason = one.missing(context)
         if reason is not None:
-            if reason != NO_CLASSES:  # of which a regression need not speak
-                skipped[one.name] = reason
+            if reason != NO_CLASSES:  # irrelevant to a regression
+                reasons[one.name] = reason
             continue
         progress.stage(one.label + of)
         label = one.titled(context.settings.level)
-        measured.append(Measured(one.name, one.compute(context), one.section, label, one.best))
-    return tuple(measured), skipped
+        numbers.append(Measured(one.name, one.compute(context), one.section, label, one.best))
+    return tuple(numbers), reasons
 
 
 def _curves(context: Context) -> dict[str, Any]:
@@ -378,7 +378,7 @@ def _notes(context: Context, x: InputsLike | None) -> tuple[str, ...]:
     absent = _absent_classes(context)
     if absent:
         notes.append(
-            f"no outcome is {listed(absent)}: the area under the ROC curve is of the others"
+            f"no outcome is {name_list(absent)}: the area under the ROC curve is of the others"
         )
     return (*notes, *suspicions(context, x))
 
@@ -418,8 +418,8 @@ def _by_label(
             raise no_weight_in(label.item() if isinstance(label, np.generic) else label)
         context = all_rows.subset(rows)
         key = label.item() if isinstance(label, np.generic) else label
-        measured = _measure(context, progress, requested, f", group {key}")[0]
+        numbers = _measure(context, progress, requested, f", group {key}")[0]
         if outcomes.propagate and not complete[labels == label].all():
-            measured = tuple(one.without_value() for one in measured)
-        groups[key] = (len(rows), measured)
+            numbers = tuple(one.without_value() for one in numbers)
+        groups[key] = (len(rows), numbers)
     return groups

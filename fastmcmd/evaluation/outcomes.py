@@ -56,7 +56,7 @@ def read_rows(
     check_order(y)
     labels, ignored = _labels(y, ignore_index)
     labels = prediction.numbers_of(labels)
-    prediction = prediction.checked(
+    prediction = prediction.checked_for(
         as_array(labels, "y")
     )  # before rows are left out, to name the row
     check_same_length(y=labels, prediction=prediction.probs)
@@ -80,7 +80,7 @@ def read_rows(
 
 
 def _labels(y: AnyArray, ignore_index: IgnoreIndex) -> tuple[AnyArray, NDArray[np.bool_]]:
-    """Return labels (n,), missing where they are ignored, and a mask of these."""
+    """Return labels (n,), with ignored ones missing, and a mask of these."""
     names = as_names(y)
     labels = as_array(y, "y") if names is None else names
     if labels.ndim != 1:

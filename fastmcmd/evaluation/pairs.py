@@ -19,7 +19,7 @@ from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.differences import PairOfModels, Pairs, check_interval
 from fastmcmd.evaluation.measures import ALL_MEASURES
 from fastmcmd.evaluation.result import Evaluation
-from fastmcmd.evaluation.rowwise import losses
+from fastmcmd.evaluation.row_means import losses
 from fastmcmd.frames import row_labels
 from fastmcmd.inference.chance import Chance
 from fastmcmd.inference.comparison import (
@@ -40,7 +40,7 @@ __all__ = ["UNBOUNDED", "PairedTests", "bootstrap_test"]
 
 _ROUNDING = 1e-12  # relative to the losses: smaller differences are rounding
 _CONGRUENCE = "mean_cce"
-_MAPPED = ("mean_crps", "mean_energy_score", "nll", "mean_brier_score")
+_SCORES_OF_MAPS = ("mean_crps", "mean_energy_score", "nll", "mean_brier_score")
 # Scores whose differences two predictions do not bound. Those of the other scores are bounded, or grow no
 # faster than the outcome.
 UNBOUNDED = ("nll", "mean_dawid_sebastiani", "mean_ensemble_log_score", "mean_error_spread_score")
@@ -138,7 +138,7 @@ class PairedTests:
         one, other = self._evaluations[first], self._evaluations[second]
         scores = [
             name
-            for name in _MAPPED
+            for name in _SCORES_OF_MAPS
             if all(_finite(evaluation, name) is not None for evaluation in (one, other))
         ]
         if measure is None:

@@ -171,7 +171,7 @@ class Verdict(Notebook):
         return f": {overall}" if overall else ""
 
     def _scattered(self) -> str:
-        """Return how far outcomes lie from predictions of which the diagnosis, if any, says nothing."""
+        """Return how far outcomes lie from predictions without a diagnosis."""
         if self.overall is not None and not self.overall.empty:
             return ""
         if any(
@@ -367,7 +367,7 @@ def verdict(
         raise ValueError(f"test is of {test.n} rows, y has {len(outcomes)}")
     if test.p_value > level:
         return Verdict(test, None, None, None, (), {}, level)
-    skipped: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     region_columns: Any = _inputs_by_name(x) if columns is None else columns
     if row_weights is not None and not row_weights.all():
         positive = np.flatnonzero(row_weights)
@@ -379,14 +379,14 @@ def verdict(
             predictive.take(positive),
         )
         y, row_weights = outcomes, row_weights[positive]
-    regions = _regions(x, y, predictive, region_columns, level, random_state, skipped)
-    diagnosis = _diagnosis(x, y, predictive, row_weights, random_state, skipped)
+    regions = _regions(x, y, predictive, region_columns, level, random_state, reasons)
+    diagnosis = _diagnosis(x, y, predictive, row_weights, random_state, reasons)
     remedy = None
     if diagnosis is not None:
         try:
-            remedy = _remedy(x, outcomes, predictive, row_weights, level, random_state, skipped)
+            remedy = _remedy(x, outcomes, predictive, row_weights, level, random_state, reasons)
         except NumericalError as error:
-            skipped["remedy"] = str(error)
+            reasons["remedy"] = str(error)
     needs = None if diagnosis is None else Needs(diagnosis, outcomes[:, 0], predictive)
     where: tuple[RegionVerdict, ...] = ()
     if regions is not None:
@@ -394,7 +394,7 @@ def verdict(
         where = _region_verdicts(regions, inside, needs)
     overall = None if needs is None else needs.of()
     agrees = needs is None or needs.agrees(test.dispersion)
-    return Verdict(test, regions, diagnosis, remedy, where, skipped, level, overall, agrees)
+    return Verdict(test, regions, diagnosis, remedy, where, reasons, level, overall, agrees)
 
 
 def _inputs_by_name(x: object) -> Any:
@@ -415,18 +415,18 @@ def _regions(
     columns: Any,
     level: float,
     random_state: RandomState,
-    skipped: dict[str, str],
+    reasons: dict[str, str],
 ) -> WeakRegions | None:
     """Return the regions; or None, with the reason in ``skipped``."""
     if columns is None:
-        skipped["regions"] = f"x has more than {_MOST_COLUMNS} columns; give columns to say where"
+        reasons["regions"] = f"x has more than {_MOST_COLUMNS} columns; give columns to say where"
     elif len(prediction) < LEAST_ROWS:
-        skipped["regions"] = f"fewer than {LEAST_ROWS} rows"
+        reasons["regions"] = f"fewer than {LEAST_ROWS} rows"
     else:
         try:
             return weak_regions(columns, x, y, prediction, level=level, random_state=random_state)
         except (MissingDependencyError, NumericalError) as error:
-            skipped["regions"] = str(error)
+            reasons["regions"] = str(error)
     return None
 
 
@@ -436,7 +436,7 @@ def _diagnosis(
     prediction: Predictive,
     weights: NDArray[np.float64] | None,
     random_state: RandomState,
-    skipped: dict[str, str],
+    reasons: dict[str, str],
 ) -> Diagnosis | None:
     """Return the diagnosis of the predictions; or None, with the reason in ``skipped``."""
     try:
@@ -444,10 +444,10 @@ def _diagnosis(
             _LANDMARKS, x, y, prediction, weights=weights, random_state=random_state
         )
     except NumericalError as error:
-        skipped["diagnosis"] = str(error)
+        reasons["diagnosis"] = str(error)
         return None
     if diagnosis.reason:
-        skipped["diagnosis"] = diagnosis.reason
+        reasons["diagnosis"] = diagnosis.reason
         return None
     return diagnosis
 
@@ -459,12 +459,12 @@ def _remedy(
     weights: NDArray[np.float64] | None,
     level: float,
     random_state: RandomState,
-    skipped: dict[str, str],
+    reasons: dict[str, str],
 ) -> Remedy | None:
     """Return the effect of a rescaling fitted on one half; or None, with the reason in ``skipped``."""
     n = min(len(y), _REMEDY_ROWS)
     if n < _LEAST_REMEDY_ROWS:
-        skipped["remedy"] = f"fewer than {_LEAST_REMEDY_ROWS} rows"
+        reasons["remedy"] = f"fewer than {_LEAST_REMEDY_ROWS} rows"
         return None
     inputs = as_rows(x, "x")
     rng = generator(seed_sequence(random_state), Purpose.HALVES)
@@ -477,7 +477,7 @@ def _remedy(
         simulations=_BEFORE, weights=of_tested, random_state=random_state,
     )  # fmt: skip
     if before.p_value > level:
-        skipped["remedy"] = "half of the rows show no misfit beyond chance"
+        reasons["remedy"] = "half of the rows show no misfit beyond chance"
         return None
     rescaling = ConditionalRescaling(**_REMEDY)
     rescaling.fit(prediction.take(fitting), y[fitting], inputs[fitting], sample_weight=of_fitting)

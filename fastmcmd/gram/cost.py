@@ -26,7 +26,7 @@ _CUSTOM = 1000.0  # cost of an entry from a user's function, called pair by pair
 
 
 def prepared_bytes(values: int, itemsize: int) -> int:
-    """Return the bytes of rows with so many values, prepared for a backend: padded and aligned."""
+    """Return the bytes of rows with this many values, prepared for a backend: padded and aligned."""
     return int(values * itemsize * 1.02) + 4096
 
 

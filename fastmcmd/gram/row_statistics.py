@@ -99,10 +99,10 @@ def check_finite(kernel: Kernel, diagonal: Floats, norm2: float = 0.0, name: str
 
 def check_sizes(kernel: Kernel, **arrays: HostArray | Rows) -> None:
     """Raise NumericalError if ``k(x, x)`` overflows in one of the arrays; the message names the array."""
-    checked: list[object] = []
+    checked_arrays: list[object] = []
     for name, rows in arrays.items():
-        if isinstance(rows, np.ndarray) and not any(rows is one for one in checked):
-            checked.append(rows)
+        if isinstance(rows, np.ndarray) and not any(rows is one for one in checked_arrays):
+            checked_arrays.append(rows)
             with np.errstate(over="ignore", invalid="ignore"):
                 check_finite(kernel, diagonal_of(kernel, rows), name=name)
 
@@ -145,7 +145,7 @@ def _squares(x: HostArray | Rows, offset: Floats | None) -> Floats:
 
 
 def _of(x: HostArray | Rows) -> _RowStatistics:
-    """Return the statistics of these very rows, not of others that had the same place in memory."""
+    """Return the statistics of these very rows, not of earlier rows at the same address."""
     by_id = _STATISTICS.get()
     if by_id is None:
         return _RowStatistics()

@@ -37,7 +37,7 @@ _OPERATIONS = (
 _LANDMARKS = 256, 1_000  # landmarks, at least and at most
 _POINTS = 1 << 21  # coefficients in memory at once
 _ROWS = 8_192  # rows whose features are in memory at once
-_CHECKED = 200  # points at which the landmarks are halved
+_CHECK_POINTS = 200  # points at which the landmarks are halved
 _QUICK = 600, 300  # inputs up to which `right_values` is exact, and its landmarks for more inputs
 _SUPPORTED_ROWS = 100_000  # most rows whose support is computed for plots, in a few seconds
 _SPREAD_ROWS, _SPREAD_DRAWS = 300, 20  # from which it estimates the number of noise directions
@@ -270,9 +270,9 @@ class Chance:
         ]
         sums = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
         estimates = self._with_support(sums, sums.pop("explained"))
-        checked = np.unique(np.linspace(0, len(grid) - 1, _CHECKED).astype(np.intp))
-        halved = forms(grid[checked], ["ones"], max(1, rank // 2))["ones"]
-        change = np.abs(halved / np.maximum(sums["ones"][checked], 1e-300) - 1)
+        check_points = np.unique(np.linspace(0, len(grid) - 1, _CHECK_POINTS).astype(np.intp))
+        halved = forms(grid[check_points], ["ones"], max(1, rank // 2))["ones"]
+        change = np.abs(halved / np.maximum(sums["ones"][check_points], 1e-300) - 1)
         estimates["landmarks"] = np.array([float(rank)])
         estimates["change"] = np.array([float(np.median(change))])
         return estimates

@@ -181,9 +181,9 @@ class LocationScale:
         self.size = self.map.size
         self._origin = self.centre + offset if outputs is None else np.zeros(len(self.centre))
         self._unit = self.scale * unit if outputs is None else np.ones(len(self.centre))
-        self._stored: tuple[Array, Array] | None = None
+        self._stored_nodes: tuple[Array, Array] | None = None
         if len(prediction) * _LEVELS <= _MOST_TABLE:
-            self._stored = self._nodes(prediction)
+            self._stored_nodes = self._nodes(prediction)
 
     def _nodes(self, part: Predictive) -> tuple[Array, Array]:
         """Return nodes (m, L) and weights (1, L) or (m, L)."""
@@ -194,9 +194,9 @@ class LocationScale:
         return np.asarray(part.quantile(levels)), shares[None, :]
 
     def _nodes_of(self, rows: slice) -> tuple[Array, Array]:
-        if self._stored is None:
+        if self._stored_nodes is None:
             return self._nodes(self.prediction.take(np.arange(len(self.centre))[rows]))
-        values, weights = self._stored
+        values, weights = self._stored_nodes
         return values[rows], weights if len(weights) == 1 else weights[rows]
 
     def features(self, y: Array, rows: slice) -> Array:
@@ -307,8 +307,8 @@ class CountCorrection:
         order = np.argsort(self._ranges(index, dense=False)[2], kind="stable")
         groups = np.array_split(order, max(1, min(len(order) // _LEAST_GROUP, _MOST_GROUPS)))
         parts = [(place, index[place], self.table(index[place])) for place in groups]
-        stored = sum(part[2].values.size for some in self._tables.values() for part in some)
-        if stored + sum(part[2].values.size for part in parts) <= _MOST_TABLE:
+        stored_count = sum(part[2].values.size for some in self._tables.values() for part in some)
+        if stored_count + sum(part[2].values.size for part in parts) <= _MOST_TABLE:
             self._tables[key] = parts
         return parts
 

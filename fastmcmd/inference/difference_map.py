@@ -81,7 +81,7 @@ class DifferenceMap(ColumnTable):
 
     @property
     def better(self) -> NDArray[np.int_]:
-        """-1 where the first model is better beyond chance, 1 where the second is, else 0 (q,)."""
+        """-1 if the first model is better beyond chance, 1 if the second is, else 0 (q,)."""
         with np.errstate(invalid="ignore"):
             return (self.band[:, 0] > 0).astype(int) - (self.band[:, 1] < 0).astype(int)
 

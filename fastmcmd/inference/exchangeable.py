@@ -63,12 +63,12 @@ class Reference:
     @staticmethod
     def of_values(values: Array) -> Reference:
         """Return a reference whose scales are those of its values (m, J, k)."""
-        ordered = np.sort(values, axis=1)
+        sorted_values = np.sort(values, axis=1)
         count = values.shape[1]
         quarter = max(1, count // 4)
         with np.errstate(invalid="ignore", over="ignore"):
-            centre = ordered[:, (count - 1) // 2 : count // 2 + 1].mean(axis=1)
-            spread = (ordered[:, -quarter] - ordered[:, quarter - 1]) / NORMAL_IQR
+            centre = sorted_values[:, (count - 1) // 2 : count // 2 + 1].mean(axis=1)
+            spread = (sorted_values[:, -quarter] - sorted_values[:, quarter - 1]) / NORMAL_IQR
             if not (spread > 0).all():
                 wide = np.sqrt(np.mean(np.square(values - centre[:, None]), axis=1))
                 spread = np.where(spread > 0, spread, wide)
@@ -87,7 +87,7 @@ class Reference:
         return Reference(values, quartiles[:, :, 1], spread)
 
     @cached_property
-    def ordered(self) -> Array:
+    def sorted_values(self) -> Array:
         """The values (k, m, J) of each column in ascending order."""
         return np.sort(np.moveaxis(self.values, 2, 0), axis=2)
 

@@ -25,8 +25,8 @@ class ForecastCalibration:
     ----------
     skce : float
         Squared kernel calibration error, ``mean_{i != j} k(f_i, f_j) <e_i, e_j>`` (pairs of rows count with
-        the product of their weights): unbiased, so that it is
-        negative in about half of all samples of a calibrated model (Widmann, Lindsten & Zachariah 2021).
+        the product of their weights): unbiased, so that it is negative in about half of all samples of a
+        calibrated model (Widmann, Lindsten & Zachariah 2021).
     ckce : float
         Conditional kernel calibration error: the Hilbert-Schmidt norm of the difference between the
         conditional mean operators of outcomes and predictions given the forecast,

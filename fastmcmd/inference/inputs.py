@@ -49,7 +49,7 @@ class InputMap:
 def input_map(
     x: Array, x_kernel: KernelLike = None, weights: ArrayLike | None = None, name: str = "x"
 ) -> InputMap:
-    """Return the input map that an argument ``x_kernel`` means: a kernel, "auto", "paper" or None.
+    """Return the input map for an argument ``x_kernel``: a kernel, "auto", "paper" or None.
 
     Rows of weight 0 do not count in the default. Messages call the inputs ``name``.
     """

@@ -136,8 +136,8 @@ class KernelReport(Notebook):
         ]
         if not models:
             return "Nothing is known of what these kernels see: no wrong model differs from the prediction."
-        listed = models[0] if len(models) == 1 else ", ".join(models[:-1]) + f" and {models[-1]}"
-        return f"With these kernels, plain CCE sees {listed} of samples of {self.rows:,} rows."
+        names = models[0] if len(models) == 1 else ", ".join(models[:-1]) + f" and {models[-1]}"
+        return f"With these kernels, plain CCE sees {names} of samples of {self.rows:,} rows."
 
     def __repr__(self) -> str:
         return "\n".join([self.sentence, *self.warnings])

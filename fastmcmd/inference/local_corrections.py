@@ -192,16 +192,16 @@ def fit_corrections(
         fit = CorrectionFit(shrink[:, None] * sums, shrink * support, shift, log_factor)
         shift, log_factor = shift.copy(), log_factor.copy()
         # Before the last linearisation the skipped rows follow, in one step as long as all steps so far.
-        allowed, following = 1, row_stride
+        longest_step, following = 1, row_stride
         if step == steps - 2 and stride > 1:
-            allowed, following = steps - 1, 1
+            longest_step, following = steps - 1, 1
             shift[:], log_factor[:] = start
         for rows, g in blocks.every(following):
             correction = fit.at(g)
             unit = 0.7 if model.log_mean else model.scale[rows] * model.unit
-            shift[rows] += _limited(correction.shift - shift[rows], allowed * unit)
+            shift[rows] += _limited(correction.shift - shift[rows], longest_step * unit)
             log_factor[rows] += _limited(
-                correction.log_factor - log_factor[rows], allowed * _LONGEST
+                correction.log_factor - log_factor[rows], longest_step * _LONGEST
             )
     return CorrectionFit(fit.coefficients, fit.support, shift, log_factor)
 

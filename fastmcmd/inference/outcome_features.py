@@ -97,7 +97,9 @@ class BlockOutcomes:
         ranks = np.empty(self.raw.shape)
         for column in range(self.raw.shape[2]):
             column_ranks = np.empty(ranks.shape[:2])
-            _core.mid_ranks(self.raw[:, :, column], self.reference.ordered[column], column_ranks)
+            _core.mid_ranks(
+                self.raw[:, :, column], self.reference.sorted_values[column], column_ranks
+            )
             ranks[:, :, column] = column_ranks
         return ranks
 
@@ -223,7 +225,7 @@ class FeatureTable:
 
     @staticmethod
     def of(features: KernelFeatures, low: float, high: float) -> FeatureTable | None:
-        """Return a table for numbers in [low, high]; None where the kernel is too narrow or rough for it.
+        """Return a table for numbers in [low, high]; None if the kernel is too narrow or rough for it.
 
         It is compared with the features half-way between its points, where such a polynomial is furthest
         off, and at the pivots, where a kernel may jump or bend.
@@ -237,9 +239,9 @@ class FeatureTable:
             table = FeatureTable(
                 points[0], step, features.transform(points[:, None]).astype(np.float32)
             )
-            checked = np.concatenate([points[1:-2] + 0.5 * step, pivots[table.holds(pivots)]])
-            exact = features.transform(checked[:, None])
-            if np.abs(table.at(checked) - exact).max() <= _TABLE_ERROR * np.abs(exact).max():
+            check_points = np.concatenate([points[1:-2] + 0.5 * step, pivots[table.holds(pivots)]])
+            exact = features.transform(check_points[:, None])
+            if np.abs(table.at(check_points) - exact).max() <= _TABLE_ERROR * np.abs(exact).max():
                 return table
         return None
 
@@ -250,7 +252,7 @@ class FeatureTable:
         return out
 
     def holds(self, y: Array) -> NDArray[np.bool_]:
-        """Return which of the numbers (n,) the table serves."""
+        """Return which of the numbers (n,) the table covers."""
         last = self.low + self.step * (len(self.values) - 3)
         return np.asarray((y >= self.low + self.step) & (y <= last))
 
@@ -374,7 +376,7 @@ def standard_bumps(name: str, reach: float) -> Bumps:
 
 
 def _bumps(lengths: float) -> int:
-    """Return the number of bumps that cover so many lengths of the kernel."""
+    """Return the number of bumps that cover this many lengths of the kernel."""
     return int(np.ceil(min(lengths / (_STEP * np.sqrt(2)), 1e6))) + 1
 
 

@@ -234,18 +234,18 @@ def rejection_curve(
     unit = power_of_two(float(np.abs(losses).max()))  # sums of losses may leave float64
     losses = losses * unit
     sizes = np.unique(np.maximum(1, np.rint(n * np.linspace(1, 0, _POINTS)).astype(np.intp)))[::-1]
-    ordered = {name: _ordered(values[has_weight]) for name, values in scores.items()}
-    curves = {name: _curve(*values, losses, w) for name, values in ordered.items()}
-    best = _curve(*_ordered(losses), losses, w)
+    orders = {name: _order_of(values[has_weight]) for name, values in scores.items()}
+    curves = {name: _curve(*values, losses, w) for name, values in orders.items()}
+    best = _curve(*_order_of(losses), losses, w)
     rng = generator(random_state, Purpose.NULL)
     random = np.empty((simulations, len(sizes)))
-    areas = {name: np.empty(simulations) for name in ordered}
+    areas = {name: np.empty(simulations) for name in orders}
     untied = np.arange(n)
     for place in range(simulations):
         order = rng.permutation(n)
         curve = _curve(order, untied, losses, w)
         random[place] = curve[sizes - 1]
-        for name, (_, starts) in ordered.items():  # with as many equal scores as observed
+        for name, (_, starts) in orders.items():  # with as many equal scores as observed
             tied = len(starts) < n
             areas[name][place] = (_curve(order, starts, losses, w) if tied else curve).mean()
     tail = (1 - level) / 2
@@ -290,11 +290,11 @@ def _column(value: object, name: str, *, infinite: bool) -> Array:
     return numbers
 
 
-def _ordered(score: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _order_of(score: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the rows (n,) in ascending order of their scores, and the start of each distinct score."""
     order = np.argsort(score, kind="stable")
-    ordered = score[order]
-    return order, np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    sorted_scores = score[order]
+    return order, np.flatnonzero(np.concatenate([[True], sorted_scores[1:] != sorted_scores[:-1]]))
 
 
 def _curve(order: NDArray[np.intp], starts: NDArray[np.intp], losses: Array, w: Array) -> Array:

@@ -71,7 +71,7 @@ def _encoded(value: object, path: str, arrays: Arrays) -> Any:
         arrays[path] = value
         return None
     if is_dataclass(value) and not isinstance(value, type):
-        items = {_stored(field): getattr(value, field.name) for field in fields(value)}
+        items = {_stored_name(field): getattr(value, field.name) for field in fields(value)}
         return {_KIND: type(value).__name__, **_encoded(items, path, arrays)}
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
         return {name: _encoded(item, _join(path, name), arrays) for name, item in value.items()}
@@ -127,8 +127,8 @@ def _decoded(kind: object, path: str, arrays: Mapping[str, HostArray], value: ob
 
 def _decoded_state(kind: Any, path: str, arrays: Mapping[str, HostArray], value: Any) -> Any:
     hints = get_type_hints(kind)
-    members = {_stored(field): field.default is MISSING for field in fields(kind)}
-    field_names = {_stored(field): field.name for field in fields(kind)}
+    members = {_stored_name(field): field.default is MISSING for field in fields(kind)}
+    field_names = {_stored_name(field): field.name for field in fields(kind)}
     names = value.keys() - {_KIND} if isinstance(value, dict) else ()
     if not {name for name, must in members.items() if must} <= set(names) <= set(members):
         raise ValueError(
@@ -144,7 +144,7 @@ def _decoded_state(kind: Any, path: str, arrays: Mapping[str, HostArray], value:
     )
 
 
-def _stored(field: Field[object]) -> str:
+def _stored_name(field: Field[object]) -> str:
     """Return the name of a field in files: ``metadata={"stored": ...}`` keeps that of earlier versions."""
     return str(field.metadata.get("stored", field.name))
 

@@ -162,7 +162,7 @@ def remove_stale(folder: Path, tag: str, suffix: str, keep: Collection[str] = ()
 
 
 def _remove_if_dead(path: Path) -> None:
-    if fcntl is None:  # Windows: a file that somebody has open cannot be removed
+    if fcntl is None:  # Windows: an open file cannot be removed
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:

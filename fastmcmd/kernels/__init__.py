@@ -33,7 +33,7 @@ __all__ = [
     "split_scales",
 ]
 
-_SAVED: dict[str, type[Kernel]] = {
+_SAVED_KERNELS: dict[str, type[Kernel]] = {
     kind.__name__: kind
     for kind in (
         RBF,
@@ -57,15 +57,15 @@ def kernel_from_dict(described: Json) -> Kernel:
         raise TypeError(f"described is {quote(described)}; a dict as of Kernel.to_dict() is needed")
     parameters = dict(described)
     name = parameters.pop("kernel", None)
-    if name not in _SAVED:
+    if name not in _SAVED_KERNELS:
         raise ValueError(
-            f"described: the kernel is {quote(name)}; one of {', '.join(_SAVED)} is needed"
+            f"described: the kernel is {quote(name)}; one of {', '.join(_SAVED_KERNELS)} is needed"
         )
     values = {
         key: kernel_from_dict(value) if isinstance(value, dict) else value
         for key, value in parameters.items()
     }
-    return _SAVED[name](**values)
+    return _SAVED_KERNELS[name](**values)
 
 
 def __dir__() -> list[str]:

@@ -42,7 +42,7 @@ class CustomKernel(Kernel):
     2.0
     """
 
-    compares_rows: ClassVar[bool] = True  # for all that is known
+    compares_rows: ClassVar[bool] = True  # for all that the code can know
     function: Callable[[Any, Any], float]
     name: str | None = None
 

@@ -38,7 +38,7 @@ __all__ = [
 
 _FAR = 1e4  # beyond, every exponential is 0 in float64
 _COMMON = 2.0**-20  # lengths up to the inverse of it are no reason to scale
-_UNDERFLOW = 1e-6  # room above the smallest number: squares that underflow then do not matter
+_UNDERFLOW = 1e-6  # margin above the smallest number, where squares underflow without effect
 
 
 def squared_distances(x: Array, z: Array, scale: float = 1.0) -> Array:

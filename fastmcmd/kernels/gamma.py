@@ -38,7 +38,7 @@ def resolve_gamma(gamma: Gamma, data: Any, metric: str) -> float:
     """
     if isinstance(gamma, float):
         return gamma
-    rows = data if hasattr(data, "blocks") else as_rows(data)  # on disk: read as it is needed
+    rows = data if hasattr(data, "blocks") else as_rows(data)  # on disk: read in blocks
     if gamma is None:
         return 1.0 / rows.shape[1]
     if len(rows) < 2:

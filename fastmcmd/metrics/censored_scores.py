@@ -1,4 +1,4 @@
-"""The log score of what a prediction says about an interval."""
+"""The log score of a prediction for an interval of interest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def censored_likelihood_score(
     conditional: bool = False,
     nan_policy: NanPolicy = "raise",
 ) -> Array:
-    """Return log scores (n,) of what a prediction says about an interval of interest.
+    """Return log scores (n,) of a prediction for an interval of interest.
 
     Parameters
     ----------

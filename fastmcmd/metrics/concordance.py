@@ -1,4 +1,4 @@
-"""The concordance index of predicted times of which some are censored."""
+"""The concordance index of predicted times, some of which are censored."""
 
 from __future__ import annotations
 

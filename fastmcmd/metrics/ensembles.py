@@ -47,7 +47,7 @@ def crps_from_pairs(y: Array, prediction: Draws | WeightedDraws, estimator: str)
 
 
 def _draws_of(rows: Outcomes, least: int, purpose: str) -> Array:
-    """Return the draws (n, m) of a prediction of at least so many; raise an error for others."""
+    """Return the draws (n, m) of a prediction with at least this many; raise an error for others."""
     if not isinstance(rows.prediction, Draws):
         raise ValueError(f"prediction is a {rows.prediction!r}; {purpose} needs draws (n, m)")
     if rows.prediction.node_count < least:

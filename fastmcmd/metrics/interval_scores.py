@@ -14,7 +14,7 @@ from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.metrics.quantile_scores import open_levels, scored
 from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import Array, PredictionLike
-from fastmcmd.predictive.numerics.rowwise import by_rows
+from fastmcmd.predictive.numerics.elementwise import by_rows
 
 __all__ = [
     "HUB",
@@ -238,8 +238,8 @@ mean_weighted_interval_score = mean_of(
 
 def weighted_terms(levels: ArrayLike) -> tuple[Array, Array]:
     """Return levels and factors of the check losses that add up to weighted interval scores."""
-    checked = open_levels(levels, "levels")
-    if len(np.unique(checked)) < len(checked):
+    open_values = open_levels(levels, "levels")
+    if len(np.unique(open_values)) < len(open_values):
         raise ValueError(f"levels are {levels!r}; they must differ from each other")
-    at = np.concatenate([0.5 - checked / 2, [0.5], 0.5 + checked / 2])
-    return at, np.full(len(at), 1 / (len(checked) + 0.5))
+    at = np.concatenate([0.5 - open_values / 2, [0.5], 0.5 + open_values / 2])
+    return at, np.full(len(at), 1 / (len(open_values) + 0.5))

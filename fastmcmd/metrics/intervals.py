@@ -39,7 +39,7 @@ __all__ = [
     "variance_variation",
 ]
 
-# Standard deviations that differ less, relative to their mean, are equal but for rounding: those of a
+# Standard deviations that differ less, relative to their mean, are equal up to rounding: those of a
 # distribution that is only shifted from row to row.
 _ROUNDING = 1e-14
 

@@ -100,7 +100,7 @@ def pair_distances(
 
 
 def mean_over_pairs(values: Array, shares: Array, matrix: Callable[[Array], Array]) -> Array:
-    """Return the mean (n,) over all pairs of members (n, m, k) of what ``matrix`` gives for points (l, k).
+    """Return the mean (n,) over all pairs of members (n, m, k) of ``matrix`` at points (l, k).
 
     Without a member of positive share it is 0.
     """

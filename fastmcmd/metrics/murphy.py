@@ -127,7 +127,7 @@ class MurphyDifference(Plotted, ColumnTable):
 
     @property
     def better(self) -> NDArray[np.int_]:
-        """-1 where the first model is better beyond chance, 1 where the second is, else 0 (t,)."""
+        """-1 if the first model is better beyond chance, 1 if the second is, else 0 (t,)."""
         return (self.low > 0).astype(int) - (self.high < 0).astype(int)
 
     def to_dict(self) -> dict[str, list[Any]]:

@@ -79,9 +79,9 @@ def pit_values(
 def pit_of_rows(y: Array, prediction: Predictive, pit: str, random_state: RandomState) -> Array:
     """Return the PIT of checked rows; see `pit_values`."""
     if pit == "plain":
-        return _checked(prediction.cdf(y))
+        return _checked_values(prediction.cdf(y))
     low, high = prediction.cdf_bounds(y)
-    if low is _checked(high):
+    if low is _checked_values(high):
         return high
     share: AnyArray = 0.5
     if pit == "randomized":  # drawn on the host, so that all devices use the same numbers
@@ -91,7 +91,7 @@ def pit_of_rows(y: Array, prediction: Predictive, pit: str, random_state: Random
     return values
 
 
-def _checked(values: Array) -> Array:
+def _checked_values(values: Array) -> Array:
     """Return the probabilities; raise an error if the prediction returned NaN."""
     namespace = namespace_of(values)
     missing = namespace.xp.isnan(values)
@@ -275,7 +275,7 @@ def histogram_sums(pit: SortedPIT, bins: int) -> PITSums:
 def _mean_conditional(rows: Outcomes, edges: Array) -> Array:
     """Return the sum over rows of the cdf of the PIT given y, evaluated at the edges."""
     low, high = rows.prediction.cdf_bounds(rows.y)
-    _checked(high)
+    _checked_values(high)
     namespace, weights = rows.namespace, rows.weights
     xp = namespace.xp
     atoms = high > low

@@ -1,4 +1,4 @@
-"""Scores of predicted times of which some are censored: log score, CRPS, Brier score.
+"""Scores of predicted times, some of which are censored: log score, CRPS, Brier score.
 
 ``event`` says which times were observed; the others are times up to which nothing had happened (right
 censoring).
@@ -82,7 +82,7 @@ def survival_crps(
     event: ArrayLike,
     nan_policy: NanPolicy = "raise",
 ) -> Array:
-    """Return the CRPS (n,) of right-censored times: up to the time of censoring, where there is one.
+    """Return the CRPS (n,) of right-censored times: up to the time of censoring, if there is one.
 
     Parameters
     ----------

@@ -235,29 +235,29 @@ def bins_on_device(
     """
     xp, m = arrays.xp, int(spread.shape[0])
     order = arrays.argsort(spread)
-    ordered = xp.take(spread, order)
+    sorted_spread = xp.take(spread, order)
     if binning == "mass":
         sorted_weights = None if weights is None else xp.take(weights, order)
-        cuts, edges = _mass_pieces(arrays, ordered, sorted_weights, bins)
+        cuts, edges = _mass_pieces(arrays, sorted_spread, sorted_weights, bins)
     else:
-        cuts, edges = _width_pieces(arrays, ordered, bins, limits)
+        cuts, edges = _width_pieces(arrays, sorted_spread, bins, limits)
     sums = piece_sums(arrays, (xp.take(column, order) for column in columns), edges)
     if binning == "width":
         return Binned(sums[:, :-1], sums[:, -1], cuts)
-    cells = Cells(arrays.at(ordered, edges[:-1]), sums[:, :-1], sums[:, -1])
-    ends = arrays.at(ordered, np.asarray([0, m - 1]))
+    cells = Cells(arrays.at(sorted_spread, edges[:-1]), sums[:, :-1], sums[:, -1])
+    ends = arrays.at(sorted_spread, np.asarray([0, m - 1]))
     return replace(mass_bins(cells, bins), edges=np.concatenate([ends[:1], cuts, ends[1:]]))
 
 
 def _mass_pieces(
-    arrays: Namespace, ordered: AnyArray, weights: AnyArray, bins: int
+    arrays: Namespace, sorted_spread: AnyArray, weights: AnyArray, bins: int
 ) -> tuple[Array, NDArray[np.int64]]:
     """Return the spreads (bins - 1,) at the inner edges of bins of equal weight, and the edges of pieces.
 
     Rows whose spread equals that at an edge form a piece, and so do the rows between two such pieces. With
     these pieces as cells, bins are the same as with one cell per spread.
     """
-    m = int(ordered.shape[0])
+    m = int(sorted_spread.shape[0])
     steps = np.arange(1, bins)
     if weights is None:
         at = (float(m) * steps / bins).astype(np.int64)
@@ -265,20 +265,22 @@ def _mass_pieces(
         running = arrays.running(weights)
         total = float(arrays.at(running, np.asarray([m]))[0])
         at = arrays.positions(running, total * steps / bins, "right") - 1
-    cuts = arrays.at(ordered, np.minimum(at, m - 1))
-    ends = [arrays.positions(ordered, cuts, side) for side in ("left", "right")]
+    cuts = arrays.at(sorted_spread, np.minimum(at, m - 1))
+    ends = [arrays.positions(sorted_spread, cuts, side) for side in ("left", "right")]
     return cuts, np.unique(np.concatenate([[0, m], *ends]))
 
 
 def _width_pieces(
-    arrays: Namespace, ordered: AnyArray, bins: int, limits: tuple[float, float] | None
+    arrays: Namespace, sorted_spread: AnyArray, bins: int, limits: tuple[float, float] | None
 ) -> tuple[Array, NDArray[np.int64]]:
     """Return the edges (bins + 1,) of bins of equal width, and the edges of their pieces.
 
     The bin of a row is that of `width_places`.
     """
-    m = int(ordered.shape[0])
-    low, high = limits or arrays.at(ordered, np.asarray([0, m - 1])).tolist()
+    m = int(sorted_spread.shape[0])
+    low, high = limits or arrays.at(sorted_spread, np.asarray([0, m - 1])).tolist()
     cuts = np.linspace(low, high, bins + 1)
-    inner = np.full(bins - 1, m) if low == high else arrays.positions(ordered, cuts[1:-1], "left")
+    inner = (
+        np.full(bins - 1, m) if low == high else arrays.positions(sorted_spread, cuts[1:-1], "left")
+    )
     return cuts, np.concatenate([[0], inner, [m]])

@@ -48,7 +48,7 @@ Function = Callable[[Array], Any]
 
 @dataclass(frozen=True)
 class ScoreParts:
-    """What outcome weighting and vertical re-scaling are made of, for each row.
+    """The parts of outcome weighting and vertical re-scaling, for each row.
 
     With ``F_w`` the prediction weighted by w and normalised.
 
@@ -201,7 +201,7 @@ class Weight:
     name: str
 
     def of(self, values: Array) -> Array:
-        """Return what the function, or the indicator of the interval, makes of outcomes."""
+        """Return the values of the function, or of the interval's indicator, at outcomes."""
         if self.function is None:
             low, high = (end if values.ndim == 1 else end[:, None] for end in (self.low, self.high))
             return ((values > low) & (values < high)).astype(np.float64)
@@ -217,7 +217,7 @@ def rescaled(score: Array, size: Array) -> Array:
 def values_of(
     function: Function, values: Array, name: str, shape: tuple[int, ...], weights: bool
 ) -> Array:
-    """Return what a function of the caller makes of values, as float64 of the shape it must have."""
+    """Return the values of the caller's function, checked, in float64."""
     # A function that works in place changes a copy.
     array = as_array(function(values.copy()), f"{name}(...)").astype(np.float64)
     if array.shape != shape:

@@ -112,7 +112,7 @@ def possible_plan(
         choice = search(some, Task(kernel, Y_KERNEL, options, some.x), lam, last_resort=True)
         if choice is None or not choice.landmarks:
             return None
-        choice = replace(choice, reason=f"no room for cg; {choice.reason}")
+        choice = replace(choice, reason=f"memory_limit is too small for cg; {choice.reason}")
         return plan_of(choice, some, backend, kernel, options, columns)
     exact = exact_plan(of, backend, kernel, options, lam, SOLVER_SHARE * options.tol, columns)
     reasons = [f"{of.n:,} distinct inputs"] if of is not rows else []

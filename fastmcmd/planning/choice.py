@@ -183,7 +183,7 @@ def _plan(
     columns: int,
 ) -> Plan | None:
     rows = x if isinstance(x, Subsample) else subsample_of(x, name)
-    shaped = isinstance(x, Subsample)  # x may be a mere shape
+    shaped = isinstance(x, Subsample)  # x may be only a shape
     return possible_plan(
         rows, backend_of(options, kernel), kernel, options, lam, columns, low_rank=not shaped
     )

@@ -142,7 +142,7 @@ def exact_plan(
         solver, filed, passes = "cholesky", True, passes + 1
     if filed:
         factor_bytes = format_bytes(cholesky_bytes(full_operator))
-        reasons.append(f"the factor needs {factor_bytes}: it goes to cache_dir, in panels")
+        reasons.append(f"the factor needs {factor_bytes}: cache_dir stores it in block columns")
         cache, memory = "disk", budget.working + available
     reasons += run.findings()
     if cache == "streamed" and not run.operator.holds_rows:
@@ -173,7 +173,7 @@ class _Run:
             self._problem = self._problem_of(some, self._progress.exhausted)
             try:
                 solved = solver_of(options).solve(self._problem, self._progress)
-            except NumericalError as error:  # the call itself would fail with it, too
+            except NumericalError as error:  # the call itself would also fail with it
                 self.trouble = str(error)
                 break
             if not solved.stopped:

@@ -30,11 +30,11 @@ def rate(
     """Return float32 operations per second of a streamed product, counted as in `gram.cost`."""
     place = (backend, kernel, rows.dim, columns, np.dtype(dtype).name)
     if place not in _RATES:
-        _RATES[place] = _measured(backend, kernel, rows, columns, dtype)
+        _RATES[place] = _measured_rate(backend, kernel, rows, columns, dtype)
     return _RATES[place]
 
 
-def _measured(
+def _measured_rate(
     backend: Backend, kernel: Kernel, rows: Subsample, columns: int, dtype: np.dtype[np.floating]
 ) -> float:
     count = DEVICE_ROWS if backend.on_device else _ROWS

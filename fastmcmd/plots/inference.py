@@ -130,7 +130,7 @@ def missing_mass(
         xlabel = "y"
         ax.locator_params(axis="x", integer=True)
     ax.set(xlabel=xlabel, ylabel=f"observed - predicted {quantity}")
-    ax.margins(y=0.16)  # room for what the signs mean
+    ax.margins(y=0.16)  # space for the labels of the signs
     if not ax.texts:
         style: dict[str, Any] = {"ha": "right", "fontsize": "small", "color": "0.4"}
         style["transform"] = ax.transAxes

@@ -108,13 +108,13 @@ class Inputs:
             return self._encode(part, len(rows))
         takes_all = isinstance(self._rows, np.ndarray) and len(rows) == self._n
         if takes_all and np.array_equal(rows, np.arange(self._n)):
-            return self._rows[:]  # no copy
+            return self._rows[:]  # without a copy
         return self._rows[rows]
 
     def raw(self, rows: NDArray[np.intp]) -> AnyArray:
         """Return some rows of x before encoding, or None if its rows cannot be indexed."""
         x: AnyArray = self._x
-        if hasattr(x, "iloc"):  # of a data frame [] takes columns
+        if hasattr(x, "iloc"):  # for a data frame, [] selects columns
             return x.iloc[rows]
         if isinstance(x, list | tuple):
             return [x[row] for row in rows.tolist()]

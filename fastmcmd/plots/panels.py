@@ -32,7 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 _STD = "predicted standard deviation"
-_SCORES = {"log_score": "negative log-likelihood", "crps": "CRPS"}  # the first that there is
+_SCORES = {"log_score": "negative log-likelihood", "crps": "CRPS"}  # the first that exists
 _HEADROOM = 1.06  # above the highest bar
 _POINTS = 20_000
 

@@ -132,7 +132,7 @@ def _places(x: object) -> tuple[HostArray | None, str]:
         return None, "row"
     try:
         times = np.asarray(getattr(x, "values", x))
-    except (TypeError, ValueError):  # no array: `as_array` says why
+    except (TypeError, ValueError):  # not an array: `as_array` reports why
         times = np.empty(0)
     if times.dtype.kind == "M":
         if times.ndim != 1 or np.isnat(times).any():

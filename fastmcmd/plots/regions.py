@@ -1,4 +1,4 @@
-"""Regions in which a model was tested: how wrong it is there, beside what chance makes of a right one."""
+"""Regions in which a model was tested: how wrong it is, next to what a right model shows by chance."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def weak_regions(regions: WeakRegions, ax: Axes | None = None) -> Axes:
 
     check_instance(regions, "regions", WeakRegions, "what weak_regions returns")
     ax = axes(ax)
-    ordered = sorted(regions, key=lambda one: one.cce**2 - one.null_cce**2)
-    places = np.arange(len(ordered))
-    cce = np.array([one.cce for one in ordered])
-    null = np.array([one.null_cce for one in ordered])
-    wrong = np.array([one.p_adjusted <= regions.level for one in ordered])
+    sorted_regions = sorted(regions, key=lambda one: one.cce**2 - one.null_cce**2)
+    places = np.arange(len(sorted_regions))
+    cce = np.array([one.cce for one in sorted_regions])
+    null = np.array([one.null_cce for one in sorted_regions])
+    wrong = np.array([one.p_adjusted <= regions.level for one in sorted_regions])
     ax.hlines(places, null, cce, color="0.75", linewidth=2, zorder=1)
     ax.plot(null, places, "|", color="0.4", markersize=14, markeredgewidth=2, label="a right model")
     style: dict[str, Any] = {
@@ -70,9 +70,11 @@ def weak_regions(regions: WeakRegions, ax: Axes | None = None) -> Axes:
         ax.plot(
             cce[~wrong], places[~wrong], label="may be chance", markerfacecolor="white", **style
         )
-    labels = [f"{one.description}\n{one.rows:,} rows, p = {one.p_adjusted:.3g}" for one in ordered]
+    labels = [
+        f"{one.description}\n{one.rows:,} rows, p = {one.p_adjusted:.3g}" for one in sorted_regions
+    ]
     wrapped = ["\n".join(textwrap.fill(part, _WRAP) for part in one.split("\n")) for one in labels]
     ax.set_yticks(places, [plain(one) for one in wrapped], fontsize="small")
-    ax.set(xlabel="CCE of the tested rows", ylim=(-0.6, len(ordered) - 0.4))
+    ax.set(xlabel="CCE of the tested rows", ylim=(-0.6, len(sorted_regions) - 0.4))
     ax.set_xlim(0, 1.08 * max([*cce, *null, 1e-3]))  # no marker is cut
     return finish(ax, "legend")

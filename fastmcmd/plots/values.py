@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["bins_of", "colour_limits", "cumulative", "histogram", "over_inputs", "over_plane"]
 
 _BINS = 15
-_GREY, _DARK_GREY = "0.65", "0.45"  # of what no data support, and of lines on it
+_GREY, _DARK_GREY = "0.65", "0.45"  # of points without support, and of lines on them
 _CELLS = 30  # hexagons across: smaller ones hold too few points for a mean
 _BARS = 60  # of a histogram at most: no finer than a few pixels
 _ROUNDING = 1e-9  # of their mean: values so near to each other are the same
@@ -84,7 +84,7 @@ def histogram(
     ends = finite.min(), finite.max()
     if ends[1] - ends[0] <= _ROUNDING * abs(
         middle
-    ):  # bins would be indistinguishable: one thin bar
+    ):  # bins would be indistinguishable: one thin bar instead
         margin = _THIN * abs(middle) or 0.5
         count, ends = 1, (middle - margin, middle + margin)
     heights, edges = np.histogram(finite, count, ends)
@@ -360,7 +360,7 @@ def _support(supported: ArrayLike | None, n: int) -> NDArray[np.bool_]:
 
 
 def _grey_map() -> Colormap:
-    """Return a grey colour map that is transparent where there is no value."""
+    """Return a grey colour map that is transparent for missing values."""
     from matplotlib.colors import ListedColormap
 
     return ListedColormap([_GREY]).with_extremes(bad=(0, 0, 0, 0))

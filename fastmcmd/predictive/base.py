@@ -378,12 +378,12 @@ def _first_row(bad: NDArray[np.bool_]) -> int | None:
 
 
 def _first(bad: NDArray[np.bool_], name: str) -> str:
-    """Return where the first bad value of a parameter is, for a message; "" if it is one number."""
+    """Return the position of a parameter's first bad value, for a message; "" if it is one number."""
     return f" (first: {name}[{_first_row(bad)}])" if bad.ndim else ""
 
 
 def check_range(array: Array, name: str, least: float, most: float) -> None:
-    """Raise an error where a parameter leaves a range in which formulas stay within float64."""
+    """Raise an error if a parameter leaves the range in which formulas stay within float64."""
     outside = (array < least) | (array > most)
     if outside.any():
         raise RowError(

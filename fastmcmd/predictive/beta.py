@@ -100,7 +100,7 @@ class Beta(PearsonFamily):
 
     def _upper(self, levels: Array, *shapes: Array) -> Array:
         a, b = shapes
-        # Solve for 1 - y where it is the smaller of the two, so that both keep their digits.
+        # Solve for 1 - y if it is the smaller of the two, so that both keep their digits.
         mean = a / (a + b)
         flip = mean + 3 * np.sqrt(mean * (1 - mean) / (a + b + 1)) > 0.5
         out = np.empty((len(a), levels.shape[1]))
@@ -251,7 +251,7 @@ def _inverse(level: Array, a: Array, b: Array) -> Array:
     level, a, b = (np.broadcast_to(value, quantile.shape)[is_wrong] for value in (level, a, b))
     far = level < _FAR
 
-    def reached(y: Array) -> NDArray[np.bool_]:
+    def is_reached(y: Array) -> NDArray[np.bool_]:
         clipped = np.clip(y, 0.0, 1.0)
         above = _upper(a, b, clipped) <= 1 - level
         below = np.array(scipy.special.betainc(a, b, clipped))
@@ -259,12 +259,12 @@ def _inverse(level: Array, a: Array, b: Array) -> Array:
             below[far] = _incomplete(a[far], b[far], clipped[far])
         return np.where(level > 0.5, above, below >= level) & (y > 0)
 
-    quantile[is_wrong] = np.minimum(least(reached, len(level)), 1.0)
+    quantile[is_wrong] = np.minimum(least(is_reached, len(level)), 1.0)
     return quantile
 
 
 def _polished(y: Array, level: Array, a: Array, b: Array) -> Array:
-    """Return quantiles after one Newton step, unchanged where that step is not small."""
+    """Return quantiles after one Newton step, unchanged if that step is not small."""
     with np.errstate(all="ignore"):
         gap = np.where(level > 0.5, 1 - level - _upper(a, b, y), _incomplete(a, b, y) - level)
         step = gap * y * (1 - y) / np.exp(_log_power(y, a, b))

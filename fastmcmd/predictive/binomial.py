@@ -118,7 +118,7 @@ class Binomial(WholeNumbers, ScipyPredictive):
             low = self._tail(count, upper=False) < level
             high = (count > 0) & (self._tail(count - 1, upper=False) >= level)
             rows = np.flatnonzero((low | high) & (level > 0) & (level < 1))
-            if rows.size:  # SciPy's quantiles of tiny levels may be others
+            if rows.size:  # SciPy's quantiles of tiny levels may be wrong
                 part = self.take(rows)
                 counts[rows, column] = Predictive.quantiles_at(part, level[rows, None])[:, 0]
         return counts

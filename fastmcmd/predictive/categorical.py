@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import AnyArray, Array, HostArray, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_count, quote
-from fastmcmd._base.names import as_names, is_number, listed, places_of_names
+from fastmcmd._base.names import as_names, is_number, name_list, places_of_names
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import RowError
 from fastmcmd.frames import column_names
@@ -96,8 +96,8 @@ class Categorical(Predictive):
             and set(self.classes) == set(columns)
         ):
             raise ValueError(
-                f"classes is {listed(self.classes)} and the columns of probs are {listed(columns)}; the "
-                "same names in the same order are needed"
+                f"classes is {name_list(self.classes)} and the columns of probs are {name_list(columns)}; "
+                "the same names in the same order are needed"
             )
         if values is None:
             values = np.arange(count, dtype=np.float64)
@@ -125,7 +125,7 @@ class Categorical(Predictive):
         self.values = values
 
     def __repr__(self) -> str:
-        class_text = "" if self.classes is None else f" of {listed(self.classes)}"
+        class_text = "" if self.classes is None else f" of {name_list(self.classes)}"
         return f"Categorical{self.probs.shape}{class_text}"
 
     @property
@@ -256,7 +256,7 @@ class Categorical(Predictive):
         return Categorical(self.probs[rows], self.values)
 
     def numbers_of(self, y: AnyArray) -> AnyArray:
-        """Return outcomes with the names of classes replaced by their numbers; others as they are.
+        """Return outcomes with names of classes replaced by their numbers; other outcomes unchanged.
 
         Raises
         ------
@@ -278,12 +278,12 @@ class Categorical(Predictive):
         if unknown:
             raise RowError(
                 f"y[{unknown[0]}] is {names[unknown[0]]!r}, which is no class of the prediction; its "
-                f"classes are {listed(self.classes)}",
+                f"classes are {name_list(self.classes)}",
                 int(unknown[0]),
             )
         return places_of_names(names, order)
 
-    def checked(self, y: HostArray) -> Categorical:
+    def checked_for(self, y: HostArray) -> Categorical:
         """Return these predictions for outcomes that are NaN or the numbers of named classes.
 
         Raises
@@ -299,7 +299,7 @@ class Categorical(Predictive):
         if bad.any():
             row = int(bad.argmax())
             raise RowError(
-                f"y[{row}] is {labels[row]:g}; names of classes ({listed(self.classes)}) or integers "
+                f"y[{row}] is {labels[row]:g}; names of classes ({name_list(self.classes)}) or integers "
                 f"from 0 to {count - 1} are needed",
                 row,
             )
@@ -347,7 +347,7 @@ def _check_numbers_of_columns(columns: tuple[str, ...], values: Array) -> None:
     """Refuse a data frame whose columns are other numbers than the outputs that they would stand for."""
     if columns and all(map(is_number, columns)) and [float(one) for one in columns] != list(values):
         raise ValueError(
-            f"the columns of probs are {listed(columns)}, and would be read as the outputs 0 to "
+            f"the columns of probs are {name_list(columns)}, and would be read as the outputs 0 to "
             f"{len(values) - 1}; pass values= if they are the outputs, else probs as an array"
         )
 

@@ -167,12 +167,12 @@ class Counts(WholeNumbers, ScipyPredictive):
         mean, alpha = self._mean[rows], self._alpha[rows]
         tail, sign = (self._sf, -1.0) if upper else (self._cdf, 1.0)
 
-        def reached(counts: Array, some: NDArray[np.intp]) -> NDArray[np.bool_]:
+        def is_reached(counts: Array, some: NDArray[np.intp]) -> NDArray[np.bool_]:
             values = tail(counts, mean[some], alpha[some])
             return np.asarray(sign * values >= sign * levels[some])
 
         with np.errstate(all="ignore"):
-            return least_count(reached, self._nearby(mean, alpha, levels, upper))
+            return least_count(is_reached, self._nearby(mean, alpha, levels, upper))
 
     def _nearby(self, mean: Array, alpha: Array, levels: Array, upper: bool) -> Array:
         """Return about the quantiles: those of a shifted gamma distribution with the same three moments."""

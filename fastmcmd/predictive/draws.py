@@ -80,10 +80,12 @@ class Draws(Predictive):
         draws._set(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)
         return draws
 
-    def _set(self, draws: HostArray, ordered: HostArray | None = None) -> None:
+    def _set(self, draws: HostArray, sorted_draws: HostArray | None = None) -> None:
         self._array = draws  # float32 or float64
         self._float64: Array | None = draws if draws.dtype == np.float64 else None
-        self._ordered = ordered  # (n, m), or (n k, m): the components of a row are adjacent
+        self._sorted_draws = (
+            sorted_draws  # (n, m), or (n k, m): the components of a row are adjacent
+        )
 
     def __repr__(self) -> str:
         return f"Draws{self._array.shape}"
@@ -160,14 +162,14 @@ class Draws(Predictive):
 
     def _share(self, y: ArrayLike, below: bool, above: bool = False) -> Array:
         y = np.ascontiguousarray(np.broadcast_to(self.outcomes(y), self.shape))
-        ordered = self._ordered if self._array.shape[1] >= _SEARCH_FROM else None
+        sorted_draws = self._sorted_draws if self._array.shape[1] >= _SEARCH_FROM else None
         counts = np.empty(self.shape, dtype=np.int64)
 
         def work(rows: slice) -> None:
-            if ordered is not None:
+            if sorted_draws is not None:
                 lines = _lines(rows, self.columns)
                 _core.count_sorted_draws(
-                    ordered[lines], y[rows].reshape(-1), below, counts[rows].reshape(-1)
+                    sorted_draws[lines], y[rows].reshape(-1), below, counts[rows].reshape(-1)
                 )
             elif y.ndim == 1:
                 _core.count_draws(self._array[rows], y[rows], below, counts[rows])
@@ -198,21 +200,21 @@ class Draws(Predictive):
         quantiles at levels ``0, 1/(m - 1), ..., 1``.
         """
         levels = check_levels(level)
-        ordered = self._sort()
-        low, high, share = places_of(levels, ordered.shape[1])
-        first = ordered[:, low].astype(np.float64)
+        sorted_draws = self._sort()
+        low, high, share = places_of(levels, sorted_draws.shape[1])
+        first = sorted_draws[:, low].astype(np.float64)
         # Interpolate from the nearer draw, as NumPy does: the result is then exact at both draws.
-        gap = ordered[:, high] - first
-        out = np.where(share < 0.5, first + share * gap, ordered[:, high] - (1 - share) * gap)
+        gap = sorted_draws[:, high] - first
+        out = np.where(share < 0.5, first + share * gap, sorted_draws[:, high] - (1 - share) * gap)
         return out.reshape(*self.shape, *levels.shape)
 
     def _sort(self) -> HostArray:
         """Return the sorted draws, (n, m) or (n k, m); the first call sorts them."""
-        if self._ordered is None:
+        if self._sorted_draws is None:
             n, columns, count = len(self), self.columns, self._array.shape[1]
             step = _step(self._array)
             if columns == 1 and all(over_rows(lambda r: _is_sorted(self._array[r]), n, step)):
-                self._ordered = self._array
+                self._sorted_draws = self._array
             else:
                 out = np.empty((n * columns, count), dtype=self._array.dtype)
 
@@ -222,8 +224,8 @@ class Draws(Predictive):
                     part.sort(axis=1)
 
                 over_rows(work, n, step)
-                self._ordered = out
-        return self._ordered
+                self._sorted_draws = out
+        return self._sorted_draws
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return ``size`` draws with replacement."""
@@ -234,11 +236,11 @@ class Draws(Predictive):
     def take(self, rows: NDArray[np.intp]) -> Draws:
         """Return the draws of some rows."""
         part = Draws.__new__(Draws)
-        ordered = self._ordered
-        if ordered is not None:
-            shape = (len(self), self.columns, ordered.shape[1])
-            ordered = ordered.reshape(shape)[rows].reshape(-1, ordered.shape[1])
-        part._set(self._array[rows], ordered)
+        sorted_draws = self._sorted_draws
+        if sorted_draws is not None:
+            shape = (len(self), self.columns, sorted_draws.shape[1])
+            sorted_draws = sorted_draws.reshape(shape)[rows].reshape(-1, sorted_draws.shape[1])
+        part._set(self._array[rows], sorted_draws)
         return part
 
     @property
@@ -296,18 +298,18 @@ class Draws(Predictive):
         out = np.empty(self.shape)
 
         def work(rows: slice) -> None:
-            if self._ordered is not None:
-                ordered = self._ordered[_lines(rows, self.columns)]
+            if self._sorted_draws is not None:
+                sorted_draws = self._sorted_draws[_lines(rows, self.columns)]
             else:
-                ordered = np.array(_as_lines(self._array[rows]), order="C")
-                ordered.sort(axis=1)
+                sorted_draws = np.array(_as_lines(self._array[rows]), order="C")
+                sorted_draws.sort(axis=1)
             outcomes, score = y[rows].reshape(-1), out[rows].reshape(-1)
-            _core.crps_of_sorted(ordered, outcomes, factor, score)
+            _core.crps_of_sorted(sorted_draws, outcomes, factor, score)
             overflowed = np.flatnonzero(~np.isfinite(score) & np.isfinite(outcomes))
             if len(overflowed):  # the sum overflows although the mean may not
                 part = np.empty(len(overflowed))
                 _core.crps_of_sorted(
-                    ordered[overflowed] / _COARSE, outcomes[overflowed] / _COARSE, factor, part
+                    sorted_draws[overflowed] / _COARSE, outcomes[overflowed] / _COARSE, factor, part
                 )
                 with np.errstate(over="ignore"):
                     score[overflowed] = part * _COARSE

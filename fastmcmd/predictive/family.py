@@ -15,7 +15,7 @@ from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import check_levels, check_range, parameter
-from fastmcmd.predictive.numerics.rowwise import by_rows
+from fastmcmd.predictive.numerics.elementwise import by_rows
 
 __all__ = ["Family", "parameters"]
 
@@ -55,8 +55,10 @@ def parameters(
             f"{' and '.join(arrays)} are scalars; at least one must be (n,): one value per input"
         )
     if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise ValueError(f"parameters must have the same number of rows, or be scalars: {listed}")
+        lengths_text = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(
+            f"parameters must have the same number of rows, or be scalars: {lengths_text}"
+        )
     shape = (next(iter(lengths.values())),)
     return {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
 

@@ -18,8 +18,8 @@ from fastmcmd.kernels.distance import number
 from fastmcmd.predictive.atomless import without_atoms
 from fastmcmd.predictive.base import Predictive, check_levels, parameter
 from fastmcmd.predictive.numerics import half_lines
+from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.quadrature import composite
-from fastmcmd.predictive.numerics.rowwise import by_rows
 
 __all__ = ["Gaussian", "Normal", "of_normal_difference"]
 

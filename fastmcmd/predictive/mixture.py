@@ -19,7 +19,7 @@ from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.numerics import gaussian_mixture
 from fastmcmd.predictive.numerics.inverse import by_halving
-from fastmcmd.predictive.numerics.mixture_quantiles import gaussian_quantiles, quantiles, reached
+from fastmcmd.predictive.numerics.mixture_quantiles import gaussian_quantiles, is_reached, quantiles
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["Mixture"]
@@ -236,7 +236,7 @@ class Mixture(Predictive):
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) of numbers at levels (n, j), which may differ from row to row."""
         if not self.all_gaussian or self.columns > 1:
-            return by_halving(self, levels, reached)
+            return by_halving(self, levels, is_reached)
         out = np.empty(levels.shape)
 
         def work(rows: slice) -> None:
@@ -245,7 +245,7 @@ class Mixture(Predictive):
             quantiles = gaussian_quantiles(part, row_levels)
             row, column = np.nonzero(np.isnan(quantiles))
             if len(row):
-                flat = by_halving(part.take(row), row_levels[row, column][:, None], reached)
+                flat = by_halving(part.take(row), row_levels[row, column][:, None], is_reached)
                 quantiles[row, column] = flat[:, 0]
             out[rows] = quantiles
 

@@ -143,7 +143,7 @@ class DeviceDraws(DevicePrediction):
     def __init__(self, namespace: Namespace, draws: AnyArray) -> None:
         self.namespace = namespace
         self.array = draws
-        self._ordered: Any = None
+        self._sorted_draws: Any = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -213,28 +213,30 @@ class DeviceDraws(DevicePrediction):
     def _quantile(self, level: Array) -> AnyArray:
         low, high, part = places_of(level, self.node_count)
         share = float(part)
-        ordered = self._sort()
-        first, last = (self._float64(ordered[:, int(place)]) for place in (low, high))
+        sorted_draws = self._sort()
+        first, last = (self._float64(sorted_draws[:, int(place)]) for place in (low, high))
         gap = last - first
         # Interpolate from the nearer draw, as `Draws.quantile` does.
         return first + share * gap if share < 0.5 else last - (1 - share) * gap
 
     def _sort(self) -> AnyArray:
         """Return the sorted draws; they stay in memory, which doubles the bytes of the draws."""
-        if self._ordered is None:
+        if self._sorted_draws is None:
             parts = (self.namespace.sort(draws) for _, draws in self.blocks())
-            self._ordered = self.namespace.concat(list(parts))
-        return self._ordered
+            self._sorted_draws = self.namespace.concat(list(parts))
+        return self._sorted_draws
 
     def crps(self, y: AnyArray, estimator: str = "qd") -> Array:
         """Return the continuous ranked probability score (n,); see `Draws.crps`."""
         factors = self.namespace.from_host(crps_factors(estimator, self.node_count))
         xp, scores = self.namespace.xp, []
         for rows, draws in self.blocks():
-            ordered = (
-                self.namespace.sort(draws) if self._ordered is None else self._ordered[rows, ...]
+            sorted_draws = (
+                self.namespace.sort(draws)
+                if self._sorted_draws is None
+                else self._sorted_draws[rows, ...]
             )
-            gap = self._float64(ordered) - y[rows, None, ...]
+            gap = self._float64(sorted_draws) - y[rows, None, ...]
             scores.append(xp.sum(xp.abs(gap) - factors * gap, axis=1) / self.node_count)
         return self.namespace.concat(scores)
 
@@ -271,7 +273,7 @@ def bring_parameters(arrays: Namespace, prediction: Any) -> Any:
     if not isinstance(prediction, tuple):
         return arrays.bring(prediction, "prediction")
     if len(prediction) != 2:
-        as_predictive(prediction, 1)  # raises an error that names what is needed
+        as_predictive(prediction, 1)  # raises an error that names the requirement
     mean, std = prediction
     return arrays.bring(mean, "mean"), arrays.bring(std, "std")
 
@@ -312,7 +314,7 @@ def _draws(arrays: Namespace, draws: AnyArray, rows: AnyArray) -> DevicePredicti
     if rows.shape[1] > 1 and draws.ndim == 2:  # one vector per input
         draws = draws[:, None, :]
     if draws.ndim not in (1, 2, 3) or 0 in draws.shape:
-        as_predictive(shape_only(draws), 1)  # raises an error that names what is needed
+        as_predictive(shape_only(draws), 1)  # raises an error that names the requirement
     if draws.ndim == 1:
         draws = draws[:, None]
     elif draws.ndim == 3 and draws.shape[2] == 1:

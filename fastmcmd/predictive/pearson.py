@@ -67,13 +67,13 @@ class PearsonFamily(Family):
         if len(levels) == 1 and not _rises_inside(levels):
             order = np.argsort(levels[0])
             place = np.argsort(order)
-            ordered = levels[:, order]
-            inner = (ordered[0] > 0) & (ordered[0] < 1)
+            sorted_levels = levels[:, order]
+            inner = (sorted_levels[0] > 0) & (sorted_levels[0] < 1)
             quantiles = np.empty((len(self), len(order)))
-            quantiles[:, inner] = self._rising(ordered[:, inner], upper)
+            quantiles[:, inner] = self._rising(sorted_levels[:, inner], upper)
             if not inner.all():
                 ends = super().upper_quantiles_at if upper else super().quantiles_at
-                quantiles[:, ~inner] = ends(ordered[:, ~inner])
+                quantiles[:, ~inner] = ends(sorted_levels[:, ~inner])
             return quantiles[:, place]
         if _rises_inside(levels):
             return self._rising(levels, upper)

@@ -21,10 +21,10 @@ from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
+from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.inverse import by_halving, least
 from fastmcmd.predictive.numerics.narrow_intervals import MOST_COUNTS, Narrow, NarrowCounts
 from fastmcmd.predictive.numerics.quadrature import composite, node_count
-from fastmcmd.predictive.numerics.rowwise import by_rows
 from fastmcmd.predictive.numerics.spread import MOST_VALUES, root_of_squares
 from fastmcmd.predictive.zero_inflated import ZeroInflated
 
@@ -154,7 +154,7 @@ class Truncated(ByQuadrature):
         return self.base.sf(np.nextafter(y, -np.inf) if self.discrete else y)
 
     def _integrate(self) -> NDArray[np.intp]:
-        """Recompute masses that cancel, by sums or integrals, and return the rows where they do."""
+        """Recompute masses that cancel, by sums or integrals, and return their rows."""
         tail = np.where(self._below > 0.5, self._from, self._upto)
         with np.errstate(over="ignore", invalid="ignore"):
             width = self.high - self.low
@@ -426,7 +426,7 @@ class Truncated(ByQuadrature):
         return mean, std
 
     def _heavy_moments(self) -> tuple[Array, Array]:
-        """Return what a tail of the base without moments makes of them; 0 where none is left."""
+        """Return the moments of a base's tail that has none; 0 if no mass is left."""
         ends = self.base.quantile(np.array([0.0, 1.0]))
         down = np.isneginf(np.maximum(self.low, ends[:, 0]))
         up = np.isposinf(np.minimum(self.high, ends[:, 1]))

@@ -103,7 +103,7 @@ class WeightedDraws(Predictive):
     def _set(self, values: Array, weights: Array, order: NDArray[np.intp] | None) -> None:
         self.values, self.weights = values, weights
         self._order = (
-            order  # place of each value in its row as it came; None if members are missing
+            order  # original position of each value in its row; None if members are missing
         )
 
     def members(self, purpose: str) -> tuple[Array, Array]:

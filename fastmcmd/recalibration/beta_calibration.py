@@ -136,8 +136,8 @@ class BetaCalibration(Fitted):
         self.check_fitted()
         probabilities = scores_of(p, "p")
         features = _features(binary_probabilities(probabilities, type(self).__name__))
-        mapped = scipy.special.expit(features @ self.slopes_ + self.intercept_)
-        return in_given_shape(mapped, probabilities)
+        shares = scipy.special.expit(features @ self.slopes_ + self.intercept_)
+        return in_given_shape(shares, probabilities)
 
 
 def _features(p: Array) -> Array:

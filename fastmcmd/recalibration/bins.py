@@ -11,7 +11,7 @@ from fastmcmd.predictive.base import Array
 
 __all__ = ["cube_root_rule", "equal_mass", "positive_std"]
 
-_ROUNDING = 1e-9  # rounding of a place at an edge, where the scale of weights must not matter
+_ROUNDING = 1e-9  # rounding of a position at an edge, so that the scale of weights does not matter
 
 
 def positive_std(prediction: Predictive) -> Array:

@@ -100,13 +100,13 @@ def empirical(values: Array, weights: Array | None) -> tuple[MonotoneMap, float]
         positive = np.flatnonzero(weights > 0)
         values, weights = values[positive], weights[positive]
     order = None if weights is None else np.argsort(values, kind="stable")
-    ordered = np.sort(values) if order is None else values[order]
-    first = np.flatnonzero(np.concatenate([[True], ordered[1:] > ordered[:-1]]))
+    sorted_values = np.sort(values) if order is None else values[order]
+    first = np.flatnonzero(np.concatenate([[True], sorted_values[1:] > sorted_values[:-1]]))
     if weights is None:
-        mass = np.diff(first, append=len(ordered)).astype(np.float64)
+        mass = np.diff(first, append=len(sorted_values)).astype(np.float64)
     else:
         mass = np.add.reduceat(weights[order], first)
-    distinct = ordered[first]
+    distinct = sorted_values[first]
     middle = np.cumsum(mass)
     total = float(middle[-1])
     effective = total**2 / float(mass @ mass)

@@ -26,7 +26,7 @@ __all__ = ["RecalibratedCDF"]
 _BLOCK = 1 << 20  # quantiles per block
 _ENOUGH = 1e-10  # accepted change of the moments on finer panels, in standard deviations
 _MOST_SPLITS = 8
-_MANY_KNOTS = 1 << 13  # with so many knots, panels need not be cut
+_MANY_KNOTS = 1 << 13  # with this many knots, panels need not be split
 _ROUNDING = 1e-13  # rounding of sums over nodes
 _UPPER = 0.999  # level, before or after mapping, from which quantiles come from the mass above
 _FAR = 1e20  # standard deviations at which a score equals the distance to rounding
@@ -113,9 +113,9 @@ class RecalibratedCDF(Derived):
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j), which are those of the inner distributions at R^-1(level)."""
         levels = check_levels(level)
-        mapped = self.mapping.inverse(levels)
-        quantiles = self.inner.quantile(mapped)
-        upper = (np.maximum(levels, mapped) > _UPPER) & (levels < 1)
+        inner_levels = self.mapping.inverse(levels)
+        quantiles = self.inner.quantile(inner_levels)
+        upper = (np.maximum(levels, inner_levels) > _UPPER) & (levels < 1)
         if not upper.any() or self.discrete:
             return quantiles
         # Near 1, R^-1 rounds, even to 1: use the mass above, which keeps its digits.
@@ -129,9 +129,9 @@ class RecalibratedCDF(Derived):
         """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
         if self.discrete:  # levels at atoms must not be rounded
             return super().quantiles_at(levels)
-        mapped = self.mapping.inverse(levels)
-        quantiles = self.inner.quantiles_at(mapped)
-        row, column = np.nonzero(np.maximum(levels, mapped) > _UPPER)
+        inner_levels = self.mapping.inverse(levels)
+        quantiles = self.inner.quantiles_at(inner_levels)
+        row, column = np.nonzero(np.maximum(levels, inner_levels) > _UPPER)
         if len(row):
             above = self.mapping.inverse_above(1 - levels[row, column])
             quantiles[row, column] = self.inner.take(row).upper_quantiles_at(above[:, None])[:, 0]
@@ -141,9 +141,9 @@ class RecalibratedCDF(Derived):
         """Return the smallest numbers (n, j) at which `sf` is at most levels (n, j)."""
         if self.discrete:
             return super().upper_quantiles_at(levels)
-        mapped = self.mapping.inverse_above(levels)
-        quantiles = self.inner.upper_quantiles_at(mapped)
-        row, column = np.nonzero(np.maximum(levels, mapped) > _UPPER)
+        inner_levels = self.mapping.inverse_above(levels)
+        quantiles = self.inner.upper_quantiles_at(inner_levels)
+        row, column = np.nonzero(np.maximum(levels, inner_levels) > _UPPER)
         if len(row):
             below = self.mapping.inverse(1 - levels[row, column])
             quantiles[row, column] = self.inner.take(row).quantiles_at(below[:, None])[:, 0]

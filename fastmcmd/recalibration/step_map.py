@@ -75,5 +75,5 @@ class StepMap(Fitted):
         self.check_fitted()
         probabilities = scores_of(p, "p")
         values = binary_probabilities(probabilities, type(self).__name__)
-        mapped = self.shares_[np.searchsorted(self.edges_, values, side="left")]
-        return in_given_shape(mapped, probabilities)
+        shares = self.shares_[np.searchsorted(self.edges_, values, side="left")]
+        return in_given_shape(shares, probabilities)

@@ -95,9 +95,9 @@ class VennAbers(Fitted):
 
     def interval(self, scores: ArrayLike) -> Array:
         """Return the pairs of probabilities of class 1 (n, 2), if the label were 0, and if it were 1."""
-        return self._pairs(self._checked(scores))
+        return self._pairs(self._checked_scores(scores))
 
-    def _checked(self, scores: ArrayLike) -> Array:
+    def _checked_scores(self, scores: ArrayLike) -> Array:
         """Return new scores (n,) or (n, 2)."""
         self.check_fitted()
         values = scores_of(scores, "scores")
@@ -112,7 +112,7 @@ class VennAbers(Fitted):
 
     def transform(self, scores: ArrayLike) -> Array:
         """Return merged probabilities (n, 2) of scores (n, 2), or of class 1 (n,) of scores (n,)."""
-        values = self._checked(scores)
+        values = self._checked_scores(scores)
         pairs = self._pairs(values)
         merged = pairs[:, 1] / (1 - pairs[:, 0] + pairs[:, 1])
         return in_given_shape(merged, values)

@@ -231,7 +231,7 @@ def _boosted(task: _TiltingTask, lam: float, folds: int, rounds: int) -> _Booste
     n = len(task.fold)
     parts = [_Part(task, lam, task.fold != k) for k in range(folds)]
     full_part = _Part(task, lam, task.fold >= 0)
-    before, reached = np.zeros(task.nodes.values.shape), np.zeros(n)
+    before, gains = np.zeros(task.nodes.values.shape), np.zeros(n)
     score, steps = np.zeros(n), []
     share = task.weights / task.weights.sum()
     for turn in range(rounds):
@@ -244,11 +244,11 @@ def _boosted(task: _TiltingTask, lam: float, folds: int, rounds: int) -> _Booste
             np.einsum("nr,nr->n", task.outcomes, coefficients),
         )
         step = best_step(task.nodes, before, heights, gain, task.weights)
-        after = score_tilts(task.nodes, before + step * heights, reached + step * gain)
+        after = score_tilts(task.nodes, before + step * heights, gains + step * gain)
         threshold = (_FURTHER if turn else _FIRST) * standard_error(after - score, task.weights)
         if not (step > 0 and share @ (after - score) > threshold):
             break
-        score, before, reached = after, before + step * heights, reached + step * gain
+        score, before, gains = after, before + step * heights, gains + step * gain
         full_part.total = full_part.total + step * full_part.direction()
         for part, direction in zip(parts, directions, strict=True):
             part.total = part.total + step * direction

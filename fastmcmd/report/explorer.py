@@ -1,4 +1,4 @@
-"""The part of the page that answers: choose a region of the inputs or a group, and all numbers follow.
+"""The interactive part of the page: choose a region of the inputs or a group, and all numbers follow.
 
 The page holds sums by bin (`cube`), for the script `explorer.js` to add up, and some rows (`listing`).
 """
@@ -52,7 +52,7 @@ _HOW = (
     "each bin, from 0 at the bottom{order}. A region that you chose by looking has no p-value: bands hold "
     "for regions chosen beforehand."
 )
-# What the lines and the map show: the first that there is, none of which is ever negative.
+# The first existing quantity is shown by the lines and the map; none of them is ever negative.
 _FOLLOWED = ("mean_cce", "mean_crps", "mean_energy_score", "mean_brier_score", "rmse")
 _WITHOUT = (
     "Choosing regions needs JavaScript, which is off or not available. "
@@ -61,7 +61,7 @@ _WITHOUT = (
 
 
 def explorer(material: Material) -> Section | None:
-    """Return the controls and the sums; None where there is nothing to choose by."""
+    """Return the controls and the sums; None if there is nothing to choose by."""
     contexts = _contexts(material)
     if contexts is None:
         return None
@@ -166,7 +166,7 @@ def _data(material: Material, contexts: Sequence[Context]) -> dict[str, Any] | N
 
 
 def _followed(described: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the index of the quantity that lines and the map show, and what it is called.
+    """Return the index and the name of the quantity that lines and the map show.
 
     "few" is the index of the share of rows that do not support it, or -1.
     """

@@ -71,7 +71,7 @@ def listing_of(
 
 
 def _ranks(cells: RegionCells, order: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the first rows in an order in each cell, (c, 10); -1 where a cell has fewer."""
+    """Return the first rows in an order in each cell, (c, 10); -1 if a cell has fewer."""
     places = cells.places[order]
     by_cell = np.argsort(places, kind="stable")  # a radix sort of small integers
     counts = np.bincount(places, minlength=cells.count)

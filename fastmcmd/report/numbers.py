@@ -177,11 +177,11 @@ def _table(material: Material, in_table: Callable[[str], bool], sections: bool) 
             rows.append(section)
         best = compared.starred(one.name)
         cells = [Cell(one.label)]
-        for place, (value, measured) in enumerate(
+        for place, (value, number) in enumerate(
             zip(values, material.evaluations.values(), strict=True)
         ):
             cell = "" if value is None else f"{value:.4g}"
-            bounds = next((m for m in measured.measured if m.name == one.name), None)
+            bounds = next((m for m in number.measured if m.name == one.name), None)
             if bounds is not None and bounds.low is not None:
                 cell += f" ({bounds.low:.3g} to {bounds.high:.3g})"
             if bounds is not None and bounds.null is not None:

@@ -118,7 +118,7 @@ def pictures(figures: Sequence[str], kind: str = "") -> str:
 
 
 def scripted(anchor: str, without: str) -> str:
-    """Return the place for what the script draws, and the text that stands there without a script."""
+    """Return the placeholder for the script's output, and the text shown without JavaScript."""
     return f'<div id="{anchor}"></div><noscript><p class="note">{_escape(without)}</p></noscript>'
 
 

@@ -91,7 +91,7 @@ def _inline(text: str, label: str) -> str:
 
 
 _POINTS = 2_000  # drawn in a picture: each is an element of the page
-_SMALL = (4.0, 3.4)  # inches: three beside each other
+_SMALL = (4.0, 3.4)  # inches: three fit side by side
 
 # What a picture shows and how it is read, by its title.
 _CAPTIONS = {
@@ -166,7 +166,7 @@ def over_plane(material: Material) -> Section | None:
 def _in_rows(
     available: list[Panel], material: Material, size: tuple[float, float] | None, kind: str
 ) -> str:
-    """Return plots side by side; those of one measure, a plot for each model, in a row of their own."""
+    """Return plots side by side; those of one measure, one per model, form a row."""
     body = ""
     ungrouped: list[str] = []
     for (title, has_model), group in itertools.groupby(

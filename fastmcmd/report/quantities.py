@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.result import Evaluation
-from fastmcmd.evaluation.rowwise import of_means
+from fastmcmd.evaluation.row_means import of_means
 
 __all__ = ["CLASS_BINS", "FEW", "LEVELS", "Quantity", "class_bins", "pit_bins", "quantities"]
 
@@ -51,14 +51,14 @@ def quantities(evaluation: Evaluation) -> list[Quantity]:
     """Return the means of an evaluation over its rows; numbers that are not finite are left out."""
     context = evaluation.context
     assert context is not None
-    measured = {one.name: one for one in evaluation.measured}
+    numbers = {one.name: one for one in evaluation.measured}
     result = []
     for name in _MEANS:
-        if name not in measured:
+        if name not in numbers:
             continue
         values = _values(context, name)
         if values is not None:
-            one = measured[name]
+            one = numbers[name]
             result.append(Quantity(name, one.label, one.best, values, name in _ROOTS))
     if evaluation.supported is not None and not evaluation.supported.all():
         few = (~evaluation.supported).astype(np.float64)
@@ -86,9 +86,9 @@ def pit_bins(context: Context) -> NDArray[np.integer] | None:
 
 
 def class_bins(context: Context) -> tuple[NDArray[np.integer], Array] | None:
-    """Return the bin (n,) of the likeliest class's probability c, and what is summed in it (3, n).
+    """Return the bin (n,) of the likeliest class's probability c, and three columns to sum (3, n).
 
-    Summed are whether that class is the outcome, c, and c (1 - c), the variance of the first for a
+    The columns are whether that class is the outcome, c, and c (1 - c), the variance of the first for a
     calibrated model. None unless outcomes are classes.
     """
     if not context.nominal:

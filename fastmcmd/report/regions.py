@@ -21,8 +21,8 @@ __all__ = ["Column", "columns_of", "most_varied"]
 
 Array = NDArray[np.float64]
 
-_COLUMNS = 12  # most input columns; of more, the plane of the pictures
-_MODELS = 3  # most models whose predicted spread is a quantity of its own
+_COLUMNS = 12  # most input columns; beyond, the plane of the pictures is used
+_MODELS = 3  # most models whose predicted spread is a separate quantity
 _ELEMENTS = 1 << 27  # most elements of x that are read for it: 1 GB
 
 
@@ -59,7 +59,7 @@ def _inputs(material: Material, n: int) -> list[Column]:
     if plane is None or len(plane.rows) != n:
         return []
     across, up = plane.names
-    if up == "second":  # beside the first, as the labels of a picture
+    if up == "second":  # after the first, as the labels of a picture
         up = across.replace("first", "second")
     return [Column(one, plane.places[:, place], True) for place, one in enumerate((across, up))]
 

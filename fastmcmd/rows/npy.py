@@ -63,7 +63,7 @@ class Npy(RowSource):
             view, place = view[count:], place + count
 
 
-class Mapped(RowSource):
+class MemoryMapped(RowSource):
     """An np.memmap, whose rows are copied and whose pages are released after each read."""
 
     def __init__(self, value: Any) -> None:

@@ -15,7 +15,7 @@ from fastmcmd._base.checks import as_array, as_rows, is_tensor, on_device
 from fastmcmd.device import cuda
 from fastmcmd.rows.arrow import ArrowTable, Parquet
 from fastmcmd.rows.hdf5 import Hdf5
-from fastmcmd.rows.npy import Mapped, Npy, is_mapped
+from fastmcmd.rows.npy import MemoryMapped, Npy, is_mapped
 from fastmcmd.rows.source import Array, RowSource, package_of, prefix_errors, stamp_of
 from fastmcmd.rows.table import Rows
 from fastmcmd.rows.zarr import Zarr, is_zarr
@@ -115,13 +115,13 @@ class Format:
     suffixes: tuple[str, ...]
     from_path: Callable[
         [Path, str, str], RowSource
-    ]  # path, what follows "::", how messages name it
+    ]  # path, the text after "::", the name in messages
     owns: Callable[[Any], bool]
     from_object: Callable[[Any], RowSource]
 
 
 FORMATS = (
-    Format((".npy",), Npy, is_mapped, Mapped),
+    Format((".npy",), Npy, is_mapped, MemoryMapped),
     Format((".h5", ".hdf5"), Hdf5.from_path, lambda v: package_of(v) == "h5py", Hdf5.from_object),
     Format((".zarr",), Zarr.from_path, is_zarr, Zarr.from_object),
     Format(

@@ -199,8 +199,8 @@ def open_out(out: Any, shape: tuple[int, ...], name: str = "out") -> Output:
                 f"{name} is {str(out)!r}; the path of a file that ends in .npy is needed"
             )
         return FileOutput(path, shape, name)
-    stored = package_of(out) == "h5py" or is_zarr(out)
-    if not (isinstance(out, np.ndarray) or stored) or not hasattr(out, "dtype"):
+    is_stored = package_of(out) == "h5py" or is_zarr(out)
+    if not (isinstance(out, np.ndarray) or is_stored) or not hasattr(out, "dtype"):
         raise TypeError(f"{name} is a {type(out).__name__}; an array or a path is needed")
     if tuple(out.shape) != shape:
         raise ValueError(f"{name} has shape {tuple(out.shape)}; {shape} is needed")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import DType
 from fastmcmd._base.blocks import ahead, over_rows, row_blocks
 from fastmcmd._base.checks import check_finite_rows
-from fastmcmd.rows.npy import Mapped
+from fastmcmd.rows.npy import MemoryMapped
 from fastmcmd.rows.source import (
     Array,
     DeviceBlock,
@@ -89,7 +89,7 @@ class Rows:
     @property
     def in_memory(self) -> bool:
         """Whether the rows are not in a file (an Arrow table, a store in memory)."""
-        return self._source.path is None and not isinstance(self._source, Mapped)
+        return self._source.path is None and not isinstance(self._source, MemoryMapped)
 
     @property
     def overhead(self) -> int:

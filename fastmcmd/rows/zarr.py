@@ -39,7 +39,7 @@ class Zarr(RowSource):
         if not hasattr(value, "chunks"):
             raise TypeError(f"an array of Zarr is needed, not a {type(value).__name__}")
         store = getattr(value, "store", None)
-        root = getattr(store, "root", getattr(store, "path", None))  # LocalStore; others, version 2
+        root = getattr(store, "root", getattr(store, "path", None))  # LocalStore; version 2
         path = None if root is None else Path(root).absolute()
         if path is None or not path.exists():
             return cls(value, None, "Zarr array")

@@ -66,8 +66,8 @@ class Auto:
         if not cholesky.serves(operator, problem.budget):
             return solved
         solved.notes.append(
-            f"cg was certified to {solved.worst(goal):.1e}, {goal.error:.1e} is needed: went on with "
-            "cholesky"
+            f"cg was certified to {solved.worst(goal):.1e}, {goal.error:.1e} is needed: switched "
+            "to cholesky"
         )
         try:
             direct = cholesky.solve(problem, progress, state, solved.passes)

@@ -300,13 +300,13 @@ class BlockCGRun:
         self._running: dict[int, _SystemRun] = {}
         self._results: dict[int, CGResult] = {}
         for index, system in enumerate(systems):
-            saved = None if state is None else state.systems[index]
-            if isinstance(saved, CGResult):
-                self._results[index] = _row_major(saved)
+            saved_state = None if state is None else state.systems[index]
+            if isinstance(saved_state, CGResult):
+                self._results[index] = _row_major(saved_state)
                 continue
             apply = None if precondition is None else precondition[index]
             self._running[index] = _SystemRun(
-                system, target, max_iterations, apply, saved, unit, largest
+                system, target, max_iterations, apply, saved_state, unit, largest
             )
         if state is not None:
             operator.passes = state.passes

@@ -1,7 +1,7 @@
-"""Layout of the out-of-core Cholesky factor: block columns, panels, and their memory.
+"""Layout of the out-of-core Cholesky factor: block columns, groups of them, and their memory.
 
 Block column s holds the columns ``[s0, s1)`` of the rows ``s0..n``, row by row. Block columns follow each
-other in the file, n^2 / 2 numbers in all. A panel is as many neighbouring block columns as memory holds.
+other in the file, n^2 / 2 numbers in all. A group is as many neighbouring block columns as memory holds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fastmcmd._base.memory import format_bytes
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram import GramOperator
 
-__all__ = ["BlockColumn", "BlockLayout", "choose_layout", "least_memory", "one_panel_fits"]
+__all__ = ["BlockColumn", "BlockLayout", "choose_layout", "least_memory", "whole_factor_fits"]
 
 _WIDTHS = (
     512,
@@ -71,25 +71,25 @@ class BlockLayout:
             offset += columns[-1].size
         return columns
 
-    def bytes_of(self, panel: list[BlockColumn]) -> int:
-        """Return the bytes in use while a panel is computed."""
-        # The rows of an earlier block column that match the panel's columns; the first panel has none.
-        columns = panel[-1].stop - panel[0].start if panel[0].start else self.width
-        numbers = sum(column.size for column in panel)
+    def bytes_of(self, group: list[BlockColumn]) -> int:
+        """Return the bytes in use while a group is computed."""
+        # The rows of an earlier block column that match the group's columns; the first group has none.
+        columns = group[-1].stop - group[0].start if group[0].start else self.width
+        numbers = sum(column.size for column in group)
         numbers += (columns + self.rows + self.gram_rows) * self.width
         # Rows prepared for the backend, with a float64 copy of them during the conversion.
-        prepared = (self.gram_rows + self.width) * self.dim * (self.itemsize + 8)
-        return numbers * self.itemsize + prepared
+        prepared_bytes = (self.gram_rows + self.width) * self.dim * (self.itemsize + 8)
+        return numbers * self.itemsize + prepared_bytes
 
-    def panels(self, budget: int) -> list[list[BlockColumn]]:
-        """Return panels within ``budget``; later block columns are shorter, so later panels hold more."""
-        panels: list[list[BlockColumn]] = []
+    def groups(self, budget: int) -> list[list[BlockColumn]]:
+        """Return groups within ``budget``; later block columns are shorter, so later groups hold more."""
+        groups: list[list[BlockColumn]] = []
         for column in self.columns():
-            if panels and self.bytes_of([*panels[-1], column]) <= budget:
-                panels[-1].append(column)
+            if groups and self.bytes_of([*groups[-1], column]) <= budget:
+                groups[-1].append(column)
             else:
-                panels.append([column])
-        return panels
+                groups.append([column])
+        return groups
 
     def blocks(self, start: int, stop: int, step: int | None = None) -> Iterator[slice]:
         """Yield the rows ``[start, stop)`` in blocks."""
@@ -105,7 +105,7 @@ def _least(operator: GramOperator, dtype: DType | None = None) -> BlockLayout:
 
 
 def least_memory(operator: GramOperator, dtype: DType | None = None) -> int:
-    """Return the bytes that factoring K + D in the narrowest panels needs; in ``dtype`` if given."""
+    """Return the bytes that factoring K + D in the narrowest groups needs; in ``dtype`` if given."""
     layout = _least(operator, dtype)
     return layout.bytes_of(layout.columns()[:1])
 
@@ -130,20 +130,20 @@ def choose_layout(operator: GramOperator, budget: int) -> BlockLayout:
     for width in (min(width, least.n) for width in _WIDTHS):
         for rows in _block_rows(width):
             layout = BlockLayout(least.n, least.dim, least.itemsize, width, rows)
-            # Blocks are only staging buffers: the panel gets seven eighths of the budget, if possible.
+            # Blocks are only staging buffers: the group gets seven eighths of the budget, if possible.
             small = rows == width or 8 * rows * width * layout.itemsize <= budget
             if small and layout.bytes_of(layout.columns()[:1]) <= budget:
                 return layout
     raise MemoryLimitError(
-        f"solver='cholesky' with cache_dir needs {format_bytes(least_memory(operator))} for panels of "
-        f"the factor of {least.n:,} distinct inputs, and memory_limit leaves {format_bytes(budget)}; "
+        f"solver='cholesky' with cache_dir needs {format_bytes(least_memory(operator))} for block columns "
+        f"of the factor of {least.n:,} distinct inputs, and memory_limit leaves {format_bytes(budget)}; "
         "raise memory_limit or use solver='cg'"
     )
 
 
-def one_panel_fits(operator: GramOperator, budget: int) -> bool:
-    """Tell whether one panel holds the whole factor."""
+def whole_factor_fits(operator: GramOperator, budget: int) -> bool:
+    """Tell whether one group of block columns holds the whole factor."""
     return (
         budget >= least_memory(operator)
-        and len(choose_layout(operator, budget).panels(budget)) == 1
+        and len(choose_layout(operator, budget).groups(budget)) == 1
     )

@@ -291,7 +291,7 @@ def load_cg(store: Stage | None, progress: Progress) -> CGState | None:
 
 def report_resumed(state: CGState, progress: Progress) -> None:
     """Report that a run continues from a checkpoint."""
-    progress.stage(f"went on from a checkpoint after {state.passes} products")
+    progress.stage(f"resumed from a checkpoint after {state.passes} products")
 
 
 def _first(
@@ -344,16 +344,16 @@ def _refined(
 
 def _next(this: Round, goal: Goal, results: list[CGResult]) -> Iterated | Round:
     """Return ``this`` as the next round, or the final solutions if no further round can help."""
-    reached = _worst(this.solutions, goal) <= 1.0
+    is_within_goal = _worst(this.solutions, goal) <= 1.0
     converged = all(result.converged for result in results)
     cannot_converge = any(goal.out_of_reach(solution.certificate) for solution in this.solutions)
-    if reached or cannot_converge or not converged or this.attempt == _REFINEMENTS:
-        return Iterated(this.solutions, this.iterations, reached)
+    if is_within_goal or cannot_converge or not converged or this.attempt == _REFINEMENTS:
+        return Iterated(this.solutions, this.iterations, is_within_goal)
     return this
 
 
 def exact_pass(operator: GramOperator, columns: int, certificate: str, iterations: int) -> float:
-    """Return the cost of the float64 pass that certifies the solutions after so many products.
+    """Return the cost of the float64 pass that certifies the solutions after this many products.
 
     It is 0 if a sample of the rows certifies them instead.
     """

@@ -24,7 +24,7 @@ from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.solvers import certify
 from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
-from fastmcmd.solvers.block_layout import least_memory, one_panel_fits
+from fastmcmd.solvers.block_layout import least_memory, whole_factor_fits
 from fastmcmd.solvers.costs import cholesky_cost, factor_work
 from fastmcmd.solvers.factor_file import FactorStage, leaving_at_interrupt
 from fastmcmd.solvers.out_of_core import OutOfCoreCholesky
@@ -54,7 +54,7 @@ class SolutionState:
 
 @dataclass(frozen=True)
 class Cholesky:
-    """A factorisation with refinement: in memory, or in panels in a file.
+    """A factorisation with refinement: in memory, or in block columns in a file.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Cholesky:
         return factor_fits(operator, budget, dtype=self.dtype or EXACT)
 
     def serves(self, operator: GramOperator, budget: int) -> bool:
-        """Tell whether a factor of ``operator`` fits in memory, or in panels in ``cache_dir``."""
+        """Tell whether a factor of ``operator`` fits in memory, or in block columns in ``cache_dir``."""
         if self.fits(operator, budget):
             return True
         least = least_memory(operator, self.dtype or EXACT)
@@ -149,7 +149,7 @@ def least_bytes(
         part, ways = "", "raise memory_limit, name a folder on disk for the factor with cache_dir"
     else:
         need = min(need, least_memory(operator))
-        part, ways = "panels of ", "raise memory_limit"
+        part, ways = "block columns of ", "raise memory_limit"
     return need, (
         f"for solver='cholesky', {format_bytes(need)} of them for {part}the factor of "
         f"{len(operator):,} distinct inputs; {ways}, or use solver='cg'"
@@ -220,7 +220,7 @@ class DirectSolver:
         if not fits and self.cache_dir is None:
             limit, trouble = "memory_limit", f"leaves {format_bytes(operator.budget)}"
             if operator.backend.on_device:
-                limit, trouble = "device_memory_limit", "has no room for that"
+                limit, trouble = "device_memory_limit", "is too small for that"
             raise MemoryLimitError(
                 f"solver='cholesky' needs {format_bytes(need)} for the factor of "
                 f"{len(operator):,} distinct inputs, and {limit} {trouble}; raise {limit}, name a "
@@ -255,7 +255,7 @@ class DirectSolver:
         operator = self.operator
         budget = operator.budget - sum(factor.nbytes for _, factor in self._factors)
         beside = budget - _row_bytes(operator)  # without the rows that certificates need
-        in_memory = fits and not operator.backend.on_device and one_panel_fits(operator, beside)
+        in_memory = fits and not operator.backend.on_device and whole_factor_fits(operator, beside)
         if in_memory:
             budget = beside
         factor = OutOfCoreCholesky(
@@ -316,18 +316,21 @@ class DirectSolver:
 
     def _loaded(self, stage: Stage, system: System) -> Solution | None:
         """Return the solution that an earlier run saved."""
-        saved = stage.load(SolutionState)
-        if saved is None:
+        saved_state = stage.load(SolutionState)
+        if saved_state is None:
             return None
-        arrays = saved.solution.value, saved.solution.image
+        arrays = saved_state.solution.value, saved_state.solution.image
         shape = system.rhs.shape
         stage.check(all(array.shape == shape and np.isfinite(array).all() for array in arrays))
         factor = self._factor_stage(system.shift)
         assert factor is not None
         factor.remove()  # the earlier run may have ended before it removed the file
-        self.operator.passes = saved.passes
-        self.operator.has_cached, self.operator.has_filed = saved.has_cached, saved.has_filed
-        return saved.solution
+        self.operator.passes = saved_state.passes
+        self.operator.has_cached, self.operator.has_filed = (
+            saved_state.has_cached,
+            saved_state.has_filed,
+        )
+        return saved_state.solution
 
     def _solve(self, factor: Factor, rhs: NDArray[np.float64]) -> NDArray[np.float64]:
         if isinstance(factor, OutOfCoreCholesky):

@@ -80,19 +80,19 @@ class FactorStage:
         path = self.stage.checkpoint.path
         return tag_of(str(path), self.stage.name)
 
-    def listed(self) -> FactorState | None:
+    def saved_state(self) -> FactorState | None:
         """Return the state of the file from the checkpoint, or None if it lists none."""
-        saved = self.stage.load(FactorState)
-        return saved if saved is not None and is_ours(saved.file, _SUFFIX) else None
+        file_state = self.stage.load(FactorState)
+        return file_state if file_state is not None and is_ours(file_state.file, _SUFFIX) else None
 
     def remove(self) -> None:
         """Remove the file that the checkpoint lists for this factor, unless another run uses it."""
-        saved = self.listed()
-        if saved is not None:
-            handle = open_ours(self.folder / saved.file, os.O_RDWR)
+        file_state = self.saved_state()
+        if file_state is not None:
+            handle = open_ours(self.folder / file_state.file, os.O_RDWR)
             if handle is not None:
                 with contextlib.suppress(OSError):
-                    (self.folder / saved.file).unlink(missing_ok=True)
+                    (self.folder / file_state.file).unlink(missing_ok=True)
                 os.close(handle)
         remove_stale(self.folder, self.tag, _SUFFIX)
 
@@ -127,34 +127,36 @@ class FactorFile:
     def __init__(
         self, directory: Any, size: int, dtype: DType, of: str, stage: FactorStage | None
     ) -> None:
-        self._stage, self._of, self._saved = stage, of, 0
+        self._stage, self._of, self._saved_pieces = stage, of, 0
         if stage is None:
             self._file = ScratchFile(directory, size, dtype)
             self.finished_pieces = 0
             return
-        saved = stage.listed()
-        if saved is not None and saved.of != of:
-            saved = None
-        name = None if saved is None else saved.file
+        file_state = stage.saved_state()
+        if file_state is not None and file_state.of != of:
+            file_state = None
+        name = None if file_state is None else file_state.file
         remove_stale(stage.folder, stage.tag, _SUFFIX, keep=() if name is None else (name,))
         file_name = FileName(stage.tag, _SUFFIX, name)
         self._file = ScratchFile(stage.folder, size + _MARK, dtype, file_name, stage.argument)
         try:
-            self.finished_pieces, self._mark = self._progress_of(size, dtype, saved)
-            self._saved = self.finished_pieces
+            self.finished_pieces, self._mark = self._progress_of(size, dtype, file_state)
+            self._saved_pieces = self.finished_pieces
             if not self._file.reopened and name is not None:  # damaged, or in use by another run
                 stage.remove()
         except BaseException:
             self._file.close(leave=self._file.reopened)
             raise
 
-    def _progress_of(self, size: int, dtype: DType, saved: FactorState | None) -> tuple[int, Array]:
+    def _progress_of(
+        self, size: int, dtype: DType, file_state: FactorState | None
+    ) -> tuple[int, Array]:
         """Return the number of finished pieces and the mark; 0 and a new mark if the file is new."""
         mark = np.empty(_MARK, dtype)
-        if saved is not None and self._file.reopened:
+        if file_state is not None and self._file.reopened:
             self._file.read(size, mark)
-            if np.array_equal(mark, saved.mark):
-                return saved.pieces, mark
+            if np.array_equal(mark, file_state.mark):
+                return file_state.pieces, mark
         mark[:] = list(secrets.token_bytes(_MARK))
         self._file.write(size, mark)
         return 0, mark
@@ -172,7 +174,7 @@ class FactorFile:
 
         def state() -> FactorState:
             self._file.sync()  # before the checkpoint counts the pieces
-            self._saved = pieces
+            self._saved_pieces = pieces
             return FactorState(str(self._file.name), self._of, self._mark, pieces)
 
         self._stage.stage.save(state, force=force)
@@ -192,7 +194,7 @@ class FactorFile:
     def leave(self) -> None:
         """Save the progress and close the file; a file that a later run can resume stays."""
         try:
-            if self.finished_pieces > self._saved:
+            if self.finished_pieces > self._saved_pieces:
                 self.finished(self.finished_pieces, force=True)
         finally:
             self._file.close(leave=True)

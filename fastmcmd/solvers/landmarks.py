@@ -171,7 +171,7 @@ class LandmarkSearch:
     def take_largest(self, most: int, share: float) -> None:
         """Add landmarks until there are ``most``, or they miss at most a share of k(x, x) everywhere.
 
-        The candidate that is missed most comes first.
+        The candidate with the largest residual comes first.
         """
         eligible = np.ones(len(self.rows), dtype=bool)
         while self.rank < min(most, len(self._columns)):
@@ -179,7 +179,7 @@ class LandmarkSearch:
             if not candidates.any():
                 break
             index = int(np.where(candidates, self.residual_diagonal, -1.0).argmax())
-            eligible[index] = False  # refused where what is left of it is rounding
+            eligible[index] = False  # refused if the rest of it is rounding
             self.take(np.array([index]))
 
     def _never_empty(self) -> None:

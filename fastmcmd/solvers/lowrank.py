@@ -123,7 +123,7 @@ class RowSums:
 
     @property
     def rounding(self) -> float:
-        """Relative error of a sum in float64, in whatever order a block is summed."""
+        """Relative error of a sum in float64, for any order of summation within a block."""
         return relative_error(self._rows + self._blocks + 4, UNIT)
 
     def state(self) -> SumsState:

@@ -1,10 +1,10 @@
 """Out-of-core Cholesky: the factor of K + D in block columns, in memory or in a file.
 
-A panel is a number of block columns, as many as memory holds (see `block_layout`). For each panel, the
-factorisation computes its part of K, reads every earlier block column from the file block by block and
-subtracts its contribution (left-looking, so that the file is written once), and factors the panel in
+The algorithm works on groups of block columns, as many as memory holds (see `block_layout`). For each
+group, it computes the group's part of K, reads every earlier block column from the file block by block
+and subtracts its contribution (left-looking, so that the file is written once), and factors the group in
 memory, column by column. It writes each block column when that is finished. The file is read about
-``n / (3 w)`` times for panels of w columns. If one panel holds the whole factor, the factor can stay in
+``n / (3 w)`` times for groups of w columns. If one group holds the whole factor, the factor can stay in
 memory: the file is then a copy for a later run.
 
 All blocks are contiguous and row-major, which is the Fortran order of their transposes: BLAS then works
@@ -39,7 +39,7 @@ class OutOfCoreCholesky:
     Parameters
     ----------
     operator : GramOperator
-        K. The factorisation computes its blocks panel by panel, in the operator's precision, which is also
+        K. The factorisation computes its blocks group by group, in the operator's precision, which is also
         the factor's.
     shift : ndarray (n,), float64
         Diagonal that is added to K.
@@ -47,14 +47,14 @@ class OutOfCoreCholesky:
         Existing folder for the file of about ``n^2 / 2`` numbers; unused with ``stage``, which names a
         folder. A folder in memory (some systems' /tmp) defeats the purpose.
     budget : int
-        Bytes for the current panel, the blocks being applied to it and prepared rows.
+        Bytes for the current group, the blocks being applied to it and prepared rows.
     progress : Progress, optional
-        Receives a report of each panel and of the rate so far.
+        Receives a report of each group and of the rate so far.
     stage : FactorStage, optional
         Where the number of finished block columns is saved. The file then has a name, and stays if the
         process is killed or interrupted: the same factorisation resumes with the next block column.
     in_memory : bool, default False
-        Whether the factor stays in memory for solves, provided that one panel within ``budget`` holds it.
+        Whether the factor stays in memory for solves, provided that one group within ``budget`` holds it.
 
     Attributes
     ----------
@@ -115,55 +115,55 @@ class OutOfCoreCholesky:
         self._columns = self._layout.columns()
         self._gemm, self._trsm = scipy.linalg.get_blas_funcs(("gemm", "trsm"), dtype=self._dtype)
         (self._potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), dtype=self._dtype)
-        panels = self._layout.panels(budget)
-        self.in_memory = in_memory and len(panels) == 1
+        groups = self._layout.groups(budget)
+        self.in_memory = in_memory and len(groups) == 1
         self._finished_blocks: list[Array] = []  # the finished block columns if they stay in memory
         size = sum(column.size for column in self._columns)
-        starts = [panel[0].start for panel in panels]
+        starts = [group[0].start for group in groups]
         of = fingerprint_of(shift, str(self._dtype), self._layout.width, "strips", str(starts))
         self._file = FactorFile(directory, size, self._dtype, of, stage)
         with leaving_at_interrupt(self):
-            self._factor(shift, panels, _Report(progress or Progress(False, 1.0), self._layout.n))
+            self._factor(shift, groups, _Report(progress or Progress(False, 1.0), self._layout.n))
 
     def _factor(
-        self, shift: NDArray[np.float64], panels: list[list[BlockColumn]], report: _Report
+        self, shift: NDArray[np.float64], groups: list[list[BlockColumn]], report: _Report
     ) -> None:
         file = self._open_file()
         if file.finished_pieces:
             report.resumed(self._columns[file.finished_pieces - 1].stop)
-        buffer = np.empty(max(sum(c.size for c in panel) for panel in panels), self._dtype)
-        for index, panel in enumerate(panels):
-            first = panel[0].start // self._layout.width
+        buffer = np.empty(max(sum(c.size for c in group) for group in groups), self._dtype)
+        for index, group in enumerate(groups):
+            first = group[0].start // self._layout.width
             # Columns that an earlier run has finished.
-            finished_count = min(max(file.finished_pieces - first, 0), len(panel))
-            if finished_count == len(panel) and not self.in_memory:
+            finished_count = min(max(file.finished_pieces - first, 0), len(group))
+            if finished_count == len(group) and not self.in_memory:
                 continue
-            report.panel(index + 1, len(panels), panel[0].start)
+            report.group(index + 1, len(groups), group[0].start)
             blocks, at = [], 0
-            for column in panel:
+            for column in group:
                 blocks.append(buffer[at : at + column.size].reshape(column.rows, column.width))
                 at += column.size
-            for column, block in zip(panel[:finished_count], blocks, strict=False):
+            for column, block in zip(group[:finished_count], blocks, strict=False):
                 for rows in self._layout.blocks(0, column.rows):
                     self._read_block(column, rows, block[rows])
             if first:
                 for column, block in zip(
-                    panel[finished_count:], blocks[finished_count:], strict=True
+                    group[finished_count:], blocks[finished_count:], strict=True
                 ):
                     self._fill(column, block, shift)
-                self._apply_file(panel, blocks, finished_count)
-            for place in range(finished_count, len(panel)):
-                column, block = panel[place], blocks[place]
+                self._apply_file(group, blocks, finished_count)
+            for place in range(finished_count, len(group)):
+                column, block = group[place], blocks[place]
                 if not first:  # only now: slow kernel values are then saved with the factor
                     self._fill(column, block, shift)
-                self._factor_column(panel[: place + 1], blocks[: place + 1])
+                self._factor_column(group[: place + 1], blocks[: place + 1])
                 for rows in self._layout.blocks(0, column.rows):
                     file.write(column.offset + rows.start * column.width, block[rows])
                 file.finished(first + place + 1)
                 report.column(column.stop)
             if self.in_memory:
                 self._finished_blocks = blocks
-        report.end(len(panels))
+        report.end(len(groups))
 
     def _fill(self, column: BlockColumn, block: Array, shift: NDArray[np.float64]) -> None:
         """Fill ``block`` with the block column's part of K + diag(shift)."""
@@ -180,14 +180,14 @@ class OutOfCoreCholesky:
         """Subtract ``left right'`` from ``target``, all row-major, in place."""
         self._gemm(-1.0, right.T, left.T, 1.0, target.T, trans_a=1, overwrite_c=1)
 
-    def _apply_file(self, panel: list[BlockColumn], blocks: list[Array], begin: int) -> None:
-        """Subtract the contribution of earlier panels, from the file, to the columns from ``begin`` on."""
-        start, stop = panel[0].start, panel[-1].stop
+    def _apply_file(self, group: list[BlockColumn], blocks: list[Array], begin: int) -> None:
+        """Subtract the contribution of earlier groups, from the file, to the columns from ``begin`` on."""
+        start, stop = group[0].start, group[-1].stop
         width, n = self._layout.width, self._layout.n
         square = np.empty((stop - start) * width, self._dtype)
         staged = np.empty(self._layout.rows * width, self._dtype)
         for column in self._columns[: start // width]:
-            head = square.reshape(-1, column.width)  # the rows that match the panel's columns
+            head = square.reshape(-1, column.width)  # the rows that match the group's columns
             skip = column.start
             self._read_block(column, slice(start - skip, stop - skip), head)
             for rows in self._layout.blocks(start, n):
@@ -197,13 +197,13 @@ class OutOfCoreCholesky:
                     block = staged[: (rows.stop - rows.start) * column.width]
                     block = block.reshape(-1, column.width)
                     self._read_block(column, slice(rows.start - skip, rows.stop - skip), block)
-                for panel_column, target in zip(panel[begin:], blocks[begin:], strict=True):
-                    first = max(rows.start, panel_column.start)
+                for group_column, target in zip(group[begin:], blocks[begin:], strict=True):
+                    first = max(rows.start, group_column.start)
                     if first < rows.stop:
                         self._subtract(
-                            target[first - panel_column.start : rows.stop - panel_column.start],
+                            target[first - group_column.start : rows.stop - group_column.start],
                             block[first - rows.start :],
-                            head[panel_column.start - start : panel_column.stop - start],
+                            head[group_column.start - start : group_column.stop - start],
                         )
 
     def _read_block(self, column: BlockColumn, rows: slice, out: Array) -> None:
@@ -213,11 +213,11 @@ class OutOfCoreCholesky:
         remaining = column.offset + column.size - start - out.size
         self._open_file().expect(start + out.size, min(remaining, out.size))
 
-    def _factor_column(self, panel: list[BlockColumn], blocks: list[Array]) -> None:
+    def _factor_column(self, group: list[BlockColumn], blocks: list[Array]) -> None:
         """Factor the last of neighbouring block columns in memory; the others are already finished."""
-        column, block = panel[-1], blocks[-1]
+        column, block = group[-1], blocks[-1]
         for rows in self._layout.blocks(0, column.rows):
-            for left_column, finished in zip(panel[:-1], blocks[:-1], strict=True):
+            for left_column, finished in zip(group[:-1], blocks[:-1], strict=True):
                 skip = column.start - left_column.start
                 self._subtract(
                     block[rows],
@@ -343,13 +343,13 @@ class _Report:
         return f"{operations / max(time.perf_counter() - self._start_time, 1e-9) / 1e9:.1f} GFLOP/s"
 
     def resumed(self, columns: int) -> None:
-        """Report that an earlier run finished so many columns."""
+        """Report that an earlier run finished this many columns."""
         self._before = self._work(columns)
-        self._progress.stage(f"went on from a checkpoint after {columns:,} columns of the factor")
+        self._progress.stage(f"resumed from a checkpoint after {columns:,} columns of the factor")
 
-    def panel(self, number: int, count: int, columns: int) -> None:
-        """Report that a panel begins after so many finished columns."""
-        self._name = _NAME + (f", panel {number} of {count}" if count > 1 else "")
+    def group(self, number: int, count: int, columns: int) -> None:
+        """Report that a group begins after this many finished columns."""
+        self._name = _NAME + (f", group {number} of {count}" if count > 1 else "")
         rate_known = self._work(columns) > self._before
         self._progress.stage(self._name + (f", {self._rate(columns)}" if rate_known else ""))
 
@@ -361,5 +361,5 @@ class _Report:
 
     def end(self, count: int) -> None:
         """Report that all columns are done."""
-        panels = f", {count} panels" if count > 1 else ""
-        self._progress.stage(f"{_NAME}{panels}, {self._rate(self._n)}")
+        groups = f", {count} groups" if count > 1 else ""
+        self._progress.stage(f"{_NAME}{groups}, {self._rate(self._n)}")

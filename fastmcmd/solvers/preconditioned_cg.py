@@ -114,8 +114,8 @@ class PreconditionedCG:
         for precision in [first] if first == EXACT or self.dtype else [first, EXACT]:
             if best is not None:
                 notes.append(
-                    f"float32 was certified to {best.worst(goal):.1e}, {goal.error:.1e} is needed: went "
-                    "on in float64"
+                    f"float32 was certified to {best.worst(goal):.1e}, {goal.error:.1e} is needed: "
+                    "continued in float64"
                 )
                 progress.stage("float64")
                 operator.drop_cache()
@@ -240,15 +240,18 @@ class Attempt:
         """Yield the runs; after the last one `result` holds the solutions."""
         state, stalled = None, False
         store = self._stage("preconditioned")
-        saved = None if store is None else store.load(_PreconditionedState)
-        if saved is not None:
-            state, stalled = saved.cg, saved.stalled
+        saved_state = None if store is None else store.load(_PreconditionedState)
+        if saved_state is not None:
+            state, stalled = saved_state.cg, saved_state.stalled
             report_resumed(state, self._progress)
             if self.preconditioners is None:
                 self.preconditioners = preconditioners_of(
-                    self._operator, self._systems, saved.landmark_steps, saved.search_budget
+                    self._operator,
+                    self._systems,
+                    saved_state.landmark_steps,
+                    saved_state.search_budget,
                 )
-            saved = None  # its arrays are not held any longer than needed
+            saved_state = None  # its arrays are not held any longer than needed
         elif self.preconditioners is None:
             plain = self._plain()
             self.preconditioners = None if plain.interrupted else plain.policy.at_start()
@@ -281,7 +284,7 @@ class Attempt:
         if self.result.indefinite:
             yield from self._again(_indefinite(self.preconditioners))
         elif stalled and self._last and not self.result.converged:
-            note = f"CG preconditioned with {rank} landmarks stalled: went on without"
+            note = f"CG preconditioned with {rank} landmarks stalled: continued without a preconditioner"
             yield from self._again(note, self.result)
         elif self.result.converged or self._last:  # otherwise the notes of the next attempt say so
             self.notes.append(f"preconditioned with {rank} landmarks")
@@ -314,17 +317,17 @@ class Attempt:
     def _plain(self) -> _PlainRun:
         """Return the first run, or the continuation of an interrupted one."""
         store = self._stage("plain")
-        saved = None if store is None else store.load(_PlainState)
-        run = self._run(_PlainRun, None if saved is None else saved.cg, store)
+        saved_state = None if store is None else store.load(_PlainState)
+        run = self._run(_PlainRun, None if saved_state is None else saved_state.cg, store)
         run.policy = SwitchPolicy(
             self._operator, self._systems, self._size, self._goal.residual, self._limit, self._budget,
             self._certificate,
         )  # fmt: skip
-        if saved is not None:
+        if saved_state is not None:
             run.interrupted = True
-            run.history, run.decided = tuple(saved.history), saved.decided
-            run.policy.resume(saved.landmark_steps)
-            report_resumed(saved.cg, self._progress)
+            run.history, run.decided = tuple(saved_state.history), saved_state.decided
+            run.policy.resume(saved_state.landmark_steps)
+            report_resumed(saved_state.cg, self._progress)
         return run
 
     def _again(self, note: str, instead_of: Iterated | None = None) -> Iterator[CertifiedCG]:

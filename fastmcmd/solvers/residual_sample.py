@@ -179,7 +179,7 @@ class ResidualSample:
     def _weights(self) -> Array:
         return np.ones(len(self.rows)) if self._weight is None else self._weight[self.rows]
 
-    def foresaw(self, guesses: HostArray, measured: HostArray) -> bool:
+    def foresaw(self, guesses: HostArray, terms: HostArray) -> bool:
         """Tell whether the guesses that the sample was drawn from were close enough.
 
         Parameters
@@ -188,7 +188,7 @@ class ResidualSample:
             Guessed and true ``|D_i B_i|``.
         """
         weight = 1.0 if self._weight is None else self._weight
-        for guess, norm in zip(guesses, measured, strict=True):
+        for guess, norm in zip(guesses, terms, strict=True):
             size = weight * ((self._residual_diagonal + self.floor) * weight * norm) ** 2
             before = weight * ((self._residual_diagonal + self.floor) * weight * guess) ** 2
             total, total_before = float(size.sum()), float(before.sum())

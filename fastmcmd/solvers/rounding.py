@@ -67,7 +67,7 @@ class Rounding:
         entry: float,
         largest: float,
         size: float,
-        measured: float | None = None,
+        pivot_error: float | None = None,
     ) -> Rounding:
         """Return the bounds for kernel entries of at most ``largest``, with errors up to ``entry``.
 
@@ -76,9 +76,9 @@ class Rounding:
         rank, sums = features.rank, relative_error(features.rank + 2, UNIT)
         row = np.sqrt(rank) * (entry + sums * largest)
         upper = sums * np.sqrt(rank * largest)
-        if measured is None:
-            measured = factor_error(features, 0.0)
-        pivots = measured + rank * entry
+        if pivot_error is None:
+            pivot_error = factor_error(features, 0.0)
+        pivots = pivot_error + rank * entry
         size *= 1 + relative_error(rank + 8, UNIT)
         product = entry + relative_error(rank + 8, UNIT) * largest
         return Rounding(
@@ -92,17 +92,17 @@ class Rounding:
 
 
 def bounded_residuals(
-    features: KernelFeatures, rows: HostArray, p: HostArray, measured: float
+    features: KernelFeatures, rows: HostArray, p: HostArray, pivot_error: float
 ) -> Array:
-    """Return bounds e (n,) on what features miss, and rounding changes, of the kernel at rows (n, d).
+    """Return bounds e (n,) on the truncation of the kernel by features, and its rounding, at rows (n, d).
 
     ``|k(x, y) - p(x).p(y)|^2 <= e(x) e(y)``, and the matrix of these differences has at most the norm
-    ``sum e``. In the notation of `Rounding`, beside what is missed they have the parts
+    ``sum e``. In the notation of `Rounding`, besides the residual they have the parts
 
         |c(x)'g(y) + g(x)'c(y) + h(x)'h(y) + c(x)'S c(y)| <= sqrt(eta(x) eta(y)),
         eta = row (s + |c|^2 / s) + (pivots + upper^2) |c|^2
 
-    for any s (Cauchy-Schwarz), and what is missed of k(x, x) is ``k(x, x) - |p(x)|^2`` but for eta.
+    for any s (Cauchy-Schwarz), and the residual of k(x, x) is ``k(x, x) - |p(x)|^2``, up to eta.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def bounded_residuals(
         largest = max(of_pivots, float(diagonal[group].max(initial=0.0)))
         entry = kernel.rounding(UNIT, dim, norm2, direct, largest)
         entry = min(entry, 2 * largest) if entry >= 0 else 2 * largest  # NaN where squares overflow
-        rounding = Rounding.of(features, entry, largest, 1.0, measured)
+        rounding = Rounding.of(features, entry, largest, 1.0, pivot_error)
         with np.errstate(over="ignore", invalid="ignore"):
             rounding_change[group] = rounding.row * (_TYPICAL + squares[group] / _TYPICAL)
             rounding_change[group] += (rounding.pivots + rounding.upper**2) * squares[group]

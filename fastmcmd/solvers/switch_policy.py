@@ -210,7 +210,7 @@ class SwitchPolicy:
             return None
 
     def _certified(self, products: int) -> float:
-        """Return the cost of the certificate after a run of so many products."""
+        """Return the cost of the certificate after a run of this many products."""
         columns = self._size.total_columns
         return exact_pass(self._operator, columns, self._certificate, products)
 

@@ -127,7 +127,7 @@ class BrierDecomposition(OfLabelledRows[BinSums]):
 
     def conclude(self, state: BinSums) -> Terms:
         """Return the terms of the decomposition."""
-        classes = max(2, len(state.weight))  # for two classes the sums hold class 1 only
+        classes = max(2, len(state.weight))  # for two classes, the sums hold class 1 only
         return decomposition_of(state, halved(self.settings["scale_by_half"], classes))
 
 

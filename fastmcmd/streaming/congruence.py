@@ -230,7 +230,7 @@ class CCE(Accumulator[CongruenceSums]):
         columns = self._outputs.columns(outcomes, list(models.values()))
         simulated = self._outcomes(outcomes, models)
         for one in simulated.values():
-            columns = self._reached(one, columns)
+            columns = self._columns_with(one, columns)
         w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
         f, residual = features_of(smoother, inputs)
         probes, residual_cross = self._probes, None
@@ -254,7 +254,7 @@ class CCE(Accumulator[CongruenceSums]):
                 for name, one in models.items()
             },
             streams=(self._stream,) if self.settings["simulations"] else (),
-            # In other blocks of rows, what landmarks miss of a row may differ by a few roundings.
+            # In other blocks of rows, the residual of a row may differ by a few roundings.
             lost=(
                 relative * float(np.trace(gram)),
                 relative * float(w.sum()),
@@ -499,7 +499,7 @@ class CCE(Accumulator[CongruenceSums]):
             for name, one in models.items()
         }
 
-    def _reached(self, outcomes: OutcomeSource, columns: Columns) -> Columns:
+    def _columns_with(self, outcomes: OutcomeSource, columns: Columns) -> Columns:
         """Return the columns plus those that any data set reaches: the observed data are not special."""
         if not isinstance(self._outputs, Lattice):
             return columns
@@ -548,17 +548,17 @@ def saved_accumulator(accumulator: CCE) -> SavedCCE:
     )  # fmt: skip
 
 
-def accumulator_of(saved: SavedCCE) -> CCE:
+def accumulator_of(state: SavedCCE) -> CCE:
     """Return the accumulator of a saved state; its simulated outcomes use fresh entropy."""
     restored = CCE(
-        kernel_from_dict(saved.x_kernel), kernel_from_dict(saved.y_kernel), saved.landmarks, saved.lam,
-        output_landmarks=saved.output_landmarks, most_landmarks=saved.most_landmarks,
-        simulations=saved.simulations,
+        kernel_from_dict(state.x_kernel), kernel_from_dict(state.y_kernel), state.landmarks, state.lam,
+        output_landmarks=state.output_landmarks, most_landmarks=state.most_landmarks,
+        simulations=state.simulations,
     )  # fmt: skip
-    if saved.features is not None:
-        restored._smoother = landmarks_of(saved.features)
-    if saved.sums is not None:
-        restored._state = sums_of(saved.sums, restored._smoother, saved.simulations + 1)
+    if state.features is not None:
+        restored._smoother = landmarks_of(state.features)
+    if state.sums is not None:
+        restored._state = sums_of(state.sums, restored._smoother, state.simulations + 1)
     return restored
 
 
@@ -585,7 +585,7 @@ def _output_map(kernel: Kernel, points: Array | None) -> OutputMap:
 def _is_empty(value: ArrayLike) -> bool:
     try:
         shape = np.shape(value)
-    except ValueError:  # ragged lists, which what reads them names
+    except ValueError:  # ragged lists: the reader reports them
         return False
     return isinstance(shape, tuple) and shape[:1] == (0,)
 

@@ -152,7 +152,7 @@ def change_of_landmarks(old: Smoother, new: Smoother) -> tuple[Array, int]:
 
 
 def lost_by_change(old: Smoother, new: Smoother, turn: Array, common: int, gram: Array) -> float:
-    """Bound ``sum w |g|^2``, g what a change of landmarks takes from, or adds to, the embedding of a row.
+    """Bound ``sum w |g|^2``, g the change of a row's embedding when landmarks change.
 
     New landmarks need not span a direction in which nearly dependent old ones differ: ``T = C + E`` from
     `change_of_landmarks` has C, the products of orthonormal features, as a contraction, and rounding E.

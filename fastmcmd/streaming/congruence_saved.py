@@ -83,15 +83,16 @@ def saved_landmarks(smoother: Smoother | None) -> SavedLandmarks | None:
     )
 
 
-def landmarks_of(saved: SavedLandmarks) -> Smoother:
+def landmarks_of(state: SavedLandmarks) -> Smoother:
     """Return the landmarks from a saved state."""
-    rank = len(saved.pivots)
-    if saved.pivots.ndim != 2 or saved.factor.shape != (rank, rank):
-        raise ValueError(f"the factor of {rank} landmarks has shape {saved.factor.shape}")
-    kernel = kernel_from_dict(saved.kernel)
+    rank = len(state.pivots)
+    if state.pivots.ndim != 2 or state.factor.shape != (rank, rank):
+        raise ValueError(f"the factor of {rank} landmarks has shape {state.factor.shape}")
+    kernel = kernel_from_dict(state.kernel)
     backend = get_backend("auto", kernel)
     return Smoother(
-        KernelFeatures(kernel, saved.pivots, saved.factor, backend, saved.offset), saved.scales
+        KernelFeatures(kernel, state.pivots, state.factor, backend, state.offset),
+        state.scales,
     )
 
 
@@ -106,29 +107,29 @@ def saved_sums(sums: CongruenceSums | None) -> SavedSums | None:
     )  # fmt: skip
 
 
-def sums_of(saved: SavedSums, smoother: Smoother | None, data_sets: int) -> CongruenceSums:
+def sums_of(state: SavedSums, smoother: Smoother | None, data_sets: int) -> CongruenceSums:
     """Return the sums from a saved state, at its landmarks."""
-    if smoother is None or not len(set(saved.names)) == len(saved.names) == len(saved.models) > 0:
+    if smoother is None or not len(set(state.names)) == len(state.names) == len(state.models) > 0:
         raise ValueError(
             "there are sums without landmarks, without models, or of models of one name"
         )
-    rank, count = smoother.rank, len(saved.columns)
+    rank, count = smoother.rank, len(state.columns)
     shape = rank, data_sets, count
-    lost_of_models = [one.lost for one in saved.models]
-    for one in saved.models:
+    lost_of_models = [one.lost for one in state.models]
+    for one in state.models:
         if one.cross.shape != shape or one.squares.shape != (count, count):
             raise ValueError(f"sums of a model have shape {one.cross.shape}; {shape} is needed")
         if one.noise.shape != (rank, rank) or one.spread.shape != (data_sets,):
             raise ValueError(f"sums of a model have shape {one.noise.shape}, of {rank} landmarks")
     if any(
         len(rounding_bounds) != 3 or not min(rounding_bounds) >= 0
-        for rounding_bounds in (saved.lost, *lost_of_models)
+        for rounding_bounds in (state.lost, *lost_of_models)
     ):
         raise ValueError("bounds on rounding are missing or negative")
-    if saved.gram.shape != (rank, rank) or saved.ranks.shape != saved.residual.shape:
-        raise ValueError(f"sums of inputs have shape {saved.gram.shape}, of {rank} landmarks")
+    if state.gram.shape != (rank, rank) or state.ranks.shape != state.residual.shape:
+        raise ValueError(f"sums of inputs have shape {state.gram.shape}, of {rank} landmarks")
     return CongruenceSums(
-        smoother, saved.gram, saved.weight, saved.handled, saved.rows, saved.ranks, saved.residual,
-        saved.columns, dict(zip(saved.names, saved.models, strict=True)), tuple(saved.streams),
-        saved.lost, saved.probes,
+        smoother, state.gram, state.weight, state.handled, state.rows, state.ranks, state.residual,
+        state.columns, dict(zip(state.names, state.models, strict=True)), tuple(state.streams),
+        state.lost, state.probes,
     )  # fmt: skip

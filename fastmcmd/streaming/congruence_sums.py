@@ -111,7 +111,7 @@ class ModelSums:
             cross=np.tensordot(turn, self.cross, axes=1),
             noise=turn @ self.noise @ turn.T,
             null=None if self.null is None else turn @ self.null @ turn.T,
-            residual_cross=None,  # other landmarks miss something else
+            residual_cross=None,  # other landmarks leave other residuals
         )
 
 
@@ -335,7 +335,7 @@ class Ridge:
 
     @cached_property
     def _gram_error(self) -> float:
-        """Bound on what rounding changed in ``F'WF + N lam``, and on that of its eigenvalues."""
+        """Bound the rounding in ``F'WF + N lam``, and in its eigenvalues."""
         gram, weight, _ = self.sums.lost
         eigenvalue_error = relative_error(8 * len(self.sums.gram), UNIT) * float(
             np.trace(self.sums.gram)
@@ -363,7 +363,7 @@ class Ridge:
 
     @property
     def _value_error(self) -> float:
-        """Bound on what rounding changed in the root of the sum of CCE(x)^2 over the rows."""
+        """Bound the rounding in the root of the sum of CCE(x)^2 over the rows."""
         values, vectors = self.eigen
         size = float(np.sqrt(values @ ((vectors.T @ self.coefficients) ** 2).sum(axis=1)))
         square = self._gram_error * self._size**2
@@ -513,5 +513,5 @@ def _largest_eigenvalue(matrix: Array) -> float:
 
 
 def _summed(one: RoundingBounds, two: RoundingBounds, sizes: list[float]) -> RoundingBounds:
-    """Return what rounding changed in sums of these sizes, added or subtracted."""
+    """Return the rounding of sums of these sizes, added or subtracted."""
     return tuple(a + b + EPS * size for a, b, size in zip(one, two, sizes, strict=True))

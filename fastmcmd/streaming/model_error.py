@@ -85,7 +85,7 @@ class ModelError:
         """Number of batches in the window so far."""
         return len(self._window.parts)
 
-    def saved(self) -> SavedModelError:
+    def saved_state(self) -> SavedModelError:
         """Return the state that `restored` reads."""
         window = self._window
         return SavedModelError(
@@ -98,7 +98,7 @@ class ModelError:
 
     @staticmethod
     def restored(state: SavedModelError) -> ModelError:
-        """Return the error from a saved state; updates go on to the same numbers."""
+        """Return the error from a saved state; later updates give the same numbers."""
         window = SlidingWindow(accumulator_of(state.total), state.batches, state.rounding)
         window.restore(accumulator_of(state.total), [accumulator_of(one) for one in state.parts])
         return ModelError(window, state.reference)

@@ -290,7 +290,7 @@ class Monitor(ColumnTable):
         random_state: RandomState = None,
     ) -> None:
         check_order(y, "(x, y, prediction)")
-        rows, outcomes, predictive = _checked(x, y, prediction)
+        rows, outcomes, predictive = _checked_batch(x, y, prediction)
         score = None if predictive is None else _scores(outcomes, predictive)
         if len(rows) < _LEAST_ROWS:
             raise ValueError(
@@ -307,13 +307,13 @@ class Monitor(ColumnTable):
         )
         entropy = [int(word) for word in seeds.generate_state(4)]
         order = _stream(entropy, 0).permutation(len(rows))
-        aside, stored = np.split(order, [min(int(_ASIDE[0] * len(rows)), _ASIDE[1])])
-        stored = np.sort(stored[:most_rows])
+        aside, places = np.split(order, [min(int(_ASIDE[0] * len(rows)), _ASIDE[1])])
+        places = np.sort(places[:most_rows])
         self._x_kernel = x_kernel
         self._begin(
             _State(
                 rows, rows[aside], outcomes[aside], None if score is None else score[aside],
-                rows[stored], outcomes[stored], None if score is None else score[stored], entropy, alpha,
+                rows[places], outcomes[places], None if score is None else score[places], entropy, alpha,
                 simulations, most_rows, [_Evidence() for _ in QUESTIONS],
             )
         )  # fmt: skip
@@ -359,7 +359,7 @@ class Monitor(ColumnTable):
             raise ValueError(
                 f"the reference had {expected} as its prediction, and this batch has {has}"
             )
-        x, y, predictive = _checked(x, y, prediction, state.x.shape[1], state.y.shape[1])
+        x, y, predictive = _checked_batch(x, y, prediction, state.x.shape[1], state.y.shape[1])
         score = None if predictive is None else _scores(y, predictive)
         number = len(state.history) + 1
         rng = _stream(state.entropy, number)
@@ -403,12 +403,12 @@ class Monitor(ColumnTable):
             cce_batches=0 if self._error is None else self._error.batches,
             no_cce=no_cce,
         )
-        stored = np.arange(len(inputs))
-        if len(stored) > state.most_rows:  # a random subset of all rows, whatever their batch
-            stored = np.sort(rng.choice(len(stored), state.most_rows, replace=False))
+        places = np.arange(len(inputs))
+        if len(places) > state.most_rows:  # a random subset of all rows, whatever their batch
+            places = np.sort(rng.choice(len(places), state.most_rows, replace=False))
         self._state = _State(
-            state.x_reference, state.x_aside, state.y_aside, state.score_aside, inputs[stored],
-            outcomes[stored], None if scores is None else scores[stored], state.entropy, state.alpha,
+            state.x_reference, state.x_aside, state.y_aside, state.score_aside, inputs[places],
+            outcomes[places], None if scores is None else scores[places], state.entropy, state.alpha,
             state.simulations, state.most_rows, evidence, [*state.history, update],
         )  # fmt: skip
         return update
@@ -491,7 +491,7 @@ class Monitor(ColumnTable):
             raise ValueError(
                 "x_kernel was given: only a monitor with the default kernel can be saved"
             )
-        error = None if self._error is None else self._error.saved()
+        error = None if self._error is None else self._error.saved_state()
         storage.save(path, _KIND, replace(self._state, error=error, no_error=self._no_error))
 
     def __repr__(self) -> str:
@@ -523,7 +523,7 @@ def _rounded(
     return float("nan") if estimate is None else float(f"{value(estimate):.4g}")
 
 
-def _checked(
+def _checked_batch(
     x: object, y: object, prediction: object, columns: int | None = None, outputs: int | None = None
 ) -> tuple[Array, Array, Predictive | None]:
     """Return checked inputs, outcomes and predictions."""

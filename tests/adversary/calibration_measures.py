@@ -1,4 +1,4 @@
-"""Calibration measures from their definitions, in mpmath and fractions, at scales from 1e-300 to 1e300."""
+"""Calibration measures by definition, in mpmath and fractions, at scales from 1e-300 to 1e300."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mpmath import mp, mpf
 
 import fastmcmd as fm
 
-_NEAR = mpf(10) ** -11  # a PIT so near a level may lie on either side of it
+_NEAR = mpf(10) ** -11  # a PIT this close to a level may lie on either side of it
 
 
 def exact(values: Any) -> list[F]:
@@ -44,7 +44,7 @@ def _sample(rng: Any) -> tuple[Any, Any, Any, Any, str]:
 
 
 def reliability(rng: Any) -> Iterator[tuple[str, str, Any, Any, Any]]:
-    """Measures of the PIT: calibration errors, the miscalibration area, coverage, interval widths."""
+    """Measure the PIT: calibration errors, the miscalibration area, coverage, interval widths."""
     y, mean, std, w, family = _sample(rng)
     prediction = getattr(fm, family)(mean, std)
     arrays = ", ".join(f"np.array({v.tolist()})" for v in (mean, std))
@@ -129,7 +129,7 @@ def _bins(spread: list[F], weights: list[F], bins: int, binning: str) -> list[di
 
 
 def variances(rng: Any) -> Iterator[tuple[str, str, Any, Any, Any]]:
-    """ENCE and UCE: errors against predicted variances in bins of spread."""
+    """Return ENCE and UCE: errors against predicted variances in bins of spread."""
     y, mean, std, w, _ = _sample(rng)
     if len(set(std.tolist())) < len(std):
         return
@@ -141,7 +141,7 @@ def variances(rng: Any) -> Iterator[tuple[str, str, Any, Any, Any]]:
         bins = int(rng.integers(1, len(y) + 1))
         by = str(rng.choice(["std", "variance"])) if binning == "width" else "std"
         if binning == "width" and (by == "variance") and not 1e-70 < std.max() < 1e70:
-            by = "std"  # edges of squares that doubles do not hold
+            by = "std"  # edges of squares beyond the range of doubles
         spread = fs if by == "std" else exact(std**2)
         ence, uce, used_bins = mpf(0), F(0), 0
         for shares in _bins(spread, fw, bins, binning):
@@ -170,7 +170,7 @@ def variances(rng: Any) -> Iterator[tuple[str, str, Any, Any, Any]]:
 
 
 def classes(rng: Any) -> Iterator[tuple[str, str, Any, Any, Any]]:
-    """Calibration errors of class 1 and of the top class, in both kinds of half-open bins and all norms."""
+    """Return calibration errors of class 1 and of the top class, for both kinds of bins and all norms."""
     n, bins = int(rng.integers(2, 40)), int(rng.integers(1, 20))
     p = rng.beta(*10.0 ** rng.uniform(-2, 1, 2), n)
     p = np.round(p * 10) / 10 if rng.random() < 0.3 else p

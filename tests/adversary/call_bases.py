@@ -1,4 +1,4 @@
-"""Arguments of valid calls, and what makes a callable an entry of the attack."""
+"""Arguments of valid calls, and the conversion of a callable into an entry of the attack."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SHARES = np.linspace(0.1, 0.9, N)
 LEVELS = np.array([0.1, 0.5, 0.9])
 SETS = R.normal(size=(N, 5))
 
-# Names that are given to matplotlib, or that are what a caller likes.
-SKIPPED = {
+# Names passed on to matplotlib, or chosen freely by the caller.
+SKIPPED_NAMES = {
     "ax",
     "figure",
     "label",
@@ -53,7 +53,7 @@ class Entry:
 def parameters_of(function: Any) -> dict[str, inspect.Parameter]:
     parameters = inspect.signature(function).parameters.values()
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return {p.name: p for p in parameters if p.kind not in kinds and p.name not in SKIPPED}
+    return {p.name: p for p in parameters if p.kind not in kinds and p.name not in SKIPPED_NAMES}
 
 
 def entry(name: str, function: Any, /, **base: Any) -> Entry:
@@ -61,7 +61,7 @@ def entry(name: str, function: Any, /, **base: Any) -> Entry:
 
 
 def method(name: str, make: Any, attribute: str, /, **base: Any) -> Entry:
-    """Return a method of an object that is made anew for each call."""
+    """Return a method of an object that is created anew for each call."""
     probe = getattr(make(), attribute)
 
     def call(**options: Any) -> Any:
@@ -71,7 +71,7 @@ def method(name: str, make: Any, attribute: str, /, **base: Any) -> Entry:
 
 
 def required(function: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """Return what is known of the arguments that must be given."""
+    """Return the values of the required arguments, by name."""
     empty = inspect.Parameter.empty
     return {
         name: values[name] for name, one in parameters_of(function).items() if one.default is empty
@@ -79,5 +79,5 @@ def required(function: Any, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def path_of(name: str) -> str:
-    """Return a path in a folder that is removed at the end of the process."""
+    """Return a path in a folder that the process removes at its end."""
     return os.path.join(_FOLDER.name, name)

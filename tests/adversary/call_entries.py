@@ -77,7 +77,7 @@ def _predictive(fm: Any) -> list[Entry]:
         y = y.get(name, COUNTS if make().discrete else Y)
         for attribute in ("cdf", "sf", "log_prob", "crps", "cdf_below"):
             if attribute == "log_prob" and name in ("Draws", "Quantiles", "WeightedDraws"):
-                continue  # they have no density
+                continue  # no density
             entries.append(method(f"{name}.{attribute}", make, attribute, y=y))
         entries.append(method(f"{name}.quantile", make, "quantile", level=LEVELS))
         entries.append(method(f"{name}.sample", make, "sample", size=4, random_state=0))
@@ -235,7 +235,7 @@ def _classification(fm: Any) -> list[Entry]:
             continue
         for label, label_arguments in (("", base), (" binary", binary)):
             if name == "murphy_difference" and not label:
-                continue  # of two classes only
+                continue  # for two classes only
             arguments = required(function, label_arguments)
             if "k" in parameters_of(function):
                 arguments["k"] = 2
@@ -283,8 +283,8 @@ def _recalibration(fm: Any) -> list[Entry]:
                         lambda f=fitted: f, attribute, **{first: data[first]}, **inputs,
                     )
                 )  # fmt: skip
-        saved = path_of(f"{name}.npz")
-        entries.append(method(f"recalibration.{name}.save", lambda f=fitted: f, "save", path=saved))
+        path = path_of(f"{name}.npz")
+        entries.append(method(f"recalibration.{name}.save", lambda f=fitted: f, "save", path=path))
     fm.recalibration.StdScaling().fit(right, Y).save(path_of("recalibrator.npz"))
     entries.append(
         entry("recalibration.load", fm.recalibration.load, path=path_of("recalibrator.npz"))
@@ -336,7 +336,7 @@ def _streaming(fm: Any) -> list[Entry]:
 
 
 def _congruence(fm: Any) -> list[Entry]:
-    """The accumulator of the CCE: constructor, batches, points, merging and windows."""
+    """Entries of the accumulator of the CCE: constructor, batches, points, merging and windows."""
     kernels = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.5)}
     batch = {"x": X, "y": Y, "prediction": fm.Gaussian(MEAN, STD)}
     kind = fm.streaming.CCE
@@ -420,7 +420,7 @@ def _plots(fm: Any) -> list[Entry]:
 
 
 def _closed(function: Any) -> Any:
-    """Return the function, followed by the closing of all figures."""
+    """Return the function, wrapped so that all figures are closed after it."""
 
     def closed(**options: Any) -> None:
         import matplotlib.pyplot as plt
@@ -473,7 +473,7 @@ def entries(plots: bool = True) -> dict[str, Entry]:
 
 
 def unlisted(names: set[str]) -> list[str]:
-    """Return what is public and has no entry, of what is no result, error or module."""
+    """Return public names without an entry that are no result, error or module."""
     import fastmcmd as fm
 
     no_calls = {
@@ -492,7 +492,7 @@ def unlisted(names: set[str]) -> list[str]:
         "Display", "IsotonicReliability", "MurphyCurve", "MurphyDifference", "PITEcdf", "ROCCurve",
         "RankHistogram",
     }  # fmt: skip
-    listed = {name.split(" ")[0] for name in names}
+    entry_names = {name.split(" ")[0] for name in names}
     missing = []
     modules = [fm, fm.metrics, fm.classification, fm.recalibration, fm.streaming]
     compat = ("uncertainty_toolbox", "probcal", "sklearn")
@@ -508,6 +508,6 @@ def unlisted(names: set[str]) -> list[str]:
             is_call = callable(value) and not (
                 isinstance(value, type) and issubclass(value, (Exception, Warning))
             )
-            if is_call and full_name not in listed and name not in no_calls:
+            if is_call and full_name not in entry_names and name not in no_calls:
                 missing.append(full_name)
     return missing

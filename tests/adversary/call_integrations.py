@@ -84,7 +84,7 @@ def _probcal(fm: Any) -> list[Entry]:
 
 
 class _Model:
-    """A fitted estimator of scikit-learn's kind."""
+    """A fitted estimator in the style of scikit-learn."""
 
     classes_ = np.arange(3)
 
@@ -101,7 +101,7 @@ def _sklearn(fm: Any) -> list[Entry]:
         module.scorer(metric)
         for metric in (fm.metrics.mean_crps, fm.classification.mean_brier_score)
     )
-    guarded = ("y", "sample_weight")  # what becomes of X and the estimator is up to the estimator
+    guarded = ("y", "sample_weight")  # the estimator decides what to do with X
     model = {"estimator": _Model(), "X": X, "sample_weight": WEIGHTS}
     quantiles = module.QuantilePredictions
     return [
@@ -128,7 +128,7 @@ def _encoders(fm: Any) -> list[Entry]:
 
 
 def _columns(batch: Any) -> Any:
-    return np.ones((len(batch), 2))  # what it makes of values is not the package's matter
+    return np.ones((len(batch), 2))  # its values do not concern the package
 
 
 def _skpro(fm: Any) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""Calls every public entry point with hostile arguments and checks what comes back.
+"""Calls every public entry point with hostile arguments and checks the result or the error.
 
 Each problem takes a valid call and replaces one argument, sometimes two. What must come back is a right
 answer, or a ValueError, a TypeError, or an error of the package, whose message names the argument.
@@ -34,16 +34,16 @@ import hostile
 TIMEOUT = 30.0  # seconds of processor time a call may take; the first of a kind compiles loops
 PATIENCE = 300.0  # seconds after which a call that waits for something hangs
 
-# Arguments for which a value is what its caller likes, or any rows, or any callable.
+# Arguments that take any value of the caller, any rows, or any callable.
 ANY_VALUE = {"by", "groups", "path", "out", "cache_dir", "checkpoint", "encoder", "function",
              "projection", "x_kernel", "y_kernel", "kernel", "random_state", "recal_model",
              "devices", "described", "index", "models", "predictions", "other", "metric", "predict",
              "inputs", "name", "model", "pretrained"}  # fmt: skip
-# What else names an argument: the parts of a prediction, a group of arguments.
+# Other names of an argument: the parts of a prediction, a group of arguments.
 ALIASES = {
     "prediction": ("mean", "std", "draws", "array"), "models": ("prediction", "a"),
     "predictions": ("prediction",), "components": ("component",),
-    "ignore_index": ("absent",),  # what is left may lack a class
+    "ignore_index": ("absent",),  # the rest may lack a class
     "logits": ("labels",), "y_true": ("y",), "optimizer_bounds": ("bounds",), "obs_props": ("exp_props",),
 }  # fmt: skip
 FLAGS = {"adversarial", "replace", "ordered", "normalize", "scaled", "vectorized", "squared", "sort",
@@ -68,7 +68,7 @@ def cases(seed, number, entries):
     names = list(entry.parameters)
     count = min(len(names), 1 if rng.random() < 0.85 else 2)
     selection = rng.choice(len(names), count, replace=False)
-    # What must be given is replaced more often than options: it has more ways of being wrong.
+    # Required arguments are replaced more often than options: they have more ways of being wrong.
     present = [one for one in names if one in entry.base]
     if present and count == 1 and rng.random() < 0.4:
         selection = [names.index(present[rng.integers(len(present))])]
@@ -86,7 +86,7 @@ def digest(value):
 
 
 def as_numbers(value):
-    """Return a result as an array of floats, or None where it is no such thing."""
+    """Return a result as an array of floats, or None if it is not numeric."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -105,7 +105,7 @@ def never_valid(name, argument, tags):
     if argument == "columns" and name.endswith("verdict"):
         return None  # regions are described by labels, too
     if argument == "dtype" and "dtyped" in tags:
-        return None  # NumPy takes what has a dtype for it
+        return None  # NumPy accepts anything that has a dtype
     if name == "plots.fan" and argument == "x" and "dates" in tags:
         return None
     if tags & {"never"}:
@@ -180,7 +180,7 @@ def violation_of(name, function, base, replaced):
 
 
 def entry_of_lengths(name):
-    """Return whether an entry answers in the unit of y or in none, so that doubles need not overflow."""
+    """Return whether an entry's result has the unit of y or none, so that doubles need not overflow."""
     return name.startswith("metrics.") and name.split(" ")[0].split(".")[-1] in LENGTHS
 
 
@@ -263,13 +263,13 @@ def _work(seed, entries):
 
 
 def processor_seconds(pid):
-    """Return the processor time of a process: on a busy machine the clock says little."""
+    """Return the processor time of a process: on a busy machine wall time says little."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Worker:
-    """A process that answers one number after the other."""
+    """Worker process that answers one number at a time."""
 
     def __init__(self, options):
         self.options = options
@@ -319,7 +319,7 @@ def describe(seed, number, entries):
 
 
 def entry_points(options):
-    """Make the entry points and return the names of those that are called."""
+    """Create the entry points and return the names of those to call."""
     ENTRIES.update(call_entries.entries(plots=not options.no_plots))
     return [name for name in sorted(ENTRIES) if not options.entry or options.entry in name]
 

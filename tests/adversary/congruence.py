@@ -1,4 +1,4 @@
-"""Attack the promises of fastmcmd.cce, mcmd and ConditionalCongruence with random problems.
+"""Attack the guarantees of fastmcmd.cce, mcmd and ConditionalCongruence with random problems.
 
     python tests/adversary/congruence.py --count 300 --seed 0
     python tests/adversary/congruence.py --only 1234 --verbose
@@ -45,7 +45,7 @@ _WIDE = (1e-70, 1e70)  # sizes of numbers with which float64 does not overflow
 
 @dataclass
 class Outcome:
-    """What one problem showed."""
+    """The outcome of one problem."""
 
     seed: int
     violations: list = field(default_factory=list)  # (kind, message)
@@ -60,7 +60,7 @@ class Outcome:
 
 
 class TooSlow(BaseException):
-    """A call took longer than it may; no Exception, which code that is tested may catch."""
+    """A call exceeded its time; not an Exception, which tested code may catch."""
 
 
 def _alarm(signum, frame):
@@ -74,8 +74,8 @@ def _alarm(signum, frame):
 
 @contextmanager
 def _stopped_after(seconds):
-    """Raise TooSlow in the block after so many seconds of processor time; None never does."""
-    # Again and again: an exception is lost in callbacks of the garbage collector and of ctypes.
+    """Raise TooSlow in the block after this many seconds of processor time; None never does."""
+    # Repeatedly: callbacks of the garbage collector and of ctypes lose exceptions.
     signal.setitimer(signal.ITIMER_PROF, seconds or 0, _REMINDER)
     try:
         yield
@@ -107,7 +107,7 @@ def call(p):
 
 
 def check(seed, size=None, limit=SECONDS, pattern=None, reference_limit=None):
-    """Return the outcome of one problem; fastmcmd and the reference have so many seconds for it."""
+    """Return the outcome of one problem; fastmcmd and the reference each have this many seconds."""
     out = Outcome(seed)
     start = time.process_time()
     p = problems.draw(seed, size, pattern)
@@ -144,7 +144,7 @@ def check(seed, size=None, limit=SECONDS, pattern=None, reference_limit=None):
 
 
 def _harmless(p):
-    """Whether the function that is no kernel is one on these data: tiny inputs make it constant."""
+    """Return whether the function that is no kernel is one on these data: tiny inputs make it constant."""
     for kernel, values in ((p.x_kernel, p.x), (p.y_kernel, p.y)):
         if isinstance(kernel, fm.CustomKernel):
             some = np.asarray(values, dtype=np.float64)[:100]
@@ -155,7 +155,7 @@ def _harmless(p):
 
 
 def _check_refusal(out, p, error):
-    """A refusal must be a ValueError or MemoryError of the package, with a message."""
+    """Require a ValueError or MemoryError of the package, with a message."""
     text = f"{type(error).__name__}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
     is_ours = "fastmcmd" in Path(frames[-1].filename).parts and _raises(frames[-1])
@@ -175,19 +175,19 @@ def _check_refusal(out, p, error):
 
 
 def _raises(frame):
-    """Whether a frame stands in a raise statement, of several lines perhaps, and not in a slice, say."""
+    """Return whether a frame stands in a raise statement, possibly of several lines."""
     lines = [linecache.getline(frame.filename, frame.lineno - i) for i in range(6)]
     return any("raise " in line for line in lines)
 
 
 def _needs_digits(p, text):
-    """Whether a refusal for want of digits, or of a method, is right."""
-    # What is refused by name because it is not offered, or says nothing, is no broken promise.
+    """Return whether an error for lack of digits, or of a method, is right."""
+    # An error that names what is not offered breaks no guarantee.
     if "no closed form here" in text or "too long" in text or "is zero at all outputs" in text:
         return True
     if "no finite moment" in text:
         return True
-    if "weights whose largest lies in" in text:  # sums of their squares would leave the range
+    if "weights whose largest lies in" in text:  # sums of their squares would overflow
         largest = [float(w.max()) for w in (p.weights, p.weights_prime) if w is not None]
         return any(not 1e-100 <= one <= 1e100 for one in largest)
     if "positive definite" not in text:
@@ -225,7 +225,7 @@ def _check_result(out, p, result, fitted, caught):
 
 
 def points_of(p):
-    """Return the rows of the grid that are compared: rare ones first, the rest at random."""
+    """Return the rows of the grid to compare: rare ones first, the rest at random."""
     q = len(p.grid)
     if q <= MOST_POINTS:
         return np.arange(q)
@@ -237,7 +237,7 @@ def points_of(p):
 
 
 def reference(p, rows, values, bounds):
-    """Return the truth at some rows: in float64, and in long double where that does not decide."""
+    """Return the truth at some rows: in float64, and in long double if that does not decide."""
     nonzero = [np.abs(a[np.nonzero(a)]) for a in (p.x, p.x_prime, p.grid, p.y)]
     sizes = np.concatenate([[a.min(), a.max()] for a in nonzero if a.size] or [[1.0]])
     if _WIDE[0] < sizes.min() and sizes.max() < _WIDE[1] and truth.of_nodes(p) < 1e-10:
@@ -286,7 +286,7 @@ def _check_values(out, p, result, fitted):
 
 
 def _check_estimator(out, p, result, fitted, exact, rows):
-    """Scores again are within both bounds; the witness is the embedding's inner product."""
+    """Repeated scores are within both bounds; the witness is the embedding's inner product."""
     grid = p.grid[rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -305,15 +305,15 @@ def _check_estimator(out, p, result, fitted, exact, rows):
         true_witness = exact.embedding.at(y)
         size = np.sqrt(np.asarray(diagonal(p.y_spec, y, LD)))
         e = again.error_bounds + exact.errors
-        allowed = np.sqrt(e * (2 * again.values + e))[:, None] * size + 1e-14 * np.abs(true_witness)
+        limit = np.sqrt(e * (2 * again.values + e))[:, None] * size + 1e-14 * np.abs(true_witness)
         off = np.abs(witness - true_witness)
-        if not np.isfinite(witness).all() or (off > allowed).any():
+        if not np.isfinite(witness).all() or (off > limit).any():
             i, j = np.unravel_index(
-                np.argmax(np.where(np.isfinite(off), off - allowed, np.inf)), off.shape
+                np.argmax(np.where(np.isfinite(off), off - limit, np.inf)), off.shape
             )
             out.violations.append(("witness", (
                 f"{witness[i, j]:.8g}, truth {float(true_witness[i, j]):.8g}, "
-                f"allowed {float(allowed[i, j]):.1e}"
+                f"allowed {float(limit[i, j]):.1e}"
             )))  # fmt: skip
 
 
@@ -321,7 +321,7 @@ def run(
     seeds, size=None, limit=SECONDS, report=print, every=0, pattern=None, path=None,
     reference_limit=None,
 ):  # fmt: skip
-    """Check problems one after the other; return their outcomes, which a file at ``path`` records."""
+    """Check problems in turn; return their outcomes, which a file at ``path`` records."""
     outcomes = []
     past_seeds = {one["seed"] for one in record.read([path])} if path else set()
     seeds = [seed for seed in seeds if seed not in past_seeds]

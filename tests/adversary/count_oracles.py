@@ -11,7 +11,7 @@ from mpmath import mp, mpf
 
 
 class WholeNumbers(Oracle):
-    """Distributions of whole numbers from 0 on."""
+    """Distributions on the whole numbers from 0."""
 
     discrete = True
     low = mpf(0)
@@ -42,7 +42,7 @@ class Counts(WholeNumbers):
         if self.a == 0:
             return Gamma(k + 1, mpf(1))._tail(self.m, not upper)
         if self._summed:
-            above = k + 1 > self.m  # what lies above is the smaller part, and summed
+            above = k + 1 > self.m  # the upper tail is the smaller part, so it is summed
             total = mp.fsum(self._masses(k + 1, 1) if above else self._masses(k, -1))
             return total if upper == above else 1 - total
         b = self.a * self.m
@@ -50,11 +50,11 @@ class Counts(WholeNumbers):
 
     @functools.cached_property
     def _summed(self) -> bool:
-        """Whether tails are sums: of shapes that are large for incomplete beta functions."""
+        """Return whether tails are sums: shapes that are large for incomplete beta functions."""
         return 0 < self.a < mpf(1) / LARGE_SHAPE and self.variance() < 10**5
 
     def _masses(self, k: Any, step: int) -> Any:
-        """Probabilities from k on, until they no longer count."""
+        """Yield the probabilities from k on, until they are negligible."""
         first = mass = mp.exp(self.log_prob(k))
         while k >= 0 and mass > first * mpf(10) ** -45:
             yield mass
@@ -124,7 +124,7 @@ def _log(k: int) -> Any:
 
 
 class DoublePoisson(WholeNumbers):
-    """By sums over the counts whose mass is above 1e-45 of the largest, and on from any tail."""
+    """Sum over the counts whose mass is above 1e-45 of the largest, continued from any tail."""
 
     def __init__(self, m: Any, phi: Any) -> None:
         self.m, self.phi = m, phi
@@ -170,7 +170,7 @@ class DoublePoisson(WholeNumbers):
             return mpf(upper)
         if self.m == 0:
             return mpf(not upper)
-        above = k + 1 > self.m  # what lies above is the smaller part, and summed
+        above = k + 1 > self.m  # the upper tail is the smaller part, so it is summed
         inner = upper != above
         place = int(k) - self.first
         if 0 <= place < len(self.masses) - 1:  # tails beyond are below 1e-45 of the largest mass
@@ -207,7 +207,7 @@ class DoublePoisson(WholeNumbers):
 
 
 def steps_crps(values: list[Any], masses: list[Any], y: Any) -> Any:
-    """The integral of the square of ``F - 1{y <= t}`` for atoms at rising values."""
+    """Return the integral of the square of ``F - 1{y <= t}`` for atoms at rising values."""
     total = max(values[0] - y, mpf(0)) + max(y - values[-1], mpf(0))
     below, above = mpf(0), [mpf(0)]
     for mass in reversed(masses):

@@ -1,4 +1,4 @@
-"""Predicted distributions in mpmath: what the adversary holds the package's answers against.
+"""Predicted distributions in mpmath, with which the adversary compares the package.
 
 Each oracle is one distribution of one number. Its methods take and return mpmath numbers. Nothing is
 shared with the package: cdfs come from mpmath's special functions, or for large shapes from quadrature of
@@ -63,11 +63,11 @@ class Oracle:
         raise NotImplementedError
 
     def mean(self) -> Any:
-        """Mean; None where there is none."""
+        """Mean, or None if there is none."""
         raise NotImplementedError
 
     def variance(self) -> Any:
-        """Variance; None where there is none."""
+        """Variance, or None if there is none."""
         raise NotImplementedError
 
     def crps(self, y: Any) -> Any:
@@ -201,7 +201,7 @@ class Uniform(Oracle):
 
 
 def remembered(method: Any) -> Any:
-    """Keep what a method of an oracle has returned: cdf, sf and score ask for the same tails."""
+    """Cache what a method of an oracle returns: cdf, sf and score ask for the same tails."""
 
     @functools.wraps(method)
     def ask(self: Any, *at: Any) -> Any:
@@ -317,7 +317,7 @@ class Beta(Oracle):
 
     @remembered
     def _tail(self, y: Any, upper: bool, complement: Any = None) -> Any:
-        """P(Y > y) or P(Y <= y); ``rest`` is 1 - y, where that is known to more digits."""
+        """Return P(Y > y) or P(Y <= y); ``rest`` is 1 - y, if it is known to more digits."""
         a, b = self.a, self.b
         complement = 1 - y if complement is None else complement
         if y <= 0 or complement <= 0:
@@ -356,7 +356,7 @@ class Beta(Oracle):
         return False, outer_mass(log, y, 1, rate, curvature, mpf(1))
 
     def _series(self, y: Any, a: Any, b: Any) -> Any:
-        """The sum of positive terms ``(a + b)_n / (a + 1)_n y^n``, or quadrature where they are many."""
+        """Sum the positive terms ``(a + b)_n / (a + 1)_n y^n``, or use quadrature if they are many."""
         total = term = mpf(1)
         for n in range(_MOST_TERMS):
             term *= y * (a + b + n) / (a + 1 + n)
@@ -421,7 +421,7 @@ class StudentT(Oracle):
 
     @remembered
     def _outer(self, z: Any) -> Any:
-        """P(Z > z) for z >= 0."""
+        """Return P(Z > z) for z >= 0."""
         df = self.df
         if z == 0:
             return mpf(1) / 2

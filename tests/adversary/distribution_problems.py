@@ -42,16 +42,16 @@ class Problem:
     places: list[float]
     width: float
     counts: bool = False
-    fixed: tuple[int, ...] = field(default=())  # numbers that are not moved for the conditioning
+    fixed: tuple[int, ...] = field(default=())  # numbers that the conditioning does not move
 
 
 def power(rng: Any, low: float, high: float) -> float:
-    """A number log-uniform between powers of ten."""
+    """Return a number that is log-uniform between powers of ten."""
     return float(10.0 ** rng.uniform(low, high))
 
 
 def signed(rng: Any, low: float, high: float) -> float:
-    """Such a number of either sign, or 0."""
+    """Return such a number of either sign, or 0."""
     return float(rng.choice([-1.0, 0.0, 1.0], p=[0.4, 0.2, 0.4])) * power(rng, low, high)
 
 
@@ -252,7 +252,7 @@ def truncated(rng: Any) -> Problem:
             low, high = max(low, 0.0), max(high, base.width * 0.1)
     if rng.random() < 0.2:
         high = np.inf
-    if not base.counts and rng.random() < 0.2:  # ends beside which outcomes have digits
+    if not base.counts and rng.random() < 0.2:  # ends near which outcomes have digits
         low, high = (0.0, high) if rng.random() < 0.5 else (low, 0.0)
     low, high = min(low, high), max(low, high)
     text = [repr(v).replace("inf", "np.inf") for v in (float(low), float(high))]
@@ -269,7 +269,7 @@ def truncated(rng: Any) -> Problem:
 
 def rescaled(rng: Any) -> Problem:
     base = laplace(rng)
-    for _ in range(20):  # not of those whose width is lost in the rounding of their mean
+    for _ in range(20):  # but no component whose width is lost in the rounding of its mean
         base = rng.choice([laplace, student, uniform, gamma, beta, log_normal])(rng)
         if base.width > 1e-9 * abs(base.places[0]):
             break

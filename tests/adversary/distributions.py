@@ -60,7 +60,7 @@ TOLERANCE = {
 
 @dataclass
 class Violation:
-    """What was wrong."""
+    """One violation."""
 
     seed: int
     family: str
@@ -68,19 +68,21 @@ class Violation:
     line: str
     came: Any
     right: Any
-    allowed: Any
+    tolerance: Any
 
     def __str__(self) -> str:
         right = mp.nstr(self.right, 17) if isinstance(self.right, mp.mpf) else self.right
-        allowed = mp.nstr(self.allowed, 3) if isinstance(self.allowed, mp.mpf) else self.allowed
-        text = f"came {self.came!r}, right {right}, error allowed {allowed}"
+        tolerance = (
+            mp.nstr(self.tolerance, 3) if isinstance(self.tolerance, mp.mpf) else self.tolerance
+        )
+        text = f"came {self.came!r}, right {right}, error allowed {tolerance}"
         return f"seed {self.seed}: {self.line}\n    {text}"
 
 
 def moved_values(
     problem: Problem, oracle: Oracle, quantity: str, y: float | None, came: float
 ) -> tuple[Any, Any]:
-    """Return the true value, and by how much it changes where inputs move by a few units of rounding."""
+    """Return the true value, and how much it changes if inputs move by a few units of rounding."""
     numbers = [mpf(v) for v in problem.numbers]
     fixed = {*problem.fixed, *(i for i, v in enumerate(problem.numbers) if abs(v) == np.inf)}
     at = () if y is None else (mpf(y),)
@@ -110,12 +112,12 @@ def moved_values(
 
 
 def difference(a: Any, b: Any) -> Any:
-    """Return |a - b|, or 0 where one is infinite."""
+    """Return |a - b|, or 0 if one is infinite."""
     return mpf(0) if a is None or abs(a) == INF or abs(b) == INF else abs(a - b)
 
 
 def value_of(oracle: Oracle, quantity: str, *at: Any) -> Any:
-    """Return what an oracle says."""
+    """Return the answer of an oracle."""
     if quantity == "std":
         variance = oracle.variance()
         return None if variance is None else mp.sqrt(variance)
@@ -123,22 +125,22 @@ def value_of(oracle: Oracle, quantity: str, *at: Any) -> Any:
 
 
 def agrees(quantity: str, came: float, right: Any, change: Any) -> tuple[bool, Any]:
-    """Return whether a value is right, and the error that was allowed."""
+    """Return whether a value is right, and the allowed error."""
     if right is None:
         return bool(np.isnan(came)), 0
     if abs(right) == INF:
         return came == float(right), 0
     scale = max(abs(right), mpf(1)) if quantity == "log_prob" else abs(right)
-    allowed = TOLERANCE[quantity] * scale + 2 * change + SMALL
+    tolerance = TOLERANCE[quantity] * scale + 2 * change + SMALL
     if np.isnan(came):
-        return False, allowed
+        return False, tolerance
     if np.isinf(came):
-        return bool(abs(right) + allowed >= HUGE and (came > 0) == (right > 0)), allowed
-    return abs(mpf(came) - right) <= allowed, allowed
+        return bool(abs(right) + tolerance >= HUGE and (came > 0) == (right > 0)), tolerance
+    return abs(mpf(came) - right) <= tolerance, tolerance
 
 
 def line_of(problem: Problem, quantity: str, y: float | None = None) -> str:
-    """Return Python that shows one value."""
+    """Return Python code that shows one value."""
     expression = problem.expression.format(n=1)
     if y is None:
         return f"{expression}.{quantity}"
@@ -156,7 +158,7 @@ def infinite_outcome(quantity: str, y: float, problem: Problem) -> Any:
 
 
 def attack(seed: int, only: str | None = None) -> Iterator[Violation | str]:
-    """Attack one distribution; yields violations, and words that are counted."""
+    """Attack one distribution; yield violations, and words to count."""
     rng = np.random.default_rng([seed, 14])
     families = [f for f in FAMILIES if only is None or f.__name__.replace("_", "") == only.lower()]
     problem = families[int(rng.integers(len(families)))](rng)
@@ -167,7 +169,7 @@ def attack(seed: int, only: str | None = None) -> Iterator[Violation | str]:
         yield "skipped"
         return
     try:
-        # A name for NumPy, which the expressions of infinite ends use.
+        # A name for NumPy in the expressions of infinite ends.
         prediction = eval(problem.expression.format(n=len(ys)), {"fm": fm, "np": np})
     except ValueError as error:
         yield from _refused(seed, problem, str(error))
@@ -187,7 +189,7 @@ def attack(seed: int, only: str | None = None) -> Iterator[Violation | str]:
 
 
 def _refused(seed: int, problem: Problem, message: str) -> Iterator[Violation | str]:
-    """A refusal is right where the package says that it cannot: too many counts, no mass between ends."""
+    """Accept an error where the package documents it: too many counts, no mass between ends."""
     words = ("mass", "not finite", "overflow", "must increase", "infinity", "too many")
     if any(word in message for word in words):
         yield "refused"
@@ -222,7 +224,7 @@ def _values(
         except (Unknown, mp.NoConvergence, ZeroDivisionError, OverflowError, ValueError):
             yield "skipped"
             continue
-        good, allowed = agrees(quantity, float(value), right, change)
+        good, tolerance = agrees(quantity, float(value), right, change)
         yield quantity
         if not good:
             yield Violation(
@@ -232,12 +234,12 @@ def _values(
                 line_of(problem, quantity, y),
                 float(value),
                 right,
-                allowed,
+                tolerance,
             )
 
 
 def _narrower_than_rounding(problem: Problem, y: float) -> bool:
-    """Whether a density at y may be anything: its peak is narrower than the rounding of y."""
+    """Return whether any density at y is acceptable: the peak is narrower than the rounding of y."""
     near = any(abs(y - place) <= 4 * np.spacing(abs(y)) for place in problem.places)
     return near and not problem.counts and problem.width < 4 * np.spacing(abs(y))
 
@@ -264,11 +266,11 @@ def _moments(
     if problem.name == "Truncated" and quantity != "mean":  # sums over nodes, each of them a double
         spacing = mpf(float(np.spacing(abs(prediction.mean[0]))))
         change += spacing if quantity == "std" else 2 * mp.sqrt(right) * spacing
-    good, allowed = agrees(quantity, came, right, change)
+    good, tolerance = agrees(quantity, came, right, change)
     yield quantity
     if not good:
         yield Violation(
-            seed, problem.name, quantity, line_of(problem, quantity), came, right, allowed
+            seed, problem.name, quantity, line_of(problem, quantity), came, right, tolerance
         )
 
 
@@ -307,7 +309,7 @@ def _quantiles(
 
 
 def _encloses(oracle: Oracle, problem: Problem, came: float, level: float) -> Any:
-    """Whether the quantile is that of the level, moved by `QUANTILE` of itself and its rest."""
+    """Return whether the quantile is that of the level, moved by `QUANTILE` of itself and its rest."""
     if abs(came) == np.inf:
         edge = mpf(HUGE) if came > 0 else -mpf(HUGE)
         return (oracle.cdf(edge) <= level) if came > 0 else (oracle.cdf(edge) >= level)
@@ -325,7 +327,7 @@ def _encloses(oracle: Oracle, problem: Problem, came: float, level: float) -> An
         "Recalibrated",
     ):
         step += max(numbers) * CHANGE if abs(q) <= max(numbers) else 0
-    if problem.name == "Rescaled":  # of the quantile before, which has digits of its own
+    if problem.name == "Rescaled":  # of the quantile before, which has its own digits
         step += oracle.scale * abs(oracle._back(q)) * QUANTILE
     below, above = q - step, q + step
     if problem.name in (
@@ -353,7 +355,7 @@ def _encloses(oracle: Oracle, problem: Problem, came: float, level: float) -> An
 
 
 def _draws(seed: int, problem: Problem, oracle: Oracle) -> Iterator[Violation | str]:
-    """Kolmogorov's distance of 1,000 draws: above 3.2 / sqrt(1,000) once in 1e9 of right samplers."""
+    """Compare Kolmogorov's distance of 1,000 draws: above 3.2 / sqrt(1,000) once in 1e9 runs."""
     count = 1000
     line = f"{problem.expression.format(n=1)}.sample({count}, {seed})"
     one = eval(problem.expression.format(n=1), {"fm": fm, "np": np})
@@ -387,7 +389,7 @@ def _draws(seed: int, problem: Problem, oracle: Oracle) -> Iterator[Violation | 
 
 
 def _distance(draws: Any, oracles: list[Oracle]) -> float:
-    """Return how far draws are from all that lies between some distributions, at a few draws."""
+    """Return how far draws are from everything between some distributions, at a few draws."""
     worst, count = 0.0, len(draws)
     for i in np.linspace(0, count - 1, 6).astype(int):
         if not np.isfinite(draws[i]):
@@ -403,7 +405,7 @@ def _distance(draws: Any, oracles: list[Oracle]) -> float:
 
 @contextlib.contextmanager
 def limited() -> Iterator[None]:
-    """Raise TimeoutError where a problem takes longer than `LIMIT`: sums of mpmath may be endless."""
+    """Raise TimeoutError if a problem takes longer than `LIMIT`: sums of mpmath may be endless."""
 
     def stop(*_: Any) -> None:
         raise TimeoutError
@@ -424,7 +426,7 @@ def run(
     verbose: bool = False,
     seconds: float = np.inf,
 ) -> tuple[list[Violation], Counter[str]]:
-    """Attack ``count`` distributions; returns violations and what was checked how often."""
+    """Attack ``count`` distributions; return violations, and how often each check ran."""
     violations: list[Violation] = []
     counts: Counter[str] = Counter()
     begin = time.perf_counter()

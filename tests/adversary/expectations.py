@@ -103,7 +103,7 @@ def _linear(rng: Any, length: float) -> Numeric:
 
 
 def _cosine(rng: Any, length: float) -> Numeric | None:
-    return None  # a step at zero: tested by probabilities, see `_step`
+    return None  # a step at zero: probabilities test it, see `_step`
 
 
 def _constant(rng: Any, length: float) -> Numeric:
@@ -117,7 +117,7 @@ LEAVES = [_rbf, _laplacian, _laplacian, _matern, _matern, _polynomial, _linear, 
 
 
 def kernel(rng: Any, width: float) -> Numeric:
-    """Draw a kernel, a sum or a product whose length is that of a law, give or take three orders."""
+    """Draw a kernel, a sum or a product whose length is that of a law, within three orders."""
     length = float(width * 10 ** rng.uniform(-3, 3))
     kinds = rng.choice(LEAVES, 2)
     one = kinds[0](rng, length)
@@ -144,7 +144,7 @@ def kernel(rng: Any, width: float) -> Numeric:
 
 
 def points(rng: Any, law: Law) -> list[float]:
-    """Return points of a kernel: anywhere in the law, at and beside its ends and atoms, far out."""
+    """Return points of a kernel: anywhere in the law, at and near its ends and atoms, far out."""
     places = [law.centre, *(place for place, _ in law.breaks), *(v for v, _ in law.atoms[:3])]
     at = []
     for _ in range(POINTS):
@@ -159,7 +159,7 @@ def points(rng: Any, law: Law) -> list[float]:
 
 
 def attack(seed: int, only: str | None = None) -> tuple[str, list[str], int]:
-    """Attack one law with one kernel; returns the family, violations, and how many values were checked."""
+    """Attack one law with one kernel; return the family, violations, and the number of values checked."""
     rng = np.random.default_rng([seed, 15])
     laws = [one for one in LAWS if only is None or one.__name__.replace("_", "") == only.lower()]
     kind = laws[int(rng.integers(len(laws)))]
@@ -188,33 +188,31 @@ def attack(seed: int, only: str | None = None) -> tuple[str, list[str], int]:
         )
         tolerance = TOLERANCE if not one.heavy else HEAVY_TOLERANCE
         tolerance += np.spacing(max(abs(point), abs(law.centre))) / one.length  # of the reference
-        allowed = tolerance * max(size, float(np.sqrt(np.abs(product))[0])) + 2 * left_out
-        if not abs(value - right) <= allowed:
+        limit = tolerance * max(size, float(np.sqrt(np.abs(product))[0])) + 2 * left_out
+        if not abs(value - right) <= limit:
             off = f"came {float(value)!r}, right {right!r}, off by {abs(value - right):.1e}"
-            violations.append(
-                f"seed {seed}: {line}\n    at {point!r}: {off}, allowed {allowed:.1e}"
-            )
+            violations.append(f"seed {seed}: {line}\n    at {point!r}: {off}, allowed {limit:.1e}")
     return kind.__name__, violations, len(z)
 
 
 def run(
     count: int, seed: int, only: str | None = None, verbose: bool = False
 ) -> tuple[list[str], Counter[str], int]:
-    """Attack ``count`` laws; returns violations, how many of which family, and values checked."""
+    """Attack ``count`` laws; return violations, the count of each family, and values checked."""
     violations: list[str] = []
     kinds: Counter[str] = Counter()
-    checked = 0
+    checks = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for one in range(seed, seed + count):
             kind, more, values = attack(one, only)
             violations += more
-            checked += values
+            checks += values
             if more:
                 kinds[kind] += 1
                 if verbose:
                     print(*more, sep="\n", flush=True)
-    return violations, kinds, checked
+    return violations, kinds, checks
 
 
 def main() -> int:
@@ -227,12 +225,12 @@ def main() -> int:
     parser.add_argument("--only", default=None, help="one family, such as logNormal")
     options = parser.parse_args()
     start = time.perf_counter()
-    violations, kinds, checked = run(options.count, options.seed, options.only, True)
+    violations, kinds, checks = run(options.count, options.seed, options.only, True)
     for kind, number in kinds.most_common():
         print(f"{number:6d} problems of {kind}")
     seconds = time.perf_counter() - start
     print(
-        f"in {seconds:.0f} s: {checked} values of {options.count} problems, {len(violations)} violations"
+        f"in {seconds:.0f} s: {checks} values of {options.count} problems, {len(violations)} violations"
     )
     return bool(violations)
 

@@ -27,7 +27,7 @@ VECTORS = ("Gaussian", "Mixture", "Draws")
 
 @dataclass
 class MadeDraws:
-    """A prediction, its measure, outcomes y, and how it was made."""
+    """A prediction, its measure, outcomes y, and the way it was made."""
 
     prediction: Any
     measure: Measure
@@ -37,7 +37,7 @@ class MadeDraws:
 
 @dataclass
 class Palette:
-    """Which row has which parameters, and where they are."""
+    """Which row has which parameters, and where these are."""
 
     group: np.ndarray
     loc: np.ndarray
@@ -578,7 +578,7 @@ def of_draws(draws):
 
 
 def can_integrate(family, y_spec, columns):
-    """Whether the reference knows the expectations of this family under this kernel."""
+    """Return whether the reference knows the expectations of this family under this kernel."""
     if family in ("Draws", *COUNTS):
         return True
     if columns == 1:

@@ -1,4 +1,4 @@
-"""The kinds of files that are attacked: how a good one is written, and what reading it gives.
+"""The kinds of files under attack: how to write a good one, and what reading it gives.
 
 A kind is a suffix, a function that writes, one that reads, and whether a checksum seals the contents.
 """
@@ -12,7 +12,7 @@ import zipfile
 from dataclasses import dataclass
 
 import numpy as np
-from spoils import N
+from damages import N
 
 __all__ = ["KINDS"]
 
@@ -98,7 +98,7 @@ def _accumulator():
             accumulator.error_bounds,
             lambda at: accumulator.witness(at, [0.0, 1.0]),
         )
-        # A forged name is a name as any other.
+        # A forged name is as valid as any other.
         values = [value for part in parts for value in part(points).values()]
         names = list(accumulator.compute())
         values.append(np.array([accumulator.compute()[name].value for name in names]))
@@ -153,7 +153,7 @@ def _checkpoint():
         from fastmcmd.checkpoint import Checkpoint
 
         store = Checkpoint(path, "f")
-        # A stage that is missing is computed again.
+        # A run recomputes a missing stage.
         first = store.load("one", _First) or _First(np.arange(30.0), np.array([3, 5]))
         second = store.load("two", _Second) or _Second(np.eye(4))
         return [first.values, first.places, second.matrix]
@@ -168,7 +168,7 @@ def _laplacian():
 
 
 def _run(saves, **options):
-    """A run that goes on from what it had saved when it had saved ``saves`` times."""
+    """Resume a run from the state that it had after ``saves`` saves."""
 
     def compute(path):
         import fastmcmd as fm

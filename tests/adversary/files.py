@@ -25,15 +25,15 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from damages import DAMAGES, damage_file
 from file_kinds import KINDS
-from spoils import SPOILS, spoil
 
-SECONDS = 60.0  # without an answer: a hang
-ADDRESSES = 8 << 30  # bytes that a reader may map: what a header declares is not taken
+SECONDS = 60.0  # without an answer, after which the reader counts as hung
+ADDRESSES = 8 << 30  # bytes that a reader may map; the size that a header declares is not allocated
 
 
 def work():
-    """Read what is named on standard input, line by line, and say how it went."""
+    """Read the files named on standard input, line by line, and print the outcome of each."""
     import faulthandler
     import resource
 
@@ -71,7 +71,7 @@ def work():
 
 
 class Reader:
-    """The reading process, started again whenever it dies or hangs."""
+    """The reading process, restarted whenever it dies or hangs."""
 
     def __init__(self):
         self._process = None
@@ -122,8 +122,8 @@ def _pump(pipe, answers):
 
 
 def attack(count, seeds, kinds=None, only=None, how=None, tell=print):
-    """Spoil ``count`` files of each seed, all in one way if ``how`` names it, and return the violations."""
-    one_way = {way.__name__[1:]: way for way in SPOILS}.get(how)
+    """Damage ``count`` files of each seed, all in the way ``how`` if given, and return the violations."""
+    one_way = {way.__name__[1:]: way for way in DAMAGES}.get(how)
     kinds = list(kinds or KINDS)
     violations, reader, ready = [], Reader(), set()
     with tempfile.TemporaryDirectory() as folder:
@@ -140,10 +140,10 @@ def attack(count, seeds, kinds=None, only=None, how=None, tell=print):
                 if answer != "ok":
                     raise RuntimeError(f"{kind} cannot be written and read: {answer}")
                 ready.add(kind)
-            path = Path(folder) / f"spoilt{suffix}"
+            path = Path(folder) / f"damaged{suffix}"
             _remove(path)
             _copy(good, path)
-            damage = spoil(path, rng, one_way)
+            damage = damage_file(path, rng, one_way)
             task = {"kind": kind, "path": str(path), "write": False, "forged": "_forge" in damage}
             answer = reader.ask(task)
             if answer not in ("ok", "refused"):
@@ -177,7 +177,7 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, nargs="+", default=[0])
     parser.add_argument("--only", type=int, help="one case")
     parser.add_argument("--kind", action="append", choices=list(KINDS))
-    parser.add_argument("--how", choices=[way.__name__[1:] for way in SPOILS])
+    parser.add_argument("--how", choices=[way.__name__[1:] for way in DAMAGES])
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:

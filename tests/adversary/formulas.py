@@ -1,4 +1,4 @@
-"""Kernels written out once more, from their definitions, for any floating-point type.
+"""Independent definitions of the kernels, for any floating-point type.
 
 A kernel is a tuple: ``("rbf", gamma)``, ``("sum", left, right)`` and so on. Nothing here is imported from
 fastmcmd. Squares are taken of scaled differences, so that 1e-200 does not underflow.
@@ -23,13 +23,13 @@ def overlap(a, b):
 def cauchy(a, b):
     total = 1.0
     for i in range(len(a)):
-        difference = float(a[i]) - float(b[i])  # not NumPy's numbers, which warn of overflow
+        difference = float(a[i]) - float(b[i])  # not NumPy's numbers, which warn about overflow
         total /= 1.0 + difference * difference
     return total
 
 
 def lopsided(a, b):
-    """No kernel: not symmetric."""
+    """Not a kernel: not symmetric."""
     total = 0.0
     for i in range(len(a)):
         total += abs(a[i] - 0.5 * b[i])
@@ -37,7 +37,7 @@ def lopsided(a, b):
 
 
 def indefinite(a, b):
-    """No kernel: symmetric, with negative eigenvalues."""
+    """Not a kernel: symmetric, with negative eigenvalues."""
     total = 0.0
     for i in range(len(a)):
         total += (a[i] - b[i]) ** 2
@@ -53,7 +53,7 @@ CUSTOM = {
 
 
 def _custom(name, x, z):
-    """The definite functions above for arrays (..., k) that broadcast."""
+    """Evaluate the definite functions above for arrays (..., k) that broadcast."""
     if name == "overlap":
         same = np.sign(x) * np.sign(z) > 0
         return np.where(same, np.minimum(np.abs(x), np.abs(z)), x.dtype.type(0)).sum(axis=-1)
@@ -139,7 +139,7 @@ def rbf_terms(spec):
     if spec[0] == "rbf":
         rule = (
             isinstance(spec[1], str) or spec[1] is None
-        )  # whether there are terms is known before
+        )  # terms exist whatever the number of a rule is
         return [(np.longdouble(1), np.longdouble(1 if rule else spec[1]))]
     if spec[0] in ("sum", "product"):
         left, right = rbf_terms(spec[1]), rbf_terms(spec[2])

@@ -1,4 +1,4 @@
-"""Values that no one should pass, and unusual forms of values that everyone may.
+"""Values that are always wrong, and unusual forms of values that are valid.
 
 Each takes the argument of a valid call and gives what replaces it. ``TAGS`` says what a value is, so that
 the checks know which of them can never be right.
@@ -18,7 +18,7 @@ __all__ = ["HARMLESS", "POOL", "TAGS", "default_array"]
 
 
 def default_array(base):
-    """The argument itself where it is an array, or one like it."""
+    """The argument itself if it is an array, or one like it."""
     if isinstance(base, np.ndarray):
         return base
     if isinstance(base, (list, tuple)) and base and all(isinstance(b, (int, float)) for b in base):
@@ -101,7 +101,7 @@ def big_endian(base):
 
 
 class Liar:
-    """Has a length and a shape, and no values."""
+    """An object with a length and a shape, and no values."""
 
     shape, dtype, ndim = (24,), np.dtype(float), 1
 

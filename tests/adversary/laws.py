@@ -88,7 +88,7 @@ class Law:
 
 
 def _beyond(parts: Any, ends: Any) -> float:
-    """Return what an integral that falls by a power lacks beyond its last panel: the geometric series."""
+    """Return the part of a power-law integral beyond its last panel: the geometric series."""
     octaves = [float(parts[(ends > ends[-1] / 2**k) & (ends <= ends[-1] / 2 ** (k - 1))].sum())
                for k in (3, 2)]  # fmt: skip
     if not octaves[1] > 0:
@@ -98,7 +98,7 @@ def _beyond(parts: Any, ends: Any) -> float:
 
 
 def _panels(places: list[tuple[float, float]], z: float, sign: int) -> tuple[Any, Any]:
-    """Return the ends of panels, as distances from z, that are graded towards places."""
+    """Return the ends of panels, as distances from z, graded towards places."""
     steps = 2.0 ** np.arange(-_HALVINGS, _DOUBLINGS)
     edges = [np.zeros(1)]
     for place, width in places:
@@ -309,7 +309,7 @@ def zero_inflated(rng: Any) -> Law:
 
 
 def truncated(rng: Any) -> Law:
-    """An interval with one end about a median away, and the tail or a few widths beyond."""
+    """Return an interval with one end about a median away, and the tail or a few widths beyond."""
     for _ in range(50):
         base = rng.choice(SMOOTH)(rng)
         low = base.centre + base.width * float(rng.normal())

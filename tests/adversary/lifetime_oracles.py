@@ -141,7 +141,7 @@ class GeneralizedPareto(Lifetime):
 
 
 class Binomial(WholeNumbers):
-    """By sums over all counts; the number of trials is exact."""
+    """Sum over all counts; the number of trials is exact."""
 
     def __init__(self, n: Any, p: Any) -> None:
         self.n, self.p = int(n), p

@@ -334,7 +334,7 @@ def _moments(mean, std, degree):
 
 
 def has_closed_form(spec, columns):
-    """Whether expectations under Gaussians are known here without quadrature."""
+    """Return whether expectations under Gaussians are known here without quadrature."""
     if rbf_terms(spec) is not None or spec[0] == "linear":
         return True
     if spec[0] == "sum":
@@ -347,7 +347,7 @@ def has_closed_form(spec, columns):
 
 
 def is_separable(spec, columns):
-    """Whether a kernel of vectors is a sum of products over their components."""
+    """Return whether a kernel of vectors is a sum of products over their components."""
     if columns == 1:
         return True
     if spec[0] == "sum":

@@ -1,4 +1,4 @@
-"""Attacks the bound of `streaming.CCE` where accumulators with nearly dependent landmarks are joined.
+"""Attacks the bound of `streaming.CCE` when accumulators with nearly dependent landmarks merge.
 
 Rows lie in clusters, ladders and lattices of any spacing, so that landmarks of each part nearly reproduce
 each other; parts are merged in several orders. The reference, in long double, has no landmarks.
@@ -137,8 +137,8 @@ def attack(seed):
             left[k].merge(left.pop(k + 1))
         estimate, bounds = left[0].compute(), left[0].error_bounds(at)
         errors = [abs(estimate.value - right), *np.abs(left[0].score_samples(at) - values)]
-        allowed = np.maximum([estimate.error_bound, *bounds], ROUNDING)
-        worst = max(worst, float((np.array(errors, dtype=np.float64) / allowed).max()))
+        limit = np.maximum([estimate.error_bound, *bounds], ROUNDING)
+        worst = max(worst, float((np.array(errors, dtype=np.float64) / limit).max()))
     return worst, p
 
 

@@ -40,7 +40,7 @@ def mean(values: list[F], weights: list[F]) -> F:
 
 
 def regression(rng: Any) -> Iterator[Check]:
-    """Point predictions, intervals and quantiles."""
+    """Check point predictions, intervals and quantiles."""
     n = int(rng.integers(1, 30))
     scale = 10.0 ** rng.uniform(-300, 300) if rng.random() < 0.5 else 1.0
     centre = scale * float(rng.choice([0.0, 1.0, 1e3]))
@@ -95,7 +95,7 @@ def regression(rng: Any) -> Iterator[Check]:
 
 
 def spreads(rng: Any) -> Iterator[Check]:
-    """Sharpness and Dawid and Sebastiani's score, whose squares leave the range of doubles."""
+    """Check sharpness and Dawid and Sebastiani's score, whose squares leave the range of doubles."""
     n = int(rng.integers(1, 20))
     scale = 10.0 ** rng.uniform(-300, 300)
     std = scale * 10.0 ** rng.uniform(-3, 3, n)
@@ -121,7 +121,7 @@ def spreads(rng: Any) -> Iterator[Check]:
 
 
 def ensembles(rng: Any) -> Iterator[Check]:
-    """Scores of draws: CRPS and its estimators, check scores, energy scores."""
+    """Check scores of draws: CRPS and its estimators, check scores, energy scores."""
     n, count = int(rng.integers(1, 5)), int(rng.integers(2, 9))
     scale = 10.0 ** rng.uniform(-290, 290) if rng.random() < 0.5 else 1.0
     draws = scale * rng.normal(size=(n, count))
@@ -146,7 +146,7 @@ def ensembles(rng: Any) -> Iterator[Check]:
 
 
 def classification(rng: Any) -> Iterator[Check]:
-    """Scores, calibration errors and rankings of class probabilities."""
+    """Check scores, calibration errors and rankings of class probabilities."""
     n, classes = int(rng.integers(2, 30)), int(rng.integers(2, 6))
     p = rng.dirichlet(np.full(classes, 10.0 ** rng.uniform(-3, 1)), size=n)
     p = np.where(np.isnan(p), 1 / classes, p)
@@ -235,15 +235,15 @@ def classification(rng: Any) -> Iterator[Check]:
 
 
 def attack(seed: int) -> Iterator[tuple[str, str | None]]:
-    """Attack with one seed; yields the name of what was checked, and what is wrong with it."""
+    """Attack with one seed; yield the name of each check, and its failure."""
     rng = np.random.default_rng([seed, 41])
     for kind in (regression, ensembles, classification, spreads, reliability, variances, classes):
         for name, line, came, right, largest in kind(rng):
-            allowed = RELATIVE * abs(right) + OF_LARGEST * largest + mpf(10) ** -307
+            limit = RELATIVE * abs(right) + OF_LARGEST * largest + mpf(10) ** -307
             if mp.isinf(right) or abs(right) > HUGE:
                 good = bool(np.isinf(came))
             else:
-                good = bool(np.isfinite(came)) and abs(mpf(float(came)) - right) <= allowed
+                good = bool(np.isfinite(came)) and abs(mpf(float(came)) - right) <= limit
             wrong = None
             if not good:
                 wrong = (
@@ -253,18 +253,18 @@ def attack(seed: int) -> Iterator[tuple[str, str | None]]:
 
 
 def run(count: int, seed: int, verbose: bool = False) -> tuple[list[str], int]:
-    """Return what is wrong, and how many values were looked at."""
-    violations, checked = [], 0
+    """Return the failures, and how many values were checked."""
+    violations, check_count = [], 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for one in range(seed, seed + count):
             for _, wrong in attack(one):
-                checked += 1
+                check_count += 1
                 if wrong:
                     violations.append(wrong)
                     if verbose:
                         print(wrong, flush=True)
-    return violations, checked
+    return violations, check_count
 
 
 def main() -> int:
@@ -276,8 +276,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     start = time.perf_counter()
-    violations, checked = run(options.count, options.seed, True)
-    print(f"{checked} values in {time.perf_counter() - start:.0f} s: {len(violations)} violations")
+    violations, check_count = run(options.count, options.seed, True)
+    print(
+        f"{check_count} values in {time.perf_counter() - start:.0f} s: {len(violations)} violations"
+    )
     return bool(violations)
 
 

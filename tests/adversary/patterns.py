@@ -1,4 +1,4 @@
-"""Problems drawn towards defects that certificates had: each pattern is one way to be wrong unseen.
+"""Problems drawn towards past defects of certificates: each pattern is one way to be wrong unseen.
 
 `problems.draw` takes a fifth of its problems from here; ``--pattern NAME`` takes all of them.
 """
@@ -50,20 +50,20 @@ def fill(p, name, rng, size):
 
 
 def _smooth(rng, n, d):
-    """Return inputs, of which a smooth function of the first columns is the mean."""
+    """Return inputs, and means that are smooth functions of them."""
     x = rng.normal(size=(n, d)) if rng.random() < 0.5 else rng.uniform(-2, 2, (n, d))
     return x, np.sin(x[:, :1]) + 0.3 * x
 
 
 def _isolate(rng, x, rare, reach):
-    """Put rows far from all others, each in a place of its own."""
+    """Put rows far from all others, each in a different place."""
     for i, row in enumerate(rare):
         x[row] = 0
         x[row, rng.integers(x.shape[1])] = (i + 2) * reach * rng.choice([-1, 1])
 
 
 def wrong_rows(p, rng, n):
-    """Gaussian vectors of a model that is right in bulk and wrong in few rows; no draws."""
+    """Draw Gaussian vectors of a model that is right in bulk and wrong in few rows."""
     p.columns = int(rng.choice([2, 2, 2, 3]))
     d = p.columns + int(rng.integers(0, 2))
     p.x, mean = _smooth(rng, n, d)
@@ -84,7 +84,7 @@ def wrong_rows(p, rng, n):
 
 
 def wide_row(p, rng, n):
-    """One wide prediction among narrow ones, at a random place, in inputs of its own."""
+    """Put one wide prediction among narrow ones, at a random row with its own inputs."""
     p.x = rng.uniform(-1, 1, (n, 1))
     row = int(rng.integers(n))
     p.rare = (row,)
@@ -131,7 +131,7 @@ def _gaussians(rng, palette, n, mixed):
 
 
 def near_duplicates(p, rng, n):
-    """Inputs that are equal in float32, and a Delta in the kernel."""
+    """Draw inputs that are equal in float32, and a Delta in the kernel."""
     offset = float(rng.choice([1e3, 45000.0, 1e6]))
     d = int(rng.choice([1, 1, 2, 40]))
     p.x = offset + offset * 7e-4 * rng.uniform(0, 1, (n, d))
@@ -158,9 +158,9 @@ def near_duplicates(p, rng, n):
 
 
 def underflow(p, rng, n):
-    """Inputs whose squares underflow; the kernel's length follows them."""
+    """Draw inputs whose squares underflow; the kernel's length follows them."""
     scale = float(10 ** rng.uniform(-200, -150))
-    p.tame = False  # a refusal that names the cause is a right answer
+    p.tame = False  # an error that names the cause is a right answer
     p.x = rng.normal(size=(n, int(rng.integers(1, 4)))) * scale
     p.rare = (int(rng.integers(n)),)
     leaf = [
@@ -174,7 +174,7 @@ def underflow(p, rng, n):
 
 
 def gross_failures(p, rng, n):
-    """Sharp, right predictions in bulk, few gross failures in isolated rows, a loose tolerance."""
+    """Draw sharp, right predictions in bulk, gross failures in isolated rows, a loose tolerance."""
     d = int(rng.choice([1, 2, 2, 2]))
     gamma = float(10 ** rng.uniform(-0.6, 0.3))
     p.x = rng.uniform(-1, 1, (n, d)) * 10 ** rng.uniform(1.0, 2)
@@ -201,7 +201,7 @@ def gross_failures(p, rng, n):
 
 
 def no_kernel(p, rng, n):
-    """A function that is not symmetric, or not positive semi-definite."""
+    """Use a function that is not symmetric, or not positive semi-definite."""
     p.x = rng.normal(size=(n, 2))
     p.rare = (0,)
     p.x_spec, p.y_spec = ("rbf", 0.5), ("rbf", 0.5)
@@ -212,7 +212,7 @@ def no_kernel(p, rng, n):
 
 
 def _pairs(p, rng, n, scale, wrong=()):
-    """One draw for each outcome; those of some rows are wrong alike."""
+    """Draw one number for each outcome; those of some rows are wrong alike."""
     y = scale * rng.normal(size=(n, 1))
     draws = y + 10 ** rng.uniform(-2, 0.5) * scale * rng.normal(size=(n, 1))
     draws[list(wrong)] += 2

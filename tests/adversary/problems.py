@@ -16,7 +16,7 @@ import fastmcmd as fm
 
 @dataclass
 class Problem:
-    """One call and what the reference needs to know of it."""
+    """One call, and what the reference needs to know about it."""
 
     seed: int
     function: str
@@ -100,7 +100,7 @@ def resolved(spec, data):
     if rule is None:
         value = LD(1) / data.shape[1]
     elif rule == "variance":
-        exact = data.astype(LD) - data[0].astype(LD)  # small beside the mean, perhaps
+        exact = data.astype(LD) - data[0].astype(LD)  # possibly small beside the mean
         value = 1 / (2 * exact.var(axis=0, ddof=1).sum())
     else:
         some = np.unique(np.linspace(0, len(data) - 1, min(len(data), 1000)).astype(int))
@@ -117,7 +117,7 @@ def resolved(spec, data):
 
 
 def same_parameters(kernel, spec):
-    """Check that fastmcmd resolved a rule to the same number, and take its last digits."""
+    """Check that fastmcmd resolved a rule to the same number, and adopt its last digits."""
     kind = spec[0]
     if kind in ("sum", "product"):
         return (kind, same_parameters(kernel.left, spec[1]), same_parameters(kernel.right, spec[2]))
@@ -347,7 +347,7 @@ def draw(seed, size=None, pattern=None):
     p.weights = _weights(rng, n)
     p.options = _options(rng, n)
     if p.options.get("solver") == "cg":
-        p.lam = max(p.lam, 1e-9 * n)  # thousands of iterations are no failure, but take minutes
+        p.lam = max(p.lam, 1e-9 * n)  # thousands of iterations are valid, but take minutes
     p.lam_prime = p.lam
     p.threads = int(rng.choice([1, 1, 1, 1, 2, 3]))
     _outputs(rng, p, n, y_scale, rare)

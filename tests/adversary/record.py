@@ -1,4 +1,4 @@
-"""A record of the problems that were checked, a line each: runs are resumed from it, and added up.
+"""A record of the checked problems, one line each: runs resume from it, and results add up.
 
 Shards write to files of their own; ``congruence.py --sum FILE FILE ...`` adds them up.
 """
@@ -29,7 +29,7 @@ def line(out):
 
 
 def read(paths):
-    """Return what files hold, the newest line of each seed; a line cut short by a kill is left out."""
+    """Return the contents of files, the newest line of each seed; a line cut short by a kill is dropped."""
     records = {}
     for path in paths:
         if not Path(path).exists():

@@ -1,4 +1,4 @@
-"""Attacks certificates that look at some rows only: rare rows, at random places, in large problems.
+"""Attacks certificates that see only some rows: rare rows, at random places, in large problems.
 
     python tests/adversary/sampled.py --count 200 --seed 0
     python tests/adversary/sampled.py --count 10 --rows 50000
@@ -66,9 +66,7 @@ def problem(seed: int, rows: int) -> Problem:
     rng = np.random.default_rng([seed, rows])
     method = list(METHODS)[rng.integers(len(METHODS))]
     kind = RARE[rng.integers(len(RARE))]
-    by_landmarks = method.startswith(
-        "lowrank"
-    )  # many columns would ask for as many as there are rows
+    by_landmarks = method.startswith("lowrank")  # many columns would need as many as there are rows
     d = int(rng.choice([1, 1, 2] if by_landmarks else [1, 2, 3, 8]))
     gamma, lam = float(10 ** rng.uniform(-1, 1)), float(10 ** rng.uniform(-3, 0))
     tol = float(10 ** rng.uniform(-5, -2))
@@ -150,7 +148,7 @@ def truth(of: Problem) -> Array:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Largest ratio of error to bound, the kind of the certificate, and what was drawn."""
+    """Largest ratio of error to bound, the kind of the certificate, and the drawn problem."""
 
     ratio: float
     error: float
@@ -160,7 +158,7 @@ class Outcome:
 
 
 def attack(seed: int, rows: int) -> Outcome:
-    """Return what came of the problem of a seed."""
+    """Return the outcome of the problem of a seed."""
     of = problem(seed, rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)

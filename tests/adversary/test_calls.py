@@ -30,7 +30,7 @@ def test_every_public_function_is_called():
 
 @pytest.mark.slow
 def test_no_violations_in_a_short_run():
-    # A number of cases, not of seconds: every machine calls the same.
+    # A number of cases, not of seconds: every machine makes the same calls.
     process = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("calls.py")), "--count", "3000", "--no-plots"],
         cwd=ROOT, capture_output=True, text=True, timeout=300,

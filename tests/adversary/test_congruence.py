@@ -1,4 +1,4 @@
-"""Three hundred problems of the certificate's adversary; thousands by hand: see docs/contributing.md."""
+"""Three hundred problems of the certificate's adversary; docs/contributing.md has the long runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_no_promise_is_broken(start):
 
 @pytest.mark.slow
 def test_a_wrong_value_is_noticed(monkeypatch):
-    """What the adversary is there for: values off by more than their bounds."""
+    """The adversary must notice values that are off by more than their bounds."""
     call = congruence.call
 
     def wrong(p):
@@ -58,7 +58,7 @@ def test_a_wrong_value_is_noticed(monkeypatch):
 
 
 def test_a_call_that_is_too_slow_does_not_stop_the_compiler():
-    """A function of Numba that was stopped in its compiler failed in every later problem (seed 9500060)."""
+    """A Numba function that was stopped while it compiled failed in every later problem (seed 9500060)."""
     numba = pytest.importorskip("numba")
 
     @numba.njit

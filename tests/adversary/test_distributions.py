@@ -1,4 +1,4 @@
-"""A small share of the attack on distributions and metrics; by hand run the programs themselves."""
+"""A small share of the attack on distributions and metrics; run the programs by hand for more."""
 
 import sys
 from pathlib import Path
@@ -29,6 +29,6 @@ def test_every_family_agrees_with_mpmath(family, monkeypatch):
 
 @pytest.mark.slow
 def test_metrics_agree_with_rational_arithmetic():
-    violations, checked = metrics.run(10, seed=100)
-    assert checked > 200
+    violations, check_count = metrics.run(10, seed=100)
+    assert check_count > 200
     assert not violations, "\n".join(violations)

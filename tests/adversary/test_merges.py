@@ -17,7 +17,7 @@ def test_bounds_hold_in_every_order_of_merging(seed):
 
 @pytest.mark.parametrize("seed", [579, 752, 1872, 2001, 4595, 5068])
 def test_bounds_that_were_too_small(seed):
-    """Growing and joining mixed two factorizations: errors were 64 to 230,000 times the bound."""
+    """Growing and joining mixed two factorisations: errors were 64 to 230,000 times the bound."""
     rng = np.random.default_rng(seed)
     joined, *accumulators = merges.accumulators(merges.draw(rng), rng)
     for other in accumulators:
@@ -29,7 +29,7 @@ def test_bounds_that_were_too_small(seed):
 
 @pytest.mark.parametrize("width", [1e-3, 1e-2, 1e-1])
 def test_what_a_join_takes_from_the_embedding_is_in_its_residual(width):
-    """Two nearly equal landmarks span a slope that a third, nearly equal to both, half replaces."""
+    """Two nearly equal landmarks span a slope; a third, nearly equal to both, replaces half of it."""
     step, rng = 2.7e-7, np.random.default_rng(0)
     x = width * np.column_stack([rng.uniform(-1, 1, 30), np.zeros(30)])
 

@@ -1,4 +1,4 @@
-"""Sampled certificates: problems that broke them once."""
+"""Sampled certificates: problems that once broke them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_bounds_that_were_too_small(seed):
 
 @pytest.mark.parametrize("seed", [640055, 640195])
 def test_points_beside_a_cluster_with_a_landmark(seed):
-    """The landmarks miss little of its rows and all of what lies between them: 6.5 times the bound."""
+    """Landmarks cover these rows, but not the points between them: 6.5 times the bound."""
     outcome = sampled.attack(seed, 2000)
     assert outcome.kind == "lowrank sampled"
     assert outcome.ratio <= 0.5
@@ -29,7 +29,7 @@ def test_points_beside_a_cluster_with_a_landmark(seed):
 
 @pytest.mark.parametrize("order", [14, 32, 37, 45])
 def test_nearly_dependent_landmarks_beside_a_distant_row(order):
-    """Rounding reproduced a row that no landmark is near, by coefficients of 1e8: 8.6 times the bound.
+    """Rounding reproduced a row far from all landmarks, by coefficients of 1e8: 8.6 times the bound.
 
     The problem of seed 9000795 of `congruence.py`, its rows in other orders: landmarks are drawn by place.
     """

@@ -1,4 +1,4 @@
-"""The reference against mpmath: expectations of kernels, and whole problems that are badly conditioned."""
+"""The reference agrees with mpmath: expectations of kernels, and badly conditioned whole problems."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_kernels_do_not_underflow():
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(900, 912))
 def test_values_are_those_of_many_digits(seed):
-    """The float64 and the long-double reference agree with 60 digits within their own errors."""
+    """The float64 and the long-double reference agree with 60 digits within their error estimates."""
     rng = np.random.default_rng(seed)
     n = 12
     x, y = rng.normal(size=(n, 2)), rng.normal(size=(n, 1))
@@ -174,7 +174,7 @@ def _by_many_digits(p):
 
 
 def test_a_rare_wide_prediction_is_seen():
-    """One row in 400 far away and wide: a review saw 0.7527 certified to 2e-7; the truth is 0.6987."""
+    """One row in 400 is far away and wide: 0.7527 was certified to 2e-7; the truth is 0.6987."""
     rng = np.random.default_rng(0)
     n = 400
     x, y = rng.uniform(-1, 1, n), 0.3 * rng.standard_normal(n)

@@ -24,7 +24,7 @@ class Undecided(Exception):
 
 @dataclass
 class Truth:
-    """Values (q,), what they may be off by, and the embedding itself."""
+    """Values (q,), their possible errors, and the embedding itself."""
 
     values: np.ndarray
     errors: np.ndarray
@@ -152,7 +152,7 @@ def norms(measure, spec, n, columns, real):
 
 
 def of_nodes(p):
-    """Return the relative error of expectations in float64, in which nodes are rounded, too."""
+    """Return the relative error of float64 expectations, including the rounding of nodes."""
     parts = [one for measure in (p.nature, p.model) for *_, part in measure.parts for one in part]
     far = max((float(np.abs(part.y_edges).max()) for part in parts), default=0.0)
     lengths = [float(width) for width in widths(p.y_spec) if width > 0]

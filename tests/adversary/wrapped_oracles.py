@@ -1,4 +1,4 @@
-"""Distributions made of others, in mpmath: mixtures, additional zeros, intervals, atoms, quantiles."""
+"""Distributions made from others, in mpmath: mixtures, extra zeros, intervals, atoms, quantiles."""
 
 from __future__ import annotations
 
@@ -122,17 +122,17 @@ class ZeroInflated(Oracle):
 
 
 class Truncated(Oracle):
-    """Of a base whose cdf and survival function have all their digits."""
+    """Truncation of a base whose cdf and survival function have all their digits."""
 
     def __init__(self, base: Oracle, low: Any, high: Any) -> None:
         self.base, self.low, self.high = base, low, high
         self.discrete = base.discrete
         self.mass = self._between(low, high)
         if self.mass < mpf(10) ** -300:
-            raise Unknown  # "intervals of a mass above 1e-300" is what is promised
+            raise Unknown  # documented: "intervals of a mass above 1e-300"
 
     def _between(self, a: Any, b: Any, below: bool = False) -> Any:
-        """P(a <= B <= b), or without b; in more digits where the difference cancels."""
+        """Return P(a <= B <= b), or without b; in more digits if the difference cancels."""
         for digits in (60, 350, 700):
             with mp.extradps(digits):
                 larger = self.base.cdf_below(b) if below else self.base.cdf(b)
@@ -205,7 +205,7 @@ class Truncated(Oracle):
 
 
 class Rescaled(Oracle):
-    """``mean + scale (Y - mean)``; the mean is a rounded number, which ``factor`` may move."""
+    """Distribution of ``mean + scale (Y - mean)``; the mean is rounded, and ``factor`` may move it."""
 
     def __init__(self, base: Oracle, scale: Any, factor: Any) -> None:
         self.base, self.scale, self.middle = base, scale, base.mean()
@@ -237,7 +237,7 @@ class Rescaled(Oracle):
 
 
 class Recalibrated(Oracle):
-    """``R(F(y))`` of a Gaussian F, with R linear between knots."""
+    """Distribution with cdf ``R(F(y))`` of a Gaussian F, with R linear between knots."""
 
     def __init__(self, base: Gaussian, p: list[Any], r: list[Any]) -> None:
         self.base, self.p, self.r = base, p, r
@@ -297,7 +297,7 @@ class Recalibrated(Oracle):
         return below + above
 
     def _square(self, a: Any, b: Any, upper: bool) -> Any:
-        """The integral of ``R(Phi)^2``, or of its complement's square, between two points of a cell."""
+        """Return the integral of ``R(Phi)^2``, or of ``(1 - R(Phi))^2``, between two points of a cell."""
         middle = b - 1 if a == -INF else a + 1 if b == INF else (a + b) / 2
         i = self._cell_of(middle)
         slope = self.slopes[i]
@@ -314,12 +314,12 @@ class Recalibrated(Oracle):
 
 
 def _one(z: Any) -> Any:
-    """The integral of Phi up to z."""
+    """Return the integral of Phi up to z."""
     return mpf(0) if z == -INF else z * (1 - normal_sf(z)) + normal_density(z)
 
 
 def _both(z: Any) -> Any:
-    """The integral of Phi^2 up to z."""
+    """Return the integral of Phi^2 up to z."""
     if z == -INF:
         return mpf(0)
     low = 1 - normal_sf(z)
@@ -398,7 +398,7 @@ class Quantiles(Oracle):
         return self.v[0] + self._mean_beyond()
 
     def _mean_beyond(self) -> Any:
-        """The mean minus the first quantile: 0 of an atom."""
+        """Return the mean minus the first quantile, or 0 for an atom."""
         p, v = self.p, [value - self.v[0] for value in self.v]
         inner = mp.fsum((p[i + 1] - p[i]) * (v[i + 1] + v[i]) / 2 for i in range(len(v) - 1))
         return inner - p[0] * self.left + (1 - p[-1]) * (v[-1] + self.right)

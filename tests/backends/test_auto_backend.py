@@ -1,4 +1,4 @@
-"""``backend="auto"`` takes a device where one is there and its plan is clearly the quicker one."""
+"""``backend="auto"`` uses a device if one is present and its plan is clearly faster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def options_for(**settings):
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A stand-in for a device; gives its memory, whose size a test may change before it is used."""
+    """Stand-in for a device. Returns its memory, whose size a test may change before use."""
     stub = types.SimpleNamespace(budget=10**9, gpus=1, devices={}, error=None)
 
     def device(index, budget):
@@ -55,20 +55,20 @@ def gpu(monkeypatch):
 
 @pytest.fixture
 def speeds(monkeypatch):
-    """Operations a second of the CPU and the device, instead of measured ones; measurements are counted."""
+    """Replace the measured speeds of CPU and device by fixed ones, and count the measurements."""
     speed_of = {"cpu": 1e7, "cupy": 1e12, "count": 0}
 
-    def measured(backend, kernel, rows, columns, dtype):
+    def measured_rate(backend, kernel, rows, columns, dtype):
         speed_of["count"] += 1
         return speed_of.get(backend.name, 1e7)
 
-    monkeypatch.setattr(rates, "_measured", measured)
+    monkeypatch.setattr(rates, "_measured_rate", measured_rate)
     return speed_of
 
 
 @pytest.fixture
 def any_size(monkeypatch):
-    """Even small work may go to a device."""
+    """Allow even small problems to run on a device."""
     monkeypatch.setattr(choice, "STARTUP", 1e-6)
 
 
@@ -115,7 +115,7 @@ def test_a_slower_device_is_left_alone(gpu, speeds, any_size):
 
 
 def test_the_device_must_be_clearly_faster(gpu, speeds, any_size, monkeypatch):
-    """A device that saves a tenth, or just what it takes to start, is not worth the risk."""
+    """A device that saves a tenth, or only as much as its start costs, is not worth the risk."""
     speeds["cupy"] = 1.1 * speeds["cpu"]
     x = problem()[0]
     assert settled(options_for(), (KERNEL, Y_KERNEL), x, 0.1).backend == "auto"
@@ -124,7 +124,7 @@ def test_the_device_must_be_clearly_faster(gpu, speeds, any_size, monkeypatch):
     on_cpu, on_device = (
         fm.plan(x, KERNEL, backend=name, lam=0.1).seconds for name in ("cpu", "cupy")
     )
-    # The nominal speed knows nothing of so slow a processor.
+    # The nominal speed does not account for so slow a processor.
     monkeypatch.setattr(choice, "nominal_seconds", lambda *_: on_cpu)
     for share, backend in ((1.1, "auto"), (0.9, "cupy")):
         monkeypatch.setattr(choice, "STARTUP", share * (0.7 * on_cpu - on_device))
@@ -151,7 +151,7 @@ def test_a_name_is_never_overruled(gpu, speeds, any_size, backend):
 
 
 def test_a_checkpoint_stays_on_the_cpu(gpu, speeds, any_size, tmp_path):
-    """A run that is gone on with must take the same way, whatever rates are then."""
+    """A resumed run takes the same steps, even if measured rates differ."""
     x, y, draws = problem(300)
     result = fm.cce(x, y, draws, x_kernel=KERNEL, checkpoint=tmp_path / "run")
     assert result.info.backend == "cpu"
@@ -193,7 +193,7 @@ def test_no_device(gpu, speeds, any_size):
 
 
 def test_no_cupy(speeds, any_size, monkeypatch):
-    """Without CuPy nothing is measured, and it is not tried to import it."""
+    """Without CuPy, nothing is measured and CuPy is not imported."""
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     monkeypatch.setattr(choice, "_is_installed", lambda name: False)
     monkeypatch.setattr(cuda, "cuda_device_count", lambda: pytest.fail("devices were looked for"))
@@ -202,12 +202,12 @@ def test_no_cupy(speeds, any_size, monkeypatch):
 
 
 def test_small_work_looks_at_no_device(gpu, speeds, monkeypatch):
-    """Below what a device takes to start, not even the choice is loaded."""
+    """Below the start-up cost of a device, not even the module of the choice is imported."""
     monkeypatch.setattr(choice, "choose", lambda *_: pytest.fail("a device was looked for"))
     monkeypatch.setattr(cuda, "cuda_device_count", lambda: pytest.fail("devices were looked for"))
     x, y, draws = problem(2000)
     assert fm.cce(x, y, draws, x_kernel=KERNEL).info.backend == "cpu"
-    # Sizes alone decide; only the first row is read.
+    # Only the sizes decide; one row is read.
     like = np.broadcast_to(np.float32(0.0), (10**6, 512))
     with pytest.raises(pytest.fail.Exception, match="a device was looked for"):
         settled(options_for(), (fm.RBF(1.0), Y_KERNEL), like, 0.1)
@@ -234,7 +234,7 @@ def test_the_plan_says_which(gpu, speeds, any_size):
 
 
 def test_nominal_seconds_follow_from_sizes():
-    """The first product and four more, with the steps between, at k / lam = 10.
+    """Count the first product and four more, with the steps between them, at k / lam = 10.
 
     A pair costs an exponential, five coordinates and 2 x 30 columns.
     """

@@ -1,4 +1,4 @@
-"""Backends: every operation of every backend against the plain definition, and the registry."""
+"""Backends: each operation of each backend agrees with its definition; the registry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fastmcmd.device.packed import DeviceTiles
 
 
 def stand_in(**options):
-    """The backend of a device, on the CPU."""
+    """Return the device backend, run on the CPU."""
     return CupyBackend(devices=(HostDevice(),), **options)
 
 
@@ -90,12 +90,12 @@ def threads():
 
 
 def close(actual, expected, dtype, size, n=1):
-    """Agreement to 40 units (and one for each of n terms) of the terms' size."""
+    """Check agreement to 40 units in the last place of the terms, plus one for each of n terms."""
     assert np.abs(actual - expected).max() <= (40 + n) * UNITS[dtype] * size
 
 
 def unpack(packed):
-    """The lower triangle that packed tiles hold, as a full symmetric matrix."""
+    """Return the lower triangle that packed tiles hold as a full symmetric matrix."""
     if isinstance(packed.tiles, DeviceTiles):
         full = np.tril(packed.tiles.to_host().astype(np.float64))
         return full + np.tril(full, -1).T
@@ -130,7 +130,7 @@ def packed_of(backend, matrix, dtype):
 
 
 def check_operations(backend, kernel, n, m, d, k, dtype, seed=0):
-    """Every operation on one problem, against a dense float64 matrix of the same rows."""
+    """Compare every operation on one problem with a dense float64 matrix of the same rows."""
     rng = np.random.default_rng(seed)
     a = (rng.normal(size=(n, d)) / np.sqrt(d)).astype(dtype)
     b = (rng.normal(size=(m, d)) / np.sqrt(d)).astype(dtype)
@@ -239,7 +239,7 @@ def test_odd_tiles(name, tile):
 
 
 def test_columns_of_numbers(name):
-    """(n, 1) data, as outputs are, whole numbers among them."""
+    """Use (n, 1) data, as outputs are, including whole numbers."""
     backend = BACKENDS[name]()
     y = np.array([[3], [1], [3], [0]])
     points = backend.points(y, np.float32)
@@ -250,7 +250,7 @@ def test_columns_of_numbers(name):
 
 
 def test_offset_is_subtracted_before_rounding(name, rng):
-    """Far from the origin float32 would lose the rows' digits."""
+    """Far from the origin, float32 would lose the digits of the rows."""
     backend = BACKENDS[name]()
     x = 1e6 + rng.normal(size=(40, 3))
     original = x.copy()
@@ -262,7 +262,7 @@ def test_offset_is_subtracted_before_rounding(name, rng):
 @pytest.mark.parametrize("d", [1, 31, 32, 33, 128])
 @pytest.mark.parametrize("kernel", [fm.RBF(1.0), fm.Matern(0.5), fm.Matern(2.5), fm.Laplacian()])
 def test_direct_distances_on_request(name, dtype, d, kernel, rng):
-    """Rows far from the origin: a backend that says direct and expands squares breaks the bound."""
+    """A backend that declares direct distances but expands squares breaks the bound far from the origin."""
     backend = BACKENDS[name]()
     x = 100 + rng.normal(size=(60, d)) / np.sqrt(d)
     kernel = kernel.resolve(x)
@@ -356,7 +356,7 @@ def test_rounds_hold_every_pair_once_and_no_index_twice(count):
 
 
 def test_numba_evaluates_each_pair_of_tiles_once(rng, monkeypatch):
-    """A person's function is what takes the time."""
+    """A user's function takes most of the time."""
     pairs = []
     backend = NumbaBackend(tile=10)
     kernel = fm.CustomKernel(overlap)

@@ -1,4 +1,4 @@
-"""Products of tall and narrow blocks, against NumPy."""
+"""Products of tall and narrow blocks agree with NumPy."""
 
 import math
 
@@ -18,7 +18,7 @@ SIZES = st.tuples(
 
 
 def block(rng, n, k, layout):
-    """A block (n, k): by rows, by columns, or columns of a wider one."""
+    """Return a block (n, k) stored by rows, by columns, or as columns of a wider array."""
     if layout == "columns":
         return rng.normal(size=(k, n)).T
     if layout == "part":
@@ -27,7 +27,7 @@ def block(rng, n, k, layout):
 
 
 def close(actual, expected, sizes):
-    """Up to rounding of sums of `sizes`, the products of absolute values."""
+    """Check agreement up to the rounding of sums of `sizes`, the products of absolute values."""
     assert actual.shape == expected.shape
     assert (np.abs(actual - expected) <= 1e-14 * (sizes + 1)).all()
 

@@ -1,4 +1,4 @@
-"""Calibration errors of classes against their definitions, scikit-learn, netcal and torchmetrics."""
+"""Calibration errors of classes agree with their definitions, scikit-learn, netcal and torchmetrics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastmcmd.classification.bins import Binning, mass_edges
 
 
 def problem(seed, n, classes, kind=np.float64, tied=False):
-    """Return labels drawn from their probabilities, these, and integer weights."""
+    """Return labels drawn from their probabilities, the probabilities, and integer weights."""
     rng = np.random.default_rng(seed)
     p = class_probabilities(rng, n, classes, tied)
     y = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, classes - 1)

@@ -1,4 +1,4 @@
-"""What metrics of a classification accept, and what they refuse."""
+"""Inputs that classification metrics accept, and inputs that they reject."""
 
 from __future__ import annotations
 
@@ -343,7 +343,7 @@ def test_results_do_not_depend_on_threads(rng):
 @pytest.mark.parametrize("name", [*FUNCTIONS, "log_score", "brier_score", "evaluate"])
 @pytest.mark.parametrize("p", [P, P[:, 0]], ids=["classes", "binary"])
 def test_labels_are_needed(name, p):
-    """Without labels compiled loops read memory that was not theirs, or an assertion failed."""
+    """Without labels, compiled loops read memory outside their arrays, or an assertion failed."""
     call = {**FUNCTIONS, **BY_ROW, "evaluate": c.evaluate}[name]
     with pytest.raises(TypeError, match="y is None"):
         call(None, p)

@@ -1,4 +1,4 @@
-"""Areas under the curve against scikit-learn, and all measures at once against each alone."""
+"""Areas under curves agree with scikit-learn, and all measures at once agree with each alone."""
 
 from __future__ import annotations
 

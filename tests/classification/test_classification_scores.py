@@ -1,4 +1,4 @@
-"""Accuracy, proper scores and the decomposition of the Brier score against scikit-learn and definitions."""
+"""Accuracy, proper scores and the Brier decomposition agree with scikit-learn and with definitions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_shared_ties_are_the_mean_over_random_orders(rng):
         share = c.top_k_accuracy(y, p, k=k, ties="share")
         assert abs(share - np.mean(hits)) < 4 * np.std(hits) / np.sqrt(len(hits))
         first, last = (c.top_k_accuracy(y, p, k=k, ties=ties) for ties in ("first", "last"))
-        assert np.std(hits) > 0  # there are ties to break
+        assert np.std(hits) > 0  # makes ties that have to be broken
         assert first != last
 
 
@@ -107,7 +107,7 @@ def test_impossible_labels_score_infinity_and_are_counted():
     assert c.evaluate(y, p).impossible == 2
     assert c.evaluate(y, p, clip=1e-6).impossible == 2
     assert np.isfinite(c.evaluate(y, p, clip=1e-6).nll)
-    without = [1, 0, 3, 0]  # rows of no weight count for nothing
+    without = [1, 0, 3, 0]  # rows of weight zero do not count
     assert c.nll(y, p, sample_weight=without) == pytest.approx(3 * np.log(2) / 4, rel=1e-15)
     assert c.evaluate(y, p, sample_weight=without).impossible == 0
 

@@ -1,4 +1,4 @@
-"""`ignore_index`: rows with this label are left out, as torchmetrics leaves them out."""
+"""`ignore_index` leaves out rows with this label, as torchmetrics does."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sample(rng, classes=3, n=60, ignored=-1):
 
 
 def arguments(name, rng):
-    """Labels, the other arguments by name, and which rows stay."""
+    """Return labels, the other arguments by name, and the rows that stay."""
     classes = 2 if name.startswith(("murphy", "isotonic")) else 3
     y, p = sample(rng, classes)
     if name == "murphy_difference":
@@ -46,7 +46,7 @@ def arguments(name, rng):
 
 
 def plain(value):
-    """A result as arrays and numbers, field by field."""
+    """Return a result as arrays and numbers, field by field."""
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
     return plain(vars(value)) if hasattr(value, "__dataclass_fields__") else value
@@ -212,8 +212,8 @@ def test_evaluate_tells_ignored_rows_from_missing_ones(policy, rng):
     assert any("1 of 120 rows hold NaN" in note for note in evaluation.notes)
 
 
-def _by_name(measured):
-    return [(one.name, one.value) for one in measured]
+def _by_name(result):
+    return [(one.name, one.value) for one in result]
 
 
 def test_compare_leaves_such_rows_out(rng):

@@ -1,4 +1,4 @@
-"""Labels that are text: the names of the classes."""
+"""Text labels are the names of the classes."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_accumulators_take_names(sample):
 
 @pytest.mark.parametrize("columns", [[1, 2, 3], [2, 0, 1], [10, 20, 30], [0.5, -1.0, 2.0]], ids=str)
 def test_columns_that_are_numbers_name_the_classes(sample, columns):
-    """Labels 1 to C were read as places 0 to C - 1 if the last did not occur."""
+    """Labels 1 to C were read as indices 0 to C - 1 if the last one did not occur."""
     pandas = pytest.importorskip("pandas")
     y, p = sample
     labels, table = np.array(columns)[y], pandas.DataFrame(p, columns=columns)

@@ -1,4 +1,4 @@
-"""The command line: what it prints, writes and answers to bad files, called and as a process."""
+"""The command line: output, files that it writes, and answers to bad files; called and as a process."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def test_evaluate_samples_to_npz(predictions):
     assert process.returncode == 0, process.stderr
     assert "Evaluation of Draws(80, 3) at 80 rows" in process.stdout
     assert "CCE, mean" in process.stdout
-    with np.load(output, allow_pickle=False) as stored:
-        assert stored["cce"].shape == (80,)
-        assert json.loads(stored["summary"].tobytes())["n"] == 80
+    with np.load(output, allow_pickle=False) as archive:
+        assert archive["cce"].shape == (80,)
+        assert json.loads(archive["summary"].tobytes())["n"] == 80
 
 
-def spoil(path, arrays):
-    """Write a compressed file and change a byte of its first array."""
+def write_damaged(path, arrays):
+    """Write a compressed file, and change one byte of its first array."""
     np.savez_compressed(path, **arrays)
     data = bytearray(path.read_bytes())
     data[200:210] = bytes(10)
@@ -76,7 +76,7 @@ def spoil(path, arrays):
         (lambda p, a: p.write_bytes(b"not a zip"), "cannot be read as an .npz file"),
         (lambda p, a: p.write_bytes(p.read_bytes()[:200]), "cannot be read as an .npz file"),
         (lambda p, a: p.write_bytes(b""), "cannot be read as an .npz file"),
-        (lambda p, a: spoil(p, a), "cannot be read as an .npz file"),
+        (lambda p, a: write_damaged(p, a), "cannot be read as an .npz file"),
         (lambda p, a: p.unlink(), "cannot be read: No such file"),
         (lambda p, a: np.savez(p, x=a["x"], y=a["y"]), "it has x, y"),
         (lambda p, a: (p.unlink(), p.mkdir()), "cannot be read: "),
@@ -156,7 +156,7 @@ def test_bad_options(predictions, options, code, message):
     ],
 )
 def test_kernels_by_name(predictions, option, kernel, capsys):
-    """In this process: names lead to the kernels of the package."""
+    """Kernel names select the kernels of the package, in this process."""
     from fastmcmd.cli import main
 
     path, arrays = predictions
@@ -193,7 +193,7 @@ def test_interruption_and_failure(predictions, monkeypatch, capsys):
     output.write_text("kept")
     for error, code, message in (
         (KeyboardInterrupt(), 130, "interrupted"),
-        (MemoryError("no room"), 1, "error: no room"),
+        (MemoryError("no memory left"), 1, "error: no memory left"),
         (ValueError("two\nlines"), 2, "error: two lines"),
     ):
 
@@ -221,7 +221,7 @@ def test_output_that_cannot_be_written(predictions):
 
 @pytest.fixture
 def table(tmp_path, rng):
-    """A file of each format, with the same columns."""
+    """Write a file of each format with the same columns."""
     n = 60
     columns = {
         "visits": rng.poisson(3.0, n).astype(float),
@@ -416,7 +416,7 @@ def test_help_and_version(capsys):
 
 @pytest.mark.slow
 def test_demo_on_real_data(tmp_path):
-    """The main job: the negative binomial is far better than the Poisson model, as is well known."""
+    """The negative binomial is far better than the Poisson model, as is well known for these data."""
     process = run_cli("demo", "--output", tmp_path / "demo.png")
     assert process.returncode == 0, process.stderr
     lines = [line.split() for line in process.stdout.splitlines()]
@@ -431,7 +431,7 @@ def test_demo_on_real_data(tmp_path):
 
 
 def test_demo_without_matplotlib(tmp_path, monkeypatch):
-    """Without the extra the table still comes, and a line says how to install it."""
+    """Without the extra, the table is still printed, and a line says how to install it."""
     from fastmcmd import demo
 
     all_rows, load = 6190, demo.load
@@ -451,7 +451,7 @@ def test_demo_without_matplotlib(tmp_path, monkeypatch):
 
 
 def test_import_is_quick_and_light():
-    """Nothing optional or heavy is loaded by ``import fastmcmd``, and little by evaluations."""
+    """``import fastmcmd`` loads nothing optional or heavy, and evaluations load little."""
     code = (
         "import sys, fastmcmd; "
         "heavy = ('matplotlib', 'numba', 'torch', 'pandas', 'pyarrow', 'rich'); "
@@ -489,7 +489,7 @@ def arguments_of(command, path):
 
 
 def words_on(text):
-    """Return what a terminal shows of a styled text, and the words of it."""
+    """Return what a terminal shows for a styled text, and its words."""
     from terminal import screen
 
     screen_text = "\n".join(screen(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)))
@@ -503,7 +503,7 @@ def numbers_in(plain):
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 def test_a_process_on_a_terminal(groups):
-    """It gets styles, where the same command in a pipe gets none."""
+    """A terminal gets styles; the same command in a pipe gets none."""
     pytest.importorskip("rich")
     from terminal import run_on_terminal
 
@@ -520,7 +520,7 @@ def test_a_process_on_a_terminal(groups):
 
 @pytest.mark.parametrize("command", list(RICH))
 def test_tables_on_a_terminal(groups, monkeypatch, command):
-    """Styled where rich is; every word of the plain table is there, whatever the width."""
+    """Output is styled if rich is installed; each word of the plain table is there at any width."""
     pytest.importorskip("rich")
     from terminal import Terminal
 
@@ -543,12 +543,12 @@ def test_tables_on_a_terminal(groups, monkeypatch, command):
         assert ("\x1b[1" in text) == (command != "info")  # bold
         screen_text, words = words_on(text)
         assert {word for row in sheet.rows for cell in row for word in cell.split()} <= words
-        if command != "plan":  # its time is shorter in words
+        if command != "plan":  # its time is shorter on a terminal
             assert numbers_in(plain) <= words
         if command in ("evaluate", "compare"):
             for section in ("accuracy", "scores", "calibration", "sharpness", "congruence"):
                 assert re.search(rf"^ ?{section}$", screen_text, re.M)
-    if command == "compare":  # the best has a sign, not only a colour
+    if command == "compare":  # marks the best with a sign as well as a colour
         line = next(one for one in screen_text.splitlines() if one.strip().startswith("CRPS"))
         assert re.match(r" *CRPS +\* [\d.]+ +[\d.]+ ", line)
         assert "* better than each other model: paired test" in screen_text
@@ -576,7 +576,7 @@ def test_a_terminal_without_rich_gets_plain_text(groups, monkeypatch, capsys):
 
 
 def test_hostile_names_are_words(tmp_path, capsys, monkeypatch):
-    """Names of models and groups with the signs of rich's markup are printed as they are."""
+    """Names of models and groups that contain rich's markup are printed literally."""
     pytest.importorskip("rich")
     from fastmcmd.cli.output import Sheet, show
 
@@ -595,7 +595,7 @@ def test_plan_as_json(groups):
 
 @pytest.mark.parametrize("seed", ["-1", "1.5", "1e3", "x"])
 def test_seeds_are_refused_by_their_option(capsys, seed):
-    """The message named random_state."""
+    """The message named ``random_state``, which is no option of the command line."""
     from fastmcmd.cli import main
 
     with pytest.raises(SystemExit):

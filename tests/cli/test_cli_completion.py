@@ -1,4 +1,4 @@
-"""Completion in real shells."""
+"""Completion works in real shells."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Files to complete: names of files, and names of columns in them."""
+    """Write files to complete: the test needs their names and the names of their columns."""
     path = tmp_path_factory.mktemp("files")
     (path / "visits.csv").write_text('\ufeffage,"pay",mu,sd,y\r\n1,2,3,4,5\r\n')
     (path / "visits.tsv").write_text("age\tmu\n1\t2\n")
@@ -98,7 +98,7 @@ LINES_OF_FILES = [
 
 
 def split(line):
-    """Return a line as bash cuts it: at blanks, and : and = are words of their own."""
+    """Split a line as bash does: at blanks, with : and = as words of their own."""
     words = [""]
     for sign in line:
         if sign == " ":
@@ -112,7 +112,7 @@ def split(line):
 
 
 def ask_bash(script, folder, line):
-    """Return the words that bash would show, with what it has cut off before them."""
+    """Return the words that bash would show, with the part that it has cut off before them."""
     line = f"fastmcmd {line}"
     words = split(line)
     program = (
@@ -170,7 +170,7 @@ HOSTILE = [
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 @pytest.mark.parametrize("prefix", ["", "'", '"'])
 def test_names_of_columns_are_quoted(prefix, scripts, tmp_path):
-    """A line that is completed and entered names the column; nothing in a file is ever run."""
+    """A completed line names the column; no text in a file is ever executed."""
     names = [*HOSTILE, "with,comma"]
     cells = ['"' + name.replace('"', '""') + '"' for name in [*names, "esc\x1b[2J"]]
     (tmp_path / "h.csv").write_text(",".join(cells) + "\n", encoding="utf-8")
@@ -219,7 +219,7 @@ TYPED = [
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 @pytest.mark.parametrize(("keys", "expected"), TYPED)
 def test_keys_typed_into_a_shell(scripts, folder, tmp_path, shell, keys, expected):
-    """Tab completes, and the command gets what the line then says."""
+    """Tab completes the line, and the command receives it as typed."""
     from terminal import opened, until
 
     if shutil.which(shell) is None:
@@ -264,7 +264,7 @@ def test_keys_typed_into_a_shell(scripts, folder, tmp_path, shell, keys, expecte
 
 
 def test_options_are_those_of_the_parser():
-    """Nothing is missing: every option of every command is among the answers."""
+    """The answers include every option of every command."""
     program = answer(make_parser())
     commands = next(a.choices for a in make_parser()._actions if isinstance(a.choices, dict))
     for name, parser in commands.items():

@@ -1,10 +1,11 @@
-"""`fastmcmd diagnose`, `select`, `recalibrate`, and the differences that `compare` prints."""
+"""`fastmcmd diagnose`, `select` and `recalibrate`, and the differences that `compare` prints."""
 
 import csv
 import json
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 from cli_process import run_cli
 
 import fastmcmd as fm
@@ -15,7 +16,7 @@ PREDICTION = ("--prediction", "gaussian:mean=m,std=0.3")
 def rows(path, seed=0, n=400):
     rng = np.random.default_rng(seed)
     x = rng.uniform(-2, 2, n)
-    y = np.sin(x) + 0.3 * rng.standard_normal(n)
+    y = noisy_sine(rng, x)
     np.savez(path, x=x, y=y, m=np.sin(x) - 0.4, other=np.sin(x), g=np.arange(n) // 8)
     return x, y
 
@@ -65,7 +66,7 @@ def test_regions_in_terms_of_columns_that_the_kernel_does_not_see(file, tmp_path
     ],
 )
 def test_regions_that_cannot_be_tested(file, tmp_path, options, message):
-    """Weights were ignored, the outcome itself was taken, and a message named no option."""
+    """The command ignored weights, used the outcome as an input, and named no option in its message."""
     path, rows = tmp_path / "places.npz", np.arange(400)
     places, names = np.array(["city", "land"])[rows % 2], np.char.add("p", rows.astype(str))
     np.savez(path, **dict(np.load(file)), place=places, name=names, w=np.ones(400))
@@ -101,20 +102,20 @@ def test_kernel_is_selected(file):
 @pytest.mark.parametrize("method", ["conditional-rescaling", "std-scaling"])
 def test_predictions_are_mended(file, tmp_path, method):
     x, y = rows(tmp_path / "new.npz", seed=1)
-    target, saved = tmp_path / "mended.npz", tmp_path / "mend.npz"
+    target, fit_path = tmp_path / "mended.npz", tmp_path / "mend.npz"
     process = run_cli(
         "recalibrate", str(file), *PREDICTION, "--method", method, "--apply",
-        str(tmp_path / "new.npz"), "--output", str(target), "--save", str(saved), "--levels", "0.1,0.9",
+        str(tmp_path / "new.npz"), "--output", str(target), "--save", str(fit_path), "--levels", "0.1,0.9",
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
-    stored = np.load(target)
-    assert list(stored) == ["row", "mean", "std", "q0.1", "q0.9"]
-    mend = fm.load(saved)
+    archive = np.load(target)
+    assert list(archive) == ["row", "mean", "std", "q0.1", "q0.9"]
+    mend = fm.load(fit_path)
     before = fm.Gaussian(np.sin(x) - 0.4, 0.3)
     inputs = (x[:, None],) if method == "conditional-rescaling" else ()
-    np.testing.assert_allclose(mend.transform(before, *inputs).mean, stored["mean"])
+    np.testing.assert_allclose(mend.transform(before, *inputs).mean, archive["mean"])
     if method == "conditional-rescaling":
-        assert np.mean((stored["q0.1"] <= y) & (y <= stored["q0.9"])) == pytest.approx(
+        assert np.mean((archive["q0.1"] <= y) & (y <= archive["q0.9"])) == pytest.approx(
             0.8, abs=0.06
         )
 

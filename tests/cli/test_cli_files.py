@@ -1,4 +1,4 @@
-"""Files that the command line reads: bad ones of every kind, and how texts are parsed."""
+"""Files of the command line: bad files of every kind, and the parsing of texts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEAD = "y,mean,std\n"
 
 
 def write_table(path, **changed):
-    """Write a good file but for some columns."""
+    """Write a valid file except for some columns."""
     columns = {**COLUMNS, **changed}
     if path.suffix == ".npz":
         np.savez(path, **columns)
@@ -136,12 +136,12 @@ BAD = [
 NEEDS = {"parquet": "pyarrow", "zarr": "zarr"}
 
 
-# These also as processes, whose streams have an encoding and whose imports print nothing.
+# Run these as processes as well: streams have an encoding, and imports must print nothing.
 IN_A_PROCESS = ("garbage.csv", "pickled.npy", "latin_cell.csv", "words.parquet", "folder.zarr")
 
 
 def check_refusal(call, folder, name):
-    """Call ``evaluate`` with the bad file of a name."""
+    """Call ``evaluate`` with the bad file of this name."""
     if name.rpartition(".")[2] in NEEDS:
         pytest.importorskip(NEEDS[name.rpartition(".")[2]])
     (write,) = (write for other, write, _ in BAD if other == name)
@@ -199,7 +199,7 @@ def test_output_to_a_full_disk():
 
 @pytest.fixture(params=["pyarrow", "numpy"])
 def parser(request, monkeypatch):
-    """Each parser of texts."""
+    """Run with each parser of texts."""
     if request.param == "pyarrow":
         pytest.importorskip("pyarrow")
     else:
@@ -208,7 +208,7 @@ def parser(request, monkeypatch):
 
 
 def numbers(rng, count):
-    """Numbers of all sizes, with 17 digits and with few."""
+    """Return numbers of all sizes, with 17 digits and with few."""
     wide = rng.normal(size=count) * 10.0 ** rng.integers(-300, 300, count)
     bits = rng.integers(0, 2**63, count).view(np.float64)
     values = np.concatenate(
@@ -259,7 +259,7 @@ def test_both_parsers_refuse_the_same(parser, tmp_path):
 
 
 def test_a_text_is_parsed_once(parser, table_of_words, monkeypatch, capsys):
-    """All columns of a command in one pass, with any number of options."""
+    """One pass reads all columns of a command, for any number of options."""
     from fastmcmd.cli import text as module
 
     opened = []
@@ -316,7 +316,7 @@ def test_words_that_are_not_utf8(parser, tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("y,g\n1,ä\n2,b\n".encode("latin-1"))
     columns = open_columns(str(path))
-    np.testing.assert_array_equal(columns.select("y", "--y"), [1, 2])  # nobody asks for g
+    np.testing.assert_array_equal(columns.select("y", "--y"), [1, 2])  # nobody requests g
     with pytest.raises(UsageError, match="line 2, column 'g': this is not UTF-8"):
         columns.labels("g")
 
@@ -347,17 +347,17 @@ def test_nothing_is_pickled_by_convert(tmp_path, capsys):
     source, target = tmp_path / "a.parquet", tmp_path / "a.npz"
     write_table(source, name=pyarrow.array(["a", "bc"] * (N // 2)))
     assert main(["convert", str(source), str(target)]) == 0
-    with np.load(target, allow_pickle=False) as stored:
-        assert stored["name"].tolist() == ["a", "bc"] * (N // 2)
+    with np.load(target, allow_pickle=False) as archive:
+        assert archive["name"].tolist() == ["a", "bc"] * (N // 2)
     write_table(source, name=pyarrow.array(["a", None] * (N // 2)))
     assert main(["convert", str(source), str(target)]) == 2
     assert "column 'name' holds None in row 1" in capsys.readouterr().err
-    with np.load(target, allow_pickle=False) as stored:
-        assert stored["name"][1] == "bc"  # what was there is as it was
+    with np.load(target, allow_pickle=False) as archive:
+        assert archive["name"][1] == "bc"  # leaves the existing file unchanged
 
 
 def test_very_many_columns_are_read_in_one_pass(tmp_path, monkeypatch):
-    """Each column read the file once more, and looked for its name among all others: hours for 300,000."""
+    """Each column read the file again, and searched all names: hours for 300,000 columns."""
     from fastmcmd.cli import text
 
     path = tmp_path / "wide.csv"

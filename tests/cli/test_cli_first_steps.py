@@ -1,4 +1,4 @@
-"""The command line as a newcomer types it: errors in one line that propose a word, files in a pipe."""
+"""First steps on the command line: one-line errors that propose a word, and files in a pipe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastmcmd.cli import main
 
 @pytest.fixture
 def table(tmp_path):
-    """A file of counts with a column of words."""
+    """Write a file of counts with a column of words."""
     rng = np.random.default_rng(0)
     mean = rng.uniform(1, 4, 80).round(3)
     lines = ["visits,mean,std,site"]
@@ -25,7 +25,7 @@ def table(tmp_path):
 
 
 def refused(capsys, *arguments):
-    """Return the one line of an error."""
+    """Return the single line of an error."""
     try:
         code = main([str(one) for one in arguments])
     except SystemExit as stop:

@@ -1,4 +1,4 @@
-"""Errors of the data name file and line; `compare` by group and with values by row; standard input."""
+"""Data errors name file and line; `compare` takes groups and prints row values; standard input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODELS = ("--model", "m=gaussian:mean=mean,std=std", "--model", "wide=gaussian:m
 
 
 def table(tmp_path, change=(), name="t.csv"):
-    """A file with some rows replaced."""
+    """Write a file with some rows replaced."""
     rows = list(ROWS)
     for place, row in dict(change).items():
         rows[place] = row
@@ -56,7 +56,7 @@ def test_compare_names_the_line(tmp_path):
 
 
 def test_compare_names_the_model_of_a_bad_column(tmp_path):
-    """The message names the parameter, and a column of that name may be another one."""
+    """The message named the parameter, although another column may have that name."""
     path = table(tmp_path, {2: "4,3,1,a,0"})
     spec = "gaussian:mean=mean,std=w"
     process = run_cli("compare", path, *MODELS[:2], "--model", f"b={spec}")
@@ -125,9 +125,9 @@ def test_compare_writes_values_by_row(suffix, tmp_path):
         assert [row["row"] for row in rows] == ["0", "1", "2", "3"]
         crps_values = [float(row["a, b.crps"]) for row in rows]
     else:
-        with np.load(output) as stored:
-            crps_values = stored["a, b.crps"]
-            assert set(json.loads(bytes(stored["summary"]))) == {"a, b", "wide"}
+        with np.load(output) as archive:
+            crps_values = archive["a, b.crps"]
+            assert set(json.loads(bytes(archive["summary"]))) == {"a, b", "wide"}
     np.testing.assert_allclose(crps_values, expected)
 
 

@@ -1,4 +1,4 @@
-"""The command line and files that are not as they should be: widths of rows, missing numbers, odd names."""
+"""Malformed files on the command line: row widths, missing numbers, odd names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="files of POSIX")
 
 @pytest.fixture(params=["pyarrow", "numpy"])
 def parser(request, monkeypatch):
-    """Each of the two parsers of texts."""
+    """Run with each of the two parsers of texts."""
     if request.param == "numpy":
         monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
     return request.param
@@ -35,7 +35,7 @@ def test_missing_numbers(parser, tmp_path):
         np.testing.assert_array_equal(columns.select("a", "--a"), [1, np.nan])
         np.testing.assert_array_equal(open_columns(str(path)).labels("a"), [1, np.nan])
         assert columns.labels("c").tolist() == ["x", "y"]
-    path.write_text("a,b\nNA,2\nnorth,4\n")  # a word where others are words
+    path.write_text("a,b\nNA,2\nnorth,4\n")  # has a word where the other rows have words
     assert open_columns(str(path)).labels("a").tolist() == ["NA", "north"]
 
 
@@ -51,7 +51,7 @@ def test_identifiers_that_float64_would_make_equal(parser, tmp_path):
 
 
 def test_rows_of_other_widths(parser, tmp_path):
-    """Whichever columns are requested: an unquoted thousands separator moved the numbers behind it."""
+    """For any requested columns: an unquoted thousands separator shifted the numbers behind it."""
     path = tmp_path / "a.csv"
     for row, cells in (("7,1,876.5,1", 4), ("7,1", 2), ("7,1,2,", 4), ('"7,1",2', 2)):
         path.write_text(f"y,mean,std\n1,2,3\n{row}\n")
@@ -62,7 +62,7 @@ def test_rows_of_other_widths(parser, tmp_path):
 
 @pytest.mark.slow
 def test_as_many_columns_as_somebody_has(parser, tmp_path):
-    """Names were looked for one by one in a list: hours with ten times as many."""
+    """Each name was looked up in a list: hours with ten times as many names."""
     path, count = tmp_path / "wide.csv", 30_000
     with path.open("w") as file:
         file.write("y," + ",".join(f"x{j}" for j in range(count)) + "\n")
@@ -172,12 +172,12 @@ def test_a_target_is_never_the_input(tmp_path, capsys):
 
 
 def test_columns_of_any_name(tmp_path, capsys):
-    """One named file failed in NumPy's savez, one named allow_pickle vanished."""
+    """One named file failed in NumPy's savez, and one named allow_pickle vanished."""
     path, target = tmp_path / "d.csv", tmp_path / "d.npz"
     path.write_text("file,allow_pickle,y\n1,2,3\n4,5,6\n")
     assert main(["convert", str(path), str(target)]) == 0
-    with np.load(target) as stored:
-        columns = {name: stored[name].tolist() for name in stored.files}
+    with np.load(target) as archive:
+        columns = {name: archive[name].tolist() for name in archive.files}
     assert columns == {"file": [1, 4], "allow_pickle": [2, 5], "y": [3, 6]}
     assert main(["convert", str(target), str(tmp_path / "e.csv")]) == 0
     assert (tmp_path / "e.csv").read_text().splitlines()[0] == "file,allow_pickle,y"
@@ -192,7 +192,7 @@ def test_columns_of_any_name(tmp_path, capsys):
 
 
 def test_data_command_no_terminal(tmp_path, capsys):
-    """Group labels, names and cells with escapes of terminals are shown, not obeyed."""
+    """Group labels, names and cells print terminal escapes visibly instead of obeying them."""
     path, report = tmp_path / "d.csv", tmp_path / "r.html"
     rows = "".join(f"{i},{i},1,{'ab'[i % 2]}\x1b[2J\u202e\n" for i in range(12))
     path.write_text(f"y,mean,std,g\n{rows}", encoding="utf-8")

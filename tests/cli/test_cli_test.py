@@ -1,4 +1,4 @@
-"""`fastmcmd test`: the exact test of a file's predictions."""
+"""`fastmcmd test` runs the exact test on the predictions of a file."""
 
 import json
 
@@ -58,7 +58,7 @@ def test_relevance_and_clusters(tmp_path):
 
 
 def people(path, missing=False):
-    """Write a model that is right for all people together, and wrong for women and men."""
+    """Write a model that is right on average over people, and wrong for women and for men."""
     rng = np.random.default_rng(0)
     age, who = rng.uniform(20, 80, 400), rng.integers(0, 2, 400)
     y = age + np.where(who == 1, 8.0, -8.0) + 10 * rng.standard_normal(400)

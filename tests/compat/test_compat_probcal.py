@@ -1,4 +1,4 @@
-"""The drop-in for the published code against the published definitions."""
+"""The drop-in for the published code agrees with the published definitions."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_bad_rows_of_kernels():
     wrapped=st.booleans(),
 )
 def test_mcmd_of_random_problems(seed, d, x_name, y_name, lmbda, wrapped):
-    """Known kernels by partial, and the same as functions that nobody knows."""
+    """Kernels by ``partial`` are recognised; as unknown functions they give the same values."""
     arrays = problem(np.random.default_rng(seed), d=d)
     kernels, plain = [], []
     for name in (x_name, y_name):
@@ -195,7 +195,7 @@ def test_mcmd_of_tensors(kind, rng):
 
 
 def test_mcmd_of_a_function_that_takes_one_precision(rng):
-    """A function with a float32 matrix inside cannot be called in float64, and is not."""
+    """A function with a float32 matrix inside is not called in float64, which would fail."""
     torch = pytest.importorskip("torch")
     tensors = [torch.tensor(a, dtype=torch.float32) for a in problem(rng)]
     metric = torch.tensor([[1.0, 0.2], [0.2, 0.5]])
@@ -247,7 +247,7 @@ def test_mcmd_needs_no_gradient_and_says_so(rng):
     ],
 )
 def test_what_is_recognised(make, expected):
-    """Our functions, and those of the published module, known by its name."""
+    """Both our functions and those of the published module are recognised by name."""
     stand_in = types.ModuleType("probcal.evaluation.kernels")
     for name in ("rbf_kernel", "laplacian_kernel", "polynomial_kernel"):
 
@@ -267,7 +267,7 @@ def test_published_laplacian_of_one_column_is_the_rbf():
 
 
 def test_published_laplacian_of_more_columns_is_no_kernel(rng):
-    """It has negative eigenvalues; the published number is still returned, with a warning."""
+    """The kernel has negative eigenvalues; the published number is still returned, with a warning."""
     points = np.stack(np.meshgrid(*[np.linspace(-2, 2, 7)] * 2), axis=-1).reshape(-1, 2)
     assert np.linalg.eigvalsh(probcal.laplacian_kernel(points, points, gamma=0.3)).min() < -1e-3
     arrays = problem(rng)
@@ -299,7 +299,7 @@ def test_sklearn_kernels_are_recognised_with_their_own_defaults(rng):
 
 
 def test_mcmd_of_an_object_of_another_library(rng):
-    """A kernel of scikit-learn's Gaussian processes is a callable as any other."""
+    """A kernel of scikit-learn's Gaussian processes is a callable like any other."""
     gaussian = pytest.importorskip("sklearn.gaussian_process.kernels")
     arrays = problem(rng)
     kernel = gaussian.RBF(1.3) + gaussian.Matern(0.7, nu=1.5)
@@ -339,7 +339,7 @@ def test_inputs_stay_as_they_are(rng):
 
 
 def test_equal_samples_are_at_distance_zero(rng):
-    """The published difference of three terms is NaN for some points of equal samples."""
+    """The published difference of three terms is NaN at some points of equal samples."""
     _, x, y, _, _ = problem(rng)
     values = probcal.compute_mcmd_numpy(x, x, y, x, y, probcal.rbf_kernel, probcal.rbf_kernel)
     np.testing.assert_array_equal(values, 0.0)
@@ -380,7 +380,7 @@ def test_callable_kernel_is_no_program():
 
 
 def test_torch_is_not_imported_for_arrays():
-    """In a fresh interpreter: arrays alone load no torch."""
+    """A fresh interpreter that receives only arrays does not load torch."""
     import subprocess
 
     code = (
@@ -435,7 +435,7 @@ def test_ece_of_torch_counts_is_the_sum_of_their_masses(weights, rng):
 
 
 def test_ece_of_large_counts():
-    """Above 2,000 the published sum sees no mass at all."""
+    """Above 2,000, the published sum contains no mass at all."""
     torch = pytest.importorskip("torch")
     rate = np.full(500, 5000.0)
     y = stats.poisson(rate).rvs(random_state=0)
@@ -470,7 +470,7 @@ def test_ece_where_torch_has_no_cdf():
 
 
 def test_ece_of_torch_distributions_of_distributions():
-    """In the precision of the components, whatever they are wrapped in."""
+    """The result has the precision of the components, whatever wraps them."""
     torch = pytest.importorskip("torch")
     d = torch.distributions
     y = np.random.default_rng(3).lognormal(size=200)
@@ -488,7 +488,7 @@ def test_ece_of_torch_distributions_of_distributions():
 
 
 class Table:
-    """A random variable with a table of 0 to max_value - 1, as the published one; by columns."""
+    """Like the published one: a random variable with a table of 0 to max_value - 1, by columns."""
 
     def __init__(self, masses, use_torch=False):
         self.max_value, self.dimension = masses.shape

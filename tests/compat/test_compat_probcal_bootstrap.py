@@ -1,4 +1,4 @@
-"""The published bootstrap in shared passes against separate computations, sample by sample."""
+"""The published bootstrap in shared passes agrees with separate computations, sample by sample."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_samples_agree_with_the_published_formula(way, repeats, monkeypatch):
 
 
 def embeddings(n=500, d=64):
-    """Rows of norm one around a common mean, as of CLIP: the kernel matrix is nearly constant."""
+    """Return rows of norm one around a common mean, as from CLIP: the kernel matrix is nearly constant."""
     rng = np.random.default_rng(3)
     x = rng.normal(size=(n, d)) / np.sqrt(d) + 2 / np.sqrt(d)
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -95,7 +95,7 @@ def test_embeddings_need_no_second_solver(monkeypatch):
 
 
 def test_values_below_the_expected_ones_get_more_features(monkeypatch):
-    """Features left out for values of a million would take much of small ones."""
+    """Features dropped relative to values of a million would matter for small values."""
     x, mean, y = embeddings(200)
     kinds = []
     leading = replicates._leading
@@ -136,7 +136,7 @@ def test_summary_is_the_published_one():
 
 
 def test_around_a_right_model_the_mean_is_too_large():
-    """Repeated rows double the noise part of the squared CCE: a factor of about sqrt(2)."""
+    """Repeated rows double the noise in the squared CCE: a factor of about sqrt(2)."""
     rng = np.random.default_rng(0)
     ratios = []
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""Scorers in scikit-learn's own searches, and the estimator under scikit-learn's own checks."""
+"""Scorers work in scikit-learn's searches, and the estimator passes scikit-learn's checks."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_weights_by_metadata_routing(routing, data, rng):
 
 
 class Frozen:
-    """A model that gives what it was given, as libraries name it."""
+    """Model that returns fixed predictions under the method names of other libraries."""
 
     def __init__(self, **methods):
         for name, value in methods.items():
@@ -330,7 +330,7 @@ def test_scorers_are_copied_and_stored():
 
 
 class WithMarginal(fm.ConditionalCongruence, Parameters, BaseEstimator):
-    """Takes the marginal of y as prediction, so that ``fit(X, y)`` of scikit-learn's checks fits it."""
+    """Estimator that predicts the marginal of y, so that the checks can call ``fit(X, y)``."""
 
     __init__ = fm.ConditionalCongruence.__init__
 
@@ -342,7 +342,7 @@ class WithMarginal(fm.ConditionalCongruence, Parameters, BaseEstimator):
         return super().fit(X, y, (float(y.mean()), max(float(y.std()), 1e-3)))
 
 
-# Checks that do not apply, or that the estimator does not meet, and why.
+# Checks that do not apply, or that the estimator does not pass, each with the reason.
 NOT_MET = {
     "check_complex_data": "complex numbers are refused, by a TypeError of other words",
     "check_dtype_object": "objects are refused, in other words",
@@ -370,7 +370,7 @@ def test_conventions_of_estimators(estimator, check):
 
 
 class Congruence(fm.ConditionalCongruence, Parameters):
-    """With parameters, whether the class itself has them by now or not."""
+    """Add get_params and set_params, whether or not the class already has them."""
 
     __init__ = fm.ConditionalCongruence.__init__
 

@@ -1,4 +1,4 @@
-"""The skpro adapter against skpro's own metrics and distributions, and its one defect that we know of."""
+"""The skpro adapter agrees with skpro's metrics and distributions, except for one defect of skpro."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def data(rng):
 
 
 def _agree(prediction, expected, y, rtol=1e-9):
-    """Hold the answers of two predictions against each other."""
+    """Compare the answers of two predictions."""
     np.testing.assert_allclose(prediction.mean, expected.mean, rtol=rtol)
     np.testing.assert_allclose(prediction.variance, expected.variance, rtol=rtol)
     for name in ("cdf", "cdf_below", "log_prob", "crps"):
@@ -181,7 +181,7 @@ def test_aggregates_and_their_pseudo_values(data):
 
 
 def test_auc_of_skpro_depends_on_the_order_of_rows(data):
-    """Theirs takes the rank of row i from i / n: rows in another order have another "area"."""
+    """skpro computes the rank of row i as i / n: rows in another order have another "area"."""
     y, distribution, mean, std = data
     metric = Metric(fm.metrics.miscalibration_area)
     sorted_rows = np.argsort(distribution.cdf(y).to_numpy()[:, 0])

@@ -1,4 +1,4 @@
-"""torchmetrics classes: the functions' numbers, collections, several processes, copies."""
+"""torchmetrics classes: numbers equal to the functions', collections, several processes, copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fastmcmd.compat.flat import flatten, restore
 
 N = 60
 
-# Class, its arguments, the function that gives the same, its arguments.
+# Class, its arguments, the function of the same value, its arguments.
 REGRESSION = [
     ("NLL", {}, metrics.nll, {}),
     ("CRPS", {}, metrics.mean_crps, {}),
@@ -57,7 +57,7 @@ CLASSES = [
     ("AUROC", {}, fc.auroc, {}),
     ("RankedProbabilityScore", {}, fc.mean_ranked_probability_score, {}),
 ]
-# Classes whose result is a named tuple, the function whose result has attributes of the same names.
+# Classes that return a named tuple, and the function whose result has the same attributes.
 CURVES = [
     ("Reliability", {}, metrics.reliability_curve, {}),
     ("Reliability", {"levels": [0.2, 0.7], "kind": "interval"}, metrics.reliability_curve,
@@ -78,7 +78,7 @@ def torch():
 
 @pytest.fixture
 def data(torch, rng):
-    """Means, standard deviations, outcomes and weights as tensors."""
+    """Return means, standard deviations, outcomes and weights as tensors."""
     mean, std = rng.normal(size=N), np.exp(rng.normal(size=N) / 2)
     y = mean + std * rng.normal(size=N)
     return tuple(torch.as_tensor(one) for one in (mean, std, y, rng.integers(0, 3, N)))
@@ -156,13 +156,13 @@ def test_every_accumulator_of_a_number_has_a_class():
 
 def _same_curve(curve, expected):
     for name, value in curve._asdict().items():
-        # Edges of bins of equal mass come from sketches, right to the accuracy of the accumulator.
+        # Sketches place the edges of bins of equal mass, to the accuracy of the accumulator.
         rtol = 1e-3 if name == "edges" else 1e-10
         np.testing.assert_allclose(_value(value), getattr(expected, name), rtol=rtol, err_msg=name)
 
 
 def _random_parts(rng, n):
-    """Rows in a random order, cut at random places."""
+    """Return the rows in random order, cut at random positions."""
     cuts = np.sort(rng.choice(np.arange(1, n), rng.integers(1, 6), replace=False))
     return np.split(rng.permutation(n), cuts)
 
@@ -259,7 +259,7 @@ def test_curves_of_two_processes(data):
         one, two, empty = (getattr(tm, name)(**options) for _ in range(3))
         one.update((mean[:20], std[:20]), y[:20])
         two.update((mean[20:], std[20:]), y[20:])
-        assert empty.sums == []  # which torchmetrics sends as no numbers
+        assert empty.sums == []  # torchmetrics sends it as an array without numbers
         sent = [one.sums[0], one.sums[0][:0], two.sums[0]]
 
         def gather(state, group=None, sent=sent):
@@ -280,14 +280,14 @@ def test_copies_of_curves(data):
     mean, std, y, _ = data
     metric = tm.Reliability()
     metric.update((mean, std), y)
-    metric.compute()  # is kept in the metric, and travels with it
+    metric.compute()  # stays in the metric, and moves with it
     for other in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric)), metric.clone()):
         _same_curve(other.compute(), metrics.reliability_curve(y, (mean, std)))
 
 
 @pytest.fixture
 def axes():
-    """Fresh axes of matplotlib without a screen."""
+    """Return new matplotlib axes without a screen."""
     pytest.importorskip("matplotlib").use("Agg")
     from matplotlib import pyplot
 
@@ -457,7 +457,7 @@ def test_forward_gives_the_batch_and_keeps_the_rest(data):
 
 
 def test_a_collection_shares_no_state_by_chance(torch, data):
-    """In the first batch all errors are equal and positive: sums of MAE, Bias and both coverages agree."""
+    """All errors of the first batch are equal and positive, so sums of several metrics coincide."""
     from torchmetrics import MetricCollection
 
     mean, _, y, _ = data
@@ -523,7 +523,7 @@ def test_processes_of_which_one_has_no_rows(torch, data):
     expected = metrics.ence(y, (mean, std), bins=4)
 
     def gather(state, group=None):
-        """Stand in for all_gather: what each process sends, all of one dtype."""
+        """Stand-in for all_gather: returns what each process sends, all in one dtype."""
         sent = [
             one.sums[0] if one.sums else torch.tensor([], dtype=one.dtype) for one in metrics_of
         ]
@@ -600,9 +600,9 @@ def test_copies_and_stored_states(data):
         other.update((mean, std), y)
         assert float(metric.compute()) == pytest.approx(metrics.qce(y, (mean, std), bins=4))
     metric.persistent(True)
-    stored = metric.state_dict()
+    states = metric.state_dict()
     fresh = tm.QCE(bins=4)
-    fresh.load_state_dict(stored)
+    fresh.load_state_dict(states)
     assert float(fresh.accumulator().compute()) == float(metric.compute())
 
 
@@ -709,7 +709,7 @@ def test_without_the_packages():
     assert "pip install torch torchmetrics" in process.stdout
 
 
-# Sums as numbers, without torch.
+# Computes sums as numbers, without torch.
 
 
 @pytest.mark.parametrize(("name", "options"), [one[:2] for one in REGRESSION + ABOUT + CURVES])
@@ -743,7 +743,7 @@ def test_rows_of_numbers_that_are_broken(rng):
 
 
 def test_bins_of_even_weight_merge_over_processes(rng, torch):
-    """Their sums are sketches, which have to pass through the states of torchmetrics, too."""
+    """The sums are sketches, which must also pass through the states of torchmetrics."""
     p, y = rng.dirichlet(np.ones(3), 600), rng.integers(0, 3, 600)
     for name, function in (("ClassificationECE", "ece"), ("ClasswiseECE", "classwise_ece")):
         metric = getattr(tm, name)(binning="mass")

@@ -1,4 +1,4 @@
-"""The drop-in for Uncertainty Toolbox against the original, function by function.
+"""The drop-in for Uncertainty Toolbox agrees with the original, function by function.
 
 Where the original's sign is wrong it is called with negated predictions and outcomes, which turns the
 sign of their difference and nothing else.
@@ -35,7 +35,7 @@ CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 
 def problem(seed, n=None):
-    """Return predictions that are shifted and too narrow, with outcomes; some at their mean."""
+    """Return shifted, too narrow predictions, with outcomes, some of them at the mean."""
     rng = np.random.default_rng(seed)
     n = n or int(rng.integers(2, 120))
     mean, std = rng.normal(size=n), rng.uniform(0.3, 2, n)
@@ -160,7 +160,7 @@ def test_single_proportions(seed, level):
 
 
 def test_proportions_below_quantiles_are_those_of_outcomes():
-    """A model that predicts too low has few outcomes below its quantiles; the original says many."""
+    """A model that predicts too low has few outcomes below its quantiles; the original reports many."""
     y = np.random.default_rng(0).normal(1.0, size=5000)
     mean, std = np.zeros(5000), np.ones(5000)
     proportion = ours.metrics_calibration.get_proportion_under_quantile(mean, std, y, 0.5)
@@ -283,7 +283,7 @@ def test_index_of_a_level(q, count, low, high):
     flat=st.booleans(),
 )  # fmt: skip
 def test_isotonic_model(seed, beyond, flat):
-    """Also where expected proportions go beyond 0 and 1, and observed ones stand still or fall."""
+    """The inverse also holds if expected proportions leave [0, 1] and observed ones stall or fall."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(5, 25))
     step = 1 / (count - 1)
@@ -326,7 +326,7 @@ def test_ratio_is_at_least_as_good(criterion):
         "miscal": uct.miscalibration_area,
     }[criterion]
     better = 0
-    # The other two criteria take the original some ten seconds each.
+    # The original takes some ten seconds for each of the other two criteria.
     for seed in range(6 if criterion == "miscal" else 1):
         mean, std, y = problem(seed, n=150)
         actual = ours.optimize_recalibration_ratio(mean, std, y, criterion)

@@ -1,4 +1,4 @@
-"""Data, areas and pictures of the drop-in for Uncertainty Toolbox against the original."""
+"""Data, areas and pictures of the drop-in for Uncertainty Toolbox agree with the original."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_assertions():
 
 
 def numbers(ax):
-    """Return what lines show, without those of error bars."""
+    """Return the data of lines, without those of error bars."""
     return [line.get_xydata() for line in ax.lines if line.get_label()[:1] != "_"]
 
 
@@ -112,7 +112,7 @@ def test_given_proportions_and_groups():
 
 @pytest.mark.parametrize("std", [[4e159, 4e159], [1e17, 1e17 + 16], [1.0, 1.0 + 1e-15], [0.4, 0.4]])
 def test_the_sharpness_of_equal_deviations_is_drawn(std):
-    """NumPy makes no ten bins between numbers that are equal after rounding."""
+    """NumPy cannot make ten bins between numbers that are equal after rounding."""
     bars = ours.plot_sharpness(std).patches
     assert len(bars) == 10
     assert bars[0].get_x() <= std[0] <= std[1] <= bars[-1].get_x() + bars[-1].get_width()
@@ -139,7 +139,7 @@ def test_deviations_that_agree(std):
 
 
 def test_their_quick_start_runs(tmp_path, monkeypatch, capsys):
-    """The documented example, and that of the pictures, with one import changed."""
+    """The documented example and that of the pictures run with one import changed."""
     monkeypatch.chdir(tmp_path)
     with mpl.rc_context():
         ours.viz.set_style()

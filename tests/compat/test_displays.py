@@ -1,4 +1,4 @@
-"""Displays in the style of scikit-learn: the curve is that of the function, drawn on the axes."""
+"""Displays in the style of scikit-learn draw the function's curve on the given axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that NumPy or torch cannot read are read, or named in an error, wherever tensors are taken."""
+"""Tensors that NumPy or torch cannot read are converted, or named in an error, in every function."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", READABLE)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
 def test_unusual_tensors_are_read(kernel, name):
-    """A quantized tensor reached torch.cdist, which named no argument."""
+    """A quantized tensor reached torch.cdist, whose error named no argument."""
     expected = kernel(ROWS, ROWS).numpy()
     for x, z in ((READABLE[name](ROWS), ROWS), (ROWS, READABLE[name](ROWS))):
         np.testing.assert_allclose(kernel(x, z).detach().numpy(), expected, rtol=1e-5)
@@ -61,7 +61,7 @@ def test_a_width_that_is_a_tensor():
 
 @pytest.mark.filterwarnings("ignore:quantize_per_tensor|.*quantiz")
 def test_what_a_function_returns_is_read_by_the_same_converter():
-    """A kernel that returned bfloat16 was read, and one that returned a negated view was not."""
+    """A kernel that returned bfloat16 was read; one that returned a negated view raised an error."""
     x = ROWS[:, 0]
     grid = torch.tensor([0.5])
     plain = probcal.compute_mcmd_torch(grid, x, x, x, x + 1, probcal.rbf_kernel, probcal.rbf_kernel)

@@ -1,4 +1,4 @@
-"""Work on a device: budgets, streamed rows, several devices, sources; on a stand-in (host_device.py)."""
+"""Work on a device, on the stand-in of host_device.py: budgets, streamed rows, devices, sources."""
 
 import gc
 import re
@@ -9,6 +9,7 @@ import sys
 import fake_cupy
 import numpy as np
 import pytest
+from builders import noisy_sine
 from host_device import HostDevice, backend_of, compiled, rows_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,12 +44,12 @@ KERNEL = 2.0 * fm.RBF(0.3) + fm.Polynomial(2, 0.1, 1.0) * fm.Laplacian(0.05)
     ],
 )
 def test_products_within_a_budget(budget, dtype):
-    """Rows stay on the device or pass through it: the same products, within the budget."""
+    """Rows that stay on the device and rows that pass through it give the same products, within budget."""
     backend = backend_of(budget)
     device = backend.devices[0]
     x, z, v = rows_of(700, 40), rows_of(300, 40, seed=1), np.ones((700, 3))
     points, other_points = backend.points(x, dtype), backend.points(z, dtype)
-    # Rows, norms, a tile and what rows come through: 0.18 MB in float32, 0.31 MB in float64.
+    # Rows, norms, a tile and a streaming buffer: 0.18 MB in float32, 0.31 MB in float64.
     streams = budget < 50_000 + 1.1 * points.rows.laid_bytes(700)
     exact = KERNEL(x.astype(float))
     product = backend.symmetric_matmul(KERNEL, points, v)
@@ -120,13 +121,13 @@ def test_right_hand_sides_that_do_not_fit_come_in_parts():
 
 
 def test_tiles_shrink_where_the_device_has_less_than_the_budget():
-    """Others may use the device: the first tiles are refused, and smaller ones do."""
+    """Other programs use the device: it rejects the first tiles, and smaller ones fit."""
     backend = backend_of(10**8, tile=2048)
     device = backend.devices[0]
     x, v = rows_of(3000, 3, np.float64), np.ones((3000, 1))
     points = backend.points(x, np.float64)
     free, device.budget = device.budget, 4_000_000
-    type(device).budget = property(lambda self: free)  # what it believes
+    type(device).budget = property(lambda self: free)  # its own view of free memory
     try:
         allocate = device.empty
 
@@ -186,7 +187,7 @@ def test_blocks_are_shared_once_each(gpus, n):
 
 @pytest.mark.parametrize("budget", [10**8, 330_000])
 def test_split_products_for_tensor_cores(budget, monkeypatch):
-    """Three products of 10 bits are as good as one in float32, within the bound; one would not be."""
+    """Three products of 10 bits are as accurate as one in float32, within the bound; one is not."""
     x, v = rows_of(200, 64), np.ones((200, 2))
     kernel = fm.Polynomial(3, 1.0, 1.0)
     exact = kernel(x.astype(float))
@@ -256,7 +257,7 @@ def test_features_in_blocks_and_on_the_host(rng):
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    """``backend="cupy"`` on the stand-in."""
+    """Set ``backend="cupy"`` on the stand-in."""
     devices = {}
 
     def device(index, budget):
@@ -272,9 +273,9 @@ def stand_in(monkeypatch):
 
 @pytest.mark.parametrize("solver", ["auto", "cg", "cholesky", "lowrank"])
 def test_cce_on_a_device(stand_in, solver, rng):
-    """Nothing above the backend changes: each solver, with its certificate, against the core."""
+    """Each solver gives the result of the core, with its certificate: the backend changes nothing else."""
     x = rng.normal(size=(600, 2))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=600)
+    y = noisy_sine(rng, x)
     kernels = dict(x_kernel=fm.RBF(0.5), y_kernel="paper", lam=0.1)
     options = dict(**kernels, tol=1e-6, solver=solver)
     exact = fm.cce(x, y, fm.Gaussian(x[:, 0], 0.4), **kernels, tol=1e-9, dtype="float64")
@@ -301,7 +302,7 @@ def test_two_devices_and_the_estimator(stand_in, rng, tmp_path):
 
 
 def test_no_low_rank_of_the_outputs(stand_in, rng):
-    """The dense form: quadratic forms and columns on the device."""
+    """The dense form computes quadratic forms and columns on the device."""
     x = rng.normal(size=(150, 2))
     y, draws = rng.normal(size=150), rng.normal(size=(150, 2))
     options = dict(y_kernel=fm.Laplacian(3.0), tol=1e-6)
@@ -313,7 +314,7 @@ def test_no_low_rank_of_the_outputs(stand_in, rng):
 
 @pytest.fixture
 def on_second(monkeypatch):
-    """What puts an array of the caller's on device 1, as CuPy's: NumPy does not take it by itself."""
+    """Return a function that puts an array on device 1, like CuPy's: NumPy cannot read it."""
     module = fake_cupy.module()
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(cuda, "cupy", lambda: module)
@@ -401,7 +402,7 @@ PROGRAMS = [
 
 
 def test_distances_are_formed_as_in_the_core():
-    """The bounds of kernels on rounding serve both."""
+    """The kernels' bounds on rounding hold for both."""
     assert source.DIRECT_LIMIT == core().DIRECT_DISTANCE_LIMIT
     assert set(core().OPS) == {
         "rbf", "laplacian", "polynomial", "matern", "linear", "cosine", "delta", "constant", "add",
@@ -422,7 +423,7 @@ def test_parameters_are_no_part_of_a_source():
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sources_compile_for_devices(gpu, dtype, tmp_path):
-    """Warnings are errors, and no kernel spills registers to memory."""
+    """The compiler treats warnings as errors, and no kernel spills registers to memory."""
     kind = np.dtype(dtype)
     texts = [source.row_source(kind).text]
     for dim in (8, 100):
@@ -452,7 +453,7 @@ def test_sources_compile_for_devices(gpu, dtype, tmp_path):
 
 @pytest.mark.parametrize("kernel", PROGRAMS, ids=repr)
 def test_every_source_compiles_here(kernel):
-    """What the stand-in runs is the text that a device compiles."""
+    """The stand-in runs the same source text that a device compiles."""
     for dim in (8, 100):
         structure, parameters = source.structure_of(kernel)
         text = source.tile_source(structure, dim, np.dtype(np.float32)).text

@@ -35,7 +35,7 @@ def test_cupy_has_all_names_that_are_played():
 
 
 def _names(part, before=""):
-    """Yield the names of public parts, and of theirs where they are classes or modules played here."""
+    """Yield the names of public members, and of members of classes and modules that the stand-in has."""
     for name in dir(part):
         if not name.startswith("_"):
             yield before + name
@@ -57,7 +57,7 @@ def _has(module, name):
 
 @pytest.fixture
 def calls(monkeypatch, request):
-    """A module in the place of CuPy."""
+    """Install a module in place of CuPy."""
     seed = zlib.crc32(request.node.nodeid.encode())
     mode = os.environ.get("FASTMCMD_TEST_STREAMS", MODES[seed % len(MODES)])
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy.module(mode=mode, seed=seed))
@@ -72,7 +72,7 @@ def calls(monkeypatch, request):
 
 @pytest.fixture(params=KINDS)
 def make(request):
-    """What makes a device with a budget."""
+    """Return the function that makes a device with a budget."""
     if request.param == "stand-in":
         return HostDevice
     if request.param == "calls":
@@ -82,7 +82,7 @@ def make(request):
 
 @pytest.fixture(params=KINDS)
 def cupy_backend(request, monkeypatch):
-    """``backend="cupy"``, on a device or its stand-in; gives what looks a device up."""
+    """Set ``backend="cupy"`` on a device or its stand-in; return the function that finds a device."""
     if request.param != "stand-in":
         if request.param == "calls":
             request.getfixturevalue("calls")
@@ -104,7 +104,7 @@ def cupy_backend(request, monkeypatch):
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("precision", ["float32", "split"])
 def test_products_do_not_depend_on_tiles_or_memory(make, kernel, precision):
-    """Resident or streamed rows and tiles of any size give the same product to rounding."""
+    """Resident or streamed rows, with tiles of any size, give the same product up to rounding."""
     x, y, z = unit_inputs(700)
     v = np.stack([y, z, np.ones_like(y)], axis=1)
     exact = kernel(x.astype(float)) @ v
@@ -209,7 +209,7 @@ def test_arrays_of_cupy_and_torch_on_a_device():
     assert on_device.info.backend == "cupy"
     bound = on_host.error_bound + float(on_device.error_bound)
     assert np.abs(np.asarray(on_device) - on_host.values).max() <= bound
-    # Too large to be simply copied: rows that stay there, and are read in blocks.
+    # Too large for a plain copy: rows that stay there, and are read in blocks.
     x, y, draws = unit_inputs(9000, 128)
     options = dict(x_kernel=fm.RBF(0.05), tol=1e-5)
     on_host, on_device = fm.cce(x, y, draws, **options), fm.cce(cp.asarray(x), y, draws, **options)
@@ -225,7 +225,7 @@ def test_arrays_of_cupy_and_torch_on_a_device():
 
 @pytest.fixture(params=KINDS[1:])
 def gpu(request):
-    """A device of CuPy, or CuPy's calls."""
+    """Return a device of CuPy, or the stand-in with CuPy's calls."""
     if request.param == "calls":
         request.getfixturevalue("calls")
     return cuda.CudaDevice(0, 20_000_000)
@@ -233,7 +233,7 @@ def gpu(request):
 
 @pytest.fixture
 def other(gpu):
-    """A second device."""
+    """Return a second device."""
     if cuda.cuda_device_count()[0] < 2:
         pytest.skip("one device only")
     return cuda.CudaDevice(1, 20_000_000)
@@ -275,7 +275,7 @@ def test_copies_from_device_to_device(gpu, other, dtype):
         other.copy_in(slot, on_device[rows])
         np.testing.assert_array_equal(other.download(other.arrived(slot)), host[rows])
         other.done_with(slot)
-        other.copy_in(slot, host[rows])  # and from the host through the same memory
+        other.copy_in(slot, host[rows])  # copied from the host through the same memory
         np.testing.assert_array_equal(other.download(other.arrived(slot)), host[rows])
         other.done_with(slot)
     other.drop_slots()
@@ -283,7 +283,7 @@ def test_copies_from_device_to_device(gpu, other, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_factors(make, dtype):
-    """Of a part of a larger matrix, whose other half may hold anything."""
+    """Factor a part of a larger matrix whose other half may hold anything."""
     device = make(20_000_000)
     rng = np.random.default_rng(0)
     root = rng.normal(size=(40, 60))
@@ -303,7 +303,7 @@ def test_factors(make, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_products_and_solutions_of_parts(gpu, dtype):
-    """Slices of larger matrices, transposed or not, as NumPy has them."""
+    """Slices of larger matrices, transposed or not, agree with NumPy."""
     rng = np.random.default_rng(0)
     a, b, c = (rng.normal(size=(40, 50)).astype(dtype) for _ in range(3))
     lower = (np.tril(rng.normal(size=(50, 50))) + 9 * np.eye(50)).astype(dtype)

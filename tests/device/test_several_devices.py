@@ -1,4 +1,4 @@
-"""Work that several devices share: the same results as on one, in a part of its memory; on stand-ins."""
+"""Several stand-in devices share work: the results of one device, with part of its memory each."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_several_devices_give_what_one_gives(gpus):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "tile"), [(500, 64), (130, 64), (64, 64), (7, 64)])
 def test_a_factor_is_spread_over_devices(n, tile, dtype):
-    """Each device holds and factors its own tiles: the same numbers as on one, in a part of the memory."""
+    """Each device factors its own tiles: the numbers of one device, with part of its memory."""
     x, b = rows_of(n, 5, np.float64), np.random.default_rng(0).normal(size=(n, 3))
     kernel = fm.RBF(0.5)
     shifted = kernel(x) + 0.5 * np.eye(n)
@@ -88,7 +88,7 @@ def test_a_device_too_small_for_a_factor_is_an_error():
 @pytest.mark.parametrize("budget", [10**8, 2_500_000])
 @pytest.mark.parametrize("n", [3000, 700, 300, 1])
 def test_features_are_shared_by_devices(budget, n, rng):
-    """Each device makes and sums those of its rows; sums go on from what was written down."""
+    """Each device computes and sums its own rows; sums resume from the saved state."""
     x, z = rows_of(n, 4, np.float64), rows_of(60, 4, np.float64, 1)
     kernel = fm.RBF(0.5)
     factor = np.linalg.cholesky(kernel(z) + 1e-6 * np.eye(60))

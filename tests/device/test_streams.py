@@ -1,4 +1,4 @@
-"""The order of a device's work: streams, events and memory at their worst (fake_streams.py).
+"""The order of work on a device: streams, events and memory in their worst order (fake_streams.py).
 
 First the stand-in itself: programs with a planted race must go wrong in it. Then work of all kinds: it must
 give the bits that it gives where everything happens at once, and must not without any synchronisation.
@@ -36,7 +36,7 @@ def patch():
 
 @pytest.fixture(scope="module")
 def play(patch):
-    """What puts a new module in the place of CuPy, in a mode; tiles are small, so that there are many."""
+    """Return the function that installs a new module for CuPy, in a mode; tiles are small, so many."""
     patch.setattr(cuda, "_MEASURED", 64)
     patch.setattr(layout, "SMALLEST_TILE", 16)
     patch.setattr(sweep, "SMALLEST_TILE", 16)
@@ -142,7 +142,7 @@ def test_memory_that_is_given_back_while_another_stream_reads_it(play, waits):
 
 
 def test_memory_is_reused_in_the_order_of_its_stream(play):
-    """Nothing need wait on the host; another stream gets other memory."""
+    """The host never has to wait; another stream gets other memory."""
     cp, work, copies = two_streams(play)
     with work:
         first, out = cp.asarray(ones(100)), cp.empty((100,), np.float32)
@@ -281,7 +281,7 @@ def backend_of(budget, gpus=1, tile=64):
 
 
 def rows_that_pass_through(cp, tmp_path):
-    """Several blocks of both sides, of two precisions: slots of the second are larger."""
+    """Use several blocks of both sides in two precisions: slots of the second are larger."""
     x, z = unit_inputs(420)[0], unit_inputs(420, seed=1)[0].astype(np.float64)
     backend = backend_of(170_000)
     points, other_points = backend.points(x, np.float32), backend.points(z, np.float32)
@@ -358,7 +358,7 @@ def features(cp, tmp_path):
 
 
 def copies(cp, tmp_path):
-    """What the host's memory held when it was given, though it is pinned and written to at once."""
+    """The result uses the pinned host memory as it was at the call, though it is overwritten at once."""
     gpu, other = cuda.CudaDevice(0, 10**6), cuda.CudaDevice(1, 10**6)
     pinned = np.frombuffer(cp.cuda.alloc_pinned_memory(8000), np.float64, 1000).reshape(20, 50)
     exact = np.random.default_rng(0).normal(size=(20, 50))
@@ -366,7 +366,7 @@ def copies(cp, tmp_path):
     on_device = gpu.upload(pinned)
     pinned[:] = 0
     on_other = other.take_from(gpu, gpu.copy(on_device))
-    gpu.clear(on_device)  # and memory of what is gone is used again
+    gpu.clear(on_device)  # and reuses the memory of freed arrays
     parts = [other.take_from(gpu, gpu.upload(exact)[:, 3:9])]
     scratch = [gpu.zeros((20, 50), np.float64) for _ in range(4)]
     results = [gpu.download(on_device), other.download(on_other), other.download(parts[0])]
@@ -389,7 +389,7 @@ def right(results, exact):
 
 @pytest.fixture(scope="module")
 def at_once(play, tmp_path_factory):
-    """What the cases give where everything happens at once, which is right."""
+    """Return the results of the cases when everything happens at once; these are right."""
     cases = {}
     for case in CASES:
         results, exact = case(play("eager"), tmp_path_factory.getbasetemp())
@@ -416,7 +416,7 @@ def test_work_at_random_gives_the_same_bits(play, at_once, tmp_path_factory, cas
     assert same(results, at_once[case])
 
 
-# What is given as x, and how.
+# The kinds of x, and how each is passed.
 def on_host(cp, x, path):
     return x
 
@@ -427,7 +427,7 @@ def in_a_file(cp, x, path):
 
 
 def on_the_device(cp, x, path, gpu=0):
-    """Still on its way there, in the caller's current stream."""
+    """The array is still on its way there, in the caller's current stream."""
     with cp.cuda.Device(gpu):
         return cp.asarray(x)
 
@@ -482,7 +482,7 @@ def on_the_cpu(d):
 
 @pytest.fixture
 def layouts(monkeypatch):
-    """How products were cut."""
+    """Record how products are split."""
     layouts_seen = []
 
     def choose(*arguments):
@@ -498,13 +498,13 @@ def layouts(monkeypatch):
 
 @pytest.fixture(params=["late", "random"])
 def gpus(play, request):
-    """Two devices, without their budget's being tight."""
+    """Two devices work, even if their budgets are not tight."""
     play(request.param, 1)
     return [cuda.CudaDevice(index, 10**6) for index in range(2)]
 
 
 def test_memory_that_another_limit_left_is_given_back(play, monkeypatch):
-    """Each limit has a pool of its own, which does not release free memory; the next call did not fit."""
+    """Each limit has its own pool, which did not release free memory; the next call did not fit."""
     module = fake_cupy.module(memory=10**6)
     forget()
     monkeypatch.setitem(sys.modules, "cupy", module)
@@ -560,7 +560,7 @@ def block(value, rows=64):
 
 
 def test_each_device_tells_its_own_memory(gpus):
-    """CuPy's pools report the current device, which is another one for an outside caller."""
+    """CuPy's pools report the current device, which for an outside caller is another one."""
     resident = gpus[1].upload(block(1))
     assert gpus[1].held == resident.nbytes
     assert gpus[0].held == 0
@@ -568,7 +568,7 @@ def test_each_device_tells_its_own_memory(gpus):
 
 
 def test_a_slot_that_grows_keeps_its_pinned_memory_until_it_is_read(play):
-    """Of two precisions, rows passed through one slot; the other device took the memory given back."""
+    """Rows of two precisions shared one slot; the other device took the freed memory."""
     play("late")
     gpu, other = (cuda.CudaDevice(index, 10**6) for index in range(2))
     gpu.copy_in(0, block(1))
@@ -582,7 +582,7 @@ def test_a_slot_that_grows_keeps_its_pinned_memory_until_it_is_read(play):
 
 
 def test_a_slot_that_grows_after_an_error_is_not_written_to(play):
-    """A copy was on its way into memory that others had by then."""
+    """A copy wrote into memory that had been reused meanwhile."""
     play("late")
     gpu = cuda.CudaDevice(0, 10**6)
     gpu.copy_in(0, block(1))  # and an error before it arrives
@@ -595,7 +595,7 @@ def test_a_slot_that_grows_after_an_error_is_not_written_to(play):
 
 
 def test_threads_share_a_device(gpus):
-    """Two calls at once on one device: each its own slots."""
+    """Two calls run on one device at once, each with its own slots."""
     gpu, turns, results = gpus[0], threading.Barrier(2, timeout=20), {}
 
     def work(value):
@@ -642,7 +642,7 @@ def test_a_thread_that_ends_leaves_no_slots(gpus):
 
 
 def test_a_copy_that_fails_leaves_no_thread_at_work():
-    """Pinned memory may be filled again at once."""
+    """Pinned memory may be refilled at once."""
     start_event, failed, log = threading.Event(), threading.Event(), []
 
     class Rows:
@@ -671,7 +671,7 @@ def test_a_copy_that_fails_leaves_no_thread_at_work():
 @pytest.mark.parametrize("error", [KeyboardInterrupt, DeviceMemoryError])
 @pytest.mark.parametrize("mode", ["late", "random"])
 def test_a_device_is_used_again_after_an_error(play, monkeypatch, mode, error):
-    """Slots were full, rows on their way, sums half made; then the rows are larger."""
+    """Slots were full, rows were being copied and sums were incomplete; then the rows got larger."""
     play(mode, 3)
     backend = backend_of(200_000)
     x, v = unit_inputs(420)[0], np.random.default_rng(2).normal(size=(420, 3))
@@ -731,7 +731,7 @@ def test_the_callers_own_stream_is_waited_for(play, gpu):
 
 
 class Tensor:
-    """The part of a torch tensor's interface that is used; a torch stream is still writing to it."""
+    """Stand-in for the used part of a torch tensor, while a torch stream is still writing to it."""
 
     is_cuda, dtype = True, types.SimpleNamespace(is_complex=False, is_floating_point=True)
 
@@ -766,7 +766,7 @@ def test_the_stream_of_a_tensor_is_waited_for(play, monkeypatch, gpu):
 
 # -------------------------------------------------------------------------------- without each of them
 
-# A synchronisation, the statement alone on its line.
+# A synchronisation, as a statement alone on its line.
 _WAITS = re.compile(
     r"^( +)([\w.\[\]]+\.(?:wait_event|record|synchronize|wait_for)\(.*\)) *(?:#.*)?$"
 )
@@ -780,7 +780,7 @@ MUTANTS = {
 
 
 def without(module, line):
-    """Return a module as it is without a line."""
+    """Return a module without one of its lines."""
     text = [*_SOURCES[module]]
     text[line - 1] = _WAITS.sub(r"\1pass", text[line - 1])
     module_copy = types.ModuleType(module.__name__)
@@ -791,7 +791,7 @@ def without(module, line):
 
 
 def test_the_list_of_synchronisations_is_complete():
-    """Those of events, streams and devices: one more needs a case in which it matters."""
+    """Return the synchronisations of events, streams and devices; a new one needs a case that needs it."""
     text = "\n".join(line for source in _SOURCES.values() for line in source)
     calls = re.findall(r"\.(?:wait_event|record|synchronize)\(", text)
     assert len([name for name in MUTANTS if "wait_for(" not in name]) == len(calls) == 15

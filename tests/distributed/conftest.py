@@ -1,4 +1,4 @@
-"""What the tests of collections in blocks share; without Dask they are skipped."""
+"""Fixtures for collections in blocks; the tests are skipped without Dask."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytest.importorskip("dask", reason="Dask is not installed: pip install 'fastmcmd
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Three workers of one thread, for all tests of a file: each start imports the package three times.
+    """Start three single-threaded workers for all tests of a file: each start imports the package thrice.
     All tests that need them are in `test_cluster.py`, so that they start once.
 
     Its event loop allocates memory in this process, which would be counted in tests of other files.
@@ -52,7 +52,7 @@ def _environment():
 
 @pytest.fixture(autouse=True)
 def _loose():
-    """Errors of landmarks are far above the default ``tol``; each test checks the bounds themselves."""
+    """Suppress the tolerance warning: landmark errors exceed ``tol``, and each test checks the bounds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)
         warnings.filterwarnings("ignore", message="Sending large graph")

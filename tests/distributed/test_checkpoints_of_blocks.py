@@ -1,4 +1,4 @@
-"""Checkpoints of collections in blocks: they resume only the same call."""
+"""Checkpoints of collections in blocks resume only the same call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from in_blocks import make_data
 
 import fastmcmd as fm
 from fastmcmd.distributed import BlockError, predicted, running
-from fastmcmd.distributed.saving import Saved
+from fastmcmd.distributed.saving import BlockCheckpoint
 
 pytestmark = pytest.mark.slow
 
@@ -17,9 +17,9 @@ SIZES = (40,) * 12
 
 
 def test_a_checkpoint_resumes_only_what_is_the_same(tmp_path, monkeypatch):
-    """Another spread, function, grid or landmark resumed with the sums of the call before."""
+    """A call with another spread, function, grid or landmark resumed with the sums of the call before."""
     monkeypatch.setattr(running, "GROUP", 1)
-    monkeypatch.setattr(Saved, "every", 0.0)
+    monkeypatch.setattr(BlockCheckpoint, "every", 0.0)
     data = make_data((30,) * 4)
     x, y, mean = (data.blocks(name) for name in ("x", "y", "mean"))
     path, landmarks = tmp_path / "run.ckpt", np.linspace(-1, 1, 1002).reshape(-1, 2)
@@ -67,7 +67,7 @@ def test_a_checkpoint_resumes_only_what_is_the_same(tmp_path, monkeypatch):
 
 def test_a_checkpoint_of_classes_and_groups_resumes(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "GROUP", 1)
-    monkeypatch.setattr(Saved, "every", 0.0)
+    monkeypatch.setattr(BlockCheckpoint, "every", 0.0)
     import dask.array as da
 
     rng = np.random.default_rng(0)
@@ -96,7 +96,7 @@ def test_a_checkpoint_of_classes_and_groups_resumes(tmp_path, monkeypatch):
 
 
 def test_another_call_does_not_resume(tmp_path, monkeypatch):
-    monkeypatch.setattr(Saved, "every", 0.0)
+    monkeypatch.setattr(BlockCheckpoint, "every", 0.0)
     data, path = make_data(SIZES), tmp_path / "run.ckpt"
     arguments = data.blocks("x"), data.blocks("y")
 

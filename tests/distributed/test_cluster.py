@@ -1,4 +1,4 @@
-"""Workers in processes of their own: the same bits as here, faults, costs, and the command line."""
+"""Worker processes: the bits of this process, faults, costs, and the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fastmcmd.distributed.cost import (
     sum_bytes,
     task_count,
 )
-from fastmcmd.distributed.saving import Saved
+from fastmcmd.distributed.saving import BlockCheckpoint
 
 dask_array = pytest.importorskip("dask.array", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
@@ -36,7 +36,7 @@ SIZES = (40,) * 12
 
 
 def slowly(mean, seconds=0.1):
-    """Return predictions that take their time on the workers."""
+    """Return predictions that take time on the workers."""
 
     def made_slowly(mean):  # travels by value: workers cannot import this file
         time.sleep(seconds)
@@ -104,7 +104,7 @@ def test_a_corrupt_block_is_named(client):
 
 
 def test_a_slow_block_does_not_hold_the_others(client, monkeypatch, tmp_path):
-    """The first block waits until another group is done; otherwise 20 seconds, in vain."""
+    """The first block waits until another group finishes; otherwise 20 seconds pass in vain."""
     monkeypatch.setattr(running, "GROUP", 2)
     data = make_data(SIZES)
     first_row, other_group_done = data.x[:1], tmp_path / "other_group_done"
@@ -136,7 +136,7 @@ def test_a_slow_block_does_not_hold_the_others(client, monkeypatch, tmp_path):
 
 
 def test_cancel_leaves_nothing_running(client):
-    """An error in this process, such as Ctrl-C, cancels what the workers do."""
+    """An error in this process, such as Ctrl-C, cancels the tasks of the workers."""
     data = make_data(SIZES)
     main = threading.main_thread().ident
     assert main is not None
@@ -150,7 +150,7 @@ def test_cancel_leaves_nothing_running(client):
 
 
 def test_a_block_that_kills_its_workers_is_named():
-    """A worker that runs out of memory is killed by its nanny; the block at fault is named."""
+    """A nanny kills a worker that runs out of memory; the error names the block at fault."""
     import dask
 
     data = make_data((40,) * 4)
@@ -190,7 +190,7 @@ def start_process(module: str, *options: str) -> subprocess.Popen[bytes]:
 
 def test_the_scheduler_is_killed_and_the_checkpoint_resumes(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "GROUP", 3)
-    monkeypatch.setattr(Saved, "every", 0.0)
+    monkeypatch.setattr(BlockCheckpoint, "every", 0.0)
     data = make_data(SIZES)
     x, y, mean = (data.blocks(name) for name in ("x", "y", "mean"))
     file, path = str(tmp_path / "scheduler.json"), tmp_path / "run.ckpt"
@@ -243,7 +243,7 @@ def prefix(key: object) -> str:
 
 @pytest.fixture
 def passes(client, cluster, monkeypatch):
-    """Count tasks and sizes of results in the scheduler, and what workers receive, for each pass."""
+    """Count tasks and result sizes in the scheduler, and the bytes that workers receive, for each pass."""
     from distributed.diagnostics.plugin import SchedulerPlugin
 
     class Finished(SchedulerPlugin):
@@ -342,7 +342,7 @@ def test_a_pass_takes_the_tasks_and_bytes_of_the_formula(client, passes, models)
 
 @pytest.mark.parametrize("starts_processes", [False, True])
 def test_a_folder_of_parquet_files(folder, starts_processes, request, monkeypatch):
-    """On a cluster that runs already, or on processes that the command starts: here, one."""
+    """The command uses a running cluster, or starts processes: here, one."""
     path, frame = folder
     monkeypatch.setattr("fastmcmd._base.threads.get_num_threads", lambda: 1)
     where = [] if starts_processes else [request.getfixturevalue("cluster").scheduler_address]

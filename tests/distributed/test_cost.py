@@ -1,4 +1,4 @@
-"""Tasks and bytes of sums against the formulas; `test_cluster.py` counts those of passes on a cluster."""
+"""Tasks and bytes of sums agree with the formulas; `test_cluster.py` counts those of a cluster."""
 
 from __future__ import annotations
 

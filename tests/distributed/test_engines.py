@@ -1,4 +1,4 @@
-"""Other engines than a Dask cluster: the examples of docs/distributed.md, run where they are installed."""
+"""Other engines than a Dask cluster run the examples of docs/distributed.md, if installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ y, mean = np.sin(x) + 0.5 * rng.normal(size=2000), np.sin(x) + 0.2
 
 
 def run(code: str, folder: Path, **environment: str) -> None:
-    """Run a program in a process of its own, because engines leave processes and settings behind."""
+    """Run a program in its own process, because engines leave processes and settings behind."""
     program = folder / "program.py"
     program.write_text(code)
     process = subprocess.run(
@@ -34,7 +34,7 @@ def run(code: str, folder: Path, **environment: str) -> None:
 
 
 def test_ray_runs_the_blocks_of_dask(tmp_path):
-    """The numbers of this process, bit for bit."""
+    """Each engine gives the numbers of this process, bit for bit."""
     pytest.importorskip("ray.util.dask", reason="Ray is not installed: pip install ray")
     page = PAGE.read_text().split("Ray, through")[1].split("```py\n")[1].split("```")[0]
     assert "ray.init()" in page
@@ -85,7 +85,7 @@ spark.stop()
 
 
 def test_a_slurm_cluster_runs_the_job_scripts(tmp_path):
-    """With a stand-in for ``sbatch`` that runs the job script, which dask-jobqueue writes for SLURM."""
+    """A stand-in for ``sbatch`` runs the job script that dask-jobqueue writes for SLURM."""
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
     programs = {
         "sbatch": '#!/bin/bash\nbash "$1" > /dev/null 2>&1 &\necho Submitted batch job $!\n',

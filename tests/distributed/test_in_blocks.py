@@ -1,4 +1,4 @@
-"""Collections in blocks give what the same rows in memory give, within the certificates."""
+"""Collections in blocks give the numbers of the same rows in memory, within the certificates."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_values_of_a_right_model_stand_beside_calibration_errors(data, weighted)
 
 
 def test_spread_errors_of_a_right_model_that_is_not_gaussian():
-    """Outcomes are simulated in each block: their mean is that of many right data sets."""
+    """Each block simulates outcomes: their mean is that of many right data sets."""
     from fastmcmd.distributed.measures import SimulatedSpread
     from fastmcmd.evaluation.context import Context, Settings
     from fastmcmd.evaluation.nulls import null_expectations
@@ -183,7 +183,7 @@ def poisson_oracle(seed, sizes, n_boot):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_bootstrap_samples_are_the_numbers_of_rows_counted_again(data, weighted):
-    """Each sample of the blocks is `evaluate` with the counts of its rows as weights."""
+    """Each sample of the blocks equals `evaluate` with the counts of its rows as weights."""
     from fastmcmd.evaluation.bootstrap import Means
     from fastmcmd.evaluation.context import Context, Settings
     from fastmcmd.evaluation.measures import ALL_MEASURES
@@ -223,13 +223,13 @@ def test_bootstrap_samples_are_the_numbers_of_rows_counted_again(data, weighted)
             assert one.low <= one.value * (1 + 1e-9)
             assert one.value * (1 - 1e-9) <= one.high
     without = {one.name for one in blocked.measured if one.low is None}
-    assert without - {"mean_interval_width"} == {  # which is constant here, but for rounding
+    assert without - {"mean_interval_width"} == {  # constant here, up to rounding
         "median_absolute_error", "ence", "null_ence", "uce", "variance_variation",
     }  # fmt: skip
 
 
 def test_intervals_of_blocks_hold_the_truth():
-    """A fixed-seed excerpt of tests/simulations/interval_coverage.py --blocks."""
+    """Run an excerpt of tests/simulations/interval_coverage.py --blocks with a fixed seed."""
     program = Path(__file__).parents[1] / "simulations" / "interval_coverage.py"
     names = runpy.run_path(str(program))
     truth = {"bias": 0.0, "coverage": 0.9, "rms_calibration_error": 0.0, "regression_ece": 0.0}
@@ -300,7 +300,7 @@ def test_added_measures_and_ignored_labels():
 
 
 def test_nan_that_propagates_reaches_the_groups_that_hold_it(data):
-    """Groups with a row of NaN had numbers, although all rows had none."""
+    """Groups with a row of NaN had numbers, although the values of all rows were NaN."""
     y = data.y.copy()
     y[3] = np.nan  # of "early"
     y[200] = np.nan  # all of a block
@@ -320,7 +320,7 @@ def test_nan_that_propagates_reaches_the_groups_that_hold_it(data):
 
 
 def test_a_block_without_weight_holds_no_nan(data):
-    """With ``nan_policy="propagate"`` a block of rows without weight made every number NaN."""
+    """With ``nan_policy="propagate"``, a block of rows without weight made every number NaN."""
     data.weights[201:534] = 0.0
     blocked = fm.evaluate(
         data.blocks("y"), fm.Gaussian(data.blocks("mean"), 0.5), nan_policy="propagate",
@@ -367,7 +367,7 @@ def test_a_test_of_other_rows_than_those_evaluated_is_refused(data):
 
 
 def test_the_exact_test_takes_weights(data):
-    """It was refused with an error about truth values; `evaluate` tested the rows without weights."""
+    """An error about truth values was raised; `evaluate` tested the rows without weights."""
     data.weights[data.x[:, 0] > 0] = 0.0
     x, y, weights = data.blocks("x"), data.blocks("y"), data.blocks("weights")
     prediction = fm.Gaussian(data.blocks("mean"), 0.5)
@@ -375,14 +375,14 @@ def test_the_exact_test_takes_weights(data):
     test = fm.congruence_test(x, y, prediction, weights=weights, simulations=39, **KERNELS)
     evaluation = fm.evaluate(y, prediction, x, sample_weight=weights, test=True)
     assert evaluation.test.simulated.shape == (200,)
-    # Its CCE is that of the accumulator of the rows with weight.
+    # Its CCE equals the accumulator's over the rows with weight.
     sums = fm.streaming.CCE(KERNELS["x_kernel"], KERNELS["y_kernel"], data.x[half][:200], 0.02)
     sums.update(data.x[half], data.y[half], fm.Gaussian(data.mean[half], 0.5), data.weights[half])
     assert np.sqrt(test.simulated[0]) == pytest.approx(sums.compute().value, rel=1e-3)
 
 
 def test_predictions_that_are_tuples_or_in_memory(data):
-    """(mean, std) was an error; an array of the size of a block was the prediction of every block."""
+    """(mean, std) raised an error; an array as long as a block was used for every block."""
     y, mean = data.blocks("y"), data.blocks("mean")
     in_memory = fm.evaluate(data.y, fm.Gaussian(data.mean, 0.5))["crps"]
     std = np.full(len(data.y), 0.5)
@@ -439,7 +439,7 @@ def test_evaluate_leaves_rows_with_nan_out(data):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_compare_has_the_intervals_of_rows_in_memory(data, weighted):
-    """Also those of the mean squared CCE, and the model confidence set."""
+    """The intervals agree too: those of the mean squared CCE, and the model confidence set."""
     data.weights[[3, 250]] = 0.0
     draws = data.mean[:, None] + 0.5 * np.random.default_rng(5).normal(size=(len(data.y), 5))
     models = {"one": fm.Gaussian(data.mean, 0.5), "two": fm.Gaussian(data.mean - 0.2, 0.5)}
@@ -483,7 +483,7 @@ def test_compare_has_the_intervals_of_rows_in_memory(data, weighted):
 
 
 def test_differences_of_the_cce_are_within_the_certificates():
-    """With few landmarks the difference of the mean squares is off by what their bounds allow."""
+    """With few landmarks, the difference of the mean squares is off by at most their bounds."""
     data = make_data((150, 100))
     mean = data.blocks("mean")
     blocked = fm.compare(
@@ -650,10 +650,10 @@ def test_curves_of_classes_are_those_of_rows_in_memory():
 def test_sums_of_a_comparison_are_saved_and_read(tmp_path, monkeypatch):
     """A checkpoint of `compare` resumes with its losses and differences."""
     from fastmcmd.distributed import running
-    from fastmcmd.distributed.saving import Saved
+    from fastmcmd.distributed.saving import BlockCheckpoint
 
     monkeypatch.setattr(running, "GROUP", 1)
-    monkeypatch.setattr(Saved, "every", 0.0)
+    monkeypatch.setattr(BlockCheckpoint, "every", 0.0)
     data, original, calls = make_data((60, 40, 30)), running.block_sums, []
     draws = data.mean[:, None] + np.random.default_rng(5).normal(size=(130, 5))
     models = {"one": fm.Gaussian(data.blocks("mean"), 0.5)}
@@ -693,7 +693,7 @@ def test_exact_test_of_classes_speaks_of_classes():
 
 @pytest.mark.slow
 def test_exact_test_is_that_of_the_accumulator_and_holds_its_level():
-    """A right model is rejected as often as the level says; a wrong one nearly always."""
+    """The test rejects a right model as often as the level says, and a wrong one nearly always."""
     rejected = accepted = 0
     for seed in range(40):
         data = make_data((60, 40), seed)
@@ -725,7 +725,7 @@ def test_exact_test_is_that_of_the_accumulator_and_holds_its_level():
     seed=st.integers(0, 1000),
 )
 def test_any_split_gives_the_same_sums(cuts, other_cuts, seed):
-    """Blocks of any sizes, of 0 and 1 rows among them, give equal numbers at given landmarks."""
+    """Blocks of any sizes, also of 0 and 1 rows, give equal numbers at the same landmarks."""
     results = []
     for places in (cuts, other_cuts):
         ends = [0, *sorted(places), 150]
@@ -829,7 +829,7 @@ def test_frames_of_unequal_types_and_parts_without_rows(data):
 
 
 def test_large_data_are_sampled_and_landmarks_proposed_by_blocks(monkeypatch):
-    """A cluster of 2 % of the rows in one block gets landmarks, though the first sample is small."""
+    """A cluster of 2 % of the rows in one block gets landmarks, although the first sample is small."""
     from fastmcmd.distributed import setting
 
     data = make_data((500, 500, 500, 500))
@@ -853,7 +853,7 @@ def test_large_data_are_sampled_and_landmarks_proposed_by_blocks(monkeypatch):
 
 @pytest.mark.slow
 def test_measured_certificate_holds():
-    """The bound of the root mean square is above the error in each of 12 data sets, and seldom loose."""
+    """The bound of the root mean square exceeds the error in all 12 data sets, and is seldom loose."""
     ratios = []
     for seed in range(0, 36, 3):
         data = make_data((100, 200), seed)
@@ -886,7 +886,7 @@ def test_values_by_row_are_written_block_by_block(data, tmp_path):
 
 
 def test_files_of_another_call_are_refused(data, tmp_path):
-    """Rows of other predictions, settings or inputs must not stay as if they were those of this call."""
+    """Rows of other predictions, settings or inputs must not remain as if this call had written them."""
     parquet = pytest.importorskip("pyarrow.parquet")
 
     def evaluated(std=0.5, **options):
@@ -914,7 +914,7 @@ def test_files_of_another_call_are_refused(data, tmp_path):
 
 
 def test_frames_of_the_same_files_have_the_same_identity(tmp_path):
-    """Also in another process, where Dask names them otherwise: checkpoints resume there."""
+    """Names are stable across processes, where Dask uses others: checkpoints resume there."""
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("dask.dataframe")
     pytest.importorskip("pyarrow")
@@ -938,7 +938,7 @@ def test_delayed_objects_are_refused(data):
 
 
 def test_collections_from_zarr_and_parquet(data, tmp_path):
-    """Blocks are read where they are summed: chunks of Zarr arrays, files of a Parquet folder."""
+    """Workers read blocks where they sum them: chunks of Zarr arrays, files of a Parquet folder."""
     zarr = pytest.importorskip("zarr")
     pandas = pytest.importorskip("pandas")
     dataframe = pytest.importorskip("dask.dataframe")
@@ -998,7 +998,7 @@ def test_parts_that_do_not_fit(data):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_blocks():
-    """Blocks that are made when they are needed, in the memory of the first few."""
+    """Blocks are made only when they are needed, in the memory of the first few."""
     import subprocess
     import sys
 
@@ -1036,7 +1036,7 @@ def test_the_scheduler_that_is_set_is_used(data, scheduler):
 
 
 def test_sums_of_spark_partitions_merge(data):
-    """The functions of docs/distributed.md, called as by Spark: batches of rows in, one of bytes out."""
+    """The functions of docs/distributed.md work as Spark calls them: batches of rows in, bytes out."""
     pa = pytest.importorskip("pyarrow")
     page = (Path(__file__).parents[2] / "docs" / "distributed.md").read_text()
     code = page.split("accumulators of")[1].split("```python")[1].split("```")[0]
@@ -1069,7 +1069,7 @@ def test_dask_is_not_imported_for_arrays_in_memory():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_exact_solver_over_pairs_of_blocks(data, weighted):
-    """Conjugate gradients over pairs of blocks: the values of one machine to both proven bounds."""
+    """Conjugate gradients over pairs of blocks agree with one machine, up to both proven bounds."""
     weights = data.weights.copy()
     weights[[5, 250]] = 0.0
     data.weights = weights

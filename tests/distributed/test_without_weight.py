@@ -1,4 +1,4 @@
-"""Blocks and groups in which no row has a weight, models whose differences lose digits, wrong arguments."""
+"""Blocks and groups without weight, models whose differences lose digits, wrong arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIDDLE = slice(20, 35)
 
 @pytest.fixture(scope="module")
 def weightless():
-    """Rows of which the middle block has no weight, and the point farthest from the others."""
+    """Return rows whose middle block has no weight, and the point farthest from the others."""
     data = make_data(SIZES, seed=3)
     data.weights[MIDDLE] = 0.0
     data.y[MIDDLE] += 4.0
@@ -26,7 +26,7 @@ def weightless():
 
 
 def both(data, models, measure=fm.compare, **options):
-    """Return the result of rows in memory and of the same rows in blocks."""
+    """Return the result of rows in memory, and of the same rows in blocks."""
     blocks = {name: model(data.blocks("mean")) for name, model in models.items()}
     return (
         measure({name: model(data.mean) for name, model in models.items()}, data.y, **options),

@@ -1,4 +1,4 @@
-"""Distinct rows against a dictionary of the rows themselves."""
+"""Distinct rows agree with a dictionary of the rows."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_distinct_rows_match_a_dictionary(dtype, columns, values):
     rng = np.random.default_rng(columns)
     for n in (1, 2, 7, 200):
         x = rng.normal(size=(n, columns))
-        if values is not None:  # rows repeat, with either sign of zero
+        if values is not None:  # repeats rows with either sign of zero
             x = np.round(
                 rng.integers(-values, values + 1, (n, columns)) * rng.choice([-0.0, 1], n)[:, None]
             )

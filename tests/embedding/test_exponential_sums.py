@@ -1,4 +1,4 @@
-"""Linear-time quadratic forms of sums of exponentials against the kernel matrix in long double."""
+"""Linear-time quadratic forms of exponential sums agree with the kernel matrix in long double."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def test_against_the_matrix(kernel, kind, rng):
     with np.errstate(all="ignore"):
         matrix = _plain(kernel, long[:, None], long[None, :])
     expected = (c * (matrix @ c.astype(np.longdouble))).sum(axis=0)
-    allowed = UNIT * exponential_sum.rounding(len(y)) * largest * np.abs(c).sum(axis=0) ** 2
+    limit = UNIT * exponential_sum.rounding(len(y)) * largest * np.abs(c).sum(axis=0) ** 2
     for rows in (slice(None), order):
         actual = exponential_sum.quadratic_forms(y[rows], c[rows])
-        assert (np.abs(actual - expected) <= allowed).all()
+        assert (np.abs(actual - expected) <= limit).all()
 
 
 def _plain(kernel, a, b):

@@ -1,4 +1,4 @@
-"""Output kernels that jump at 0, under predictions that are integrated by quadrature."""
+"""Output kernels that jump at 0, with predictions that are integrated by quadrature."""
 
 import warnings
 
@@ -25,7 +25,7 @@ def outcomes():
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_sum_with_cosine_is_the_sum_of_squares(name):
-    """Under a constant input kernel squared CCEs add up; the bound was 1e-10 for an error of 3e-3."""
+    """Squared CCEs add up under a constant input kernel; the bound was 1e-10 for an error of 3e-3."""
     x, y = outcomes()
     results, bound = {}, 0.0
     for key, kernel in {

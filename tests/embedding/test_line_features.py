@@ -1,4 +1,4 @@
-"""Features on panels of the line: predictions that are wide against the output kernel."""
+"""Features on panels of the line represent predictions that are wide against the output kernel."""
 
 import tracemalloc
 import warnings
@@ -32,7 +32,7 @@ FAMILIES = {
 
 
 def expected(spectrum, gap):
-    """Return ``E k(gap + Y)`` of `KERNEL`, from the characteristic function of Y: Bochner's theorem."""
+    """Return ``E k(gap + Y)`` of `KERNEL`, from the characteristic function of Y (Bochner's theorem)."""
     total = 0.25
     for width in (0.6, 0.1):
         value, _ = integrate.quad(
@@ -60,7 +60,7 @@ def test_inner_products_follow_from_characteristic_functions(family):
 
 
 def test_panels_of_several_models_give_products_between_them():
-    """Also of mirrored predictions, whose embeddings cancel in a sum."""
+    """The products also hold for mirrored predictions, whose embeddings cancel in a sum."""
     centres = {"Cauchy": CENTRES, "Gaussian": CENTRES, "mirrored": -CENTRES}
     spectra = [FAMILIES[name][1] for name in ("Cauchy", "Gaussian", "Cauchy")]
     predictions = [FAMILIES[name][0] for name in ("Cauchy", "Gaussian")]
@@ -78,7 +78,7 @@ def test_panels_of_several_models_give_products_between_them():
 
 
 def test_densities_with_poles():
-    """The gamma distribution of shape 0.1 has most of its mass next to 0, and the rest far out."""
+    """The gamma distribution of shape 0.1 has most of its mass near 0, and the rest far out."""
     prediction = fm.Gamma(0.1 * ONE, 0.02 * ONE)
     _, mean, error = line_features(KERNEL, np.array([0.0, 1.0]), prediction, 1e-8)
     square = expected(lambda w: (1 + (w / 0.02) ** 2) ** -0.1, 0.0)
@@ -124,7 +124,7 @@ def test_values_of_heavy_tails_with_all_defaults(rng, outliers):
 
 
 def test_log_normal_predictions_of_small_scatter(rng):
-    """No low rank, was the answer, and advice to draw from the predictions."""
+    """The call reported no low rank, and advised to draw from the predictions."""
     n = 300
     x = rng.uniform(-1, 1, n)
     y = x + 0.1 * rng.standard_normal(n)
@@ -146,13 +146,13 @@ def test_log_normal_predictions_of_small_scatter(rng):
     ids=lambda one: type(one).__name__,
 )
 def test_atoms_have_no_density(prediction):
-    """Of a zero-inflated gamma, .3 of the mass was lost, under a bound of 7e-9."""
+    """A zero-inflated gamma lost .3 of its mass, with a bound of 7e-9."""
     assert not serves_on_line(KERNEL, prediction)
 
 
 @pytest.mark.slow
 def test_a_rare_row_has_panels_of_its_own(rng):
-    """One narrow and distant prediction among 600: not one of those that choose the panels at first."""
+    """One narrow, distant prediction among 600 is not among the rows that first choose the panels."""
     n = 600
     x = rng.uniform(-1, 1, n)
     mean, scale = x.copy(), np.ones(n)
@@ -165,7 +165,7 @@ def test_a_rare_row_has_panels_of_its_own(rng):
 
 
 def test_mass_between_two_doubles_is_in_the_features():
-    """1e-5 of the mass of this beta lies above the last double below 1, where no density is computed."""
+    """A mass of 1e-5 of this beta lies above the last double below 1, where no density is computed."""
     prediction = fm.Beta([55.43485403124853], [0.34932819938004067])
     kernel = fm.RBF(3.2) * fm.Constant(0.0116) + fm.RBF(40.0)
     _, features, error = line_features(kernel, np.array([0.2]), prediction, 1e-9)
@@ -203,7 +203,7 @@ def test_fits_are_saved_and_have_witnesses(rng, tmp_path):
 
 @pytest.mark.slow
 def test_blocks_take_little_memory():
-    """Before it was known that they are too many, features on 1,400 panels took 200 MB."""
+    """1,400 panels took 200 MB before the code knew that they are too many."""
     prediction = fm.Gaussian(np.linspace(-3000.0, 3000.0, 250), np.ones(250))
     outputs = np.asarray(prediction.mean)
     line_features(fm.RBF(0.5), outputs[:1], prediction.take(np.arange(1)), 1e-4)  # compiles

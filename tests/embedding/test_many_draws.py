@@ -1,4 +1,4 @@
-"""Many draws, taken in blocks: the same values as from all their features at once, within the bounds."""
+"""Many draws, taken in blocks, give the values of all their features at once, within the bounds."""
 
 from __future__ import annotations
 

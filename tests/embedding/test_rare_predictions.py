@@ -1,4 +1,4 @@
-"""Predictions unlike the rest, at random places: the bound holds in every row, for every family."""
+"""Predictions unlike the rest, at random rows: the bound holds in every row, for every family."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_heavy_tails_are_answered_to_the_tolerance(family):
 
 @pytest.mark.slow
 def test_kernels_that_are_narrow_for_a_log_normal_are_answered_to_the_tolerance():
-    """With the published output kernel the bound was 3e-3, with the default one there was no answer."""
+    """With the published output kernel the bound was 3e-3; with the default one there was no answer."""
     n = 300
     r = np.random.default_rng(0)
     x = r.uniform(-1, 1, n)
@@ -330,7 +330,7 @@ def test_the_length_over_which_a_kernel_varies():
     [(1.22, fm.Polynomial(2, 1.0, 0.0)), (1.0, fm.Linear()), (2.5, fm.Polynomial(3, 1.0, 1.0))],
 )
 def test_moments_that_do_not_exist_are_named(df, kernel):
-    """No output had weight beside those far out in a tail: a raw error about empty data."""
+    """No output but those far out in a tail had weight: an unexplained error about empty data."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=60)
     prediction = fm.StudentT(np.full(60, df), x, np.ones(60))
@@ -339,7 +339,7 @@ def test_moments_that_do_not_exist_are_named(df, kernel):
 
 
 def test_a_jump_of_the_kernel_between_the_same_nodes():
-    """Refined nodes cut other panels than that of the jump: errors of 5e-3 within bounds of 1e-9."""
+    """Refined nodes split another panel than that of the jump: errors of 5e-3 within bounds of 1e-9."""
     n = 27
     mean, std, low, high = np.zeros(n), np.full(n, 0.145), np.full(n, -0.145), np.full(n, 1.225)
     mean[14], std[14], low[14], high[14] = 50.0, 2.575, 53.35037731, 53.35402152

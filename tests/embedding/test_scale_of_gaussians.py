@@ -1,4 +1,4 @@
-"""Expectations under Gaussians do not depend on the unit of the outputs, however small or large."""
+"""Expectations under Gaussians do not depend on the unit of the outputs, at any scale."""
 
 import numpy as np
 import pytest

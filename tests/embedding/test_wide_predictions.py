@@ -1,4 +1,4 @@
-"""A few predictions hundreds of times wider than the kernel, among narrow ones."""
+"""A few predictions are hundreds of times wider than the kernel, among narrow ones."""
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def test_refinement_goes_on_until_wide_rows_are_resolved():
                 for i in RARE
             ]
             square += np.einsum("iq,ij,jq->q", weights[RARE], block, weights[RARE])
-    # Rare rows are isolated: their values are made of their own outputs alone.
+    # Rare rows are isolated: their values depend on their own outputs alone.
     np.testing.assert_allclose(
         result.values[RARE], np.sqrt(square[RARE]), rtol=0, atol=result.error_bound
     )

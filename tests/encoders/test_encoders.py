@@ -1,4 +1,4 @@
-"""Encoders: batches, the cache on disk, and models, with stand-ins where libraries are missing."""
+"""Encoders: batches, the cache on disk, and models, with stand-ins for missing libraries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fastmcmd.encoders.cache import digest_of
 
 
 class CountingEncoder:
-    """A function that counts its calls and keeps the sizes of its batches."""
+    """Function that counts its calls and records the sizes of its batches."""
 
     def __init__(self, function):
         self.function = function
@@ -215,7 +215,7 @@ def test_contents_have_different_keys(tmp_path, rng):
 
 
 def test_large_arrays_are_hashed_in_blocks():
-    """The digest does not depend on where blocks end: it is that of all bytes in order."""
+    """The digest covers all bytes in order, wherever blocks end."""
     import hashlib
 
     x = np.arange(3 * 1_500_000, dtype=np.float64).reshape(-1, 3)
@@ -289,7 +289,7 @@ def images(rng, count=5):
 
 @pytest.fixture
 def open_clip(monkeypatch):
-    """A stand-in with the calls of open_clip: images to mean colours, texts to counts of letters."""
+    """Stand-in with the calls of open_clip: images become mean colours, texts letter counts."""
     torch = pytest.importorskip("torch")
 
     class Model(torch.nn.Module):
@@ -343,8 +343,8 @@ def test_open_clip_of_images(open_clip, tmp_path, rng):
     assert open_clip.loads == []  # until it is called
     import torch
 
-    prepared = torch.tensor(arrays).permute(0, 3, 1, 2).float() / 255
-    forms = (paths, [str(p) for p in paths], [image.open(p) for p in paths], arrays, prepared)
+    pixel_tensor = torch.tensor(arrays).permute(0, 3, 1, 2).float() / 255
+    forms = (paths, [str(p) for p in paths], [image.open(p) for p in paths], arrays, pixel_tensor)
     for inputs in forms:
         np.testing.assert_allclose(encoder(inputs), expected, rtol=1e-5)
     assert open_clip.loads == [("ViT-B-32", "laion2b_s34b_b79k", "cpu")]
@@ -367,7 +367,7 @@ def test_open_clip_of_texts(open_clip):
 
 
 def test_open_clip_on_disk(open_clip, tmp_path, rng):
-    """The key of a path is the file's contents, that of modalities and weights the name."""
+    """The key of a path is the file's contents; that of modalities and weights is the name."""
     image = pytest.importorskip("PIL.Image")
     cache = tmp_path / "cache"
     cache.mkdir()
@@ -377,7 +377,7 @@ def test_open_clip_on_disk(open_clip, tmp_path, rng):
     first = encoder([str(path)])
     again = encoders.OpenCLIP(device="cpu", cache_dir=cache)
     np.testing.assert_array_equal(again([path]), first)
-    assert len(open_clip.loads) == 1  # what is on disk needs no model
+    assert len(open_clip.loads) == 1  # reads from disk without a model
     image.fromarray(images(rng)[1]).save(path)
     assert not np.array_equal(again([path]), first)
     weights = tmp_path / "weights.pt"
@@ -392,7 +392,7 @@ def test_open_clip_on_disk(open_clip, tmp_path, rng):
 
 
 def test_sentences(monkeypatch, tmp_path):
-    """A stand-in with the call of sentence-transformers."""
+    """Stand-in with the call of sentence-transformers."""
     pytest.importorskip("torch")
     calls = []
 
@@ -437,7 +437,7 @@ def test_sentences(monkeypatch, tmp_path):
 
 @pytest.fixture
 def torchvision(monkeypatch):
-    """A stand-in with the calls of torchvision.models."""
+    """Stand-in with the calls of torchvision.models."""
     torch = pytest.importorskip("torch")
 
     class Classifier(torch.nn.Module):
@@ -527,7 +527,7 @@ def test_a_missing_package_is_named_when_it_is_needed(encoder, module, message, 
 
 
 def test_real_torchvision(rng):
-    """Random weights, no download: as many columns as the last layer takes."""
+    """Random weights, without a download, give as many columns as the last layer takes."""
     if importlib.util.find_spec("torchvision") is None:
         pytest.skip("torchvision is not installed")
     for name, columns in (("resnet18", 512), ("mobilenet_v3_small", 1024)):
@@ -536,7 +536,7 @@ def test_real_torchvision(rng):
 
 
 def test_real_open_clip(rng):
-    """Random weights, no download."""
+    """Use random weights, without a download."""
     if importlib.util.find_spec("open_clip") is None:
         pytest.skip("open_clip is not installed")
     features = encoders.OpenCLIP(pretrained=None, device="cpu")(images(rng, 2))

@@ -1,4 +1,4 @@
-"""Every solver stays within ``memory_limit``, from the least that an error asks for to a generous one.
+"""Every solver stays within ``memory_limit``, from the least that an error states to a generous one.
 
 A process measures its peak anonymous resident memory (inputs on disk would not count), beyond what it
 held after the inputs were made and a small call had loaded the libraries.
@@ -97,8 +97,8 @@ for name, case in json.loads(sys.argv[1]).items():
 
 
 @functools.cache
-def measured():
-    """Return the message of a limit too small, and limit, peak and info of each call, by case."""
+def measurements():
+    """Return the message of a too small limit, and limit, peak and info of each call, by case."""
     job = {name: [*case[:5], [limit * 10**6 for limit in case[6]]] for name, case in CASES.items()}
     process = subprocess.run(
         [sys.executable, "-c", CODE, json.dumps(job)], capture_output=True, text=True, timeout=600
@@ -113,7 +113,7 @@ def measured():
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("case", CASES)
 def test_memory_stays_within_the_limit(case, limit):
-    message, rows = measured()[case]
+    message, rows = measurements()[case]
     row = rows[LIMITS.index(limit)]
     assert row is not None, message
     size, peak, stated_peak = row
@@ -128,7 +128,7 @@ def test_memory_stays_within_the_limit(case, limit):
 @linux
 @pytest.mark.parametrize("case", CASES)
 def test_limit_too_small_says_what_is_needed(case):
-    message, _ = measured()[case]
+    message, _ = measurements()[case]
     assert "memory_limit is 1 MB" in message
     assert "need" in message
 
@@ -136,5 +136,5 @@ def test_limit_too_small_says_what_is_needed(case):
 @pytest.mark.slow
 @linux
 def test_cached_and_streamed_are_measured():
-    assert [row[2][2] for row in measured()["cg cached"][1]][1:] == ["packed", "packed"]
-    assert {row[2][2] for row in measured()["cg streamed"][1]} == {"streamed"}
+    assert [row[2][2] for row in measurements()["cg cached"][1]][1:] == ["packed", "packed"]
+    assert {row[2][2] for row in measurements()["cg streamed"][1]} == {"streamed"}

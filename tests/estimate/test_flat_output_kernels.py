@@ -1,4 +1,4 @@
-"""Output kernels so flat that outputs look equal in float64: the bound covers the rounding."""
+"""The bound covers rounding for output kernels so flat that outputs look equal in float64."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ X_KERNEL, LAM = fm.RBF(0.5), 1e-5
 
 
 def small_gamma_cce(x, y, mean, gamma):
-    """For gamma to 0 the CCE of ``exp(-gamma (y - z)^2)`` is ``sqrt(2 gamma) |sum a_i (y_i - mean_i)|``."""
+    """For gamma to 0, the CCE of ``exp(-gamma (y - z)^2)`` is ``sqrt(2 gamma) |sum a_i (y_i - m_i)|``."""
     n = len(y)
     k = X_KERNEL(x)
     a = np.linalg.solve(k + n * LAM * np.eye(n), k)
@@ -22,7 +22,7 @@ def small_gamma_cce(x, y, mean, gamma):
 @pytest.mark.parametrize("gamma", [1e-14, 1e-17, 1e-18, 1e-30])
 @pytest.mark.parametrize("predicted", ["draws", "densities"])
 def test_what_rounding_hides_is_in_the_bound(rng, solver, gamma, predicted):
-    """Features of different outputs were equal, and taken for those of equal outputs: a bound of 0."""
+    """Different outputs had equal features and were taken for equal outputs, with a bound of 0."""
     x, y, draws = rng.normal(size=(40, 2)), rng.normal(size=40), rng.normal(size=(40, 3))
     prediction = draws if predicted == "draws" else fm.Gaussian(draws[:, 0], 0.5)
     mean = draws.mean(axis=1) if predicted == "draws" else draws[:, 0]

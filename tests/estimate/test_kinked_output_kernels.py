@@ -1,9 +1,10 @@
-"""Predicted densities under output kernels with kinks or jumps: no features, linear time in the nodes."""
+"""Predicted densities under output kernels with kinks or jumps take linear time in the nodes."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 from scipy import stats
 
 import fastmcmd as fm
@@ -14,12 +15,12 @@ from fastmcmd.solvers import PreconditionedCG
 
 def _data(rng, n=60):
     x = rng.normal(size=n)
-    y = np.round(np.sin(x) + 0.3 * rng.normal(size=n), 1)  # some outputs are equal
+    y = np.round(noisy_sine(rng, x), 1)  # some outputs are equal
     return x, y
 
 
 def _weights(x, lam, at):
-    """Return the coefficients (n, q) of the definition."""
+    """Return the coefficients (n, q) by their definition."""
     kernel = fm.RBF(0.5)
     return np.linalg.solve(kernel(x) + len(x) * lam * np.eye(len(x)), kernel(x, at))
 
@@ -45,7 +46,7 @@ def test_delta_of_densities_needs_no_quadrature(solver, kernel, rng):
 @pytest.mark.parametrize("kernel", [fm.Laplacian(1.5), fm.Matern(1.5, 0.4)], ids=repr)
 @pytest.mark.parametrize("delta", [0.0, 0.3])
 def test_laplace_predictions_against_integrals(kernel, delta, rng):
-    """Each row has its own nodes; `Delta` beside the kernel holds for the outputs alone."""
+    """Each row has its own nodes; `Delta` as a further kernel affects the outcomes alone."""
     x, y = _data(rng, 8)
     mean, scale = np.sin(x), rng.uniform(0.1, 1, len(x))
     levels = (np.arange(500) + 0.5) / 500
@@ -88,7 +89,7 @@ def test_saved_estimators_keep_which_outputs_are_atoms(tmp_path, rng):
     ids=repr,
 )
 def test_distances_between_nodes(kernel, rng):
-    """Only pairs within the reach of the kernel are summed, and equal rows once."""
+    """The sum covers only pairs within the reach of the kernel, and each distinct row once."""
     one = rng.normal(size=(5, 300, 1)) * 50, rng.dirichlet(np.ones(300), size=5)
     other = rng.normal(size=(5, 200, 1)) * 50, rng.dirichlet(np.ones(200), size=5)
     for part in (*one, *other):
@@ -141,7 +142,7 @@ def test_solvers_are_compared_for_the_accuracy_that_they_must_reach(rng, monkeyp
 
 
 def test_the_warning_names_quadrature(rng):
-    """It blamed rounding in float64, whose share was 1e-14."""
+    """The message blamed rounding in float64, whose share was 1e-14."""
     x, y = _data(rng)
     with pytest.warns(
         fm.ToleranceWarning, match="quadrature of the predicted distributions leaves"
@@ -155,7 +156,7 @@ def test_the_warning_names_quadrature(rng):
 
 @pytest.mark.filterwarnings("ignore::fastmcmd.ToleranceWarning")
 def test_memory_of_the_dense_form_is_what_it_took(rng):
-    """`peak_bytes` was the memory that the machine had: 11 GB for 60 rows."""
+    """`peak_bytes` was all the memory of the machine: 11 GB for 60 rows."""
     x, y = _data(rng)
     for solver in ("cholesky", "cg"):
         result = fm.cce(

@@ -1,4 +1,4 @@
-"""Values at very many points that are not inputs: sampled like a solve, and within the bounds."""
+"""Values at very many points beyond the inputs are sampled like a solve, within the bounds."""
 
 from __future__ import annotations
 

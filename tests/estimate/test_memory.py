@@ -14,7 +14,7 @@ from builders import FORKED, STATUS_FIELD
 import fastmcmd as fm
 from fastmcmd._base.memory import available_memory, format_bytes, parse_memory
 
-# What a call may take besides its plan: heap fragmentation, BLAS buffers, code paged in.
+# Memory of a call beyond its plan: heap fragmentation, BLAS buffers, code paged in.
 ALLOWANCE = 25_000_000
 
 CODE = (
@@ -51,7 +51,7 @@ CASES = [
 
 
 @functools.cache
-def measured():
+def measurements():
     """Return peak and cache of each case."""
     job = json.dumps([[parse_memory(limit), options] for limit, options, _ in CASES])
     process = subprocess.run(
@@ -66,7 +66,7 @@ def measured():
 @pytest.mark.parametrize("case", range(len(CASES)), ids=[str(case[:2]) for case in CASES])
 def test_memory_stays_within_the_limit(case):
     limit, _, cache = CASES[case]
-    peak, mode = measured()[case]
+    peak, mode = measurements()[case]
     assert mode == cache
     assert int(peak) <= 1.1 * parse_memory(limit) + ALLOWANCE, (format_bytes(int(peak)), limit)
 

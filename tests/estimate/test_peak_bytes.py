@@ -1,4 +1,4 @@
-"""``info.peak_bytes`` is what a call took, and a refusal takes next to nothing."""
+"""``info.peak_bytes`` is the memory that a call took, and a call beyond the limit takes next to none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from builders import STATUS_FIELD
+from builders import STATUS_FIELD, noisy_sine
 
 import fastmcmd as fm
 
@@ -50,7 +50,7 @@ print(field("VmHWM:") - before, info.peak_bytes, info.solver)
     ],
 )
 def test_peak_bytes_of_the_low_rank_form_are_those_measured(n, d, options):
-    """They were 4 MB for a peak of 170 MB."""
+    """The plan was 4 MB for a peak of 170 MB."""
     process = subprocess.run(
         [sys.executable, "-c", CODE, f"({n}, {d}, {options})"],
         capture_output=True, text=True, timeout=300,
@@ -65,10 +65,10 @@ def test_peak_bytes_of_the_low_rank_form_are_those_measured(n, d, options):
 @pytest.mark.parametrize("solver", ["auto", "cg", "lowrank", "cholesky"])
 @pytest.mark.parametrize("draws", [1, 20, None])
 def test_a_refusal_comes_before_anything_is_allocated(solver, draws):
-    """A limit of 1 kB was refused after 292 MB had been taken."""
+    """A limit of 1 kB raised its error only after 292 MB had been allocated."""
     rng, n = np.random.default_rng(0), 30000
     x = rng.normal(size=(n, 3))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    y = noisy_sine(rng, x)
     prediction = fm.Gaussian(y, np.full(n, 0.4))
     if draws is not None:
         prediction = y[:, None] + rng.normal(size=(n, draws))
@@ -85,9 +85,9 @@ def test_a_refusal_comes_before_anything_is_allocated(solver, draws):
 def test_auto_takes_landmarks_where_cg_exceeds_the_budget():
     rng, n = np.random.default_rng(1), 30000
     x = rng.normal(size=(n, 2))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    y = noisy_sine(rng, x)
     options = {"x_kernel": fm.RBF(0.5), "tol": 1e-3, "memory_limit": "70MB", "backend": "cpu"}
-    for lam in (0.1, 0.3):  # with and without a look at landmarks before CG is considered
+    for lam in (0.1, 0.3):  # with and without an attempt at landmarks before CG
         result = fm.cce(x, y, y + 0.1, lam=lam, **options)
         assert result.info.solver == "lowrank"
         assert result.error_bound <= 1e-3
@@ -96,10 +96,10 @@ def test_auto_takes_landmarks_where_cg_exceeds_the_budget():
 
 
 def test_auto_takes_landmarks_below_the_rows_it_usually_looks_at_them(monkeypatch):
-    """3,000 rows with many draws: the features of all outputs exceed the limit, blocks of them fit."""
+    """All features of 3,000 rows with many draws exceed the limit; blocks of them fit."""
     rng, n = np.random.default_rng(1), 3000
     x = rng.normal(size=(n, 1))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    y = noisy_sine(rng, x)
     draws = y[:, None] + 0.3 * rng.normal(size=(n, 60))
     options = {"x_kernel": fm.RBF(0.5), "tol": 1e-4, "memory_limit": "41MB", "backend": "cpu"}
     monkeypatch.setattr("fastmcmd._base.threads._thread_count", 2)  # each has tiles of its own
@@ -108,7 +108,7 @@ def test_auto_takes_landmarks_below_the_rows_it_usually_looks_at_them(monkeypatc
     expected = fm.cce(x, y, draws, solver="lowrank", **options)
     result = fm.cce(x, y, draws, **options)
     assert result.info.solver == "lowrank"
-    assert any("no room for cg" in note for note in result.info.notes)
+    assert any("too small for cg" in note for note in result.info.notes)
     assert np.all(
         np.abs(result.values - expected.values) <= result.error_bound + expected.error_bound
     )

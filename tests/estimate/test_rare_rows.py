@@ -1,4 +1,4 @@
-"""Certificates that look at some rows hold where few rows are unlike the rest."""
+"""Certificates from sampled rows hold even if a few rows are unlike the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import fastmcmd as fm
 @pytest.mark.parametrize("certificate", ["auto", "sampled"])
 @pytest.mark.parametrize("seed", range(20, 24))
 def test_isolated_gross_failures_are_seen_by_landmarks(seed, certificate):
-    """A value of 0 came for a truth of 7e-3, at a tolerance of 3e-3, without a warning."""
+    """The value was 0 for a truth of 7e-3, at a tolerance of 3e-3, without a warning."""
     rng, n = np.random.default_rng(seed), 2000
     x = rng.uniform(-60, 60, (n, 2))
     rare = rng.choice(n, 3, replace=False)
@@ -34,7 +34,7 @@ def test_isolated_gross_failures_are_seen_by_landmarks(seed, certificate):
     assert np.all(truth > 6e-3)
     assert np.all(np.abs(result.values - truth) <= result.error_bounds)
     assert result.error_bound <= 3e-3
-    assert result.info.landmarks < 300  # the failures are landmarks before the bulk is
+    assert result.info.landmarks < 300  # the rare rows become landmarks before the bulk does
 
 
 def test_a_heavy_row_of_cg_is_in_the_sample():
@@ -57,7 +57,7 @@ def test_a_heavy_row_of_cg_is_in_the_sample():
 
 
 def test_few_rows_far_from_the_origin_are_in_the_sample():
-    """Distances between them are rounded more than others: 3.6e-7 for a bound of 2.4e-7."""
+    """Distances between these rows round more than others: an error of 3.6e-7 for a bound of 2.4e-7."""
     rng, n, d = np.random.default_rng(2), 3000, 60
     x = rng.normal(size=(n, d))
     x[rng.choice(n, 5, replace=False)] = 30 + 0.1 * rng.normal(size=(5, d))
@@ -75,6 +75,6 @@ def test_few_rows_far_from_the_origin_are_in_the_sample():
 
 @pytest.mark.parametrize("seed", range(16))
 def test_random_rare_rows(seed):
-    """A small part of ``tests/adversary/sampled.py``; the rate it measures is in docs/theory.md."""
+    """Run a small part of ``tests/adversary/sampled.py``; docs/theory.md has the rate it measures."""
     outcome = sampled.attack(seed, 1100)
     assert outcome.ratio <= 1.0, outcome

@@ -1,4 +1,4 @@
-"""Computations that are killed and started again give the same bits; other ones are refused."""
+"""Killed computations that start again give the same bits; checkpoints of others are rejected."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 from killing import Stopped, killed_until_done, stopping
 
 import fastmcmd as fm
@@ -33,7 +34,7 @@ CASES = {
 def data(other=False):
     rng = np.random.default_rng(1)
     x = rng.normal(size=(N, 2))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=N)
+    y = noisy_sine(rng, x)
     return x, y, (rng.normal(size=(N, 2)) if other else x), y + 0.2 * rng.normal(size=N)
 
 
@@ -47,7 +48,7 @@ def run(case, checkpoint=None, **changed):
 @pytest.fixture(autouse=True)
 def saved_each_time(monkeypatch):
     monkeypatch.setattr(resume, "_EVERY", 0.0)
-    # Small problems are to be preconditioned, too.
+    # lets small problems be preconditioned, too
     monkeypatch.setattr("fastmcmd.solvers.costs._LANDMARK", 0.0)
     monkeypatch.setattr("fastmcmd.solvers.costs._APPLIED", 0.0)
 
@@ -150,7 +151,7 @@ def test_other_data_are_refused(changed_input, tmp_path, monkeypatch):
 
 
 def test_what_comes_several_times_is_hashed_once(tmp_path, monkeypatch):
-    """The same inputs are grid, x and x_prime, and may be long files."""
+    """Grid, x and x_prime are the same inputs, possibly long files."""
     x, y, _, y_prime = data()
     weights = np.ones(len(x))
     hashed = []
@@ -192,7 +193,7 @@ def test_progress_and_memory_may_differ(tmp_path, monkeypatch, capsys):
         with pytest.raises(Stopped):
             run("cg float64", path, memory_limit="1GB")
     result = run("cg float64", path, memory_limit="900MB", progress=True)
-    assert "went on from a checkpoint after" in capsys.readouterr().err
+    assert "resumed from a checkpoint after" in capsys.readouterr().err
     np.testing.assert_array_equal(result.values, run("cg float64").values)
 
 

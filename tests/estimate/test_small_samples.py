@@ -1,4 +1,4 @@
-"""The dense form of small samples, chosen by cost, against the definition and the feature form."""
+"""The dense form of small samples agrees with the definition and the feature form."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ X_KERNEL, Y_KERNEL, LAM = fm.RBF(0.25), 0.5 * fm.RBF(0.5) + 0.5 * fm.RBF(2.0), 0
 
 
 def expectation(mean, std, other_mean, other_std):
-    """E k(Y, Y') of normal numbers for `Y_KERNEL`, by Gauss-Hermite quadrature of the difference."""
+    """Return E k(Y, Y') of normal numbers for `Y_KERNEL`, by Gauss-Hermite quadrature of the difference."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     gap = mean[:, None] - other_mean[None, :]
     spread = np.sqrt(std[:, None] ** 2 + other_std[None, :] ** 2)
@@ -22,7 +22,7 @@ def expectation(mean, std, other_mean, other_std):
 
 
 def definition(x, y, mean, std, at):
-    """The CCE at points, from solutions at each of them and all pairs of outputs."""
+    """Return the CCE at points, from solutions at each of them and all pairs of outputs."""
     n = len(x)
     a = np.linalg.solve(X_KERNEL(x) + n * LAM * np.eye(n), X_KERNEL(x, at))
     zero = np.zeros(n)
@@ -58,7 +58,7 @@ def test_values_are_within_their_bounds(n, spread):
 
 @pytest.mark.parametrize("n", [50, 400])
 def test_a_fit_that_stays_keeps_features(n):
-    """An estimator is evaluated at any number of points, for which features cost less."""
+    """An estimator may evaluate any number of points, for which features cost less."""
     x, y, mean, std = sample(n)
     prediction = fm.Gaussian(mean, std)
     settings = {"x_kernel": X_KERNEL, "y_kernel": Y_KERNEL, "lam": LAM}
@@ -108,7 +108,7 @@ def test_a_negligible_norm_is_an_upper_bound():
 
 @pytest.mark.parametrize("spread", [False, True], ids=["draw", "gaussian"])
 def test_the_bound_holds_where_squares_underflow(spread):
-    """Beyond all inputs a Laplacian kernel decays by one factor, and so does the CCE: to 1e-174 here."""
+    """A Laplacian kernel decays by one factor beyond all inputs, and so does the CCE: to 1e-174 here."""
     x, y, mean = np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.array([1.0, 0.3])
     prediction = fm.Gaussian(mean, 0.4) if spread else fm.Draws(mean[:, None])
     near = fm.cce(x, y, prediction, np.array([1.0]), fm.Laplacian(1.0), fm.RBF(1.0), LAM)

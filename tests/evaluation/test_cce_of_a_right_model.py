@@ -1,19 +1,15 @@
-"""Evaluations say what CCE a right model would have, and what their kernels can see."""
+"""Evaluations report the CCE that a right model would have, and what their kernels can detect."""
 
 import numpy as np
 import pytest
+from builders import sine_model
 
 import fastmcmd as fm
 
 
-def right(rng, n=150):
-    x = rng.uniform(-2, 2, n)
-    return x, np.sin(x) + 0.3 * rng.normal(size=n), fm.Gaussian(np.sin(x), 0.3)
-
-
 @pytest.mark.parametrize("family", ["gaussian", "counts", "draws"])
 def test_null_of_mean_cce_is_the_mean_over_right_outcomes(rng, family):
-    """Against 30 samples: within three standard errors, and a few per cent of the approximation."""
+    """Agree with 30 samples within three standard errors, and a few per cent for the approximation."""
     n, draws = 120, family == "draws"
     x = rng.uniform(-2, 2, n)
     truth = fm.Poisson(np.exp(1 + 0.5 * x)) if family == "counts" else fm.Gaussian(np.sin(x), 0.3)
@@ -31,7 +27,7 @@ def test_null_of_mean_cce_is_the_mean_over_right_outcomes(rng, family):
 
 
 def test_evaluations_print_it(rng):
-    x, y, model = right(rng)
+    x, y, model = sine_model(rng, 150)
     evaluation = fm.evaluate(y, model, x)
     null = next(one.null for one in evaluation.measured if one.name == "mean_cce")
     assert 0.5 < evaluation["mean_cce"] / null < 2
@@ -47,8 +43,8 @@ def test_evaluations_print_it(rng):
 
 
 def test_its_figures_belong_to_one_pair_of_kernels(rng):
-    """CCE, null mean and what it detects are by the kernels of the CCE, given or chosen."""
-    x, y, model = right(rng)
+    """CCE, null mean and detectable bias all use the kernels of the CCE, default or chosen."""
+    x, y, model = sine_model(rng, 150)
     for kernels in ({}, {"x_kernel": fm.RBF(0.7), "y_kernel": fm.RBF(3.0), "lam": 0.05}):
         evaluation = fm.evaluate(y, model, x, **kernels)
         squares = fm.cce(x, y, model, **kernels)
@@ -94,14 +90,14 @@ def test_what_is_detectable_is_seen_in_half_of_all_samples(rng):
 
 
 def test_a_blind_kernel_is_warned_of(rng):
-    x, y, model = right(rng)
+    x, y, model = sine_model(rng, 150)
     text = repr(fm.evaluate(y, model, x, x_kernel=fm.RBF(1e-6), y_kernel=fm.RBF(1.0)))
     assert "Nearly blind to x" in text
 
 
 def test_what_is_not_known_is_left_out(rng):
-    x, y, model = right(rng)
-    points = fm.evaluate(y, y + 0.1, x)  # one draw a row: its spread is not known
+    x, y, model = sine_model(rng, 150)
+    points = fm.evaluate(y, y + 0.1, x)  # one draw a row: its spread is unknown
     assert all(one.null is None for one in points.measured if one.name == "mean_cce")
     quick = fm.evaluate(y, model, x, test=False)
     assert quick.kernels is None
@@ -119,7 +115,7 @@ def test_points_without_support_are_grey_and_marked(rng, tmp_path):
     from fastmcmd.plots import panels
     from fastmcmd.plots.values import _GREY as GREY
 
-    x, y, model = right(rng)
+    x, y, model = sine_model(rng, 150)
     x[7], y[7] = 60.0, 4.0  # far from all others, and a large CCE
     evaluation = fm.evaluate(y, fm.Gaussian(model.mean, 0.8), x)
     np.testing.assert_array_equal(np.flatnonzero(~evaluation.supported), [7])

@@ -1,4 +1,4 @@
-"""Evaluations of classes without an order."""
+"""Evaluations of classes that have no order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NUMBERS = {
 
 
 def sample(rng, n=300, classes=3, sharper=1.0):
-    """Inputs, labels, and the true probabilities raised to a power."""
+    """Return inputs, labels, and the true probabilities raised to a power."""
     x = rng.normal(size=(n, 2))
     scores = np.concatenate([np.zeros((n, 1)), x, x[:, :1] * x[:, 1:]], axis=1)[:, :classes]
     right = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
@@ -113,7 +113,7 @@ def test_gaps_give_the_calibration_errors(rng):
 
 
 def test_a_right_model_is_near_what_is_expected_of_it(rng):
-    """Means over 40 samples: with 4 standard errors on either side."""
+    """Means over 40 samples agree within 4 standard errors on either side."""
     values, expected = [], []
     for _ in range(40):
         _, y, p = sample(rng, 200)
@@ -208,7 +208,7 @@ def test_names_are_outcomes_of_tests(rng):
 
 @pytest.mark.parametrize("classes", [[1, 2, 3], [2, 0, 1], [-1, 0, 1], ["cat", 1, 2]], ids=str)
 def test_numbers_are_no_names(rng, classes):
-    """The label 1 was read as the second column, whose name was "2"."""
+    """Label 1 selected the second column, whose name was "2"."""
     _, _, p = sample(rng)
     with pytest.raises(ValueError, match=r"classes holds numbers.* columns 0 to 2.*astype\(str\)"):
         fm.Categorical(p, classes=classes)
@@ -380,7 +380,7 @@ def test_classes_in_another_order_than_the_columns_are_refused(rng):
 
 
 def test_a_number_is_no_outcome_where_names_are_other_numbers(rng):
-    """The classes "2", "0", "1": the outcome 0 was read as the first one."""
+    """With the classes "2", "0", "1", outcome 0 was read as the first class."""
     x, y, p = sample(rng)
     names = np.array(["2", "0", "1"])
     shifted, plain = fm.Categorical(p, classes=names), fm.Categorical(p, classes=NAMES)

@@ -1,4 +1,4 @@
-"""The first sentence of a comparison: which model is better, and which are wrong."""
+"""The first sentence of a comparison says which model is better, and which are wrong."""
 
 import html
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ def pair(measure, first, second, difference, p):
 
 
 def model(p, nll=1.0):
-    """Return a stand-in for an evaluation with the p-value of its test; None without a test."""
+    """Return a stand-in for an evaluation with this p-value of its test; None means no test."""
     score = SimpleNamespace(name="nll", value=nll)
     test = None if p is None else SimpleNamespace(p_value=p)
     return SimpleNamespace(test=test, measured=(score,))

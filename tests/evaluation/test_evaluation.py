@@ -1,4 +1,4 @@
-"""Everything at once: the same numbers as the functions, and a readable result."""
+"""`evaluate` gives the numbers of the single functions, and a readable result."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_numbers_are_those_of_the_functions(gaussian, rng, weighted):
     ids=["poisson", "nb", "draws", "t", "points", "vector draws", "vector gaussian"],
 )
 def test_any_prediction(make, rng):
-    """evaluate computes what applies and reports a reason for the rest; nothing fails."""
+    """`evaluate` computes what applies and reports a reason for the rest; nothing fails."""
     y, prediction = make(rng)
     evaluation = fm.evaluate(y, prediction)
     assert all(np.isfinite(one.value) for one in evaluation.measured)
@@ -144,7 +144,7 @@ def test_rows_with_nan(gaussian, policy):
 
 
 def test_intervals_are_those_of_resampled_rows(gaussian):
-    """A bootstrap sample as weights gives the numbers of the rows repeated."""
+    """A bootstrap sample as weights gives the numbers of the repeated rows."""
     _x, y, prediction = gaussian
     evaluation = fm.evaluate(y, prediction, n_boot=1, random_state=5)
     rows = generator(5, Purpose.BOOTSTRAP).integers(0, N, N)
@@ -238,7 +238,7 @@ def test_inputs_are_not_changed(gaussian, rng):
 
 
 def test_a_prediction_that_remembers(rng):
-    """Each answer comes once from the prediction, and is the same."""
+    """The context asks the prediction for each answer once, and each answer is the same."""
     y = rng.poisson(3.0, N).astype(float)
     base = fm.Poisson(np.full(N, 3.0))
     memo = Memo(base, y)
@@ -301,7 +301,7 @@ def _same_numbers(evaluation, alone, tol=4e-6):
 @pytest.mark.parametrize("with_x", [True, False])
 @pytest.mark.parametrize("nan_policy", ["raise", "omit", "propagate"])
 def test_models_together_are_as_each_alone(gaussian, rng, with_x, nan_policy):
-    """Bootstrap, groups, weights, NaN rows, values by row: nothing differs but the time."""
+    """Bootstrap, groups, weights, NaN rows and values by row: only the run time differs."""
     x, y, prediction = gaussian
     y = y.copy()
     n = len(y)
@@ -344,7 +344,7 @@ def test_models_together_are_as_each_alone(gaussian, rng, with_x, nan_policy):
         )
 
 
-def test_together_what_is_refused(gaussian):
+def test_evaluate_many_rejects(gaussian):
     x, y, prediction = gaussian
     with_nan = np.asarray(prediction.mean).copy()
     with_nan[5] = np.nan
@@ -367,7 +367,7 @@ def test_together_what_is_refused(gaussian):
         fm.compare({1: evaluation, "1": evaluation})
 
 
-def test_together_on_disk_and_with_progress(gaussian, tmp_path, capsys):
+def test_evaluate_many_on_disk_and_with_progress(gaussian, tmp_path, capsys):
     x, y, prediction = gaussian
     np.save(tmp_path / "x.npy", x)
     models = {"a": prediction, "b": fm.Gaussian(prediction.mean, 3 * prediction.std)}
@@ -416,7 +416,7 @@ def test_nan_in_inputs_leaves_rows_out_of_every_measure(gaussian):
 
 
 def test_a_group_of_one_row(gaussian):
-    """A group of one row omits what one row does not determine, and reports the rest."""
+    """A group of one row omits the measures that one row does not determine, and reports the rest."""
     _, y, prediction = gaussian
     evaluation = fm.evaluate(y, prediction, by=(np.arange(N) == 7).astype(int))
     rows, numbers = evaluation.by[1]
@@ -427,7 +427,7 @@ def test_a_group_of_one_row(gaussian):
 
 
 class CountingGaussian(fm.Gaussian):
-    """A Gaussian that counts the outcomes passed to its methods."""
+    """Gaussian that counts the outcomes passed to its methods."""
 
     calls: dict[str, int] = {}
 
@@ -451,7 +451,7 @@ class CountingGaussian(fm.Gaussian):
 
 
 def test_groups_and_bootstrap_ask_nothing_again(gaussian, rng):
-    """Scores of rows are computed once, whatever is reported about them."""
+    """Scores of rows are computed once, however many reports use them."""
     _, y, prediction = gaussian
     CountingGaussian.calls.clear()
     counting = CountingGaussian(prediction.mean, prediction.std)
@@ -469,7 +469,7 @@ def test_groups_and_bootstrap_ask_nothing_again(gaussian, rng):
 
 @pytest.mark.parametrize("name", ["Gamma", "StudentT", "Mixture", "Draws", "Poisson"])
 def test_scores_of_quantiles_are_those_of_the_functions(name, rng):
-    """From one pass over the quantiles of all of them."""
+    """One pass computes the quantiles at all levels."""
     shape = rng.uniform(1, 5, 50)
     prediction = {
         "Gamma": lambda: fm.predictive.Gamma(shape, 2.0),
@@ -495,15 +495,15 @@ def test_scores_of_quantiles_are_those_of_the_functions(name, rng):
 
 def test_checked_outcomes_are_taken_as_they_are(gaussian):
     _, y, prediction = gaussian
-    checked = metrics.inputs.read(y, prediction, np.arange(N) + 1.0)
-    assert metrics.inputs.read(checked, None) is checked
-    assert metrics.rmse(checked, None) == metrics.rmse(
+    checked_rows = metrics.inputs.read(y, prediction, np.arange(N) + 1.0)
+    assert metrics.inputs.read(checked_rows, None) is checked_rows
+    assert metrics.rmse(checked_rows, None) == metrics.rmse(
         y, prediction, sample_weight=np.arange(N) + 1.0
     )
 
 
 def test_a_memo_knows_its_outcomes_by_identity(gaussian):
-    """Other outcomes that come to lie at the same address are others."""
+    """Another array at the same address is not taken for the first."""
     _, y, prediction = gaussian
     memo = Memo(prediction, y)
     before = memo.cdf(y)
@@ -526,7 +526,7 @@ def test_a_name_in_the_data_cannot_command_a_terminal():
 
 
 def test_intervals_of_vectors_are_those_of_their_rows():
-    """It was an error about shapes: vectors have no PIT to sort."""
+    """Vectors raised an error about shapes because they have no PIT to sort."""
     rng = np.random.default_rng(0)
     y = rng.normal(size=(150, 2))
     draws = y[:, None] + rng.normal(size=(150, 6, 2))

@@ -1,4 +1,4 @@
-"""The exact test within an evaluation."""
+"""The exact test as part of an evaluation."""
 
 import json
 

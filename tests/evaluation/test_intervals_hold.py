@@ -1,4 +1,4 @@
-"""Intervals hold the truth, null expectations are those of right models, and stars are no chance."""
+"""Intervals contain the truth, null expectations match right models, and stars are not chance."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_coverage_of_all_rows_has_an_interval():
 @pytest.mark.parametrize("pit", ["randomized", "mid"])
 @pytest.mark.parametrize("family", ["gaussian", "poisson", "laplace"])
 def test_null_expectations_are_means_over_right_models(family, pit):
-    """Against 150 samples of outcomes from the predictions themselves."""
+    """Null expectations agree with 150 samples of outcomes from the predictions themselves."""
     rng = np.random.default_rng(8)
     n = 120
     scale = rng.uniform(0.5, 2, n)
@@ -99,7 +99,7 @@ def test_null_of_weighted_rows(rng):
 
 
 def _equal_models(rng, n, several):
-    """Models that err alike: shifts of the same size in directions of their own, and a common part."""
+    """Models with equal errors: shifts of the same size in different directions, and a common part."""
     common = rng.normal(size=n)
     y = common + rng.normal(size=n)
     return y, {
@@ -110,7 +110,7 @@ def _equal_models(rng, n, several):
 @pytest.mark.slow
 @pytest.mark.parametrize("several", [2, 3])
 def test_equal_models_get_few_stars(several):
-    """At a level of 10 %, 150 comparisons: more than 26 stars of a score have a probability of 0.1 %."""
+    """At a level of 10 %, 150 comparisons give more than 26 stars of a score with probability 0.1 %."""
     rng = np.random.default_rng(12)
     stars = dict.fromkeys(("mean_crps", "rmse", "mae", "r2", "mean_interval_score"), 0)
     for _ in range(150):
@@ -178,7 +178,7 @@ def test_studentized_intervals_are_quantiles_of_ratios():
 
 
 def test_r2_and_correlation_have_intervals_on_their_own_scales(rng):
-    """The hull of the equal-tailed and the symmetric bootstrap-t interval, inside what is possible."""
+    """The interval is the hull of equal-tailed and symmetric bootstrap-t, within possible values."""
     n = 60
     x = rng.normal(size=n)
     evaluation = fm.evaluate(
@@ -204,7 +204,7 @@ def test_r2_and_correlation_have_intervals_on_their_own_scales(rng):
 
 @pytest.mark.parametrize("offset", [0.0, 1e3])
 def test_a_constant_width_has_an_interval(offset):
-    # Its columns scatter by rounding alone, whose standard errors made the interval NaN.
+    # Columns scattered by rounding alone, whose standard errors made the interval NaN.
     rng = np.random.default_rng(2)
     mean = offset + rng.standard_normal(200)
     y = mean + 0.3 * rng.standard_normal(200)

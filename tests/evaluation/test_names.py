@@ -1,4 +1,4 @@
-"""Results are looked up by the names that people type, and say what is near to a name that they lack."""
+"""Results are found by the names that people type; an unknown name brings near ones."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_report_returns_its_path(comparison, tmp_path):
 
 
 def test_levels_of_intervals_are_named(comparison):
-    """A newcomer read "coverage of the central interval" as that of 95 %; it was of 90 %."""
+    """A newcomer read "coverage of the central interval" as that of 95 %; it was that of 90 %."""
     assert "coverage of the central interval (90 %)" in comparison["GP"].table()
     assert "interval score (90 %)" in comparison.table()
     assert "(80 %)" in fm.evaluate(Y, (X, 0.3), level=0.8).table()
@@ -77,7 +77,7 @@ def test_a_repr_does_not_change_from_run_to_run():
 
 
 def test_sorted_draws_are_suspected_to_be_quantiles():
-    """Five predicted quantiles as an array are five draws of equal weight: coverage .75 for 90 %."""
+    """An array of five predicted quantiles counts as five draws of equal weight: coverage .75 for 90 %."""
     quantiles = fm.Gaussian(X, 0.3).quantile([0.05, 0.25, 0.5, 0.75, 0.95])
     assert any("Quantiles(levels, values)" in one for one in fm.evaluate(Y, quantiles).notes)
     draws = fm.Gaussian(X, 0.3).sample(5, random_state=0)
@@ -88,7 +88,7 @@ def test_sorted_draws_are_suspected_to_be_quantiles():
 
 
 def test_classes_are_said_to_be_read_as_numbers():
-    """Digits had a mean absolute error of 2.1, without a word."""
+    """Digits were read as numbers: their mean absolute error was 2.1, without a warning."""
     p = np.random.default_rng(0).dirichlet(np.ones(4), 40)
     labels = np.arange(40) % 4
     assert any("classes=names" in one for one in fm.evaluate(labels, fm.Categorical(p)).notes)

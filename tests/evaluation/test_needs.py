@@ -1,4 +1,4 @@
-"""What a group of rows needs: claims of most of the rows, with the moments that a reader can check."""
+"""The needs of a group of rows: claims about most rows agree with moments that a reader can check."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def noise():
 
 
 def test_a_claim_needs_most_rows_on_one_side(noise):
-    """Of a third of the rows the median was claimed for all of them; of both signs, too."""
+    """The need of a third of the rows was claimed for all of them; so was one of mixed signs."""
     third = np.where(np.arange(N) % 3 == 0, 0.5, 0.01)
     assert Needs(diagnosed(third), noise + third, fm.Gaussian(np.zeros(N), 1.0)).of().empty
     signs = np.where(np.arange(N) % 2 == 0, 0.5, -0.5)

@@ -1,4 +1,4 @@
-"""Scores that an evaluation adds by name."""
+"""Scores that a caller adds to an evaluation by name."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ def test_intervals_and_comparisons_have_them(rng):
         pair = comparison.pairs.of(f"mean_{name}")[0]
         losses = [getattr(fm.metrics, name)(y, one) for one in models.values()]
         assert abs(pair.difference) == pytest.approx(abs(np.mean(losses[0] - losses[1])))
-        measured = {one.name: one for one in comparison["right"].measured}[f"mean_{name}"]
-        assert measured.low < measured.value < measured.high
+        number = {one.name: one for one in comparison["right"].measured}[f"mean_{name}"]
+        assert number.low < number.value < number.high
     assert "quadratic score" in comparison.table()
     assert comparison.confidence_set("mean_quadratic_score")["right"] == 1
 

@@ -1,4 +1,4 @@
-"""The conclusion in one sentence: planted faults are named, right models are not accused."""
+"""The conclusion in one sentence names planted faults, and accuses no right model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ N = 600
 
 @pytest.fixture(scope="module")
 def planted():
-    """Means that are 1.2 too low for ages above 61; right elsewhere."""
+    """Return means that are 1.2 too low for ages above 61, and right elsewhere."""
     rng = np.random.default_rng(0)
     age, income = rng.uniform(20, 80, N), rng.normal(size=N)
     mean = age / 30 + income
@@ -54,7 +54,7 @@ def test_a_right_model_is_not_accused(planted):
 
 
 def test_a_wrong_shape_is_not_called_mendable():
-    """Two modes with the right mean and variance: a shift and a factor of spread mend nothing."""
+    """Two modes with the right mean and variance: neither a shift nor a factor of spread helps."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(N, 2))
     y = x[:, 0] + rng.choice([-1, 1], N) * 0.8 + 0.3 * rng.normal(size=N)
@@ -66,7 +66,7 @@ def test_a_wrong_shape_is_not_called_mendable():
 
 
 def test_too_wide_a_model_is_mended_though_its_cce_is_low():
-    """A too wide model lowers CCE: the share of a misfit in CCE says nothing of it."""
+    """A too wide model lowers CCE, so the share of a misfit in CCE does not show it."""
     rng = np.random.default_rng(2)
     x = rng.normal(size=N)
     result = fm.verdict(x, x + 0.3 * rng.normal(size=N), fm.Gaussian(x, 0.66))
@@ -77,7 +77,7 @@ def test_too_wide_a_model_is_mended_though_its_cce_is_low():
 
 
 def test_the_remedy_is_measured_on_other_rows(planted):
-    """As the definition: fit on one half, test the other half before and after."""
+    """Agree with the definition: fit on one half, test the other half before and after."""
     x, y, mean = planted
     prediction = fm.Gaussian(mean, 0.5)
     remedy = fm.verdict(x, y, prediction).remedy
@@ -153,7 +153,7 @@ def test_picture(planted):
 
 
 def test_a_part_that_cannot_be_computed_is_skipped():
-    """It was an error, of `repr` of an evaluation, too."""
+    """An error was raised, even by `repr` of an evaluation."""
     pandas = pytest.importorskip("pandas")
     x = np.linspace(-1, 1, 60)
     equal = fm.verdict(x, np.ones(60), (x, 0.1))
@@ -199,7 +199,7 @@ def _faults():
 
 @pytest.mark.parametrize(("name", "draw", "fault", "message"), _faults(), ids=lambda a: str(a)[:12])
 def test_the_sentence_says_what_is_wrong_and_nothing_else(name, draw, fault, message):
-    """A skewed truth of the same mean and std was called shifted and too wide; the numbers are moments."""
+    """A skewed truth of the same mean and std was called shifted and too wide; claims are about moments."""
     rng = np.random.default_rng(3)
     n = 1500
     x = rng.uniform(-1, 1, n)
@@ -228,7 +228,7 @@ def test_a_remedy_that_does_nothing_says_on_how_many_rows_it_was_fitted():
 
 
 def test_a_verdict_without_a_diagnosis_says_how_far_outcomes_lie():
-    """Ten inputs and 200 rows: no input has enough rows near it for a diagnosis."""
+    """With ten inputs and 200 rows, no input has enough rows near it for a diagnosis."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 10))
     y = x[:, 0] + 1.6 * rng.normal(size=200)

@@ -1,4 +1,4 @@
-"""The papers' experiments: their claims hold in small repetitions, and the page has what they print."""
+"""The papers' experiments: claims hold in small repetitions, and the page shows what they print."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ papers = pytest.importorskip("examples.papers.__main__")
 
 
 PAGE = (ROOT / "docs" / "papers.md").read_text()
-PICTURED = ("conflation", "rotated_classes", "score_map")  # pictures that take little time
-# Claims that do not hold in full, by the beginning of their text. All others have to hold.
+PICTURED = ("conflation", "rotated_classes", "score_map")  # pictures that are quick to draw
+# Claims that do not hold in full, by the beginning of their text. All others must hold.
 OPEN = {
     "conflation": {"The double Poisson head is best": "not"},
     "perturbed_digits": {
@@ -77,7 +77,7 @@ def test_repetitions_are_positive(seeds, capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", papers.NAMES)
 def test_claims_hold(name, tmp_path, monkeypatch):
-    """What holds in every repetition holds in the first; the page has all claims."""
+    """Claims for every repetition hold in the first; the page has all claims."""
     monkeypatch.setattr("examples.papers.claims.HALVES", 1)
     picture = tmp_path / "picture.png" if name in PICTURED else None
     experiment = papers.load(name)
@@ -107,7 +107,7 @@ def test_verdicts_of_the_page(name):
 
 @pytest.mark.parametrize("name", papers.NAMES)
 def test_data_and_picture_are_explained(name):
-    """The page has the text of each experiment, above its table."""
+    """The page has the text of each experiment above its table."""
     from examples.papers.page import head
 
     experiment = papers.load(name)
@@ -119,15 +119,15 @@ def test_data_and_picture_are_explained(name):
 
 @pytest.mark.parametrize("name", papers.NAMES)
 def test_cce_and_ence_have_their_value_by_chance(name):
-    """Rows that print a CCE or an ENCE print that of outcomes from the predictions, and a CCE its test."""
-    for text, (measured, reference, _) in rows_of_page(papers.load(name).title).items():
-        figures = measured + reference
-        if re.search(r"\b(CCE|ENCE)\b", text + measured) is None or not re.search(r"\d", measured):
+    """Rows that print a CCE or an ENCE also print its value under the predictions; a CCE has its test."""
+    for text, (figure, reference, _) in rows_of_page(papers.load(name).title).items():
+        figures = figure + reference
+        if re.search(r"\b(CCE|ENCE)\b", text + figure) is None or not re.search(r"\d", figure):
             continue
         if text.startswith(OTHER_FIGURES):
             continue
         assert "by chance" in figures, text
-        if "CCE" in text + measured:
+        if "CCE" in text + figure:
             assert re.search(r"reject|p < 0\.05|\(p 0\.|null", figures), text
 
 
@@ -151,7 +151,7 @@ def test_page_is_of_these_experiments():
 
 
 def test_lines_for_other_data_run(monkeypatch):
-    """The lines of the page run with arrays in place of photographs and texts."""
+    """The lines of the page run, with arrays in place of photographs and texts."""
     from examples.papers.page import ELSEWHERE
 
     rng = np.random.default_rng(0)
@@ -171,7 +171,7 @@ def test_lines_for_other_data_run(monkeypatch):
 
 
 def test_published_cce_has_the_parameters_of_the_paper():
-    """The plain formula: gamma 0.5 of inputs, 1 / (2 var y) of outcomes, and n lam with lam 0.1."""
+    """Agree with the plain formula: gamma 0.5 of inputs, 1 / (2 var y) of outcomes, n lam with lam 0.1."""
     from examples.papers.claims import published_cce
 
     data = fm.datasets.conflated_poissons(30, 0)
@@ -192,7 +192,7 @@ def test_published_cce_has_the_parameters_of_the_paper():
 
 
 def test_mcmd_of_samples_is_that_of_its_source():
-    """The plain formula with inverses of K + 0.01 I, and kernels exp(-0.1 d^2 / 2)."""
+    """Agree with the plain formula: inverses of K + 0.01 I, and kernels exp(-0.1 d^2 / 2)."""
     from examples.papers import mcmd_of_samples
 
     (x, y), alternatives = mcmd_of_samples.samples(3)
@@ -250,7 +250,7 @@ def test_witness_mends_classes():
 
 
 def test_worst_groups_are_seeded():
-    """Uncertainty Toolbox draws them from NumPy's global state, which is put back."""
+    """Uncertainty Toolbox draws them from NumPy's global state, which is restored."""
     from examples.papers import uncertainty_metrics as experiment
 
     data, models = experiment._models(0)
@@ -267,7 +267,7 @@ def test_worst_groups_are_seeded():
 
 @pytest.mark.parametrize("head", ["gaussian", "natural", "poisson", "negative binomial"])
 def test_losses_are_negative_log_likelihoods(head):
-    """But for a term of the outcome alone: differences between two predictions agree."""
+    """Up to a term of the outcome alone, differences between two predictions agree."""
     torch = pytest.importorskip("torch")
     from examples.papers import heads
     from examples.papers.losses import loss_of
@@ -317,7 +317,7 @@ def test_stored_networks_are_those_of_torch():
 
 
 def test_networks_of_a_stack_do_not_depend_on_each_other():
-    """Training is deterministic, and the gradient of one network is clipped on its own."""
+    """Training is deterministic, and clips the gradient of each network separately."""
     torch = pytest.importorskip("torch")
     from examples.papers.networks import Stack, _clip
 
@@ -383,7 +383,7 @@ def test_unknown_family():
 
 @pytest.mark.parametrize("noise", [0.0, 0.4, 1.0])
 def test_truth_of_tokens(noise):
-    """Shares in fifths of the true probability agree, and draws of the clean tokens given noisy ones."""
+    """Shares in fifths of the true probability agree, as do draws of clean tokens given noisy ones."""
     data = fm.datasets.tokens(20_000, noise, random_state=3)
     p = np.asarray(data.truth.probs)[:, 1]
     for part in np.array_split(np.argsort(p), 5):

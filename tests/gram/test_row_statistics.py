@@ -1,4 +1,4 @@
-"""Passes over all rows: what they find, and that a call makes each of them once."""
+"""Passes over all rows: their statistics, and that a call makes each pass once."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ KERNELS = [
 
 @pytest.fixture(params=["memory", "disk"])
 def make(request, tmp_path, monkeypatch):
-    """Rows in memory or on disk, in many pieces and blocks."""
+    """Return a function that puts rows in memory or on disk, in many pieces and blocks."""
     monkeypatch.setattr(row_statistics, "_PIECE", 1000)
     monkeypatch.setattr("fastmcmd.rows.table._BLOCK_BYTES", 30_000)
 
@@ -42,7 +42,7 @@ def make(request, tmp_path, monkeypatch):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """The passes that are made."""
+    """Record the passes."""
     passes, over, squares = [], row_statistics._over, row_statistics._squares
     monkeypatch.setattr(row_statistics, "_over", lambda x, work: passes.append(x) or over(x, work))
     monkeypatch.setattr(
@@ -52,7 +52,7 @@ def reads(monkeypatch):
 
 
 def plain(kernel, x):
-    """The diagonal of the kernel matrix, row by row."""
+    """Return the diagonal of the kernel matrix, row by row."""
     exact = x.astype(np.float64)
     return np.array([kernel(row[None])[0, 0] for row in exact])
 
@@ -65,7 +65,7 @@ def test_against_plain_definitions(make, kernel, dtype, n, d):
     values[n // 2] = 0.0
     x, exact = make(values), values.astype(np.float64)
     backend = get_backend("auto", kernel)
-    # A person's function sees the rows as they are, also in float32.
+    # A user's function sees the rows unchanged, in float32 too.
     unit = 1e-13 if kernel.compiled else 3 * np.finfo(dtype).eps
     np.testing.assert_allclose(diagonal_of(kernel, x), plain(kernel, values), rtol=unit)
     offset = offset_of(kernel, backend, x)
@@ -113,7 +113,7 @@ def test_a_call_makes_each_pass_once(make, reads):
 
 
 def test_a_whole_call(reads, monkeypatch):
-    """Scale, float32, certificates, float64, evaluation: one pass over the rows, two for centred ones."""
+    """Scale, float32, certificates, float64 and evaluation share one pass over the rows, two if centred."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 40))
     y = x[:, 0] + rng.normal(size=400)
@@ -124,7 +124,7 @@ def test_a_whole_call(reads, monkeypatch):
 
 
 def test_no_statistics_remain_after_a_call(reads):
-    """Rows may be changed between two calls, and others may take their place in memory."""
+    """A caller may change rows between two calls, and other rows may reuse their memory."""
     kernel, x = KERNELS[0], np.ones((50, 3))
     with shared_row_statistics():
         first = diagonal_of(kernel, x)
@@ -135,7 +135,7 @@ def test_no_statistics_remain_after_a_call(reads):
         np.testing.assert_array_equal(diagonal_of(kernel, x), plain(kernel, x))
         np.testing.assert_array_equal(first, plain(kernel, x / 2))
         for scale in (1.0, 3.0, 5.0):
-            other = np.full((50, 3), scale)  # often where the one before was
+            other = np.full((50, 3), scale)  # often at the address of the previous array
             np.testing.assert_allclose(diagonal_of(kernel, other), plain(kernel, other))
             del other
     reads.clear()

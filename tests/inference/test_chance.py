@@ -1,4 +1,4 @@
-"""What a right model would have, excess and support of a CCE, against plain n x n definitions."""
+"""CCE of a right model, excess and support of a CCE agree with plain n x n definitions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import oracle
 import pytest
+from builders import noisy_sine
 from scipy import special
 from simulations.excess import simulate
 
@@ -26,7 +27,7 @@ def data(seed=0, n=N):
     rng = np.random.default_rng(seed)
     x = rng.uniform(-2, 2, (n, 2))
     x[5:12] = x[0]  # equal inputs
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    y = noisy_sine(rng, x)
     y[20:25] = y[20]  # equal outcomes
     return rng, x, y
 
@@ -150,7 +151,7 @@ def test_rows_at_one_input_support_it_as_many_as_they_are():
         tol=1e-5,
     )
     np.testing.assert_allclose(result.effective_rows, [1, 7, 12, 0], atol=1e-9)
-    # A row of large weight is one row.
+    # A row of large weight counts as one row.
     heavy = fm.cce(x[:1], y[:1], fm.Gaussian(y[:1], 1.0), x_kernel=X_KERNEL, y_kernel=fm.RBF(1.0),
                    weights=[50.0], lam=0.1)  # fmt: skip
     np.testing.assert_allclose(heavy.effective_rows, [1.0])
@@ -196,9 +197,9 @@ def test_rows_on_disk_are_refused_with_the_reason(tmp_path):
     _, x, y = data()
     np.save(tmp_path / "x.npy", x)
     result = fm.cce(x, y, fm.Gaussian(y, 1.0), x_kernel=X_KERNEL)
-    stored = replace(result, source=result.source.at(open_rows(str(tmp_path / "x.npy"), "at")))
+    on_disk = replace(result, source=result.source.at(open_rows(str(tmp_path / "x.npy"), "at")))
     with pytest.raises(ValueError, match="the inputs are on disk"):
-        stored.excess  # noqa: B018
+        on_disk.excess  # noqa: B018
 
 
 @pytest.mark.parametrize(

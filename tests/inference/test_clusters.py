@@ -1,7 +1,8 @@
-"""Exact test of dependent rows, and of many tests: signs of clusters, stages that end early."""
+"""Exact tests of dependent rows, and of many tests: signs of clusters, stages that end early."""
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 
 import fastmcmd as fm
 from fastmcmd._base.progress import Progress
@@ -13,7 +14,7 @@ from fastmcmd.inference.statistics import ClusterSigns, project
 
 
 def dependent(rng, clusters=40, rows=10):
-    """Rows of a cluster share most of their noise; each row's prediction is right."""
+    """Rows of a cluster share most of their noise, and each row's prediction is right."""
     groups = np.repeat(np.arange(clusters), rows)
     x = rng.uniform(-2, 2, clusters)[groups]
     noise = 0.9 * rng.standard_normal(clusters)[groups] + np.sqrt(0.19) * rng.standard_normal(
@@ -102,7 +103,7 @@ def test_delta_whose_square_leaves_float64(rng):
 
 def test_stages_end_where_the_first_is_clear(rng):
     x = rng.uniform(-2, 2, 200)
-    y = np.sin(x) + 0.3 * rng.standard_normal(200)
+    y = noisy_sine(rng, x)
     right = fm.congruence_test(x, y, (np.sin(x), 0.3), simulations=499, alpha=0.05, random_state=0)
     assert right.p_value > 0.15
     assert right.simulations == 79

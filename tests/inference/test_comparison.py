@@ -1,10 +1,11 @@
-"""Paired differences of models against plain n x n definitions, and their error rates by simulation."""
+"""Paired differences of models agree with plain n x n definitions; simulation checks error rates."""
 
 from __future__ import annotations
 
 import numpy as np
 import oracle
 import pytest
+from builders import noisy_sine
 from simulations import comparison as simulations
 
 import fastmcmd as fm
@@ -23,7 +24,7 @@ def sample(seed=0, n=80):
     rng = np.random.default_rng(seed)
     x = rng.uniform(-2, 2, (n, 1))
     x[3:7] = x[0]
-    return rng, x, np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    return rng, x, noisy_sine(rng, x)
 
 
 def inner(a, s, b, t):
@@ -90,7 +91,7 @@ def test_wide_predictions_against_the_definition():
 
 
 def test_draws_are_not_punished_for_their_noise():
-    """What the sampling noise of l draws adds is subtracted, against the definition."""
+    """The estimate subtracts what the sampling noise of l draws adds, as its definition does."""
     rng, x, y = sample()
     draws = np.sin(x) + 0.3 * rng.normal(size=(len(y), 4))
     prediction = fm.Gaussian(np.sin(x[:, 0]), 0.3)
@@ -136,7 +137,7 @@ def test_equal_models_tie():
 def test_better_models_are_starred_and_printed():
     rng = np.random.default_rng(3)
     x = rng.uniform(-2, 2, 300)
-    y = np.sin(x) + 0.3 * rng.normal(size=300)
+    y = noisy_sine(rng, x)
     models = {"right": fm.Gaussian(np.sin(x), 0.3), "marginal": fm.Gaussian(0 * x, 0.8)}
     comparison = fm.compare(models, y, x, x_kernel=X_KERNEL)
     assert comparison.starred("mean_cce") == {0}
@@ -238,7 +239,7 @@ def test_confidence_set_against_a_loop():
 
 
 def test_small_simulation_of_error_rates():
-    """Equally wrong models: at a level of 5 %, more than 6 of 30 have a probability of 0.1 %."""
+    """Of 30 comparisons of equally wrong models at 5 %, more than 6 differ with probability 0.1 %."""
     rates = simulations.equally_wrong(n=100, repeats=30)
     assert rates["called different"] <= 6 / 30
     assert rates["coverage"] >= 24 / 30
@@ -246,7 +247,7 @@ def test_small_simulation_of_error_rates():
 
 @pytest.mark.parametrize("power", [-660, 660])
 def test_conclusions_do_not_depend_on_the_unit(rng, power):
-    """Squares of outcomes and scores leave float64; intervals and p-values stay."""
+    """Squares of outcomes and scores exceed float64; intervals and p-values stay finite."""
     x = rng.normal(size=(120, 2))
     y, mean, std = x[:, 0] + rng.normal(size=120), x[:, 0], 0.6 + np.abs(x[:, 1])
 
@@ -256,14 +257,14 @@ def test_conclusions_do_not_depend_on_the_unit(rng, power):
 
     comparison, scaled, unit = compared(1.0), compared(2.0**power), 2.0**power
     of_unit = {"mae", "rmse", "mean_crps", "bias", "mean_interval_score", "sharpness"}
-    measured, scaled_measures = (
+    measures, scaled_measures = (
         {one.name: one for one in one_comparison.evaluations["B"].measured}
         for one_comparison in (comparison, scaled)
     )
     for name in [*of_unit, "r2", "pearson", "variance_variation"]:
         factor = unit if name in of_unit else 1.0
         for part in ("value", "low", "high"):
-            number = getattr(measured[name], part) * factor
+            number = getattr(measures[name], part) * factor
             assert getattr(scaled_measures[name], part) == pytest.approx(number, rel=1e-9), name
     pairs, scaled_pairs = (
         {one.measure: one for one in one_comparison.pairs}
@@ -283,7 +284,7 @@ def test_conclusions_do_not_depend_on_the_unit(rng, power):
 
 
 def test_differences_of_accuracies_have_the_sign_of_the_accuracies():
-    """They had that of the shares of errors."""
+    """The difference had the sign of the difference of the shares of errors."""
     rng = np.random.default_rng(0)
     p = rng.dirichlet([2, 2, 1], 300)
     y = np.array(list("abc"))[[rng.choice(3, p=row) for row in p]]

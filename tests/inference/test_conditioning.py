@@ -1,4 +1,4 @@
-"""What tests condition on: calibration given the forecast beside the unbiased SKCE; given kernels."""
+"""Conditioning of tests: calibration given the forecast agrees with the unbiased SKCE; given kernels."""
 
 import numpy as np
 import pytest
@@ -92,7 +92,7 @@ def test_forecast_gives_the_published_measures(rng):
 
 
 def test_published_measures_of_a_calibrated_model_are_chance(rng):
-    """The unbiased SKCE has mean 0, and the CKCE that of simulated samples."""
+    """The unbiased SKCE has mean 0; the CKCE has the mean of simulated samples."""
     skce, ckce = [], []
     for run in range(60):
         _, mean, std = forecasts(rng)

@@ -1,10 +1,11 @@
-"""The exact test: its statistic against the plain definition, its size, what it sees, bad input."""
+"""The exact test: statistic by the plain definition, size, power, bad input."""
 
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import sine_model
 
 import fastmcmd as fm
 from fastmcmd._base.progress import Progress
@@ -22,12 +23,6 @@ from fastmcmd.predictive import as_predictive
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulations"))
 import congruence_test as simulation
-
-
-def problem(rng, n=300, std=0.3):
-    x = rng.uniform(-2, 2, n)
-    y = np.sin(x) + 0.3 * rng.standard_normal(n)
-    return x, y, fm.Gaussian(np.sin(x), std)
 
 
 def plain_squares(x, pool, x_kernel, y_kernel, lam):
@@ -113,7 +108,7 @@ def test_constant_rows_and_infinite_outcomes_are_finite():
 
 @pytest.mark.parametrize("kind", ["Gaussian", "Poisson", "draws", "classes", "vectors"])
 def test_p_values_of_right_models_are_not_too_small(kind):
-    """P(p <= .1) is .1; the binomial chance of failing is 1e-4 for each kind."""
+    """P(p <= .1) is .1; by the binomial, the chance of failing is 1e-4 for each kind."""
     values = simulation.p_values(kind, 40, 60, seed=5, simulations=19)
     assert (values <= 0.1).sum() <= 26
     assert values.mean() > 0.4
@@ -121,7 +116,7 @@ def test_p_values_of_right_models_are_not_too_small(kind):
 
 
 def test_draws_tested_against_their_own_mean_would_fail():
-    """The exchange is what keeps the size: 5 draws drawn again reject far too often."""
+    """The exchange preserves the size: with 5 new draws the test rejects far too often."""
 
     def naive(run):
         _, y, members = simulation.right_models(60, np.random.default_rng([9, run]))["draws"]()
@@ -140,7 +135,7 @@ def test_draws_tested_against_their_own_mean_would_fail():
     ids=["wide", "narrow", "right"],
 )
 def test_dispersion_is_named(std, message):
-    x, y, prediction = problem(np.random.default_rng(12), std=std)
+    x, y, prediction = sine_model(np.random.default_rng(12), std=std)
     test = fm.congruence_test(x, y, prediction, random_state=1)
     assert test.dispersion == message
     assert (test.p_value <= 0.05) == bool(message)
@@ -156,7 +151,7 @@ def test_what_plain_cce_cannot_see_is_seen(rng):
 
 
 def test_rows_find_the_place(rng):
-    x, y, _ = problem(rng, 800)
+    x, y, _ = sine_model(rng, 800)
     mean = np.sin(x) + np.where(x > 1, 0.8, 0.0)
     at = np.array([-1.5, -1.0, 0.0, 1.4, 1.8])
     test = fm.congruence_test(x, y, fm.Gaussian(mean, 0.3), random_state=2, at=at)
@@ -181,7 +176,7 @@ def test_rows_find_the_place(rng):
 
 
 def test_an_encoder_maps_inputs_and_points(rng):
-    x, y, model = problem(rng, 200)
+    x, y, model = sine_model(rng, 200)
 
     def encoder(rows):
         return np.stack([np.sin(np.asarray(rows)).ravel(), np.asarray(rows).ravel()], axis=1)
@@ -213,7 +208,7 @@ def test_conditioning(rng):
 
 @pytest.mark.slow
 def test_same_seed_same_result_whatever_the_threads(rng):
-    x, y, prediction = problem(rng, 2 * ROWS + 100)
+    x, y, prediction = sine_model(rng, 2 * ROWS + 100)
     one = fm.congruence_test(x, y, prediction, random_state=4)
     try:
         fm.set_num_threads(1)
@@ -226,7 +221,7 @@ def test_same_seed_same_result_whatever_the_threads(rng):
 
 
 def test_units_and_views(rng):
-    x, y, prediction = problem(rng)
+    x, y, prediction = sine_model(rng)
     test = fm.congruence_test(x, y, prediction, random_state=0)
     assert test.cce == pytest.approx(np.sqrt(test.statistic))
     assert test.detectable**2 == pytest.approx(test.critical_value - test.null_mean)
@@ -239,8 +234,8 @@ def test_units_and_views(rng):
 
 @pytest.mark.slow
 def test_statistic_is_the_cce_of_the_given_kernels(rng):
-    """With kernels given, ``cce`` is the root mean square of `fastmcmd.cce`, but for chance in the mean."""
-    x, y, prediction = problem(rng, 400, std=0.5)
+    """With given kernels, ``cce`` is the root mean square of `fastmcmd.cce`, up to chance in the mean."""
+    x, y, prediction = sine_model(rng, 400, std=0.5)
     kernels = {"x_kernel": fm.RBF(1.0), "y_kernel": fm.RBF(1.0), "lam": 0.01}
     test = fm.congruence_test(x, y, prediction, **kernels, simulations=999, random_state=0)
     values = fm.cce(x, y, prediction, **kernels).values
@@ -269,7 +264,7 @@ def test_constant_outcomes_and_points():
 
 
 def test_kernels_by_name(rng):
-    x, y, prediction = problem(rng, 100)
+    x, y, prediction = sine_model(rng, 100)
     auto = {"x_kernel": "auto", "y_kernel": "auto", "lam": "auto"}
     plain = fm.congruence_test(x, y, prediction, random_state=0)
     assert fm.congruence_test(x, y, prediction, **auto, random_state=0).statistic == plain.statistic
@@ -316,7 +311,7 @@ def test_heavy_tails_and_scales(rng):
     ],
 )
 def test_bad_input(rng, change, message):
-    x, y, prediction = problem(rng)
+    x, y, prediction = sine_model(rng)
     arguments = {"x": x, "y": y, "prediction": prediction, **change}
     with pytest.raises((ValueError, TypeError), match=message):
         fm.congruence_test(**arguments)

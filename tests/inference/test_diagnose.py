@@ -1,4 +1,4 @@
-"""`diagnose`: against a plain implementation of its formula, known corrections, no answer."""
+"""`diagnose` agrees with a plain implementation of its formula and known corrections, or abstains."""
 
 import numpy as np
 import pytest
@@ -277,7 +277,7 @@ def test_rows_left_out_of_early_steps_change_nothing_that_matters(monkeypatch):
 
 @pytest.mark.parametrize("unit", [1e-200, 1e200])
 def test_units_of_y_do_not_matter(unit):
-    """Squares of shifts left float64: no input had an answer."""
+    """Squares of shifts exceeded float64: no input had an answer."""
     x, y, prediction = wrong_model(300)
     scaled = fm.Gaussian(prediction.mean * unit, prediction.std * unit)
     plain, diagnosis = fm.diagnose(x, y, prediction), fm.diagnose(x, y * unit, scaled)
@@ -289,7 +289,7 @@ def test_units_of_y_do_not_matter(unit):
 
 @pytest.mark.parametrize("unit", [1e-20, 1e20])
 def test_the_scale_of_weights_does_not_matter(unit):
-    """The chance level used the sum of the weights in place of the number of rows."""
+    """The chance level used the sum of the weights instead of the number of rows."""
     x, y, prediction = wrong_model(300)
     plain = fm.diagnose(x, y, prediction)
     diagnosis = fm.diagnose(x, y, prediction, weights=np.full(300, unit))
@@ -351,7 +351,7 @@ def test_many_quadratic_forms_in_single_precision():
 
 @pytest.mark.parametrize("seed", [0, 2])
 def test_the_noise_of_a_fitted_shift_explains_nothing(seed):
-    """Two modes with the right mean and variance: 74 and 97 % were said to be location, none shape."""
+    """Of two modes with the right mean and variance, 74 and 97 % counted as location, none as shape."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(-1, 1, (1500, 2))
     y = x[:, 0] + 0.9 * rng.choice([-1, 1], 1500) + np.sqrt(0.19) * rng.normal(size=1500)

@@ -1,4 +1,4 @@
-"""A small share of tests/simulations/diagnosis_bands.py: the bands of `diagnose` cover."""
+"""The bands of `diagnose` cover: a small part of tests/simulations/diagnosis_bands.py."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Maps of where one model is better, and the test that it is anywhere."""
+"""Maps show where one model is better, and the test asks whether it is better anywhere."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_difference_is_the_ridge_regression():
 
 
 def test_equal_models_are_seldom_called_different():
-    """A fixed-seed excerpt of tests/simulations/difference_map.py."""
+    """Run a fixed-seed excerpt of tests/simulations/difference_map.py."""
     rejected = misses = 0
     for run in range(60):
         rng = np.random.default_rng(run)
@@ -127,7 +127,7 @@ def test_skewed_differences_have_no_band():
 
 
 def test_signs_of_few_clusters_that_are_drawn_again_count_as_equal():
-    """Of six clusters, two of 64 signs are as extreme: rounding had broken the ties, p was 0.001."""
+    """Of six clusters, two of 64 signs are equally extreme: rounding broke the ties, and p was 0.001."""
     x, rng = np.linspace(-1, 1, 60), np.random.default_rng(0)
     models = {"near": fm.Gaussian(np.zeros(60), 1.0), "far": fm.Gaussian(np.full(60, 3.0), 1.0)}
     result = fm.compare(models, rng.normal(size=60), x, groups=np.arange(60) // 10).map()

@@ -1,4 +1,4 @@
-"""One row, ties, constant outcomes, infinite variance: an answer that holds, or an error that says why."""
+"""One row, ties, constant outcomes, infinite variance: a valid answer, or an error with the reason."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 
 import fastmcmd as fm
 from fastmcmd.errors import NumericalError
@@ -18,7 +19,7 @@ N = 120
 def sample() -> tuple[Any, Any]:
     rng = np.random.default_rng(3)
     x = rng.uniform(-2, 2, N)
-    return x, np.sin(x) + 0.3 * rng.standard_normal(N)
+    return x, noisy_sine(rng, x)
 
 
 def gaussian(x: Any) -> fm.Gaussian:
@@ -38,7 +39,7 @@ def test_few_rows_are_tested(sample: tuple[Any, Any], rows: int) -> None:
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("how", ["x", "y", "all x", "all y"])
 def test_ties_keep_the_size(how: str) -> None:
-    """Rounded or constant inputs, and counts or constants as outcomes, of right models."""
+    """Right models: inputs are rounded or constant, outcomes are counts or constants."""
     rejected = 0
     for run in range(20):
         rng = np.random.default_rng([8, run])
@@ -50,10 +51,10 @@ def test_ties_keep_the_size(how: str) -> None:
         if how == "y":
             rate = np.exp(x / 2)
             y, model = rng.poisson(rate).astype(float), fm.Poisson(rate)
-        elif how == "all y":  # the model knows that all outcomes are zero, nearly
+        elif how == "all y":  # the model is nearly certain that all outcomes are zero
             y, model = np.zeros(60), fm.Poisson(np.full(60, 1e-9))
         else:
-            y, model = np.sin(x) + 0.3 * rng.standard_normal(60), gaussian(x)
+            y, model = noisy_sine(rng, x), gaussian(x)
         test = fm.congruence_test(x, y, model, simulations=19, random_state=[8, run])
         rejected += test.p_value <= 0.05
     assert rejected <= 5  # binomial(20, .05): above with probability 0.03 %
@@ -86,7 +87,7 @@ def test_constant_outcomes_give_no_scale(name: str, sample: tuple[Any, Any]) -> 
 
 
 def test_constant_outcomes_are_tested_and_mended(sample: tuple[Any, Any]) -> None:
-    """The scales of the test are those of predictions, which have a spread."""
+    """Scales of the test come from predictions, which have a spread."""
     x, y = sample
     constant = 0 * y + 1
     assert fm.congruence_test(x, constant, gaussian(x), simulations=39).p_value == 1 / 40
@@ -96,7 +97,7 @@ def test_constant_outcomes_are_tested_and_mended(sample: tuple[Any, Any]) -> Non
 
 
 def test_one_draw_is_exchanged_with_the_outcome() -> None:
-    """With one member a row, y and the member swap: as many data sets lie on either side."""
+    """With one member a row, y and the member swap: equally many data sets lie on either side."""
     shares = {0.0: 0, 0.5: 0}
     for shift in shares:
         for run in range(20):

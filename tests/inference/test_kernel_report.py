@@ -1,4 +1,4 @@
-"""What kernels can see: powers agree with plain simulation, and blind kernels are called blind."""
+"""What kernels can detect: powers agree with plain simulation, and blind kernels are called blind."""
 
 import json
 
@@ -17,7 +17,7 @@ def line(rng, n=200):
 
 
 def plain_power(x, y, truth, wrong, x_kernel, y_kernel, lam, rng, samples=40):
-    """Return how often the wrong model is seen, by kernel matrices of outcomes and `fastmcmd.cce` alone."""
+    """Return how often the wrong model is detected, by kernel matrices and `fastmcmd.cce` alone."""
 
     def statistic(outcomes):
         result = fm.cce(x, outcomes, wrong, None, x_kernel, y_kernel, lam, tol=1e-4)

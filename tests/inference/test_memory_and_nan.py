@@ -1,4 +1,4 @@
-"""`memory_limit` and `nan_policy` of the exact test: what is allocated, and what is left out."""
+"""`memory_limit` and `nan_policy` of the exact test: allocated bytes, and rows left out."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def peak_bytes(call: Any) -> int:
-    call()  # what is made once in a process does not count
+    call()  # allocations made once per process do not count
     tracemalloc.start()
     try:
         call()
@@ -181,14 +181,14 @@ def test_bad_policies_and_rows() -> None:
         fm.congruence_test(
             x, np.where(y > 1, np.nan, y), model, weights=np.ones(3), nan_policy="omit"
         )
-    with pytest.raises(ValueError, match=r"infinit|finite"):  # which is no NaN
+    with pytest.raises(ValueError, match=r"infinit|finite"):  # is not a NaN
         fm.congruence_test(
             np.where(x > 2, np.inf, x), np.where(y > 9, np.nan, y), model, nan_policy="omit"
         )
 
 
 def test_size_with_rows_left_out() -> None:
-    """Rows that miss at random, or by x, do not make right models look wrong."""
+    """Rows that are missing at random, or by x, do not make right models look wrong."""
     rejected = 0
     for run in range(60):
         rng = np.random.default_rng([5, run])

@@ -1,4 +1,4 @@
-"""Tabulated features of outcomes against the features themselves; where no table will do there is none."""
+"""Tabulated features of outcomes agree with the features; without an accurate table there is none."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What right predictions say about outcomes, with which the exact test compares all data sets."""
+"""What right predictions imply about outcomes: the reference of all data sets in the exact test."""
 
 import numpy as np
 import pytest
@@ -123,7 +123,7 @@ def test_the_order_of_y_and_members_does_not_matter(rng):
     a, b = (source.reference(0, source.block(0)) for source in (one, other))
     np.testing.assert_array_equal(a.centre, b.centre)
     np.testing.assert_array_equal(a.spread, b.spread)
-    np.testing.assert_array_equal(a.ordered, b.ordered)
+    np.testing.assert_array_equal(a.sorted_values, b.sorted_values)
 
 
 def test_rows_without_spread_and_infinite_scales_are_finite():
@@ -195,7 +195,7 @@ def test_the_excess_of_right_and_wrong_models_is_unbiased():
 
 @pytest.mark.parametrize("kind", ["Poisson", "mixture", "draws", "classes"])
 def test_p_values_vary_with_the_seed_as_their_simulations_do(kind):
-    """Over data sets, their standard deviation over seeds is 1.2 to 2.3 times that of a binomial share.
+    """Over data sets, the standard deviation over seeds is 1.2 to 2.3 times that of a binomial share.
 
     It was 2.9 to 3.6 times as large when data sets were compared with their own mean.
     """
@@ -247,7 +247,7 @@ def test_blocks_have_their_own_levels():
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("tails", ["infinite", "largest"])
 def test_outcomes_at_the_end_of_float64_have_scales(tails):
-    """Draws of these are infinite, or differ by more than float64 holds: NaN was their range."""
+    """Draws are infinite, or differ by more than float64 holds: their range was NaN."""
     x, signs = np.linspace(-1, 1, 40), np.random.default_rng(0).choice([-1e308, 1e308], (40, 6))
     prediction, y = {
         "infinite": (fm.StudentT(np.full(40, 0.01), x, np.ones(40)), x),
@@ -256,5 +256,5 @@ def test_outcomes_at_the_end_of_float64_have_scales(tails):
     result = fm.congruence_test(x, y, prediction, simulations=19)
     assert np.isfinite(result.simulated).all()
     assert np.isfinite(result.excess)
-    # Right outcomes of the first are not so near zero in all rows; the second is right.
+    # Right outcomes of the first model are seldom near zero in all rows; the second model is right.
     assert (result.p_value <= 0.05) == (tails == "infinite")

@@ -100,13 +100,13 @@ def test_bad_arguments():
 
 
 def test_size_by_a_small_simulation():
-    """Right models: at 5 %, more than 5 of 24 have a probability of 0.1 %."""
+    """Of 24 right models at 5 %, more than 5 have a region with probability 0.1 %."""
     assert simulations.size(repeats=24, n=100, simulations=19) <= 5 / 24
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e200])
 def test_units_of_columns_do_not_matter(unit):
-    """The tree compares in float32: columns beyond it were an error, and small ones equal."""
+    """The tree compares in float32: larger columns raised an error, and small ones were equal."""
     x, columns, _, y = problem(300)
     scaled = {name: values * unit for name, values in columns.items()}
     one = fm.weak_regions(columns, x, y, (x, 0.3), X_KERNEL, simulations=19)
@@ -117,7 +117,7 @@ def test_units_of_columns_do_not_matter(unit):
 
 
 def test_thresholds_are_shown_with_the_digits_that_tell_values_apart():
-    """2019.5 was shown as 2020, on whose other side it is."""
+    """2019.5 was shown as 2020, which lies on the other side of it."""
     x, rng = np.linspace(-1, 1, 200), np.random.default_rng(0)
     years = np.tile([2019, 2020], 100)
     y = x + 0.6 * (years == 2020) + 0.3 * rng.normal(size=200)
@@ -143,7 +143,7 @@ def test_columns_of_one_name_are_refused():
 
 
 def test_an_empty_label_is_shown_as_one():
-    """Its description was "place is ", with nothing after it."""
+    """The description was "place is ", with nothing after it."""
     columns = {"place": np.array(["", "land", "town", ""])}
     numbers, names = numbers_of_columns(columns)
     assert names == ("place is ''", "place is land", "place is town")

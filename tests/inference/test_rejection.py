@@ -1,4 +1,4 @@
-"""Rejection curves against a plain loop."""
+"""Rejection curves agree with a plain loop."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_simulations_that_allow_no_p_value_are_refused():
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_scores_without_information_are_seldom_called_good(tied):
-    """A fixed-seed excerpt of tests/simulations/rejection.py."""
+    """Run a fixed-seed excerpt of tests/simulations/rejection.py."""
     p_values, inside = [], []
     for run in range(100):
         rng = np.random.default_rng([7, run])

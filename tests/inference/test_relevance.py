@@ -1,10 +1,11 @@
-"""CCE at most delta: the excess and its error against plain definitions, bad input, conclusions."""
+"""CCE at most delta: the excess and its error by plain definitions, bad input, conclusions."""
 
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import sine_model
 from scipy import stats
 
 import fastmcmd as fm
@@ -13,11 +14,6 @@ from fastmcmd.inference.smoother import Smoother
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulations"))
 import relevance as simulation
-
-
-def problem(rng, n=300, shift=0.3):
-    x = rng.uniform(-2, 2, n)
-    return x, np.sin(x) + shift + 0.3 * rng.standard_normal(n), fm.Gaussian(np.sin(x), 0.3)
 
 
 def test_excess_by_its_definition(rng):
@@ -56,7 +52,7 @@ def test_p_value_and_bound_are_one_another():
 
 
 def test_conclusions(rng):
-    x, y, prediction = problem(rng)
+    x, y, prediction = sine_model(rng, shift=0.3)
     options = {"random_state": 0, "null": "relevant"}
     beyond = fm.congruence_test(x, y, prediction, delta=0.1, **options)
     assert beyond.p_value < 0.01
@@ -77,7 +73,7 @@ def test_conclusions(rng):
 
 
 def test_excess_of_the_test_is_that_of_cce(rng):
-    x, y, prediction = problem(rng)
+    x, y, prediction = sine_model(rng, shift=0.3)
     kernels = {"x_kernel": fm.RBF(1.0), "y_kernel": fm.RBF(1.0), "lam": 0.01}
     test = fm.congruence_test(x, y, prediction, **kernels, simulations=999, random_state=0)
     assert test.excess == pytest.approx(fm.cce(x, y, prediction, **kernels).excess.mean(), rel=0.02)
@@ -85,7 +81,7 @@ def test_excess_of_the_test_is_that_of_cce(rng):
 
 @pytest.mark.parametrize("kind", ["mean + .5", "counts, overdispersed"])
 def test_size_at_the_boundary(kind):
-    """Rejections are at most 5 %: of 25 runs more than 5 have probability 1e-3."""
+    """At most 5 % are rejected: of 25 runs, more than 5 have probability 1e-3."""
     p, theta = simulation.p_values(kind, 60, 25)
     assert (theta > 0).all()
     assert (p <= 0.05).sum() <= 5
@@ -117,6 +113,6 @@ def test_size_at_the_boundary(kind):
     ],
 )
 def test_bad_input(rng, change, message):
-    x, y, prediction = problem(rng)
+    x, y, prediction = sine_model(rng, shift=0.3)
     with pytest.raises((ValueError, TypeError), match=message):
         fm.congruence_test(**{"x": x, "y": y, "prediction": prediction, **change})

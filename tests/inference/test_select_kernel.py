@@ -1,9 +1,10 @@
-"""Choice of kernels: errors are those of refitting without a row, and the right kernel wins."""
+"""Choice of kernels: errors equal those of refits without a row, and the right kernel wins."""
 
 import json
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 
 import fastmcmd as fm
 from fastmcmd.inference.select_kernel import leave_one_out, select_kernel
@@ -130,7 +131,7 @@ def test_the_same_seed_gives_the_same_choice(rng):
 
 def test_landmarks_are_close_to_all_rows(rng):
     x = rng.normal(size=(600, 2))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=600)
+    y = noisy_sine(rng, x)
     full = select_kernel(x, y, [fm.RBF(0.5)], landmarks=600)
     few = select_kernel(x, y, [fm.RBF(0.5)], landmarks=80)
     assert few.best.explained == pytest.approx(full.best.explained, abs=0.01)
@@ -208,7 +209,7 @@ def test_one_feature_is_a_mean(rng):
 
 
 def test_few_relevant_columns_among_many(rng):
-    """One after the other out of 60, the search left the second one in only by luck, and took seconds."""
+    """A search through 60 inputs one by one left out the second one only by luck, and took seconds."""
     x = rng.normal(size=(400, 60))
     y = np.sin(3 * x[:, 0]) + 0.5 * x[:, 1] ** 2 + 0.3 * rng.normal(size=400)
     scales = np.array(fm.select_kernel(x, y, scales="select", landmarks=100).scales)

@@ -1,4 +1,4 @@
-"""The smoother on landmarks against plain kernel ridge regression."""
+"""The smoother on landmarks agrees with plain kernel ridge regression."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_one_row_and_equal_rows():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_effective_rows_against_the_definition(weighted):
-    """With as many landmarks as rows nothing is approximated."""
+    """With as many landmarks as rows, the result is exact."""
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(size=(60, 2)), [[9.0, 9.0]]])
     weights = rng.uniform(0.2, 2.0, 61) if weighted else None

@@ -1,4 +1,4 @@
-"""Weights of rows in the exact test: statistics by their definitions, size, what counts, bad input."""
+"""Row weights in the exact test: statistics by definition, size, rows that count, bad input."""
 
 import json
 import sys
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import sine_model
 
 import fastmcmd as fm
 from fastmcmd._base.progress import Progress
@@ -21,13 +22,8 @@ import congruence_test as simulation
 import relevance as relevance_simulation
 
 
-def problem(rng, n=200):
-    x = rng.uniform(-2, 2, n)
-    return x, np.sin(x) + 0.3 * rng.standard_normal(n), fm.Gaussian(np.sin(x), 0.3)
-
-
 def smoothing(x, w, kernel, lam):
-    """The matrix H of ``mean given x = H P``, by the definition with weights."""
+    """Return the matrix H of ``mean given x = H P``, by the definition with weights."""
     gram = kernel(x)
     positive = w > 0
     h = np.zeros_like(gram)
@@ -38,7 +34,7 @@ def smoothing(x, w, kernel, lam):
 
 @pytest.fixture
 def weighted(rng):
-    """Inputs (40, 2), and weights with mean 1 of which some are 0."""
+    """Return inputs (40, 2), and weights with mean 1, some of them 0."""
     w = rng.exponential(size=40) * (rng.random(40) > 0.2)
     return rng.standard_normal((40, 2)), w / w.mean()
 
@@ -106,7 +102,7 @@ def test_excess_by_its_definition(rng, weighted):
 
 @pytest.mark.parametrize("options", [{}, {"statistic": "max"}, {"condition_on": "forecast"}])
 def test_only_ratios_count(rng, options):
-    x, y, prediction = problem(rng)
+    x, y, prediction = sine_model(rng, 200)
     w = np.exp(x)
     one = fm.congruence_test(x, y, prediction, weights=w, **options)
     other = fm.congruence_test(x, y, prediction, weights=1e-30 * w, **options)
@@ -121,7 +117,7 @@ def test_only_ratios_count(rng, options):
 
 @pytest.mark.parametrize("options", [{}, {"statistic": "max"}, {"groups": np.arange(200) // 5}])
 def test_rows_of_weight_zero_do_not_count(rng, options):
-    x, y, prediction = problem(rng)
+    x, y, prediction = sine_model(rng, 200)
     wrong = x > 1
     y = y + 5.0 * wrong
     without = fm.congruence_test(x, y, prediction, weights=np.where(wrong, 0.0, 1.0), **options)
@@ -133,20 +129,20 @@ def test_rows_of_weight_zero_do_not_count(rng, options):
 
 @pytest.mark.parametrize("kind", ["Gaussian", "Poisson", "draws"])
 def test_p_values_of_right_models_are_not_too_small(kind):
-    """P(p <= .1) is .1; the binomial chance of failing is 1e-4 for each kind."""
+    """P(p <= .1) is .1; by the binomial, the chance of failing is 1e-4 for each kind."""
     values = simulation.p_values(kind, 40, 60, seed=6, simulations=19, weighted=True)
     assert (values <= 0.1).sum() <= 16
     assert values.mean() > 0.4
 
 
 def test_relevance_at_its_boundary():
-    """P(p <= .05) is at most .05; the binomial chance of failing is 1e-3."""
+    """P(p <= .05) is at most .05; by the binomial, the chance of failing is 1e-3."""
     values, _ = relevance_simulation.p_values("mean + .2", 100, 60, seed=3, weighted=True)
     assert (values <= 0.05).sum() <= 9
 
 
 def test_an_evaluation_of_weighted_rows_is_tested(rng):
-    x, y, prediction = problem(rng)
+    x, y, prediction = sine_model(rng, 200)
     wrong = x > 1
     y = y + 2.0 * wrong
     w = np.where(wrong, 0.0, np.exp(x))
@@ -168,7 +164,7 @@ def test_an_evaluation_of_weighted_rows_is_tested(rng):
 def test_the_command_line_takes_weights(rng, tmp_path, capsys):
     from fastmcmd.cli import main
 
-    x, y, _ = problem(rng)
+    x, y, _ = sine_model(rng, 200)
     table = np.column_stack([x, y + 2.0 * (x > 1), np.sin(x), np.full(len(x), 0.3), 1.0 * (x <= 1)])
     path = tmp_path / "rows.csv"
     np.savetxt(path, table, delimiter=",", header="x,y,mean,std,w", comments="")
@@ -192,7 +188,7 @@ def test_the_command_line_takes_weights(rng, tmp_path, capsys):
     ],
 )
 def test_bad_weights(rng, weights, message):
-    x, y, prediction = problem(rng)
+    x, y, prediction = sine_model(rng, 200)
     with pytest.raises((ValueError, TypeError), match=message):
         fm.congruence_test(x, y, prediction, weights=weights)
     with pytest.raises((ValueError, TypeError), match=message):

@@ -1,4 +1,4 @@
-"""Files: what is written is whole, what is a user's stays, what is read is trusted in nothing."""
+"""Files are written whole, never overwrite a user's other files, and are not trusted when read."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_an_error_of_the_disk_names_the_path_not_the_temporary_file(tmp_path, mo
 
 @posix
 def test_modes(tmp_path):
-    """Private while it is written; then as the file that was there, or as the umask says."""
+    """The file is private during the write; then it has the old file's mode, or that of the umask."""
     modes = []
 
     def write(stream):
@@ -132,7 +132,7 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path):
 
 @posix
 def test_a_planted_link_is_not_followed(tmp_path, monkeypatch):
-    """Even where somebody guesses the random name."""
+    """The file is safe even if somebody guesses the random name."""
     (tmp_path / "precious").write_text("mine")
     monkeypatch.setattr(temporary.secrets, "token_hex", lambda count: "0" * 2 * count)
     name = temporary._new_name(temporary.tag_of("a"), "part")
@@ -189,7 +189,7 @@ for turn in range(10**9):
 @pytest.mark.slow
 @posix
 def test_killed_at_random_moments(tmp_path):
-    """The file is always whole, and one later run removes all that was left."""
+    """The file is always whole, and one later run removes all leftovers."""
     from fastmcmd.storage import read_file, write_file
 
     target = tmp_path / "a.npz"
@@ -230,8 +230,8 @@ def test_out_is_never_an_input(tmp_path, rng):
     before = (tmp_path / "x.npy").read_bytes()
     (tmp_path / "soft.npy").symlink_to("x.npy")
     os.link(tmp_path / "x.npy", tmp_path / "hard.npy")
-    file, mapped = tmp_path / "x.npy", np.load(tmp_path / "x.npy", mmap_mode="r")
-    for source in (file, str(file), mapped):
+    file, memory_map = tmp_path / "x.npy", np.load(tmp_path / "x.npy", mmap_mode="r")
+    for source in (file, str(file), memory_map):
         for out in (file, tmp_path / "soft.npy", tmp_path / "hard.npy"):
             with pytest.raises(ValueError, match=r"out .* is x itself; name another file"):
                 fm.cce(source, y, draws, out=out)
@@ -281,9 +281,9 @@ def test_arrays_of_any_name(tmp_path):
         name: np.arange(3.0) + i for i, name in enumerate(["file", "allow_pickle", "a/b", "é,", ""])
     }
     write_atomically(tmp_path / "a.npz", lambda stream: write_npz(stream, arrays))
-    with Archive(tmp_path / "a.npz", "path") as stored:
-        assert stored.names == list(arrays)
-        stored_arrays = stored.arrays()
+    with Archive(tmp_path / "a.npz", "path") as opened:
+        assert opened.names == list(arrays)
+        stored_arrays = opened.arrays()
     for name, array in arrays.items():
         np.testing.assert_array_equal(stored_arrays[name], array)
     with np.load(tmp_path / "a.npz") as plain:
@@ -291,7 +291,7 @@ def test_arrays_of_any_name(tmp_path):
 
 
 def test_many_small_arrays_take_few_writes(monkeypatch):
-    """Each of 300,000 columns took four system calls, and a header made anew."""
+    """Each of 300,000 columns cost four system calls and a new header."""
     arrays = {f"c{i}": np.arange(3.0) + i for i in range(300)}
     arrays |= {
         "words": np.array(["a", "bcd"]),
@@ -315,12 +315,12 @@ def test_many_small_arrays_take_few_writes(monkeypatch):
     monkeypatch.setattr(archive, "_IN_MEMORY", 0)
     write_npz(plain, arrays)
     for target in (stream, plain):
-        with np.load(io.BytesIO(target.getvalue()), allow_pickle=False) as stored:
-            assert stored.files == list(arrays)
+        with np.load(io.BytesIO(target.getvalue()), allow_pickle=False) as opened:
+            assert opened.files == list(arrays)
             for name, array in arrays.items():
-                assert stored[name].dtype == array.dtype
-                np.testing.assert_array_equal(stored[name], array)
-                assert stored[name].flags.f_contiguous == np.asarray(array).flags.f_contiguous or (
+                assert opened[name].dtype == array.dtype
+                np.testing.assert_array_equal(opened[name], array)
+                assert opened[name].flags.f_contiguous == np.asarray(array).flags.f_contiguous or (
                     name == "every other"
                 )
     with pytest.raises(ValueError, match="Object arrays"):
@@ -373,7 +373,7 @@ BAD_NPY = {
 
 @pytest.mark.parametrize("kind", BAD_NPY)
 def test_bad_npy(kind, tmp_path):
-    """Each is a ValueError that names the file, where it is read as such and within an .npz."""
+    """Each raises a ValueError that names the file, alone and within an .npz."""
     (tmp_path / "x.npy").write_bytes(BAD_NPY[kind])
     with pytest.raises(ValueError, match=r"x\.npy") as caught:
         read_npy(tmp_path / "x.npy", "x")
@@ -382,8 +382,8 @@ def test_bad_npy(kind, tmp_path):
         fm.cce(tmp_path / "x.npy", [1.0, 2, 3], [1.0, 2, 3])
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
         file.writestr("a.npy", BAD_NPY[kind])
-    with Archive(tmp_path / "x.npz", "x") as stored, pytest.raises(ValueError, match=r"x\.npz"):
-        stored.array("a")
+    with Archive(tmp_path / "x.npz", "x") as opened, pytest.raises(ValueError, match=r"x\.npz"):
+        opened.array("a")
 
 
 def made_twice(path, content):
@@ -428,8 +428,8 @@ def test_bad_archives(tmp_path):
     for kind, content in list(bad_archives(path)):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"x\.npz"):  # noqa: PT012 (the loop is the point)
-            with Archive(path, "x") as stored:
-                stored.arrays()
+            with Archive(path, "x") as opened:
+                opened.arrays()
             pytest.fail(kind)
         with pytest.raises(ValueError, match=r"x\.npz"):
             fm.load(path)
@@ -441,21 +441,21 @@ def test_a_bomb_is_refused_before_memory_is_taken(tmp_path, monkeypatch):
         file.writestr("a.npy", npy(np.zeros(3_000_000)))
     monkeypatch.setattr("fastmcmd.io.npy.available_memory", lambda: 10**6)
     with (
-        Archive(path, "x") as stored,
+        Archive(path, "x") as opened,
         pytest.raises(ValueError, match="it declares 24 MB, and 1 MB"),
     ):
-        stored.array("a")
+        opened.array("a")
 
 
 # ---- saved estimators ----
 
 
 def changed(path, arrays=None, state=None, checksum=False):
-    """Rewrite a saved object with a new checksum, or with the old one, of other contents."""
+    """Rewrite a saved object with other contents, with a new checksum or the old one."""
     from fastmcmd.storage import write_file
 
-    with np.load(path) as stored:
-        contents = {name: stored[name] for name in stored.files}
+    with np.load(path) as opened:
+        contents = {name: opened[name] for name in opened.files}
     settings = json.loads(contents.pop("settings").tobytes())
     old = contents.pop("checksum")
     contents |= arrays or {}
@@ -469,7 +469,7 @@ def changed(path, arrays=None, state=None, checksum=False):
 
 
 @pytest.fixture(params=["feature", "dense", "lowrank", "line"])
-def saved(request, tmp_path, rng):
+def saved_file(request, tmp_path, rng):
     x, y = rng.normal(size=(80, 2)), rng.normal(size=80)
     prediction = fm.Gaussian(x[:, 0], 1.0)
     if request.param == "line":
@@ -487,14 +487,14 @@ def saved(request, tmp_path, rng):
     return fitted, tmp_path / "a.npz"
 
 
-def test_every_array_that_is_not_what_it_must_be(saved):
-    """Out-of-range indices of a sparse matrix ended the process; other shapes could."""
-    fitted, path = saved
+def test_every_array_that_is_not_what_it_must_be(saved_file):
+    """Out-of-range indices of a sparse matrix ended the process; so could other shapes."""
+    fitted, path = saved_file
     content = path.read_bytes()
     new = np.zeros((3, 2))
     np.testing.assert_array_equal(fm.load(path).score_samples(new), fitted.score_samples(new))
-    with np.load(path) as stored:
-        arrays = {n: stored[n] for n in stored.files if n not in ("settings", "checksum")}
+    with np.load(path) as opened:
+        arrays = {n: opened[n] for n in opened.files if n not in ("settings", "checksum")}
     for name, array in arrays.items():
         bad_arrays = [
             array[:-1] if "panels" not in name else array[::-1],  # features may lack the last panel
@@ -512,20 +512,20 @@ def test_every_array_that_is_not_what_it_must_be(saved):
                 fm.load(path)
             path.write_bytes(content)
         without = {n: a for n, a in arrays.items() if n != name}
-        with np.load(path) as stored:
-            text = stored["settings"]
+        with np.load(path) as opened:
+            text = opened["settings"]
         np.savez(path, **without, settings=text)
         with pytest.raises(ValueError, match=r"a\.npz is damaged"):
             fm.load(path)
         path.write_bytes(content)
 
 
-@pytest.mark.parametrize("saved", ["line"], indirect=True)
-def test_panels_that_are_none(saved):
-    _, path = saved
+@pytest.mark.parametrize("saved_file", ["line"], indirect=True)
+def test_panels_that_are_none(saved_file):
+    _, path = saved_file
     name = "form.features.panels.0"
-    with np.load(path) as stored:
-        panels, selected = stored[name], stored["form.features.selected"]
+    with np.load(path) as opened:
+        panels, selected = opened[name], opened["form.features.selected"]
     count = len(panels)
     forged = [
         panels[::-1],
@@ -546,7 +546,7 @@ def test_panels_that_are_none(saved):
 
 
 def reread(path, arrays):
-    """Load a file in which some arrays are others, and put it back."""
+    """Load a file after replacing some arrays, and restore it."""
     content = path.read_bytes()
     try:
         changed(path, arrays)
@@ -555,10 +555,10 @@ def reread(path, arrays):
         path.write_bytes(content)
 
 
-def test_exchanged_contents_do_not_match_the_checksum(saved):
-    _, path = saved
-    with np.load(path) as stored:
-        values = stored["values"]
+def test_exchanged_contents_do_not_match_the_checksum(saved_file):
+    _, path = saved_file
+    with np.load(path) as opened:
+        values = opened["values"]
     changed(path, {"values": values[::-1].copy()}, checksum=True)
     with pytest.raises(ValueError, match="do not match their checksum"):
         fm.load(path)
@@ -568,7 +568,7 @@ WRONG = (-3, "spam", [], {}, [[]], 1e300, None, [None], {"kernel": "RBF"}, True)
 
 
 def replaced(document):
-    """Yield copies of a document, in each of which one value, at any depth, is another."""
+    """Yield copies of a document with one value, at any depth, replaced."""
     if isinstance(document, dict | list):
         for name in list(document if isinstance(document, dict) else range(len(document))):
             for other in replaced(document[name]):
@@ -581,12 +581,12 @@ def replaced(document):
 
 
 @pytest.mark.slow
-def test_settings_that_are_not_what_they_must_be(saved, rng):
-    """They are refused with the name of the file, or do no harm."""
-    _, path = saved
+def test_settings_that_are_not_what_they_must_be(saved_file, rng):
+    """Each is rejected with the name of the file, or does no harm."""
+    _, path = saved_file
     content = path.read_bytes()
-    with np.load(path) as stored:
-        state = json.loads(stored["settings"].tobytes())["state"]
+    with np.load(path) as opened:
+        state = json.loads(opened["settings"].tobytes())["state"]
     refused = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -613,7 +613,7 @@ def test_settings_that_are_not_what_they_must_be(saved, rng):
      np.random.Generator(np.random.SFC64(1))],
 )  # fmt: skip
 def test_what_was_given_comes_back(state, tmp_path, rng):
-    """The copy, refitted on other data, is what the original is."""
+    """Refitted on other data, the copy equals the original."""
     x, y = rng.normal(size=(60, 2)), rng.normal(size=60)
     estimator = fm.ConditionalCongruence(
         x_kernel=fm.RBF("median") + 0.5,
@@ -691,7 +691,7 @@ fm.cce(x, y, fm.Gaussian(x[:, 0], 1.0), x_kernel=fm.RBF(2.0), lam=1e-4, solver="
 @pytest.mark.slow
 @posix
 def test_a_killed_estimate_leaves_nothing_once_it_is_done(tmp_path):
-    """The next run uses or removes its checkpoint, its unfinished output and its lock."""
+    """The next run uses or removes its checkpoint, unfinished output and lock."""
     (tmp_path / "run.part").write_text("mine")
     (tmp_path / "run.lock").write_text("mine")
     killed_until_done([sys.executable, "-c", ESTIMATE, str(tmp_path)], 1.0)

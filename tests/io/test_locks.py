@@ -1,4 +1,4 @@
-"""A lock separates two runs on one checkpoint; that of a killed run blocks nobody."""
+"""A lock separates two runs on one checkpoint; the lock of a killed run blocks nobody."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ with alone_with(Path(sys.argv[1]), "checkpoint"):
     time.sleep(100)
 """
 
-# Takes and gives back in a loop; what only one may have is a file that must not exist yet.
+# Takes and releases the lock in a loop; its holder creates a file that must not exist yet.
 CONTEND = """
 import os, sys
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_refused_in_the_same_process_too(path):
 
 
 def test_an_error_that_is_stored_releases_the_lock(path, rng, monkeypatch):
-    """As the last error of an interactive session is."""
+    """The traceback keeps the error alive, as the last error of an interactive session."""
     with monkeypatch.context() as patch:
         patch.setattr(sys.modules["fastmcmd.mcmd"], "fit", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError) as error_info:
@@ -123,7 +123,7 @@ def test_a_lock_that_cannot_be_made(path):
 
 
 def test_files_of_a_user_are_not_taken_for_locks(path, rng, tmp_path):
-    """A user's ``run.ckpt.lock`` was truncated and removed, through a symbolic link too."""
+    """A user's ``run.ckpt.lock`` was truncated and removed, even through a symbolic link."""
     notes = tmp_path / "notes.txt"
     notes.write_text("mine")
     path.with_name("run.ckpt.lock").symlink_to(notes)

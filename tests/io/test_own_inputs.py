@@ -1,4 +1,4 @@
-"""A fitted estimator is not saved onto the files that it was fitted on."""
+"""A fitted estimator refuses to overwrite the files that it was fitted on."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Every class that can be saved comes back as it was, and so do files of earlier formats."""
+"""Every class that can be saved is restored unchanged, and files of earlier formats load."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_recalibrators_come_back(kind, tmp_path):
 
 
 def test_all_that_have_save_are_tested():
-    """A public class with ``save`` is tested here, or where it is named with its own tests."""
+    """Each public class with ``save`` is tested here, or in a file that is named here."""
     public = {
         kind
         for module in (fm, recalibration, fm.metrics, fm.classification, fm.streaming)
@@ -141,7 +141,7 @@ def test_recalibrators_of_format_2_are_read(name):
 
 
 def test_estimators_of_format_1_are_read(tmp_path):
-    """Format 1 had no checksum, resolved kernels only, and the error of nodes without the regulariser."""
+    """Format 1 had no checksum, only resolved kernels, and node errors without the regulariser."""
     for name in ("feature", "dense_normal"):
         with np.load(DATA / f"format2_{name}.npz") as file:
             arrays = {key: file[key] for key in file.files if key != "checksum"}
@@ -170,7 +170,7 @@ def test_another_class_is_refused(tmp_path):
 @pytest.mark.parametrize("field", ["values", "error_bounds"])
 @pytest.mark.parametrize("value", [np.nan, -1.0])
 def test_values_that_no_computation_gives_are_refused(tmp_path, field, value):
-    """Checksum or no checksum."""
+    """A wrong file is rejected, with and without a checksum."""
     path = tmp_path / "a.npz"
     estimator().save(path)
     arrays, settings, _ = storage.read_file(path, "estimator")
@@ -181,7 +181,7 @@ def test_values_that_no_computation_gives_are_refused(tmp_path, field, value):
 
 
 def test_field_names_of_a_file():
-    """These names are in files that users have.
+    """These names are in the files of users.
 
     A new field needs a default, and a line in the list; any other change needs a new format and its reader.
     """

@@ -1,4 +1,4 @@
-"""One seed gives each purpose a stream of its own, and none the user's own numbers."""
+"""One seed gives each purpose its own stream, and none the user's own numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_streams_differ_from_each_other_and_from_the_users():
         first = [one.random() for one in user_streams[::2] + streams]
         assert len(set(first)) == len(first)
         again = [generator(root, one).random() for one in Purpose]
-        assert again == first[-len(Purpose) :]  # a seed sequence is its seed, and is not changed
+        assert again == first[-len(Purpose) :]  # a seed sequence is accepted, and stays unchanged
     assert generator(None, Purpose.PIT).random() != generator(None, Purpose.PIT).random()
 
 
@@ -50,7 +50,7 @@ def test_bad_seeds(seed, error):
 
 
 def test_a_right_count_model_of_ones_own_seed_is_calibrated():
-    """Outcomes made from the uniform numbers of seed 0, tested with the defaults: was 0.046."""
+    """Outcomes from the uniform numbers of seed 0, tested with the defaults, gave p = 0.046."""
     mean = np.full(5_000, 3.0)
     y = stats.poisson.ppf(np.random.default_rng(0).uniform(size=5_000), mean)
     p_values = []
@@ -71,7 +71,7 @@ def test_draws_do_not_repeat_the_users_numbers():
 
 
 def test_values_of_what_cce_is():
-    """The page states what its example prints: the perfect model's CCE was 0.399, y against itself."""
+    """The page states what its example prints; the perfect model's CCE was 0.399, y against itself."""
     page = (ROOT / "docs" / "what_cce_is.md").read_text()
     block = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
     stated = re.findall(r"print\(.*\)  # (0\.\d+)", block)
@@ -83,7 +83,7 @@ def test_values_of_what_cce_is():
 
 
 def test_streams_of_batches():
-    """Batches draw other numbers each, and in order give what the function gives."""
+    """Batches draw different numbers, and in order give the value of the function."""
     y = np.random.default_rng(4).normal(size=(40, 2))
     prediction = fm.Gaussian(np.zeros((40, 2)), 1.0)
     accumulator = fm.streaming.VariogramScore(draws=3, random_state=2)

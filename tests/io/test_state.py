@@ -1,4 +1,4 @@
-"""`decode` puts together bit for bit what `encode` took apart, and refuses anything else by field name."""
+"""`decode` restores bit for bit what `encode` stored, and rejects anything else by field name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels: values against scikit-learn, parameters, combinations, and bounds that must hold."""
+"""Kernels: values equal to scikit-learn's, parameters, combinations, and bounds that must hold."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def test_program():
 
 
 def exact(kernel, x, z):
-    """The kernel in extended precision, from its formula alone."""
+    """Evaluate the kernel in extended precision, from its formula alone."""
     x, z = x.astype(np.longdouble), z.astype(np.longdouble)
     difference = x[:, None] - z[None]
     square, dot = (difference**2).sum(-1), (x[:, None] * z[None]).sum(-1)
@@ -326,12 +326,12 @@ def exact(kernel, x, z):
 
 
 def naive_sum(terms):
-    """Sums over the last axis one after the other, every partial sum rounded."""
+    """Sum over the last axis sequentially, rounding every partial sum."""
     return np.cumsum(terms, axis=-1, dtype=terms.dtype)[..., -1]
 
 
 def computed(kernel, x, z, direct):
-    """The kernel in the rows' precision, distances direct or expanded, sums one after the other."""
+    """Evaluate the kernel in the rows' precision: direct or expanded distances, sequential sums."""
     match kernel:
         case fm.Sum(left=a, right=b):
             return computed(a, x, z, direct) + computed(b, x, z, direct)
@@ -347,7 +347,7 @@ def computed(kernel, x, z, direct):
 
 @st.composite
 def adversarial_rows(draw):
-    """Rows far from the origin, close to each other, of few or many columns, with outliers."""
+    """Return rows far from the origin and close to each other, of few or many columns, with outliers."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     d = draw(st.sampled_from([1, 2, 7, 40, 300]))
     centre = draw(st.sampled_from([0.0, 1.0, -30.0, 1000.0])) * rng.uniform(0.5, 1, size=d)
@@ -382,7 +382,7 @@ def test_bounds_hold(kernel, rows):
     scale=st.floats(-3, 3),
 )
 def test_bounds_hold_in_the_core(seed, d, offset, spread, scale):
-    """Of the compiled code itself, by the way it says it forms distances."""
+    """The bound covers the compiled code itself, by the way it declares to form distances."""
     rng = np.random.default_rng(seed)
     x = offset * rng.uniform(0.5, 1, size=d) + 10**spread * rng.normal(size=(20, d)) / np.sqrt(d)
     z = np.vstack([x[:6], x[6:12] + 1e-4 * 10**spread, -x[12:14], np.zeros((1, d))])
@@ -401,7 +401,7 @@ def test_bounds_hold_in_the_core(seed, d, offset, spread, scale):
 
 
 def test_scale_of_the_kernel_matches_that_of_the_data():
-    """At the length of the kernel the bound is of the order of the error, not absurdly above it."""
+    """At the length of the kernel, the bound has the order of the error."""
     rng = np.random.default_rng(0)
     for d in (1, 8, 64):
         x = rng.normal(size=(60, d)) / np.sqrt(d)
@@ -413,7 +413,7 @@ def test_scale_of_the_kernel_matches_that_of_the_data():
 
 
 def test_slope_of_matern_relative_to_distance():
-    """``max |r dk/dr|``, on which the bounds of Matern kernels rest."""
+    """Return ``max |r dk/dr|``, on which the bounds of Matern kernels rest."""
     r = np.linspace(1e-6, 40, 400_001)
     for factor, most in ((1.0, 0.3679), (1 + r, 0.5414), (1 + r + r * r / 3, 0.6044)):
         slope = np.abs(r * np.gradient(factor * np.exp(-r), r))

@@ -1,4 +1,4 @@
-"""Kernels of scaled columns: every way of computing gives the CCE of inputs scaled by hand."""
+"""Kernels of scaled columns: every solver gives the CCE of inputs scaled by hand."""
 
 import numpy as np
 import pytest
@@ -79,8 +79,8 @@ def test_inputs_on_disk_and_in_float32(data, tmp_path):
     kernel = fm.Scaled(fm.RBF(0.5), SCALES)
     np.save(tmp_path / "x.npy", x.astype(np.float32))
     expected = fm.cce(x.astype(np.float32).astype(np.float64), y, prediction, x_kernel=kernel)
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    for source in (tmp_path / "x.npy", mapped, x.astype(np.float32)):
+    memory_map = np.load(tmp_path / "x.npy", mmap_mode="r")
+    for source in (tmp_path / "x.npy", memory_map, x.astype(np.float32)):
         result = fm.cce(source, y, prediction, x_kernel=kernel)
         np.testing.assert_allclose(result.values, expected.values, atol=1e-9)
 

@@ -1,4 +1,4 @@
-"""Accuracy of point predictions against scikit-learn, Uncertainty Toolbox and plain definitions."""
+"""Accuracy of point predictions agrees with scikit-learn, Uncertainty Toolbox and plain definitions."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_integer_weights_are_repeated_rows(rows):
 
 
 def test_weighted_median_definition():
-    """The least value with half of the weight at or below it; the middle to the next where exactly half."""
+    """Return the least value with half of the weight at or below it; the midpoint if exactly half."""
     assert weighted_median(np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0])) == 1.5 + 0.5
     assert weighted_median(np.array([1.0, 2.0, 5.0]), np.array([2.0, 1.0, 1.0])) == 1.5
     assert weighted_median(np.array([1.0, 2.0, 5.0]), np.array([2.0, 0.0, 2.0])) == 3.0
@@ -109,7 +109,7 @@ def test_invariances(rng):
 
 def test_digits_survive_a_large_mean(rng):
     y, point = _data(rng)
-    # To the rounding of the data themselves, 1e9 eps / spread.
+    # Agree up to the rounding of the data, 1e9 eps / spread.
     assert metrics.r2(y + 1e9, point + 1e9) == pytest.approx(metrics.r2(y, point), abs=1e-6)
     assert metrics.pearson(y + 1e9, point + 1e9) == pytest.approx(
         metrics.pearson(y, point), abs=1e-6

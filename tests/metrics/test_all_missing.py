@@ -1,4 +1,4 @@
-"""Rows that all hold NaN: an error unless NaN propagates, which makes every number NaN."""
+"""Rows that all contain NaN raise an error, or make every number NaN if NaN propagates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ARGUMENTS = {
     "threshold": 0.0,
     "thresholds": [0.0, 0.5],
 }
-# Curves with bands or thresholds of the data: by their documentation, NaN is an error or left out.
+# Curves with bands or thresholds of the data: their documentation excludes "propagate".
 NO_PROPAGATION = {
     "metrics": {"exceedance_reliability", "murphy_curve", "pit_ecdf", "rank_histogram"},
     "classification": {"isotonic_reliability", "murphy_curve"},

@@ -100,7 +100,7 @@ def test_bins_of_ranks(rng):
 
 
 def test_tied_ranks_are_uniform(rng):
-    """Counts with many ties: the p-value is that of a right model only with random order."""
+    """Counts with many ties: the p-value is that of a right model only in random order."""
     p = [
         fm.metrics.rank_histogram(
             rng.poisson(1.0, 200), rng.poisson(1.0, (200, 9)).astype(float), random_state=seed

@@ -1,4 +1,4 @@
-"""Scores of ensembles, densities, levels and events against definitions and peers."""
+"""Scores of ensembles, densities, levels and events agree with definitions and peers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_estimators_of_the_crps(ensemble, estimator):
 
 
 def test_pairs_estimate_the_score_without_bias(rng):
-    """Of the draws' distribution: over draws in random order, "akr" has the mean of "fair"."""
+    """Over draws in random order, "akr" has the mean of "fair"."""
     y, draws = np.zeros(20_000), rng.normal(size=(20_000, 6))
     for estimator in ("akr", "akr_circperm"):
         gap = metrics.crps(y, draws, estimator=estimator) - metrics.crps(y, draws, estimator="fair")
@@ -104,7 +104,7 @@ def test_gaussian_kernel_score(rng, ensemble, estimator):
     ("width", "near"), [(1e308, 1.0), (1e160, 1.0), (1e-170, 0.0), (1e-308, 0.0)]
 )
 def test_gaussian_kernel_score_of_widths_whose_squares_leave_the_range(width, near):
-    """The square overflowed, or it was 0 and divided by."""
+    """The square overflowed, or was 0 and a divisor."""
     y, draws = [0.25, -2.0], [[0.0, 1.0, 3.0], [4.0, 5.0, 6.0]]
     scores = metrics.gaussian_kernel_score(y, draws, bandwidth=width)
     self_term = (1 + 2 * near) / 3  # of each draw with all three
@@ -116,7 +116,7 @@ def test_gaussian_kernel_score_of_widths_whose_squares_leave_the_range(width, ne
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("exponent", [-1000, -540, -100, 250, 500, 1000])
 def test_error_spread_score_at_any_scale(rng, exponent):
-    """It was NaN for draws of 1e200, and draws of 1e-170 were said to be equal."""
+    """The score was NaN for draws of 1e200, and draws of 1e-170 were taken for equal."""
     y, draws = rng.normal(size=N), rng.normal(size=(N, M)) ** 3
     expected = metrics.error_spread_score(y, draws)
     with np.errstate(over="ignore", under="ignore"):
@@ -130,7 +130,7 @@ def test_error_spread_score_at_any_scale(rng, exponent):
 
 
 def test_gaussian_kernel_score_of_densities():
-    """``E k`` of Gaussians is a Gaussian of added variances."""
+    """``E k`` of Gaussians is a Gaussian with the sum of the variances."""
     for width in (0.01, 1.0, 30.0):
         y, mean, std = np.array([0.3, 4.0]), np.array([0.0, 1.0]), np.array([1.0, 2.0])
         one, two = width**2 + std**2, width**2 + 2 * std**2
@@ -216,7 +216,7 @@ def test_error_spread_score(rng, ensemble):
     e = mean - y
     expected = (s**2 - e**2 - e * s * g) ** 2
     np.testing.assert_allclose(metrics.error_spread_score(y, draws), expected, rtol=1e-10)
-    # Propriety for skewed outcomes: neither the mirrored ensemble nor one of no skewness is better.
+    # Propriety for skewed outcomes: the mirrored ensemble and one without skewness score worse.
     n = 4000
     y = rng.exponential(size=n)
     levels = (np.arange(400) + 0.5) / 400
@@ -309,7 +309,7 @@ def test_threshold_brier_score(ensemble):
 
 
 def test_fair_brier_score_has_the_mean_of_the_source(rng):
-    """The mean over draws is the score of the probability they were drawn with, 0.3."""
+    """The mean over draws is the score of their true probability, 0.3."""
     draws = (rng.random((40_000, 3)) < 0.3) * 1.0
     y = np.zeros(len(draws))
     scores = metrics.threshold_brier_score(y, draws, thresholds=0.5, fair=True)

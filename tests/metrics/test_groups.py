@@ -1,4 +1,4 @@
-"""Calibration in the worst of random groups against Uncertainty Toolbox."""
+"""Calibration in the worst of random groups agrees with Uncertainty Toolbox."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_results_depend_on_the_seed_only(rng):
 
 
 def test_finds_a_group_that_an_average_hides(rng):
-    """Half of the rows too wide, half too narrow: small groups show it."""
+    """If half of the rows are too wide and half too narrow, small groups show it."""
     std = np.where(np.arange(4000) < 2000, 0.4, 2.5)
     y = rng.normal(size=4000)
     hidden = worst_group(y, (np.zeros(4000), std), fractions=[0.01, 1.0])

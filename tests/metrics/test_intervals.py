@@ -1,4 +1,4 @@
-"""Coverage, width and sharpness against plain definitions."""
+"""Coverage, width and sharpness agree with plain definitions."""
 
 from __future__ import annotations
 

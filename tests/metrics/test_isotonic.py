@@ -1,4 +1,4 @@
-"""Reliability by isotonic regression, against scikit-learn, and its band by simulation."""
+"""Reliability by isotonic regression agrees with scikit-learn; simulation checks its band."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_against_scikit_learn(rng, weighted):
 
 @pytest.mark.parametrize("k", [1, 2, 7, 300])
 def test_the_loop_against_scipy(rng, k):
-    """Rows with ties, of every order, and weights of very different sizes."""
+    """Return rows with ties, in any order, with weights of very different sizes."""
     values = rng.normal(size=(40, k)) + np.linspace(-2, 2, 40)[:, None] * np.linspace(0, 3, k)
     values[::3] = values[::3].round(1)
     values[1], values[2], values[4] = 0.25, np.arange(k), -np.arange(k)

@@ -1,4 +1,4 @@
-"""Scores of draws with weights of members, of pairs, and of outcomes of interest: definitions and peers."""
+"""Scores of draws with weights of members, pairs and outcomes agree with definitions and peers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def vectors(rng):
 
 
 def _kernel_score(distance, y, draws, weights, estimator):
-    """``sum w_i d(x_i, y) - E d(X, X') / 2``, row by row."""
+    """Return ``sum w_i d(x_i, y) - E d(X, X') / 2``, row by row."""
     scores = []
     for outcome, points, one in zip(y, draws, weights, strict=True):
         w = one / one.sum()
@@ -298,7 +298,7 @@ def test_rows_are_counted_with_those_left_out():
 
 @pytest.mark.parametrize("score", ["crps", "gaussian_kernel_score", "energy_score"])
 def test_functions_that_work_in_place(vectors, score):
-    """They get a copy: y and the draws of the caller stay, and the score is that of a pure function."""
+    """Functions get a copy: y and the caller's draws stay, and the score is that of a pure function."""
     y, draws, _ = vectors
     if score == "crps":
         y, draws = y[:, 0].copy(), draws[:, :, 0].copy()
@@ -318,7 +318,7 @@ def test_functions_that_work_in_place(vectors, score):
 @pytest.mark.parametrize("size", [1e-100, 1e150, 1e200])
 @pytest.mark.parametrize("score", ["gaussian_kernel_score", "energy_score", "variogram_score"])
 def test_vertical_scores_of_large_weights(vectors, score, size):
-    """They grow with the square of the weights, to infinity and not to NaN."""
+    """Scores grow with the square of the weights, to infinity and not to NaN."""
     y, draws, _ = vectors
     weighted = getattr(metrics, f"weighted_{score}")
     plain, scaled = (

@@ -1,4 +1,4 @@
-"""Scores and calibration against closed forms and simulation."""
+"""Scores and calibration agree with closed forms and simulation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_ece_of_a_correct_count_model_needs_the_randomised_pit(rng):
 
 
 def test_ece_closed_form():
-    """With all outcomes at the predicted medians the error of each level is its distance to the step."""
+    """If all outcomes are the predicted medians, the error of each level is its distance to the step."""
     y = np.zeros(100)
     levels = np.array([0.1, 0.4, 0.6, 0.8])
     gaps = np.array([0.1, 0.4, 0.4, 0.2])
@@ -73,7 +73,7 @@ def test_ence(rng):
 
 
 def test_every_form_of_prediction(rng):
-    """Draws by their empirical distribution, scipy.stats by its own."""
+    """The PIT of draws uses their empirical distribution, that of scipy.stats its own."""
     mean = rng.normal(size=4000)
     y = mean + rng.standard_t(4, size=4000)
     frozen = stats.t(4.0, loc=mean)

@@ -1,4 +1,4 @@
-"""Metrics of arrays on a device: the numbers of the host, made there, with the same refusals."""
+"""Metrics of device arrays give the host's numbers, computed on the device, with the same errors."""
 
 import inspect
 import re
@@ -28,7 +28,7 @@ def gpu(request, monkeypatch):
 
 
 def _sample(rng, n=N, kind=np.float64):
-    """Outcomes, and predictions that are a pair and draws; spreads have ties."""
+    """Return outcomes, and predictions as a pair and as draws; spreads have ties."""
     mean, std = rng.normal(size=n), rng.uniform(0.5, 2, n).round(1)
     y = 0.2 + mean + std * rng.normal(size=n)
     draws = mean[:, None] + std[:, None] * rng.normal(size=(n, 12))
@@ -56,7 +56,7 @@ def _numbers_of(result):
 
 
 def _same(gpu, on_device, on_host, by_row):
-    """Compare what came from a device with what came from the host."""
+    """Compare the results of device and host."""
     assert max(gpu.host_copies, default=0) <= FEW
     assert len(gpu.host_copies) <= COPIES
     if by_row:
@@ -165,7 +165,7 @@ def test_spreads_that_differ_little_or_not_at_all(gpu, rng):
 
 
 def test_edges_between_rows(gpu, rng):
-    """Bins of weight end exactly between two rows: the later one is the edge."""
+    """Bins of equal weight end exactly between two rows: the later one is the edge."""
     mean, std = np.zeros(100), np.linspace(1.0, 2.0, 100)
     for weights in (None, np.full(100, 2.0)):
         for function, options in (
@@ -184,7 +184,7 @@ def test_rows_of_no_weight_do_not_count(gpu, rng):
     weights = (np.arange(N) != 5).astype(float)
     device_pair = _put(gpu, predictions["pair"])
     on_host = metrics.nll(y, predictions["pair"], sample_weight=weights)
-    with np.errstate(over="ignore"):  # NumPy stands behind some of the libraries
+    with np.errstate(over="ignore"):  # NumPy implements some of the libraries
         on_device = metrics.nll(gpu.put(y), device_pair, sample_weight=weights)
         assert metrics.nll(gpu.put(y), device_pair) == np.inf
     assert on_device == pytest.approx(on_host, rel=1e-12)
@@ -239,7 +239,7 @@ def test_vectors(gpu, rng):
 
 
 def test_what_is_left_to_the_host(gpu, rng):
-    """Predictions on a device are whole predictions: what metrics there do not need is made on the host."""
+    """Metrics see whole predictions on the device; what they do not need is computed on the host."""
     _, predictions = _sample(rng, 40)
     mean, std = (gpu.put(part) for part in predictions["pair"])
     draws = gpu.put(predictions["draws"])
@@ -262,7 +262,7 @@ def test_what_is_left_to_the_host(gpu, rng):
 
 
 def test_histograms_where_values_lie_on_edges():
-    """Without atoms each row is a step, at its edge too."""
+    """Without atoms, each row is a step, including its edge."""
     y = np.concatenate([np.linspace(0, 1, 11), [1e-310, 1e-290, 0.3 - 1e-16]])
     prediction = fm.Uniform(np.zeros(len(y)), 1.0)
     spread = metrics.pit_histogram(y, prediction, pit="nonrandomized")
@@ -301,7 +301,7 @@ def test_nan_policies(gpu, rng, policy):
 
 
 def test_scalars_and_numbers_of_the_host(gpu, rng):
-    """What is small follows the prediction, wherever it comes from."""
+    """Scalars follow the prediction to its device, or to the host."""
     y, predictions = _sample(rng)
     (mean, std), draws = predictions.values()
     on_host = metrics.crps(y, (mean, 0.7))
@@ -344,7 +344,7 @@ def test_two_devices_are_refused(monkeypatch, rng):
         ece(torch.tensor([0, 1]), gpu.put([0.1, 0.9]))
 
 
-def _spoilt(at, value):
+def _with_value(at, value):
     def change(array):
         array = np.array(array, dtype=np.float64)
         array[at] = value
@@ -358,7 +358,7 @@ def _bad_inputs(rng):
     (mean, std), draws = predictions.values()
     pair = (mean, std)
     weights = np.ones(60)
-    nan, inf, negative = _spoilt(7, np.nan), _spoilt(8, -np.inf), _spoilt(9, -1.0)
+    nan, inf, negative = _with_value(7, np.nan), _with_value(8, -np.inf), _with_value(9, -1.0)
     yield from [
         (nan(y), pair, {}),
         (inf(y), draws, {}),
@@ -370,7 +370,7 @@ def _bad_inputs(rng):
         (y, (nan(mean), std), {}),
         (y, (mean, inf(std)), {}),
         (y, (mean, negative(std)), {}),
-        (y, (mean, _spoilt(0, 0.0)(std)), {}),
+        (y, (mean, _with_value(0, 0.0)(std)), {}),
         (y, (mean, std[:5]), {}),
         (y, (mean[:, None, None], std), {}),
         (y, (mean, std, std), {}),
@@ -418,7 +418,7 @@ def test_refusals_of_metrics(gpu, rng):
         (metrics.ence, pair, {"bins": 61}),
     ]:
         if gpu.kind.__name__ == "Strict" and options.get("draws"):
-            continue  # to be copied to the host, which this library refuses to
+            continue  # must be copied to the host, which this library refuses
         with pytest.raises(ValueError) as host_error:  # noqa: PT011
             function(y, prediction, **options)
         with pytest.raises(ValueError) as device_error:  # noqa: PT011
@@ -495,14 +495,14 @@ def test_refusals_of_classes_are_those_of_the_host(gpu, rng):
     for labels, values, options in [
         (y[:49], p, {}),
         (y[:, None], p, {}),
-        (_spoilt(4, 5)(y), p, {}),
+        (_with_value(4, 5)(y), p, {}),
         (np.where(np.arange(50) == 6, -1, y), p, {}),
-        (_spoilt(4, 1.5)(y), p, {}),
-        (_spoilt(4, np.nan)(y), p, {}),
+        (_with_value(4, 1.5)(y), p, {}),
+        (_with_value(4, np.nan)(y), p, {}),
         (y > 1, p, {}),
         (y, p * 2, {}),
-        (y, _spoilt((5, 1), np.nan)(p), {}),
-        (y, _spoilt((5, 1), -0.25)(p), {}),
+        (y, _with_value((5, 1), np.nan)(p), {}),
+        (y, _with_value((5, 1), -0.25)(p), {}),
         (y, p * 0.999, {}),
         (y, np.where(np.arange(50)[:, None] == 5, [1 + 5e-7, 0, 0, 0, 0], p), {}),
         (y, p[:, :1], {}),
@@ -512,8 +512,8 @@ def test_refusals_of_classes_are_those_of_the_host(gpu, rng):
         (y, p, {"sum_tolerance": -1.0}),
         (y, p, {"sample_weight": np.ones(49)}),
         (y, p, {"sample_weight": -np.ones(50)}),
-        (y % 2, _spoilt(5, 1.5)(p[:, 0]), {}),
-        (y % 2, _spoilt(5, np.nan)(p[:, 0]), {}),
+        (y % 2, _with_value(5, 1.5)(p[:, 0]), {}),
+        (y % 2, _with_value(5, np.nan)(p[:, 0]), {}),
     ]:
         with pytest.raises((ValueError, TypeError)) as host_error:
             ece(labels, values, **options)
@@ -525,7 +525,7 @@ def test_refusals_of_classes_are_those_of_the_host(gpu, rng):
 
 
 def test_half_precision(rng, monkeypatch):
-    """Sums of rows of float16 and bfloat16 are as inexact as these are."""
+    """Sums of float16 and bfloat16 rows are as inexact as these types."""
     torch = pytest.importorskip("torch")
     device_arrays.gpu("torch", monkeypatch)
     y, p = _classes(rng, 300)
@@ -569,7 +569,7 @@ def test_the_documented_list_is_true(monkeypatch, rng):
     mean, std = predictions["pair"]
     y_there, pair = gpu.put(y), _put(gpu, (mean, std))
     labels, p = gpu.put((y > 0).astype(int)), gpu.put(rng.uniform(size=N))
-    listed = _computed_there()
+    listed_names = _computed_there()
     on_device_names = set()
     for module, first in ((metrics, (y_there, pair)), (fm.classification, (labels, p))):
         for name in module.__all__:
@@ -593,8 +593,8 @@ def test_the_documented_list_is_true(monkeypatch, rng):
             stays_on_device = max(gpu.host_copies, default=0) < N
             full = name if module is metrics else f"classification.{name}"
             on_device_names.add(full)
-            assert stays_on_device == (full in listed), full
-    assert listed < on_device_names
+            assert stays_on_device == (full in listed_names), full
+    assert listed_names < on_device_names
 
 
 def test_rows_that_are_all_missing_propagate_as_on_the_host(gpu, rng):

@@ -1,4 +1,4 @@
-"""Murphy diagrams: areas under them are known scores, and bands of differences hold."""
+"""Murphy diagrams: their areas are known scores, and bands of differences hold."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_scores_row_by_row(rng):
 
 
 def test_the_right_model_is_nowhere_worse(rng):
-    """Expected scores of Ehm et al., section 3.3: the perfect forecaster is below all others."""
+    """Agree with the expected scores of Ehm et al., section 3.3: the perfect forecaster is lowest."""
     mean = rng.normal(size=40_000)
     y = mean + rng.normal(size=40_000)
     right, flat, reversed_ = (
@@ -99,7 +99,7 @@ def test_difference_is_that_of_the_curves(rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mean", "quantile", "probability", "same"])
 def test_the_band_of_a_difference_holds(kind):
-    """Approximately; tests/simulations/picture_bands.py has more runs and sizes."""
+    """The band holds approximately; tests/simulations/picture_bands.py has more runs and sizes."""
     assert murphy_coverage(kind, 1000, 150) > 0.95 - 4 * math.sqrt(0.05 * 0.95 / 150)
 
 

@@ -1,4 +1,4 @@
-"""Metrics of plain arrays in one compiled pass: the numbers, and the errors, of the general path."""
+"""One compiled pass over plain arrays gives the numbers and the errors of the general path."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_sums_out_of_range(rng, scale):
 @pytest.mark.parametrize("bins", [1, 3, 10])
 @pytest.mark.parametrize("ties", [False, True])
 def test_bins_of_equal_count_are_those_of_equal_weights(rng, bins, ties):
-    """Without weights only variances are sorted; with weights of 1, rows."""
+    """Without weights only variances are sorted; with weights of 1, rows are."""
     mean, std = rng.normal(size=2003), rng.lognormal(size=2003)
     std = np.round(std) + 1 if ties else std
     y = mean + std * rng.normal(size=2003)
@@ -81,7 +81,7 @@ def test_bins_of_equal_count_are_those_of_equal_weights(rng, bins, ties):
 
 @pytest.mark.parametrize("shape", [0.5, 1.0, 5.9, 6.1])
 def test_log_densities_of_usual_shapes(rng, shape):
-    """Short sums for usual shapes, and the sums without cancellation for others, against SciPy's mpmath."""
+    """Short sums for usual shapes, and sums without cancellation for others, agree with mpmath."""
     import mpmath as mp
 
     y = rng.gamma(shape, size=50) + 1e-12

@@ -1,4 +1,4 @@
-"""PIT and reliability curves against Uncertainty Toolbox, plain counts and closed forms."""
+"""PIT and reliability curves agree with Uncertainty Toolbox, plain counts and closed forms."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_against_uncertainty_toolbox(rng):
 
 
 def test_uncertainty_toolbox_reverses_a_sign_for_quantiles(rng):
-    """It compares the quantile with prediction minus outcome: 1 - P(PIT < 1 - p), not P(PIT <= p)."""
+    """The peer compares the quantile with prediction minus outcome: 1 - P(PIT < 1 - p), not P(PIT <= p)."""
     toolbox = pytest.importorskip("uncertainty_toolbox")
     y, mean, std = _gaussian(rng, shift=0.8, scale=1.0)
     expected, theirs = toolbox.metrics_calibration.get_proportion_lists_vectorized(
@@ -47,7 +47,7 @@ def test_uncertainty_toolbox_reverses_a_sign_for_quantiles(rng):
     ours = metrics.reliability_curve(y, (mean, std), expected).observed
     np.testing.assert_allclose(ours, [(pit <= p).mean() for p in expected], atol=1e-12)
     np.testing.assert_allclose(theirs, [1 - (pit < 1 - p).mean() for p in expected], atol=1e-12)
-    # Outcomes above the predictions: few below any quantile. Theirs says the opposite.
+    # Outcomes above the predictions: few below any quantile. The peer reports the opposite.
     assert ours[50] < 0.45
     assert theirs[50] > 0.55
 
@@ -209,7 +209,7 @@ def test_nan_policies(rng):
 
 
 def test_histogram_of_counts_without_noise(rng):
-    """Czado, Gneiting & Held's histogram is the mean of many randomised ones, and flat if correct."""
+    """Czado, Gneiting & Held's histogram is the mean of randomised ones, and flat for a right model."""
     mean = rng.uniform(0.3, 4, 400)
     y = rng.poisson(mean)
     model = fm.Poisson(mean)

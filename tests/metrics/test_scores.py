@@ -1,4 +1,4 @@
-"""Proper scores against their definitions, peers, and the truth that must score best."""
+"""Proper scores agree with definitions and peers, and the truth scores best."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def winkler(y, lower, upper, level):
 
 
 def predictions(rng, n=50):
-    """Return predictions of every way to their quantiles."""
+    """Return predictions with every kind of quantile function."""
     _, mean, std = gaussian(rng, n)
     return {
         "gaussian": fm.Gaussian(mean, std),
@@ -107,7 +107,7 @@ def test_interval_scores_are_winkler_scores(rng):
 
 
 def test_weighted_interval_score_as_published(rng):
-    """Bracher et al. 2021: the median with weight 1/2, intervals with alpha/2."""
+    """Agree with Bracher et al. 2021: the median with weight 1/2, intervals with alpha/2."""
     y = 3 * rng.normal(size=50)
     alpha = np.array([0.02, 0.05, *np.arange(0.1, 0.95, 0.1)])
     assert len(alpha) == 11
@@ -174,7 +174,7 @@ def test_crps_of_a_sharp_prediction_is_the_absolute_error(rng):
 
 
 def test_crps_of_large_samples_is_that_of_their_distribution(rng):
-    """The unbiased estimator, within its standard error, for every prediction."""
+    """Agree with the unbiased estimator, within its standard error, for every prediction."""
     y = rng.normal(size=50)
     for kind, prediction in predictions(rng).items():
         draws = prediction.sample(20_000, 1)
@@ -216,7 +216,7 @@ def test_pinball_at_midpoints_is_the_score_of_draws(rng):
 
 
 def test_uncertainty_toolbox(rng):
-    """Its whole module of scoring rules, with its settings."""
+    """Agree with the peer's whole module of scoring rules, with its settings."""
     peer = pytest.importorskip("uncertainty_toolbox.metrics_scoring_rule")
     y, mean, std = gaussian(rng, 500)
     theirs = mean, std, y
@@ -314,7 +314,7 @@ TRUTHS = {
 @BY_NAME
 @pytest.mark.parametrize("truth", list(TRUTHS))
 def test_the_true_distribution_scores_best(name, truth):
-    """On average over the same outcomes: by more than 4 standard errors, or not worse by 2."""
+    """On average over the same outcomes, the truth is better by 4 standard errors, or not worse by 2."""
     n = 4000 if name in ("check", "weighted interval") else 20_000  # many quantiles
     true, wrong_models = TRUTHS[truth]
     y = true(1).sample(n, 11)[0]
@@ -330,7 +330,7 @@ def test_the_true_distribution_scores_best(name, truth):
         error = excess.std() / np.sqrt(n)
         assert excess.mean() > -2 * error - 1e-12
         significant += excess.mean() > 4 * error
-    # Dawid-Sebastiani sees moments only, and one interval does not see what is inside.
+    # Dawid-Sebastiani sees only moments, and one interval does not see the inside.
     unseen = {"dawid-sebastiani": 2, "interval": 1}.get(name, 0)
     assert significant >= len(wrong_models) - unseen
 

@@ -1,4 +1,4 @@
-"""Scores of censored times against definitions in plain Python, and against uncensored scores."""
+"""Scores of censored times agree with definitions in plain Python, and with uncensored scores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastmcmd import metrics
 
 
 def censored(rng, n=200, digits=1):
-    """Exponential times of rate exp(x), censored by others; rounded, so that some are equal."""
+    """Return exponential times of rate exp(x), censored by others; rounded, so that some are equal."""
     x = rng.normal(size=n)
     times = rng.exponential(np.exp(-x))
     end = rng.exponential(2.0, n)
@@ -20,7 +20,7 @@ def censored(rng, n=200, digits=1):
 
 
 def product_limit(y, event, t, before=False):
-    """Kaplan-Meier by its definition, one time after the other."""
+    """Return Kaplan-Meier by its definition, time by time."""
     out = 1.0
     for at in sorted(set(y[event])):
         if at < t or (at == t and not before):
@@ -29,7 +29,7 @@ def product_limit(y, event, t, before=False):
 
 
 def free(y, event, t, before):
-    """The same for not being censored; events come before censored rows of the same time."""
+    """Return the same for not being censored; events precede censored rows of the same time."""
     out = 1.0
     for at in sorted(set(y[~event])):
         if at < t or (at == t and not before):
@@ -73,7 +73,7 @@ def test_log_score_and_crps(rng):
 
 
 def test_the_log_score_is_proper_and_the_crps_is_not(rng):
-    """With known ends of follow-up, the CRPS weighted up to there is proper."""
+    """With a known end of follow-up, the CRPS weighted up to it is proper."""
     n = 8000
     times, end = rng.exponential(size=n), np.full(n, 0.5)
     y, event = np.minimum(times, end), times <= end
@@ -154,7 +154,7 @@ def test_concordance(rng, weighting, tau):
 
 
 def test_uno_removes_what_censoring_does(rng):
-    """The concordance of all pairs up to tau, without censoring; x says nothing about late times."""
+    """Return the concordance of all pairs up to tau, without censoring; x says nothing about late times."""
     n = 2500
     x = rng.normal(size=n)
     early = rng.exponential(size=n) / np.exp(2 * x)

@@ -1,4 +1,4 @@
-"""ENCE, UCE, c_v and QCE against plain definitions, netcal, simulation and the papers' counter-examples."""
+"""ENCE, UCE, c_v and QCE agree with definitions, netcal, simulation and published counter-examples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _lognormal(rng, n):
 
 
 def _plain(y, mean, std, bins):
-    """Equation 8 of Levi et al. for n divisible by bins and no ties."""
+    """Return equation 8 of Levi et al. for n divisible by bins and no ties."""
     order = np.argsort(std)
     rmv, rmse = [], []
     for rows in np.array_split(order, bins):
@@ -93,7 +93,7 @@ def test_a_gross_error_in_one_bin_leaves_the_others_as_they_are(rng):
 
 
 def test_rows_astride_an_edge_are_shared():
-    """Three rows, two bins: the middle row counts half in each."""
+    """With three rows and two bins, half of the middle row counts in each."""
     curve = metrics.ence_curve([1.0, 2.0, 6.0], ([0.0] * 3, [1.0, 2.0, 3.0]), bins=2)
     np.testing.assert_allclose(curve.mass, 1.5)
     np.testing.assert_allclose(curve.rmse**2, [(1 + 4 / 2) / 1.5, (4 / 2 + 36) / 1.5])
@@ -172,7 +172,7 @@ def test_null_expectation_grows_with_the_root_of_bins_over_rows(rng):
 
 
 def test_null_expectation_with_shared_and_weighted_rows(rng):
-    """Ties, weights and rows astride edges lower or raise the scatter: simulated against the formula."""
+    """Ties, weights and rows across edges change the scatter: simulation agrees with the formula."""
     n = 3000
     std = rng.integers(1, 5, n) / 2.0
     weights = rng.uniform(0, 3, n) ** 2
@@ -230,7 +230,7 @@ def test_qce_is_a_mean_of_differences_in_bins(rng, kind, binning):
 
 @pytest.mark.parametrize("kind", ["interval", "quantile"])
 def test_levels_on_the_lattice_of_draws_are_counted_alike(rng, kind):
-    """The PIT of 20 draws is a multiple of 0.05, and so are the levels: every count is a tie."""
+    """The PIT of 20 draws is a multiple of 0.05, and so are the levels: every count has ties."""
     draws, y = rng.normal(size=(500, 20)), rng.normal(size=500)
     levels = np.arange(21) / 20
     curve = metrics.reliability_curve(y, draws, levels, kind=kind)
@@ -260,7 +260,7 @@ def test_cauchy_forecast_calibrated_by_intervals_is_not_by_ence(rng):
     assert metrics.regression_ece(y, forecast) < 0.005
     assert metrics.mean_absolute_calibration_error(y, forecast) < 0.005
     assert metrics.coverage(y, forecast, 0.9) == pytest.approx(0.9, abs=0.01)
-    # It has no variance, and so no ENCE; its scale, taken as a standard deviation, is far off.
+    # The ratio has no variance, and so no ENCE; its scale, used as a standard deviation, is far off.
     for function in (metrics.ence, metrics.uce):
         with pytest.raises(ValueError, match=r"variances that are not \w+ and finite"):
             function(y, forecast)
@@ -272,7 +272,7 @@ def test_cauchy_forecast_calibrated_by_intervals_is_not_by_ence(rng):
 
 
 def test_marginal_forecaster_is_calibrated_and_congruent_with_nothing(rng):
-    """It ignores x: ECE near 0, CCE as high as the outcome varies with x."""
+    """The model ignores x: ECE is near 0, and CCE as large as the outcome varies with x."""
     n = 600
     x = rng.uniform(-2, 2, (n, 1))
     y = 2 * x[:, 0] + 0.3 * rng.normal(size=n)
@@ -327,7 +327,7 @@ def test_limits_keep_outer_rows_in_the_outer_bins(rng):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_inputs_are_never_changed(rng, weighted):
-    """Arrays that cannot be written to do for every function; none keeps or returns one of them."""
+    """Every function accepts read-only arrays; none keeps or returns one of them."""
     y, mean, std = _lognormal(rng, 50)
     weights = rng.uniform(0, 1, 50)
     for one in (y, mean, std, weights):

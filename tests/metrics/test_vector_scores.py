@@ -1,4 +1,4 @@
-"""Energy and variogram scores against sums over pairs, scoringrules, and the truth."""
+"""Energy and variogram scores agree with sums over pairs and scoringrules; the truth scores best."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def energy(y, draws, beta=1.0, estimator="nrg"):
 
 
 def variogram(y, draws, p=0.5, weights=None, estimator="nrg"):
-    """Return the definition; "fair" as scores of each draw, less half those between draws."""
+    """Return the definition; "fair": scores of each draw, minus half the scores between draws."""
     weights = np.ones((y.shape[1],) * 2) if weights is None else np.asarray(weights)
     between_draws = np.abs(draws[..., :, None] - draws[..., None, :]) ** p  # (n, m, k, k)
     between_outcomes = np.abs(y[:, :, None] - y[:, None, :]) ** p
@@ -107,7 +107,7 @@ def test_energy_score_of_numbers_is_the_crps(rng, estimator):
 
 
 def test_fair_estimators_are_unbiased(rng):
-    """Two draws give on average what very many do; the score of the empirical distribution is higher."""
+    """Two draws give on average the score of very many; the empirical distribution's score is higher."""
     n, y = 40_000, np.array([0.5, -1.0])
     many = rng.normal(size=(1, 1500, 2))
     few, at = rng.normal(size=(n, 2, 2)), np.broadcast_to(y, (n, 2))
@@ -137,7 +137,7 @@ def test_predictions_are_drawn_from_on_request(rng):
 
 
 def test_energy_score_of_drawn_numbers(rng):
-    """As many draws as wanted of a Gaussian estimate its CRPS."""
+    """Many draws of a Gaussian estimate its CRPS."""
     y = rng.normal(size=50)
     gaussian = fm.Gaussian(np.zeros(50), 1.0)
     scores = energy_score(y, gaussian, draws=2000, random_state=0, estimator="fair")
@@ -152,7 +152,7 @@ def correlated(rng, shape, correlation, scale=1.0):
 
 @pytest.mark.parametrize("beta", [0.5, 1.0, 1.5])
 def test_the_true_distribution_has_the_best_energy_score(rng, beta):
-    """Of few draws only the unbiased estimator prefers the truth: the other likes them too narrow."""
+    """With few draws only the unbiased estimator prefers the truth: the other prefers too narrow ones."""
     n, m = 12_000, 16
     y = correlated(rng, (n,), 0.8)
     best = energy_score(y, correlated(rng, (n, m), 0.8), beta=beta, estimator="fair")
@@ -189,7 +189,7 @@ def test_invariances(rng):
     np.testing.assert_allclose(
         energy_score(3 * y, 3 * draws, beta=0.5), 3**0.5 * energy(y, draws, 0.5)
     )
-    # A shift of all components together is not seen.
+    # A common shift of all components has no effect.
     shifted = variogram_score(y + 2, draws - 1)
     np.testing.assert_allclose(shifted, expected[1], rtol=1e-12)
     np.testing.assert_allclose(variogram_score(3 * y, 3 * draws), 3 * expected[1])

@@ -1,4 +1,4 @@
-"""Weighted scores against their definitions, scoringrules, and the truth that must score best."""
+"""Weighted scores agree with definitions and scoringrules; the truth scores best."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def softplus(v):
 
 
 def kernel_score(values, p, y, w, weighting):
-    """The definition of one row by double sums, with ``rho(x, z) = |x - z|``."""
+    """Return the definition for one row by double sums, with ``rho(x, z) = |x - z|``."""
     weights, outcome_weights = w(values), w(y)
     if weighting == "outcome":
         p = p * weights / (p @ weights)
@@ -63,7 +63,7 @@ def test_threshold_weighting_is_the_integral(rng, interval):
 @pytest.mark.parametrize("interval", INTERVALS[:3])
 @pytest.mark.parametrize("weighting", ["outcome", "vertical"])
 def test_intervals_of_densities_are_limits_of_counts(rng, interval, weighting):
-    """A fine grid of quantiles stands for the density."""
+    """A fine grid of quantiles represents the density."""
     low, high = interval
     y, mean = rng.normal(size=3), 0.2 * rng.normal(size=3)
     scores = weighted_crps(y, (mean, 1.0), lower=low, upper=high, weighting=weighting)
@@ -157,7 +157,7 @@ def test_without_a_weight_they_are_the_score_itself(rng):
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 @pytest.mark.parametrize("scale", [1e-200, 1e-100, 1e100, 1e200])
 def test_scores_of_vectors_at_any_scale(rng, weighting, scale):
-    """Energy scores are homogeneous of degree beta, variogram scores of 2 p."""
+    """Energy scores are homogeneous of degree beta, variogram scores of degree 2 p."""
     y, draws = rng.normal(size=(N, 3)), rng.normal(size=(N, 6, 3))
     scaled = y * scale, draws * scale
     for degree, options in ((1.0, {}), (1.4, {"beta": 1.4})):
@@ -184,7 +184,7 @@ def test_thresholds_add_up(rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 def test_the_truth_scores_best(rng, weighting):
-    """Propriety, above the error of the simulation; the CRPS of high outcomes alone is not proper."""
+    """The scores are proper, beyond simulation error; the CRPS restricted to high outcomes is not."""
     n = 6000
     y = rng.normal(size=n)
     options = {"weighting": weighting, "lower": 1.0}

@@ -1,4 +1,4 @@
-"""Keep pytest from importing the modules that stand in for other packages, with or without these."""
+"""Keep pytest from importing the modules that stand in for other packages, installed or not."""
 
 from pathlib import Path
 

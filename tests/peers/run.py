@@ -37,7 +37,7 @@ PEERS = {
 
 
 def replace(peer: str) -> None:
-    """Let imports of a package and its modules give those of the drop-in module."""
+    """Redirect imports of a package and its modules to the drop-in module."""
     module = importlib.import_module(PEERS[peer])
     sys.modules[peer] = module
     for name, part in getattr(module, "MODULES", {}).items():
@@ -84,7 +84,7 @@ def main(peer: str, *arguments: str) -> int:
         raise SystemExit(
             f"no tests for {peer!r}; there are {', '.join((*PEERS, 'skpro', 'torchmetrics'))}"
         )
-    # Options of the peer's own configuration would need its plugins.
+    # The peer's own configuration would need its plugins.
     options = ["-p", "no:cacheprovider", "-q", "-o", "addopts=", *arguments]
     return int(pytest.main(options))
 

@@ -22,7 +22,7 @@ Array = np.ndarray
 
 
 class _Rows:
-    """Outcomes (n,) or (n, k) and members (n, m) or (n, m, k), with weights (n, m)."""
+    """Return outcomes (n,) or (n, k) and members (n, m) or (n, m, k), with weights (n, m)."""
 
     def __init__(
         self, obs: Any, fct: Any, m_axis: int = -1, v_axis: int | None = None,
@@ -71,7 +71,7 @@ class _Rows:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Weights of members, for scores of vectors."""
+        """Return the weights of members, for scores of vectors."""
         return {} if self.weights is None or self.fct.ndim == 2 else {"ens_weight": self.weights}
 
     def back(self, values: Array) -> Any:
@@ -245,7 +245,7 @@ def interval_score(obs: Any, lower: Any, upper: Any, alpha: Any, *, backend: Any
 def weighted_interval_score(
     obs: Any, median: Any, lower: Any, upper: Any, alpha: Any, *, backend: Any = None
 ) -> Any:
-    """Of given ends: they are the quantiles of a prediction."""
+    """Score intervals by their ends, which are quantiles of a prediction."""
     alpha = np.asarray(alpha, float)
     order = np.argsort(alpha)
     levels = np.concatenate([alpha[order] / 2, [0.5], 1 - alpha[order][::-1] / 2])
@@ -272,7 +272,7 @@ def log_score(obs: Any, fct: Any, *, backend: Any = None) -> Any:
 
 
 def rls_score(obs: Any, fct: Any, k_axis: int = -1, *, backend: Any = None) -> Any:
-    """The sum of the log scores of the events y <= k."""
+    """Sum the log scores of the events y <= k."""
     fct = np.asarray(fct, float)
     if (fct < 0).any() or (fct > 1).any():
         raise ValueError("probabilities outside [0, 1]")
@@ -384,7 +384,7 @@ def _ct(
 
 
 def _csg0(shape: Any, rate: Any = None, *, scale: Any = None, shift: Any = 0.0) -> Any:
-    """A shifted gamma distribution, censored at 0."""
+    """Return a shifted gamma distribution, censored at 0."""
     if (rate is None) == (scale is None):
         raise ValueError("either rate or scale")
     shape, shift = np.asarray(shape, float), np.asarray(shift, float)
@@ -399,7 +399,7 @@ def _exponential_m(mass: Any = 0.0, location: Any = 0.0, scale: Any = 1.0) -> An
 
 
 def _two_pieces(lower: Any, upper: Any, location: Any, share: Any) -> Any:
-    """Return the lower half of one distribution beside the upper half of another."""
+    """Return the lower half of one distribution joined to the upper half of another."""
     parts = [fm.Truncated(lower, high=location), fm.Truncated(upper, low=location)]
     return fm.Mixture(parts, np.stack([share, 1 - share], axis=1))
 
@@ -495,12 +495,12 @@ for _name, _family in FAMILIES.items():
 
 
 class _Backends(dict):  # type: ignore[type-arg]
-    """The backends of the test files, which run with --backend numpy."""
+    """Backends of the test files, which run with --backend numpy."""
 
     available_backends = ("numpy",)
 
     def register_backend(self, name: str) -> None:
-        """NumPy needs none."""
+        """Do nothing: NumPy needs no registration."""
 
 
 backend = ModuleType("scoringrules.backend")

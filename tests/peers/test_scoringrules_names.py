@@ -23,7 +23,7 @@ VECTORS, MEMBERS = RNG.normal(size=(40, 3)), RNG.normal(size=(40, 9, 3))
 
 @pytest.fixture(scope="module")
 def names():
-    """The module, loaded by its path."""
+    """Load the module by its path."""
     path = Path(__file__).with_name("scoringrules_names.py")
     spec = importlib.util.spec_from_file_location("scoringrules_names", path)
     module = importlib.util.module_from_spec(spec)
@@ -32,7 +32,7 @@ def names():
 
 
 def test_the_stand_in_leaves_the_package_alone(names):
-    """Its import once replaced scoringrules.backend, so that other tests failed beside it."""
+    """Its import once replaced scoringrules.backend, so that other tests failed."""
     assert sys.modules["scoringrules.backend"] is not names.backend
     assert names.MODULES["backend"] is names.backend
 

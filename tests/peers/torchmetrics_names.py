@@ -24,7 +24,7 @@ def _probabilities(preds: Tensor, classes: bool) -> Tensor:
 
 
 class BinaryCalibrationError(ours.ClassificationECE):  # type: ignore[misc,valid-type,unused-ignore]
-    """torchmetrics' name and arguments."""
+    """Metric with torchmetrics' name and arguments."""
 
     def __init__(
         self, n_bins: int = 15, norm: str = "l1", ignore_index: int | None = None,
@@ -38,7 +38,7 @@ class BinaryCalibrationError(ours.ClassificationECE):  # type: ignore[misc,valid
 
 
 class MulticlassCalibrationError(ours.ClassificationECE):  # type: ignore[misc,valid-type,unused-ignore]
-    """torchmetrics' name and arguments."""
+    """Metric with torchmetrics' name and arguments."""
 
     def __init__(
         self, num_classes: int, n_bins: int = 15, norm: str = "l1",
@@ -54,7 +54,7 @@ class MulticlassCalibrationError(ours.ClassificationECE):  # type: ignore[misc,v
 
 
 class CalibrationError(Metric):
-    """The name that chooses a task."""
+    """Class whose task argument selects the metric."""
 
     def __new__(cls, task: str, num_classes: int | None = None, **options: Any) -> Metric:  # type: ignore[misc]
         """Return the metric of a task."""
@@ -87,7 +87,7 @@ def multiclass_calibration_error(
 
 
 class ContinuousRankedProbabilityScore(ours.CRPS):  # type: ignore[misc,valid-type,unused-ignore]
-    """torchmetrics' name, with its messages."""
+    """Metric with torchmetrics' name and messages."""
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch of draws (N, M)."""

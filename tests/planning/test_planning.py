@@ -1,4 +1,4 @@
-"""`fm.plan` says what the call then does."""
+"""`fm.plan` predicts what the call then does."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def inputs_of(kind, n, d, seed=0):
         return rng.uniform(-2, 2, (n, d))
     if kind == "normal":
         return rng.standard_normal((n, d), dtype=np.float32)
-    # Rows of length 1 around a mean, with a spectrum that falls slowly, as embeddings of images have.
+    # Rows of length 1 around a mean, with a spectrum that falls slowly, like embeddings of images.
     size = np.arange(1, d + 1) ** -0.5
     x = (rng.normal(size=(n, d)) + rng.normal(size=(1, d))) * size
     return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
 
 
 def outputs_of(x, seed=1):
-    """Observed outputs and predictions that are nearly right."""
+    """Return observed outputs, and predictions that are nearly right."""
     mean = np.sin(x[:, 0] / x[:, 0].std())
     return mean + 0.3 * np.random.default_rng(seed).normal(size=len(x)), fm.Gaussian(
         0.9 * mean, 0.4
@@ -55,7 +55,7 @@ CASES = [
     ("embedded", 8000, 512, None, {"certificate": "rigorous"}),
     ("embedded", 8000, 512, None, {"certificate": "sampled"}),
     ("uniform", 12000, 2, fm.RBF(0.5), {}),
-    # The bound of the trace does not do, residuals of some rows do.
+    # The bound of the trace is too large, residuals of some rows suffice.
     ("uniform", 12000, 2, fm.RBF(0.5), {"lam": 1e-4}),
     ("embedded", 40000, 64, None, {"tol": 1e-4}),
     # Preconditioned.
@@ -127,7 +127,7 @@ def test_inputs_are_not_changed_and_not_copied():
 
 
 def test_rounding_that_rules_low_rank_out_is_foreseen():
-    """Landmarks for so small a lam would be enough, but for rounding: the call goes back to CG."""
+    """Landmarks would suffice for so small a lam except for rounding: the call returns to CG."""
     plan = fm.plan(inputs_of("uniform", 20_000, 2), fm.RBF(0.5), lam=1e-6)
     assert plan.solver != "lowrank"
     assert any("rounding" in reason for reason in plan.reasons)
@@ -135,7 +135,7 @@ def test_rounding_that_rules_low_rank_out_is_foreseen():
 
 @pytest.mark.slow
 def test_a_hard_problem_ends():
-    """Hundreds of products: the plan looks at some, and says so."""
+    """The run takes hundreds of products: the plan samples some, and says so."""
     plan = fm.plan(
         inputs_of("uniform", 3000, 8), fm.Laplacian(0.05), lam=1e-7, solver="cg", tol=1e-8
     )
@@ -186,7 +186,7 @@ def test_bad_input():
 
 @pytest.mark.parametrize("x", [np.zeros((50, 2)), np.ones((1, 3)), np.arange(2.0)])
 def test_degenerate_inputs(x):
-    """Equal rows, one row, two: a plan, and no warning."""
+    """Equal rows, one row, two rows: each has a plan, and no warning."""
     plan = fm.plan(x, fm.RBF(1.0))
     assert plan.n == len(x)
     assert plan.passes >= 1
@@ -194,7 +194,7 @@ def test_degenerate_inputs(x):
 
 @pytest.mark.parametrize("solver", ["lowrank", "nystrom"])
 def test_fewer_distinct_rows_than_landmarks(solver):
-    """A search that has no rows left ends."""
+    """A search that has no rows left stops."""
     x = np.repeat(inputs_of("uniform", 90, 3), 60, axis=0)
     plan = fm.plan(x, fm.RBF(3.0), solver=solver, tol=1e-12, certificate="rigorous")
     assert plan.solver == "lowrank"
@@ -204,7 +204,7 @@ def test_fewer_distinct_rows_than_landmarks(solver):
 
 
 def test_rows_that_repeat():
-    """CG works on the distinct ones, in a call as in the plan."""
+    """CG uses the distinct rows, in the call and in the plan."""
     x = np.repeat(inputs_of("uniform", 300, 2), 20, axis=0)
     plan = fm.plan(x, fm.RBF(0.5), solver="cg", lam=0.1)
     y, prediction = outputs_of(x)
@@ -218,7 +218,7 @@ def test_rows_that_repeat():
 
 
 def test_a_factorisation_that_fails():
-    """Not an error of the plan: it says what the call will say."""
+    """The plan raises no error: it reports the error of the call."""
     x = np.linspace(0, 1, 400)[:, None]
     plan = fm.plan(x, fm.RBF(0.01), lam=1e-18, solver="cholesky", dtype="float32")
     assert plan.solver == "cholesky"
@@ -228,7 +228,7 @@ def test_a_factorisation_that_fails():
 
 
 def test_a_factor_beyond_memory(tmp_path):
-    """As the call itself: an error that names cache_dir, or panels in a file."""
+    """Like the call itself, the plan names cache_dir in its error, or uses block columns in a file."""
     x = np.random.default_rng(0).normal(size=(6000, 3)).astype(np.float32)
     options = {"solver": "cholesky", "memory_limit": "100MB"}
     with pytest.raises(fm.MemoryLimitError, match="with cache_dir, or use solver='cg'"):
@@ -236,7 +236,7 @@ def test_a_factor_beyond_memory(tmp_path):
     plan = fm.plan(x, fm.RBF(0.3), cache_dir=tmp_path, **options)
     assert plan.cache == "disk"
     assert plan.memory_bytes <= 100_000_000
-    assert any("it goes to cache_dir" in reason for reason in plan.reasons)
+    assert any("cache_dir stores it" in reason for reason in plan.reasons)
     assert not list(tmp_path.iterdir())
     # Factors are float64 unless dtype says otherwise: n (n + 256) / 2 numbers, and rows.
     in_memory = fm.plan(x, fm.RBF(0.3), solver="cholesky", memory_limit="2GB")
@@ -247,7 +247,7 @@ def test_a_factor_beyond_memory(tmp_path):
 @pytest.mark.parametrize("kernel", [fm.RBF(0.1), fm.Polynomial(3, 0.1, 1.0), fm.Laplacian(0.2)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_costs_are_those_of_all_rows(kernel, dtype):
-    """Some rows that stand for all cost and take what all rows do."""
+    """A subsample reports the cost and memory of all rows."""
     x = inputs_of("normal", 3000, 50)
     backend = get_backend("auto", kernel)
     all_rows = GramOperator(backend, kernel, x, dtype, 40_000_000)
@@ -286,7 +286,7 @@ def test_work_is_counted_for_all_rows():
 
 
 def test_a_small_problem_is_its_own_plan():
-    """Where the rows are all rows, the products are those of the problem itself."""
+    """If the subsample holds all rows, its products are those of the problem."""
     x = inputs_of("uniform", 900, 3)
     y, draws = Subsample(900, x).outputs()
     plan = exact_plan(

@@ -1,4 +1,4 @@
-"""Fans, intervals, ranks, probabilities and Murphy diagrams show the numbers they are given."""
+"""Fans, intervals, ranks, probabilities and Murphy diagrams show the given numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures show what they are given."""
+"""Pictures show the given numbers."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_several_evaluations_share_pictures(rng):
     by_title = {ax.get_title(): ax for ax in figure.axes if ax.get_title()}
     assert len(by_title) == 12
     names = [text.get_text() for text in by_title["Reliability"].get_legend().get_texts()]
-    assert names == ["right", r" _costs \$5"]  # shown, and as it is
+    assert names == ["right", r" _costs \$5"]  # shown unchanged
     lines = by_title["Reliability"].lines
     for line, one in zip(lines[1:], evaluations.values(), strict=True):
         np.testing.assert_array_equal(line.get_ydata(), one.curves["reliability"].observed)
@@ -208,7 +208,7 @@ def test_several_evaluations_share_pictures(rng):
 
 
 def test_a_second_model_stays_in_the_picture(rng):
-    """Limits that begin at 0 still grow with what is drawn later."""
+    """Limits that begin at 0 still grow with later curves."""
     x = rng.uniform(size=200)
     ax = plots.cce_over_inputs(x, np.full(200, 0.1))
     plots.cce_over_inputs(x, np.full(200, 5.0), ax=ax)
@@ -229,7 +229,7 @@ def test_bands_of_two_curves_are_not_added_up(rng):
 
 
 def test_values_over_the_plane_are_those_of_their_rows(rng):
-    """Also where rows were left out: hexagons hold the means of the rows that lie there."""
+    """Rows may be left out: each hexagon has the mean of the rows inside it."""
     x = rng.normal(size=200)
     y = x + rng.normal(size=200)
     y[::3] = np.nan
@@ -251,7 +251,7 @@ def test_values_over_the_plane_are_those_of_their_rows(rng):
 
 
 def test_more_models_than_colours(rng):
-    """Several pictures, none of which has a colour twice; PIT histograms of the same height."""
+    """Each of several pictures uses a colour once; PIT histograms share their height."""
     y = rng.normal(size=100)
     models = {f"model {std}": fm.evaluate(y, (np.zeros(100), std)) for std in range(1, 9)}
     pictures = panels(models)
@@ -314,7 +314,7 @@ def test_axes_of_others_are_refused(rng):
 
 
 def test_the_legend_of_a_test_covers_nothing(rng):
-    """The line of the observed CCE ran through the legend."""
+    """The line of the observed CCE crossed the legend."""
     x = rng.uniform(-2, 2, 200)
     for shift in (0.0, 0.5, 2.0):
         test = fm.congruence_test(x, x + rng.normal(size=200), fm.Gaussian(x + shift, 1.0))

@@ -1,4 +1,4 @@
-"""Inputs on a plane: each projection, the rows it is made from, inputs of every kind; values over it."""
+"""Inputs on a plane: projections, the rows they use, inputs of every kind; values over the plane."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_principal_components(rng, shape, dtype):
 
 
 def test_principal_components_of_what_has_fewer(rng):
-    """Of one row, equal rows or one column there is nothing along the second axis."""
+    """One row, equal rows or one column have no extent along the second axis."""
     for x in (np.ones((1, 5)), np.ones((9, 5)), rng.normal(size=(9, 1))):
         np.testing.assert_allclose(principal(x, 2)[:, 1], 0, atol=1e-12)
     line = np.outer(np.arange(5.0), [0.6, -0.8])
@@ -90,7 +90,7 @@ def test_many_rows_are_thinned(rng):
 
 
 def test_wide_inputs_are_thinned_more(rng):
-    """256 MB at most are taken together."""
+    """The rows taken together have at most 256 MB."""
     x = np.broadcast_to(np.float32(1), (20_000, 4096))
     rows, part = Inputs(x, len(x), None).sample
     assert len(rows) == len(part) == 2**25 // 4096
@@ -112,7 +112,7 @@ def test_tsne_keeps_groups_together(rng):
 
 
 def test_umap_gets_the_same_seed_every_time(rng, monkeypatch):
-    """Without the package: what it is given."""
+    """Without the package, check the arguments that it would receive."""
     seeds = []
 
     class UMAP:
@@ -219,11 +219,11 @@ def test_inputs_on_disk(rng, tmp_path):
     assert "principal" in ax.get_xlabel()
 
 
-# Values over it.
+# Values over the plane.
 
 
 def test_hexagons_hold_means(rng):
-    """Sites far apart have a hexagon each, whose colour is the mean of the values there."""
+    """Each of several distant sites has one hexagon, coloured by the mean of the values there."""
     sites = np.array([[0.0, 0], [10, 0], [0, 10], [10, 10], [5, 5]])
     at = rng.integers(0, 5, 400)
     values = rng.normal(size=400)
@@ -313,7 +313,7 @@ def test_bins_are_of_equal_count(rng, kind):
 
 
 def test_infinite_scores_over_inputs(rng):
-    """A bin whose median is infinite has no point; quantiles of the others are those of NumPy."""
+    """A bin whose median is infinite has no point; other quantiles equal NumPy's."""
     x = np.sort(rng.uniform(size=300))
     values = rng.normal(size=300)
     values[-20:] = np.inf

@@ -1,4 +1,4 @@
-"""Distributions of other libraries become ours: by their family, or by their methods."""
+"""Distributions of other libraries convert by their family, or by their methods."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_torch_structures():
     np.testing.assert_allclose(share.mean, [0.1, 0.5, 0.9], rtol=1e-6)
     ranks = as_predictive(d.Categorical(torch.ones(3, 4)), 3)
     np.testing.assert_allclose(ranks.mean, 1.5)
-    # A transformed distribution: no moments, support and methods of its own.
+    # A transformed distribution: moments, support and some methods are missing.
     exp = d.TransformedDistribution(d.Normal(loc, scale / 4), [d.ExpTransform()])
     prediction = as_predictive(exp, 3)
     assert isinstance(prediction, MethodsPredictive)
@@ -205,7 +205,7 @@ def test_torch_independent():
 
 @pytest.mark.slow
 def test_parts_of_an_object():
-    """Rows taken, repeated and in blocks, of objects made anew and of those evaluated as a whole."""
+    """Take, repeat and split rows, of objects made anew and of objects evaluated as a whole."""
     torch = pytest.importorskip("torch")
     d = torch.distributions
     loc = torch.linspace(-2, 2, 9).double()
@@ -231,7 +231,7 @@ def test_parts_of_an_object():
 
 
 class FakeTFP:
-    """The interface of TensorFlow Probability: moments are methods, values have the object's dtype."""
+    """Stand-in for TensorFlow Probability: moments are methods, values have the object's dtype."""
 
     class dtype:
         as_numpy_dtype = np.float32
@@ -273,7 +273,7 @@ FakeTFP.__module__ = "tensorflow_probability.python.distributions.fake"
 
 
 def test_a_type_of_numpy_and_parts_that_cannot_be_copied():
-    """As over JAX: the dtype is NumPy's, and bijectors are not to be copied one by one."""
+    """As over JAX: the dtype is NumPy's, and bijectors cannot be copied one by one."""
 
     class Bijector:
         _validate_args = True
@@ -354,7 +354,7 @@ def test_methods_that_may_be_missing(without):
 
 
 def test_counts_by_methods():
-    """Nothing says that they are discrete; the cdf jumps."""
+    """Nothing declares them discrete; the cdf jumps."""
     frozen = stats.poisson([0.4, 3.0, 200.0])
     prediction = as_predictive(FakeTFP(frozen, ("mean", "quantile")), 3)
     assert prediction.discrete

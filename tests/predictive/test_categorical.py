@@ -1,4 +1,4 @@
-"""Categorical distributions against sums written out."""
+"""Categorical distributions agree with sums written out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VALUES = [-2.0, 0.5, 1.0, 7.0]
 
 
 def plain(probs, values, y):
-    """P(Y < y), P(Y <= y), P(Y > y), log p(y), CRPS, by Python's sums."""
+    """Return P(Y < y), P(Y <= y), P(Y > y), log p(y) and CRPS by Python's sums."""
     below = math.fsum(p for p, v in zip(probs, values, strict=True) if v < y)
     at = math.fsum(p for p, v in zip(probs, values, strict=True) if v == y)
     pairs = [(p, v) for p, v in zip(probs, values, strict=True)]
@@ -165,7 +165,7 @@ def test_bad_probabilities(probs, values, message):
 
 
 def test_numbers_that_name_columns_are_not_ignored():
-    """Columns 1 and 2 of a frame were read as the outputs 0 and 1, and an outcome of 2 was impossible."""
+    """Columns 1 and 2 of a frame were read as outputs 0 and 1, so an outcome of 2 was impossible."""
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({1: [0.9, 0.1], 2: [0.1, 0.9]})
     with pytest.raises(ValueError, match=r"columns of probs are '1', '2', .* pass values="):

@@ -1,4 +1,4 @@
-"""Continuous families against scipy.stats, and their kernel expectations against quadrature."""
+"""Continuous families agree with scipy.stats, and their kernel expectations with quadrature."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fastmcmd.predictive import (
     Uniform,
     Weibull,
 )
-from fastmcmd.predictive.numerics.rowwise import by_rows
+from fastmcmd.predictive.numerics.elementwise import by_rows
 
 # Distributions of three inputs, and the same in scipy.stats.
 PAIRS = {
@@ -101,7 +101,7 @@ def test_samples_follow_the_distribution(name):
     rate=st.floats(1e-3, 1e3),
 )
 def test_gamma_density_at_large_shapes(a, q, rate):
-    """Its limit: z^2/2 of the log density is lost by differences of log gammas, to 1e-3 at 1e12."""
+    """Near the limit, differences of log gammas lose z^2/2 of the log density: 1e-3 at 1e12."""
     y = a * (1 - 1 / (9 * a) + q / (3 * np.sqrt(a))) ** 3 / rate  # Wilson & Hilferty's quantile
     if y <= 0:
         return
@@ -209,7 +209,7 @@ def test_parameters_are_copies():
     "kernel", [fm.RBF(0.7), fm.Laplacian(1.3), fm.Polynomial(2, 0.5, 1.0)], ids=repr
 )
 def test_expectations(name, kernel):
-    """Against SciPy's integration over levels, split where the kernel has its kink."""
+    """Agree with SciPy's integration over levels, split at the kernel's kink."""
     prediction = PAIRS[name][0].take(np.array([1]))
     if name == "student":
         prediction = StudentT([5.0], -2.0, 0.3)
@@ -242,7 +242,7 @@ def test_expectations(name, kernel):
 
 @given(loc=st.floats(-3, 3), scale=st.floats(1e-6, 1e6), gamma=st.floats(1e-3, 1e3))
 def test_laplacian_kernels_are_stable(loc, scale, gamma):
-    """Whatever the widths: in (0, 1], at most the kernel's distance from its narrow limit."""
+    """For any widths: in (0, 1], and at most the kernel's distance from its narrow limit."""
     kernel = fm.Laplacian(gamma)
     for prediction in (Laplace([loc], scale), Uniform([loc - scale], loc + scale)):
         expectations = prediction.expected_kernel(kernel, [0.5])[0, 0]
@@ -256,7 +256,7 @@ def test_laplacian_kernels_are_stable(loc, scale, gamma):
 @pytest.mark.parametrize("std", [1e-6, 3e-3, 0.2, 3.0, 1e3])
 @pytest.mark.parametrize("gap", [0.0, 0.7, 2.0, 4.0, 5.5, 9.0])
 def test_distributions_narrow_or_wide_against_the_kernel(std, gap):
-    """Beside a narrow distribution the integral around the point lost its mass: 3e-14 for 8e-3."""
+    """Next to a narrow distribution, the integral around the point lost its mass: 3e-14 for 8e-3."""
     prediction = fm.Truncated(Gaussian([0.0, 1.0], [std, 1.0]), -1e6, 1e6)  # no closed form
     expectations = prediction.expected_kernel(fm.RBF(0.7), [gap])[0, 0]
     spread = 1 + 1.4 * std**2
@@ -279,18 +279,18 @@ def test_gaussians_keep_small_tails(rng):
 
 
 def test_blocks_of_rows(rng, monkeypatch):
-    from fastmcmd.predictive.numerics import rowwise
+    from fastmcmd.predictive.numerics import elementwise
 
     mean, y = rng.normal(size=(2, 101))
     expected = Gaussian(mean, 2.0).crps(y), StudentT(3.0, mean, 2.0).crps(y)
-    monkeypatch.setattr(rowwise, "_STEP", 7)
+    monkeypatch.setattr(elementwise, "_STEP", 7)
     np.testing.assert_array_equal(Gaussian(mean, 2.0).crps(y), expected[0])
     np.testing.assert_array_equal(StudentT(3.0, mean, 2.0).crps(y), expected[1])
     assert by_rows(np.add, np.zeros(0), np.zeros(0)).shape == (0,)
 
 
 def test_user_families_of_scipy_stay_theirs():
-    """A family of the user's own may bear a name of SciPy's."""
+    """A user's own family may have a name of SciPy's."""
 
     class UserFamily(stats.rv_continuous):
         def _cdf(self, x):

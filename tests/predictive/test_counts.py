@@ -1,4 +1,4 @@
-"""Poisson and negative binomial: log probabilities, tails, scores, quantiles, against independent sums."""
+"""Poisson and negative binomial: log probabilities, tails, scores and quantiles by independent sums."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def frozen(mean, alpha):
 
 
 def summed_crps(one, y):
-    """The integral over unit steps, from SciPy's cdf and survival function."""
+    """Return the integral over unit steps, from SciPy's cdf and survival function."""
     k = np.arange(one.mean() + 12 * one.std() + 60 * one.var() / one.mean())
     floor = math.floor(y)
     inside = one.cdf(k[k < floor]) ** 2
@@ -63,7 +63,7 @@ def test_crps_is_the_integral(mean, alpha):
 
 
 def test_sums_and_closed_forms_agree(rng):
-    """Rows long enough for the closed form, by the sums that short rows have."""
+    """Score rows long enough for the closed form by the sums of short rows."""
     for alpha in (np.zeros(300), 10 ** rng.uniform(-6, 0.5, 300)):
         mean = 10 ** rng.uniform(3.2, 3.7, 300)
         y = np.floor(mean * rng.uniform(0, 3, 300)) + rng.choice([0.0, 0.3], 300)
@@ -75,7 +75,7 @@ def test_sums_and_closed_forms_agree(rng):
 
 
 def test_crps_of_rows_of_all_lengths_together(rng):
-    """Blocks in which some rows are summed and others closed."""
+    """Score blocks in which some rows use sums and others the closed form."""
     mean = rng.permutation(np.concatenate([np.full(20, 3.0), np.full(20, 3e4)]))
     for alpha in (0.0, 0.7):
         y = np.floor(mean * rng.uniform(0, 2, 40))
@@ -86,7 +86,7 @@ def test_crps_of_rows_of_all_lengths_together(rng):
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-5, 0.3, 5.0])
 def test_crps_far_from_the_mass(alpha):
-    """CRPS = |y - mean| - E|Y - Y'| / 2 to rounding, however far."""
+    """CRPS = |y - mean| - E|Y - Y'| / 2 up to rounding, at any distance."""
     for mean in (5.0, 900.0):
         half = summed_crps(frozen(mean, alpha), -1.0)  # |y - mean| - E|Y - Y'| / 2 at y = -1
         half = mean + 1 - half
@@ -171,7 +171,7 @@ def test_crps_of_peers(rng):
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 def test_crps_by_draws(alpha, rng):
-    """E|Y - y| - E|Y - Y'| / 2 over draws, within five standard errors."""
+    """Agree with E|Y - y| - E|Y - Y'| / 2 over draws, within five standard errors."""
     prediction = counts([6.0], [alpha])
     one, other = prediction.sample(200_000, rng)[0], prediction.sample(200_000, rng)[0]
     for y in (0.0, 5.0, 20.0):
@@ -222,7 +222,7 @@ def test_laws_of_count_distributions(mean, alpha, y, level):
 
 
 def assert_least(prediction, levels, quantiles):
-    """Counts (n, j) are the least whose cdf, the one that users see, is at least a level."""
+    """Counts (n, j) are the least whose cdf, as users see it, is at least a level."""
     n, count = quantiles.shape
     repeated = prediction.take(np.repeat(np.arange(n), count))
     flat, levels = quantiles.ravel(), np.broadcast_to(levels, quantiles.shape).ravel()
@@ -252,7 +252,7 @@ def test_quantiles_are_those_of_scipy(alpha, rng):
     start=st.floats(0, 1, exclude_max=True),
 )
 def test_levels_at_and_next_to_steps_of_the_cdf(mean, alpha, start):
-    """Also those that rounding puts on either side, on which the walk and the cdf may differ."""
+    """Levels that rounding moves to either side also agree, although walk and cdf may differ there."""
     prediction = counts([mean], [alpha])
     count = prediction.quantile(start)
     step = float(prediction.cdf(count)[0])
@@ -266,7 +266,7 @@ def test_levels_at_and_next_to_steps_of_the_cdf(mean, alpha, start):
 
 @pytest.mark.parametrize("mean", [2e5, 2.99e5, 3e5, 1e6, 1e8, 1e10])
 def test_tails_of_large_poisson_means(mean):
-    """Where SciPy's incomplete gamma functions lose all digits: sums of ratios of masses."""
+    """Where SciPy's incomplete gamma functions lose all digits, sums of ratios of masses are exact."""
     z = np.array([4.3, 4.499, 4.501, 6.0, 12.0, 25.0])
     prediction = fm.Poisson(np.full(len(z), mean))
     steps = np.arange(1, 40 * math.sqrt(mean) / 4)[:, None]

@@ -1,4 +1,4 @@
-"""The CRPS of continuous families in closed form, against high precision, quadrature and peers."""
+"""The closed CRPS of continuous families agrees with high precision, quadrature and peers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def make(name, *values):
 
 
 def by_quad(frozen, y):
-    """The definition, by SciPy's adaptive integration over each side of y."""
+    """Return the definition, by SciPy's adaptive integration over each side of y."""
     ends = [frozen.ppf(1e-14), *frozen.ppf([0.001, 0.1, 0.5, 0.9, 0.999]), frozen.isf(1e-14)]
 
     def over(function, low, high):
@@ -79,7 +79,7 @@ def by_quad(frozen, y):
 @settings(max_examples=4)
 @given(data=st.data(), level=st.floats(0.001, 0.999))
 def test_closed_forms_are_the_integral(name, data, level):
-    """Quadrature of the cdf shares no formula with them; outcomes within and far outside."""
+    """Quadrature of the cdf shares no formula with them; outcomes lie within and far outside."""
     prediction = make(name, *(np.full(3, data.draw(value)) for value in FAMILIES[name][1]))
     middle, low, high = (prediction.quantile(q)[0] for q in (level, 0.1, 0.9))
     y = np.array([middle, low - 30 * (high - low), high + 1000 * (high - low)])
@@ -250,7 +250,7 @@ def test_extreme_outcomes(name):
 
 
 def test_narrow_distributions_keep_digits():
-    """Far from the mean the score is a distance; at the mean it is proportional to the width."""
+    """Far from the mean, the score is a distance; at the mean, it is proportional to the width."""
     std = 1e-5
     gaussian = Gaussian([1.0], std).crps([1.0 + std])[0]
     for prediction in (
@@ -313,7 +313,7 @@ def test_vector_gaussians_score_components(rng):
     ids=lambda frozen: frozen.dist.name or "histogram",
 )  # fmt: skip
 def test_generic_score_by_quantiles(frozen):
-    """Against the other form, twice the integral of the quantile score over levels."""
+    """Agree with the other form: twice the integral of the quantile score over levels."""
     prediction = as_predictive(frozen, 1)
     z, w = np.polynomial.legendre.leggauss(60)
     for y in (float(frozen.ppf(0.4)), float(frozen.ppf(0.97)), -1.0):
@@ -331,7 +331,7 @@ def test_generic_score_by_quantiles(frozen):
 
 
 def test_many_modes_and_jumps():
-    """A cdf that the first panels miss: narrow modes far apart, and steps."""
+    """The first panels miss parts of the cdf: narrow modes far apart, and steps."""
 
     class Modes(Uniform):
         def _cdf(self, y, low, high):
@@ -354,7 +354,7 @@ def test_many_modes_and_jumps():
 
 
 def test_a_noisy_cdf_is_integrated_to_its_noise(rng):
-    """Single precision: an answer to its rounding, and no endless halving."""
+    """Single precision: the answer is right to its rounding, and halving ends."""
 
     class Single(Gaussian):
         def cdf(self, y):
@@ -383,7 +383,7 @@ def test_blocks_do_not_matter(rng):
 
 @pytest.mark.parametrize("y", [-3.0, 0.0, 2.0, 2.5, 11.0, 1e6])
 def test_sums_over_supports(y):
-    """By the definition, a gap of the support after the other; the support may start anywhere."""
+    """By the definition, over one gap of the support after the other; the support may start anywhere."""
     for frozen in (stats.binom(10, 0.3), stats.poisson(3.0, loc=0.5), stats.skellam(4.0, 9.0)):
         prediction = ScipyPredictive(frozen, 1)
         start = float(frozen.ppf(0.5)) % 1.0

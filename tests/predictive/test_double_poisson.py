@@ -1,4 +1,4 @@
-"""Double Poisson distributions against sums of 40 digits, against Poisson, and against their own draws."""
+"""Double Poisson distributions agree with sums of 40 digits, with Poisson, and with their draws."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARAMETERS = [
 
 
 def exact_masses(mp, mu, phi):
-    """Efron's formula without its constant, over a wide window, normalised by its sum."""
+    """Return Efron's formula without its constant, over a wide window, normalised by its sum."""
     mu, phi = mp.mpf(mu), mp.mpf(phi)
 
     def log_mass(k):
@@ -44,7 +44,7 @@ def exact_masses(mp, mu, phi):
 
 
 def exact_at(mp, masses, y):
-    """The probability of y, P(Y <= y), P(Y > y) and the CRPS at y."""
+    """Return the probability of y, P(Y <= y), P(Y > y) and the CRPS at y."""
     below = mp.fsum(p for k, p in masses.items() if k <= y)
     above = mp.fsum(p for k, p in masses.items() if k > y)
     first, last = min(masses), max(masses)
@@ -110,7 +110,7 @@ def test_moments_are_near_the_parameters():
 
 
 def test_efrons_constant_is_an_approximation():
-    """1/c by his series approaches the sum, and is off by percents where mu phi is small."""
+    """Efron's series for 1/c approaches the sum, and is off by per cents for small mu phi."""
     y = np.arange(3000.0)
     for mu, phi, tolerance in [(50.0, 0.5, 2e-4), (3.0, 0.5, 2e-2)]:
         prediction = DoublePoisson(np.full(len(y), mu), phi)
@@ -209,7 +209,7 @@ def test_the_true_distribution_scores_best(score):
 
 
 def test_extreme_parameters():
-    """Far from each other's scales: still finite, still normalised."""
+    """Far from each other's scales, values stay finite and normalised."""
     prediction = DoublePoisson([2.5, 0.5, 1e5, 1e-300, 3.0], [1e6, 1e8, 1e6, 1.0, 1e12])
     np.testing.assert_array_equal(prediction.quantile(0.5), [3, 1, 1e5, 0, 3])
     np.testing.assert_allclose(prediction.mean, [3, 1, 1e5, 0, 3], rtol=1e-9, atol=1e-290)

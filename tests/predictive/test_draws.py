@@ -1,4 +1,4 @@
-"""Draws: their empirical distribution and its CRPS, against plain definitions and peers."""
+"""Draws: their empirical distribution and its CRPS agree with plain definitions and peers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_crps_agrees_with_peers(rng, dtype, count):
 
 
 def test_fair_estimator_is_unbiased_and_the_empirical_score_is_not(rng):
-    """Three draws of a standard normal: the score of the normal at 0, and 1/m times half E|X - X'| more."""
+    """Three draws of a standard normal: the normal's score at 0, plus 1/m times half E|X - X'|."""
     n = 200_000
     draws = fm.Draws(rng.normal(size=(n, 3)))
     truth = (np.sqrt(2) - 1) / np.sqrt(np.pi)
@@ -92,7 +92,7 @@ def test_crps_of_one_draw_is_the_absolute_error(rng):
 
 
 def test_crps_keeps_its_digits_far_from_zero(rng):
-    """Whole numbers shift without rounding: so must the score."""
+    """Whole numbers shift without rounding, and so must the score."""
     draws, y = rng.integers(-50, 50, (30, 17)), rng.integers(-60, 60, 30)
     shift = 2.0**50
     np.testing.assert_array_equal(
@@ -123,7 +123,7 @@ def test_outcomes_that_are_not_finite():
 @pytest.mark.parametrize("shape", [(7,), (7, 1), (7, 6), (7, 6, 3)])
 @pytest.mark.parametrize("search_from", [1, 100])
 def test_shares_and_quantiles(rng, monkeypatch, dtype, shape, search_from):
-    """Of unsorted draws, sorted ones, and rows taken from either; by search and by counting."""
+    """Unsorted draws, sorted ones, and rows of either agree; by search and by counting."""
     monkeypatch.setattr(module, "_SEARCH_FROM", search_from)
     array = rng.integers(-3, 4, shape).astype(dtype)
     plain = array.astype(np.float64).reshape(7, -1, *shape[2:])
@@ -182,11 +182,11 @@ def test_sorted_draws_are_not_copied(rng):
     array = np.sort(rng.normal(size=(50, 8)), axis=1)
     prediction = fm.Draws(array)
     prediction.quantile(0.5)
-    assert prediction._ordered is array
+    assert prediction._sorted_draws is array
     descending = fm.Draws(array[:, ::-1])
     descending.quantile(0.5)
-    assert not np.shares_memory(descending._ordered, array)
-    np.testing.assert_array_equal(descending._ordered, array)
+    assert not np.shares_memory(descending._sorted_draws, array)
+    np.testing.assert_array_equal(descending._sorted_draws, array)
 
 
 def test_threads_and_blocks_do_not_matter(rng, monkeypatch):

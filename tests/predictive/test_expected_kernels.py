@@ -1,4 +1,4 @@
-"""Expectations of kernels with kinks under densities with poles, against integrals by parts."""
+"""Expectations of kernels with kinks under densities with poles agree with integrals by parts."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ from laws import LAWS
 
 
 def _by_levels(frozen, kernel, z):
-    """E k by SciPy's adaptive quadrature over levels, cut where k has its kink."""
+    """Return E k by SciPy's adaptive quadrature over levels, split at the kink of k."""
     jump_level = float(frozen.cdf(z))
     total = 0.0
     for low, high in ((0.0, jump_level), (jump_level, 1.0)):
@@ -44,7 +44,7 @@ def _by_levels(frozen, kernel, z):
 )
 @pytest.mark.parametrize("kernel", [fm.Laplacian(15.06), fm.Matern(0.5, 0.7), fm.Matern(1.5, 0.01)])
 def test_kinks_beside_poles(prediction, frozen, z, kernel):
-    """The Laplacian's expectation under Beta(5.437, 0.8127) was off by 3.6e-8 of itself."""
+    """The Laplacian's expectation under Beta(5.437, 0.8127) had a relative error of 3.6e-8."""
     expectation = prediction.expected_kernel(kernel, [z])[0, 0]
     assert expectation == pytest.approx(_by_levels(frozen, kernel, z), rel=2e-11, abs=1e-13)
 
@@ -59,7 +59,7 @@ def test_mixtures_are_sums_over_their_components():
 
 
 def test_narrow_kernels_keep_relative_digits():
-    """Far narrower than the nodes' distances: the density times the kernel's integral."""
+    """A kernel far narrower than the nodes' distances: the density times the kernel's integral."""
     prediction, z = fm.Gamma([0.7], 1.0), np.array([0.3, 2.0, 9.0])
     for length in (1e-4, 1e-7):
         expected_values = prediction.expected_kernel(fm.Laplacian(1 / length), z)[0]
@@ -72,6 +72,6 @@ def test_narrow_kernels_keep_relative_digits():
 @pytest.mark.slow
 @pytest.mark.parametrize("family", dict.fromkeys(law.__name__.replace("_", "") for law in LAWS))
 def test_every_family_agrees_with_integrals_by_parts(family):
-    violations, _, checked = expectations.run(4, seed=100, only=family)
-    assert checked >= 8
+    violations, _, check_count = expectations.run(4, seed=100, only=family)
+    assert check_count >= 8
     assert not violations, "\n".join(violations)

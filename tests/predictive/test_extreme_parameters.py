@@ -57,8 +57,8 @@ def test_recalibrated_and_rescaled_at_the_ends_of_doubles():
     knots = fm.recalibration.MonotoneMap(np.array([0.0, 0.3, 1.0]), np.array([0.0, 0.6, 1.0]))
     usual = fm.recalibration.RecalibratedCDF(fm.Gaussian([0.0], 1.0), knots)
     for scale in (1e-287, 1e170):
-        mapped = fm.recalibration.RecalibratedCDF(fm.Gaussian([0.0], scale), knots)
-        np.testing.assert_allclose(mapped.std, scale * usual.std, rtol=1e-12)
+        recalibrated = fm.recalibration.RecalibratedCDF(fm.Gaussian([0.0], scale), knots)
+        np.testing.assert_allclose(recalibrated.std, scale * usual.std, rtol=1e-12)
     tiny = fm.recalibration.RecalibratedCDF(fm.Gaussian([0.0], 1e-287), knots)
     np.testing.assert_allclose(tiny.crps([1e154]), 1e154, rtol=1e-12)
     levels = 1 - 2.0 ** -np.array([12, 30, 52])
@@ -133,7 +133,7 @@ def test_far_tails_of_beta_distributions_of_large_shapes(a, b, y):
 
 
 def test_count_scores_of_far_outliers_by_plain_sums():
-    """The integral of (F - 1{y <= t})^2 over the first 200 counts, from exact masses."""
+    """Return the integral of (F - 1{y <= t})^2 over the first 200 counts, from exact masses."""
     from math import exp, lgamma, log
 
     for mean in (1e-4, 0.01, 1.0):
@@ -162,7 +162,7 @@ def test_beta_quantiles_at_tiny_levels_reach_them(a, b):
 
 @pytest.mark.slow
 def test_double_poisson_tails_just_inside_the_window_count_what_lies_outside():
-    """Near the last count of the sums, the mass beyond was left out: up to 38 % of the tail."""
+    """Near the last count of the sums, the mass beyond was dropped: up to 38 % of the tail."""
     from math import lgamma, log
 
     for mu, phi in ((5.0, 0.05), (20.0, 0.3), (300.0, 1.0), (0.5, 2.0)):
@@ -202,7 +202,7 @@ def test_truncated_to_a_narrow_interval_keeps_its_digits():
 
 @pytest.mark.parametrize("gap", [1e-5, 1e-9, 1e-12, 1e-200])
 def test_truncated_keeps_its_digits_beside_its_ends(gap):
-    """Differences of two cdfs were rounding: at 1e-12 from the end 1e-4 off, at 1e-16 they were 0."""
+    """Differences of two cdfs were rounding: off by 1e-4 at 1e-12 from the end, and 0 at 1e-16."""
     height = np.sqrt(2 / np.pi)
     half_line = fm.Truncated(fm.Gaussian([0.0], 1.0), 0.0)
     np.testing.assert_allclose(half_line.cdf([gap]), height * gap, rtol=1e-10)
@@ -290,7 +290,7 @@ def test_standard_deviations_whose_squares_leave_the_range(scale):
 
 
 def test_equal_draws_have_no_variance():
-    """The mean of equal numbers rounds: about it they had a variance."""
+    """The mean of equal numbers rounds, so they had a variance."""
     assert fm.Draws([[0.1] * 6, [1e140] * 6]).variance.tolist() == [0.0, 0.0]
     levels = [0.1, 0.2, 0.4, 0.7]
     assert fm.Quantiles(levels, [[4.17e123] * 4]).std.tolist() == [0.0]
@@ -366,7 +366,7 @@ def test_ranges_wider_than_the_largest_double_are_refused():
 
 
 def test_lower_tails_of_negative_binomials_of_small_dispersion():
-    """They were differences from 1, so 0 or 1e-16; sums of exact masses here."""
+    """They were differences from 1, so 0 or 1e-16; here they are sums of exact masses."""
     mpmath = pytest.importorskip("mpmath")
     mean, dispersion = 932.25, 1e-9
     with mpmath.workdps(40):
@@ -400,7 +400,7 @@ def test_log_normals_whose_exponential_of_the_variance_overflows():
         3.6278517413303118e149,
         rtol=1e-11,
     )
-    # On either side of where the form changes.
+    # On either side of the change of form.
     np.testing.assert_allclose(
         fm.LogNormal([0.0, 0.0], [1.0 - 1e-12, 1.0 + 1e-12]).std,
         np.sqrt(np.e**2 - np.e),
@@ -410,7 +410,7 @@ def test_log_normals_whose_exponential_of_the_variance_overflows():
 
 @pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e160, 1e300])
 def test_metrics_of_any_unit(unit):
-    """What is a length scales with the unit, what is none stays; squares used to leave the range."""
+    """Lengths scale with the unit, and pure numbers stay; squares used to overflow."""
     rng = np.random.default_rng(0)
     y, w = rng.normal(size=50), rng.random(50)
     mean, std = y + 0.3 * rng.normal(size=50), np.exp(rng.normal(size=50))
@@ -475,7 +475,7 @@ def test_streamed_sums_of_unlike_units_are_joined():
     "name", ["Gaussian", "Poisson", "NegativeBinomial", "DoublePoisson", "Mixture"]
 )
 def test_parts_without_rows(name):
-    """Blocks of rows are split by case inside the package, and no case need have rows."""
+    """The package splits blocks of rows by case, and a case may have no rows."""
     one = {
         "Gaussian": lambda: fm.Gaussian([0.0, 1.0], 1.0),
         "Poisson": lambda: fm.Poisson([1.0, 2.0]),
@@ -530,7 +530,7 @@ def test_negative_binomials_of_huge_dispersion():
     ],
 )
 def test_beta_quantiles_of_large_shapes_are_right_to_rounding(a, b, level):
-    """SciPy's were 10,000 units of rounding off, which is 1e-5 of the level."""
+    """SciPy's quantiles were off by 10,000 units of rounding, which is 1e-5 of the level."""
     beta = fm.Beta([a], b)
     q = beta.quantile(level)
     apart = 8 * np.spacing(q)
@@ -580,7 +580,7 @@ def test_a_rare_narrow_component_far_from_a_wide_one():
 
 
 def test_large_counts_of_little_dispersion_have_tails():
-    """SciPy's incomplete beta function is off by percents there: a cdf of 0.16 stood beside an sf of 1."""
+    """SciPy's incomplete beta function is off by per cents there: a cdf of 0.16 beside an sf of 1."""
     mean = 1e22
     for dispersion in (1e-30, 1e-22, 1e-10, 0.01):
         prediction = fm.NegativeBinomial([mean], dispersion)
@@ -597,7 +597,7 @@ def test_large_counts_of_little_dispersion_have_tails():
 
 @pytest.mark.parametrize("df", [1e-3, 0.5, 1.0])
 def test_moments_of_a_truncated_tail_without_moments(df):
-    """They were 1.7e17, or a refusal because quantiles overflow."""
+    """They were 1.7e17, or an error because quantiles overflow."""
     base = fm.StudentT(df, [0.0] * 4, 1.0)
     part = fm.Truncated(base, [-1.0, -np.inf, -np.inf, -1.0], [np.inf, 2.0, np.inf, 2.0])
     np.testing.assert_array_equal(part.mean[:3], [np.inf, -np.inf, np.nan])

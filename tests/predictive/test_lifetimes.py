@@ -1,4 +1,4 @@
-"""Waiting times, excesses and binomial counts: extremes, limits between families, and their errors."""
+"""Waiting times, excesses and binomial counts: extremes, limits between families, and errors."""
 
 import numpy as np
 import peers
@@ -35,7 +35,7 @@ def test_limits_between_families():
 
 @pytest.mark.parametrize("shape", [-29.0, -31.0, 0.999999999, 1.0, 1.7])
 def test_crps_of_excesses_beyond_a_mean(shape):
-    """The closed form continues to shape 2; at shapes of 1 and more it is held against quadrature."""
+    """The closed form continues to shape 2; quadrature checks it at shapes of 1 and more."""
     prediction = fm.GeneralizedPareto([shape] * 3, 2.0, 1.0)
     y = np.array([0.5, 1.01, 40.0])
     np.testing.assert_allclose(prediction.crps(y), crps(prediction, y), rtol=1e-9)

@@ -1,4 +1,4 @@
-"""Quantiles at many levels by a march, against mpmath, SciPy and the cdf itself."""
+"""Quantiles at many levels by marching agree with mpmath, SciPy and the cdf."""
 
 from __future__ import annotations
 
@@ -97,10 +97,10 @@ ANY = {
 @settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 80))
 def test_any_shapes_have_the_quantiles_of_single_levels(name, seed, n):
-    """Those that SciPy gives one by one, which the march does not touch; to its errors."""
+    """Agree with SciPy's quantiles one by one, which do not march, up to SciPy's errors."""
     prediction = ANY[name](n, seed)
     quantiles, single = prediction.quantile(LEVELS), Family.quantile(prediction, LEVELS)
-    # Where the cdf is steep or flat, quantiles differ by what the rounding of a probability makes.
+    # Where the cdf is steep or flat, rounding of a probability moves the quantile.
     slack = 1e-10 * np.abs(single) + 1e-11 * (single[:, 75:76] - single[:, 25:26])
     at = [prediction.cdf(quantiles[:, j]) for j in (0, 30, 98)]
     near = np.abs(quantiles - single) <= slack
@@ -154,7 +154,7 @@ def test_far_upper_tails_keep_their_digits():
 
 
 def test_far_tails_of_student(rng):
-    """SciPy 1.17 has +inf as the quantile at 1e-276 of 5 degrees of freedom, and 0 as a cdf at -1e250."""
+    """SciPy 1.17 gives +inf as the quantile at 1e-276 of 5 degrees of freedom, and a cdf of 0 at -1e250."""
     for df in (0.5, 1.0, 5.0, 50.0):
         z, p = StudentT([df], 0.0, 1.0), 10.0 ** -np.array([20.0, 100.0, 140.0, 276.0, 300.0])
         x = Family.quantile(z, p)[0]
@@ -171,7 +171,7 @@ def test_far_tails_of_student(rng):
 
 
 def test_a_march_that_ends_elsewhere_is_not_believed(monkeypatch):
-    """SciPy answers rows whose march ends at a wrong mass."""
+    """SciPy answers for rows whose march ends at a wrong mass."""
     right = _core.march
 
     def wrong(x, density, masses, slope, out):
@@ -196,7 +196,7 @@ def test_parameters_are_not_changed():
     np.testing.assert_array_equal(rate, before[1])
 
 
-# Truncated bases whose quantiles are marched to, and the score of truncated Gaussians
+# Truncated bases whose quantiles come from marching, and the score of truncated Gaussians
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Mixtures against sums over their components, root finding and plain definitions."""
+"""Mixtures agree with sums over their components, root finding and plain definitions."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_quantiles_agree_with_root_finding(rng):
 
             exact = optimize.brentq(gap, -60, 60, xtol=1e-14, rtol=1e-14)
             density = mixture.weights[row] @ stats.norm.pdf(exact, mean, std)
-            # What the rounding of a cdf leaves open.
+            # The rounding of a cdf allows this much.
             assert quantiles[row] == pytest.approx(exact, abs=1e-13 + 4e-16 / density)
 
 
@@ -147,7 +147,7 @@ def test_levels_zero_and_one(rng):
 @pytest.mark.parametrize("far", [0.0, 1e-9, 0.5, 3.0, 12.0, 300.0, 1e6])
 @pytest.mark.parametrize("ratio", [1.0, 1e-6, 1e3])
 def test_quantiles_of_gaussians_near_and_far(rng, far, ratio):
-    """Against general inversion, from starts of other levels and of their own."""
+    """Agree with general inversion, started at other levels and at their own."""
     weights = rng.dirichlet(np.ones(3), 20)
     weights[0] = 0.0, 1.0, 0.0
     mean = rng.normal(size=20)
@@ -162,7 +162,7 @@ def test_quantiles_of_gaussians_near_and_far(rng, far, ratio):
         alone = mixture.quantile(level)
         general = between_components(mixture, levels[at : at + 1])[:, 0]
         for y in (quantiles[:, at], alone):
-            # What the rounding of a cdf, and of y, leaves open.
+            # The rounding of a cdf and of y allows this much.
             open_ = 1e-14 * level / np.exp(mixture.log_prob(general)) + 1e-14 * np.abs(general)
             assert (np.abs(y - general) <= open_ + 1e-14).all()
 
@@ -247,7 +247,7 @@ def test_what_has_a_density(rng):
 
 
 def test_crps_of_gaussians(rng):
-    """Against quadrature of the cdf, and scoringrules."""
+    """Agree with quadrature of the cdf, and with scoringrules."""
     scoringrules = peers.imported("scoringrules")
     mixture = gaussians(rng, 3, 40)
     y = 3 * rng.normal(size=40)
@@ -277,7 +277,7 @@ def test_crps_of_atoms_is_the_energy_form(rng, kind):
 
 
 def test_crps_of_other_components(rng):
-    """The energy form by a large sample."""
+    """Agree with the energy form over a large sample."""
     mixture = every_kind(rng)["hurdle"]
     y = rng.normal(5, 3, N)
     as_draws = fm.Draws(mixture.sample(200_000, 0))
@@ -395,7 +395,7 @@ def test_quantiles_near_one_have_the_digits_of_their_distance_to_it(mixture):
 
 
 def test_quantiles_beyond_all_doubles():
-    """A component whose quantiles overflow was refused."""
+    """A component whose quantiles overflow raised an error."""
     heavy = fm.StudentT([0.0182], [1.9], [0.0222])
     mixture = fm.Mixture([fm.Gaussian([2.0], [6.0]), heavy], [0.4, 0.6])
     assert mixture.quantile([1e-148, 1 - 1e-12]).tolist() == [[-np.inf, np.inf]]

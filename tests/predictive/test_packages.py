@@ -1,4 +1,4 @@
-"""What modelling packages return is taken as it comes: checked with the packages themselves."""
+"""Predictions of modelling packages are accepted unchanged: tested with the packages themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every family at combinations of extreme parameters: a refusal that names one, or numbers, no warning.
+"""Every family at extreme parameters: an error that names one, or numbers without a warning.
 
 What cannot be represented is infinite, and no method of a family gives NaN at a finite outcome. Each
 parameter takes values from the smallest to the largest double; products overflow and underflow in all ways.
@@ -86,7 +86,7 @@ def results(prediction, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_numbers_without_warnings_or_a_refusal_that_names_a_parameter(name):
-    """Among these, negative binomials hung in SciPy, or ended the process; others gave NaN in silence."""
+    """Here negative binomials hung in SciPy, or ended the process; others silently gave NaN."""
     make, parameters, lists = FAMILIES[name]
     refused = []
     for values in itertools.product(*lists):

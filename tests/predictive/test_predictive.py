@@ -1,4 +1,4 @@
-"""Predicted distributions against scipy.stats, and their kernel expectations against quadrature."""
+"""Predicted distributions agree with scipy.stats, and their kernel expectations with quadrature."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ POINTS = np.array([-2.5, 0.0, 0.4, 3.0])
 
 
 def panels(ends, order=40):
-    """Gauss-Legendre nodes and weights over all panels between sorted ends."""
+    """Return Gauss-Legendre nodes and weights over all panels between sorted ends."""
     ends = np.unique(ends)
     nodes, weights = np.polynomial.legendre.leggauss(order)
     width = np.diff(ends)[:, None]
@@ -131,7 +131,7 @@ def test_gaussian_expectations(kernel, mean, std):
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "linear", "polynomial", "product"])
 def test_vector_gaussian_expectations(kernel, rng):
-    """Against Monte Carlo: within five standard errors at each of 12 points."""
+    """Agree with Monte Carlo: within five standard errors at each of 12 points."""
     prediction = fm.Gaussian(rng.normal(size=(3, 2)), rng.uniform(0.3, 1, size=(3, 2)))
     points = rng.normal(size=(4, 2))
     kernel = KERNELS[kernel]
@@ -145,7 +145,7 @@ def test_vector_gaussian_expectations(kernel, rng):
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "matern32", "matern52", "linear", "sum"])
 def test_pairs_of_gaussians(kernel, rng):
-    """E k(Y, Y') by integrating E k(Y, z) over the other one."""
+    """Compute E k(Y, Y') by integrating E k(Y, z) over the other one."""
     kernel = KERNELS[kernel]
     one = fm.Gaussian(rng.normal(size=3), rng.uniform(0.1, 2, size=3))
     other = fm.Gaussian([0.5, -1.0], [0.7, 0.3])
@@ -162,7 +162,7 @@ def test_pairs_of_gaussians(kernel, rng):
 
 
 def test_vector_gaussian_without_closed_form(rng):
-    """Two components by a product grid; more are refused with advice."""
+    """Two components use a product grid; more raise an error with advice."""
     prediction = fm.Gaussian(rng.normal(size=(2, 2)), 0.5)
     kernel, points = fm.RBF(0.3) * fm.Linear(), rng.normal(size=(3, 2))
     expectations = prediction.expected_kernel(kernel, points)
@@ -184,7 +184,7 @@ def test_vector_gaussian_without_closed_form(rng):
     nu=st.sampled_from([0.5, 1.5, 2.5]),
 )
 def test_matern_expectations_are_stable(mean, std, gap, length, nu):
-    """Whatever the scales: finite, in [0, 1], and never far from the narrow-Gaussian limit."""
+    """At any scale: finite, in [0, 1], and never far from the narrow-Gaussian limit."""
     kernel = fm.Matern(nu, length)
     z = mean + gap * length
     (expectation,) = fm.Gaussian([mean], std).expected_kernel(kernel, [z])[0]
@@ -264,7 +264,7 @@ COUNTS = {
 @pytest.mark.parametrize("name", COUNTS)
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "polynomial", "cosine", "delta"])
 def test_sums_over_counts(name, kernel):
-    """Direct sums of SciPy's probabilities, whose own error is about 1e-13 relative."""
+    """Agree with direct sums of SciPy's probabilities, whose own relative error is about 1e-13."""
     prediction, frozen = COUNTS[name]
     kernel = fm.Delta() if kernel == "delta" else KERNELS[kernel]
     weights = prediction.nodes()[1]
@@ -350,7 +350,7 @@ def test_wide_gaussians_are_flat(std):
 
 
 def test_independent_components(rng):
-    """Three components: products of expectations of one."""
+    """Three components: products of the expectations of one."""
     mean, std = rng.normal(size=(4, 3)), rng.uniform(0.2, 2, size=(4, 3))
     points = rng.normal(size=(5, 3))
     for kernel in (KERNELS["rbf"], KERNELS["laplacian"]):
@@ -371,7 +371,7 @@ def test_independent_components(rng):
     "kernel", [fm.Polynomial(5, 1.0), fm.Linear() * fm.Linear(), KERNELS["sum"] + fm.Polynomial(6)]
 )
 def test_tails_that_quadrature_would_miss(kernel):
-    """Fifth moments of t(3), second ones of t(2), a quarter of the fifth of a lognormal."""
+    """Fifth moments of t(3), second moments of t(2), a quarter of the fifth of a lognormal."""
     kernel = kernel.resolve(np.zeros((1, 1)))
     heavy = stats.t(2.0) if isinstance(kernel, fm.Product) else stats.t(3.0)
     with pytest.raises(ValueError, match="tails too heavy for this y_kernel"):
@@ -382,7 +382,7 @@ def test_tails_that_quadrature_would_miss(kernel):
             as_predictive(stats.lognorm(1.5), 1).expected_kernel(kernel, POINTS)
     decaying = kernel * fm.RBF(0.5)
     assert np.isfinite(as_predictive(heavy, 2).expected_kernel(decaying, POINTS)).all()
-    far = heavy.isf([1e-16, 1e-15])  # where expectations are as small as the mass left out
+    far = heavy.isf([1e-16, 1e-15])  # where expectations are as small as the neglected mass
     expectations = as_predictive(heavy, 2).expected_kernel(fm.RBF(0.5) * fm.Linear(), far)
     assert np.isfinite(expectations).all()
 

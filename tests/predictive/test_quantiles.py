@@ -1,4 +1,4 @@
-"""Quantiles as distributions, against numerical integrals of what they say."""
+"""Quantiles as distributions agree with numerical integrals of their definition."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_given_quantiles_are_exact(rng, tails):
 
 @pytest.mark.parametrize("tails", TAILS)
 def test_cdf_and_quantiles_are_inverse(rng, tails):
-    """At every level u: P(Y < q) <= u <= P(Y <= q), and q is the smallest such."""
+    """At every level u: P(Y < q) <= u <= P(Y <= q), and q is the smallest such number."""
     q = some(rng, tails)
     for u in np.linspace(0.001, 0.999, 51):
         y = q.quantile(u)
@@ -108,7 +108,7 @@ def test_crps_is_twice_the_integrated_check_loss(rng, tails, place):
 
 @given(st.data())
 def test_crps_at_knots_and_anywhere(data):
-    """Against the integral of (F - 1{y <= t})^2 in Gauss-Legendre panels between all kinks."""
+    """Agree with the integral of (F - 1{y <= t})^2 in Gauss-Legendre panels between all kinks."""
     values = data.draw(
         hnp.arrays(np.float64, 5, elements=st.floats(-10, 10).map(lambda v: round(v, 2)))
     )

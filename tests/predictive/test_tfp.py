@@ -1,4 +1,4 @@
-"""Objects of the real TensorFlow Probability, over JAX; skipped where neither imports.
+"""Objects of the real TensorFlow Probability, over JAX; skipped if neither imports.
 
 Seen with tfp-nightly 0.26.0.dev20261027 and JAX 0.10.2 (0.25.0 does not import beside this JAX).
 """

@@ -1,4 +1,4 @@
-"""Wrappers of predictions forward every public member, and where they change nothing, no answer."""
+"""Wrappers of predictions forward every public member, and change an answer only on purpose."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEMBERS = {name for name in dir(Predictive) if not name.startswith("_")} | {"mea
 
 
 class Recorder(Predictive):
-    """Answers each question with the question."""
+    """Base prediction that answers each question with the question."""
 
     def __getattribute__(self, name):
         if name.startswith("_") or name in FLAGS:
@@ -40,7 +40,7 @@ Recorder.__abstractmethods__ = frozenset()
 @pytest.mark.parametrize("name", sorted(MEMBERS - FLAGS))
 @pytest.mark.parametrize("kind", [Wrapped, Memo])
 def test_every_public_member_is_forwarded(kind, name):
-    """A member that `Predictive` gets later is forwarded, or fails here."""
+    """A member added to `Predictive` later is forwarded, or fails here."""
     base = Recorder()
     wrapper = Wrapped(base) if kind is Wrapped else Memo(base, np.zeros(3))
     member = vars(Predictive).get(name)
@@ -98,7 +98,7 @@ CASES = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("wrapper", "base"), CASES)
 def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
-    """Every public member; expectations where nodes may differ."""
+    """Every public member agrees; expectations do wherever nodes are the same."""
     base = {**SMOOTH, **COUNTS}[base]
     wrapped = UNCHANGED[wrapper](base)
     y, levels = np.array([1.0, -1.0, 7.0]), np.array([0.01, 0.3, 0.5, 0.97])
@@ -167,7 +167,7 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
 
 
 def test_counts_far_out_where_the_survival_function_has_few_digits():
-    """475 counts that have 1e-10 of the tail: the cdf moved by steps of .05."""
+    """475 counts had 1e-10 of the tail: the cdf moved in steps of .05."""
     low, high = 1683284443164.0, 1683284443639.0
     prediction = fm.Truncated(fm.NegativeBinomial([2102414807.9267], 61588.083861983476), low, high)
     y = [1683284443614.0]  # the values below are mpmath's

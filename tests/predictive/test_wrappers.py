@@ -1,4 +1,4 @@
-"""Zero-inflated and truncated distributions, and quantiles by halving."""
+"""Zero-inflated and truncated distributions, and quantiles by bisection."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BASES = {**COUNT_BASES, **{f"smooth {name}": one for name, one in SMOOTH_BASES.i
 
 
 def check_laws(prediction, outcomes, levels=(0.003, 0.2, 0.5, 0.75, 0.999)):
-    """Monotone; both tails add up; quantiles invert the cdf; moments and scores are those of draws."""
+    """The cdf is monotone, tails add up, quantiles invert it; moments and scores agree with draws."""
     before = np.zeros(len(prediction))
     for y in np.sort(outcomes):
         below, at, above = prediction.cdf_below(y), prediction.cdf(y), prediction.sf(y)
@@ -98,7 +98,7 @@ def test_zero_inflated_is_the_mixture(name):
 
 @pytest.mark.parametrize("name", COUNT_BASES)
 def test_zero_inflated_score_of_counts(name):
-    """Against the sum over the support, which is generic."""
+    """Agree with the generic sum over the support."""
     prediction = ZeroInflated(COUNT_BASES[name], [0.1, 0.5, 0.99])
     for y in (-2.0, 0.0, 1.0, 3.5, 70.0):
         np.testing.assert_allclose(prediction.crps(y), Predictive.crps(prediction, y), rtol=1e-10)
@@ -174,7 +174,7 @@ def test_laws_of_truncated(name, low, high):
 
 @pytest.mark.parametrize("name", COUNT_BASES)
 def test_truncated_counts(name):
-    """Against the masses of the base between the ends, atoms at both ends included."""
+    """Agree with the masses of the base between the ends, including atoms at both ends."""
     one = COUNT_BASES[name]
     low, high = np.array([-2.0, 0.0, 0.0]), np.array([4.0, 4.0, 62.0])
     prediction = Truncated(one, low, high)
@@ -212,7 +212,7 @@ INTERVALS = [
 @pytest.mark.filterwarnings("ignore::RuntimeWarning:scipy.*")
 @pytest.mark.parametrize(("a", "b"), INTERVALS)
 def test_truncated_gaussian_is_scipys(a, b):
-    """Ends in standard deviations; SciPy's own variances lose digits far out and in narrow intervals."""
+    """Ends are in standard deviations; SciPy's variances lose digits far out and in narrow intervals."""
     mean, std = np.array([0.0, 5.0, -2.0]), np.array([1.0, 0.1, 30.0])
     prediction = Truncated(fm.Gaussian(mean, std), mean + a * std, mean + b * std)
     theirs = stats.truncnorm(a, b, mean, std)
@@ -263,7 +263,7 @@ def test_truncated_gaussian_score():
     ("mean", "low", "high"), [(5.0, 40.0, np.inf), (1000.0, 0.0, 700.0), (2.0, 30.0, 31.0)]
 )
 def test_truncated_counts_far_in_a_tail(mean, low, high):
-    """Where the base's own nodes have ended: ratios of masses, p(k + 1) / p(k) = mean / (k + 1)."""
+    """Where the base has no nodes left: ratios of masses, p(k + 1) / p(k) = mean / (k + 1)."""
     k = np.arange(low, min(high, low + 60) + 1) if low else np.arange(high - 200, high + 1)
     logs = stats.poisson(mean).logpmf(k)
     masses = np.exp(logs - logs.max())
@@ -280,7 +280,7 @@ def test_truncated_counts_far_in_a_tail(mean, low, high):
 
 
 def test_truncated_zero_inflated_counts():
-    """Wrappers of wrappers; a hurdle model."""
+    """Wrappers of wrappers work; a hurdle model is one."""
     prediction = ZeroInflated(Truncated(fm.Poisson([2.0, 6.0]), low=1), [0.3, 0.6])
     np.testing.assert_allclose(prediction.cdf(0.0), [0.3, 0.6], rtol=1e-13)
     outer = Truncated(ZeroInflated(fm.Poisson([2.0, 6.0]), 0.4), 0, 3)

@@ -21,7 +21,7 @@ from fastmcmd.recalibration import (
 
 
 def binary(rng, n=400, slope=0.4, shift=0.7):
-    """Scores whose right logits are ``slope s + shift``."""
+    """Return scores whose right logits are ``slope s + shift``."""
     s = 3 * rng.normal(size=n)
     return s, (rng.random(n) < special.expit(slope * s + shift)).astype(int)
 
@@ -119,14 +119,14 @@ def test_beta_calibration(rng):
         )
 
         def loss(at, weights=weights):
-            mapped = special.expit(at[0] * np.log(p) - at[1] * np.log1p(-p) + at[2])
-            return log_loss(mapped, y, weights)
+            shares = special.expit(at[0] * np.log(p) - at[1] * np.log1p(-p) + at[2])
+            return log_loss(shares, y, weights)
 
         best = optimize.minimize(loss, [1.0, 1.0, 0.0], method="Nelder-Mead",
                                  options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000})  # fmt: skip
         assert loss([*calibrator.slopes_, calibrator.intercept_]) <= best.fun + 1e-10
-    mapped = calibrator.transform(np.linspace(0, 1, 50))
-    assert (np.diff(mapped) >= 0).all()
+    shares = calibrator.transform(np.linspace(0, 1, 50))
+    assert (np.diff(shares) >= 0).all()
     both = calibrator.transform(np.stack([1 - p, p], axis=1))
     np.testing.assert_allclose(both[:, 1], calibrator.transform(p), rtol=1e-9)
 
@@ -137,7 +137,7 @@ def test_slopes_of_beta_calibration_are_not_negative(rng):
     calibrator = BetaCalibration().fit(p, y)
     assert calibrator.slopes_.tolist()[0] == 0.0
     assert calibrator.slopes_[1] > 0
-    other = BetaCalibration().fit(p, (rng.random(2000) < 1 - p).astype(int))  # the wrong way round
+    other = BetaCalibration().fit(p, (rng.random(2000) < 1 - p).astype(int))  # has the wrong sign
     assert calibrator.slopes_.min() == 0.0
     assert other.slopes_.tolist() == [0.0, 0.0]
     np.testing.assert_allclose(other.transform(p), other.transform(p[:1])[0])
@@ -168,7 +168,7 @@ def test_venn_abers_is_isotonic_regression_with_the_row_added(rng, digits):
 
 
 def test_one_of_the_pair_is_calibrated(rng):
-    """Over many draws of 20 calibration rows, as the theorem says, and the plain isotonic fit is not."""
+    """Over many draws of 20 calibration rows the theorem holds, and the plain isotonic fit fails."""
     nearest, plain, labels = [], [], []
     for _ in range(1500):
         s, y = binary(rng, 21)
@@ -185,7 +185,7 @@ def test_one_of_the_pair_is_calibrated(rng):
         gap = labels[some] - nearest[some]
         assert abs(gap.mean()) < 4 * gap.std() / np.sqrt(some.sum())
     sure = plain == 0.0
-    assert labels[sure].mean() > 0.05  # it says never, and it happens
+    assert labels[sure].mean() > 0.05  # says never, and it happens
 
 
 def test_merged_probabilities(rng):
@@ -201,7 +201,7 @@ def test_merged_probabilities(rng):
 
 
 def _bins_by_definition(p, y, count):
-    """One model of Bayesian binning, bin by bin: inner edges, means, marginal likelihood."""
+    """Return one model of Bayesian binning, bin by bin: inner edges, means, marginal likelihood."""
     n = len(p)
     cuts = [round(n * k / count) for k in range(count + 1)]
     means, likelihood = [], 1.0
@@ -277,7 +277,7 @@ def test_mondrian_intervals(rng, score):
 
 
 def test_coverage_within_groups(rng):
-    """Nine rows of each group: 90 % of new rows are covered, by the theorem, in the wide group, too."""
+    """With nine rows per group, 90 % of new rows are covered, by the theorem, in the wide group too."""
     inside, plain = [], []
     for _ in range(400):
         groups = np.repeat([0, 0, 0, 1], 11)
@@ -297,7 +297,7 @@ def test_coverage_within_groups(rng):
 
 
 def test_intervals_normalised_by_a_recalibrated_std(rng):
-    """A factor for all rows changes nothing; a recalibrated spread that follows the errors does."""
+    """A common factor changes nothing; a recalibrated spread that follows the errors does."""
     n = 3000
     x = rng.uniform(size=n)
     y = (0.2 + x) * rng.normal(size=n)

@@ -1,4 +1,4 @@
-"""Recalibrators from files whose contents were exchanged, with a right checksum: refused, or as good."""
+"""Recalibrators from altered files with a valid checksum are rejected, or work."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ FORGED = [None, True, -1, 0, np.nan, np.inf, "x", [1], {}, 10**400]
 
 
 def places(document):
-    """Yield what holds each value of a JSON document, and its key there."""
+    """Yield the container of each value of a JSON document, and its key there."""
     for key in list(document.keys() if isinstance(document, dict) else range(len(document))):
         yield document, key
         if isinstance(document[key], (dict, list)):

@@ -1,4 +1,4 @@
-"""Near-isotonic regression and its ensemble (ENIR) against convex optimisation, the formula and netcal."""
+"""Near-isotonic regression and its ensemble (ENIR) agree with convex optimisation and netcal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastmcmd.recalibration.near_isotonic import NearIsotonicPath
 
 
 def near_isotonic(values, weights, penalty):
-    """The solution from its dual, least squares with bounds: ``b = v - W^-1 D' u``, ``0 <= u <= lam``."""
+    """Return the solution from its dual, bounded least squares: ``b = v - W^-1 D' u``, u in [0, lam]."""
     n = len(values)
     steps = np.eye(n)[:-1] - np.eye(n)[1:]
     root = np.sqrt(weights)
@@ -56,7 +56,7 @@ def test_values_that_increase_are_their_own_path():
 
 
 def ensemble_by_definition(p, y):
-    """The average over all models after the first, weighted by ``exp(-BIC / 2)``."""
+    """Return the average over all models after the first, weighted by ``exp(-BIC / 2)``."""
     places, inverse = np.unique(p, return_inverse=True)
     count, ones = np.bincount(inverse), np.bincount(inverse, weights=y)
     path = NearIsotonicPath.of(ones / count, count.astype(float))
@@ -109,7 +109,7 @@ def test_ensembles_of_few_rows():
 
 
 def test_least_penalised_model_is_that_of_netcal(rng):
-    """Where three steps merge at once, netcal 1.4 loses the rows of one: no group has them."""
+    """If three steps merge at once, netcal 1.4 loses the rows of one: no group has them."""
     binning = pytest.importorskip("netcal.binning")
     for _ in range(5):
         p = np.sort(rng.uniform(size=60))

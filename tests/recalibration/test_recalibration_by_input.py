@@ -1,4 +1,4 @@
-"""Recalibrators that need inputs: what they mend, that they harm nothing, files, errors."""
+"""Recalibrators that need inputs: repairs, no harm to right models, files, errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Conformal intervals: their promise, and the plain definition of their thresholds."""
+"""Conformal intervals: their guarantee, and the plain definition of their thresholds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCORES = ["absolute", "scaled", "cqr"]
 
 
 def model(rng, n):
-    """Return wrong predictions, skewed outcomes of changing spread."""
+    """Return wrong predictions, with skewed outcomes of changing spread."""
     x = rng.uniform(-1, 1, n)
     y = np.sin(3 * x) + (0.2 + np.abs(x)) * (rng.exponential(size=n) - 1)
     return x, fm.Gaussian(x, 0.3 + np.abs(x) / 2), y

@@ -1,4 +1,4 @@
-"""Maps of levels, recalibrated and rescaled distributions, against integrals and closed forms."""
+"""Maps of levels, recalibrated and rescaled distributions agree with integrals and closed forms."""
 
 from __future__ import annotations
 
@@ -488,7 +488,7 @@ def test_scores_of_nan_and_infinity():
 
 
 def test_quantiles_where_a_level_is_mapped_next_to_one():
-    """The map is steep there, and rounds what is left of the level: 80 doubles off."""
+    """The map is steep there, and rounds the rest of the level: 80 doubles off."""
     p = np.array([0.0, 0.83, 0.999864979182365, 1.0])
     mapping = MonotoneMap(p, np.array([0.0, 0.5, 0.8172611979937172, 1.0]))
     inner = fm.Gaussian([0.2719235002779635], 0.0012235780170924138)

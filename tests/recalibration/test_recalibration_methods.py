@@ -1,4 +1,4 @@
-"""Recalibrators: what they repair is seen on a second sample, and what needs no repair stays."""
+"""Recalibrators: a second sample shows the repair, and right models stay."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REGRESSION = [
 
 
 def outcomes(seed, kind="calibrated"):
-    """Return predictions (mean, std) and outcomes that miss them in a known way."""
+    """Return predictions (mean, std), and outcomes that deviate from them in a known way."""
     rng = np.random.default_rng(seed)
     mean, std = rng.normal(scale=3, size=N), rng.lognormal(sigma=0.5, size=N)
     noise = rng.normal(size=N)
@@ -132,7 +132,7 @@ def test_all_knots_overfit_the_density_and_few_do_not():
 
 
 def test_isotonic_regression_of_the_pairs_is_the_pairs():
-    # Kuleshov's algorithm 1 by scikit-learn, against the map with all knots.
+    # Compare Kuleshov's algorithm 1 by scikit-learn with the map with all knots.
     sklearn = pytest.importorskip("sklearn.isotonic")
     prediction, y = outcomes(10, "shifted")
     pit = np.sort(prediction.cdf(y))
@@ -340,8 +340,8 @@ def test_what_is_saved_is_what_is_loaded(make, tmp_path):
     assert type(again) is make
     assert repr(again) == repr(calibrator)
     np.testing.assert_array_equal(again.transform(prediction).cdf(y), mended.cdf(y))
-    with np.load(tmp_path / "a.npz", allow_pickle=False) as stored:
-        settings = json.loads(stored["settings"].tobytes().decode())
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as archive:
+        settings = json.loads(archive["settings"].tobytes().decode())
     assert settings["kind"] == make.__name__
 
 
@@ -487,7 +487,7 @@ def test_bins_have_equal_mass_and_keep_ties_together():
 
 
 def test_errors_whose_squares_leave_float64_are_refused():
-    """Infinite standard deviations came out."""
+    """The standard deviations were infinite."""
     y = np.r_[1e200, np.zeros(19)]
     with pytest.raises(ValueError, match=r"y\[0\] is 1e\+200: its squared distance"):
         fm.recalibration.IsotonicStd().fit(fm.Gaussian(np.zeros(20), 1.0), y)

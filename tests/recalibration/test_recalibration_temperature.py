@@ -1,4 +1,4 @@
-"""Temperature scaling against brute force, torch and netcal."""
+"""Temperature scaling agrees with brute force, torch and netcal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastmcmd.recalibration import TemperatureScaling, load
 
 
 def problem(n, classes, temperature, seed=0):
-    """Return logits that are right at a temperature, and labels."""
+    """Return logits that are right at one temperature, and labels."""
     rng = np.random.default_rng(seed)
     logits = temperature * rng.normal(scale=2, size=(n, classes))
     share = softmax(logits / temperature, axis=1).cumsum(axis=1)

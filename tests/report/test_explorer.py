@@ -41,7 +41,7 @@ def decoded(packed, *shape):
 
 
 class Example:
-    """A sample of two groups with named inputs, one of them with few values, and its report."""
+    """Make a sample of two groups with named inputs, one of them with few values, and its report."""
 
     def __init__(self, path, *, weighted=False, several=False, omitted=False):
         rng = np.random.default_rng(5)
@@ -85,7 +85,7 @@ class Example:
         return mask & (values >= low) & (values < high)
 
     def numbers(self, rows, model):
-        """Return the plain definitions of the page's numbers of some rows."""
+        """Return the page's numbers for some rows by their plain definitions."""
         y, prediction = self.y[rows], self.models[model].take(np.flatnonzero(rows))
         weights = None if self.weights is None else self.weights[rows]
         evaluation = self.comparison[model]
@@ -152,7 +152,7 @@ def test_the_smallest_of_many_groups_are_one(rng):
 @pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("case", [{}, {"weighted": True, "several": True}, {"omitted": True}])
 def test_sums_are_those_of_the_rows(tmp_path, case):
-    """A port of the script's arithmetic, against plain definitions on the rows of the region."""
+    """A port of the script's arithmetic agrees with plain definitions on the rows of the region."""
     example = Example(tmp_path / "r.html", **case)
     data, rng = example.data, np.random.default_rng(1)
     groups, s = data["groups"], len(data["quantities"])
@@ -197,12 +197,12 @@ def test_witness_and_rows_of_a_region(example):
     rows = (example.x["<b>dose"] == 2) & (example.by == "south")
     place = np.flatnonzero(cells == axis["bins"] * data["groups"].index("south") + 2)
     np.testing.assert_allclose(sums[place[0]], h[rows].sum(axis=0), atol=1e-3)
-    listed = {one["name"]: one["values"] for one in data["list"]["columns"]}
+    columns = {one["name"]: one["values"] for one in data["list"]["columns"]}
     assert data["list"]["worst"] is None  # all rows are in the page
-    assert listed["row"] == list(range(N))
-    np.testing.assert_allclose(listed["age"], example.x["age"], rtol=1e-4)
-    np.testing.assert_allclose(listed["CCE"], evaluation.rows["cce"], rtol=1e-4)
-    assert listed["group"] == list(example.by)
+    assert columns["row"] == list(range(N))
+    np.testing.assert_allclose(columns["age"], example.x["age"], rtol=1e-4)
+    np.testing.assert_allclose(columns["CCE"], evaluation.rows["cce"], rtol=1e-4)
+    assert columns["group"] == list(example.by)
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -216,9 +216,9 @@ def test_the_worst_rows_of_every_run_of_bins_are_listed(tmp_path, rng):
     )
     evaluation.report(tmp_path / "r.html")
     data = data_of(tmp_path / "r.html")
-    listed, worst = np.array(data["list"]["columns"][0]["values"]), data["list"]["worst"]
+    row_values, worst = np.array(data["list"]["columns"][0]["values"]), data["list"]["worst"]
     assert worst >= 1
-    assert len(listed) <= 2_000
+    assert len(row_values) <= 2_000
     cce = evaluation.rows["cce"]
     for axis in data["axes"][:3]:
         texts = [float(text) for text in axis["texts"]]
@@ -226,12 +226,12 @@ def test_the_worst_rows_of_every_run_of_bins_are_listed(tmp_path, rng):
         for _ in range(5):
             first, last = np.sort(rng.integers(0, axis["bins"], 2))
             rows = np.flatnonzero((places >= first) & (places <= last) & (by == rng.integers(3)))
-            assert np.isin(rows[np.argsort(-cce[rows])[:worst]], listed).all()
+            assert np.isin(rows[np.argsort(-cce[rows])[:worst]], row_values).all()
 
 
 @pytest.mark.usefixtures("unpainted")
 def test_pages_without_inputs_groups_or_scores(tmp_path, rng):
-    """What there is to choose by decides what the page offers; it is bounded whatever the settings."""
+    """The settings decide what the page offers; its size is bounded whatever they are."""
     y = rng.normal(size=N)
     fm.evaluate(y, (np.zeros(N), 1.0)).report(tmp_path / "none.html")
     assert 'id="explore"' not in (tmp_path / "none.html").read_text(encoding="utf-8")
@@ -293,7 +293,7 @@ def run_node(program, *arguments):
     NODE is None, reason="no node here: the script's arithmetic runs in the browser's test"
 )
 def test_the_script_adds_up(example, tmp_path):
-    """The script itself, without a browser: columns, groups and the map."""
+    """Run the script itself without a browser: columns, groups and the map."""
     (tmp_path / "data.json").write_text(json.dumps(example.data), encoding="utf-8")
     program = """
     const data = decodeData(JSON.parse(require("fs").readFileSync(process.argv[1], "utf8")));
@@ -320,11 +320,11 @@ def test_the_script_adds_up(example, tmp_path):
     results = run_node(program, tmp_path / "data.json", json.dumps(regions))
     assert results[0][0] == f"{axis['texts'][1]} ≤ age < {axis['texts'][5]}"
     assert results[1][0] == f"group south and age < {axis['texts'][3]}"
-    for rows, (_, inside, outside, listed, numbers, outside_numbers, pit) in zip(
+    for rows, (_, inside, outside, row_list, numbers, outside_numbers, pit) in zip(
         masks, results, strict=True
     ):
         assert (inside, outside) == (rows.sum(), N - rows.sum())
-        assert listed == np.flatnonzero(rows).tolist()
+        assert row_list == np.flatnonzero(rows).tolist()
         np.testing.assert_allclose(numbers, list(example.numbers(rows, "one").values()), rtol=1e-9)
         np.testing.assert_allclose(
             outside_numbers, list(example.numbers(~rows, "one").values()), rtol=1e-9
@@ -440,7 +440,7 @@ def test_a_drag_in_a_browser_shows_the_numbers_of_those_rows(tmp_path):
     press("Escape");
     document.title = [...before, filtered, document.querySelector("#region-status").textContent].join("|");
     """
-    status, table, listed, filtered, cleared = browse(path, look, "--window-size=1200,900")
+    status, table, row_list, filtered, cleared = browse(path, look, "--window-size=1200,900")
     axis = next(one for one in example.data["axes"] if one["name"] == "age")
     share = [(s * 240 - 6) / (240 - 12) for s in (0.2, 0.45)]
     first, last = (int(np.floor(s * axis["bins"])) + 1 for s in share)  # the first arrow moves both
@@ -457,7 +457,7 @@ def test_a_drag_in_a_browser_shows_the_numbers_of_those_rows(tmp_path):
             np.testing.assert_allclose(values, expected, rtol=6e-4)
     cce = example.comparison["one"].rows["cce"]
     order = np.flatnonzero(rows)[np.argsort(-cce[rows])]
-    assert [int(one) for one in listed.split()] == order[:15].tolist()
+    assert [int(one) for one in row_list.split()] == order[:15].tolist()
     some = order[example.x["income"].to_numpy()[order] > 0.5]
     assert [int(one) for one in filtered.split()] == some[:15].tolist()
     assert cleared.startswith("Region: group south:")

@@ -1,4 +1,4 @@
-"""The page: whole, safe, readable without a network, and drawn by a real browser where there is one."""
+"""The page is complete, safe and readable offline; a real browser draws it if one is installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOSTILE = "_<script>alert('x')</script> & \"quoted\" $\\x$ 統"
 
 @pytest.fixture(scope="module")
 def evaluations():
-    """What the tests write reports of, and do not change."""
+    """Data for the reports, which no test changes."""
     rng = np.random.default_rng(20240512)
     x = rng.uniform(-2, 2, (N, 2))
     y = x[:, 0] + 0.3 * rng.normal(size=N)
@@ -34,7 +34,7 @@ def evaluations():
 
 
 class Page(HTMLParser):
-    """What a page consists of; fails where tags are not closed in order."""
+    """Parser of a page's parts; fails if tags are not closed in order."""
 
     VOID = {"meta", "link", "br", "image", "use", "path", "img"}
 
@@ -122,7 +122,7 @@ def test_a_page_of_two_models(evaluations, tmp_path):
 
 @pytest.mark.usefixtures("unpainted")
 def test_vector_outputs_and_no_inputs(rng, tmp_path):
-    """Few parts apply; the page is still whole."""
+    """With few parts, the page is still complete."""
     y = rng.normal(size=(N, 2))
     fm.evaluate(y, fm.Gaussian(np.zeros((N, 2)), 1.0)).report(tmp_path / "a.html")
     fm.evaluate(y, fm.Gaussian(np.zeros((N, 2)), 1.0), y).report(tmp_path / "b.html")
@@ -141,7 +141,7 @@ def cells_after(cells, text, count):
 
 @pytest.mark.usefixtures("unpainted")
 def test_rows_left_out(rng, tmp_path):
-    """Points listed are those of the rows given, also where some were left out."""
+    """The listed points are those of the given rows, even if some were left out."""
     x = rng.normal(size=N)
     y = x + rng.normal(size=N)
     y[:50] = np.nan
@@ -180,7 +180,7 @@ def test_the_witness_is_that_of_the_worst_point(rng, tmp_path, monkeypatch, coun
 
 
 def encoded_words(rng):
-    """Return texts, an encoder of theirs that counts calls, and what it makes of each text."""
+    """Return texts, an encoder of texts that counts calls, and its output for each text."""
     words = ("red", "green", "blue <i>", "yellow")
     texts = [" ".join(rng.choice(words, 3)) for _ in range(N)]
     requests = []
@@ -194,7 +194,7 @@ def encoded_words(rng):
 
 @pytest.mark.slow
 def test_encoded_inputs(rng, tmp_path):
-    """Texts are listed, and pictures and the witness are those of what the encoder makes of them."""
+    """The page lists texts; pictures and the witness use the encoder's output."""
     texts, encoder, requests = encoded_words(rng)
     x = encoder(texts)
     y = x[:, 0] + 0.3 * rng.normal(size=N)
@@ -251,7 +251,7 @@ def test_inputs_as_lists_and_frames(rng, tmp_path):
 
 @pytest.mark.usefixtures("unpainted")
 def test_frames_that_are_encoded(rng, tmp_path):
-    """Their columns are not taken for inputs."""
+    """The columns of an encoded frame are not taken for inputs."""
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({f"column {k}": ["a", "bb"] * (N // 2) for k in range(15)})
     y = rng.normal(size=N)
@@ -315,7 +315,7 @@ def test_projections(rng, tmp_path):
 
 @pytest.mark.usefixtures("unpainted")
 def test_many_models(rng, tmp_path):
-    """More models than colours: several pictures."""
+    """With more models than colours, there are several pictures."""
     y = rng.normal(size=N)
     models = {f"model {scale}": fm.evaluate(y, (np.zeros(N), scale)) for scale in range(1, 9)}
     fm.compare(models).report(tmp_path / "r.html")
@@ -351,7 +351,7 @@ def test_every_number_is_read():
 @pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
 def test_infinite_scores_and_spreads(rng, tmp_path):
-    """An outcome held impossible and a prediction without variance leave the page whole."""
+    """An impossible outcome and a prediction without variance leave the page complete."""
     x = rng.normal(size=(N, 2))
     y = rng.uniform(size=N)
     y[3] = 5.0
@@ -407,7 +407,7 @@ def test_a_file_is_replaced_whole(evaluations, tmp_path, monkeypatch):
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here: the page is not opened")
 @pytest.mark.parametrize("dark", [False, True])
 def test_in_a_browser(evaluations, tmp_path, dark):
-    """It opens without a word in the console, sorts its tables, and shows its pictures."""
+    """The page opens without a console message, sorts its tables, and shows its pictures."""
     path = tmp_path / "report.html"
     fm.compare(evaluations).report(path)
     look = """
@@ -430,7 +430,7 @@ def test_in_a_browser(evaluations, tmp_path, dark):
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here: the page is not opened")
 def test_text_is_sorted_in_a_browser(rng, tmp_path):
-    """Columns of text by the alphabet; and on a wide window three pictures stand beside each other."""
+    """Text columns sort by the alphabet; a wide window shows three pictures side by side."""
     texts, encoder, _ = encoded_words(rng)
     path = tmp_path / "report.html"
     fm.evaluate(rng.normal(size=N), (np.zeros(N), 1.0), texts, encoder=encoder).report(path)

@@ -1,4 +1,4 @@
-"""Errors of rows that cannot be read: wrong values, shapes, names, and files that change."""
+"""Errors of unreadable rows: wrong values, shapes and names, and files that change."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def write(request, tmp_path):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_values_that_are_not_finite(write, plain, bad):
-    spoilt = plain.copy()
-    spoilt[53, 1] = bad
+    damaged = plain.copy()
+    damaged[53, 1] = bad
     kind = "NaN" if np.isnan(bad) else "infinity"
-    x = open_rows(write(spoilt), "x")
+    x = open_rows(write(damaged), "x")
     message = rf"^x .*holds {kind} \(first in row 53; 1 such value in rows 50 to 59\)"
     with pytest.raises(ValueError, match=message):
         list(x.blocks(10))

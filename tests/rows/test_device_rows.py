@@ -1,4 +1,4 @@
-"""Inputs that lie on a device stay there: CuPy's calls on NumPy (fake_cupy.py), devices by the stand-in."""
+"""Inputs on a device stay there: CuPy's calls on NumPy (fake_cupy.py), and stand-in devices."""
 
 import sys
 import types
@@ -18,7 +18,7 @@ from fastmcmd.rows import Rows, open_rows, table
 
 @pytest.fixture
 def gpus(monkeypatch):
-    """Two stand-ins behind ``backend="cupy"``."""
+    """Put two stand-ins behind ``backend="cupy"``."""
     devices = {}
 
     def device(index, budget):
@@ -33,7 +33,7 @@ def gpus(monkeypatch):
 
 @pytest.fixture
 def put(monkeypatch):
-    """What puts an array of the caller's on a device; ``put.downloads`` are the bytes that come back."""
+    """Return a function that puts an array on a device; ``put.downloads`` are the bytes that come back."""
     module = fake_cupy.module()
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(cuda, "cupy", lambda: module)
@@ -54,14 +54,14 @@ def put(monkeypatch):
 
 @pytest.fixture
 def blocks(monkeypatch):
-    """Small blocks, and no input so small that it is simply copied."""
+    """Use small blocks, and copy no input merely because it is small."""
     monkeypatch.setattr(table, "_BLOCK_BYTES", 20_000)
     monkeypatch.setattr(operator, "_BLOCK_BYTES", 40_000)
     monkeypatch.setattr(sys.modules["fastmcmd.estimate.arguments"], "_TINY", 0)
 
 
 class Tensor:
-    """The part of a CUDA tensor's interface that is used."""
+    """Stand-in for the used part of a CUDA tensor."""
 
     def __init__(self, values, gpu=1, gradient=False):
         self._values = np.asarray(values)
@@ -197,7 +197,7 @@ def test_without_cupy_tensors_are_refused_with_the_command(monkeypatch):
 @pytest.mark.parametrize("budget", [10**8, 150_000])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_products_of_rows_on_devices(put, budget, dtype):
-    """On their own device nothing is copied; another device copies each block, resident or streamed."""
+    """Nothing is copied on its own device; another device copies each block, resident or streamed."""
     x, y, _ = unit_inputs(700, 40)
     kernel, v = fm.RBF(0.4), y[:, None]
     devices = [HostDevice(budget, f"stand-in {i}", index=i) for i in range(2)]
@@ -222,7 +222,7 @@ def test_products_of_rows_on_devices(put, budget, dtype):
 
 @pytest.mark.parametrize("home", [0, 1])
 def test_features_of_blocks_are_made_where_these_lie(put, blocks, home):
-    """The host reads a block, for what it needs itself; the device does not get it back from there."""
+    """The host reads a block for its own work; the device does not get it back from there."""
     x, _, _ = unit_inputs(600, 24)
     device = HostDevice(10**8, index=1)
     backend, kernel = CupyBackend(devices=(device,)), fm.RBF(0.3)
@@ -241,7 +241,7 @@ def test_features_of_blocks_are_made_where_these_lie(put, blocks, home):
 
 
 def test_what_is_made_of_a_block_has_no_place(put):
-    """Else the device would work on other numbers than the host."""
+    """Otherwise the device would compute with other numbers than the host."""
     rows = open_rows(put(np.arange(12.0).reshape(6, 2)), "x", stays=True)
     (_, block), *_ = rows.blocks()
     assert block.device_rows.shape == (6, 2)
@@ -269,7 +269,7 @@ def test_the_host_never_holds_them(gpus, put, blocks, solver, devices_used):
     # sampled rows, which are read with what lies between them.
     assert sum(put.downloads) <= 3.5 * x.nbytes
     np.testing.assert_array_equal(source._inner, x)
-    # Rows by which a result is certified are chosen on the host, and copied in.
+    # The host chooses the rows that certify a result, and copies them in.
     assert sum(device.copied_bytes for device in gpus.values()) < x.nbytes
     assert (gpus[0].peer_bytes >= x.nbytes) if devices_used else list(gpus) == [1]
 
@@ -329,7 +329,7 @@ def test_a_checkpoint_knows_data_on_a_device(gpus, put, blocks, tmp_path):
 
 
 def test_small_ones_are_simply_copied(gpus, put):
-    """So that equal inputs collapse."""
+    """Small inputs are copied to the host, where equal rows collapse."""
     x, y, draws = unit_inputs(600, 5)
     x[300:] = x[:300]
     result = fm.cce(put(x), y, draws, tol=1e-6)

@@ -1,4 +1,4 @@
-"""Every solver takes inputs on disk, and gives what it gives for the array."""
+"""Every solver takes inputs on disk, and gives the result of the array."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 
 import fastmcmd as fm
 
@@ -15,7 +16,7 @@ KERNELS = {"x_kernel": fm.RBF(0.3), "y_kernel": fm.RBF(0.5)}
 
 @pytest.fixture
 def never_loaded(monkeypatch):
-    """However small, inputs on disk stay there."""
+    """Inputs on disk stay there, however small they are."""
     monkeypatch.setattr(sys.modules["fastmcmd.estimate.arguments"], "_SMALL", 10**12)
 
 
@@ -23,7 +24,7 @@ def never_loaded(monkeypatch):
 def data(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.uniform(-2, 2, (N, 3)).astype(np.float32)
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=N)
+    y = noisy_sine(rng, x)
     p = np.sin(x[:, 0]) + 0.4 * rng.normal(size=N)
     np.save(tmp_path / "x.npy", x)
     return x, y, p, tmp_path / "x.npy"

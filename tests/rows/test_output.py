@@ -1,4 +1,4 @@
-"""Where results go: arrays of the caller, and files that appear when they are finished."""
+"""Destinations of results: a caller's arrays, and files that appear when they are finished."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_nothing_is_at_the_path_before_the_end(tmp_path):
 
 
 class FullDisk:
-    """A file whose writes fail."""
+    """File whose writes fail."""
 
     def __init__(self, file):
         self._file = file

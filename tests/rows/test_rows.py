@@ -1,4 +1,4 @@
-"""Rows in every format against the plain array they were written from."""
+"""Rows in every format agree with the plain array they were written from."""
 
 from __future__ import annotations
 
@@ -124,11 +124,11 @@ def test_any_sizes_of_blocks_gaps_and_batches(tmp_path_factory, plain, index, bl
 
 
 @pytest.mark.parametrize(
-    ("stored", "expected"),
+    ("stored_type", "expected"),
     [("f2", "f4"), ("i2", "f8"), ("u8", "f8"), ("?", "f8"), (">f4", "f4"), (">i4", "f8")],
 )
-def test_other_types(tmp_path, stored, expected):
-    x = np.array([[0, 1], [1, 0], [1, 1]], dtype=stored)
+def test_other_types(tmp_path, stored_type, expected):
+    x = np.array([[0, 1], [1, 0], [1, 1]], dtype=stored_type)
     sources = [open_rows(in_npy(tmp_path, x), "x"), open_rows(in_hdf5(tmp_path, x), "x")]
     if x.dtype.isnative:
         sources += [open_rows(table_of(x), "x"), open_rows(in_parquet(tmp_path, x), "x")]
@@ -202,7 +202,7 @@ def test_as_blocks_is_the_same_for_arrays_and_rows(tmp_path, plain):
 
 @pytest.mark.parametrize("start", [0, 30, 35, 96, 97, 200])
 def test_blocks_begin_at_the_requested_row(plain, start):
-    """A pass that is gone on with does not read the rows that it has done."""
+    """A resumed pass does not read finished rows again."""
     source = OldZarr(plain)
     pairs = zip(
         as_blocks(plain, 10, start), as_blocks(open_rows(source, "x"), 10, start), strict=True

@@ -25,7 +25,7 @@ KINDS = ("Gaussian, x by row", "Gaussian, x by cluster", "counts, x by row", "sk
 
 
 def problem(kind: str, count: int, rng: np.random.Generator) -> tuple[Any, Any, Any, Any]:
-    """Return (x, y, prediction, groups) of so many clusters of uneven size."""
+    """Return (x, y, prediction, groups) with this number of clusters, of uneven size."""
     sizes = 1 + rng.poisson(ROWS - 1, count)
     groups = np.repeat(np.arange(count), sizes)
     n = len(groups)

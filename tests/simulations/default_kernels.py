@@ -35,7 +35,7 @@ import fastmcmd as fm
 from fastmcmd import default_kernels as defaults
 
 Array = np.ndarray
-ATOMS = 41  # quantiles that stand for a predicted distribution that is no Gaussian
+ATOMS = 41  # quantiles that represent a predicted distribution that is not Gaussian
 ORDER = ("right", "std x 1.3", "marginal", "mirrored")
 
 
@@ -82,7 +82,7 @@ def quantiles(inverse: Callable[[Array], Array]) -> Model:
 
 @dataclass(frozen=True)
 class Case:
-    """Inputs, outcomes, and the four models."""
+    """Inputs, outcomes and the four models."""
 
     x: Array
     y: Array
@@ -397,7 +397,7 @@ def expected_features(g: float, points: Array, model: Model) -> Array:
 
 
 class Setting:
-    """What candidates share on one data set: spectra of input kernels, features of output kernels."""
+    """Values shared by candidates on one data set: spectra of input kernels, features of output kernels."""
 
     def __init__(self, case: Case) -> None:
         self.case = case

@@ -25,8 +25,8 @@ POINTS = 100
 def step_up(p: Any, level: float, factor: float = 1.0) -> Any:
     """Return which points are flagged by the step-up procedure at ``level / factor``."""
     order = np.sort(p)
-    passed = np.flatnonzero(order <= level / factor * np.arange(1, len(p) + 1) / len(p))
-    return p <= (order[passed[-1]] if len(passed) else -1.0)
+    below_line = np.flatnonzero(order <= level / factor * np.arange(1, len(p) + 1) / len(p))
+    return p <= (order[below_line[-1]] if len(below_line) else -1.0)
 
 
 def nulls(x: Any, shift: Any, at: Any, lam: float = 0.01) -> Any:

@@ -85,7 +85,7 @@ def truth(scenario: str, rows: int = TRUTH_ROWS, seed: int = 20_000) -> dict[str
 
 
 def share_covered(
-    measured: Callable[[np.random.Generator, int], Iterable[Measured]],
+    measures: Callable[[np.random.Generator, int], Iterable[Measured]],
     n: int,
     repeats: int,
     true_values: dict[str, float],
@@ -97,7 +97,7 @@ def share_covered(
     """
     hits: dict[str, int] = {}
     for repeat in range(repeats):
-        for one in measured(np.random.default_rng([seed, n, repeat]), repeat):
+        for one in measures(np.random.default_rng([seed, n, repeat]), repeat):
             if one.low is not None:
                 is_covered = one.low <= true_values[one.name] <= one.high
                 hits[one.name] = hits.get(one.name, 0) + is_covered
@@ -116,13 +116,13 @@ def coverage(
 ) -> dict[str, float]:
     """Return the coverage of the intervals of `fastmcmd.evaluate`."""
 
-    def measured(rng: np.random.Generator, repeat: int) -> Iterable[Measured]:
+    def measures(rng: np.random.Generator, repeat: int) -> Iterable[Measured]:
         y, prediction = SCENARIOS[scenario](rng, n)
         return fm.evaluate(
             y, prediction, n_boot=n_boot, confidence=confidence, random_state=repeat
         ).measured
 
-    return share_covered(measured, n, repeats, true_values, seed)
+    return share_covered(measures, n, repeats, true_values, seed)
 
 
 def coverage_of_means(
@@ -135,7 +135,7 @@ def coverage_of_means(
 ) -> dict[str, float]:
     """Return the same at 95 % of the measures that are functions of means, in a fraction of the time."""
 
-    def measured(rng: np.random.Generator, repeat: int) -> Iterable[Measured]:
+    def measures(rng: np.random.Generator, repeat: int) -> Iterable[Measured]:
         evaluation = fm.evaluate(*SCENARIOS[scenario](rng, n), test=False)
         names = [one.name for one in evaluation.measured if one.name not in bootstrap.WITHOUT]
         means = bootstrap.Means(evaluation.context, names)
@@ -148,7 +148,7 @@ def coverage_of_means(
         )  # fmt: skip
         return bootstrap.intervals(evaluation.measured, replicates, 0.95)
 
-    return share_covered(measured, n, repeats, true_values, seed)
+    return share_covered(measures, n, repeats, true_values, seed)
 
 
 def measured_in_blocks(y, prediction, n_boot: int, seed: int) -> tuple:
@@ -172,8 +172,8 @@ def measured_in_blocks(y, prediction, n_boot: int, seed: int) -> tuple:
         ]
     )
     model = parts.models[""]
-    measured, _ = concluded(model.sums, model.skipped, settings, model.gaussian)
-    return bootstrap.intervals(tuple(measured), parts.resampled[0].replicates(()), 0.95)
+    measures, _ = concluded(model.sums, model.skipped, settings, model.gaussian)
+    return bootstrap.intervals(tuple(measures), parts.resampled[0].replicates(()), 0.95)
 
 
 def coverage_in_blocks(
@@ -186,10 +186,10 @@ def coverage_in_blocks(
 ) -> dict[str, float]:
     """Return the coverage at 95 % of the intervals of Dask collections."""
 
-    def measured(rng: np.random.Generator, repeat: int) -> Iterable[Measured]:
+    def measures(rng: np.random.Generator, repeat: int) -> Iterable[Measured]:
         return measured_in_blocks(*SCENARIOS[scenario](rng, n), n_boot, repeat)
 
-    return share_covered(measured, n, repeats, true_values, seed)
+    return share_covered(measures, n, repeats, true_values, seed)
 
 
 def table(coverages: dict[str, dict[str, dict[str, float]]]) -> str:

@@ -26,7 +26,7 @@ REFERENCE, ROWS, BATCHES, QUIET = 500, 100, 12, 4
 
 
 def gaussian(rng, n, is_changed, wrong=False):
-    """y = sin 2 x_1 + x_2 + noise; ``wrong``: the model leaves out the sine."""
+    """Outcomes y = sin 2 x_1 + x_2 + noise; with ``wrong``, the model leaves out the sine."""
     x = rng.normal(size=(n, 3))
     if is_changed in ("x", "x far"):
         x[:, 0] += 0.7 if is_changed == "x" else 1.5

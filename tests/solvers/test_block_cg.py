@@ -1,10 +1,11 @@
-"""Block CG against dense solves, with and without a preconditioner."""
+"""Block CG agrees with dense solves, with and without a preconditioner."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import scipy.linalg
+from builders import noisy_sine
 from cg_runs import block_cg, solve_cg
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ TARGET = 1e-6
 
 
 class Dense:
-    """K in memory, counting its products."""
+    """Operator with K in memory that counts its products."""
 
     def __init__(self, k):
         self.k, self.passes = k, 0
@@ -35,8 +36,8 @@ def rbf(x, z, gamma):
 
 
 def features(rng, x, columns):
-    """Differences of output features of two samples at the inputs: what CCE solves for."""
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=len(x))
+    """Return differences of output features of two samples at the inputs, as CCE solves for."""
+    y = noisy_sine(rng, x)
     z = np.linspace(-2, 2, columns)
     other = y + 0.2 * rng.normal(size=len(x))
     p = np.exp(-0.5 * (y[:, None] - z) ** 2) - np.exp(-0.5 * (other[:, None] - z) ** 2)
@@ -75,7 +76,7 @@ def true_norm(k, system, value):
 
 
 def check(k, system, result, target=TARGET):
-    """The recurred residual is the true one, and the error is what it allows."""
+    """The recurred residual is the true one, and the error stays within its bound."""
     assert result.converged
     assert true_norm(k, system, result.value) <= 1.01 * target + 1e-9
     exact = np.linalg.solve(k + np.diag(system.shift), system.rhs)
@@ -84,7 +85,7 @@ def check(k, system, result, target=TARGET):
 
 
 def plain(k, system, target, max_iterations):
-    """The iteration as it is published, in plain NumPy: (value, residual, iterations)."""
+    """Run the iteration as published, in plain NumPy: (value, residual, iterations)."""
 
     def orthonormal(block, least):
         values, vectors = np.linalg.eigh(block.T @ block)
@@ -137,29 +138,31 @@ def test_without_preconditioner_it_is_the_published_iteration(rng, lam, order, c
     assert abs(solution.iterations - iterations) <= 1
     difference = np.sqrt(system.shift)[:, None] * (solution.value - value)
     assert np.linalg.norm(difference, 2) <= 2.02 * TARGET
-    if lam == 1e-1:  # so few iterations that rounding has not grown
+    if lam == 1e-1:  # few iterations, so that rounding has not grown
         assert solution.iterations == iterations
         assert np.abs(solution.value - value).max() <= 1e-11 * np.abs(value).max()
         assert np.abs(solution.residual - residual).max() <= 1e-11 * np.abs(system.rhs).max()
 
 
 class Single(Dense):
-    """The same in float32."""
+    """The same holds in float32."""
 
     def matmul(self, v):
         self.passes += 1
         return (self.k.astype(np.float32) @ v.astype(np.float32)).astype(np.float64)
 
 
-@pytest.mark.parametrize("led", [False, True])
+@pytest.mark.parametrize("preconditioned", [False, True])
 @pytest.mark.parametrize("lam", [1e-2, 1e-4])
-def test_a_run_ends_where_its_products_say_no_more(rng, lam, led):
-    """What is left is about what rounding leaves, and many more iterations would not leave less."""
+def test_a_run_ends_where_its_products_say_no_more(rng, lam, preconditioned):
+    """The rest is about the size of rounding, and many more iterations would not reduce it."""
     x, k, system = problem(rng, lam=lam, gamma=0.1)
-    leads = [nystrom(x, system.shift, 0.1, 60, rng)] if led else None
+    preconditioners = [nystrom(x, system.shift, 0.1, 60, rng)] if preconditioned else None
     largest = np.linalg.eigvalsh(k / np.sqrt(np.outer(system.shift, system.shift)))[-1] + 1
-    options = {"precondition": leads, "unit": 2.0**-24}
-    short = block_cg(Single(k), [system], 1e-12, 400, largest=largest if led else 0.0, **options)[0]
+    options = {"precondition": preconditioners, "unit": 2.0**-24}
+    short = block_cg(
+        Single(k), [system], 1e-12, 400, largest=largest if preconditioned else 0.0, **options
+    )[0]
     assert short.short
     assert short.converged
     assert short.largest == pytest.approx(largest, rel=0.05)
@@ -167,7 +170,7 @@ def test_a_run_ends_where_its_products_say_no_more(rng, lam, led):
     scaled = np.sqrt(system.shift)[:, None]
     exact = np.linalg.solve(k + np.diag(system.shift), system.rhs)
     assert error <= 20 * 2.0**-24 * largest * np.linalg.norm(scaled * exact, 2)
-    long = block_cg(Single(k), [system], 1e-12, 60, precondition=leads)[0]
+    long = block_cg(Single(k), [system], 1e-12, 60, precondition=preconditioners)[0]
     assert not long.short or not long.converged
     assert short.iterations < long.iterations
     assert error < 10 * true_norm(k, system, long.value)
@@ -178,8 +181,8 @@ def test_a_run_ends_where_its_products_say_no_more(rng, lam, led):
 @pytest.mark.parametrize("landmarks", [0, 5, 100])
 def test_against_a_dense_solve(rng, landmarks, lam, weighted):
     x, k, system = problem(rng, lam=lam, weighted=weighted)
-    leads = [nystrom(x, system.shift, 0.5, landmarks, rng)] if landmarks else None
-    check(k, system, block_cg(Dense(k), [system], TARGET, 200, precondition=leads)[0])
+    preconditioners = [nystrom(x, system.shift, 0.5, landmarks, rng)] if landmarks else None
+    check(k, system, block_cg(Dense(k), [system], TARGET, 200, precondition=preconditioners)[0])
 
 
 @pytest.mark.parametrize(("d", "gamma"), [(2, 0.5), (5, 0.1), (20, 0.05)])
@@ -188,19 +191,19 @@ def test_a_preconditioner_saves_products(rng, d, gamma):
         x, k, system = problem(rng, n=400, d=d, gamma=gamma, lam=lam, columns=20)
         plain = block_cg(Dense(k), [system], TARGET, 300)[0]
         operator = Dense(k)
-        leads = [nystrom(x, system.shift, gamma, 150, rng)]
-        led = block_cg(operator, [system], TARGET, 300, precondition=leads)[0]
-        check(k, system, led)
-        assert operator.passes == led.iterations <= plain.iterations
+        preconditioners = [nystrom(x, system.shift, gamma, 150, rng)]
+        preconditioned = block_cg(operator, [system], TARGET, 300, precondition=preconditioners)[0]
+        check(k, system, preconditioned)
+        assert operator.passes == preconditioned.iterations <= plain.iterations
         if lam <= 1e-3 and d < 20:  # the landmarks hold nearly all of K
-            assert led.iterations <= plain.iterations / 3
+            assert preconditioned.iterations <= plain.iterations / 3
 
 
 def test_tiny_lam_only_with_a_preconditioner(rng):
     x, k, system = problem(rng, n=400, lam=1e-7)
     assert not block_cg(Dense(k), [system], TARGET, 300)[0].converged
-    leads = [nystrom(x, system.shift, 0.5, 130, rng)]
-    solution = block_cg(Dense(k), [system], TARGET, 300, precondition=leads)[0]
+    preconditioners = [nystrom(x, system.shift, 0.5, 130, rng)]
+    solution = block_cg(Dense(k), [system], TARGET, 300, precondition=preconditioners)[0]
     check(k, system, solution)
     assert solution.iterations <= 15
 
@@ -229,8 +232,8 @@ def test_systems_in_step_share_products(rng):
     other = System(features(rng, x, 5), 0.03 * system.shift)
     zero = System(np.zeros((len(k), 3)), system.shift)
     systems = [system, zero, other]
-    leads = [nystrom(x, s.shift, 0.5, 20, rng) for s in systems]
-    for precondition in (None, leads):
+    preconditioners = [nystrom(x, s.shift, 0.5, 20, rng) for s in systems]
+    for precondition in (None, preconditioners):
         operator = Dense(k)
         solution = block_cg(operator, systems, TARGET, 200, precondition=precondition)
         for one, result in zip(systems, solution, strict=True):
@@ -258,8 +261,8 @@ def test_random_problems(seed, n, columns, lam, landmarks, copied, order):
     x, k, system = problem(rng, n, columns=columns, lam=lam, weighted=True)
     rhs = np.hstack([system.rhs, system.rhs, 0 * system.rhs]) if copied else system.rhs
     system = System(np.asarray(rhs, order=order), system.shift)
-    leads = [nystrom(x, system.shift, 0.5, min(n, landmarks), rng)]
-    solution = block_cg(Dense(k), [system], TARGET, 3 * n + 20, precondition=leads)[0]
+    preconditioners = [nystrom(x, system.shift, 0.5, min(n, landmarks), rng)]
+    solution = block_cg(Dense(k), [system], TARGET, 3 * n + 20, precondition=preconditioners)[0]
     check(k, system, solution)
 
 
@@ -284,9 +287,9 @@ def test_certified_solutions(rng, dtype, certificate):
     precisions = []
     for landmarks in (0, 100):
         operator = GramOperator(backend, kernel, x, np.dtype(dtype), 10**9)
-        leads = [nystrom(x, system.shift, gamma, landmarks, rng)] if landmarks else None
+        preconditioners = [nystrom(x, system.shift, gamma, landmarks, rng)] if landmarks else None
         solutions = solve_cg(
-            operator, [system], goal, certificate, 200, Progress(False, 1e-6), leads
+            operator, [system], goal, certificate, 200, Progress(False, 1e-6), preconditioners
         )
         assert solutions.converged
         (solution,) = solutions.solutions

@@ -1,4 +1,4 @@
-"""A Cholesky factor that takes long goes on where it was, whatever ended the process."""
+"""A long Cholesky factorisation resumes after any interruption."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import test_panels
+import test_out_of_core
 from killing import Stopped, killed_until_done, stopping
-from test_panels import dense
+from test_out_of_core import dense
 
 import fastmcmd as fm
 from fastmcmd._base.progress import Progress
@@ -21,7 +21,7 @@ from fastmcmd.checkpoint import Checkpoint, stages_of
 from fastmcmd.estimate import resume, task
 from fastmcmd.solvers import block_layout, cholesky
 from fastmcmd.solvers.base import Goal, System
-from fastmcmd.solvers.block_layout import one_panel_fits
+from fastmcmd.solvers.block_layout import whole_factor_fits
 from fastmcmd.solvers.cholesky import DirectSolver, SolutionState, cholesky_bytes
 from fastmcmd.solvers.factor_file import FactorStage
 from fastmcmd.solvers.out_of_core import OutOfCoreCholesky
@@ -29,7 +29,7 @@ from fastmcmd.solvers.scratch import ScratchFile
 
 N = 440
 PIECES = 7  # block columns of 64
-ON_DISK = {"n": 1600, "memory_limit": "23MB"}  # with cache_dir: 25 block rows, several panels
+ON_DISK = {"n": 1600, "memory_limit": "23MB"}  # with cache_dir: 25 block rows, several groups
 CASES = {
     "cpu float64": {},
     "cpu float32": {"dtype": "float32", "tol": 1e-3},
@@ -43,7 +43,7 @@ CASES = {
 
 
 def small(setattr):
-    """Save small factors, too, in small pieces, each at once; the number of threads is the same everywhere.
+    """Save small factors too, in small pieces, each at once; fix the number of threads.
 
     Buffers of threads count against the memory limits of these tests.
     """
@@ -75,7 +75,7 @@ def run(case, checkpoint=None, n=N, **changed):
 
 
 def operator_of(*args, **options):
-    operator = test_panels.operator_of(*args, **options)
+    operator = test_out_of_core.operator_of(*args, **options)
     operator.backend = replace(operator.backend, tile=64)
     return operator
 
@@ -85,7 +85,7 @@ def factors(folder):
 
 
 def as_killed(patch):
-    """Let files lie as a killed process leaves them."""
+    """Leave files as a killed process does."""
     close = OutOfCoreCholesky.close
 
     def left(self):
@@ -109,7 +109,7 @@ def count_rows(patch, rows_made, before=lambda: None):
 
 
 def again_and_again(patch, rows_made, work, saves=1):
-    """Run ``work`` until it ends, each time as if killed after some saves; returns what it gives."""
+    """Run ``work`` until it ends, each time as if killed after some saves; return its result."""
     count_rows(patch, rows_made)
     for stops in range(100):
         with pytest.MonkeyPatch.context() as inner:
@@ -138,7 +138,7 @@ def test_stopped_after_each_row(case, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         result, stops = again_and_again(patch, rows_made, lambda: run(case, path))
     assert_same(result, expected)
-    # Each run saves a piece and loses the next one; nothing else is done twice.
+    # Each run saves one piece and loses the next one; nothing else is computed twice.
     solves = 2 if "two" in case else 1
     count = solves * PIECES
     assert stops >= count
@@ -188,7 +188,7 @@ def test_the_file_stays_for_an_interrupt_only(where, error, left, tmp_path, monk
         with pytest.raises(error, match="fifth piece"):
             run("cpu float64", path, **options)
     assert len(factors(work)) == left
-    assert path.exists() == bool(left)  # at Ctrl-C, however short the last time was ago
+    assert path.exists() == bool(left)  # at Ctrl-C, however recent the last save is
     expected = run("cpu float64", tmp_path / "other.ckpt", **options)
     rows_made = []
     with monkeypatch.context() as patch:
@@ -199,7 +199,7 @@ def test_the_file_stays_for_an_interrupt_only(where, error, left, tmp_path, monk
 
 
 def test_ctrl_c_after_the_factor_keeps_it(tmp_path, monkeypatch):
-    """Also where its last piece was not yet saved."""
+    """The factor resumes even if its last piece was not yet saved."""
     monkeypatch.setattr(resume, "_EVERY", 3600.0)
     path = tmp_path / "run.ckpt"
 
@@ -228,7 +228,7 @@ def stopped_at(number, path, monkeypatch, **options):
 
 
 def test_another_file_of_the_name_is_not_taken(tmp_path, monkeypatch):
-    """Each factorisation marks its file: one of other data, say of a checkpoint removed since, differs."""
+    """Each factorisation marks its file: other data, say of a checkpoint removed since, differ."""
     path, expected = tmp_path / "run.ckpt", run("cpu float64", tmp_path / "other.ckpt")
     file = stopped_at(5, path, monkeypatch)
     content = path.read_bytes()
@@ -262,7 +262,7 @@ def test_checkpoints_of_one_name_can_share_a_folder(tmp_path, monkeypatch):
 
 
 def test_a_solution_outlives_its_factor(tmp_path, monkeypatch):
-    """Killed while the second factor is made, the first is not made again; nor does its file stay."""
+    """If killed during the second factor, the run does not repeat the first, whose file does not stay."""
     path = tmp_path / "run.ckpt"
     expected = run("two diagonals", tmp_path / "other.ckpt")
     with monkeypatch.context() as patch:
@@ -312,13 +312,13 @@ def test_what_takes_long(n, dtype, long):
 LONG = cholesky._LONG
 
 
-def one_panel_memory(operator):
-    """The least budget in which the factor stays in memory, beside the rows."""
+def whole_factor_memory(operator):
+    """Return the least budget in which the factor stays in memory, beside the rows."""
     rows = cholesky_bytes(operator) - operator.packed_bytes
     low, high = 0, 10**8
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if one_panel_fits(operator, middle) else (middle, high)
+        low, high = (low, middle) if whole_factor_fits(operator, middle) else (middle, high)
     return max(high + rows, cholesky_bytes(operator))
 
 
@@ -328,7 +328,7 @@ def solver_of(path, n=300):
 
 
 def test_the_factor_stays_in_memory(tmp_path, rng, monkeypatch):
-    """The file is written only: whatever is solved, nothing is read back."""
+    """The file is write-only: solves read nothing back."""
     monkeypatch.setattr(ScratchFile, "read", None)
     solver, operator = solver_of(tmp_path / "run.ckpt")
     shift, goal, progress = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
@@ -362,16 +362,16 @@ def test_a_stored_factor_is_read_once(tmp_path, rng, monkeypatch):
 
 @pytest.mark.parametrize("name", ["value", "image"])
 def test_a_solution_of_another_length_is_refused(name, tmp_path, rng):
-    """A forged solution was returned as it is, and failed far from the file it came from."""
+    """A forged solution was returned unchanged, and failed far from its file."""
     path = tmp_path / "run.ckpt"
     system, goal = System(rng.normal(size=(300, 2)), np.full(300, 3.0)), Goal(1e-8, 1.0)
     solver, _ = solver_of(path)
     (solution,) = solver.solve([system], goal, Progress(False, 1e-8))
     stage = Checkpoint(path, "of", 0.0).stage("test solution 0")
-    saved = stage.load(SolutionState)
-    np.testing.assert_array_equal(saved.solution.value, solution.value)
+    saved_state = stage.load(SolutionState)
+    np.testing.assert_array_equal(saved_state.solution.value, solution.value)
     for forged in (getattr(solution, name)[:-1], np.full((300, 2), np.nan)):
-        state = replace(saved, solution=replace(solution, **{name: forged}))
+        state = replace(saved_state, solution=replace(solution, **{name: forged}))
         stage.save(lambda state=state: state, force=True)
         solver, _ = solver_of(path)
         with pytest.raises(
@@ -381,12 +381,12 @@ def test_a_solution_of_another_length_is_refused(name, tmp_path, rng):
 
 
 def test_too_little_memory_beside_the_factor(tmp_path):
-    """If the rest does not fit beside it, the factor is in panels, in a file that stays."""
+    """If the rest does not fit beside it, the factor is in block columns, in a file that stays."""
     shift, goal, progress = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
     rhs, caches = np.ones((300, 1)), []
     for less in (0, 1):
         solver, operator = solver_of(tmp_path / "run.ckpt")
-        operator.budget = one_panel_memory(operator) - less
+        operator.budget = whole_factor_memory(operator) - less
         (solution,) = solver.solve([System(rhs, shift)], goal, progress, keep=True)
         np.testing.assert_allclose(dense(operator, shift) @ solution.value, rhs, rtol=0, atol=1e-12)
         assert len(factors(tmp_path)) == 1
@@ -396,11 +396,11 @@ def test_too_little_memory_beside_the_factor(tmp_path):
 
 
 def test_memory_stays_within_the_budget(tmp_path, monkeypatch):
-    """NumPy's own allocations, traced."""
+    """Trace NumPy's own allocations."""
     import tracemalloc
 
     solver, operator = solver_of(tmp_path / "run.ckpt", 1500)
-    operator.budget = one_panel_memory(operator)
+    operator.budget = whole_factor_memory(operator)
     tracemalloc.start()
     try:
         solver._factor(np.full(1500, 3.0), Progress(False, 1e-8))
@@ -427,7 +427,7 @@ def test_factors_are_scipys(n, dtype, backend, tmp_path, rng):
     error = np.linalg.norm(solution - expected) / np.linalg.norm(expected)
     assert error <= 4 * unit * np.linalg.cond(matrix)
     factor.close()
-    with OutOfCoreCholesky(operator, shift, tmp_path, 10**8) as filed:  # only the place differs
+    with OutOfCoreCholesky(operator, shift, tmp_path, 10**8) as filed:  # only the position differs
         np.testing.assert_array_equal(filed.solve(rhs), solution)
 
 
@@ -468,8 +468,8 @@ def test_progress_tells_columns(tmp_path, monkeypatch, capsys):
     stopped_at(5, path, monkeypatch)
     run("cpu float64", path, progress=True)
     progress_text = capsys.readouterr().err
-    assert f"went on from a checkpoint after {5 * 64:,} columns of the factor" in progress_text
-    assert "panel" not in progress_text
+    assert f"resumed from a checkpoint after {5 * 64:,} columns of the factor" in progress_text
+    assert "group" not in progress_text
 
 
 CODE = """
@@ -499,12 +499,12 @@ def test_killed_at_random_moments(case, tmp_path):
 
 
 def test_a_factor_on_a_device_has_no_file(tmp_path, rng):
-    """The device is done before BLAS on the host would be; if its tiles do not fit, panels are used."""
+    """A device that holds the factor writes no file; otherwise the host writes block columns."""
     from host_device import backend_of
 
     shift, goal, progress = np.full(300, 3.0), Goal(1e-8, 1.0), Progress(False, 1e-8)
     rhs, caches = rng.normal(size=(300, 2)), []
-    # Only panels need memory of the host.
+    # Only block columns need memory of the host.
     for device, budget in ((10**8, 1000), (600_000, 400_000)):
         solver, operator = solver_of(tmp_path / "run.ckpt")
         operator.backend, operator.budget = backend_of(device), budget

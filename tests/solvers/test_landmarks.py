@@ -1,4 +1,4 @@
-"""The search for landmarks: its factor, what it says it misses, and how it draws."""
+"""The search for landmarks: its factor, the residuals that it reports, and how it draws."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KERNELS = {
 
 @pytest.fixture(autouse=True, scope="module")
 def one_blas_thread():
-    """Thousands of small factorisations: on a busy machine BLAS's threads take 20 times as long."""
+    """Run thousands of small factorisations: on a busy machine BLAS's threads take 20 times as long."""
     with threadpool_limits(1, "blas"):
         yield
 
@@ -44,7 +44,7 @@ def search_of(kernel, rows, most=None, weight=None, seed=0, backend="auto", offs
 
 
 def check(search, kernel):
-    """Factor and residuals equal SciPy's, as exactly as the condition of K_ZZ lets them be."""
+    """Factor and residuals equal SciPy's, as exactly as the condition of K_ZZ allows."""
     rows, pivots = np.asarray(search.rows, dtype=float), search.pivots
     inside = kernel(rows[pivots])
     cross = kernel(rows[pivots], rows)
@@ -53,7 +53,7 @@ def check(search, kernel):
     features = search.kernel_features()
     np.testing.assert_array_equal(features.pivots, search.rows[pivots])
     assert (np.triu(features.factor, 1) == 0).all()
-    # Backward: exact for kernel values off by rounding, however badly conditioned they are.
+    # Backward error: exact for kernel values off by rounding, however badly conditioned they are.
     slack = 40 * (search.rank + 10) * 2.3e-16 * size
     np.testing.assert_allclose(features.factor @ features.factor.T, inside, rtol=0, atol=slack)
     np.testing.assert_allclose(
@@ -167,7 +167,7 @@ def test_pivots_follow_randomly_pivoted_cholesky(weighted):
 
 
 def test_third_pivot_too():
-    """The rejection goes on within a block: ordered triples of four points."""
+    """Rejection continues within a block: ordered triples of four points."""
     rows = np.array([[0.0], [0.4], [1.0], [1.3]])
     kernel = fm.Laplacian(0.9)
     matrix = kernel(rows)
@@ -274,7 +274,7 @@ def test_given_landmarks_in_order_without_repeats(rng):
 
 
 def test_factor_of_nearly_dependent_landmarks(rng):
-    """Taken in one block, its factor was off by 4e-12 and more: errors of the substitution there."""
+    """In one block, its factor was off by 4e-12 and more: substitution errors there."""
     x = rng.normal(size=(4200, 1))
     kernel = fm.RBF(0.5)
     first = LandmarkSearch(get_backend("auto", kernel), kernel, x, np.ones(4200), 60, rng)
@@ -291,7 +291,7 @@ def test_factor_of_nearly_dependent_landmarks(rng):
 @pytest.mark.parametrize("rank", [1, 2, 40, 300])
 @pytest.mark.parametrize("least", [1.0, 1e-3, 1e-6])
 def test_the_inverse_norm_is_a_close_bound(rank, least, rng):
-    """Against LAPACK's singular values, for few small ones and for many."""
+    """Agree with LAPACK's singular values, for few small ones and for many."""
     kernel = fm.RBF(0.5)
     for share in (0.01, 1.0):
         values = np.where(np.arange(rank) < share * rank, least, 1.0) * rng.uniform(1, 2, rank)
@@ -335,7 +335,7 @@ def test_no_more_landmarks_than_the_limit(rng):
 
 
 def test_given_landmarks_come_in_the_order_of_what_others_miss():
-    """On a fine grid in its own order, every second one was nearly reproduced by those before it."""
+    """On a fine grid in its own order, each second point was nearly reproduced by those before it."""
     rows = np.linspace(-3, 3, 60)[:, None]
     search = search_of(fm.RBF(0.5), rows)
     search.take_all()
@@ -349,7 +349,7 @@ def test_given_landmarks_come_in_the_order_of_what_others_miss():
 
 
 def test_rows_with_a_residual_come_first_and_the_search_ends():
-    """A row whose residual was rounding was offered again and again."""
+    """A row whose residual was rounding was proposed again and again."""
     rng = np.random.default_rng(0)
     rows = np.concatenate(
         [rng.normal(size=(30, 2)), 1e4 * rng.normal(size=(2, 2)), np.zeros((1, 2))]
@@ -372,12 +372,12 @@ def test_bounds_of_rows_do_not_depend_on_a_distant_one(kernel, far, rng):
     search = search_of(kernel, x, most=20)
     search.grow(20)
     features = search.kernel_features()
-    measured = factor_error(features, 0.0)
+    error = factor_error(features, 0.0)
     rows = x[:6].copy()
-    near = bounded_residuals(features, rows, features.transform(rows), measured)
+    near = bounded_residuals(features, rows, features.transform(rows), error)
     rows[2] = far
     with np.errstate(all="ignore"):
-        beside = bounded_residuals(features, rows, features.transform(rows), measured)
+        beside = bounded_residuals(features, rows, features.transform(rows), error)
     near_rows = [0, 1, 3, 4, 5]
     np.testing.assert_allclose(beside[near_rows], near[near_rows], rtol=1e-6)
     assert not np.isnan(beside[2])

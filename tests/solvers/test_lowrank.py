@@ -1,4 +1,4 @@
-"""The low-rank solver as a whole: values against the definition, certificates, options, adversaries."""
+"""The low-rank solver as a whole: values by definition, certificates, options, adversaries."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ Y_KERNEL = fm.RBF(0.5)
 
 @pytest.fixture(autouse=True, scope="module")
 def one_blas_thread():
-    """Thousands of small factorisations: on a busy machine BLAS's threads take 20 times as long."""
+    """Run thousands of small factorisations: on a busy machine BLAS's threads take 20 times as long."""
     with threadpool_limits(1, "blas"):
         yield
 
 
 def quiet(function, *args, **options):
-    """Call with ToleranceWarning allowed: the certificate is honest, and may be above tol."""
+    """Call with ToleranceWarning allowed: the certificate is valid, and may exceed tol."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)
         return function(*args, **options)
 
 
 def off(result, square, slack):
-    """Return the errors relative to their bounds; the oracle's own rounding is taken off."""
+    """Return the errors relative to their bounds, without the oracle's own rounding."""
     assert np.isfinite(result.values).all()
     assert np.isfinite(result.error_bounds).all()
     assert (result.values >= 0).all()
@@ -72,7 +72,7 @@ def off_mcmd(result, args, x_kernel, y_kernel, lam=0.1, lam_prime=None, **weight
 
 
 def shared_parts(args):
-    """Both samples at the same inputs, evaluated there."""
+    """Return both samples at the same inputs, evaluated there."""
     _, x, y, _, y_prime = args
     return x, x, y, x, y_prime
 
@@ -104,7 +104,7 @@ def test_random_problems(
     seed, n, m, d, k, lam, lam_prime, tol, x_name, solver, certificate, single, same_inputs, duplicates,
     weighted, rank,
 ):  # fmt: skip
-    """A rigorous bound holds at every point; a sampled one is looked at in bulk below."""
+    """A rigorous bound holds at every point; sampled ones are checked in bulk below."""
     rng = np.random.default_rng(seed)
     grid, x, y, x_prime, y_prime = two_samples(
         rng, n, m, 9, d, k, np.float32 if single else np.float64
@@ -136,7 +136,7 @@ def test_random_problems(
 
 @pytest.mark.slow
 def test_sampled_bounds_hold_at_nearly_all_points():
-    """99.9 % of 22,800 points of 60 problems, in the sample and beside it."""
+    """Of 22,800 points of 60 problems, 99.9 % hold, inside and outside the sample."""
     rng = np.random.default_rng(5)
     points = above = 0
     for x_name, lam, tol in itertools.product(
@@ -189,14 +189,14 @@ def test_warns_where_the_error_exceeds_the_tolerance(rng):
 
 
 def plain_cce(grid, x, x_kernel, lam, inner, weights=None):
-    """CCE^2 from the matrix of inner products of the rows' output differences, and the slack."""
+    """Return CCE^2 from the matrix of inner products of the rows' output differences, and the slack."""
     a = oracle.coefficients(x_kernel, oracle._rows(x), oracle._rows(grid), lam, weights)
     square = np.einsum("iq,iq->q", a, inner @ a)
     return square, 4e-14 * np.abs(a).sum(axis=0) ** 2 * max(1.0, len(x) / 100)
 
 
 def mixtures(y, nodes, shares):
-    """Inner products of ``phi(y_i) - sum_s w_is phi(nodes_is)``, from their definition."""
+    """Return inner products of ``phi(y_i) - sum_s w_is phi(nodes_is)``, from their definition."""
     n, count = shares.shape
     flat = nodes.reshape(n * count, -1)
     mixed = Y_KERNEL(y, flat).reshape(n, n, count)
@@ -212,7 +212,7 @@ def mixtures(y, nodes, shares):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", ["gaussian", "poisson", "draws", "vectors"])
 def test_predictions(rng, kind, weighted, solver):
-    """Distributions used exactly, several draws, vector outputs; at other points and at its own."""
+    """Exact distributions, several draws, vector outputs; at other points and at its own."""
     n = 60
     x = rng.uniform(-2, 2, (n, 2))
     y = np.sin(x[:, :1]) + 0.3 * rng.normal(size=(n, 1))
@@ -246,7 +246,7 @@ def test_predictions(rng, kind, weighted, solver):
 
 
 def test_repeated_inputs_are_summed_not_collapsed(rng):
-    """Rows that repeat an input stay rows: the answer is that of the distinct inputs with weights."""
+    """Rows that repeat an input stay rows: the answer is that of distinct inputs with weights."""
     x = rng.normal(size=(40, 2))[rng.integers(0, 40, 300)]
     y, p = rng.normal(size=300), rng.normal(size=300)
     kernels = {"x_kernel": fm.Laplacian(0.5), "y_kernel": Y_KERNEL}
@@ -257,7 +257,7 @@ def test_repeated_inputs_are_summed_not_collapsed(rng):
 
 
 def test_equal_outputs_cancel_only_under_one_regulariser(rng):
-    """With lam != lam' what the output features miss does not cancel where outputs agree."""
+    """With lam != lam', truncation errors of the output features do not cancel where outputs agree."""
     x, y = rng.normal(size=(5, 1)), rng.normal(size=(5, 1))
     kernel = fm.RBF(1.0)
     features = KernelFeatures(kernel, np.zeros((1, 1)), np.eye(1), get_backend("auto", kernel))
@@ -298,7 +298,7 @@ def test_rank_above_the_rows_is_all_rows(rng):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_given_landmarks(rng, dtype):
-    """Any points serve, rows of the sample or not; the certificate says how well."""
+    """Any points are valid landmarks, rows of the sample or not; the certificate says how good they are."""
     args = two_samples(rng, 150, 150, 30, 2)
     line = np.linspace(-3, 3, 9)
     lattice = np.array(list(itertools.product(line, line)), dtype=dtype)
@@ -388,7 +388,7 @@ def test_auto_does_not_where_landmarks_would_not_do(rng):
 
 @pytest.mark.parametrize("solver", ["auto", "lowrank"])
 def test_errors_stay_within_the_tolerance_at_other_points(rng, solver):
-    """Between and beyond the inputs of the sample the landmarks miss more."""
+    """Between and beyond the inputs of the sample, the landmarks' residual is larger."""
     x = rng.normal(size=(17_000, 1))
     y, p = np.sin(3 * x[:, 0]) + rng.normal(size=17_000), rng.normal(size=17_000)
     result = fm.cce(
@@ -407,7 +407,7 @@ def test_auto_does_not_below_some_thousand_rows(rng):
 
 
 def test_a_second_round_picks_outliers_beyond_the_candidates():
-    """Landmarks are looked for among 20,000 rows; rows that they miss join them after the pass.
+    """The search takes landmarks from 20,000 rows; rows with large residuals join them after the pass.
 
     Far from all others, an outlier is a problem of its own: ``|phi(y) - phi(y')| / (1 + n lam)``.
     """
@@ -418,7 +418,7 @@ def test_a_second_round_picks_outliers_beyond_the_candidates():
     x[rows, 0] = 100.0 + 50 * np.arange(far)
     y, p = rng.normal(size=n), rng.normal(size=n)
     result = fm.cce(x, y, p, x_kernel=fm.RBF(0.5), y_kernel=Y_KERNEL, solver="lowrank", lam=0.1)
-    assert "went on with" in " ".join(result.info.notes)
+    assert "continued with" in " ".join(result.info.notes)
     assert result.error_bound <= 1e-6
     alone = np.sqrt(2 - 2 * np.exp(-0.5 * (y[rows] - p[rows]) ** 2)) / (1 + n * 0.1)
     assert (np.abs(result.values[rows] - alone) <= result.error_bounds[rows]).all()
@@ -426,7 +426,7 @@ def test_a_second_round_picks_outliers_beyond_the_candidates():
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_outliers_with_few_landmarks(rng, solver):
-    """With too few landmarks the bound grows by the residual of the rows."""
+    """With too few landmarks, the bound grows by the residual of the rows."""
     args = two_samples(rng, 200, 200, 20, 1)
     x = args[1]
     x[:5, 0] = 50 * np.arange(1, 6)
@@ -441,7 +441,7 @@ def test_outliers_with_few_landmarks(rng, solver):
 
 @pytest.mark.parametrize("certificate", ["rigorous", "sampled"])
 def test_clusters_of_very_different_weight(rng, certificate):
-    """A cluster that weighs a millionth is answered within the bound, too."""
+    """A cluster that weighs a millionth is also answered within the bound."""
     centres = np.repeat([[0.0, 0.0], [20.0, 0.0], [0.0, 20.0]], 60, axis=0)
     x = centres + rng.normal(size=(180, 2))
     w = np.repeat([1.0, 1e-3, 1e-6], 60)
@@ -473,7 +473,7 @@ def test_equal_rows_and_single_rows(rng, n, solver):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_rows_where_the_kernel_is_zero(rng, solver):
-    """Linear at x = 0: those rows say nothing, and the answer there is 0."""
+    """Linear at x = 0: those rows carry no information, and the answer there is 0."""
     args = two_samples(rng, 80, 70, 10, 3)
     for rows in (args[0][:3], args[1][:50], args[3][:50]):
         rows[:] = 0
@@ -519,7 +519,7 @@ def test_nystrom_with_many_repeats(solver):
 
 
 def test_float32_inputs_are_their_own_values(rng):
-    """Inputs in float32 are exact as given: the same as those values in float64."""
+    """Float32 inputs are exact: the same as their values in float64."""
     x = rng.normal(size=(300, 40)).astype(np.float32)
     y, p = rng.normal(size=300), rng.normal(size=300)
     kernels = {"x_kernel": fm.RBF(0.01), "y_kernel": Y_KERNEL, "lam": 0.1, "solver": "lowrank"}
@@ -531,7 +531,7 @@ def test_float32_inputs_are_their_own_values(rng):
 
 
 def test_far_from_the_origin_in_many_columns(rng):
-    """Distances from norms lose digits; the offset and the bound on rounding take care of that."""
+    """Distances from norms lose digits; the offset and the rounding bound cover that."""
     x = 1e4 + rng.normal(size=(150, 40))
     y, p = rng.normal(size=(150, 1)), rng.normal(size=(150, 1))
     args = (x, x, y, x, p)
@@ -552,7 +552,7 @@ def test_far_from_the_origin_in_many_columns(rng):
     ],
 )
 def test_float32_features_are_certified(x_name, certificate):
-    """Rounding of float32 features, large where their factor is badly conditioned, is in the bound."""
+    """The bound covers the rounding of float32 features, which is large for badly conditioned factors."""
     rng = np.random.default_rng(6)
     args = two_samples(rng, 200, 200, 40, 1)
     result = quiet(
@@ -565,8 +565,8 @@ def test_float32_features_are_certified(x_name, certificate):
 # --- memory --------------------------------------------------------------------------------------
 
 
-def test_more_landmarks_do_not_spoil_the_certificate(rng):
-    """Where they leave rounding only, the bound grew with ||L^-1||^2: to 6e-6 with 269 landmarks."""
+def test_more_landmarks_do_not_loosen_the_certificate(rng):
+    """If only rounding was left, the bound grew with ||L^-1||^2: to 6e-6 with 269 landmarks."""
     x, y = rng.normal(size=(2000, 2)), rng.normal(size=2000)
     options = {"x_kernel": fm.RBF(0.5), "y_kernel": Y_KERNEL, "lam": 0.1}
     exact = fm.cce(x, y, y + 1, solver="cholesky", **options)
@@ -578,7 +578,7 @@ def test_more_landmarks_do_not_spoil_the_certificate(rng):
 
 
 def test_measured_error_of_the_factor(rng):
-    """It bounds the error measured in long doubles, and is not far above it."""
+    """The bound covers the error measured in long doubles, and is not far above it."""
     x = rng.normal(size=(120, 2))
     kernel = fm.Polynomial(2, gamma=1.0, coef0=1.0).resolve(x)  # rank 6: exact products of integers
     search = LandmarkSearch(get_backend("auto", kernel), kernel, x, np.ones(120), 60, rng)
@@ -620,7 +620,7 @@ def test_limit_too_small_says_so(rng):
 
 
 def test_output_kernel_without_low_rank_is_not_silently_solved_otherwise(rng):
-    """More output features than the low-rank form takes: the notes say what was done instead."""
+    """There are more output features than the low-rank form takes: the notes say what ran instead."""
     x = rng.uniform(size=(2200, 1))
     y, p = rng.normal(size=2200), rng.normal(size=2200)
     result = quiet(
@@ -664,7 +664,7 @@ def test_fitted_saved_and_loaded(rng, tmp_path, certificate):
 
 
 def test_how_landmarks_were_chosen_is_saved(rng, tmp_path):
-    """A loaded object fits again as the saved one would."""
+    """A loaded object refits as the saved one does."""
     x, y, p = rng.normal(size=(80, 2)), rng.normal(size=80), rng.normal(size=80)
     for options in ({"rank": 12}, {"landmarks": "uniform", "rank": 9}, {"landmarks": x[:7]}):
         cc = fm.ConditionalCongruence(solver="lowrank", tol=1.0, **options)
@@ -676,7 +676,7 @@ def test_how_landmarks_were_chosen_is_saved(rng, tmp_path):
 
 
 def test_two_samples_saved_and_loaded_agree_with_a_fresh_fit(rng):
-    """Free evaluation at the sample's own inputs equals evaluation of copies of them."""
+    """Evaluation at the sample's own inputs, which costs nothing, equals evaluation at copies."""
     x, y, p = rng.normal(size=(200, 3)), rng.normal(size=200), rng.normal(size=200)
     options = {"x_kernel": fm.RBF(0.3), "y_kernel": Y_KERNEL, "solver": "lowrank"}
     on_own_points, copies = fm.cce(x, y, p, **options), fm.cce(x, y, p, at=x.copy(), **options)

@@ -1,10 +1,11 @@
-"""CG that begins with a preconditioner keeps its bounds: against the definition, on random and odd rows."""
+"""CG that starts with a preconditioner keeps its bounds, on random and on odd rows."""
 
 from __future__ import annotations
 
 import numpy as np
 import oracle
 import pytest
+from builders import noisy_sine
 
 import fastmcmd as fm
 from fastmcmd.solvers import costs, switch_policy
@@ -20,7 +21,7 @@ KERNELS = [
 
 @pytest.fixture
 def starts(monkeypatch):
-    """Preconditioners cost nothing and small problems are looked at; lists what each start decided."""
+    """Preconditioners cost nothing and small problems are sampled; lists the decision of each start."""
     for name, value in {"_PART": 20, "_PART_PER_COLUMN": 2, "_MANY": 1, "_USUAL": (1, 0.0)}.items():
         monkeypatch.setattr(switch_policy, name, value)
     monkeypatch.setattr(switch_policy, "_WORTH_FROM_START", 50.0)
@@ -45,7 +46,7 @@ def random_problem(seed):
     outliers = rng.choice(n, 4, replace=False)
     if rng.random() < 0.4:
         x[outliers] *= 5
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    y = noisy_sine(rng, x)
     draws = y + 0.3 * rng.normal(size=n)
     draws[outliers] += rng.choice([0.0, 4.0])
     options = {

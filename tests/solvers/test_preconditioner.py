@@ -1,9 +1,10 @@
-"""The preconditioner against dense algebra, when it is taken on, and what happens when it does not help."""
+"""The preconditioner agrees with dense algebra; when CG adopts it, and when it does not help."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 from cg_runs import follow
 
 import fastmcmd as fm
@@ -27,7 +28,7 @@ def operator_of(rng, n=500, d=2, kernel=None, dtype="f8", backend="cpu"):
 
 
 def scaled(operator, shift):
-    """K~ in full."""
+    """Return K~ in full."""
     return operator.kernel(operator.x) / np.sqrt(shift[:, None] * shift)
 
 
@@ -66,7 +67,7 @@ def test_few_products_are_left(rng):
 
 @pytest.mark.parametrize("n", [400, 7000])
 def test_what_is_left(rng, n, monkeypatch):
-    """The largest eigenvalue left is seen from some rows to within a factor of two."""
+    """Some rows show the largest remaining eigenvalue to within a factor of two."""
     operator = operator_of(rng, n, 4)
     shift = np.full(n, n * 1e-3)
     landmarks = Landmarks(operator, shift, BUDGET)
@@ -139,7 +140,7 @@ def solved(operator, systems, **options):
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Small problems are to be preconditioned, too: what is not in proportion to them costs nothing."""
+    """Let small problems be preconditioned too: costs out of proportion to their size are zero."""
     monkeypatch.setattr(costs, "_LANDMARK", 0.0)
     monkeypatch.setattr(costs, "_APPLIED", 0.0)
 
@@ -201,7 +202,7 @@ def test_back_to_plain_where_it_stalls(rng, monkeypatch):
     solution, lead, notes = solved(operator, systems)
     assert lead is None
     assert solution.converged
-    assert "stalled: went on without" in notes[-1]
+    assert "stalled: continued without a preconditioner" in notes[-1]
     for one, two in zip(solution.solutions, plain.solutions, strict=True):
         np.testing.assert_array_equal(one.value, two.value)
 
@@ -218,7 +219,7 @@ def test_back_to_plain_where_it_is_not_positive_definite(rng, monkeypatch):
 
 def test_the_whole_way(rng, eager):
     x = rng.normal(size=(1500, 2))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=1500)
+    y = noisy_sine(rng, x)
     p = y + 0.2 * rng.normal(size=1500)
     options = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.5), "lam": 1e-4}
     result = fm.cce(x, y, p, solver="cg", **options)
@@ -232,7 +233,7 @@ def test_the_whole_way(rng, eager):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Plain CG is tried on a part of small problems, too."""
+    """Try plain CG on a part of small problems, too."""
     monkeypatch.setattr(switch_policy, "_MANY", 2)
     monkeypatch.setattr(switch_policy, "_USUAL", (64, 1.0))
 

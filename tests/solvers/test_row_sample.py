@@ -1,4 +1,4 @@
-"""Importance sampling of rows: sums are estimated without bias, and the largest rows are always there."""
+"""Importance sampling of rows: sums are unbiased, and the largest rows are always included."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def sample_of(n, sizes, seed=0, certain=8, random_rows=64):
 
 
 def test_estimates_are_unbiased(rng):
-    """The mean of many estimates is the sum, within its standard error, for guesses right and wrong."""
+    """The mean of many estimates is the sum, within its standard error, for good and bad guesses."""
     n = 5000
     values = rng.gamma(0.3, size=n)
     for guess in (values, values**2, rng.random(n)):

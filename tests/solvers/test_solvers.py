@@ -1,4 +1,4 @@
-"""One protocol for all solvers: estimates that decide, and solutions that agree."""
+"""One protocol for all solvers: estimates decide, and solutions agree."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def test_auto_takes_the_solver_with_the_lower_estimate():
 
 
 def test_auto_asks_whether_the_factor_itself_fits():
-    """The factor is in float64: tiles in float32 take half as much, and say nothing about it."""
+    """The factor is in float64: tiles in float32 take half as much, and do not count."""
     task = problem(1500, 1e-3, budget=8_000_000)
     operator = task.operator(np.dtype(np.float32))
     assert operator.packed_bytes < task.budget < task.operator(EXACT).packed_bytes
-    solved = Auto().solve(task, Progress(False, 1e-7))  # was a MemoryLimitError
+    solved = Auto().solve(task, Progress(False, 1e-7))  # raised a MemoryLimitError
     assert solved.solver == "cg"
     assert solved.worst(task.goal) <= task.goal.error
 
@@ -134,5 +134,5 @@ def test_estimates_grow_with_the_problem():
     assert Cholesky().estimate(hard) == Cholesky().estimate(small)
     two = size_of(4000, columns=(15, 15))  # two systems: small dense steps of their own
     assert BlockCG().estimate(two).per_product < BlockCG().estimate(large).per_product
-    led = PreconditionedCG().estimate(hard, landmarks=128, products=5)
-    assert led.per_product > BlockCG().estimate(hard).per_product
+    preconditioned = PreconditionedCG().estimate(hard, landmarks=128, products=5)
+    assert preconditioned.per_product > BlockCG().estimate(hard).per_product

@@ -1,4 +1,4 @@
-"""Accumulators of classification metrics: any split and any order of merging give the function's value."""
+"""Accumulators of classification metrics give the function's value for any split and merge order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastmcmd import streaming
 
 
 def problem(seed, n, classes, kind=np.float64, tied=False):
-    """Return labels with every class, probabilities and weights that are no integers."""
+    """Return labels with every class, probabilities, and weights that are not integers."""
     y, p, _ = labelled_with_every_class(seed, n, classes, kind, tied)
     return y, p, np.random.default_rng(seed).random(n + classes) + 0.1
 

@@ -1,4 +1,4 @@
-"""A long stream in miniature, as `simulations/long_stream.py` runs it with 10,000,000 rows."""
+"""A long stream in miniature; `simulations/long_stream.py` runs it with 10,000,000 rows."""
 
 from __future__ import annotations
 

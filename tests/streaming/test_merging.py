@@ -1,4 +1,4 @@
-"""What may be merged: accumulators whose settings agree in content, however they are printed."""
+"""Accumulators merge if their settings agree in content, however they print."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastmcmd.kernels import RBF
 
 
 class Total(streaming.Accumulator):
-    """The sum of a batch; any setting."""
+    """Accumulator of a sum; takes any setting."""
 
     def gather(self, batch):
         return sum(batch)

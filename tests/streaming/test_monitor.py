@@ -1,4 +1,4 @@
-"""Monitors: valid p-values and evidence, the right question answered, state that goes on."""
+"""Monitors: valid p-values and evidence, the right question answered, state that resumes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_monitor_names_what_changed_and_nothing_else(change, expected):
 
 
 def test_p_values_of_exchangeable_rows_are_valid():
-    """A fixed-seed excerpt of tests/simulations/monitor.py."""
+    """Run a fixed-seed excerpt of tests/simulations/monitor.py."""
     rng = np.random.default_rng(1)
     aside = rng.normal(size=(80, 2))
     view_x, view_y = View.of(aside, "x"), View.of(rng.standard_t(2, size=(80, 1)), "y")
@@ -211,7 +211,7 @@ def test_a_window_of_no_batches_has_no_cce(tmp_path):
 
 
 def test_the_excess_and_the_value_of_a_right_model_are_right_on_average():
-    """A fixed-seed excerpt of tests/simulations/monitor.py."""
+    """Run a fixed-seed excerpt of tests/simulations/monitor.py."""
     program = Path(__file__).parents[1] / "simulations" / "monitor.py"
     results = runpy.run_path(str(program))["errors"](runs=12, seed=5)
     assert results.pop("gain").mean() > 0.02

@@ -1,4 +1,4 @@
-"""Accumulators of accuracy and calibration give what the functions give, for any batches, in any order."""
+"""Accumulators of accuracy and calibration give the functions' values, for any batches and order."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_vector_outputs():
 
 
 def test_moments_of_far_off_numbers(rng):
-    """Batches with a large mean, one row each: no digits lost beyond the rounding of the data."""
+    """Batches with a large mean, one row each, lose no digits beyond the rounding of the data."""
     y = 1e8 + rng.normal(size=100)
     point = y + rng.normal(size=100)
     accumulator = accuracy.R2()

@@ -1,4 +1,4 @@
-"""Curves, histograms and decompositions in batches are those of all rows."""
+"""Curves, histograms and decompositions in batches equal those of all rows."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_any_batches(cuts, seed, classes, weighted, backwards):
         else:
             np.testing.assert_allclose(value.accuracy, expected.accuracy, rtol=1e-12)
             np.testing.assert_allclose(value.weight, expected.weight)
-            if not weighted:  # batches of weight 0 were not seen
+            if not weighted:  # batches of weight 0 leave no trace
                 np.testing.assert_array_equal(value.count, expected.count)
 
 

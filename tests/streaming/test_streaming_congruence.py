@@ -1,4 +1,4 @@
-"""CCE from sums that merge: against its plain definition, in any split, order and window."""
+"""CCE from sums that merge agrees with its plain definition, in any split, order and window."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rbf(gamma, x, z):
 
 
 def plain(data, lam, landmarks=LANDMARKS):
-    """The same regression written out, without output features: kernels of outputs and predictions."""
+    """Return the same regression without output features: kernels of outputs and predictions."""
     x, y, mean, std, w = data
     n, total = len(y), w.sum()
     if landmarks is None:
@@ -156,7 +156,7 @@ def test_the_certificate_holds_against_the_regression_without_landmarks():
 @pytest.mark.parametrize("landmarks", [30, 40, 200])
 @pytest.mark.parametrize("kernel", [X_KERNEL, fm.RBF(0.02), fm.Matern(2.5, 3.0)])
 def test_landmarks_that_others_nearly_reproduce_multiply_no_rounding(landmarks, kernel):
-    """On a grid, in its order: |f(x)|^2 was 4.9 for k(x, x) = 1, the error 6,800 times the bound."""
+    """On a grid, in its order, |f(x)|^2 was 4.9 for k(x, x) = 1, and the error 6,800 times the bound."""
     x, y, mean, std, w = problem(3)
     data = (x[:, :1], y, mean, std, w)
     grid = np.linspace(-3, 3, landmarks)
@@ -179,7 +179,7 @@ def test_landmarks_that_others_nearly_reproduce_multiply_no_rounding(landmarks, 
 @pytest.mark.parametrize("weight", [1.0, 1e4, 1e8, 1e12, 1e14])
 @pytest.mark.parametrize("far", [0.0, 20.0])
 def test_what_subtracted_rows_leave_is_in_the_bound(weight, far):
-    """Heavy rows that landmarks miss: their residual took that of the others along, 9 times the bound."""
+    """The residual of heavy rows beyond the landmarks raised that of the others: 9 times the bound."""
     rng = np.random.default_rng(0)
     x = rng.uniform(-3, 3, (2, 40))
     y = np.sin(x) + 0.1 * rng.normal(size=(2, 40))
@@ -378,15 +378,15 @@ def test_saving_and_loading_goes_on(tmp_path):
 
 @pytest.mark.parametrize("names", [["a", "a"], ["a"], []])
 def test_saved_models_of_one_name_are_refused(names, tmp_path):
-    """One of two models was lost, or sums of no model were read."""
+    """One of two models was lost, or sums without a model were read."""
     path, rows = tmp_path / "one.npz", np.zeros((4, 2))
     models = {"a": (np.zeros(4), 1.0), "b": (np.ones(4), 1.0)}
     accumulator().update(rows, np.zeros(4), models).save(path)
     arrays, document, _ = storage.read_file(path, "CCE")
-    saved = document["state"]["sums"]
-    saved["names"] = names
+    saved_sums = document["state"]["sums"]
+    saved_sums["names"] = names
     if not names:
-        saved["models"] = []
+        saved_sums["models"] = []
     storage.write_file(path, arrays, {key: document[key] for key in ("kind", "state")})
     with pytest.raises(ValueError, match=r"is damaged.*without models, or of models of one name"):
         fm.load(path)

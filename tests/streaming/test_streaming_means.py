@@ -1,4 +1,4 @@
-"""Means of scores in batches are those of all rows, whatever the batches and their order."""
+"""Means of scores in batches equal those of all rows, for any batches in any order."""
 
 from __future__ import annotations
 

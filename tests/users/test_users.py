@@ -1,4 +1,4 @@
-"""Scripts that users of other packages would write run as they stand."""
+"""Scripts as users of other packages would write them run unchanged."""
 
 from __future__ import annotations
 

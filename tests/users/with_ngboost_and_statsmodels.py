@@ -1,4 +1,4 @@
-"""Predictions of NGBoost and statsmodels, as they come."""
+"""Predictions of NGBoost and statsmodels, used unchanged."""
 
 import numpy as np
 import statsmodels.api as sm

@@ -1,4 +1,4 @@
-"""What scoringrules computes."""
+"""The scores that scoringrules computes."""
 
 import numpy as np
 import scoringrules as sr

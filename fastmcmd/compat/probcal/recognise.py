@@ -33,7 +33,7 @@ KernelFunction: TypeAlias = Callable[[AnyArray, AnyArray], AnyArray]
 Converter: TypeAlias = tuple[Callable[[Array], AnyArray], float]
 Converters: TypeAlias = list[Converter]
 
-_DIAGONAL = 32  # rows whose block is computed for its diagonal: few, as most of it is thrown away
+_DIAGONAL = 32  # rows whose block is computed for its diagonal: few, as most of it is discarded
 _PROBED = (7, 5)  # rows with which a function is tried; unequal, so that a transpose shows
 _ASYMMETRY = 1e-3  # relative to the largest entry: beyond rounding in any precision
 
@@ -100,11 +100,11 @@ class CallableKernel(Kernel):
         return out
 
     def check(self, x: Array) -> None:
-        """Call the function on a few rows, and raise where its matrix is not symmetric."""
+        """Call the function on a few rows, and raise an error if its matrix is not symmetric."""
         first, last = x[: _PROBED[0]], x[-_PROBED[1] :]
         try:
             forward, back = self.evaluate(first, last), self.evaluate(last, first)
-        except TypeError as error:  # another number of arguments, or one of its own
+        except TypeError as error:  # a different number of arguments, or an error of its own
             raise TypeError(
                 f"{self.label} cannot be called on two arrays of rows: {error}"
             ) from error
@@ -115,7 +115,7 @@ class CallableKernel(Kernel):
             )
 
     def instructions(self) -> Iterator[Instruction]:
-        """Refuse: there is no program."""
+        """Raise an error: there is no program."""
         raise TypeError(
             f"{self.label} is a Python function without a program for the compiled core"
         )
@@ -137,7 +137,7 @@ class CallableKernel(Kernel):
         return super().rounding(max(unit, self.unit), dim, max_norm2, direct, largest)
 
     def to_dict(self) -> Json:
-        """Refuse: a function cannot be saved without pickle."""
+        """Raise an error: a function cannot be saved without pickle."""
         raise TypeError(f"{self!r} holds a Python function, which cannot be saved without pickle")
 
     def __repr__(self) -> str:
@@ -229,14 +229,14 @@ def is_indefinite(function: KernelFunction) -> bool:
 
 
 def _opened(function: KernelFunction) -> tuple[Any, dict[str, Any] | None]:
-    """Return the function of a partial and its keywords; None if it holds positions, too."""
+    """Return the function of a partial and its keywords; None if it also holds positional arguments."""
     if not isinstance(function, functools.partial):
         return function, {}
     return function.func, None if function.args else dict(function.keywords)
 
 
 def _number(value: Any) -> Any:
-    """Return an argument as a Python number; None and booleans as they are."""
+    """Return an argument as a Python number; None and booleans are unchanged."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, numbers.Real):

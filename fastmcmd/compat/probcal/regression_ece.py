@@ -152,7 +152,7 @@ def _torch_cdf(prediction: Any, y: _Values) -> _Values:
     try:
         with torch.no_grad():
             probabilities = prediction.cdf(at)
-    except NotImplementedError:  # torch has no formula, and perhaps SciPy has
+    except NotImplementedError:  # torch has no formula, but SciPy may have one
         return np.asarray(as_predictive(prediction, len(y), 1, "posterior_predictive").cdf(y))
     values = as_array(probabilities, _RETURNED).astype(np.float64)
     return values.reshape(-1) if values.size == len(y) else values

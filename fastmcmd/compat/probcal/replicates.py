@@ -36,7 +36,7 @@ Draw = Callable[[NDArray[np.intp]], Array]
 
 _SOLVER_SHARE = 0.7  # of the tolerance; the features take the rest
 _ROUNDING_SHARE = 0.2  # of the tolerance, likewise, of a product in single precision
-_EXPECTED = 1e-3  # least value that output features are first chosen for, relative to sqrt(k(x, x))
+_EXPECTED = 1e-3  # smallest value for the first choice of features, relative to sqrt(k(x, x))
 _ATTEMPTS = 2  # the second with the least value of the first
 _MOST_RANK = 500  # of the output features
 _LEAST_RESIDUAL, _MOST_RESIDUAL = 5e-15, 1e-8  # of the output features, relative
@@ -116,12 +116,12 @@ def bootstrap_mcmd(
         ]
         least = _EXPECTED * scale
         for _ in range(_ATTEMPTS):
-            allowed = _allowed(least, tol)
+            error_limit = _error_limit(least, tol)
             systems, truncation = [], 0.0
             for number, draws in zip(some, draws_of_samples, strict=True):
                 rows = samples[number]
                 system, error = _system(
-                    y, rows, counts[number], draws, y_kernel(y[rows]), lam, scale, allowed
+                    y, rows, counts[number], draws, y_kernel(y[rows]), lam, scale, error_limit
                 )
                 systems.append(system)
                 truncation = max(truncation, error)
@@ -193,8 +193,8 @@ def _draw_outcomes(draw: Draw, rows: NDArray[np.intp]) -> Array:
     return np.asarray(draw(rows), dtype=np.float64)
 
 
-def _allowed(least: float, tol: float) -> float:
-    """Return what output features may miss of a value, in quadrature, where none is below ``least``."""
+def _error_limit(least: float, tol: float) -> float:
+    """Return the possible truncation error of a value, in quadrature, if no value is below ``least``."""
     share = (1 - _SOLVER_SHARE) * tol / 2
     return float(np.sqrt(share * (share + 2 * least)))
 
@@ -207,14 +207,14 @@ def _system(
     kernel: Kernel,
     lam: float,
     scale: float,
-    allowed: float,
+    error_limit: float,
 ) -> tuple[System, float]:
-    """Return the system of a sample, and a bound on what its output features miss, in quadrature."""
+    """Return the system of a sample, and a bound on the truncation by output features, in quadrature."""
     backend = get_backend("auto", kernel).directly()
     trials = len(draws)
     flat = [values.reshape(-1, y.shape[1]) for values in draws]
     amplitude = scale / np.sqrt(lam)
-    residual = float(np.clip((allowed / amplitude) ** 2 / 2, _LEAST_RESIDUAL, _MOST_RESIDUAL))
+    residual = float(np.clip((error_limit / amplitude) ** 2 / 2, _LEAST_RESIDUAL, _MOST_RESIDUAL))
     values, where = pooled(y, *flat)
     embedding = output_features(kernel, backend, values, residual, _MOST_RANK)
     if embedding is None:
@@ -230,16 +230,18 @@ def _system(
     starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
     share_of = 1 / counts[rows[order], None]
     for trial, places in enumerate(where[1:]):
-        ordered = places.reshape(len(rows), -1)[order]
-        mean = p[ordered[:, 0]] if ordered.shape[1] == 1 else p[ordered].mean(axis=1)
+        sorted_places = places.reshape(len(rows), -1)[order]
+        mean = (
+            p[sorted_places[:, 0]] if sorted_places.shape[1] == 1 else p[sorted_places].mean(axis=1)
+        )
         out[rows[order][starts], trial] -= np.add.reduceat(share_of * mean, starts, axis=0)
     shift = len(rows) * lam / np.maximum(counts, _ABSENT)
     error = amplitude * float(np.sqrt(max(residual_diagonal.max(), 0.0)))
-    out, dropped = _leading(out, shift, scale, allowed / np.sqrt(2))
+    out, dropped = _leading(out, shift, scale, error_limit / np.sqrt(2))
     return System(out.reshape(len(y), -1), shift), float(np.hypot(error, dropped))
 
 
-def _leading(out: Array, shift: Array, scale: float, allowed: float) -> tuple[Array, float]:
+def _leading(out: Array, shift: Array, scale: float, error_limit: float) -> tuple[Array, float]:
     """Return right-hand sides (n, t, r) in fewer features, and what those left out add to a value.
 
     At any point that is at most ``scale / 2`` times the norm of their right-hand sides, scaled by
@@ -248,8 +250,8 @@ def _leading(out: Array, shift: Array, scale: float, allowed: float) -> tuple[Ar
     flat = out.reshape(-1, out.shape[2])
     weights = np.repeat(1 / shift, out.shape[1])[:, None]
     squares, axes = np.linalg.eigh(flat.T @ (weights * flat))
-    tails = scale / 2 * np.sqrt(np.cumsum(np.maximum(squares, 0.0)))  # of the least ones together
-    dropped_count = min(int(np.searchsorted(tails, allowed)), out.shape[2] - 1)
+    tails = scale / 2 * np.sqrt(np.cumsum(np.maximum(squares, 0.0)))  # of the smallest together
+    dropped_count = min(int(np.searchsorted(tails, error_limit)), out.shape[2] - 1)
     leading = (flat @ axes[:, dropped_count:]).reshape(*out.shape[:2], -1)
     return leading, float(tails[dropped_count - 1]) if dropped_count else 0.0
 

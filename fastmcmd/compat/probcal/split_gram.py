@@ -39,10 +39,10 @@ class SplitGram:
         small = factor.astype(dtype)
         remainder = np.empty((n, n), dtype=dtype)
         blocks = [slice(start, min(start + _TILE, n)) for start in range(0, n, _TILE)]
-        prepared = [operator.prepare(operator.x[rows], dtype) for rows in blocks]
+        row_blocks = [operator.prepare(operator.x[rows], dtype) for rows in blocks]
         for place, rows in enumerate(blocks):
             for other, columns in enumerate(blocks[: place + 1]):
-                tile = operator.backend.gram(operator.kernel, prepared[place], prepared[other])
+                tile = operator.backend.gram(operator.kernel, row_blocks[place], row_blocks[other])
                 np.subtract(tile, small[rows] @ small[columns].T, out=remainder[rows, columns])
                 if other < place:
                     remainder[columns, rows] = remainder[rows, columns].T

@@ -49,14 +49,14 @@ def vector(value: ArrayLike, name: str) -> Vector:
 
 def vectors(**values: ArrayLike) -> tuple[Vector, ...]:
     """Return named vectors of equal length."""
-    checked = {name: vector(value, name) for name, value in values.items()}
-    check_same_length(**checked)
-    if "y_std" in checked and not (checked["y_std"] > 0).all():
-        bad = int((checked["y_std"] <= 0).argmax())
+    arrays = {name: vector(value, name) for name, value in values.items()}
+    check_same_length(**arrays)
+    if "y_std" in arrays and not (arrays["y_std"] > 0).all():
+        bad = int((arrays["y_std"] <= 0).argmax())
         raise ValueError(
-            f"y_std holds values that are not positive (first in row {bad}: {checked['y_std'][bad]:g})"
+            f"y_std holds values that are not positive (first in row {bad}: {arrays['y_std'][bad]:g})"
         )
-    return tuple(checked.values())
+    return tuple(arrays.values())
 
 
 def gaussian(y_pred: ArrayLike, y_std: ArrayLike, y_true: ArrayLike) -> tuple[Vector, Gaussian]:

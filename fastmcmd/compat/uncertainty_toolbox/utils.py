@@ -92,7 +92,7 @@ def trapezoid_area(
 
 
 def intersection(p1: Any, p2: Any, p3: Any, p4: Any) -> tuple[Any, Any]:
-    """Return where the line through p1 and p2 meets that through p3 and p4; NaN if they are parallel.
+    """Return the intersection of the line through p1 and p2 with that through p3 and p4; NaN if parallel.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _BLUE, _ORANGE = COLOURS[:2]
-_NARROW = 1e-6  # a range of so small a share has no bins in float64
+_NARROW = 1e-6  # so small a range has no bins in float64
 
 
 @documented
@@ -294,7 +294,7 @@ def plot_sharpness(y_std: ArrayLike, n_subset: int | None = None, ax: Axes | Non
     """
     (std,) = _subset(n_subset, y_std=y_std)
     ax = _axes(ax)
-    # Deviations that agree get one bar of some width.
+    # Equal deviations get one bar of nonzero width.
     low, high = float(std.min()), float(std.max())
     ends = (low, high) if high - low > _NARROW * high else (0.95 * high, high)
     ax.hist(std, range=ends, color=_BLUE, alpha=0.35, density=True)
@@ -364,8 +364,8 @@ def _square(ax: Axes) -> Axes:
 
 def _subset(n_subset: int | None, **values: ArrayLike) -> tuple[Vector, ...]:
     """Return checked vectors, or the same random rows of them."""
-    checked = vectors(**values)
-    return checked if n_subset is None else tuple(filter_subset(checked, n_subset))
+    checked_vectors = vectors(**values)
+    return checked_vectors if n_subset is None else tuple(filter_subset(checked_vectors, n_subset))
 
 
 def _flat(**values: ArrayLike) -> tuple[Vector, ...]:
@@ -380,7 +380,7 @@ def _flat(**values: ArrayLike) -> tuple[Vector, ...]:
 
 
 def _check_given(**values: ArrayLike | None) -> None:
-    """Check arrays one by one, also those that others make superfluous."""
+    """Check arrays one by one, including those that others make superfluous."""
     for name, one in values.items():
         if one is not None:
             _flat(**{name: one})
@@ -421,9 +421,9 @@ def _limits(value: tuple[float, float] | None, name: str) -> tuple[float, float]
 
 def _ends(limits: tuple[float, float] | None, *values: Vector) -> tuple[float, float]:
     """Return the given limits, or those of the values with a margin."""
-    checked = _limits(limits, "ylims")
-    if checked is not None:
-        return checked
+    ends = _limits(limits, "ylims")
+    if ends is not None:
+        return ends
     low, high = min(map(np.min, values)), max(map(np.max, values))
     if not np.isfinite(high - low):
         raise ValueError("y_pred, y_std and y_true reach too far for a picture; scale them")

@@ -235,7 +235,7 @@ class MethodsPredictive(ByQuadrature):
         return np.array(values if self._rows is None else values[self._rows])
 
     def _inside(self, names: tuple[str, ...], y: Array, below: float, above: float) -> Array:
-        """Return a method's values at y (n,); outside the support, where it may fail, its limits."""
+        """Return a method's values at y (n,); outside the support, where it may fail, use its limits."""
         low, high = (self._per_row(np.asarray(end)) for end in (self._low, self._high))
         inside = (y >= low) & (y <= high) & np.isfinite(y)
         safe = np.where(
@@ -254,9 +254,9 @@ class MethodsPredictive(ByQuadrature):
             return self._call(names, y[None, :])[0]
         # Rows may repeat: each occurrence takes the next free place in its column of a (count, batch) grid.
         order = np.argsort(self._rows, kind="stable")
-        ordered = self._rows[order]
+        sorted_rows = self._rows[order]
         place = np.empty(len(order), dtype=np.intp)
-        place[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+        place[order] = np.arange(len(order)) - np.searchsorted(sorted_rows, sorted_rows)
         grid = np.full((int(place.max(initial=0)) + 1, self._batch), y[0] if len(y) else 0.0)
         grid[place, self._rows] = y
         return self._call(names, grid)[place, self._rows]

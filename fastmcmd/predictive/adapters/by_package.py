@@ -1,4 +1,4 @@
-"""What modelling packages return from their predict methods: NGBoost, GPyTorch and statsmodels."""
+"""Results of the predict methods of modelling packages: NGBoost, GPyTorch and statsmodels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["unwrap"]
 
 
 def unwrap(value: object, name: str) -> Any:
-    """Return the distributions inside a modelling package's prediction; any other object as it is.
+    """Return the distributions inside a modelling package's prediction; any other object unchanged.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Conversion of everything that users pass as a prediction into a `Predictive`."""
+"""Conversion of every form of prediction that users pass into a `Predictive`."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def as_predictive(
             + _swap_hint(x, prediction.columns)
         )
     if y is not None and isinstance(prediction, Categorical):
-        prediction = prediction.checked(np.asarray(y))
+        prediction = prediction.checked_for(np.asarray(y))
     return prediction
 
 
@@ -185,28 +185,28 @@ def check_column_names(value: object, name: str) -> None:
         return
     names = [str(one) for one in columns]
     plain = [re.sub(r"[\W_]+", "", one.lower()) for one in names]
-    listed = ", ".join(map(repr, names[:6])) + (", ..." if len(names) > 6 else "")
+    name_list = ", ".join(map(repr, names[:6])) + (", ..." if len(names) > 6 else "")
     draws = "an array is read as draws, a column each"
     if {"mean", "meanse"} <= set(plain):
         raise ValueError(
-            f"{name} is a frame with the columns {listed}; {draws}. Pass what statsmodels' get_prediction "
-            "returns, not its summary_frame"
+            f"{name} is a frame with the columns {name_list}; {draws}. Pass what statsmodels' "
+            "get_prediction returns, not its summary_frame"
         )
     if len(names) > 1 and _MEANS.intersection(plain) and _SPREADS.intersection(plain):
         mean = names[next(i for i, one in enumerate(plain) if one in _MEANS)]
         spread = names[next(i for i, one in enumerate(plain) if one in _SPREADS)]
         raise ValueError(
-            f"{name} is a frame with the columns {listed}; {draws}. Pass the pair (mean, std): "
+            f"{name} is a frame with the columns {name_list}; {draws}. Pass the pair (mean, std): "
             f"({name}[{mean!r}], {name}[{spread!r}]), where the second is a standard deviation"
         )
     if len(names) > 1 and _ENDS.intersection(plain):
         raise ValueError(
-            f"{name} is a frame with the columns {listed}; {draws}. The ends of intervals are quantiles: "
-            "pass fastmcmd.predictive.Quantiles(levels, values)"
+            f"{name} is a frame with the columns {name_list}; {draws}. The ends of intervals are "
+            "quantiles: pass fastmcmd.predictive.Quantiles(levels, values)"
         )
     if len(names) > 1 and all(_QUANTILE.fullmatch(one.lower().strip()) for one in names):
         raise ValueError(
-            f"{name} is a frame with the columns {listed}; {draws}. Pass quantiles as "
+            f"{name} is a frame with the columns {name_list}; {draws}. Pass quantiles as "
             "fastmcmd.predictive.Quantiles(levels, values)"
         )
 

@@ -51,7 +51,7 @@ def _with_nan(arrays: Namespace, array: AnyArray) -> AnyArray:
 def rows_of_prediction(
     arrays: Namespace, prediction: PredictionLike, valid: AnyArray, n: int, columns: int | None
 ) -> AnyArray:
-    """Return the prediction of the valid rows; parameters that do not have n rows stay as they are."""
+    """Return the prediction of the valid rows; parameters that do not have n rows are unchanged."""
 
     def rows(part: AnyArray) -> AnyArray:
         if not is_array(part):

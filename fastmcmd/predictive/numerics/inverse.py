@@ -25,12 +25,12 @@ _INFINITY = int(np.float64(np.inf).view(np.int64))  # rank of infinity among the
 
 
 def by_halving(
-    prediction: One, levels: Array, reached: Callable[[One, Array, Array], NDArray[np.bool_]]
+    prediction: One, levels: Array, is_reached: Callable[[One, Array, Array], NDArray[np.bool_]]
 ) -> Array:
     """Return the smallest numbers (n, j) that have reached levels (n, j).
 
-    ``reached(prediction, x, level)`` returns, for predictions, numbers and levels of the same rows, whether
-    x has reached the level. Columns are processed in blocks to bound memory.
+    ``is_reached(prediction, x, level)`` returns, for predictions, numbers and levels of the same rows,
+    whether x has reached the level. Columns are processed in blocks to bound memory.
     """
     n, count = levels.shape
     out = np.empty((n, count))
@@ -40,12 +40,12 @@ def by_halving(
         if block.shape[1] > 1:
             wide = prediction.take(np.repeat(np.arange(n), block.shape[1]))
         flat = np.ascontiguousarray(block).ravel()
-        result = least(lambda x, wide=wide, flat=flat: reached(wide, x, flat), len(flat))  # type: ignore[misc]
+        result = least(lambda x, wide=wide, flat=flat: is_reached(wide, x, flat), len(flat))  # type: ignore[misc]
         out[:, columns] = result.reshape(block.shape)
     return out
 
 
-def least(reached: Callable[[Array], NDArray[np.bool_]], n: int) -> Array:
+def least(is_reached: Callable[[Array], NDArray[np.bool_]], n: int) -> Array:
     """Return the smallest numbers (n,) at which a monotone condition holds: it also holds above them.
 
     Bisects the ranks of doubles instead of their values. 64 steps find the last digit at any scale, and the
@@ -55,17 +55,17 @@ def least(reached: Callable[[Array], NDArray[np.bool_]], n: int) -> Array:
     with np.errstate(all="ignore"):  # sums may overflow far out, but cdfs are still 0 or 1 there
         for _ in range(64):
             middle = (low >> 1) + (high >> 1) + (low & high & 1)
-            holds = reached(_double(middle))
+            holds = is_reached(_double(middle))
             low, high = np.where(holds, low, middle), np.where(holds, middle, high)
     return _double(high)
 
 
 def least_count(
-    reached: Callable[[Array, NDArray[np.intp]], NDArray[np.bool_]], start: Array
+    is_reached: Callable[[Array, NDArray[np.intp]], NDArray[np.bool_]], start: Array
 ) -> Array:
     """Return the smallest counts (n,) at which a monotone condition holds; infinity if at none.
 
-    ``reached(counts, rows)`` tells whether it holds at counts of some rows. Ever longer steps from
+    ``is_reached(counts, rows)`` tells whether it holds at counts of some rows. Ever longer steps from
     ``start`` (n,) enclose the count, and halving finds it: few steps from a good start, about a hundred
     from any.
     """
@@ -73,7 +73,7 @@ def least_count(
     rows, length = np.arange(len(start)), 0.5
     counts = np.clip(np.floor(np.nan_to_num(start)), 0.0, _LARGEST)
     while len(rows):
-        holds = reached(counts, rows)
+        holds = is_reached(counts, rows)
         low[rows[~holds]], high[rows[holds]] = counts[~holds], counts[holds]
         rows = rows[np.maximum(low[rows] + 1, np.nextafter(low[rows], np.inf)) < high[rows]]
         below, above = low[rows], high[rows]

@@ -67,9 +67,9 @@ class Tail:
             if len(failed):
                 row_levels = levels[failed] if len(levels) > 1 else levels
                 out[failed] = self.quantile(row_levels, *(column[failed] for column in columns))
-        ordered = np.empty_like(out)
-        ordered[order] = out
-        return ordered
+        sorted_quantiles = np.empty_like(out)
+        sorted_quantiles[order] = out
+        return sorted_quantiles
 
 
 def between_tails(

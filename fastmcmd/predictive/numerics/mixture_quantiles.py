@@ -22,8 +22,8 @@ __all__ = [
     "gaussian_quantiles",
     "invert_continuous",
     "invert_steps",
+    "is_reached",
     "quantiles",
-    "reached",
 ]
 
 _MOST_STEPS = 2200  # halvings from the largest double to the rounding of the smallest
@@ -80,10 +80,10 @@ def invert_steps(
     Whole numbers are tried first, so counts need few steps; an atom is found exactly.
     """
     level = _beside(level, low)
-    reached = _gap(prediction, low, level, upper) >= 0
-    out = np.where(reached, low, high)
+    is_reached = _gap(prediction, low, level, upper) >= 0
+    out = np.where(is_reached, low, high)
     active = _Active(prediction, out)
-    low, high, level = active.settle(reached, out, low, out, level)
+    low, high, level = active.settle(is_reached, out, low, out, level)
     for _ in range(_MOST_STEPS):
         if not len(active.rows):
             break
@@ -113,11 +113,13 @@ def invert_continuous(
     """
     u = _beside(level, low)
     f_low, f_high = (_gap(prediction, end, u, upper) for end in (low, high))
-    reached = f_low >= 0
-    out = np.where(reached, low, high)
+    is_reached = f_low >= 0
+    out = np.where(is_reached, low, high)
     start = low.copy()
     active = _Active(prediction, out)
-    is_settled = reached | (f_high < 0)  # by rounding, the upper end is below the level: return it
+    is_settled = is_reached | (
+        f_high < 0
+    )  # by rounding, the upper end is below the level: return it
     state = high, low, f_high, f_low, np.full(low.shape, 0.5), out, is_settled, u
     a, b, fa, fb, t, best, is_settled, u = active.settle(is_settled, out, *state)
     for _ in range(_MOST_STEPS):
@@ -194,7 +196,7 @@ def gaussian_quantiles(mixture: Mixture, levels: Array) -> Array:
     return np.stack(list(by_component), axis=1).reshape(*mixture.shape, levels.shape[1])
 
 
-def reached(mixture: Mixture, y: Array, level: Array) -> NDArray[np.bool_]:
+def is_reached(mixture: Mixture, y: Array, level: Array) -> NDArray[np.bool_]:
     """Return where the cdf has reached levels, comparing the smaller of the cdf and its complement."""
     below = mixture.cdf(y) >= level
     upper = level > _UPPER
@@ -241,12 +243,12 @@ def _finite_ends(
     most = np.finfo(np.float64).max
     level = _beside(level, low)
 
-    def reached(end: float) -> NDArray[np.bool_]:
+    def is_reached(end: float) -> NDArray[np.bool_]:
         return _gap(rows, np.full(low.shape, end), level, upper) >= 0
 
-    beyond = np.where(np.isinf(high) & ~reached(most), np.inf, 0.0)
-    beyond = np.where(np.isinf(low) & reached(-most), -np.inf, beyond)
-    left, right = reached(-most / 2), ~reached(most / 2)
+    beyond = np.where(np.isinf(high) & ~is_reached(most), np.inf, 0.0)
+    beyond = np.where(np.isinf(low) & is_reached(-most), -np.inf, beyond)
+    left, right = is_reached(-most / 2), ~is_reached(most / 2)
     low = np.maximum(low, np.where(left, -most, np.where(right, most / 2, -most / 2)))
     high = np.minimum(high, np.where(right, most, np.where(left, -most / 2, most / 2)))
     return np.minimum(low, high), high, beyond

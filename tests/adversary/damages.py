@@ -1,4 +1,4 @@
-"""Ways to spoil the contents of a file: flipped, cut, spliced, forged under a right checksum."""
+"""Ways to damage the contents of a file: flipped, cut, spliced, forged under a right checksum."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import zipfile
 
 import numpy as np
 
-__all__ = ["SPOILS", "spoil"]
+__all__ = ["DAMAGES", "damage_file"]
 
-N = 40  # rows of the files that are spoilt
+N = 40  # rows of the files that are damaged
 
 
 def _flip(content, rng):
@@ -204,11 +204,11 @@ def _places(content):
             yield from _places(content[key])
 
 
-SPOILS = (_forge, _flip, _truncate, _drop, _insert, _overwrite, _splice, _text, _member)
+DAMAGES = (_forge, _flip, _truncate, _drop, _insert, _overwrite, _splice, _text, _member)
 
 
-def spoil(path, rng, only=None):
-    """Spoil a file, or one of a folder, in one way if ``only`` is given."""
+def damage_file(path, rng, only=None):
+    """Damage a file, or one of a folder, in one way if ``only`` is given."""
     if path.is_dir():
         inner = sorted(file for file in path.rglob("*") if file.is_file())
         path = inner[rng.integers(len(inner))]
@@ -218,7 +218,7 @@ def spoil(path, rng, only=None):
     content = path.read_bytes()
     damages = []
     for _ in range(rng.choice([1, 1, 1, 2])):
-        how = only or SPOILS[rng.integers(len(SPOILS))]
+        how = only or DAMAGES[rng.integers(len(DAMAGES))]
         if how in (_member, _forge) and not zipfile.is_zipfile(io.BytesIO(content)):
             how = _flip
         try:

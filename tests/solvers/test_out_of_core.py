@@ -1,4 +1,4 @@
-"""The Cholesky factor in a file: against SciPy in memory, and what happens when something goes wrong."""
+"""The Cholesky factor in a file agrees with SciPy in memory, and survives failures."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
+from builders import noisy_sine
 from scipy import linalg
 
 import fastmcmd as fm
@@ -41,7 +42,7 @@ def dense(operator, shift):
 
 @functools.cache
 def factored(n, dtype):
-    """Return a diagonal, the factor of SciPy of the matrix with it, and the matrix's condition."""
+    """Return a diagonal, SciPy's factor of the matrix with it, and the matrix's condition."""
     shift = np.random.default_rng(20240512).uniform(0.5, 3.0, size=n)
     matrix = dense(operator_of(n, dtype), shift)
     values = linalg.eigvalsh(matrix)
@@ -49,7 +50,7 @@ def factored(n, dtype):
 
 
 def open_files(folder):
-    """How many files in ``folder`` this process holds, removed ones included, and how many it lists."""
+    """Return how many files in ``folder`` this process holds, also removed ones, and how many it lists."""
     count = 0
     if sys.platform == "linux":
         for number in os.listdir("/proc/self/fd"):
@@ -62,7 +63,7 @@ def open_files(folder):
 
 @pytest.fixture
 def writes(monkeypatch):
-    """Call the returned function to let the write with the given number do something else."""
+    """Return a function that replaces the write with the given number by another action."""
 
     def install(number, action):
         count = 0
@@ -116,10 +117,10 @@ def test_solutions_are_scipys(dtype, n, factor, tmp_path, rng):
         assert cholesky.solve(np.empty((n, 0))).shape == (n, 0)
 
 
-def test_several_panels_were_used():
+def test_several_groups_are_used():
     operator = operator_of(701)
     counts = [
-        len(choose_layout(operator, budget).panels(budget))
+        len(choose_layout(operator, budget).groups(budget))
         for budget in (
             least_memory(operator),
             3 * least_memory(operator),
@@ -167,7 +168,7 @@ def test_the_file_is_half_of_the_matrix(tmp_path):
 
 
 def test_memory_stays_within_the_budget(tmp_path):
-    """NumPy's own allocations, traced: what is held at once is no more than ``budget``."""
+    """NumPy's own allocations, traced, never exceed ``budget``."""
     import tracemalloc
 
     operator = operator_of(1500, d=50)
@@ -182,7 +183,7 @@ def test_memory_stays_within_the_budget(tmp_path):
         assert 0.3 * budget < peak <= budget + 100_000
 
 
-def test_progress_tells_panels_and_rate(tmp_path):
+def test_progress_reports_groups_and_rate(tmp_path):
     operator, reports = operator_of(300), []
 
     class Lines(Progress):
@@ -191,10 +192,10 @@ def test_progress_tells_panels_and_rate(tmp_path):
 
     budget = least_memory(operator)
     OutOfCoreCholesky(operator, np.ones(300), tmp_path, budget, Lines(False, 1e-6)).close()
-    count = len(choose_layout(operator, budget).panels(budget))
+    count = len(choose_layout(operator, budget).groups(budget))
     assert count >= 3
     for index in range(count):
-        assert f"panel {index + 1} of {count}" in reports[index]
+        assert f"group {index + 1} of {count}" in reports[index]
     rates = [float(line.split(", ")[-1].removesuffix(" GFLOP/s")) for line in reports[1:]]
     assert len(rates) == count
     assert min(rates) >= 0
@@ -227,7 +228,9 @@ def test_a_pivot_that_is_not_a_number_is_named(value, tmp_path):
 def test_too_little_memory_says_how_much_is_needed(tmp_path):
     operator = operator_of(300)
     need = least_memory(operator)
-    with pytest.raises(MemoryLimitError, match=rf"needs {need / 1000:.0f} kB for panels.* leaves"):
+    with pytest.raises(
+        MemoryLimitError, match=rf"needs {need / 1000:.0f} kB for block columns.* leaves"
+    ):
         OutOfCoreCholesky(operator, np.ones(300), tmp_path, need - 1)
     OutOfCoreCholesky(operator, np.ones(300), tmp_path, need).close()
     assert open_files(tmp_path) == (0, 0)
@@ -374,7 +377,7 @@ def test_the_file_is_gone_after_an_interrupt(number, writes, tmp_path):
 
 
 def test_systems_with_named_files_only(tmp_path, rng, monkeypatch):
-    """As on Windows: a named file that goes when it is closed, and no calls of POSIX."""
+    """As on Windows: a named file that disappears when it is closed, and no POSIX calls."""
     for name in ("posix_fallocate", "posix_fadvise"):
         monkeypatch.delattr(os, name, raising=False)
     monkeypatch.setattr(tempfile, "TemporaryFile", tempfile.NamedTemporaryFile)
@@ -407,7 +410,7 @@ def test_two_at_once_in_a_folder(tmp_path, rng):
 def outputs_of(n):
     rng = np.random.default_rng(n)
     x = rng.normal(size=(n, 3))
-    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    y = noisy_sine(rng, x)
     return x, y, y + 0.2 * rng.normal(size=n)
 
 

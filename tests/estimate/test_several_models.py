@@ -1,4 +1,4 @@
-"""Several models at once: shared solves, each with its own certificate, as each alone."""
+"""Several models in one call share solves; each value and certificate is as for the model alone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def data(rng):
 
 
 def _agree(estimators, alone):
-    """Each within the sum of both bounds, at every input."""
+    """Values agree within the sum of both bounds, at every input."""
     a, b = estimators.result_, alone.result_
     assert (np.abs(a.values - b.values) <= a.error_bounds + b.error_bounds).all()
 
@@ -72,7 +72,7 @@ def test_each_is_as_it_would_be_alone(data, rng, solver, weighted):
 
 @pytest.mark.parametrize("solver", ["cg", "cholesky", "lowrank"])
 def test_bounds_hold_against_the_definition(data, solver):
-    """Each model's own bound, of models whose features and sizes differ."""
+    """Each model has its own bound, even if features and sizes differ."""
     x, y, models = data
     models = {name: models[name] for name in ("one draw", "the outcomes")}
     models["far"] = 40.0 + 9 * models["one draw"]
@@ -156,7 +156,7 @@ def test_one_pass_serves_all(data, monkeypatch):
 
 @pytest.mark.slow
 def test_a_model_out_of_reach_does_not_hold_back_others(rng, monkeypatch):
-    """The others take the low-rank form; that one goes on by products, with the same value as alone."""
+    """The others take the low-rank form; that one uses products, with the same value as alone."""
     n = 17_000
     x = rng.uniform(-2, 2, (n, 1))
     y = np.sin(x[:, 0]) + 0.2 * rng.normal(size=n)
@@ -184,7 +184,7 @@ def test_a_model_out_of_reach_does_not_hold_back_others(rng, monkeypatch):
 
 @pytest.mark.slow
 def test_memory_for_one_at_a_time(rng, monkeypatch):
-    """A limit that one model alone just keeps: groups get smaller, nothing is refused."""
+    """A limit that one model alone just meets makes groups smaller, and raises no error."""
     n = 1500
     x = rng.normal(size=(n, 3))
     y = x[:, 0] + 0.3 * rng.normal(size=n)
@@ -224,7 +224,7 @@ def test_memory_for_one_at_a_time(rng, monkeypatch):
 
 
 def test_low_rank_memory(rng, monkeypatch):
-    """Little memory: each model has its own passes, and as many landmarks as alone."""
+    """With little memory, each model has its own passes, and as many landmarks as alone."""
     n = 2000
     x = rng.uniform(-2, 2, (n, 2))
     y = x[:, 0] + 0.3 * rng.normal(size=n)
@@ -249,7 +249,7 @@ def test_low_rank_memory(rng, monkeypatch):
 
 
 def test_dense_and_feature_forms_side_by_side(rng):
-    """A model whose outputs have no low rank goes alone, in dense form."""
+    """A model whose outputs have no low rank is solved alone, in dense form."""
     n = 350
     x = rng.normal(size=(n, 2))
     y = rng.integers(0, 3, n).astype(float)
@@ -368,12 +368,12 @@ def test_budget_serves_as_another_until_something_no_longer_fits(size, rows, til
 
 
 def test_budget_without_free_bytes_serves_as_none():
-    """Its own error says so, of one model and not of several."""
+    """The error names one model, not several."""
     assert not Budget(1000, 3000).serves_as(Budget(1000, 2000), 100, 2)
 
 
 def test_stacked_streams(rng):
-    """Right-hand sides side by side, each stream with its own account, also from a saved state."""
+    """Streams with right-hand sides side by side each have their own account, also when restored."""
     from fastmcmd.embedding.features import output_features
     from fastmcmd.estimate.samples import problem_of
 
@@ -397,11 +397,11 @@ def test_stacked_streams(rng):
     both.begin()
     first, second = both.blocks(30)
     both.account(first)
-    saved = both.state()
+    saved_states = both.state()
     both.account(second)
     single = [one.truncated() for one in streams]
     both.begin()
-    both.restore(saved)
+    both.restore(saved_states)
     both.account(second)
     assert [one.truncated() for one in streams] == single
     for one in streams:
@@ -434,7 +434,7 @@ def test_only_the_model_that_misses_outputs_goes_another_round(rng, monkeypatch)
     y = rng.integers(0, 2, n).astype(float)
     rare = y.copy()
     rare[:2] = 40.0
-    rare[7] = 90.0  # the ends are always seen, what lies between is not
+    rare[7] = 90.0  # always includes the ends, not the outputs between them
     models = {"plain": 1.0 - y, "rare": rare}
     monkeypatch.setattr(lowrank_form, "POOL", 20)
     rounds = []
@@ -501,7 +501,7 @@ LIMITS = [
 
 
 @functools.cache
-def measured():
+def measurements():
     """Return the peak and the sizes of groups for each limit."""
     job = json.dumps([[limit, options] for limit, options, _ in LIMITS])
     process = subprocess.run(
@@ -515,9 +515,9 @@ def measured():
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("case", range(len(LIMITS)), ids=[str(case[:2]) for case in LIMITS])
 def test_memory_stays_within_the_limit(case):
-    """Peak resident memory beyond the inputs, as in test_memory.py; the results are the caller's."""
+    """Peak resident memory beyond the inputs, as in test_memory.py; results belong to the caller."""
     limit, _, groups = LIMITS[case]
-    peak, *sizes = measured()[case]
+    peak, *sizes = measurements()[case]
     results = 6 * 8 * 6000 * (2 * 40 + 2)  # coefficients and images of at most 40 features, values
     assert peak <= 1.1 * limit + 25_000_000 + results
     assert len(sizes) == groups

@@ -8,7 +8,7 @@ from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.draws import Draws
 
-__all__ = ["misses_of"]
+__all__ = ["far_outcomes"]
 
 _LEAST_ROWS = 20  # with fewer rows, any assignment may look plausible
 _ABSURD_Z = 50.0  # error in standard deviations that no model makes in nearly all rows
@@ -17,7 +17,7 @@ _NEARER = 3.0  # multiple of the scatter of outcomes that errors exceed
 _SOME_ROWS = 64  # rows whose moments are computed first
 
 
-def misses_of(y: Array, prediction: Predictive) -> list[str]:
+def far_outcomes(y: Array, prediction: Predictive) -> list[str]:
     """Return a list with a note if outcomes (n,) lie far from nearly all predictions; else an empty list.
 
     Errors of overconfident networks also span many standard deviations, but in both directions and within
@@ -31,9 +31,9 @@ def misses_of(y: Array, prediction: Predictive) -> list[str]:
     try:
         if n > _SOME_ROWS:
             some = np.linspace(0, n - 1, _SOME_ROWS).astype(np.intp)
-            if _share_of_misses(y[some], prediction.take(some)) < _NEARLY_ALL:
+            if _share_of_far(y[some], prediction.take(some)) < _NEARLY_ALL:
                 return []
-        far = _share_of_misses(y, prediction)
+        far = _share_of_far(y, prediction)
     except ValueError:  # moments cannot be computed; code that needs them reports it
         return []
     if far < _NEARLY_ALL:
@@ -51,7 +51,7 @@ def misses_of(y: Array, prediction: Predictive) -> list[str]:
     ]
 
 
-def _share_of_misses(y: Array, prediction: Predictive) -> float:
+def _share_of_far(y: Array, prediction: Predictive) -> float:
     mean, std = np.asarray(prediction.mean), np.asarray(prediction.std)
     with np.errstate(all="ignore"):
         far = np.abs(y - mean) > _ABSURD_Z * std

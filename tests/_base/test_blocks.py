@@ -1,4 +1,4 @@
-"""Work over rows on threads: its order, its errors, and that it never depends on their number."""
+"""Work over rows on threads: its order, its errors, and results independent of their number."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from fastmcmd.rows import open_rows, table
 
 @pytest.fixture
 def threads():
-    """Sets the number of threads, for the test."""
+    """Set the number of threads for the test."""
     yield fm.set_num_threads
     fm.set_num_threads(None)
 
@@ -56,7 +56,7 @@ def test_errors_come_at_their_place():
 
 
 def test_threads_that_share_work_get_no_more(threads):
-    """Else 16 threads would ask for 16 each."""
+    """Otherwise 16 threads would each use 16."""
     threads(4)
 
     def work(rows):
@@ -69,11 +69,11 @@ def test_threads_that_share_work_get_no_more(threads):
 
 
 @pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("stored", ["C", "F"])
-def test_files_are_read_in_pieces(tmp_path, threads, rng, monkeypatch, count, stored):
+@pytest.mark.parametrize("memory_order", ["C", "F"])
+def test_files_are_read_in_pieces(tmp_path, threads, rng, monkeypatch, count, memory_order):
     monkeypatch.setattr(table, "_PIECE_BYTES", 1000)
     threads(count)
-    values = np.asarray(rng.normal(size=(700, 9)), order=stored)
+    values = np.asarray(rng.normal(size=(700, 9)), order=memory_order)
     np.save(tmp_path / "x.npy", values)
     rows = open_rows(tmp_path / "x.npy", "x")
     for step in (None, 100, 333):
@@ -104,9 +104,9 @@ def test_large_numbers_are_finite_though_their_sum_is_not(tmp_path):
     np.testing.assert_array_equal(open_rows(tmp_path / "x.npy", "x")[:], x)
 
 
-@pytest.mark.parametrize("on_disk", [False, True])
-def test_passes_do_not_depend_on_threads(tmp_path, threads, rng, monkeypatch, on_disk):
-    """Blocks that several threads make ready give the sums, and the bounds, of one."""
+@pytest.mark.parametrize("memory_order", [False, True])
+def test_passes_do_not_depend_on_threads(tmp_path, threads, rng, monkeypatch, memory_order):
+    """Blocks that several threads prepare give the sums, and the bounds, of one thread."""
     monkeypatch.setattr(part_problem, "_MOST_ROWS", 300)
     x = rng.normal(size=(2500, 2))
     y, draws = (
@@ -115,7 +115,7 @@ def test_passes_do_not_depend_on_threads(tmp_path, threads, rng, monkeypatch, on
     )
     weights = rng.uniform(0.5, 2, 2500)
     source = x
-    if on_disk:
+    if memory_order:
         source = tmp_path / "x.npy"
         np.save(source, x)
     results = []

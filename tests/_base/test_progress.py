@@ -1,4 +1,4 @@
-"""What a waiting person sees: one line on a terminal, few lines in a file, nothing elsewhere."""
+"""Progress for a user: one line on a terminal, few lines in a file, nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ posix = pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 
 @pytest.fixture
 def quiet(monkeypatch):
-    """No clock that moves on its own, so that what is shown is known."""
+    """Stop the line's own ticks, so that the output is known."""
     pytest.importorskip("tqdm")
     monkeypatch.setattr(progress_line.Line, "tick", lambda _: False)
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that a test moves; not that of tqdm."""
+    """A clock that a test moves; separate from tqdm's."""
     now = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     return now
@@ -51,7 +51,7 @@ def last(stream):
 
 
 def soon(true, limit=20.0):
-    """Wait until something is true."""
+    """Wait until a condition holds."""
     end = time.monotonic() + limit
     while not true() and time.monotonic() < end:
         time.sleep(0.01)
@@ -298,7 +298,7 @@ def test_words_are_not_formats(quiet):
 
 
 def test_a_notebook_draws_the_bar(quiet, monkeypatch):
-    """A stand-in for the notebook, which finds its bar as `tqdm.notebook` does."""
+    """Stand-in for the notebook, which finds its bar as `tqdm.notebook` does."""
     import tqdm
 
     bars = []
@@ -315,7 +315,7 @@ def test_a_notebook_draws_the_bar(quiet, monkeypatch):
     with Progress(True, 1e-6) as progress:
         progress.stage("reading")
         assert bars[-1] == ["fastmcmd 00:00", "reading"]
-        assert progress._line._bar.total is None  # a total that is not reached ends red
+        assert progress._line._bar.total is None  # a total that is not reached turns red at the end
         progress.sweep("rows", 10).advance(10)
         assert bars[-1][0] == "fastmcmd 00:00 100%|"
         assert bars[-1][1].startswith("| rows, 0.0 s left, 10 of 10 rows")
@@ -437,7 +437,7 @@ def test_work_goes_on_where_the_stream_is_closed(monkeypatch, kind):
 
 
 class Broken(Terminal):
-    """A terminal of which writing fails from some time on."""
+    """A terminal whose writes fail from some time on."""
 
     error = None
 
@@ -463,7 +463,7 @@ def test_work_goes_on_where_the_terminal_has_gone(monkeypatch, number):
 
 
 def test_an_interrupt_while_drawing_blocks_nobody(quiet):
-    """Left with tqdm's lock, no bar of another thread could be drawn any more."""
+    """If tqdm's lock stayed taken, no other thread could draw a bar."""
     tqdm = pytest.importorskip("tqdm").tqdm
     stream, free = Broken(), []
 
@@ -540,7 +540,7 @@ def write_table(folder, rng, n):
 
 @pytest.fixture
 def predictions(tmp_path, rng):
-    """Enough rows for some seconds to be left."""
+    """Enough rows to leave some seconds of work."""
     return write_table(tmp_path, rng, 1200)
 
 
@@ -555,7 +555,7 @@ KERNEL = ["--x-kernel", "rbf", "--x-gamma", "0.5"]
 
 @pytest.fixture
 def no_tqdm(tmp_path):
-    """The environment of processes that find no tqdm."""
+    """Return the environment of processes that find no tqdm."""
     folder = tmp_path / "first"
     folder.mkdir()
     (folder / "tqdm.py").write_text("raise ModuleNotFoundError(__name__)")
