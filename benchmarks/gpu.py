@@ -1,4 +1,4 @@
-"""What a CUDA device does: rates, seconds, errors, memory; one table, and JSON.
+"""Measurements on a CUDA device: rates, seconds, errors, memory; one table, and JSON.
 
 ``python benchmarks/gpu.py [--quick] [--only NAME ...] [--json FILE] [--data DIR] [--device 0]``
 
@@ -31,7 +31,7 @@ from benchmarks.problems import clip_like
 from large import clip_on_disk
 
 _COPIED = 1 << 29  # bytes of the copy by which its rate is measured
-_CHECKED = 4_000  # rows of the check against float64
+_CHECK_ROWS = 4_000  # rows of the check against float64
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Row:
 
 
 def versions(gpu: int) -> dict[str, Any]:
-    """Return what the figures were measured on."""
+    """Return a description of the machine."""
     cp = cupy()
     runtime = cp.cuda.runtime
     properties = runtime.getDeviceProperties(gpu)
@@ -178,7 +178,7 @@ class Bench:
 
     def exact(self) -> None:
         """Values at a few rows against CG in float64 on the CPU."""
-        problem = (*clip_like(_CHECKED), fm.Polynomial(3))
+        problem = (*clip_like(_CHECK_ROWS), fm.Polynomial(3))
         x, y, draws, kernel = problem
         oracle = fm.cce(
             x,
@@ -235,15 +235,15 @@ class Bench:
 
     def disk(self) -> None:
         """n = 10,000,000, d = 512 from disk, low rank."""
-        stored = clip_on_disk(self.size(10_000_000), self.data)
-        problem = (stored.x, stored.y, stored.draws, stored.kernel)
+        rows_on_disk = clip_on_disk(self.size(10_000_000), self.data)
+        problem = (rows_on_disk.x, rows_on_disk.y, rows_on_disk.draws, rows_on_disk.kernel)
         start = time.perf_counter()
         self._run(
             "low rank from disk", problem, tol=1e-4, solver="lowrank", certificate="sampled",
             device_memory_limit="16GB",
         )  # fmt: skip
         seconds = time.perf_counter() - start
-        read_bytes = self.rows[-1].passes * stored.x.nbytes
+        read_bytes = self.rows[-1].passes * rows_on_disk.x.nbytes
         self.rows[
             -1
         ].note += f"; {read_bytes / seconds / self.rates['copy']:.2f} of the copy's rate"
@@ -313,7 +313,7 @@ def main() -> None:
     for name in options.only:
         getattr(bench, name)()
         print(table(bench.rows[-8:]), flush=True)
-        if options.json:  # after each case: a run that ends early leaves what it has
+        if options.json:  # after each case, so that a run that ends early keeps its results
             record["rows"] = [asdict(row) for row in bench.rows]
             Path(options.json).write_text(json.dumps(record, indent=1))
     print("\n" + table(bench.rows))

@@ -60,15 +60,15 @@ def tail_shape(values: Array) -> float:
     count = max(_LEAST_IN_TAIL, int(min(n / 5, 3 * math.sqrt(n))))
     if n <= count:
         raise ValueError(f"{n} values have no tail; more than {_LEAST_IN_TAIL} are needed")
-    ordered = np.sort(np.asarray(values, dtype=np.float64) / unit_of(HOST, values))
-    first = int(np.searchsorted(ordered, ordered[-count] - _ROUNDING))
+    ascending = np.sort(np.asarray(values, dtype=np.float64) / unit_of(HOST, values))
+    first = int(np.searchsorted(ascending, ascending[-count] - _ROUNDING))
     if first < n / 2:  # many ties: the tail starts above them
-        first = int(np.searchsorted(ordered, ordered[-count] + _ROUNDING))
+        first = int(np.searchsorted(ascending, ascending[-count] + _ROUNDING))
         if first == n:
             return -math.inf
         if n - first < _LEAST_IN_TAIL:
             return math.inf
-    excess = ordered[first:] - ordered[first - 1]
+    excess = ascending[first:] - ascending[first - 1]
     m = len(excess)
     ranks = 2.0 * np.arange(1, m + 1) - m - 1
     second = float(ranks @ excess) / (m * (m - 1))

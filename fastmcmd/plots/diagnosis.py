@@ -97,8 +97,8 @@ def diagnosis(
             ax.text(0.5, 0.75, text, color="0.4", ha="center", transform=ax.transAxes)
         ax.set_ylabel(label)
         tidy(ax)
-    named = one_input and len(diagnosed.column_names) == 1
-    axes[1].set_xlabel(plain(diagnosed.column_names[0]) if named else name)
+    has_name = one_input and len(diagnosed.column_names) == 1
+    axes[1].set_xlabel(plain(diagnosed.column_names[0]) if has_name else name)
     axes[0].set_title(f"What predictions need, with {diagnosed.level:.0%} bands")
     return axes
 

@@ -21,8 +21,8 @@ def test_quantiles_of_the_generalised_pareto_distribution_have_its_shape(shape):
 
 def test_shape_is_that_of_the_definition(rng):
     values = rng.standard_t(4, 400)
-    ordered = sorted(values)
-    excess = [one - ordered[-61] for one in ordered[-60:]]  # 3 sqrt(400)
+    ascending = sorted(values)
+    excess = [one - ascending[-61] for one in ascending[-60:]]  # 3 sqrt(400)
     second = np.mean([abs(a - b) for a, b in combinations(excess, 2)]) / 2
     assert tail_shape(values) == pytest.approx(2 - np.mean(excess) / second, rel=1e-9)
 

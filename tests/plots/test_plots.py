@@ -332,8 +332,8 @@ def test_the_legend_of_a_test_covers_nothing(rng):
 def test_a_diagnosis_names_its_only_column(rng):
     pd = pytest.importorskip("pandas")
     x, y = rng.normal(size=120), rng.normal(size=120)
-    named = fm.diagnose(pd.DataFrame({"$age": x}), y, (np.zeros(120), 1.0))
-    assert named.plot()[1].get_xlabel() == r"\$age"
+    diagnosis = fm.diagnose(pd.DataFrame({"$age": x}), y, (np.zeros(120), 1.0))
+    assert diagnosis.plot()[1].get_xlabel() == r"\$age"
     assert fm.diagnose(x, y, (np.zeros(120), 1.0)).plot()[1].get_xlabel() == "x"
     two = fm.diagnose(pd.DataFrame({"a": x, "b": y}), y, (np.zeros(120), 1.0))
     assert two.plot()[1].get_xlabel() == "first principal component of x"
