@@ -173,14 +173,16 @@ def test_the_table_of_new_things_names_the_files_of_each_recipe():
     page = (DOCS / "architecture.md").read_text().split("## Where each new thing goes")[1]
     table = dict(re.findall(r"^\| (\w+)[^|]* (\|.*)\|$", page.split("## Layers")[0], re.MULTILINE))
     parts = re.split(r"^## An? ", (DOCS / "contributing.md").read_text(), flags=re.MULTILINE)[1:]
-    recipes = {part.split("\n")[0]: re.findall(r"^--- a/(\S+)$", part, re.MULTILINE) for part in parts}
+    recipes = {
+        part.split("\n")[0]: re.findall(r"^--- a/(\S+)$", part, re.MULTILINE) for part in parts
+    }
     assert set(recipes) == set(table) - {"a"}
     for kind, files in recipes.items():
-        named = re.findall(r"`([\w/.]+)`", table[kind])
+        row_places = re.findall(r"`([\w/.]+)`", table[kind])
         for file in files:
             short = file.removeprefix("fastmcmd/")
             places = {file, short, f"{Path(short).parent}/", Path(file).name}
-            assert places & set(named), f"{kind}: {file}"
+            assert places & set(row_places), f"{kind}: {file}"
 
 
 # ---- the recipes for contributors, applied to a copy of the package ----
