@@ -178,11 +178,11 @@ def test_the_table_of_new_things_names_the_files_of_each_recipe():
     }
     assert set(recipes) == set(table) - {"a"}
     for kind, files in recipes.items():
-        names = re.findall(r"`([\w/.]+)`", table[kind])
+        row_places = re.findall(r"`([\w/.]+)`", table[kind])
         for file in files:
             short = file.removeprefix("fastmcmd/")
             places = {file, short, f"{Path(short).parent}/", Path(file).name}
-            assert places & set(names), f"{kind}: {file}"
+            assert places & set(row_places), f"{kind}: {file}"
 
 
 # ---- the recipes for contributors, applied to a copy of the package ----

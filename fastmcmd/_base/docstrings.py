@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from textwrap import dedent
 from typing import Any, TypeVar
 
-__all__ = ["describe_as_mean", "entries", "with_shared_parameters"]
+__all__ = [
+    "FIT_PARAMETERS", "ROW_PARAMETERS", "describe_as_mean", "entries", "with_shared_parameters",
+]  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_WEIGHT = "sample_weight : array_like (n,), optional\n    Nonnegative weights of rows."
 _TITLES = "Parameters|Returns|Raises|Notes|Examples"
 _HEADER = re.compile(rf"^({_TITLES})\n-{{3,}}\n", re.MULTILINE)
 
@@ -24,6 +25,22 @@ def entries(text: str) -> dict[str, str]:
         names = entry.partition("\n")[0].partition(" :")[0]
         texts[names] = entry.rstrip()
     return texts
+
+
+# Of functions that aggregate rows, and of those that learn from rows.
+ROW_PARAMETERS = entries("""
+sample_weight : array_like (n,), optional
+    Nonnegative weights of rows.
+nan_policy : {"raise", "omit", "propagate"}, default "raise"
+    What to do with rows that hold NaN in an outcome, a weight or a prediction: raise an error, leave them
+    out of aggregates, or make aggregates NaN. In the last two cases, their per-row values are NaN.
+""")
+FIT_PARAMETERS = entries("""
+sample_weight : array_like (n,), optional
+    Nonnegative weights of rows.
+nan_policy : {"raise", "omit"}, default "raise"
+    What to do with rows that hold NaN: raise an error, or leave them out.
+""")
 
 
 def with_shared_parameters(descriptions: Mapping[str, str]) -> Callable[[Function], Function]:
@@ -72,7 +89,7 @@ def describe_as_mean(
         text += f"Raises\n------\n{sections['Raises']}\n\n"
     text += f"Examples\n--------\n{inspect.cleandoc(example)}\n"
     described = _by_name(entries(sections["Parameters"]))
-    described["sample_weight"] = _WEIGHT
+    described["sample_weight"] = ROW_PARAMETERS["sample_weight"]
     mean.__doc__ = _merged(text, [parameter.name for parameter in parameters], described)
 
 

@@ -10,7 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import HostArray, NanPolicy
-from fastmcmd._base.docstrings import describe_as_mean, entries, with_shared_parameters
+from fastmcmd._base.docstrings import (
+    ROW_PARAMETERS,
+    describe_as_mean,
+    entries,
+    with_shared_parameters,
+)
 from fastmcmd.classification.inputs import LabelledRows, read
 
 __all__ = ["MeanClassScore", "Totals", "mean_of", "metric", "total"]
@@ -63,17 +68,13 @@ def total(rows: LabelledRows, values: HostArray) -> Totals:
 
 
 metric = with_shared_parameters(
-    entries("""
+    ROW_PARAMETERS
+    | entries("""
 y : array_like (n,)
     Labels: integers from 0 to C - 1, booleans for two classes, or the names of the classes as text.
 p : array_like (n, C) or (n,)
     Probabilities of the classes, or of class 1. The columns of a data frame name the classes. The columns
     of an array stand for the sorted names, all of which must occur (the order of scikit-learn).
-sample_weight : array_like (n,), optional
-    Nonnegative weights of rows.
-nan_policy : {"raise", "omit", "propagate"}, default "raise"
-    What to do with rows in which y, p or the weight is NaN: raise an error, leave them out of aggregates,
-    or make aggregates NaN. In the last two cases, their per-row values are NaN.
 sum_tolerance : float, optional
     Largest distance of the sum of a row from one. Default: 1e-6 for float64, 1e-4 for float32, 1e-2 for
     float16.

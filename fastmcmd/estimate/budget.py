@@ -83,11 +83,15 @@ class Budget:
             Fewer bytes are left, or not even streaming fits.
         """
         if not self.holds(least):
-            raise MemoryLimitError(
-                f"memory_limit is {format_bytes(self.limit)}; at least "
-                f"{format_bytes(self.working + max(least, _LEAST_BYTES))} are needed {purpose}"
-            )
+            raise self.shortage(least, purpose)
         return self.limit - self.working
+
+    def shortage(self, least: int = 0, purpose: str = "to stream this problem") -> MemoryLimitError:
+        """Return the error that fewer bytes are left; arguments as in `available`."""
+        return MemoryLimitError(
+            f"memory_limit is {format_bytes(self.limit)}; at least "
+            f"{format_bytes(self.working + max(least, _LEAST_BYTES))} are needed {purpose}"
+        )
 
 
 def pool_bytes(outputs: int, rank: int) -> tuple[int, int]:

@@ -319,10 +319,7 @@ class _Work:
                 self._nature, some, self._task, setting, self._progress, self._checkpoint
             )
         if low is None:
-            budget.available(
-                *least_for([self._nature, model], self._task)
-            )  # states the bytes needed
-            raise AssertionError("unreachable")
+            raise budget.shortage(*least_for([self._nature, model], self._task))
         for part in low.parts:
             part.notes.append("memory_limit is too small for cg: solved with landmarks")
         self._add(number, low, (len(self._nature), len(model)), 0)

@@ -260,10 +260,9 @@ def _right_cce(
     progress.stage("CCE of a right model")
     rng = generator(config.settings.random_state, Purpose.CHANCE)
     some = np.arange(n) if n <= _POINTS else np.sort(rng.choice(n, _POINTS, replace=False))
-    try:
-        values = chance.right_values(some)
-    except ValueError:  # single draws have no known spread
+    if "variances" not in chance.norms:  # single draws have no known spread
         return {}
+    values = chance.right_values(some)
     weights = None if context.weights is None else context.weights[some]
     if weights is not None and not weights.sum() > 0:
         return {}

@@ -10,7 +10,12 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.arrays import on_array_device
-from fastmcmd._base.docstrings import describe_as_mean, entries, with_shared_parameters
+from fastmcmd._base.docstrings import (
+    ROW_PARAMETERS,
+    describe_as_mean,
+    entries,
+    with_shared_parameters,
+)
 from fastmcmd.metrics.inputs import read
 from fastmcmd.predictive.base import PredictionLike
 
@@ -19,16 +24,11 @@ __all__ = ["SHARED_PARAMETERS", "MeanScore", "mean_of", "metric"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-SHARED_PARAMETERS = entries("""
+SHARED_PARAMETERS = ROW_PARAMETERS | entries("""
 y : array_like (n,)
     Observed outputs.
 prediction : Predictive, draws (n, m), (mean, std), scipy.stats or torch.distributions object
     Predicted distributions.
-sample_weight : array_like (n,), optional
-    Nonnegative weights of rows.
-nan_policy : {"raise", "omit", "propagate"}, default "raise"
-    What to do with rows in which y, the weight or the prediction is NaN: raise an error, leave them out of
-    aggregates, or make aggregates NaN. In the last two cases, their per-row values are NaN.
 point : {"mean", "median"}, default "mean"
     Point of a distribution to compare with y. The median has the least expected absolute error.
 multioutput : {"uniform_average", "raw_values"}, default "uniform_average"

@@ -77,8 +77,7 @@ def answer(
     if plan is None:
         of = rows if rows.distinct is None else rows.distinct
         budget, least = exact_budget(of, backend, kernel, options, columns)
-        budget.available(*least)
-        raise AssertionError("unreachable")
+        raise budget.shortage(*least)
     return plan
 
 

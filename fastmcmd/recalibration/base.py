@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import FilePath, Json, NanPolicy
 from fastmcmd._base.checks import as_array, as_rows, check_choice, check_path, quote
+from fastmcmd._base.docstrings import FIT_PARAMETERS, with_shared_parameters
 from fastmcmd.frames import check_row_order
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.predictive import Predictive, as_predictive
@@ -96,6 +97,7 @@ class Recalibrator(Fitted, ABC):
         """Return corrected predictions at inputs (n, d)."""
         raise NotImplementedError
 
+    @with_shared_parameters(FIT_PARAMETERS)
     def fit(
         self: AnyRecalibrator,
         prediction: PredictionLike,
@@ -117,8 +119,6 @@ class Recalibrator(Fitted, ABC):
             Inputs. Required if corrections depend on the input; otherwise only their number is checked.
         sample_weight : array_like (n,), optional
             Nonnegative weights. A whole number w counts a row w times.
-        nan_policy : {"raise", "omit"}
-            What to do with rows that hold NaN: raise an error, or leave them out.
 
         Returns
         -------

@@ -9,6 +9,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.docstrings import FIT_PARAMETERS, with_shared_parameters
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Fitted
 from fastmcmd.recalibration.labelled import check_finite, read_labelled, scores_of
@@ -85,6 +86,7 @@ class BetaCalibration(Fitted):
             raise ValueError("slopes_ is no pair of nonnegative float64")
         check_real(self.intercept_, "intercept_")
 
+    @with_shared_parameters(FIT_PARAMETERS)
     def fit(
         self: Self,
         p: ArrayLike,
@@ -101,10 +103,6 @@ class BetaCalibration(Fitted):
             Predicted probabilities of class 1, or of both classes.
         y : array_like (n,)
             Labels 0 and 1, or names of the classes.
-        sample_weight : array_like (n,), optional
-            Nonnegative weights.
-        nan_policy : {"raise", "omit"}
-            What to do with rows that hold NaN: raise an error, or leave them out.
 
         Raises
         ------

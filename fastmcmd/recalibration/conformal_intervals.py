@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import as_weights, check_choice
+from fastmcmd._base.docstrings import FIT_PARAMETERS, with_shared_parameters
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.recalibration.base import Fitted, read_rows, to_predictive
@@ -83,6 +84,7 @@ class ConformalIntervals(Fitted):
         if not (len(self.upto_) and self.upto_[0] >= 0 and self.upto_[-1] > 0):
             raise ValueError("upto_ is no sum of weights")
 
+    @with_shared_parameters(FIT_PARAMETERS)
     def fit(
         self: Self,
         prediction: PredictionLike,
@@ -101,8 +103,6 @@ class ConformalIntervals(Fitted):
             Observed outputs.
         sample_weight : array_like (n,), optional
             Nonnegative weights, such as density ratios of new to calibration inputs.
-        nan_policy : {"raise", "omit"}
-            What to do with rows that hold NaN: raise an error, or leave them out.
 
         Raises
         ------

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import as_array
+from fastmcmd._base.docstrings import FIT_PARAMETERS, with_shared_parameters
 from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.recalibration.base import Fitted, read_rows, to_predictive
 from fastmcmd.recalibration.conformal_intervals import ConformalIntervals
@@ -83,6 +84,7 @@ class MondrianIntervals(Fitted):
         for place in range(len(self.groups_)):
             self._of_group(place).check_state()
 
+    @with_shared_parameters(FIT_PARAMETERS)
     def fit(
         self: Self,
         prediction: PredictionLike,
@@ -104,8 +106,6 @@ class MondrianIntervals(Fitted):
             Numbers of the groups, such as those of `numpy.digitize`.
         sample_weight : array_like (n,), optional
             Nonnegative weights; every group needs a positive one.
-        nan_policy : {"raise", "omit"}
-            What to do with rows that hold NaN: raise an error, or leave them out.
 
         Raises
         ------

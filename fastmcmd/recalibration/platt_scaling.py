@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_flag
+from fastmcmd._base.docstrings import FIT_PARAMETERS, with_shared_parameters
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Fitted
 from fastmcmd.recalibration.labelled import check_finite, read_labelled, scores_of
@@ -84,6 +85,7 @@ class PlattScaling(Fitted):
         check_real(self.slope_, "slope_")
         check_real(self.intercept_, "intercept_")
 
+    @with_shared_parameters(FIT_PARAMETERS)
     def fit(
         self: AnyPlatt,
         logits: ArrayLike,
@@ -101,10 +103,6 @@ class PlattScaling(Fitted):
             difference counts.
         y : array_like (n,)
             Labels 0 and 1, or names of the classes.
-        sample_weight : array_like (n,), optional
-            Nonnegative weights.
-        nan_policy : {"raise", "omit"}
-            What to do with rows that hold NaN: raise an error, or leave them out.
 
         Raises
         ------
@@ -175,6 +173,7 @@ class VectorScaling(Fitted):
         if len(self.factors_) < 2:
             raise ValueError("factors_ are of fewer than two classes")
 
+    @with_shared_parameters(FIT_PARAMETERS)
     def fit(
         self: AnyVector,
         logits: ArrayLike,
@@ -191,10 +190,6 @@ class VectorScaling(Fitted):
             Unnormalised log probabilities.
         y : array_like (n,)
             Labels from 0 to C - 1, or names of the classes.
-        sample_weight : array_like (n,), optional
-            Nonnegative weights.
-        nan_policy : {"raise", "omit"}
-            What to do with rows that hold NaN: raise an error, or leave them out.
 
         Raises
         ------

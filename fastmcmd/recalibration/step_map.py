@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.docstrings import FIT_PARAMETERS, with_shared_parameters
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Fitted
 from fastmcmd.recalibration.beta_calibration import binary_probabilities
@@ -49,6 +50,7 @@ class StepMap(Fitted):
         """Set the map from probabilities of class 1 (n,) and labels (n,), 0 or 1."""
         raise NotImplementedError
 
+    @with_shared_parameters(FIT_PARAMETERS)
     def fit(self: Self, p: ArrayLike, y: ArrayLike, *, nan_policy: NanPolicy = "raise") -> Self:
         """Average the models and return this object.
 
@@ -58,8 +60,6 @@ class StepMap(Fitted):
             Predicted probabilities of class 1, or of both classes.
         y : array_like (n,)
             Labels 0 and 1, or names of the classes.
-        nan_policy : {"raise", "omit"}
-            What to do with rows that hold NaN: raise an error, or leave them out.
 
         Raises
         ------

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import HostArray, NanPolicy
 from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.docstrings import FIT_PARAMETERS, with_shared_parameters
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Fitted
 from fastmcmd.recalibration.labelled import check_finite, read_labelled, scores_of
@@ -61,6 +62,7 @@ class TemperatureScaling(Fitted):
         super().check_state()
         check_number(self.temperature_, "temperature_")
 
+    @with_shared_parameters(FIT_PARAMETERS)
     def fit(
         self: Self,
         logits: ArrayLike,
@@ -78,10 +80,6 @@ class TemperatureScaling(Fitted):
         y : array_like (n,)
             Labels from 0 to C - 1, or names of the classes: the columns of a data frame of logits, else
             the sorted names.
-        sample_weight : array_like (n,), optional
-            Nonnegative weights.
-        nan_policy : {"raise", "omit"}
-            What to do with rows that hold NaN: raise an error, or leave them out.
 
         Raises
         ------

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.docstrings import FIT_PARAMETERS, with_shared_parameters
 from fastmcmd.predictive.base import Array
 from fastmcmd.recalibration.base import Fitted
 from fastmcmd.recalibration.labelled import check_finite, read_labelled, scores_of
@@ -63,6 +64,7 @@ class VennAbers(Fitted):
         if not len(self.scores_) or not inside.all():
             raise ValueError("low_ and high_ are no pairs of probabilities")
 
+    @with_shared_parameters(FIT_PARAMETERS)
     def fit(
         self: Self, scores: ArrayLike, y: ArrayLike, *, nan_policy: NanPolicy = "raise"
     ) -> Self:
@@ -75,8 +77,6 @@ class VennAbers(Fitted):
             classes, whose difference counts.
         y : array_like (n,)
             Labels 0 and 1, or names of the classes.
-        nan_policy : {"raise", "omit"}
-            What to do with rows that hold NaN: raise an error, or leave them out.
 
         Raises
         ------

@@ -7,8 +7,9 @@ operator that made them, and notes on the run.
 Every choice between two solvers compares the `Cost` that they estimate for the same `ProblemSize`: CG
 against Cholesky, also in the dense form, plain against preconditioned CG, the most landmarks of the
 low-rank form, and `fastmcmd.plan`. An estimate depends on sizes and numbers of the problem, never on a
-clock: equal calls take equal steps. Whether output features pay at all is a choice between forms, not
-solvers: see `fastmcmd.estimate.outputs`.
+clock: equal calls take equal steps. Decisions within a run (`switch_policy`,
+`fastmcmd.estimate.lowrank_pass`) use the same formulas, those of `costs`. Whether output features pay at
+all is a choice between forms, not solvers: see `fastmcmd.estimate.outputs`.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ class Solved:
     operator : GramOperator
         K, with its number of passes.
     solver : str
-        "cg" or "cholesky".
+        Name of the solver that made the solutions, such as "cg"; not "auto".
     iterations : int
         Number of products of CG.
     notes : list of str

@@ -21,6 +21,7 @@ from fastmcmd._base.checks import (
 )
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import ColumnTable
+from fastmcmd.errors import NumericalError
 from fastmcmd.frames import check_row_order
 from fastmcmd.inference.inputs import check_simulations
 from fastmcmd.inference.shift_tests import View, batch_p_values, log_odds
@@ -320,7 +321,7 @@ class Monitor(ColumnTable):
         if predictive is not None and window:
             try:
                 self._error = ModelError.of(rows, outcomes, predictive, x_kernel, window)
-            except ValueError as error:  # such as outcomes beyond the reach of the kernel
+            except NumericalError as error:  # such as outcomes beyond the reach of the kernel
                 self._no_error = str(error)
 
     def _begin(self, state: _State) -> None:
@@ -386,7 +387,7 @@ class Monitor(ColumnTable):
         if predictive is not None and self._error is not None:
             try:
                 cce = self._error.update(x, y, predictive)
-            except ValueError as error:  # the batch is left out of the window
+            except NumericalError as error:  # the batch is left out of the window
                 no_cce = str(error)
         update = MonitorUpdate(
             batch=number,

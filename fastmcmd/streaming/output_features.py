@@ -19,6 +19,7 @@ from fastmcmd.backends import get_backend
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.quadrature import mean_features_by_nodes
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs, PredictedOutputs
+from fastmcmd.errors import NumericalError
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.inference.row_norms import mean_features
 from fastmcmd.inference.smoother import Smoother
@@ -139,7 +140,7 @@ class Lattice(OutputMap):
                     ],
                     dtype=np.int64,
                 )
-        raise ValueError(
+        raise NumericalError(
             f"y and the predictions span more than {_MOST_BUMPS:,} steps of the lattice of y_kernel "
             f"{self.kernel!r}; pass a wider kernel, rescaled outputs, or output_landmarks"
         )
@@ -239,7 +240,7 @@ def _intervals(low: Array, high: Array, step: float) -> tuple[Array, Array]:
     """Return the first and last places (s,) of the disjoint runs of bumps that ranges reach."""
     first, last = np.floor(low / step) - _REACH, np.ceil(high / step) + _REACH
     if not (np.abs(first).max() < 2**52 and np.abs(last).max() < 2**52):
-        raise ValueError(
+        raise NumericalError(
             f"y or a prediction is {max(abs(low).max(), abs(high).max()):.3g}, too large for a y_kernel "
             f"with lattice step {step:.3g}; rescale the outputs or pass output_landmarks"
         )

@@ -198,6 +198,18 @@ def test_outcomes_beyond_the_reach_of_the_kernel_have_no_cce_and_a_reason():
     assert not update.no_cce
 
 
+def test_an_unexpected_error_of_the_cce_is_not_a_reason(monkeypatch):
+    x, y, prediction = data(np.random.default_rng(0), 100)
+    monitor = fm.Monitor(x, y, prediction, simulations=19)
+
+    def broken(*_):
+        raise ValueError("a mistake in the code")
+
+    monkeypatch.setattr("fastmcmd.streaming.model_error.ModelError.update", broken)
+    with pytest.raises(ValueError, match="a mistake in the code"):
+        monitor.update(x, y, prediction)
+
+
 def test_a_window_of_no_batches_has_no_cce(tmp_path):
     rng = np.random.default_rng(0)
     monitor = fm.Monitor(*data(rng, 100), simulations=19, window=0)

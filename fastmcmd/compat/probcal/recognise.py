@@ -147,10 +147,6 @@ class CallableKernel(Kernel):
 _TEST_ROWS = 12  # rows that test an unknown function
 
 
-class _UnknownError(Exception):
-    """A recognised function with arguments that its kernel here does not have."""
-
-
 def as_kernel(
     function: Kernel | KernelFunction, label: str, rows: Array, converters: Converters
 ) -> Kernel:
@@ -211,10 +207,10 @@ def known_kernel(function: KernelFunction, columns: int) -> Kernel | None:
     make = _RECOGNISED.get((getattr(function, "__module__", ""), getattr(function, "__name__", "")))
     if make is None or arguments is None:
         return None
-    try:
-        return make(columns, **{name: _number(value) for name, value in arguments.items()})
-    except _UnknownError:
+    numbers_of = {name: _number(value) for name, value in arguments.items()}
+    if not all(value is None or isinstance(value, (bool, float)) for value in numbers_of.values()):
         return None
+    return make(columns, **numbers_of)
 
 
 def is_indefinite(function: KernelFunction) -> bool:
@@ -236,26 +232,26 @@ def _opened(function: KernelFunction) -> tuple[Any, dict[str, Any] | None]:
 
 
 def _number(value: Any) -> Any:
-    """Return an argument as a Python number; None and booleans are unchanged."""
+    """Return a scalar as a Python number; None, booleans and other values are unchanged."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, numbers.Real):
         return float(value)
     if getattr(value, "shape", None) in ((), (1,)):  # a NumPy or torch scalar
         return float(value)
-    raise _UnknownError
+    return value
 
 
 def _published_rbf(columns: int, gamma: float | None = None) -> Kernel:
     return RBF(gamma or 1.0 / columns)
 
 
-def _published_laplacian(columns: int, gamma: float | None = None, squared: bool = True) -> Kernel:
+def _published_laplacian(
+    columns: int, gamma: float | None = None, squared: bool = True
+) -> Kernel | None:
     if not squared:
         return Laplacian(gamma or 1.0 / columns)
-    if columns > 1:
-        raise _UnknownError
-    return RBF(gamma or 1.0 / columns)
+    return RBF(gamma or 1.0 / columns) if columns == 1 else None
 
 
 def _published_polynomial(
@@ -298,7 +294,7 @@ def _sklearn_cosine(columns: int, dense_output: bool = True) -> Kernel:
 
 
 _PUBLISHED = ("fastmcmd.compat.probcal.kernels", "probcal.evaluation.kernels")
-_RECOGNISED: dict[tuple[str, str], Callable[..., Kernel]] = {
+_RECOGNISED: dict[tuple[str, str], Callable[..., Kernel | None]] = {
     **{(module, "rbf_kernel"): _published_rbf for module in _PUBLISHED},
     **{(module, "laplacian_kernel"): _published_laplacian for module in _PUBLISHED},
     **{(module, "polynomial_kernel"): _published_polynomial for module in _PUBLISHED},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fastmcmd._base.annotations import Array
+from fastmcmd.errors import NumericalError
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.draws import Draws
 
@@ -34,7 +35,7 @@ def far_outcomes(y: Array, prediction: Predictive) -> list[str]:
             if _share_of_far(y[some], prediction.take(some)) < _NEARLY_ALL:
                 return []
         far = _share_of_far(y, prediction)
-    except ValueError:  # moments cannot be computed; code that needs them reports it
+    except NumericalError:  # moments cannot be computed; code that needs them reports it
         return []
     if far < _NEARLY_ALL:
         return []
