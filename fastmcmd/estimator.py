@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from fastmcmd import storage
 from fastmcmd._base.annotations import (
     CertificateName,
+    DType,
     Encoder,
     FilePath,
     HostArray,
@@ -268,7 +269,7 @@ class ConditionalCongruence(Parameters):
         result: Result,
         features: int,
         columns: int,
-        dtype: np.dtype[Any],
+        dtype: DType,
         scales: tuple[float, ...] | None,
         lam: float,
     ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from fastmcmd._base.annotations import HostArray, InputsLike, Json
+from fastmcmd._base.annotations import AnyArray, HostArray, InputsLike, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_array, check_choice, check_count, is_cupy, quote
 from fastmcmd._base.tables import Notebook
@@ -487,12 +487,12 @@ class Result(PointValues):
         return [f"  {'; '.join(parts)}"] if parts else []
 
 
-def on_host(values: Any) -> NDArray[np.float64]:
+def on_host(values: AnyArray) -> NDArray[np.float64]:
     """Return an array as a NumPy array."""
     return np.asarray(values.get() if is_cupy(values) else values)
 
 
-def on_device_of(result: Result, array: Any) -> Result:
+def on_device_of(result: Result, array: AnyArray) -> Result:
     """Return the result with CuPy arrays on the device of ``array``, if that is a CuPy array."""
     if not is_cupy(array):
         return result

@@ -18,7 +18,7 @@ from typing import Any, Literal, NoReturn, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd.errors import RowError
 
 __all__ = [
@@ -117,7 +117,7 @@ def as_array(value: Any, name: str) -> HostArray:
     return array
 
 
-def dense_tensor(value: Any, name: str) -> Any:
+def dense_tensor(value: AnyArray, name: str) -> Any:
     """Return a torch tensor with values: no meta or sparse tensor; a quantized one is expanded."""
     if getattr(value, "is_meta", False):
         raise TypeError(
@@ -129,7 +129,7 @@ def dense_tensor(value: Any, name: str) -> Any:
     return value.dequantize() if getattr(value, "is_quantized", False) else value
 
 
-def tensor_on_host(value: Any, name: str) -> Any:
+def tensor_on_host(value: AnyArray, name: str) -> Any:
     """Return a torch tensor that NumPy can convert: on the host, dense, without a gradient.
 
     Every tensor that becomes an array passes through here.
@@ -236,7 +236,7 @@ def is_cupy(value: object) -> bool:
     return type(value).__module__.partition(".")[0] == "cupy"
 
 
-def on_device(value: Any) -> int | None:
+def on_device(value: AnyArray) -> int | None:
     """Return the number of the CUDA device that an array of CuPy or torch lies on, else None."""
     if is_cupy(value):
         return int(value.device.id)

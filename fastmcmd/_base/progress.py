@@ -7,6 +7,7 @@ import math
 import sys
 import time
 from dataclasses import dataclass, field
+from typing import TextIO
 
 from fastmcmd._base.progress_line import open_line
 
@@ -64,7 +65,7 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
     """
 
     def __init__(
-        self, enabled: bool, target: float, stream: object = None, *, leave: bool = True
+        self, enabled: bool, target: float, stream: TextIO | None = None, *, leave: bool = True
     ) -> None:
         self.target = target
         self._products = 0

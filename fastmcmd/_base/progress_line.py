@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import weakref
-from typing import Any
+from typing import Any, TextIO
 
 __all__ = ["Line", "clear_line", "open_line"]
 
@@ -24,7 +24,7 @@ _STREAM_ERRORS = (OSError, ValueError)  # terminal lost, or stream closed: the w
 class Line:
     """The output of progress messages: a tqdm bar on a terminal or in a notebook, else permanent lines."""
 
-    def __init__(self, stream: Any, leave: bool) -> None:
+    def __init__(self, stream: TextIO, leave: bool) -> None:
         self.users, self.heading = 0, ""
         self._stream, self._leave = stream, leave
         self._terminal, self._tqdm = _how(stream)
@@ -117,7 +117,7 @@ def _tick(reference: weakref.ref[Line]) -> None:
 _OPEN: weakref.WeakValueDictionary[tuple[int, int], Line] = weakref.WeakValueDictionary()
 
 
-def open_line(stream: Any, leave: bool) -> Line:
+def open_line(stream: TextIO, leave: bool) -> Line:
     """Return the open line of this thread on a stream, or a new one."""
     place = threading.get_ident(), id(stream)
     line = _OPEN.get(place)

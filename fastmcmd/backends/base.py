@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import DType, HostArray
+from fastmcmd._base.annotations import AnyArray, DType, HostArray
 from fastmcmd.kernels import Kernel
 
 __all__ = [
@@ -203,12 +203,12 @@ class Backend(ABC):
         """
         return packed + rows <= budget
 
-    def takes(self, rows: Any) -> bool:
+    def takes(self, rows: object) -> bool:
         """Tell whether `points` accepts the caller's rows on a device without a copy to the host."""
         del rows
         return False
 
-    def to_host(self, values: Any) -> Array:
+    def to_host(self, values: AnyArray) -> Array:
         """Return features (p, b) from `features` as a NumPy array."""
         return np.asarray(values)
 

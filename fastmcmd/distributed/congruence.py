@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd._base.annotations import FilePath
+from fastmcmd._base.annotations import FilePath, MemoryLimit
 from fastmcmd._base.blockwise import Deferred, is_blockwise
 from fastmcmd._base.checks import (
     as_rows,
@@ -188,7 +188,12 @@ def _points(options: Arguments) -> list[str]:
 
 
 def congruence_of(
-    run: Run, blocks: Blocks, setting: Setting, limit: Any, name: str = "sums", place: int = 0
+    run: Run,
+    blocks: Blocks,
+    setting: Setting,
+    limit: MemoryLimit,
+    name: str = "sums",
+    place: int = 0,
 ) -> CongruenceSums:
     """Return the sums of the CCE over all blocks."""
     accumulator = setting.accumulators[place]

@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd import frames
-from fastmcmd._base.annotations import ColumnsLike, FilePath, HostArray, Json, Projection
+from fastmcmd._base.annotations import (
+    ColumnsLike,
+    FilePath,
+    HostArray,
+    Json,
+    Projection,
+)
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_rows
 from fastmcmd._base.tables import ByName, aligned, as_html, data_frame, did_you_mean, printable

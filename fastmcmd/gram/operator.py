@@ -195,7 +195,7 @@ class GramOperator:
     @property
     def peak_bytes(self) -> int:
         """Most bytes of prepared rows and packed tiles that this operator held."""
-        if self.has_filed:  # panels of the factor use the whole budget
+        if self.has_filed:  # block columns of the factor use the whole budget
             return self.budget
         rows = self.row_bytes(self.dtype)
         return rows + (self.packed_bytes if self.has_cached else 0)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import DTypeLike
 
-from fastmcmd._base.annotations import DType
+from fastmcmd._base.annotations import DType, HostArray
 from fastmcmd.kernels import Kernel
+from fastmcmd.rows import Rows
 
 __all__ = ["EXACT", "FLOAT32", "tile_dtype"]
 
@@ -15,7 +15,7 @@ EXACT = np.dtype(np.float64)
 FLOAT32 = np.dtype(np.float32)
 
 
-def tile_dtype(kernel: Kernel, preferred: Any, *rows: Any) -> DType:
+def tile_dtype(kernel: Kernel, preferred: DTypeLike, *rows: HostArray | Rows) -> DType:
     """Return the precision of tiles of ``kernel`` over ``rows``: ``preferred``, or float64.
 
     A kernel that compares rows for equality (`Kernel.compares_rows`) needs unrounded rows: different

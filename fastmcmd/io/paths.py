@@ -6,7 +6,8 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import Any
+
+from fastmcmd._base.annotations import FilePath
 
 __all__ = ["as_path", "destination", "same_file", "source"]
 
@@ -65,7 +66,7 @@ def source(value: object, name: str, *, folders: bool = False) -> Path:
     return path
 
 
-def destination(value: Any, name: str) -> Path:
+def destination(value: FilePath, name: str) -> Path:
     """Return the path of a file to write; raise an error if it cannot be written. Changes nothing on disk.
 
     Symbolic links are resolved: as in any other write, the target of the link is replaced, and the link

@@ -179,11 +179,12 @@ def _text(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def same_layout(one: Any, other: Any) -> bool:
+def same_layout(one: object, other: object) -> bool:
     """Return whether two states have arrays of the same shapes and types in the same fields."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.shape == other.shape and one.dtype == other.dtype
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
-        return arrays and one.shape == other.shape and one.dtype == other.dtype
+        return False
     if is_dataclass(one) and not isinstance(one, type):
         return type(one) is type(other) and all(
             same_layout(getattr(one, field.name), getattr(other, field.name))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd.kernels.base import Array, as_rows, check_number, power_of_two
 
@@ -29,7 +30,7 @@ def check_gamma(gamma: object) -> Gamma:
     return check_number(gamma, "gamma")
 
 
-def resolve_gamma(gamma: Gamma, data: Any, metric: str) -> float:
+def resolve_gamma(gamma: Gamma, data: ArrayLike, metric: str) -> float:
     """Return the value of ``gamma`` for rows ``data`` (n, d).
 
     None is 1/d. "variance" is ``1 / (2 v)`` with v the sum over columns of the variances (ddof=1);
@@ -38,7 +39,7 @@ def resolve_gamma(gamma: Gamma, data: Any, metric: str) -> float:
     """
     if isinstance(gamma, float):
         return gamma
-    rows = data if hasattr(data, "blocks") else as_rows(data)  # on disk: read in blocks
+    rows: Any = data if hasattr(data, "blocks") else as_rows(data)  # on disk: read in blocks
     if gamma is None:
         return 1.0 / rows.shape[1]
     if len(rows) < 2:

@@ -113,12 +113,13 @@ class Scaled(Kernel):
         """Return k(x_i, x_i) (n,)."""
         return self.inner.diagonal(self.rows(x))
 
-    def resolve(self, data: Any) -> Kernel:
+    def resolve(self, data: ArrayLike) -> Kernel:
         """Return the kernel with parameters that depend on the scaled data replaced by numbers."""
         if self.is_resolved:
             return self
-        on_disk = hasattr(data, "blocks")
-        rows = data.scaled(np.array(self.scales)) if on_disk else self.rows(data)
+        rows: Any = data
+        on_disk = hasattr(rows, "blocks")
+        rows = rows.scaled(np.array(self.scales)) if on_disk else self.rows(data)
         return replace(self, inner=self.inner.resolve(rows))
 
     def prepared(self, x: Array, name: str) -> Array:

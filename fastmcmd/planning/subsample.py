@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from fastmcmd.embedding.features import output_features
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.kernels import RBF, Kernel
+from fastmcmd.rows import Rows
 from fastmcmd.solvers import LinearProblem
 
 __all__ = ["EPS", "Y_KERNEL", "Subsample", "SubsampleOperator", "SubsampleProblem", "WholeOperator"]
@@ -116,7 +116,7 @@ class SubsampleOperator(GramOperator):
     """
 
     def __init__(
-        self, rows: Subsample, reserve: Subsample, backend: Backend, kernel: Kernel, dtype: Any,
+        self, rows: Subsample, reserve: Subsample, backend: Backend, kernel: Kernel, dtype: DType,
         budget: int,
     ) -> None:  # fmt: skip
         self._rows, self._reserve = rows, reserve
@@ -161,7 +161,7 @@ class SubsampleOperator(GramOperator):
             self.work += self.streamed_cost(columns) * (1 if self.holds_rows else 2)
         return super().matmul(v, exact=exact)
 
-    def cross_matmul(self, grid: Any, v: Array, dtype: DType) -> Array:
+    def cross_matmul(self, grid: HostArray | Rows, v: Array, dtype: DType) -> Array:
         """Return K(grid, x) v, and count its cost if ``grid`` holds a certificate's rows."""
         if grid is not self.x:
             full_cost = self.streamed_cost(v.shape[1], exact=dtype == EXACT)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+
+from fastmcmd._base.annotations import Array
 
 __all__ = ["check_map", "check_number", "check_real", "check_vector"]
 
@@ -56,7 +56,7 @@ def check_vector(
         raise ValueError(f"{name} does not ascend")
 
 
-def check_map(levels: Any, observed: Any) -> None:
+def check_map(levels: Array, observed: Array) -> None:
     """Raise an error unless two vectors are knots of a strictly increasing map of [0, 1] onto itself."""
     for value, name in ((levels, "levels_"), (observed, "observed_")):
         check_vector(value, name)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fastmcmd._base.annotations import AnyArray
 from fastmcmd.io import AtomicFile, same_file
 from fastmcmd.rows.npy import bytes_of
 from fastmcmd.rows.source import package_of, prefix_errors
@@ -27,7 +28,7 @@ class ArrayOutput:
         self.array, self.shape = array, shape
         self._failed = f"{name} cannot be written"
 
-    def write(self, rows: slice, values: Any) -> None:
+    def write(self, rows: slice, values: AnyArray) -> None:
         """Write ``values`` at consecutive ``rows``."""
         start, values = _block(rows, values, self.shape)
         with prefix_errors(self._failed):
@@ -73,7 +74,7 @@ class FileOutput(AtomicFile):
         path = self.path if self.stream.closed else self.part
         return np.lib.format.open_memmap(path, mode="r")
 
-    def write(self, rows: slice, values: Any) -> None:
+    def write(self, rows: slice, values: AnyArray) -> None:
         """Write ``values`` at consecutive ``rows``."""
         start, values = _block(rows, values, self.shape)
         with self.naming_errors():
@@ -101,7 +102,7 @@ def _block(rows: slice, values: Any, shape: tuple[int, ...]) -> tuple[int, Any]:
     return start, values
 
 
-def check_apart(out: Any, name: str, other_files: Mapping[str, Any]) -> None:
+def check_apart(out: object, name: str, other_files: Mapping[str, object]) -> None:
     """Raise an error if a target is one of the inputs, or shares memory with one.
 
     Parameters

@@ -125,7 +125,12 @@ class FactorFile:
     """
 
     def __init__(
-        self, directory: Any, size: int, dtype: DType, of: str, stage: FactorStage | None
+        self,
+        directory: Any,
+        size: int,
+        dtype: DType,
+        of: str,
+        stage: FactorStage | None,
     ) -> None:
         self._stage, self._of, self._saved_pieces = stage, of, 0
         if stage is None:

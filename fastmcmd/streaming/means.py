@@ -109,7 +109,7 @@ class MeanOf(OfRows[MeanSums]):
 
     def __init__(
         self,
-        score: Callable[..., Any],
+        score: Callable[..., Array],
         *,
         nan_policy: NanPolicy = "raise",
         vectors: bool = False,

@@ -89,7 +89,7 @@ def test_cholesky_that_does_not_fit_says_at_once_what_it_needs(y_kernel, on_disk
     options = {"y_kernel": y_kernel, "solver": "cholesky"}
     if on_disk:
         options["cache_dir"] = tmp_path
-    part = "panels of " if on_disk else ""
+    part = "block columns of " if on_disk else ""
     message = (
         r"memory_limit is 1 MB; at least (\d+) MB are needed for solver='cholesky', .* of them for "
         rf"{part}the factor of 1,200 distinct inputs; raise memory_limit"

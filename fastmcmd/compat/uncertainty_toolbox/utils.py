@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 __all__ = [
     "assert_is_flat_same_shape",
@@ -12,6 +13,8 @@ __all__ = [
     "intersection",
     "trapezoid_area",
 ]
+
+Point: TypeAlias = tuple[ArrayLike, ArrayLike]
 
 
 def assert_is_flat_same_shape(*args: Any) -> bool:
@@ -58,7 +61,13 @@ def assert_is_positive(*args: object) -> bool:
 
 
 def trapezoid_area(
-    xl: Any, al: Any, bl: Any, xr: Any, ar: Any, br: Any, absolute: bool = True
+    xl: ArrayLike,
+    al: ArrayLike,
+    bl: ArrayLike,
+    xr: ArrayLike,
+    ar: ArrayLike,
+    br: ArrayLike,
+    absolute: bool = True,
 ) -> Any:
     """Return the areas between two lines over the intervals from xl to xr.
 
@@ -91,7 +100,7 @@ def trapezoid_area(
     return np.abs(width) / 2 * np.where(crosses, squares, total)
 
 
-def intersection(p1: Any, p2: Any, p3: Any, p4: Any) -> tuple[Any, Any]:
+def intersection(p1: Point, p2: Point, p3: Point, p4: Point) -> tuple[Any, Any]:
     """Return the intersection of the line through p1 and p2 with that through p3 and p4; NaN if parallel.
 
     Parameters

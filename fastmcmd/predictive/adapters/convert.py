@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,9 @@ from fastmcmd.predictive.lifetimes import Exponential, GeneralizedPareto, Weibul
 from fastmcmd.predictive.location_scale import Laplace, StudentT, Uniform
 from fastmcmd.predictive.logistic import Logistic
 from fastmcmd.predictive.positive import Gamma, LogNormal
+
+if TYPE_CHECKING:
+    from scipy.stats._distn_infrastructure import rv_frozen
 
 __all__ = [
     "as_predictive",
@@ -283,7 +286,7 @@ def row_hint(value: object, rows: int, n: int) -> str:
     return ""
 
 
-def from_frozen(frozen: Any, n: int) -> Predictive:
+def from_frozen(frozen: rv_frozen, n: int) -> Predictive:
     """Return a frozen distribution as our class with closed forms if there is one, else wrapped.
 
     Parameters

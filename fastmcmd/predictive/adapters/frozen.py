@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
@@ -20,6 +20,9 @@ from fastmcmd.predictive.base import ByQuadrature, check_levels
 from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.numerics.quadrature import composite, node_count
 from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
+
+if TYPE_CHECKING:
+    from scipy.stats._distn_infrastructure import rv_frozen
 
 __all__ = ["ScipyPredictive", "is_frozen"]
 
@@ -58,7 +61,7 @@ class ScipyPredictive(ByQuadrature):
 
     has_inverse = True
 
-    def __init__(self, frozen: Any, n: int) -> None:
+    def __init__(self, frozen: rv_frozen, n: int) -> None:
         for value in (*frozen.args, *frozen.kwds.values()):
             if np.ndim(value) > 1 or np.size(value) not in (1, n):
                 raise ValueError(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastmcmd import _core
 from fastmcmd._base.annotations import Array
@@ -110,6 +111,9 @@ def between_tails(
     return out
 
 
-def linear_slope(p0: Any, p1: Any, q: tuple[Any, Any, Any], roots: tuple[Any, Any, Any]) -> Array:
+Three: TypeAlias = tuple[ArrayLike, ArrayLike, ArrayLike]
+
+
+def linear_slope(p0: ArrayLike, p1: ArrayLike, q: Three, roots: Three) -> Array:
     """Return the table (n, 8) for `fastmcmd._core.march` from columns that broadcast."""
     return np.stack(np.broadcast_arrays(p0, p1, *q, *roots), axis=-1).astype(np.float64)
