@@ -25,7 +25,7 @@ PLANTED = (
     ("predictive/count_base.py", "Counts.log_prob", "Families.time_log_score('poisson')"),
     ("backends/tall_skinny.py", "row_squares", "TallSkinny.time_row_squares(400000)"),
 )
-OTHERS = (
+OTHER_CASES = (
     "Families.time_crps('poisson')",
     "Families.time_pit('draws')",
     "Families.time_pit('poisson')",
@@ -66,7 +66,7 @@ def plant(folder: Path, share: float) -> None:
 
 def reported(folder: Path, rounds: int) -> set[str]:
     """Return the cases that `compare.py` reports as slower."""
-    names = [case for *_, case in PLANTED] + list(OTHERS)
+    names = [case for *_, case in PLANTED] + list(OTHER_CASES)
     pattern = "|".join(f"^{re.escape(name)}$" for name in names)
     command = [sys.executable, str(FOLDER / "compare.py"), str(ROOT), str(folder)]
     command += ["--select", pattern, "--rounds", str(rounds)]
