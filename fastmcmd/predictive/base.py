@@ -137,6 +137,10 @@ class Predictive(ABC):
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density or log probability of y_i (n,); -inf where that is 0."""
 
+    def log_densities(self, values: Array) -> Array:
+        """Return log densities or log probabilities (n, L) of numbers (n, L), as `log_prob` does."""
+        return np.stack([self.log_prob(column) for column in values.T], axis=1)
+
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles: the smallest outputs with ``cdf >= level``. Levels (j,) add a last axis."""
         levels = check_levels(level)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array, RandomState
+from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
@@ -20,6 +21,7 @@ from fastmcmd.predictive.numerics.rowwise import by_rows
 __all__ = ["Family", "parameters"]
 
 
+_VALUES = 1 << 14  # densities per block: temporaries stay in the cache
 _SHAPES = 1e-100, 1e100  # sums and reciprocals of shapes stay in range
 
 
@@ -108,6 +110,18 @@ class Family(ScipyPredictive):
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density (n,): -inf outside the support."""
         return self._by_rows(self._log_prob, y)
+
+    def log_densities(self, values: Array) -> Array:
+        """Return log densities (n, L) of numbers (n, L); what parameters alone decide, once."""
+        out = np.empty(values.shape)
+        columns = [value[:, None] for value in self._values]
+
+        def work(rows: slice) -> None:
+            with np.errstate(all="ignore"):
+                out[rows] = self._log_prob(values[rows], *(column[rows] for column in columns))
+
+        over_rows(work, len(out), max(1, _VALUES // max(1, values.shape[1])))
+        return out
 
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), in closed form."""

@@ -105,6 +105,11 @@ class Gaussian(Predictive):
         density = by_rows(_log_density, *self._broadcast(y))
         return density if density.ndim == 1 else density.sum(axis=1)
 
+    def log_densities(self, values: Array) -> Array:
+        """Return log densities (n, L) of numbers (n, L)."""
+        z = (values - self.mean[:, None]) / self.std[:, None]
+        return np.asarray(-(z / 2) * z - (np.log(self.std) + np.log(2 * np.pi) / 2)[:, None])
+
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), or (n, k) per component.
 

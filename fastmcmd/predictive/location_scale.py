@@ -231,6 +231,8 @@ def _log_growth(gap: Array, scale: Array | float, df: Array | float) -> Array:
     """Return ``log(1 + z^2 / df)`` of ``z = gap / scale``, even where z or its square overflows."""
     z = gap / scale
     square = z * z / df
+    if np.isfinite(square).all():
+        return np.asarray(np.log1p(square))
     far = 2 * (np.log(np.abs(gap)) - np.log(scale)) - np.log(df)
     return np.where(np.isfinite(square), np.log1p(square), far)
 

@@ -18,14 +18,17 @@ from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.numerics import gaussian_mixture
+from fastmcmd.predictive.numerics.density_panels import has_panels, panel_scores
 from fastmcmd.predictive.numerics.inverse import by_halving
-from fastmcmd.predictive.numerics.mixture_quantiles import gaussian_quantiles, quantiles, reached
+from fastmcmd.predictive.numerics.marching import FEW
+from fastmcmd.predictive.numerics.mixture_quantiles import quantiles, quick_quantiles, reached
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["Mixture"]
 
 _BLOCK = 1 << 18  # numbers held in memory at once
 _QUANTILES = 1 << 15  # quantiles per search: its two dozen arrays stay in a cache
+_PANELS = 300  # about how many nodes of densities a row has per component
 _SUM_ERROR = 1e-6  # error allowed in a sum of weights; a float32 softmax is off by 1e-7
 
 
@@ -223,34 +226,74 @@ class Mixture(Predictive):
             part = self if is_all else self.take(np.arange(rows.start, rows.stop))
             out[rows] = quantiles(part, level_array)
 
+        over_rows(work, len(self), self._rows_at_once(len(level_array)))
+        return out if levels.ndim else np.asarray(out[..., 0])
+
+    def _rows_at_once(self, count: int) -> int:
+        """Return the number of rows whose quantiles at ``count`` levels are computed together."""
+        count = max(1, count)
+        if self.all_gaussian:
+            return max(1, _BLOCK // (self.columns * count))
+        if count >= FEW and self.columns == 1 and (self.has_panels or self.has_steps):
+            per_row = self.node_count if self.has_steps else _PANELS * len(self.components)
+            return max(1, _BLOCK // max(per_row, count))
         # Rows are repeated for each level, together with their draws or quantiles: at most 16 MB of them.
         atom_count = sum(part.node_count for part in self.components if not part.has_density)
-        step = min(_QUANTILES // self.columns, 8 * _BLOCK // (1 + atom_count)) // max(
-            1, len(level_array)
-        )
-        if self.all_gaussian:
-            step = _BLOCK // (self.columns * max(1, len(level_array)))
-        over_rows(work, len(self), max(1, step))
-        return out if levels.ndim else np.asarray(out[..., 0])
+        step = min(_QUANTILES // self.columns, 8 * _BLOCK // (1 + atom_count))
+        return max(1, step // count)
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) of numbers at levels (n, j), which may differ from row to row."""
-        if not self.all_gaussian or self.columns > 1:
+        is_quick = self.all_gaussian or (
+            levels.shape[1] >= FEW and (self.has_panels or self.has_steps)
+        )
+        if self.columns > 1 or not is_quick:
             return by_halving(self, levels, reached)
         out = np.empty(levels.shape)
 
         def work(rows: slice) -> None:
             part = self.take(np.arange(rows.start, rows.stop))
             row_levels = levels[rows]
-            quantiles = gaussian_quantiles(part, row_levels)
+            quantiles = quick_quantiles(part, row_levels)
+            assert quantiles is not None
             row, column = np.nonzero(np.isnan(quantiles))
             if len(row):
                 flat = by_halving(part.take(row), row_levels[row, column][:, None], reached)
                 quantiles[row, column] = flat[:, 0]
             out[rows] = quantiles
 
-        over_rows(work, len(self), _BLOCK // max(1, levels.shape[1]))
+        over_rows(work, len(self), self._rows_at_once(levels.shape[1]))
         return out
+
+    @property
+    def has_panels(self) -> bool:
+        """Whether all components are continuous, with densities and quick quantiles."""
+        return all(has_panels(part) for part in self.components)
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether all components have atoms alone."""
+        return all(part.discrete or isinstance(part, Draws) for part in self.components)
+
+    def densities(self, rows: NDArray[np.intp], values: Array) -> Array:
+        """Return densities (m, L) of some rows (m,) at values (m, L)."""
+        total = np.zeros(values.shape)
+        with np.errstate(all="ignore"):
+            for weight, component in self.parts():
+                part = component.take(rows).log_densities(values)
+                np.exp(part, out=part)
+                part *= weight[rows, None]
+                total += part
+        return total
+
+    def log_densities(self, values: Array) -> Array:
+        """Return log densities or log probabilities (n, L) of numbers (n, L)."""
+        total = np.full(values.shape, -np.inf)
+        with np.errstate(all="ignore"):
+            for weight, component in self.parts():
+                part = component.log_densities(values) + np.log(weight)[:, None]
+                total = np.logaddexp(total, np.where(weight[:, None] > 0, part, -np.inf))
+        return total
 
     @property
     def all_gaussian(self) -> bool:
@@ -404,9 +447,10 @@ class Mixture(Predictive):
         """
         if self.columns == 1 and self.all_gaussian:
             return self._by_rows(_gaussian_crps, y, len(self.components) ** 2)
-        atoms = all(part.discrete or isinstance(part, Draws) for part in self.components)
-        if self.columns == 1 and atoms:
+        if self.columns == 1 and self.has_steps:
             return self._by_rows(_atoms_crps, y, self.node_count)
+        if self.columns == 1 and self.has_panels:
+            return self._by_rows(_panel_crps, y, _PANELS * len(self.components))
         return super().crps(y)
 
     def _by_rows(
@@ -444,6 +488,15 @@ def _weights(value: object, n: int, count: int) -> Array:
 def _gaussian_crps(mixture: Mixture, y: Array) -> Array:
     (mean,), (std,) = mixture.moments()
     return gaussian_mixture.crps(y, mean, std, mixture.weights)
+
+
+def _panel_crps(mixture: Mixture, y: Array) -> Array:
+    """Return integrals of densities; the generic score where they are unsafe."""
+    out = panel_scores(mixture, mixture.densities, mixture.components, y)
+    rows = np.flatnonzero(np.isnan(out))
+    if len(rows):
+        out[rows] = Predictive.crps(mixture.take(rows), y[rows])
+    return out
 
 
 def _atoms_crps(mixture: Mixture, y: Array) -> Array:

@@ -1,0 +1,327 @@
+"""Quantiles, scores and moments of continuous distributions from their densities alone.
+
+A cdf costs a special function, a density an exponential. Each row is cut into panels, on which a polynomial
+through the densities at Gauss-Legendre nodes is exact to rounding; panels where it is not are halved. The
+integral of the polynomials is the cdf, which Newton's method inverts. The tails outside the panels come
+from the cdf itself. If all masses of a row do not sum to 1, its results are NaN, and other methods compute
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd import _core
+from fastmcmd._base.annotations import Array
+from fastmcmd._base.gauss import gauss_legendre
+
+if TYPE_CHECKING:
+    from fastmcmd.predictive.base import Predictive
+
+__all__ = [
+    "DensityPanels",
+    "component_edges",
+    "has_panels",
+    "panel_moments",
+    "panel_quantiles",
+    "panel_scores",
+]
+
+_NODES = 20  # a panel then spans about one standard deviation of a Gaussian
+# Panels end at these quantiles of the components and their mirror images.
+_LEVELS = np.array([1e-16, 1e-11, 1e-7, 1e-4, 4e-3, 0.06, 0.24])
+_ENOUGH = (
+    1e-15  # error of the cdf in a panel, relative to the smaller tail that the panel belongs to
+)
+_NOISE = (
+    1e-13  # the same after two halvings, where it is rounding of densities rather than a poor fit
+)
+_MOST_HALVINGS = 7
+_CROWDED = (
+    0.6  # distance of two ends, relative to a panel of their component, below which one is left out
+)
+_APART = 8.0  # ratio of the ends of a panel from which it is cut at their geometric mean
+_TAIL_ENOUGH = 1e-15  # integral beyond the panels, relative to a score, that may be left out
+
+Density = Callable[[NDArray[np.intp], Array], Array]
+
+
+@lru_cache(maxsize=1)
+def _rule() -> tuple[Array, Array, Array]:
+    """Return weights and nodes (2 m,), and matrices (m, m) for `_core.panel_quantiles`.
+
+    The first maps densities at the nodes to integrals up to each node, the second to Legendre coefficients.
+    """
+    z, w = gauss_legendre(_NODES)
+    legendre = np.polynomial.legendre.legvander(z, _NODES)  # (m, m + 1)
+    order = np.arange(_NODES)
+    series = (order[:, None] + 0.5) * legendre[:, :-1].T * w
+    integrals = np.empty((_NODES, _NODES))  # of P_k up to node j
+    integrals[:, 0] = 1 + z
+    integrals[:, 1:] = (legendre[:, 2:] - legendre[:, : _NODES - 1]) / (2 * order[1:] + 1)
+    return np.concatenate([w, z]), np.ascontiguousarray(integrals @ series), series
+
+
+@dataclass(frozen=True)
+class DensityPanels:
+    """Densities of n rows on their panels, which adjoin and are sorted by row and place.
+
+    Attributes
+    ----------
+    starts : ndarray (n + 1,)
+        Places of the first panel of each row, and the number of all.
+    row, left, half : ndarray (p,)
+        Row of each panel, its left end, and half its width.
+    density : ndarray (p, m)
+        Densities at the nodes.
+    below, above : ndarray (n,)
+        Masses outside the panels.
+    resolved : ndarray (n,)
+        Whether the polynomials are exact to rounding.
+    """
+
+    starts: NDArray[np.int64]
+    row: NDArray[np.intp]
+    left: Array
+    half: Array
+    density: Array
+    below: Array
+    above: Array
+    resolved: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, density: Density, edges: Array, below: Array, above: Array) -> DensityPanels:
+        """Return panels between edges (n, E), which rise along each row.
+
+        ``density(rows, values)`` returns densities (p, m) of rows (p,) at values (p, m).
+        """
+        n = len(edges)
+        left, right = edges[:, :-1], edges[:, 1:]
+        wide = right > left
+        row = np.repeat(np.arange(n), wide.sum(axis=1))
+        left, right = left[wide], right[wide]
+        rule, _, series = _rule()
+        weights, nodes = rule[:_NODES], rule[_NODES:]
+        last = np.ascontiguousarray(series[-2:].T)
+        resolved = np.isfinite(edges).all(axis=1)
+        parts: list[tuple[Array, ...]] = []
+        allowed = np.empty(0)
+        for turn in range(_MOST_HALVINGS + 1):
+            half = (right - left) / 2
+            values = density(row, left[:, None] + half[:, None] * (1 + nodes))
+            if not turn:
+                mass = half * (values @ weights)
+                allowed = _smaller_tail(mass, row, below, above)
+            error = half * np.abs(values @ last).sum(axis=1) / _NODES
+            enough = _ENOUGH if turn < 2 else _NOISE
+            with np.errstate(invalid="ignore"):
+                good = error <= enough * allowed
+            if good.all():
+                parts.append((row, left, half, values))
+                break
+            if turn == _MOST_HALVINGS:
+                resolved[row[~good]] = False
+                parts.append((row, left, half, values))
+                break
+            resolved[row[~np.isfinite(error)]] = False
+            open_ = ~good & resolved[row]
+            parts.append(tuple(v[~open_] for v in (row, left, half, values)))
+            row, left, right, allowed = (v[open_] for v in (row, left, right, allowed))
+            if not len(row):
+                break
+            middle = _middle(left, right)
+            row, allowed = np.concatenate([row, row]), np.concatenate([allowed, allowed])
+            left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
+        if len(parts) > 1:
+            row, left, half, values = (np.concatenate(v) for v in zip(*parts, strict=True))
+            order = np.lexsort((left, row))
+            row, left, half, values = (v[order] for v in (row, left, half, values))
+        else:
+            row, left, half, values = parts[0]
+        starts = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(np.bincount(row, minlength=n), out=starts[1:])
+        return cls(starts, row, left, half, values, below, above, resolved)
+
+    def quantiles(self, levels: Array) -> Array:
+        """Return quantiles (n, j) at rising levels (n or 1, j) in (0, 1); NaN where they are unsafe."""
+        out = np.empty((len(self.below), levels.shape[1]))
+        rule, nodes, series = _rule()
+        _core.panel_quantiles(
+            self.starts, self.left, self.half, self.density, self.below, self.above,
+            np.ascontiguousarray(levels), rule, nodes, series, out,
+        )  # fmt: skip
+        out[~self.resolved] = np.nan
+        return out
+
+    def scores(self, y: Array) -> Array:
+        """Return the integral of ``(F - 1{y <= t})^2`` over the panels (n,); NaN where it is unsafe.
+
+        y (n,) are ends of panels, or lie outside.
+        """
+        splits = np.add.reduceat(self.left + self.half < y[self.row], self.starts[:-1])
+        out = np.empty(len(y))
+        rule, nodes, series = _rule()
+        _core.panel_scores(
+            self.starts, splits.astype(np.int64), self.left, self.half, self.density, self.below,
+            self.above, rule, nodes, series, out,
+        )  # fmt: skip
+        first, last = self.ends()
+        with np.errstate(over="ignore", invalid="ignore"):
+            middle = first + (last - first) / 2
+            reach = np.maximum(np.abs(y - middle), (last - first) / 2)
+            outside = 10 * (self.below**2 + self.above**2) * reach
+            out[~(self.resolved & (outside <= _TAIL_ENOUGH * out))] = np.nan
+        return out
+
+    def ends(self) -> tuple[Array, Array]:
+        """Return the left end of the first panel and the right end of the last one (n,)."""
+        last = self.starts[1:] - 1
+        return self.left[self.starts[:-1]], self.left[last] + 2 * self.half[last]
+
+    def moments(self) -> tuple[Array, Array]:
+        """Return means and standard deviations (n,) of the mass in the panels; NaN if unsafe."""
+        rule, _, _ = _rule()
+        weights, nodes = rule[:_NODES], rule[_NODES:]
+        first, last = self.ends()
+        unit = last - first
+        # Places relative to the first panel: the mean of a narrow distribution far from 0 keeps its digits.
+        place = (self.left - first[self.row]) / unit[self.row]
+        width = self.half / unit[self.row]
+        share = self.density * weights * self.half[:, None]
+        at = place[:, None] + width[:, None] * (1 + nodes)
+        starts = self.starts[:-1]
+        mass = np.add.reduceat(share.sum(axis=1), starts)
+        mean = np.add.reduceat((share * at).sum(axis=1), starts) / mass
+        square = np.add.reduceat((share * (at - mean[self.row, None]) ** 2).sum(axis=1), starts)
+        std = unit * np.sqrt(square / mass)
+        safe = self.resolved & (np.abs(mass + self.below + self.above - 1) <= 1e-12)
+        return np.where(safe, first + unit * mean, np.nan), np.where(safe, std, np.nan)
+
+
+def _smaller_tail(mass: Array, row: NDArray[np.intp], below: Array, above: Array) -> Array:
+    """Return about min(F at the right end, 1 - F at the left end) of each panel."""
+    total = np.cumsum(mass)
+    starts = np.searchsorted(row, np.arange(len(below)))
+    offset = np.concatenate([np.zeros(1), total])[starts]
+    upto = total - offset[row] + below[row]
+    return np.asarray(np.maximum(np.minimum(upto, 1 - upto + mass + above[row]), mass))
+
+
+def _middle(left: Array, right: Array) -> Array:
+    """Return the points at which panels are cut: geometric means of ends that are far apart."""
+    near, far = np.minimum(np.abs(left), np.abs(right)), np.maximum(np.abs(left), np.abs(right))
+    apart = (left * right > 0) & (far > _APART * near)
+    with np.errstate(all="ignore"):
+        between = np.sign(right) * np.sqrt(near) * np.sqrt(far)
+    return np.where(apart, between, left + (right - left) / 2)
+
+
+def has_panels(component: Predictive) -> bool:
+    """Tell whether the distribution is continuous with a density, and its quantiles have a formula."""
+    return component.atomless and component.columns == 1 and component.has_quick_quantiles
+
+
+def component_edges(component: Predictive, least: float | None = None) -> Array:
+    """Return quantiles (n, E) of a component in ascending order, between which its density is smooth.
+
+    Quantiles at the levels ``least`` and ``1 - least`` are among them.
+    """
+    low = _levels(least)
+    n = len(component)
+    lower = component.quantiles_at(np.broadcast_to([*low, 0.5], (n, len(low) + 1)))
+    upper = component.upper_quantiles_at(np.broadcast_to(low, (n, len(low))))[:, ::-1]
+    return np.asarray(np.maximum.accumulate(np.concatenate([lower, upper], axis=1), axis=1))
+
+
+def _levels(least: float | None) -> Array:
+    return _LEVELS if least is None else np.union1d(_LEVELS, least)
+
+
+def joined(edges: Sequence[Array], y: Array | None = None) -> Array:
+    """Return the ends (n, E) of panels of all components, sorted; of ends that crowd, only one remains.
+
+    y (n,) is an end, too, if it lies between others.
+    """
+    needed = []
+    for own in edges:
+        gaps = np.diff(own, axis=1)
+        room = np.zeros(own.shape)
+        room[:, 1:-1] = _CROWDED * np.minimum(gaps[:, :-1], gaps[:, 1:])
+        room[:, own.shape[1] // 2] = 0.0  # a median may be a kink of the density
+        needed.append(room)
+    edges = list(edges)
+    if y is not None:
+        first = np.min([own[:, 0] for own in edges], axis=0)
+        last = np.max([own[:, -1] for own in edges], axis=0)
+        edges.append(np.clip(y, first, last)[:, None])
+        needed.append(np.zeros((len(y), 1)))
+    if len(edges) == 1:
+        return edges[0]
+    values, room = np.concatenate(edges, axis=1), np.concatenate(needed, axis=1)
+    order = np.argsort(values, axis=1, kind="stable")
+    values, room = np.take_along_axis(values, order, 1), np.take_along_axis(room, order, 1)
+    if len(needed) - (y is not None) == 1:
+        return values
+    last = values[:, 0].copy()
+    for column in range(1, values.shape[1]):
+        crowded = values[:, column] - last < room[:, column]
+        last = np.where(crowded, last, values[:, column])
+        values[:, column] = last
+    return values
+
+
+def panel_quantiles(
+    prediction: Predictive, density: Density, components: Sequence[Predictive], levels: Array
+) -> Array:
+    """Return quantiles (n, j) at levels (n, j) or (1, j) that rise in (0, 1); NaN where they are unsafe.
+
+    Parameters
+    ----------
+    prediction : Predictive
+        Distributions, for their cdf at the ends.
+    density : callable
+        Densities of rows at values; see `DensityPanels.of`.
+    components : sequence of Predictive
+        Distributions between whose quantiles those of ``prediction`` lie.
+    levels : ndarray (n, j) or (1, j)
+        Levels.
+    """
+    least = min(float(levels.min()), 1 - float(levels.max())) / 2
+    if not least > 0:
+        return np.full((len(prediction), levels.shape[1]), np.nan)
+    edges = [component_edges(component, least) for component in components]
+    place = int(np.searchsorted(_levels(least), least))
+    first = np.min([own[:, place] for own in edges], axis=0)
+    last = np.max([own[:, -1 - place] for own in edges], axis=0)
+    ends = np.clip(joined(edges), first[:, None], last[:, None])
+    panels = DensityPanels.of(density, ends, prediction.cdf(first), prediction.sf(last))
+    return panels.quantiles(levels)
+
+
+def panel_scores(
+    prediction: Predictive, density: Density, components: Sequence[Predictive], y: Array
+) -> Array:
+    """Return continuous ranked probability scores (n,) at finite y; NaN where they are unsafe."""
+    ends = joined([component_edges(component) for component in components], y)
+    first, last = ends[:, 0], ends[:, -1]
+    panels = DensityPanels.of(density, ends, prediction.cdf(first), prediction.sf(last))
+    inside = np.clip(y, first, last)
+    return np.asarray(panels.scores(inside) + np.abs(y - inside))
+
+
+def panel_moments(
+    prediction: Predictive, density: Density, components: Sequence[Predictive]
+) -> tuple[Array, Array]:
+    """Return means and standard deviations (n,); NaN where they are unsafe.
+
+    As for sums over `Predictive.nodes`, 1e-16 of the mass is left out at either end.
+    """
+    ends = joined([component_edges(component) for component in components])
+    first, last = ends[:, 0], ends[:, -1]
+    return DensityPanels.of(density, ends, prediction.cdf(first), prediction.sf(last)).moments()
