@@ -12,7 +12,7 @@ constexpr double newton_settled = 1e-8;  // step whose square is below rounding,
 constexpr double panel_flat = 1e-9;      // shift of a quantile by rounding of the cdf, relative to half a panel
 
 // The density of one row on consecutive panels, read from left to right or, `mirrored`, from right to left.
-// Row k of `series` maps densities at the nodes of [-1, 1] to the coefficient of the Legendre polynomial P_k.
+// Column k of `series` maps densities at the nodes of [-1, 1] to the coefficient of the Legendre polynomial P_k.
 class panel_row {
  public:
   panel_row(index_t first, index_t last, in left, in half, ins density, ins series, bool mirrored)
@@ -37,11 +37,7 @@ class panel_row {
   // The coefficients of the density, and of its integral from the end at which the panel begins.
   void expand() {
     const index_t m = density_.m;
-    for (index_t k = 0; k < m; ++k) {
-      double sum = 0.0;
-      for (index_t l = 0; l < m; ++l) sum += series_[k][l] * value_[l];
-      slope_[k] = sum;
-    }
+    apply(series_, slope_);
     // The integral of P_k is (P_(k+1) - P_(k-1)) / (2 k + 1), and P_1 + P_0 for k = 0.
     for (index_t k = 0; k <= m; ++k) {
       const double before = k > 0 ? slope_[k - 1] / (2.0 * static_cast<double>(k) - 1.0) : 0.0;
@@ -51,6 +47,15 @@ class panel_row {
     integral_[0] += slope_[0];
   }
 
+  // Writes the product of the densities with a matrix.
+  void apply(ins matrix, double* out) const {
+    const index_t m = density_.m;
+    for (index_t k = 0; k < m; ++k) out[k] = 0.0;
+    for (index_t l = 0; l < m; ++l) {
+      for (index_t k = 0; k < m; ++k) out[k] += matrix[l][k] * value_[l];
+    }
+  }
+
   // The number at share t in [-1, 1] of panel j.
   double at(index_t j, double t) const {
     const index_t p = place(j);
@@ -58,7 +63,6 @@ class panel_row {
     return left_[p] + half_[p] * (1.0 + from_left);
   }
 
-  const double* values() const { return value_; }
   const double* slope() const { return slope_; }
   const double* integral() const { return integral_; }
 
@@ -70,15 +74,28 @@ class panel_row {
   double value_[most_panel_nodes], slope_[most_panel_nodes], integral_[most_panel_nodes + 1];
 };
 
-// Solves for the places t (count up to `width`) in a panel at which the integral equals targets.
-template <index_t width>
-inline bool solve_panel(const panel_row& row, index_t m, const double* target, double* t) {
-  double move[width];
-  for (int steps = 0; steps < most_newton_steps; ++steps) {
-    double below[width] = {}, below2[width] = {}, height[width] = {}, height2[width] = {};
-    for (index_t k = m; k >= 0; --k) {
+// Factors of the recurrence of the Legendre polynomials, P_(k+1) = turn x P_k - back P_(k-1).
+struct legendre_factors {
+  double turn[most_panel_nodes + 1], back[most_panel_nodes + 1];
+  legendre_factors() {
+    for (index_t k = 0; k <= most_panel_nodes; ++k) {
       const double order = static_cast<double>(k);
-      const double alpha = (2.0 * order + 1.0) / (order + 1.0), beta = -(order + 1.0) / (order + 2.0);
+      turn[k] = (2.0 * order + 1.0) / (order + 1.0);
+      back[k] = -(order + 1.0) / (order + 2.0);
+    }
+  }
+};
+
+// Solves for the places t in a panel at which the integral equals targets, by Newton's method; `height` becomes
+// the density before the last step.
+template <index_t width>
+inline bool solve_panel(const panel_row& row, const legendre_factors& factors, index_t m, const double* target,
+                        double* t, double* height) {
+  for (int steps = 0; steps < most_newton_steps; ++steps) {
+    double below[width] = {}, below2[width] = {}, height2[width] = {};
+    for (index_t i = 0; i < width; ++i) height[i] = 0.0;
+    for (index_t k = m; k >= 0; --k) {
+      const double alpha = factors.turn[k], beta = factors.back[k];
       const double integral = row.integral()[k], slope = k < m ? row.slope()[k] : 0.0;
       for (index_t i = 0; i < width; ++i) {
         const double turn = alpha * t[i];
@@ -93,9 +110,8 @@ inline bool solve_panel(const panel_row& row, index_t m, const double* target, d
     int open = 0;
     for (index_t i = 0; i < width; ++i) {
       const double to = least(greatest(t[i] - (below[i] - target[i]) / height[i], -1.0), 1.0);
-      move[i] = to - t[i];
+      open |= !(fabs(to - t[i]) <= newton_settled);
       t[i] = to;
-      open |= !(fabs(move[i]) <= newton_settled);
     }
     if (!open) return true;
   }
@@ -104,7 +120,7 @@ inline bool solve_panel(const panel_row& row, index_t m, const double* target, d
 
 // Writes the quantiles at the levels (j,) that rise, in (0, 1), and lie on this side of the middle; complements
 // of levels if the row is read from the right. Returns the mass of all panels.
-inline double one_side(panel_row row, in weights, ins nodes, double before, bool upper, const double* levels,
+inline double one_side(panel_row row, const legendre_factors& factors, in weights, ins nodes, double before, bool upper, const double* levels,
                        index_t count, double* values) {
   constexpr index_t width = 8;
   const index_t m = weights.n;
@@ -127,11 +143,7 @@ inline double one_side(panel_row row, in weights, ins nodes, double before, bool
       if (!some) break;
       if (!expanded) {
         row.expand();
-        for (index_t k = 0; k < m; ++k) {
-          double sum = 0.0;
-          for (index_t l = 0; l < m; ++l) sum += nodes[k][l] * row.values()[l];
-          share[k] = sum;
-        }
+        row.apply(nodes, share);
         expanded = true;
       }
       double level[width];
@@ -150,17 +162,10 @@ inline double one_side(panel_row row, in weights, ins nodes, double before, bool
         const double from = k ? weights.data[m + k - 1] : -1.0, to = k < m ? weights.data[m + k] : 1.0;
         t[i] = high > low ? from + (to - from) * (target[i] - low) / (high - low) : from;
       }
-      const bool solved = solve_panel<width>(row, m, target, t);
+      double height[width];
+      const bool solved = solve_panel<width>(row, factors, m, target, t, height);
       for (index_t i = 0; i < some; ++i) {
-        double height = 0.0, height2 = 0.0;
-        for (index_t l = m - 1; l >= 0; --l) {
-          const double order = static_cast<double>(l);
-          const double h = row.slope()[l] + ((2.0 * order + 1.0) / (order + 1.0) * t[i] * height -
-                                             (order + 1.0) / (order + 2.0) * height2);
-          height2 = height;
-          height = h;
-        }
-        const bool flat = !(2.3e-16 * level[i] <= panel_flat * half * height);
+        const bool flat = !(2.3e-16 * level[i] <= panel_flat * half * height[i]);
         const index_t place = upper ? count - 1 - done - i : done + i;
         values[place] = solved && !flat && reached < level[i] ? row.at(j, t[i]) : not_a_number();
       }
@@ -174,18 +179,19 @@ inline double one_side(panel_row row, in weights, ins nodes, double before, bool
 // Quantiles (n, j) of rows at levels (n or 1, j) in (0, 1), which rise along each row. Row i has the panels from
 // starts[i] to starts[i + 1], which adjoin; `below` and `above` are the masses outside them. NaN where a level
 // is outside, the cdf is nearly flat, or the masses do not sum to 1. `rule` holds the weights of the nodes in
-// [-1, 1], then the nodes; row k of `nodes` maps densities to the integral up to node k.
+// [-1, 1], then the nodes; column k of `nodes` maps densities to the integral up to node k.
 inline void panel_quantiles(vec<const int64_t> starts, in left, in half, ins density, in below, in above,
                             ins levels, in rule, ins nodes, ins series, outs values) {
   const index_t m = density.m;
   const in weights = {rule.data, m};
+  const legendre_factors factors;
   for (index_t i = 0; i < values.n; ++i) {
     const double* level = levels[levels.n > 1 ? i : 0];
     const index_t first = starts[i], last = starts[i + 1], count = values.m;
     for (index_t c = 0; c < count; ++c) values[i][c] = not_a_number();
-    const double total = one_side(panel_row(first, last, left, half, density, series, false), weights, nodes,
+    const double total = one_side(panel_row(first, last, left, half, density, series, false), factors, weights, nodes,
                                   below[i], false, level, count, values[i]);
-    one_side(panel_row(first, last, left, half, density, series, true), weights, nodes, above[i], true, level,
+    one_side(panel_row(first, last, left, half, density, series, true), factors, weights, nodes, above[i], true, level,
              count, values[i]);
     if (!(fabs(below[i] + total + above[i] - 1.0) <= mass_gap)) {
       for (index_t c = 0; c < count; ++c) values[i][c] = not_a_number();
@@ -207,11 +213,10 @@ inline void panel_scores(vec<const int64_t> starts, vec<const int64_t> splits, i
       const index_t count = side ? row.count() - splits[i] : splits[i];
       for (index_t j = 0; j < count; ++j) {
         const double mass = row.read(j, weights), h = row.half(j);
-        double sum = 0.0;
+        double sum = 0.0, inner[most_panel_nodes];
+        row.apply(nodes, inner);
         for (index_t k = 0; k < m; ++k) {
-          double inner = 0.0;
-          for (index_t l = 0; l < m; ++l) inner += nodes[k][l] * row.values()[l];
-          const double here = reached + h * inner;
+          const double here = reached + h * inner[k];
           sum += weights[k] * here * here;
         }
         score += h * sum;

@@ -111,14 +111,16 @@ class Family(ScipyPredictive):
         """Return the log density (n,): -inf outside the support."""
         return self._by_rows(self._log_prob, y)
 
-    def log_densities(self, values: Array) -> Array:
-        """Return log densities (n, L) of numbers (n, L); what parameters alone decide, once."""
+    def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return log densities (m, L) of some rows (m,), or all, at numbers (m, L)."""
         out = np.empty(values.shape)
-        columns = [value[:, None] for value in self._values]
+        with np.errstate(all="ignore"):
+            formula, constants = self._density_formula()
+        columns = [(one if rows is None else one[rows])[:, None] for one in constants]
 
         def work(rows: slice) -> None:
             with np.errstate(all="ignore"):
-                out[rows] = self._log_prob(values[rows], *(column[rows] for column in columns))
+                out[rows] = formula(values[rows], *(column[rows] for column in columns))
 
         over_rows(work, len(out), max(1, _VALUES // max(1, values.shape[1])))
         return out
@@ -156,6 +158,10 @@ class Family(ScipyPredictive):
         shape = (len(self), check_count(size, "size"))
         values = (value[:, None] for value in self._values)
         return self._sample(generator(random_state, Purpose.SAMPLE), shape, *values)
+
+    def _density_formula(self) -> tuple[Any, tuple[Array, ...]]:
+        """Return a formula of log densities at (m, L), and the constants (n,) that it takes by row."""
+        return self._log_prob, self._values
 
     def _by_rows(self, function: Any, y: ArrayLike) -> Array:
         """Return the values of a formula at outcomes."""

@@ -26,6 +26,7 @@ _TINY = 1e-7  # level below which quantiles may lie that far out
 _NEAR = (
     0.05  # |z| below which SciPy's cdf, as a difference from 1/2, has lost up to half of its digits
 )
+_FEW_DF = 20.0  # df below which a rounding of ``log(1 + z^2 / df)`` to 1e-16 is one of the density
 _CANCELS = 1e-3  # distance of df from 1 within which the closed form loses more than three digits
 
 
@@ -142,6 +143,10 @@ class StudentT(PearsonFamily):
     def _log_prob(self, y: Array, df: Array, loc: Array, scale: Array) -> Array:
         return _log_density(_log_growth(y - loc, scale, df), df) - np.log(scale)
 
+    def _density_formula(self) -> tuple[Any, tuple[Array, ...]]:
+        height = _log_density(np.zeros(len(self)), self.df) - np.log(self.scale)
+        return _log_density_at, (*self._values, (self.df + 1) / 2, height)
+
     def _crps(self, y: Array, df: Array, loc: Array, scale: Array) -> Array:
         gap = np.abs(y - loc)
         growth = _log_growth(gap, scale, df)
@@ -237,6 +242,19 @@ def _log_growth(gap: Array, scale: Array | float, df: Array | float) -> Array:
     return np.where(np.isfinite(square), np.log1p(square), far)
 
 
+def _log_density_at(
+    y: Array, df: Array, loc: Array, scale: Array, power: Array, height: Array
+) -> Array:
+    """Return the log density; for small df without `log1p`, whose digits near 0 do not matter then."""
+    if df.max() < _FEW_DF:
+        z = (y - loc) / scale
+        square = z * z / df
+        square += 1
+        if np.isfinite(square).all():
+            return np.asarray(height - power * np.log(square, out=square))
+    return np.asarray(height - power * _log_growth(y - loc, scale, df))
+
+
 def _log_density(growth: Array, df: Array) -> Array:
     """Return the log density of Student's t from `_log_growth`."""
     return np.log(half_ratio(df / 2)) - np.log(np.pi * df) / 2 - (df + 1) / 2 * growth
@@ -287,6 +305,10 @@ class Laplace(Family):
     def std(self) -> Array:
         """Standard deviations (n,)."""
         return np.asarray(np.sqrt(2) * self.scale)
+
+    def kinks(self) -> Array:
+        """Return the medians (n, 1)."""
+        return self.loc[:, None]
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z), including Laplacian kernels."""

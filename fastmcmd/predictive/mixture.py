@@ -280,18 +280,23 @@ class Mixture(Predictive):
         total = np.zeros(values.shape)
         with np.errstate(all="ignore"):
             for weight, component in self.parts():
-                part = component.take(rows).log_densities(values)
+                part = component.log_densities(values, rows)
                 np.exp(part, out=part)
                 part *= weight[rows, None]
                 total += part
         return total
 
-    def log_densities(self, values: Array) -> Array:
-        """Return log densities or log probabilities (n, L) of numbers (n, L)."""
+    def kinks(self) -> Array:
+        """Return those of all components (n, k)."""
+        return np.concatenate([component.kinks() for component in self.components], axis=1)
+
+    def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return log densities or log probabilities (m, L) of some rows (m,), or all, at numbers (m, L)."""
         total = np.full(values.shape, -np.inf)
         with np.errstate(all="ignore"):
             for weight, component in self.parts():
-                part = component.log_densities(values) + np.log(weight)[:, None]
+                weight = weight if rows is None else weight[rows]
+                part = component.log_densities(values, rows) + np.log(weight)[:, None]
                 total = np.logaddexp(total, np.where(weight[:, None] > 0, part, -np.inf))
         return total
 

@@ -13,7 +13,12 @@ from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.errors import RowError
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics import gamma_functions
-from fastmcmd.predictive.numerics.gamma_functions import half_excess, half_ratio, log_x_density
+from fastmcmd.predictive.numerics.gamma_functions import (
+    half_excess,
+    half_ratio,
+    log_x_density,
+    stirling_error,
+)
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
 
@@ -31,6 +36,7 @@ _LEAST_SCALE = 1e-300
 _SMALL = 0.05  # shape below which terms of the CRPS cancel and their differences are used
 # Shapes, and the largest outcome, for which terms of a log density are small: their sum loses no digits.
 _LEAST_USUAL, _FEW_DIGITS, _MOST_USUAL = 1e-3, 6.0, 1e6
+_CENTRED = 64.0  # shape below which ``(a - 1) log(x / a)`` rounds to a few digits of the density
 _UNDERFLOWS = 1e-290  # product with a rate below which its digits may be lost
 _LEGENDRE = 6  # nodes for a difference of normal cdfs over less than _NARROW: exact to rounding
 
@@ -322,6 +328,13 @@ class Gamma(PearsonFamily):
             density = np.where(tiny, near, density)
         return np.where((y < 0) | np.isposinf(x), -np.inf, np.where(np.isnan(x), np.nan, density))
 
+    def _density_formula(self) -> tuple[Any, tuple[Array, ...]]:
+        a = self.concentration
+        if not a.max(initial=0.0) < _CENTRED:
+            return super()._density_formula()
+        height = np.log(a / (2 * np.pi)) / 2 - stirling_error(a) - np.log(a) + np.log(self.rate)
+        return _log_density_at, (a, self.rate / a, height)
+
     def _crps(self, y: Array, a: Array, rate: Array) -> Array:
         x = np.maximum(y * rate, 0.0)
         cdf = self._cdf(y, a, rate)
@@ -377,6 +390,17 @@ def _scaled(x: Array, log_level: Array, a: Array, rate: Array) -> Array:
         return x / rate
     log_x = (log_level + scipy.special.gammaln(a + 1)) / a
     return np.where(tiny, np.exp(log_x - np.log(rate)), x / rate)
+
+
+def _log_density_at(y: Array, a: Array, part: Array, height: Array) -> Array:
+    """Return the log density from the ratio of y to the mean, ``part y``: terms are small where mass is."""
+    ratio = y * part
+    density = (a - 1) * np.log(ratio)
+    ratio -= 1
+    ratio *= a
+    density -= ratio
+    density += height
+    return density if y.min() > 0 else np.where(y > 0, density, -np.inf)
 
 
 def _density(x: Array, a: Array) -> Array:

@@ -37,6 +37,7 @@ __all__ = ["Truncated"]
 _MISSING_SHARE = 1e-9  # share of the mass that the base's nodes may miss; new nodes beyond it
 _BLOCK = 1 << 18  # nodes per block
 _PANELS = 300  # about how many nodes of densities a row has
+_LITTLE_MASS = 0.02  # mass of the interval below which few panels of the base lie in it
 _NO_SHARE = 1e-25  # share of the mass from which a component of a mixture matters
 _CANCELS = (
     1e-3  # mass, of the smaller tail that begins with it, below which their difference is not used
@@ -260,10 +261,42 @@ class Truncated(ByQuadrature):
         outside = (y < self.low) | (y > self.high)
         return np.where(outside, -np.inf, self.base.log_prob(y) - self._log_mass)
 
-    def log_densities(self, values: Array) -> Array:
-        """Return log densities or log probabilities (n, L) of numbers (n, L)."""
-        inside = (values >= self.low[:, None]) & (values <= self.high[:, None])
-        return np.where(inside, self.base.log_densities(values) - self._log_mass[:, None], -np.inf)
+    def kinks(self) -> Array:
+        """Return those of the base (n, k), moved to the ends if they lie outside."""
+        return np.clip(self.base.kinks(), self.low[:, None], self.high[:, None])
+
+    def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return log densities or log probabilities (m, L) of some rows (m,), or all, at numbers (m, L)."""
+        constants = self.low, self.high, self._log_mass
+        low, high, log_mass = ((v if rows is None else v[rows])[:, None] for v in constants)
+        inside = (values >= low) & (values <= high)
+        return np.where(inside, self.base.log_densities(values, rows) - log_mass, -np.inf)
+
+    def panel_edges(self, least: float | None = None) -> tuple[Array, Array, Array]:
+        """Return the ends of panels of the base in the interval, and the ends of the interval.
+
+        Where little of the base's mass is left, these are quantiles of the truncated distribution.
+        """
+        if not self._inverts:
+            return super().panel_edges(least)
+        low, high = self.low[:, None].copy(), self.high[:, None].copy()
+        for end, find in ((low, self._lower_end), (high, self._upper_end)):
+            rows = np.flatnonzero(np.isinf(end[:, 0]))
+            if len(rows):
+                end[rows] = find(rows)
+        inner = np.clip(self.base.panel_edges()[0], low, high)
+        edges = np.concatenate([low, inner, high], axis=1)
+        rows = np.flatnonzero(self._mass < _LITTLE_MASS)
+        if len(rows):
+            own = Predictive.panel_edges(self.take(rows))[0]
+            edges[rows, 1 : 1 + own.shape[1]] = np.clip(own, low[rows], high[rows])
+        return edges, edges[:, 0], edges[:, -1]
+
+    def _lower_end(self, rows: NDArray[np.intp]) -> Array:
+        return self.take(rows).quantiles_at(np.full((len(rows), 1), TAIL_MASS))
+
+    def _upper_end(self, rows: NDArray[np.intp]) -> Array:
+        return self.take(rows).upper_quantiles_at(np.full((len(rows), 1), TAIL_MASS))
 
     @property
     def has_quick_quantiles(self) -> bool:
@@ -613,7 +646,7 @@ class Truncated(ByQuadrature):
     def densities(self, rows: NDArray[np.intp], values: Array) -> Array:
         """Return densities (m, L) of some rows (m,) at values (m, L)."""
         with np.errstate(all="ignore"):
-            return np.exp(self.take(rows).log_densities(values))
+            return np.exp(self.log_densities(values, rows))
 
     @property
     def node_count(self) -> int:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DensityPanels",
-    "component_edges",
     "has_panels",
     "panel_moments",
     "panel_quantiles",
@@ -34,14 +33,12 @@ __all__ = [
 ]
 
 _NODES = 20  # a panel then spans about one standard deviation of a Gaussian
-# Panels end at these quantiles of the components and their mirror images.
-_LEVELS = np.array([1e-16, 1e-11, 1e-7, 1e-4, 4e-3, 0.06, 0.24])
-_ENOUGH = (
-    1e-15  # error of the cdf in a panel, relative to the smaller tail that the panel belongs to
-)
-_NOISE = (
-    1e-13  # the same after two halvings, where it is rounding of densities rather than a poor fit
-)
+# Errors of the cdf that are allowed in a panel, some relative to the smaller tail to which it belongs.
+_FOR_QUANTILES = 1e-15  # relative
+_FOR_SCORES = 3e-16
+_FOR_MOMENTS = 1e-9  # relative; its square, the error of a mass, is below rounding
+_NOISE = 100.0  # multiple of the allowed error that rounding of densities may cause
+_GAIN = 4.0  # factor by which a halving at least reduces errors, if it helps
 _MOST_HALVINGS = 7
 _CROWDED = (
     0.6  # distance of two ends, relative to a panel of their component, below which one is left out
@@ -56,7 +53,8 @@ Density = Callable[[NDArray[np.intp], Array], Array]
 def _rule() -> tuple[Array, Array, Array]:
     """Return weights and nodes (2 m,), and matrices (m, m) for `_core.panel_quantiles`.
 
-    The first maps densities at the nodes to integrals up to each node, the second to Legendre coefficients.
+    Products of densities at the nodes with the first are integrals up to each node, those with the second
+    Legendre coefficients.
     """
     z, w = gauss_legendre(_NODES)
     legendre = np.polynomial.legendre.legvander(z, _NODES)  # (m, m + 1)
@@ -65,7 +63,8 @@ def _rule() -> tuple[Array, Array, Array]:
     integrals = np.empty((_NODES, _NODES))  # of P_k up to node j
     integrals[:, 0] = 1 + z
     integrals[:, 1:] = (legendre[:, 2:] - legendre[:, : _NODES - 1]) / (2 * order[1:] + 1)
-    return np.concatenate([w, z]), np.ascontiguousarray(integrals @ series), series
+    series = np.ascontiguousarray(series.T)
+    return np.concatenate([w, z]), np.ascontiguousarray(series @ integrals.T), series
 
 
 @dataclass(frozen=True)
@@ -96,11 +95,25 @@ class DensityPanels:
     resolved: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, density: Density, edges: Array, below: Array, above: Array) -> DensityPanels:
+    def of(
+        cls, prediction: Predictive, density: Density, edges: Array, enough: float, relative: bool
+    ) -> DensityPanels:
         """Return panels between edges (n, E), which rise along each row.
 
-        ``density(rows, values)`` returns densities (p, m) of rows (p,) at values (p, m).
+        Parameters
+        ----------
+        prediction : Predictive
+            Distributions, for their cdf at the first and the last edge.
+        density : callable
+            ``density(rows, values)`` returns densities (p, m) of rows (p,) at values (p, m).
+        edges : ndarray (n, E)
+            Ends of panels, at first.
+        enough : float
+            Error of the cdf that is allowed within a panel.
+        relative : bool
+            Whether that error is relative to the smaller tail to which the panel belongs.
         """
+        below, above = prediction.cdf(edges[:, 0]), prediction.sf(edges[:, -1])
         n = len(edges)
         left, right = edges[:, :-1], edges[:, 1:]
         wide = right > left
@@ -108,36 +121,34 @@ class DensityPanels:
         left, right = left[wide], right[wide]
         rule, _, series = _rule()
         weights, nodes = rule[:_NODES], rule[_NODES:]
-        last = np.ascontiguousarray(series[-2:].T)
+        last = np.ascontiguousarray(series[:, -2:])
         resolved = np.isfinite(edges).all(axis=1)
         parts: list[tuple[Array, ...]] = []
-        allowed = np.empty(0)
-        for turn in range(_MOST_HALVINGS + 1):
-            half = (right - left) / 2
-            values = density(row, left[:, None] + half[:, None] * (1 + nodes))
-            if not turn:
-                mass = half * (values @ weights)
-                allowed = _smaller_tail(mass, row, below, above)
-            error = half * np.abs(values @ last).sum(axis=1) / _NODES
-            enough = _ENOUGH if turn < 2 else _NOISE
-            with np.errstate(invalid="ignore"):
-                good = error <= enough * allowed
-            if good.all():
-                parts.append((row, left, half, values))
-                break
-            if turn == _MOST_HALVINGS:
-                resolved[row[~good]] = False
-                parts.append((row, left, half, values))
-                break
-            resolved[row[~np.isfinite(error)]] = False
-            open_ = ~good & resolved[row]
-            parts.append(tuple(v[~open_] for v in (row, left, half, values)))
-            row, left, right, allowed = (v[open_] for v in (row, left, right, allowed))
-            if not len(row):
-                break
-            middle = _middle(left, right)
-            row, allowed = np.concatenate([row, row]), np.concatenate([allowed, allowed])
-            left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
+        allowed, error_before = np.full(len(row), enough), np.full(len(row), np.inf)
+        with np.errstate(all="ignore"):
+            for turn in range(_MOST_HALVINGS + 1):
+                half = (right - left) / 2
+                values = density(row, left[:, None] + half[:, None] * (1 + nodes))
+                if relative and not turn:
+                    allowed *= _smaller_tail(half * (values @ weights), row, below, above)
+                error = half * np.abs(values @ last).sum(axis=1) / _NODES
+                poor = ~(error <= allowed)
+                # Halving does not help against rounding of densities, nor against poles.
+                hopeless = poor & ~(error < error_before / _GAIN) & (turn > 1)
+                hopeless |= poor & (~np.isfinite(error) | (turn == _MOST_HALVINGS))
+                resolved[row[hopeless & ~(error <= _NOISE * allowed)]] = False
+                open_ = poor & ~hopeless & resolved[row]
+                if not open_.any():
+                    parts.append((row, left, half, values))
+                    break
+                closed = ~open_
+                parts.append(tuple(v[closed] for v in (row, left, half, values)))
+                row, left, right, allowed, error = (
+                    v[open_] for v in (row, left, right, allowed, error)
+                )
+                middle = _middle(left, right)
+                row, allowed, error_before = (np.concatenate([v, v]) for v in (row, allowed, error))
+                left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
         if len(parts) > 1:
             row, left, half, values = (np.concatenate(v) for v in zip(*parts, strict=True))
             order = np.lexsort((left, row))
@@ -227,46 +238,29 @@ def has_panels(component: Predictive) -> bool:
     return component.atomless and component.columns == 1 and component.has_quick_quantiles
 
 
-def component_edges(component: Predictive, least: float | None = None) -> Array:
-    """Return quantiles (n, E) of a component in ascending order, between which its density is smooth.
-
-    Quantiles at the levels ``least`` and ``1 - least`` are among them.
-    """
-    low = _levels(least)
-    n = len(component)
-    lower = component.quantiles_at(np.broadcast_to([*low, 0.5], (n, len(low) + 1)))
-    upper = component.upper_quantiles_at(np.broadcast_to(low, (n, len(low))))[:, ::-1]
-    return np.asarray(np.maximum.accumulate(np.concatenate([lower, upper], axis=1), axis=1))
-
-
-def _levels(least: float | None) -> Array:
-    return _LEVELS if least is None else np.union1d(_LEVELS, least)
-
-
-def joined(edges: Sequence[Array], y: Array | None = None) -> Array:
+def joined(edges: Sequence[Array], kinks: Array) -> Array:
     """Return the ends (n, E) of panels of all components, sorted; of ends that crowd, only one remains.
 
-    y (n,) is an end, too, if it lies between others.
+    Kinks (n, k) are ends, too, if they lie between others.
     """
     needed = []
     for own in edges:
         gaps = np.diff(own, axis=1)
         room = np.zeros(own.shape)
         room[:, 1:-1] = _CROWDED * np.minimum(gaps[:, :-1], gaps[:, 1:])
-        room[:, own.shape[1] // 2] = 0.0  # a median may be a kink of the density
         needed.append(room)
     edges = list(edges)
-    if y is not None:
-        first = np.min([own[:, 0] for own in edges], axis=0)
-        last = np.max([own[:, -1] for own in edges], axis=0)
-        edges.append(np.clip(y, first, last)[:, None])
-        needed.append(np.zeros((len(y), 1)))
+    if kinks.shape[1]:
+        first = np.min([own[:, :1] for own in edges], axis=0)
+        last = np.max([own[:, -1:] for own in edges], axis=0)
+        edges.append(np.clip(kinks, first, last))
+        needed.append(np.zeros(kinks.shape))
     if len(edges) == 1:
         return edges[0]
     values, room = np.concatenate(edges, axis=1), np.concatenate(needed, axis=1)
     order = np.argsort(values, axis=1, kind="stable")
     values, room = np.take_along_axis(values, order, 1), np.take_along_axis(room, order, 1)
-    if len(needed) - (y is not None) == 1:
+    if len(needed) - (kinks.shape[1] > 0) == 1:
         return values
     last = values[:, 0].copy()
     for column in range(1, values.shape[1]):
@@ -295,12 +289,12 @@ def panel_quantiles(
     least = min(float(levels.min()), 1 - float(levels.max())) / 2
     if not least > 0:
         return np.full((len(prediction), levels.shape[1]), np.nan)
-    edges = [component_edges(component, least) for component in components]
-    place = int(np.searchsorted(_levels(least), least))
-    first = np.min([own[:, place] for own in edges], axis=0)
-    last = np.max([own[:, -1 - place] for own in edges], axis=0)
-    ends = np.clip(joined(edges), first[:, None], last[:, None])
-    panels = DensityPanels.of(density, ends, prediction.cdf(first), prediction.sf(last))
+    edges, lows, highs = zip(
+        *(component.panel_edges(least) for component in components), strict=True
+    )
+    first, last = np.min(lows, axis=0), np.max(highs, axis=0)
+    ends = np.clip(joined(edges, prediction.kinks()), first[:, None], last[:, None])
+    panels = DensityPanels.of(prediction, density, ends, _FOR_QUANTILES, relative=True)
     return panels.quantiles(levels)
 
 
@@ -308,10 +302,10 @@ def panel_scores(
     prediction: Predictive, density: Density, components: Sequence[Predictive], y: Array
 ) -> Array:
     """Return continuous ranked probability scores (n,) at finite y; NaN where they are unsafe."""
-    ends = joined([component_edges(component) for component in components], y)
-    first, last = ends[:, 0], ends[:, -1]
-    panels = DensityPanels.of(density, ends, prediction.cdf(first), prediction.sf(last))
-    inside = np.clip(y, first, last)
+    kinks = np.concatenate([prediction.kinks(), y[:, None]], axis=1)
+    ends = joined([component.panel_edges()[0] for component in components], kinks)
+    panels = DensityPanels.of(prediction, density, ends, _FOR_SCORES, relative=False)
+    inside = np.clip(y, ends[:, 0], ends[:, -1])
     return np.asarray(panels.scores(inside) + np.abs(y - inside))
 
 
@@ -322,6 +316,6 @@ def panel_moments(
 
     As for sums over `Predictive.nodes`, 1e-16 of the mass is left out at either end.
     """
-    ends = joined([component_edges(component) for component in components])
-    first, last = ends[:, 0], ends[:, -1]
-    return DensityPanels.of(density, ends, prediction.cdf(first), prediction.sf(last)).moments()
+    edges = [component.panel_edges()[0] for component in components]
+    ends = joined(edges, prediction.kinks())
+    return DensityPanels.of(prediction, density, ends, _FOR_MOMENTS, relative=True).moments()
