@@ -50,10 +50,12 @@ class panel_row {
   // Writes the product of the densities with a matrix.
   void apply(ins matrix, double* out) const {
     const index_t m = density_.m;
-    for (index_t k = 0; k < m; ++k) out[k] = 0.0;
+    double sum[most_panel_nodes] = {};
     for (index_t l = 0; l < m; ++l) {
-      for (index_t k = 0; k < m; ++k) out[k] += matrix[l][k] * value_[l];
+      const double value = value_[l], *from = matrix[l];
+      for (index_t k = 0; k < m; ++k) sum[k] += from[k] * value;
     }
+    for (index_t k = 0; k < m; ++k) out[k] = sum[k];
   }
 
   // The number at share t in [-1, 1] of panel j.
@@ -89,8 +91,10 @@ struct legendre_factors {
 // Solves for the places t in a panel at which the integral equals targets, by Newton's method; `height` becomes
 // the density before the last step.
 template <index_t width>
-inline bool solve_panel(const panel_row& row, const legendre_factors& factors, index_t m, const double* target,
-                        double* t, double* height) {
+inline bool solve_panel(const panel_row& row, const legendre_factors& factors, index_t m, const double* targets,
+                        double* places, double* heights) {
+  double target[width], t[width], height[width];  // local, so that the compiler knows that nothing overlaps
+  for (index_t i = 0; i < width; ++i) target[i] = targets[i], t[i] = places[i];
   for (int steps = 0; steps < most_newton_steps; ++steps) {
     double below[width] = {}, below2[width] = {}, height2[width] = {};
     for (index_t i = 0; i < width; ++i) height[i] = 0.0;
@@ -99,10 +103,10 @@ inline bool solve_panel(const panel_row& row, const legendre_factors& factors, i
       const double integral = row.integral()[k], slope = k < m ? row.slope()[k] : 0.0;
       for (index_t i = 0; i < width; ++i) {
         const double turn = alpha * t[i];
-        const double b = integral + (turn * below[i] + beta * below2[i]);
+        const double b = (integral + beta * below2[i]) + turn * below[i];
         below2[i] = below[i];
         below[i] = b;
-        const double h = slope + (turn * height[i] + beta * height2[i]);
+        const double h = (slope + beta * height2[i]) + turn * height[i];
         height2[i] = height[i];
         height[i] = h;
       }
@@ -113,7 +117,10 @@ inline bool solve_panel(const panel_row& row, const legendre_factors& factors, i
       open |= !(fabs(to - t[i]) <= newton_settled);
       t[i] = to;
     }
-    if (!open) return true;
+    if (!open) {
+      for (index_t i = 0; i < width; ++i) places[i] = t[i], heights[i] = height[i];
+      return true;
+    }
   }
   return false;
 }
@@ -122,7 +129,7 @@ inline bool solve_panel(const panel_row& row, const legendre_factors& factors, i
 // of levels if the row is read from the right. Returns the mass of all panels.
 inline double one_side(panel_row row, const legendre_factors& factors, in weights, ins nodes, double before, bool upper, const double* levels,
                        index_t count, double* values) {
-  constexpr index_t width = 8;
+  constexpr index_t width = 16;  // levels solved together: two vectors hide the latency of each other
   const index_t m = weights.n;
   double reached = before, total = 0.0;
   index_t done = 0;  // levels solved, from this side

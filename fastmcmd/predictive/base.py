@@ -153,12 +153,16 @@ class Predictive(ABC):
         ``1 - least``.
         """
         low = EDGE_LEVELS if least is None else np.union1d(EDGE_LEVELS, least)
-        n = len(self)
-        lower = self.quantiles_at(np.broadcast_to([*low, 0.5], (n, len(low) + 1)))
-        upper = self.upper_quantiles_at(np.broadcast_to(low, (n, len(low))))[:, ::-1]
+        lower = self._near_quantiles(np.array([*low, 0.5]), upper=False)
+        upper = self._near_quantiles(low, upper=True)[:, ::-1]
         edges = np.maximum.accumulate(np.concatenate([lower, upper], axis=1), axis=1)
         place = 0 if least is None else int(np.searchsorted(low, least))
         return edges, edges[:, place], edges[:, -1 - place]
+
+    def _near_quantiles(self, levels: Array, upper: bool) -> Array:
+        """Return numbers (n, j) near the quantiles at levels (j,), or near those with such masses above."""
+        find = self.upper_quantiles_at if upper else self.quantiles_at
+        return find(np.broadcast_to(levels, (len(self), len(levels))))
 
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles: the smallest outputs with ``cdf >= level``. Levels (j,) add a last axis."""

@@ -328,6 +328,19 @@ class Gamma(PearsonFamily):
             density = np.where(tiny, near, density)
         return np.where((y < 0) | np.isposinf(x), -np.inf, np.where(np.isnan(x), np.nan, density))
 
+    def _near_quantiles(self, levels: Array, upper: bool) -> Array:
+        """Return about the quantiles: the cube of normal ones, or a power of the level near 0.
+
+        The cube is that of Wilson & Hilferty, *The Distribution of Chi-Square* (1931).
+        """
+        a = self.concentration[:, None]
+        z = scipy.special.ndtri(levels)
+        root = np.maximum(1 - 1 / (9 * a) + (-z if upper else z) / (3 * np.sqrt(a)), 0.0)
+        below = np.log1p(-levels) if upper else np.log(levels)
+        least = np.exp((below + scipy.special.gammaln(a + 1)) / a)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.maximum(a * root**3, least) / self.rate[:, None])
+
     def _density_formula(self) -> tuple[Any, tuple[Array, ...]]:
         a = self.concentration
         if not a.max(initial=0.0) < _CENTRED:

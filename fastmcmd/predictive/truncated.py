@@ -15,7 +15,7 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count, distinct_digits
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import RowError
-from fastmcmd.predictive.base import LEAST_LEVEL, MOST_LEVEL, ByQuadrature, Predictive
+from fastmcmd.predictive.base import EDGE_LEVELS, LEAST_LEVEL, MOST_LEVEL, ByQuadrature, Predictive
 from fastmcmd.predictive.count_base import Counts
 from fastmcmd.predictive.double_poisson import DoublePoisson
 from fastmcmd.predictive.draws import Draws
@@ -286,11 +286,27 @@ class Truncated(ByQuadrature):
                 end[rows] = find(rows)
         inner = np.clip(self.base.panel_edges()[0], low, high)
         edges = np.concatenate([low, inner, high], axis=1)
-        rows = np.flatnonzero(self._mass < _LITTLE_MASS)
-        if len(rows):
-            own = Predictive.panel_edges(self.take(rows))[0]
-            edges[rows, 1 : 1 + own.shape[1]] = np.clip(own, low[rows], high[rows])
+        little = self._mass < _LITTLE_MASS
+        for is_above in (
+            False,
+            True,
+        ):  # of the bulk of the base, so that the mass is at the lower end
+            rows = np.flatnonzero(little & ((self._below > 0.5) == is_above))
+            if len(rows):
+                own = self.take(rows)._edges_in_tail(is_above)
+                edges[rows, 1:-1] = low[rows]
+                edges[rows, 1 : 1 + own.shape[1]] = np.clip(own, low[rows], high[rows])
+                edges[rows] = np.maximum.accumulate(edges[rows], axis=1)
         return edges, edges[:, 0], edges[:, -1]
+
+    def _edges_in_tail(self, is_above: bool) -> Array:
+        """Return quantiles (n, E), with small levels only on the side of the tail."""
+        few = np.array([*EDGE_LEVELS[-2:], 0.5])
+        both = [np.tile(levels, (len(self), 1)) for levels in (EDGE_LEVELS, few)]
+        lower, upper = both[::-1] if is_above else both
+        return np.concatenate(
+            [self.quantiles_at(lower), self.upper_quantiles_at(upper)[:, ::-1]], axis=1
+        )
 
     def _lower_end(self, rows: NDArray[np.intp]) -> Array:
         return self.take(rows).quantiles_at(np.full((len(rows), 1), TAIL_MASS))

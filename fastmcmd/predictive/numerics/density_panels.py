@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fastmcmd import _core
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.gauss import gauss_legendre
+from fastmcmd.predictive.expectation import TAIL_MASS
 
 if TYPE_CHECKING:
     from fastmcmd.predictive.base import Predictive
@@ -36,10 +37,14 @@ _NODES = 20  # a panel then spans about one standard deviation of a Gaussian
 # Errors of the cdf that are allowed in a panel, some relative to the smaller tail to which it belongs.
 _FOR_QUANTILES = 1e-15  # relative
 _FOR_SCORES = 3e-16
-_FOR_MOMENTS = 1e-9  # relative; its square, the error of a mass, is below rounding
+_FOR_MOMENTS = 1e-12  # relative; the error of a mass is far smaller
 _NOISE = 100.0  # multiple of the allowed error that rounding of densities may cause
 _GAIN = 4.0  # factor by which a halving at least reduces errors, if it helps
 _MOST_HALVINGS = 7
+_TAIL_LEVEL, _NEGLIGIBLE = (
+    1e-7,
+    1e-17,
+)  # level of a tail; its integral, relative to the width of the rest
 _CROWDED = (
     0.6  # distance of two ends, relative to a panel of their component, below which one is left out
 )
@@ -182,12 +187,7 @@ class DensityPanels:
             self.starts, splits.astype(np.int64), self.left, self.half, self.density, self.below,
             self.above, rule, nodes, series, out,
         )  # fmt: skip
-        first, last = self.ends()
-        with np.errstate(over="ignore", invalid="ignore"):
-            middle = first + (last - first) / 2
-            reach = np.maximum(np.abs(y - middle), (last - first) / 2)
-            outside = 10 * (self.below**2 + self.above**2) * reach
-            out[~(self.resolved & (outside <= _TAIL_ENOUGH * out))] = np.nan
+        out[~self.resolved] = np.nan
         return out
 
     def ends(self) -> tuple[Array, Array]:
@@ -303,10 +303,25 @@ def panel_scores(
 ) -> Array:
     """Return continuous ranked probability scores (n,) at finite y; NaN where they are unsafe."""
     kinks = np.concatenate([prediction.kinks(), y[:, None]], axis=1)
-    ends = joined([component.panel_edges()[0] for component in components], kinks)
+    edges, lows, highs = zip(*(one.panel_edges(_TAIL_LEVEL) for one in components), strict=True)
+    ends = joined(edges, kinks)
+    # Leave out tails whose squares do not matter; at their ends densities may have poles.
+    first, last = np.min(lows, axis=0), np.max(highs, axis=0)
+    low, high = ends[:, 0], ends[:, -1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        most = _NEGLIGIBLE / _TAIL_LEVEL**2 * (last - first)
+        inside = (y >= first) & (y <= last)
+        first = np.where(inside & (first - low <= most), first, low)
+        last = np.where(inside & (high - last <= most), last, high)
+        middle = low + (high - low) / 2
+        reach = np.maximum(np.abs(y - middle), (high - low) / 2)
+        # Tails of regular variation: their integrals beyond the panels are a few times these.
+        outside = 10 * TAIL_MASS**2 * reach + _TAIL_LEVEL**2 * (first - low + high - last)
+    ends = np.clip(ends, first[:, None], last[:, None])
     panels = DensityPanels.of(prediction, density, ends, _FOR_SCORES, relative=False)
     inside = np.clip(y, ends[:, 0], ends[:, -1])
-    return np.asarray(panels.scores(inside) + np.abs(y - inside))
+    scores = panels.scores(inside) + np.abs(y - inside)
+    return np.where(outside <= _TAIL_ENOUGH * scores, scores, np.nan)
 
 
 def panel_moments(
