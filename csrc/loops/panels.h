@@ -5,11 +5,25 @@
 
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 
-constexpr index_t most_panel_nodes = 32;
+constexpr index_t panel_nodes = 20;  // a constant, so that products with small matrices stay in registers
 constexpr double mass_gap = 1e-12;     // largest difference of all masses from 1, and relative to a tail's level
 constexpr int most_newton_steps = 12;  // two or three are needed
 constexpr double newton_settled = 1e-8;  // step whose square is below rounding, relative to half a panel
 constexpr double panel_flat = 1e-9;      // shift of a quantile by rounding of the cdf, relative to half a panel
+
+// Of the recurrence of the Legendre polynomials, P_(k+1) = turn x P_k + back P_(k-1), in Clenshaw's order, and of
+// their integrals.
+struct legendre_factors {
+  double turn[panel_nodes + 1], back[panel_nodes + 1], share[panel_nodes + 1];
+  legendre_factors() {
+    for (index_t k = 0; k <= panel_nodes; ++k) {
+      const double order = static_cast<double>(k);
+      turn[k] = (2.0 * order + 1.0) / (order + 1.0);
+      back[k] = -(order + 1.0) / (order + 2.0);
+      share[k] = 1.0 / (2.0 * order + 1.0);
+    }
+  }
+};
 
 // The density of one row on consecutive panels, read from left to right or, `mirrored`, from right to left.
 // Column k of `series` maps densities at the nodes of [-1, 1] to the coefficient of the Legendre polynomial P_k.
@@ -25,23 +39,27 @@ class panel_row {
   // Copies the densities of panel j, in the direction of the reading, and returns its mass.
   double read(index_t j, in weights) {
     const double* from = density_[place(j)];
-    const index_t m = density_.m;
-    double mass = 0.0;
-    for (index_t k = 0; k < m; ++k) {
-      value_[k] = from[mirrored_ ? m - 1 - k : k];
-      mass += weights[k] * value_[k];
+    constexpr index_t m = panel_nodes;
+    if (mirrored_) {
+      for (index_t k = 0; k < m; ++k) value_[k] = from[m - 1 - k];
+    } else {
+      for (index_t k = 0; k < m; ++k) value_[k] = from[k];
     }
-    return half_[place(j)] * mass;
+    double mass[4] = {};
+    for (index_t k = 0; k < m; k += 4) {
+      for (index_t l = 0; l < 4; ++l) mass[l] += weights.data[k + l] * value_[k + l];
+    }
+    return half_[place(j)] * ((mass[0] + mass[1]) + (mass[2] + mass[3]));
   }
 
   // The coefficients of the density, and of its integral from the end at which the panel begins.
-  void expand() {
-    const index_t m = density_.m;
+  void expand(const legendre_factors& factors) {
+    constexpr index_t m = panel_nodes;
     apply(series_, slope_);
     // The integral of P_k is (P_(k+1) - P_(k-1)) / (2 k + 1), and P_1 + P_0 for k = 0.
     for (index_t k = 0; k <= m; ++k) {
-      const double before = k > 0 ? slope_[k - 1] / (2.0 * static_cast<double>(k) - 1.0) : 0.0;
-      const double after = k + 1 < m ? slope_[k + 1] / (2.0 * static_cast<double>(k) + 3.0) : 0.0;
+      const double before = k > 0 ? slope_[k - 1] * factors.share[k - 1] : 0.0;
+      const double after = k + 1 < m ? slope_[k + 1] * factors.share[k + 1] : 0.0;
       integral_[k] = before - after;
     }
     integral_[0] += slope_[0];
@@ -49,8 +67,8 @@ class panel_row {
 
   // Writes the product of the densities with a matrix.
   void apply(ins matrix, double* out) const {
-    const index_t m = density_.m;
-    double sum[most_panel_nodes] = {};
+    constexpr index_t m = panel_nodes;
+    double sum[panel_nodes] = {};
     for (index_t l = 0; l < m; ++l) {
       const double value = value_[l], *from = matrix[l];
       for (index_t k = 0; k < m; ++k) sum[k] += from[k] * value;
@@ -73,26 +91,15 @@ class panel_row {
   in left_, half_;
   ins density_, series_;
   bool mirrored_;
-  double value_[most_panel_nodes], slope_[most_panel_nodes], integral_[most_panel_nodes + 1];
-};
-
-// Factors of the recurrence of the Legendre polynomials, P_(k+1) = turn x P_k - back P_(k-1).
-struct legendre_factors {
-  double turn[most_panel_nodes + 1], back[most_panel_nodes + 1];
-  legendre_factors() {
-    for (index_t k = 0; k <= most_panel_nodes; ++k) {
-      const double order = static_cast<double>(k);
-      turn[k] = (2.0 * order + 1.0) / (order + 1.0);
-      back[k] = -(order + 1.0) / (order + 2.0);
-    }
-  }
+  double value_[panel_nodes], slope_[panel_nodes], integral_[panel_nodes + 1];
 };
 
 // Solves for the places t in a panel at which the integral equals targets, by Newton's method; `height` becomes
 // the density before the last step.
 template <index_t width>
-inline bool solve_panel(const panel_row& row, const legendre_factors& factors, index_t m, const double* targets,
+inline bool solve_panel(const panel_row& row, const legendre_factors& factors, const double* targets,
                         double* places, double* heights) {
+  constexpr index_t m = panel_nodes;
   double target[width], t[width], height[width];  // local, so that the compiler knows that nothing overlaps
   for (index_t i = 0; i < width; ++i) target[i] = targets[i], t[i] = places[i];
   for (int steps = 0; steps < most_newton_steps; ++steps) {
@@ -101,6 +108,7 @@ inline bool solve_panel(const panel_row& row, const legendre_factors& factors, i
     for (index_t k = m; k >= 0; --k) {
       const double alpha = factors.turn[k], beta = factors.back[k];
       const double integral = row.integral()[k], slope = k < m ? row.slope()[k] : 0.0;
+#pragma GCC unroll 1  // unrolled, it would not be vectorised
       for (index_t i = 0; i < width; ++i) {
         const double turn = alpha * t[i];
         const double b = (integral + beta * below2[i]) + turn * below[i];
@@ -112,6 +120,7 @@ inline bool solve_panel(const panel_row& row, const legendre_factors& factors, i
       }
     }
     int open = 0;
+#pragma GCC unroll 1
     for (index_t i = 0; i < width; ++i) {
       const double to = least(greatest(t[i] - (below[i] - target[i]) / height[i], -1.0), 1.0);
       open |= !(fabs(to - t[i]) <= newton_settled);
@@ -130,7 +139,7 @@ inline bool solve_panel(const panel_row& row, const legendre_factors& factors, i
 inline double one_side(panel_row row, const legendre_factors& factors, in weights, ins nodes, double before, bool upper, const double* levels,
                        index_t count, double* values) {
   constexpr index_t width = 16;  // levels solved together: two vectors hide the latency of each other
-  const index_t m = weights.n;
+  constexpr index_t m = panel_nodes;
   double reached = before, total = 0.0;
   index_t done = 0;  // levels solved, from this side
   for (index_t j = 0; j < row.count(); ++j) {
@@ -138,7 +147,7 @@ inline double one_side(panel_row row, const legendre_factors& factors, in weight
     total += mass;
     const double end = reached + mass;
     bool expanded = false;
-    double share[most_panel_nodes];  // integrals up to the nodes
+    double share[panel_nodes];  // integrals up to the nodes
     while (done < count) {
       double target[width], t[width];
       index_t some = 0;
@@ -149,7 +158,7 @@ inline double one_side(panel_row row, const legendre_factors& factors, in weight
       }
       if (!some) break;
       if (!expanded) {
-        row.expand();
+        row.expand(factors);
         row.apply(nodes, share);
         expanded = true;
       }
@@ -170,7 +179,8 @@ inline double one_side(panel_row row, const legendre_factors& factors, in weight
         t[i] = high > low ? from + (to - from) * (target[i] - low) / (high - low) : from;
       }
       double height[width];
-      const bool solved = solve_panel<width>(row, factors, m, target, t, height);
+      const bool solved = 2 * some <= width ? solve_panel<width / 2>(row, factors, target, t, height)
+                                            : solve_panel<width>(row, factors, target, t, height);
       for (index_t i = 0; i < some; ++i) {
         const bool flat = !(2.3e-16 * level[i] <= panel_flat * half * height[i]);
         const index_t place = upper ? count - 1 - done - i : done + i;
@@ -189,7 +199,7 @@ inline double one_side(panel_row row, const legendre_factors& factors, in weight
 // [-1, 1], then the nodes; column k of `nodes` maps densities to the integral up to node k.
 inline void panel_quantiles(vec<const int64_t> starts, in left, in half, ins density, in below, in above,
                             ins levels, in rule, ins nodes, ins series, outs values) {
-  const index_t m = density.m;
+  constexpr index_t m = panel_nodes;
   const in weights = {rule.data, m};
   const legendre_factors factors;
   for (index_t i = 0; i < values.n; ++i) {
@@ -210,7 +220,7 @@ inline void panel_quantiles(vec<const int64_t> starts, in left, in half, ins den
 // the masses do not sum to 1. Arguments as for `panel_quantiles`.
 inline void panel_scores(vec<const int64_t> starts, vec<const int64_t> splits, in left, in half, ins density,
                          in below, in above, in rule, ins nodes, ins series, out scores) {
-  const index_t m = density.m;
+  constexpr index_t m = panel_nodes;
   const in weights = {rule.data, m};
   for (index_t i = 0; i < scores.n; ++i) {
     double score = 0.0, all = below[i] + above[i];
@@ -220,7 +230,7 @@ inline void panel_scores(vec<const int64_t> starts, vec<const int64_t> splits, i
       const index_t count = side ? row.count() - splits[i] : splits[i];
       for (index_t j = 0; j < count; ++j) {
         const double mass = row.read(j, weights), h = row.half(j);
-        double sum = 0.0, inner[most_panel_nodes];
+        double sum = 0.0, inner[panel_nodes];
         row.apply(nodes, inner);
         for (index_t k = 0; k < m; ++k) {
           const double here = reached + h * inner[k];
