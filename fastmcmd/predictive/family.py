@@ -114,8 +114,7 @@ class Family(ScipyPredictive):
     def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return log densities (m, L) of some rows (m,), or all, at numbers (m, L)."""
         out = np.empty(values.shape)
-        with np.errstate(all="ignore"):
-            formula, constants = self._density_formula()
+        formula, constants = self._formula
         columns = [(one if rows is None else one[rows])[:, None] for one in constants]
 
         def work(rows: slice) -> None:
@@ -158,6 +157,11 @@ class Family(ScipyPredictive):
         shape = (len(self), check_count(size, "size"))
         values = (value[:, None] for value in self._values)
         return self._sample(generator(random_state, Purpose.SAMPLE), shape, *values)
+
+    @cached_property
+    def _formula(self) -> tuple[Any, tuple[Array, ...]]:
+        with np.errstate(all="ignore"):
+            return self._density_formula()
 
     def _density_formula(self) -> tuple[Any, tuple[Array, ...]]:
         """Return a formula of log densities at (m, L), and the constants (n,) that it takes by row."""

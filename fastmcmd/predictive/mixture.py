@@ -28,7 +28,7 @@ __all__ = ["Mixture"]
 
 _BLOCK = 1 << 18  # numbers held in memory at once
 _QUANTILES = 1 << 15  # quantiles per search: its two dozen arrays stay in a cache
-_PANELS = 300  # about how many nodes of densities a row has per component
+_PANELS = 100  # numbers per row and component that count for the size of a block
 _SUM_ERROR = 1e-6  # error allowed in a sum of weights; a float32 softmax is off by 1e-7
 
 

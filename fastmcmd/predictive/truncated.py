@@ -36,7 +36,7 @@ __all__ = ["Truncated"]
 
 _MISSING_SHARE = 1e-9  # share of the mass that the base's nodes may miss; new nodes beyond it
 _BLOCK = 1 << 18  # nodes per block
-_PANELS = 300  # about how many nodes of densities a row has
+_PANELS = 100  # numbers per row that count for the size of a block
 _LITTLE_MASS = 0.02  # mass of the interval below which few panels of the base lie in it
 _NO_SHARE = 1e-25  # share of the mass from which a component of a mixture matters
 _CANCELS = (

@@ -41,6 +41,7 @@ _FOR_MOMENTS = 1e-12  # relative; the error of a mass is far smaller
 _NOISE = 100.0  # multiple of the allowed error that rounding of densities may cause
 _GAIN = 4.0  # factor by which a halving at least reduces errors, if it helps
 _MOST_HALVINGS = 7
+_CHUNK = 800  # panels whose 16,000 densities are computed at a time
 _TAIL_LEVEL, _NEGLIGIBLE = (
     1e-7,
     1e-17,
@@ -101,7 +102,12 @@ class DensityPanels:
 
     @classmethod
     def of(
-        cls, prediction: Predictive, density: Density, edges: Array, enough: float, relative: bool
+        cls,
+        prediction: Predictive,
+        density: Density,
+        edges: Array,
+        enough: float,
+        spread: Array | None = None,
     ) -> DensityPanels:
         """Return panels between edges (n, E), which rise along each row.
 
@@ -114,9 +120,11 @@ class DensityPanels:
         edges : ndarray (n, E)
             Ends of panels, at first.
         enough : float
-            Error of the cdf that is allowed within a panel.
-        relative : bool
-            Whether that error is relative to the smaller tail to which the panel belongs.
+            Error of the cdf that is allowed within a panel, relative to the smaller tail to which it
+            belongs.
+        spread : ndarray (n,), optional
+            Widths of the distributions, if scores are the aim. The error is then not relative, and larger
+            where it hardly changes a score.
         """
         below, above = prediction.cdf(edges[:, 0]), prediction.sf(edges[:, -1])
         n = len(edges)
@@ -126,17 +134,29 @@ class DensityPanels:
         left, right = left[wide], right[wide]
         rule, _, series = _rule()
         weights, nodes = rule[:_NODES], rule[_NODES:]
-        last = np.ascontiguousarray(series[:, -2:])
+        some = series[:, [-2, -1, _NODES // 2 - 2, _NODES // 2 - 1]]
         resolved = np.isfinite(edges).all(axis=1)
         parts: list[tuple[Array, ...]] = []
-        allowed, error_before = np.full(len(row), enough), np.full(len(row), np.inf)
+        tail, error_before = np.empty(0), np.full(len(row), np.inf)
         with np.errstate(all="ignore"):
             for turn in range(_MOST_HALVINGS + 1):
                 half = (right - left) / 2
-                values = density(row, left[:, None] + half[:, None] * (1 + nodes))
-                if relative and not turn:
-                    allowed *= _smaller_tail(half * (values @ weights), row, below, above)
-                error = half * np.abs(values @ last).sum(axis=1) / _NODES
+                values = _in_chunks(density, row, left[:, None] + half[:, None] * (1 + nodes))
+                mass = half * (values @ weights)
+                if not turn:
+                    tail = _smaller_tail(mass, row, below, above)
+                sizes = np.abs(values @ some)
+                error = half * (sizes[:, 0] + sizes[:, 1]) / _NODES
+                if spread is None:
+                    allowed = enough * tail
+                else:
+                    # The error of the mass counts fully, that of the integral by the width of the panel.
+                    # The decay of the series tells its coefficient of order 2 m, the error of the mass.
+                    decay = (sizes[:, 0] + sizes[:, 1]) / (sizes[:, 2] + sizes[:, 3])
+                    local = enough * spread[row] / (2 * half * tail)
+                    allowed = np.where(
+                        error * decay**2 <= enough, np.maximum(local, enough), enough
+                    )
                 poor = ~(error <= allowed)
                 # Halving does not help against rounding of densities, nor against poles.
                 hopeless = poor & ~(error < error_before / _GAIN) & (turn > 1)
@@ -148,11 +168,9 @@ class DensityPanels:
                     break
                 closed = ~open_
                 parts.append(tuple(v[closed] for v in (row, left, half, values)))
-                row, left, right, allowed, error = (
-                    v[open_] for v in (row, left, right, allowed, error)
-                )
+                row, left, right, tail, error = (v[open_] for v in (row, left, right, tail, error))
                 middle = _middle(left, right)
-                row, allowed, error_before = (np.concatenate([v, v]) for v in (row, allowed, error))
+                row, tail, error_before = (np.concatenate([v, v]) for v in (row, tail, error))
                 left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
         if len(parts) > 1:
             row, left, half, values = (np.concatenate(v) for v in zip(*parts, strict=True))
@@ -213,6 +231,17 @@ class DensityPanels:
         std = unit * np.sqrt(square / mass)
         safe = self.resolved & (np.abs(mass + self.below + self.above - 1) <= 1e-12)
         return np.where(safe, first + unit * mean, np.nan), np.where(safe, std, np.nan)
+
+
+def _in_chunks(density: Density, rows: NDArray[np.intp], values: Array) -> Array:
+    """Return densities, computed for as many panels at a time as stay in a cache."""
+    if len(rows) <= _CHUNK:
+        return density(rows, values)
+    out = np.empty(values.shape)
+    for start in range(0, len(rows), _CHUNK):
+        some = slice(start, start + _CHUNK)
+        out[some] = density(rows[some], values[some])
+    return out
 
 
 def _smaller_tail(mass: Array, row: NDArray[np.intp], below: Array, above: Array) -> Array:
@@ -294,7 +323,7 @@ def panel_quantiles(
     )
     first, last = np.min(lows, axis=0), np.max(highs, axis=0)
     ends = np.clip(joined(edges, prediction.kinks()), first[:, None], last[:, None])
-    panels = DensityPanels.of(prediction, density, ends, _FOR_QUANTILES, relative=True)
+    panels = DensityPanels.of(prediction, density, ends, _FOR_QUANTILES)
     return panels.quantiles(levels)
 
 
@@ -318,7 +347,9 @@ def panel_scores(
         # Tails of regular variation: their integrals beyond the panels are a few times these.
         outside = 10 * TAIL_MASS**2 * reach + _TAIL_LEVEL**2 * (first - low + high - last)
     ends = np.clip(ends, first[:, None], last[:, None])
-    panels = DensityPanels.of(prediction, density, ends, _FOR_SCORES, relative=False)
+    quarters = [own[:, own.shape[1] // 2 + 1] - own[:, own.shape[1] // 2 - 1] for own in edges]
+    spread = np.min(quarters, axis=0)  # of the narrowest component
+    panels = DensityPanels.of(prediction, density, ends, _FOR_SCORES, spread)
     inside = np.clip(y, ends[:, 0], ends[:, -1])
     scores = panels.scores(inside) + np.abs(y - inside)
     return np.where(outside <= _TAIL_ENOUGH * scores, scores, np.nan)
@@ -333,4 +364,4 @@ def panel_moments(
     """
     edges = [component.panel_edges()[0] for component in components]
     ends = joined(edges, prediction.kinks())
-    return DensityPanels.of(prediction, density, ends, _FOR_MOMENTS, relative=True).moments()
+    return DensityPanels.of(prediction, density, ends, _FOR_MOMENTS).moments()
