@@ -221,13 +221,18 @@ class Mixture(Predictive):
         level_array = np.atleast_1d(levels)
         out = np.empty((*self.shape, len(level_array)))
 
-        def work(rows: slice) -> None:
-            is_all = len(self) == rows.stop - rows.start
-            part = self if is_all else self.take(np.arange(rows.start, rows.stop))
-            out[rows] = quantiles(part, level_array)
+        order = self._order()
+
+        def work(block: slice) -> None:
+            rows = order[block]
+            out[rows] = quantiles(self.take(rows), level_array)
 
         over_rows(work, len(self), self._rows_at_once(len(level_array)))
         return out if levels.ndim else np.asarray(out[..., 0])
+
+    def _order(self) -> NDArray[np.intp]:
+        """Return the rows in the order in which blocks take them: counts of similar ranges together."""
+        return np.argsort(self.mean) if self.discrete else np.arange(len(self))
 
     def _rows_at_once(self, count: int) -> int:
         """Return the number of rows whose quantiles at ``count`` levels are computed together."""
@@ -250,10 +255,11 @@ class Mixture(Predictive):
         if self.columns > 1 or not is_quick:
             return by_halving(self, levels, reached)
         out = np.empty(levels.shape)
+        order = self._order()
 
-        def work(rows: slice) -> None:
-            part = self.take(np.arange(rows.start, rows.stop))
-            row_levels = levels[rows]
+        def work(block: slice) -> None:
+            rows = order[block]
+            part, row_levels = self.take(rows), levels[rows]
             quantiles = quick_quantiles(part, row_levels)
             assert quantiles is not None
             row, column = np.nonzero(np.isnan(quantiles))
@@ -463,9 +469,11 @@ class Mixture(Predictive):
     ) -> Array:
         y = np.broadcast_to(self.outcomes(y), self.shape)
         out = np.array(np.abs(y))  # the scores of infinity and NaN
+        order = self._order()
 
-        def work(rows: slice) -> None:
-            finite = rows.start + np.flatnonzero(np.isfinite(y[rows]))
+        def work(block: slice) -> None:
+            rows = order[block]
+            finite = rows[np.isfinite(y[rows])]
             out[finite] = function(self.take(finite), y[finite])
 
         over_rows(work, len(self), max(1, _BLOCK // per_row))
@@ -507,7 +515,7 @@ def _panel_crps(mixture: Mixture, y: Array) -> Array:
 def _atoms_crps(mixture: Mixture, y: Array) -> Array:
     """Return the integral of ``(F - 1{y <= t})^2`` for step functions F, summed from atom to atom."""
     values, weights = mixture.nodes()
-    order = np.argsort(values, axis=1)
+    order = np.argsort(values, axis=1, kind="stable")  # merges what is sorted already
     values = np.take_along_axis(values, order, axis=1)
     below = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)[:, :-1]
     clipped = np.clip(y[:, None], values[:, :-1], values[:, 1:])

@@ -340,9 +340,11 @@ class Truncated(ByQuadrature):
         levels = np.broadcast_to(levels, (len(self), levels.shape[1]))
         out = np.empty(levels.shape)
         per_row = max(levels.shape[1], self.node_count if self.discrete else _PANELS)
+        order = self._order()
 
-        def work(rows: slice) -> None:
-            part = self.take(np.arange(rows.start, rows.stop))
+        def work(block: slice) -> None:
+            rows = order[block]
+            part = self.take(rows)
             row_levels = levels[rows]
             if self.discrete:
                 quantiles = step_quantiles(part, row_levels)
@@ -356,6 +358,10 @@ class Truncated(ByQuadrature):
 
         over_rows(work, len(self), max(1, _BLOCK // per_row))
         return out
+
+    def _order(self) -> NDArray[np.intp]:
+        """Return the rows in the order in which blocks take them: counts of similar ranges together."""
+        return np.argsort(self.base.mean) if self.discrete else np.arange(len(self))
 
     @property
     def _splits(self) -> bool:
@@ -486,9 +492,7 @@ class Truncated(ByQuadrature):
             values, weights = part.nodes()
             cumulative = np.cumsum(weights, axis=1)
             cumulative /= cumulative[:, -1:]
-            for row, outputs, share, u in zip(
-                range(rows.start, rows.stop), values, cumulative, uniform[rows], strict=True
-            ):
+            for row, outputs, share, u in zip(rows, values, cumulative, uniform[rows], strict=True):
                 out[row] = outputs[np.searchsorted(share, u)]
         return out
 
@@ -585,11 +589,12 @@ class Truncated(ByQuadrature):
             std[rows] = root_of_squares(weights, values - mean[rows, None])
         return mean, std
 
-    def _blocks(self) -> Iterator[tuple[slice, Truncated]]:
-        for rows in row_blocks(
+    def _blocks(self) -> Iterator[tuple[NDArray[np.intp], Truncated]]:
+        order = self._order()
+        for block in row_blocks(
             len(self), _BLOCK // (self if self.discrete else self.base).node_count
         ):
-            yield rows, self.take(np.arange(rows.start, rows.stop))
+            yield order[block], self.take(order[block])
 
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,).

@@ -29,7 +29,7 @@ def step_quantiles(prediction: Predictive, levels: Array) -> Array:
     """
     values, weights = prediction.nodes()
     if not (values[:, 1:] >= values[:, :-1]).all():
-        order = np.argsort(values, axis=1)
+        order = np.argsort(values, axis=1, kind="stable")  # merges what is sorted already
         values = np.take_along_axis(values, order, axis=1)
         weights = np.take_along_axis(weights, order, axis=1)
     below = np.cumsum(weights, axis=1)
