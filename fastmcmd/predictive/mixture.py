@@ -507,7 +507,12 @@ def _panel_crps(mixture: Mixture, y: Array) -> Array:
     """Return integrals of densities; the generic score where they are unsafe."""
     out = panel_scores(mixture, mixture.densities, mixture.components, y)
     rows = np.flatnonzero(np.isnan(out))
-    if len(rows):
+    if len(rows):  # a component whose score is infinite makes that of the mixture infinite
+        part = mixture.take(rows)
+        components = zip(part.weights.T, part.components, strict=True)
+        infinite = [(w > 0) & np.isposinf(one.crps(y[rows])) for w, one in components]
+        out[rows[np.any(infinite, axis=0)]] = np.inf
+        rows = rows[~np.any(infinite, axis=0)]
         out[rows] = Predictive.crps(mixture.take(rows), y[rows])
     return out
 

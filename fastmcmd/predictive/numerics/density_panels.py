@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,6 +128,9 @@ class DensityPanels:
         """
         below, above = prediction.cdf(edges[:, 0]), prediction.sf(edges[:, -1])
         n = len(edges)
+        row: Any
+        left: Any
+        right: Any
         left, right = edges[:, :-1], edges[:, 1:]
         wide = right > left
         row = np.repeat(np.arange(n), wide.sum(axis=1))
@@ -135,8 +138,8 @@ class DensityPanels:
         rule, _, series = _rule()
         weights, nodes = rule[:_NODES], rule[_NODES:]
         some = series[:, [-2, -1, _NODES // 2 - 2, _NODES // 2 - 1]]
-        resolved = np.isfinite(edges).all(axis=1)
-        parts: list[tuple[Array, ...]] = []
+        resolved: Any = np.isfinite(edges).all(axis=1)
+        parts: list[tuple[Any, ...]] = []
         tail, error_before = np.empty(0), np.full(len(row), np.inf)
         with np.errstate(all="ignore"):
             for turn in range(_MOST_HALVINGS + 1):
