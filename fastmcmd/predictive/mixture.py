@@ -214,13 +214,13 @@ class Mixture(Predictive):
         """Return the smallest y with ``P(Y <= y) >= level``; levels (j,) add a last axis.
 
         A search between the quantiles of the components finds it to rounding; atoms of discrete components
-        and draws are found exactly. Draws count as atoms here, whereas `Draws.quantile` interpolates
-        between them.
+        and draws are found exactly. For many levels, continuous components are integrated once per row, and
+        the probabilities of discrete ones summed. Draws count as atoms here, whereas `Draws.quantile`
+        interpolates between them.
         """
         levels = check_levels(level)
         level_array = np.atleast_1d(levels)
         out = np.empty((*self.shape, len(level_array)))
-
         order = self._order()
 
         def work(block: slice) -> None:
@@ -436,8 +436,8 @@ class Mixture(Predictive):
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,).
 
-        Uses a closed form for Gaussian components, exact sums for draws and discrete components, and
-        quadrature otherwise.
+        Uses a closed form for Gaussian components, exact sums for draws and discrete components, integrals
+        of the densities of continuous families, and quadrature of the cdf otherwise.
 
         Parameters
         ----------

@@ -83,9 +83,10 @@ class Truncated(ByQuadrature):
     instead; quantiles as a base have no density, so their errors remain.
 
     Means and variances of a truncated Gaussian use the closed form (Johnson, Kotz & Balakrishnan,
-    *Continuous Univariate Distributions*, volume 1, section 13.10.1) wherever it is accurate, and sums
-    over nodes otherwise. If the base has no quantile function, quantiles are found by bisection, with 64
-    evaluations of the cdf.
+    *Continuous Univariate Distributions*, volume 1, section 13.10.1) wherever it is accurate, and
+    integrals of the density or sums over nodes otherwise. If the base has no quantile function, quantiles
+    at many levels come from sums over counts, or from integrals of the densities of a mixture, and others
+    from bisection, with 64 evaluations of the cdf.
 
     Examples
     --------
@@ -599,7 +600,8 @@ class Truncated(ByQuadrature):
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,).
 
-        Uses the closed form for a Gaussian base wherever it is accurate, and quadrature or sums otherwise.
+        Uses the closed form for a Gaussian base wherever it is accurate, and integrals of densities,
+        sums, or quadrature of the cdf otherwise.
 
         Notes
         -----
