@@ -116,6 +116,15 @@ class LogNormal(Family):
         density = -w * w / 2 - np.log(y) - np.log(sigma) - np.log(2 * np.pi) / 2
         return np.where((y <= 0) | np.isinf(y), -np.inf, density)
 
+    def _density_formula(self) -> tuple[Any, tuple[Array, ...]]:
+        if np.abs(self.mu).max(initial=0.0) > _FEW_UNITS:
+            return super()._density_formula()
+        return _log_normal_density, (
+            self.mu,
+            self.sigma,
+            -np.log(self.sigma) - np.log(2 * np.pi) / 2,
+        )
+
     def _crps(self, y: Array, mu: Array, sigma: Array) -> Array:
         w = _standard(y, mu, sigma)
         if sigma.min() >= _NARROW and y.min() > 0 and y.max() < np.inf and sigma.max() < _USUAL:
@@ -149,6 +158,17 @@ class LogNormal(Family):
         self, rng: np.random.Generator, shape: tuple[int, ...], mu: Array, sigma: Array
     ) -> Array:
         return rng.lognormal(mu, sigma, shape)
+
+
+def _log_normal_density(y: Array, mu: Array, sigma: Array, height: Array) -> Array:
+    """Return the log density, for medians near enough to 1 that ``log y`` keeps its digits."""
+    log_y = np.log(y)
+    density = (log_y - mu) / sigma
+    density *= density
+    density *= -0.5
+    density -= log_y
+    density += height
+    return density if y.min() > 0 else np.where(y > 0, density, -np.inf)
 
 
 def _standard(y: Array, mu: Array, sigma: Array) -> Array:
