@@ -162,10 +162,10 @@ class DensityPanels:
                     )
                 poor = ~(error <= allowed)
                 # Halving does not help against rounding of densities, nor against poles.
-                hopeless = poor & ~(error < error_before / _GAIN) & (turn > 1)
-                hopeless |= poor & (~np.isfinite(error) | (turn == _MOST_HALVINGS))
-                resolved[row[hopeless & ~(error <= _NOISE * allowed)]] = False
-                open_ = poor & ~hopeless & resolved[row]
+                rough = poor & ~(error < error_before / _GAIN) & (turn > 1)
+                rough |= poor & (~np.isfinite(error) | (turn == _MOST_HALVINGS))
+                resolved[row[rough & ~(error <= _NOISE * allowed)]] = False
+                open_ = poor & ~rough & resolved[row]
                 if not open_.any():
                     parts.append((row, left, half, values))
                     break
@@ -278,9 +278,9 @@ def joined(edges: Sequence[Array], kinks: Array) -> Array:
     needed = []
     for own in edges:
         gaps = np.diff(own, axis=1)
-        room = np.zeros(own.shape)
-        room[:, 1:-1] = _CROWDED * np.minimum(gaps[:, :-1], gaps[:, 1:])
-        needed.append(room)
+        least_gap = np.zeros(own.shape)
+        least_gap[:, 1:-1] = _CROWDED * np.minimum(gaps[:, :-1], gaps[:, 1:])
+        needed.append(least_gap)
     edges = list(edges)
     if kinks.shape[1]:
         first = np.min([own[:, :1] for own in edges], axis=0)
@@ -289,14 +289,17 @@ def joined(edges: Sequence[Array], kinks: Array) -> Array:
         needed.append(np.zeros(kinks.shape))
     if len(edges) == 1:
         return edges[0]
-    values, room = np.concatenate(edges, axis=1), np.concatenate(needed, axis=1)
+    values, least_gap = np.concatenate(edges, axis=1), np.concatenate(needed, axis=1)
     order = np.argsort(values, axis=1, kind="stable")
-    values, room = np.take_along_axis(values, order, 1), np.take_along_axis(room, order, 1)
+    values, least_gap = (
+        np.take_along_axis(values, order, 1),
+        np.take_along_axis(least_gap, order, 1),
+    )
     if len(needed) - (kinks.shape[1] > 0) == 1:
         return values
     last = values[:, 0].copy()
     for column in range(1, values.shape[1]):
-        crowded = values[:, column] - last < room[:, column]
+        crowded = values[:, column] - last < least_gap[:, column]
         last = np.where(crowded, last, values[:, column])
         values[:, column] = last
     return values
