@@ -288,15 +288,13 @@ class Truncated(ByQuadrature):
         inner = np.clip(self.base.panel_edges()[0], low, high)
         edges = np.concatenate([low, inner, high], axis=1)
         little = self._mass < _LITTLE_MASS
-        for is_above in (
-            False,
-            True,
-        ):  # of the bulk of the base, so that the mass is at the lower end
+        for is_above in (False, True):  # whether the interval is in the upper tail of the base
             rows = np.flatnonzero(little & ((self._below > 0.5) == is_above))
             if len(rows):
-                own = self.take(rows)._edges_in_tail(is_above)
+                quantiles = self.take(rows)._edges_in_tail(is_above)
                 edges[rows, 1:-1] = low[rows]
-                edges[rows, 1 : 1 + own.shape[1]] = np.clip(own, low[rows], high[rows])
+                count = quantiles.shape[1]
+                edges[rows, 1 : 1 + count] = np.clip(quantiles, low[rows], high[rows])
                 edges[rows] = np.maximum.accumulate(edges[rows], axis=1)
         return edges, edges[:, 0], edges[:, -1]
 
@@ -378,11 +376,8 @@ class Truncated(ByQuadrature):
             mass = weight * part._mass
             empty = ~(mass > _NO_SHARE * self._mass)
             if empty.any():  # a component without mass between the ends needs none
-                whole = (
-                    np.where(empty, end, own)
-                    for end, own in zip((-np.inf, np.inf), (self.low, self.high), strict=True)
-                )
-                part._set(component, *whole)
+                low = np.where(empty, -np.inf, self.low)
+                part._set(component, low, np.where(empty, np.inf, self.high))
             parts.append(part)
             shares.append(np.where(empty, 0.0, mass))
         mixture = Mixture.__new__(Mixture)

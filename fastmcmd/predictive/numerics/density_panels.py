@@ -276,15 +276,15 @@ def joined(edges: Sequence[Array], kinks: Array) -> Array:
     Kinks (n, k) are ends, too, if they lie between others.
     """
     needed = []
-    for own in edges:
-        gaps = np.diff(own, axis=1)
-        least_gap = np.zeros(own.shape)
+    for part_edges in edges:
+        gaps = np.diff(part_edges, axis=1)
+        least_gap = np.zeros(part_edges.shape)
         least_gap[:, 1:-1] = _CROWDED * np.minimum(gaps[:, :-1], gaps[:, 1:])
         needed.append(least_gap)
     edges = list(edges)
     if kinks.shape[1]:
-        first = np.min([own[:, :1] for own in edges], axis=0)
-        last = np.max([own[:, -1:] for own in edges], axis=0)
+        first = np.min([part_edges[:, :1] for part_edges in edges], axis=0)
+        last = np.max([part_edges[:, -1:] for part_edges in edges], axis=0)
         edges.append(np.clip(kinks, first, last))
         needed.append(np.zeros(kinks.shape))
     if len(edges) == 1:
@@ -333,6 +333,12 @@ def panel_quantiles(
     return panels.quantiles(levels)
 
 
+def _middle_half(part_edges: Array) -> Array:
+    """Return the widths (n,) between the ends beside the middle one: about the interquartile range."""
+    place = part_edges.shape[1] // 2
+    return np.asarray(part_edges[:, place + 1] - part_edges[:, place - 1])
+
+
 def panel_scores(
     prediction: Predictive, density: Density, components: Sequence[Predictive], y: Array
 ) -> Array:
@@ -353,8 +359,7 @@ def panel_scores(
         # Tails of regular variation: their integrals beyond the panels are a few times these.
         outside = 10 * TAIL_MASS**2 * reach + _TAIL_LEVEL**2 * (first - low + high - last)
     ends = np.clip(ends, first[:, None], last[:, None])
-    quarters = [own[:, own.shape[1] // 2 + 1] - own[:, own.shape[1] // 2 - 1] for own in edges]
-    spread = np.min(quarters, axis=0)  # of the narrowest component
+    spread = np.min([_middle_half(part_edges) for part_edges in edges], axis=0)
     panels = DensityPanels.of(prediction, density, ends, _FOR_SCORES, spread)
     inside = np.clip(y, ends[:, 0], ends[:, -1])
     scores = panels.scores(inside) + np.abs(y - inside)
