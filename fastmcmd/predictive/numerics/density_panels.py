@@ -275,27 +275,27 @@ def joined(edges: Sequence[Array], kinks: Array) -> Array:
 
     Kinks (n, k) are ends, too, if they lie between others.
     """
-    needed = []
+    least_gaps = []
     for part_edges in edges:
         gaps = np.diff(part_edges, axis=1)
         least_gap = np.zeros(part_edges.shape)
         least_gap[:, 1:-1] = _CROWDED * np.minimum(gaps[:, :-1], gaps[:, 1:])
-        needed.append(least_gap)
+        least_gaps.append(least_gap)
     edges = list(edges)
     if kinks.shape[1]:
         first = np.min([part_edges[:, :1] for part_edges in edges], axis=0)
         last = np.max([part_edges[:, -1:] for part_edges in edges], axis=0)
         edges.append(np.clip(kinks, first, last))
-        needed.append(np.zeros(kinks.shape))
+        least_gaps.append(np.zeros(kinks.shape))
     if len(edges) == 1:
         return edges[0]
-    values, least_gap = np.concatenate(edges, axis=1), np.concatenate(needed, axis=1)
+    values, least_gap = np.concatenate(edges, axis=1), np.concatenate(least_gaps, axis=1)
     order = np.argsort(values, axis=1, kind="stable")
     values, least_gap = (
         np.take_along_axis(values, order, 1),
         np.take_along_axis(least_gap, order, 1),
     )
-    if len(needed) - (kinks.shape[1] > 0) == 1:
+    if len(least_gaps) - (kinks.shape[1] > 0) == 1:
         return values
     last = values[:, 0].copy()
     for column in range(1, values.shape[1]):
