@@ -105,7 +105,7 @@ def test_families_against_scipy(rng):
         density = weight * first.pdf(x) + (1 - weight) * second.pdf(x)
         assert (np.abs(gap) <= 2e-13 + 1e-15 * np.abs(x) * density).all()
         y = mixture.sample(1, 0)[:, 0]
-        np.testing.assert_allclose(mixture.crps(y), Predictive.crps(mixture, y), rtol=1e-9)
+        np.testing.assert_allclose(mixture.crps(y), Predictive.crps(mixture, y), rtol=1e-11)
 
 
 ENDS = [(-1.0, 3.0), (0.5, np.inf), (-np.inf, 0.2), (30.0, np.inf), (8.0, 9.0)]
