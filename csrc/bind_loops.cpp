@@ -122,6 +122,9 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "spread_sums", loops.spread_sums);
   def(m, "check_losses", loops.check_losses);
   def(m, "isotonic_rows", loops.isotonic_rows);
+  def(m, "panel_quantiles", loops.panel_quantiles);
+  def(m, "panel_scores", loops.panel_scores);
+  def(m, "step_quantiles", loops.step_quantiles);
 }
 
 }  // namespace fastmcmd

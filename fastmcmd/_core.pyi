@@ -675,6 +675,55 @@ def isotonic_rows(values: _F64, weights: _F64, ends: NDArray[np.int64], masses: 
     ``ends`` and ``masses`` (k,) are scratch.
     """
 
+def panel_quantiles(
+    starts: NDArray[np.int64],
+    left: _F64,
+    half: _F64,
+    density: _F64,
+    below: _F64,
+    above: _F64,
+    levels: _F64,
+    rule: _F64,
+    nodes: _F64,
+    series: _F64,
+    out: _F64,
+) -> None:
+    """Write quantiles (n, j) of densities that are polynomials on panels; NaN where they are unsafe.
+
+    Row i has the panels from ``starts[i]`` to ``starts[i + 1]``, which adjoin, with left ends, half
+    widths and densities (p, 20) at the nodes. ``below`` and ``above`` (n,) are the masses outside
+    them. Levels (n or 1, j) in (0, 1) rise. ``rule`` (40,) holds weights and nodes in [-1, 1];
+    products of densities with ``nodes`` (20, 20) are integrals up to each node, those with ``series``
+    Legendre coefficients.
+    """
+
+def panel_scores(
+    starts: NDArray[np.int64],
+    splits: NDArray[np.int64],
+    left: _F64,
+    half: _F64,
+    density: _F64,
+    below: _F64,
+    above: _F64,
+    rule: _F64,
+    nodes: _F64,
+    series: _F64,
+    out: _F64,
+) -> None:
+    """Write integrals (n,) of F^2 over ``splits`` panels of each row, and of (1 - F)^2 over the others.
+
+    Arguments as for `panel_quantiles`. NaN if the masses do not sum to 1.
+    """
+
+def step_quantiles(
+    values: _F64, below: _F64, above: _F64, levels: _F64, close: float, out: _F64
+) -> None:
+    """Write the first values (n, l) up to which the mass ``below`` has reached levels (n or 1, j).
+
+    Above 0.5, the mass ``above`` them is compared with complements. NaN where the two are closer than
+    ``close``.
+    """
+
 def isa() -> str:
     """Name of the instruction set in use."""
 

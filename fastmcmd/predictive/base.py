@@ -41,6 +41,7 @@ class DistributionLike(Protocol):
     def mean(self) -> Any: ...  # noqa: D102
 
 
+EDGE_LEVELS = np.array([1e-16, 1e-11, 1e-7, 1e-4, 4e-3, 0.06, 0.24])  # and their mirror images
 _MOST_SPLITS = 64  # parts of a panel for narrow kernels
 LEAST_LEVEL, MOST_LEVEL = 2.0**-1074, 1 - 2.0**-53  # levels inside (0, 1)
 LEAST_UNIFORM = 2.0**-54  # replaces a uniform draw of 0; the smallest other draw is 2^-53
@@ -137,6 +138,32 @@ class Predictive(ABC):
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density or log probability of y_i (n,); -inf where that is 0."""
 
+    def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return log densities or log probabilities (m, L) of some rows (m,) at numbers (m, L).
+
+        By default these are all rows. Differs from `log_prob` by a few digits of rounding.
+        """
+        part = self if rows is None else self.take(rows)
+        return np.stack([part.log_prob(column) for column in values.T], axis=1)
+
+    def panel_edges(self, least: float | None = None) -> tuple[Array, Array, Array]:
+        """Return ends (n, E) of panels on which the density is smooth, in ascending order.
+
+        Also returned are numbers (n,) below and above all quantiles at levels from ``least`` to
+        ``1 - least``.
+        """
+        low = EDGE_LEVELS if least is None else np.union1d(EDGE_LEVELS, least)
+        lower = self._near_quantiles(np.array([*low, 0.5]), upper=False)
+        upper = self._near_quantiles(low, upper=True)[:, ::-1]
+        edges = np.maximum.accumulate(np.concatenate([lower, upper], axis=1), axis=1)
+        place = 0 if least is None else int(np.searchsorted(low, least))
+        return edges, edges[:, place], edges[:, -1 - place]
+
+    def _near_quantiles(self, levels: Array, upper: bool) -> Array:
+        """Return numbers (n, j) near the quantiles at levels (j,), or near those with such masses above."""
+        find = self.upper_quantiles_at if upper else self.quantiles_at
+        return find(np.broadcast_to(levels, (len(self), len(levels))))
+
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles: the smallest outputs with ``cdf >= level``. Levels (j,) add a last axis."""
         levels = check_levels(level)
@@ -217,6 +244,10 @@ class Predictive(ABC):
         Integrals over levels end their panels there. A kink or jump at another level only costs time.
         """
         return np.empty(0)
+
+    def kinks(self) -> Array:
+        """Return numbers (n, k) at which densities have kinks or jumps, besides the ends of the support."""
+        return np.empty((len(self), 0))
 
     def support(self) -> Nodes | None:
         """Return the outputs (L,) that all rows share and their probabilities (n, L).

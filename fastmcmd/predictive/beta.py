@@ -25,6 +25,9 @@ __all__ = ["Beta"]
 
 _SAFE = 1e-3  # level p from which 1 - p is accurate
 _CANCELS = 0.01  # y below which 1 - y has lost two of its digits
+_CENTRED = (
+    64.0  # shapes below which powers of ratios to the mean round to a few digits of the density
+)
 _FEW_DIGITS = (
     6.0  # of shapes: terms of a log density below it are so small that their sum loses no digits
 )
@@ -146,6 +149,14 @@ class Beta(PearsonFamily):
         )
         density = np.where(inside, density, at_edge)
         return np.where((y < 0) | (y > 1), -np.inf, np.where(np.isnan(y), np.nan, density))
+
+    def _density_formula(self) -> tuple[Any, tuple[Array, ...]]:
+        a, b = self.a, self.b
+        if not np.maximum(a, b).max(initial=0.0) < _CENTRED:
+            return super()._density_formula()
+        mean = a / (a + b)
+        height = _log_power(mean, a, b) - np.log(mean) - np.log(1 - mean)
+        return _log_density_at, (a, b, mean, height)
 
     def _crps(self, y: Array, a: Array, b: Array) -> Array:
         total = a + b
@@ -285,6 +296,16 @@ def _small_crps(y: Array, a: Array, b: Array) -> Array:
     excess = half_excess(a) - np.where(a < 0.1 * b, gap, direct)
     bracket = 2 * _incomplete(a + 1, b, clipped) + np.expm1(excess)
     return y * (2 * _incomplete(a, b, clipped) - 1) - a / (a + b) * bracket
+
+
+def _log_density_at(y: Array, a: Array, b: Array, mean: Array, height: Array) -> Array:
+    """Return the log density from the ratios to the mean and its complement: terms are small near it."""
+    density = (a - 1) * np.log(y / mean)
+    density += (b - 1) * np.log((1 - y) / (1 - mean))
+    density += height
+    if y.min() > 0 and y.max() < 1:
+        return density
+    return np.where((y > 0) & (y < 1), density, -np.inf)
 
 
 def _density(y: Array, a: Array, b: Array) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array, RandomState
+from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
@@ -20,6 +21,7 @@ from fastmcmd.predictive.numerics.elementwise import by_rows
 __all__ = ["Family", "parameters"]
 
 
+_VALUES = 1 << 14  # densities per block: temporaries stay in the cache
 _SHAPES = 1e-100, 1e100  # sums and reciprocals of shapes stay in range
 
 
@@ -111,6 +113,19 @@ class Family(ScipyPredictive):
         """Return the log density (n,): -inf outside the support."""
         return self._by_rows(self._log_prob, y)
 
+    def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return log densities (m, L) of some rows (m,), or all, at numbers (m, L)."""
+        out = np.empty(values.shape)
+        formula, constants = self._formula
+        columns = [(one if rows is None else one[rows])[:, None] for one in constants]
+
+        def work(rows: slice) -> None:
+            with np.errstate(all="ignore"):
+                out[rows] = formula(values[rows], *(column[rows] for column in columns))
+
+        over_rows(work, len(out), max(1, _VALUES // max(1, values.shape[1])))
+        return out
+
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), in closed form."""
         return self._by_rows(self._crps, y)
@@ -144,6 +159,15 @@ class Family(ScipyPredictive):
         shape = (len(self), check_count(size, "size"))
         values = (value[:, None] for value in self._values)
         return self._sample(generator(random_state, Purpose.SAMPLE), shape, *values)
+
+    @cached_property
+    def _formula(self) -> tuple[Any, tuple[Array, ...]]:
+        with np.errstate(all="ignore"):
+            return self._density_formula()
+
+    def _density_formula(self) -> tuple[Any, tuple[Array, ...]]:
+        """Return a formula of log densities at (m, L), and the constants (n,) that it takes by row."""
+        return self._log_prob, self._values
 
     def _by_rows(self, function: Any, y: ArrayLike) -> Array:
         """Return the values of a formula at outcomes."""

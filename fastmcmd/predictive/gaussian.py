@@ -105,6 +105,13 @@ class Gaussian(Predictive):
         density = by_rows(_log_density, *self._broadcast(y))
         return density if density.ndim == 1 else density.sum(axis=1)
 
+    def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return log densities (m, L) of some rows (m,), or all, at numbers (m, L)."""
+        constants = self.mean, self.std, np.log(self.std) + np.log(2 * np.pi) / 2
+        mean, std, height = ((v if rows is None else v[rows])[:, None] for v in constants)
+        z = (values - mean) / std
+        return np.asarray(-(z / 2) * z - height)
+
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), or (n, k) per component.
 

@@ -26,6 +26,11 @@ _TINY = 1e-7  # level below which quantiles may lie that far out
 _NEAR = (
     0.05  # |z| below which SciPy's cdf, as a difference from 1/2, has lost up to half of its digits
 )
+_HEAVY, _MOST_LOG = (
+    1.5,
+    300.0,
+)  # df below which quantiles are near those of df = 1; largest exponent
+_FEW_DF = 20.0  # df below which a rounding of ``log(1 + z^2 / df)`` to 1e-16 is one of the density
 _CANCELS = 1e-3  # distance of df from 1 within which the closed form loses more than three digits
 
 
@@ -142,6 +147,26 @@ class StudentT(PearsonFamily):
     def _log_prob(self, y: Array, df: Array, loc: Array, scale: Array) -> Array:
         return _log_density(_log_growth(y - loc, scale, df), df) - np.log(scale)
 
+    def _near_quantiles(self, levels: Array, upper: bool) -> Array:
+        """Return about the quantiles: the leading term far out, and transformed normal quantiles elsewhere.
+
+        The transformation is that of Wallace, *Bounds on normal approximations to Student's and the
+        chi-square distributions* (1959).
+        """
+        df = self.df[:, None]
+        with np.errstate(all="ignore"):
+            far = np.exp(np.minimum(_log_far(levels, df), _MOST_LOG))
+            square = scipy.special.ndtri(levels) ** 2
+            factor = (df - 5 / 6) / (df - 2 / 3 + 0.1 / df) ** 2
+            near = np.sqrt(df * np.expm1(np.minimum(square * factor, _MOST_LOG)))
+            near = np.where(df < _HEAVY, np.abs(1 / np.tan(np.pi * levels)), near)
+        step = self.scale[:, None] * np.where(far > 5 * np.sqrt(df), far, near)
+        return self.loc[:, None] + (step if upper else -step)
+
+    def _density_formula(self) -> tuple[Any, tuple[Array, ...]]:
+        height = _log_density(np.zeros(len(self)), self.df) - np.log(self.scale)
+        return _log_density_at, (*self._values, (self.df + 1) / 2, height)
+
     def _crps(self, y: Array, df: Array, loc: Array, scale: Array) -> Array:
         gap = np.abs(y - loc)
         growth = _log_growth(gap, scale, df)
@@ -231,8 +256,23 @@ def _log_growth(gap: Array, scale: Array | float, df: Array | float) -> Array:
     """Return ``log(1 + z^2 / df)`` of ``z = gap / scale``, even where z or its square overflows."""
     z = gap / scale
     square = z * z / df
+    if np.isfinite(square).all():
+        return np.asarray(np.log1p(square))
     far = 2 * (np.log(np.abs(gap)) - np.log(scale)) - np.log(df)
     return np.where(np.isfinite(square), np.log1p(square), far)
+
+
+def _log_density_at(
+    y: Array, df: Array, loc: Array, scale: Array, power: Array, height: Array
+) -> Array:
+    """Return the log density; for small df without `log1p`, whose digits near 0 do not matter then."""
+    if df.max() < _FEW_DF:
+        z = (y - loc) / scale
+        square = z * z / df
+        square += 1
+        if np.isfinite(square).all():
+            return np.asarray(height - power * np.log(square, out=square))
+    return np.asarray(height - power * _log_growth(y - loc, scale, df))
 
 
 def _log_density(growth: Array, df: Array) -> Array:
@@ -285,6 +325,10 @@ class Laplace(Family):
     def std(self) -> Array:
         """Standard deviations (n,)."""
         return np.asarray(np.sqrt(2) * self.scale)
+
+    def kinks(self) -> Array:
+        """Return the medians (n, 1)."""
+        return self.loc[:, None]
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z), including Laplacian kernels."""

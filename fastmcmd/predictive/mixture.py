@@ -18,14 +18,17 @@ from fastmcmd.predictive.base import Predictive, check_levels
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.numerics import gaussian_mixture
+from fastmcmd.predictive.numerics.density_panels import has_panels, panel_scores
 from fastmcmd.predictive.numerics.inverse import by_halving
-from fastmcmd.predictive.numerics.mixture_quantiles import gaussian_quantiles, is_reached, quantiles
+from fastmcmd.predictive.numerics.marching import FEW
+from fastmcmd.predictive.numerics.mixture_quantiles import is_reached, quantiles, quick_quantiles
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 
 __all__ = ["Mixture"]
 
 _BLOCK = 1 << 18  # numbers held in memory at once
 _QUANTILES = 1 << 15  # quantiles per search: its two dozen arrays stay in a cache
+_PANELS = 100  # numbers per row and component that count for the size of a block
 _SUM_ERROR = 1e-6  # error allowed in a sum of weights; a float32 softmax is off by 1e-7
 
 
@@ -211,46 +214,97 @@ class Mixture(Predictive):
         """Return the smallest y with ``P(Y <= y) >= level``; levels (j,) add a last axis.
 
         A search between the quantiles of the components finds it to rounding; atoms of discrete components
-        and draws are found exactly. Draws count as atoms here, whereas `Draws.quantile` interpolates
-        between them.
+        and draws are found exactly. For many levels, continuous components are integrated once per row, and
+        the probabilities of discrete ones summed. Draws count as atoms here, whereas `Draws.quantile`
+        interpolates between them.
         """
         levels = check_levels(level)
         level_array = np.atleast_1d(levels)
         out = np.empty((*self.shape, len(level_array)))
+        order = self._order()
 
-        def work(rows: slice) -> None:
-            is_all = len(self) == rows.stop - rows.start
-            part = self if is_all else self.take(np.arange(rows.start, rows.stop))
-            out[rows] = quantiles(part, level_array)
+        def work(block: slice) -> None:
+            rows = order[block]
+            out[rows] = quantiles(self.take(rows), level_array)
 
+        over_rows(work, len(self), self._rows_at_once(len(level_array)))
+        return out if levels.ndim else np.asarray(out[..., 0])
+
+    def _order(self) -> NDArray[np.intp]:
+        """Return the rows in the order in which blocks take them: counts of similar ranges together."""
+        return np.argsort(self.mean) if self.discrete else np.arange(len(self))
+
+    def _rows_at_once(self, count: int) -> int:
+        """Return the number of rows whose quantiles at ``count`` levels are computed together."""
+        count = max(1, count)
+        if self.all_gaussian:
+            return max(1, _BLOCK // (self.columns * count))
+        if count >= FEW and self.columns == 1 and (self.has_panels or self.has_steps):
+            per_row = self.node_count if self.has_steps else _PANELS * len(self.components)
+            return max(1, _BLOCK // max(per_row, count))
         # Rows are repeated for each level, together with their draws or quantiles: at most 16 MB of them.
         atom_count = sum(part.node_count for part in self.components if not part.has_density)
-        step = min(_QUANTILES // self.columns, 8 * _BLOCK // (1 + atom_count)) // max(
-            1, len(level_array)
-        )
-        if self.all_gaussian:
-            step = _BLOCK // (self.columns * max(1, len(level_array)))
-        over_rows(work, len(self), max(1, step))
-        return out if levels.ndim else np.asarray(out[..., 0])
+        step = min(_QUANTILES // self.columns, 8 * _BLOCK // (1 + atom_count))
+        return max(1, step // count)
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) of numbers at levels (n, j), which may differ from row to row."""
-        if not self.all_gaussian or self.columns > 1:
+        is_quick = self.all_gaussian or (
+            levels.shape[1] >= FEW and (self.has_panels or self.has_steps)
+        )
+        if self.columns > 1 or not is_quick:
             return by_halving(self, levels, is_reached)
         out = np.empty(levels.shape)
+        order = self._order()
 
-        def work(rows: slice) -> None:
-            part = self.take(np.arange(rows.start, rows.stop))
-            row_levels = levels[rows]
-            quantiles = gaussian_quantiles(part, row_levels)
+        def work(block: slice) -> None:
+            rows = order[block]
+            part, row_levels = self.take(rows), levels[rows]
+            quantiles = quick_quantiles(part, row_levels)
+            assert quantiles is not None
             row, column = np.nonzero(np.isnan(quantiles))
             if len(row):
                 flat = by_halving(part.take(row), row_levels[row, column][:, None], is_reached)
                 quantiles[row, column] = flat[:, 0]
             out[rows] = quantiles
 
-        over_rows(work, len(self), _BLOCK // max(1, levels.shape[1]))
+        over_rows(work, len(self), self._rows_at_once(levels.shape[1]))
         return out
+
+    @property
+    def has_panels(self) -> bool:
+        """Whether all components are continuous, with densities and quick quantiles."""
+        return all(has_panels(part) for part in self.components)
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether all components have atoms alone."""
+        return all(part.discrete or isinstance(part, Draws) for part in self.components)
+
+    def densities(self, rows: NDArray[np.intp], values: Array) -> Array:
+        """Return densities (m, L) of some rows (m,) at values (m, L)."""
+        total = np.zeros(values.shape)
+        with np.errstate(all="ignore"):
+            for weight, component in self.parts():
+                part = component.log_densities(values, rows)
+                np.exp(part, out=part)
+                part *= weight[rows, None]
+                total += part
+        return total
+
+    def kinks(self) -> Array:
+        """Return those of all components (n, k)."""
+        return np.concatenate([component.kinks() for component in self.components], axis=1)
+
+    def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return log densities or log probabilities (m, L) of some rows (m,), or all, at numbers (m, L)."""
+        total = np.full(values.shape, -np.inf)
+        with np.errstate(all="ignore"):
+            for weight, component in self.parts():
+                weight = weight if rows is None else weight[rows]
+                part = component.log_densities(values, rows) + np.log(weight)[:, None]
+                total = np.logaddexp(total, np.where(weight[:, None] > 0, part, -np.inf))
+        return total
 
     @property
     def all_gaussian(self) -> bool:
@@ -382,8 +436,8 @@ class Mixture(Predictive):
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,).
 
-        Uses a closed form for Gaussian components, exact sums for draws and discrete components, and
-        quadrature otherwise.
+        Uses a closed form for Gaussian components, exact sums for draws and discrete components, integrals
+        of the densities of continuous families, and quadrature of the cdf otherwise.
 
         Parameters
         ----------
@@ -404,9 +458,10 @@ class Mixture(Predictive):
         """
         if self.columns == 1 and self.all_gaussian:
             return self._by_rows(_gaussian_crps, y, len(self.components) ** 2)
-        atoms = all(part.discrete or isinstance(part, Draws) for part in self.components)
-        if self.columns == 1 and atoms:
+        if self.columns == 1 and self.has_steps:
             return self._by_rows(_atoms_crps, y, self.node_count)
+        if self.columns == 1 and self.has_panels:
+            return self._by_rows(_panel_crps, y, _PANELS * len(self.components))
         return super().crps(y)
 
     def _by_rows(
@@ -414,9 +469,11 @@ class Mixture(Predictive):
     ) -> Array:
         y = np.broadcast_to(self.outcomes(y), self.shape)
         out = np.array(np.abs(y))  # the scores of infinity and NaN
+        order = self._order()
 
-        def work(rows: slice) -> None:
-            finite = rows.start + np.flatnonzero(np.isfinite(y[rows]))
+        def work(block: slice) -> None:
+            rows = order[block]
+            finite = rows[np.isfinite(y[rows])]
             out[finite] = function(self.take(finite), y[finite])
 
         over_rows(work, len(self), max(1, _BLOCK // per_row))
@@ -446,10 +503,24 @@ def _gaussian_crps(mixture: Mixture, y: Array) -> Array:
     return gaussian_mixture.crps(y, mean, std, mixture.weights)
 
 
+def _panel_crps(mixture: Mixture, y: Array) -> Array:
+    """Return integrals of densities; the generic score where they are unsafe."""
+    out = panel_scores(mixture, mixture.densities, mixture.components, y)
+    rows = np.flatnonzero(np.isnan(out))
+    if len(rows):  # a component whose score is infinite makes that of the mixture infinite
+        part = mixture.take(rows)
+        components = zip(part.weights.T, part.components, strict=True)
+        infinite = [(w > 0) & np.isposinf(one.crps(y[rows])) for w, one in components]
+        out[rows[np.any(infinite, axis=0)]] = np.inf
+        rows = rows[~np.any(infinite, axis=0)]
+        out[rows] = Predictive.crps(mixture.take(rows), y[rows])
+    return out
+
+
 def _atoms_crps(mixture: Mixture, y: Array) -> Array:
     """Return the integral of ``(F - 1{y <= t})^2`` for step functions F, summed from atom to atom."""
     values, weights = mixture.nodes()
-    order = np.argsort(values, axis=1)
+    order = np.argsort(values, axis=1, kind="stable")  # merges what is sorted already
     values = np.take_along_axis(values, order, axis=1)
     below = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)[:, :-1]
     clipped = np.clip(y[:, None], values[:, :-1], values[:, 1:])

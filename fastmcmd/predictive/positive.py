@@ -13,7 +13,12 @@ from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.errors import RowError
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics import gamma_functions
-from fastmcmd.predictive.numerics.gamma_functions import half_excess, half_ratio, log_x_density
+from fastmcmd.predictive.numerics.gamma_functions import (
+    half_excess,
+    half_ratio,
+    log_x_density,
+    stirling_error,
+)
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
 
@@ -31,6 +36,7 @@ _LEAST_SCALE = 1e-300
 _SMALL = 0.05  # shape below which terms of the CRPS cancel and their differences are used
 # Shapes, and the largest outcome, for which terms of a log density are small: their sum loses no digits.
 _LEAST_USUAL, _FEW_DIGITS, _MOST_USUAL = 1e-3, 6.0, 1e6
+_CENTRED = 64.0  # shape below which ``(a - 1) log(x / a)`` rounds to a few digits of the density
 _UNDERFLOWS = 1e-290  # product with a rate below which its digits may be lost
 _LEGENDRE = 6  # nodes for a difference of normal cdfs over less than _NARROW: exact to rounding
 
@@ -110,6 +116,15 @@ class LogNormal(Family):
         density = -w * w / 2 - np.log(y) - np.log(sigma) - np.log(2 * np.pi) / 2
         return np.where((y <= 0) | np.isinf(y), -np.inf, density)
 
+    def _density_formula(self) -> tuple[Any, tuple[Array, ...]]:
+        if np.abs(self.mu).max(initial=0.0) > _FEW_UNITS:
+            return super()._density_formula()
+        return _log_normal_density, (
+            self.mu,
+            self.sigma,
+            -np.log(self.sigma) - np.log(2 * np.pi) / 2,
+        )
+
     def _crps(self, y: Array, mu: Array, sigma: Array) -> Array:
         w = _standard(y, mu, sigma)
         if sigma.min() >= _NARROW and y.min() > 0 and y.max() < np.inf and sigma.max() < _USUAL:
@@ -143,6 +158,17 @@ class LogNormal(Family):
         self, rng: np.random.Generator, shape: tuple[int, ...], mu: Array, sigma: Array
     ) -> Array:
         return rng.lognormal(mu, sigma, shape)
+
+
+def _log_normal_density(y: Array, mu: Array, sigma: Array, height: Array) -> Array:
+    """Return the log density, for medians near enough to 1 that ``log y`` keeps its digits."""
+    log_y = np.log(y)
+    density = (log_y - mu) / sigma
+    density *= density
+    density *= -0.5
+    density -= log_y
+    density += height
+    return density if y.min() > 0 else np.where(y > 0, density, -np.inf)
 
 
 def _standard(y: Array, mu: Array, sigma: Array) -> Array:
@@ -322,6 +348,26 @@ class Gamma(PearsonFamily):
             density = np.where(tiny, near, density)
         return np.where((y < 0) | np.isposinf(x), -np.inf, np.where(np.isnan(x), np.nan, density))
 
+    def _near_quantiles(self, levels: Array, upper: bool) -> Array:
+        """Return about the quantiles: the cube of normal ones, or a power of the level near 0.
+
+        The cube is that of Wilson & Hilferty, *The Distribution of Chi-Square* (1931).
+        """
+        a = self.concentration[:, None]
+        z = scipy.special.ndtri(levels)
+        root = np.maximum(1 - 1 / (9 * a) + (-z if upper else z) / (3 * np.sqrt(a)), 0.0)
+        below = np.log1p(-levels) if upper else np.log(levels)
+        least = np.exp((below + scipy.special.gammaln(a + 1)) / a)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.maximum(a * root**3, least) / self.rate[:, None])
+
+    def _density_formula(self) -> tuple[Any, tuple[Array, ...]]:
+        a = self.concentration
+        if not a.max(initial=0.0) < _CENTRED:
+            return super()._density_formula()
+        height = np.log(a / (2 * np.pi)) / 2 - stirling_error(a) - np.log(a) + np.log(self.rate)
+        return _log_density_at, (a, self.rate / a, height)
+
     def _crps(self, y: Array, a: Array, rate: Array) -> Array:
         x = np.maximum(y * rate, 0.0)
         cdf = self._cdf(y, a, rate)
@@ -377,6 +423,17 @@ def _scaled(x: Array, log_level: Array, a: Array, rate: Array) -> Array:
         return x / rate
     log_x = (log_level + scipy.special.gammaln(a + 1)) / a
     return np.where(tiny, np.exp(log_x - np.log(rate)), x / rate)
+
+
+def _log_density_at(y: Array, a: Array, part: Array, height: Array) -> Array:
+    """Return the log density from the ratio of y to the mean, ``part y``: terms are small where mass is."""
+    ratio = y * part
+    density = (a - 1) * np.log(ratio)
+    ratio -= 1
+    ratio *= a
+    density -= ratio
+    density += height
+    return density if y.min() > 0 else np.where(y > 0, density, -np.inf)
 
 
 def _density(x: Array, a: Array) -> Array:

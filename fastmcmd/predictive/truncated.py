@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array, Nodes, RandomState
-from fastmcmd._base.blocks import row_blocks
+from fastmcmd._base.blocks import over_rows, row_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count, distinct_digits
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import RowError
-from fastmcmd.predictive.base import LEAST_LEVEL, MOST_LEVEL, ByQuadrature, Predictive
+from fastmcmd.predictive.base import EDGE_LEVELS, LEAST_LEVEL, MOST_LEVEL, ByQuadrature, Predictive
 from fastmcmd.predictive.count_base import Counts
 from fastmcmd.predictive.double_poisson import DoublePoisson
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
+from fastmcmd.predictive.numerics.density_panels import has_panels, panel_moments, panel_scores
 from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.inverse import by_halving, least
+from fastmcmd.predictive.numerics.marching import FEW
 from fastmcmd.predictive.numerics.narrow_intervals import MOST_COUNTS, Narrow, NarrowCounts
 from fastmcmd.predictive.numerics.quadrature import composite, node_count
 from fastmcmd.predictive.numerics.spread import MOST_VALUES, root_of_squares
+from fastmcmd.predictive.numerics.step_quantiles import step_quantiles
 from fastmcmd.predictive.zero_inflated import ZeroInflated
 
 __all__ = ["Truncated"]
 
 _MISSING_SHARE = 1e-9  # share of the mass that the base's nodes may miss; new nodes beyond it
 _BLOCK = 1 << 18  # nodes per block
+_PANELS = 100  # numbers per row that count for the size of a block
+_LITTLE_MASS = 0.02  # mass of the interval below which few panels of the base lie in it
+_NO_SHARE = 1e-25  # share of the mass from which a component of a mixture matters
 _CANCELS = (
     1e-3  # mass, of the smaller tail that begins with it, below which their difference is not used
 )
@@ -76,9 +83,10 @@ class Truncated(ByQuadrature):
     instead; quantiles as a base have no density, so their errors remain.
 
     Means and variances of a truncated Gaussian use the closed form (Johnson, Kotz & Balakrishnan,
-    *Continuous Univariate Distributions*, volume 1, section 13.10.1) wherever it is accurate, and sums
-    over nodes otherwise. If the base has no quantile function, quantiles are found by bisection, with 64
-    evaluations of the cdf.
+    *Continuous Univariate Distributions*, volume 1, section 13.10.1) wherever it is accurate, and
+    integrals of the density or sums over nodes otherwise. If the base has no quantile function, quantiles
+    at many levels come from sums over counts, or from integrals of the densities of a mixture, and others
+    from bisection, with 64 evaluations of the cdf.
 
     Examples
     --------
@@ -109,15 +117,26 @@ class Truncated(ByQuadrature):
             raise ValueError(
                 f"base has {base.columns} components; a base of single numbers is needed"
             )
-        self.base = base
-        self.low, self.high = _end(low, "low", base.shape), _end(high, "high", base.shape)
-        if (self.low > self.high).any():
-            row = int((self.low > self.high).argmax())
-            low_text, high_text = distinct_digits(self.low[row], self.high[row])
+        low, high = _end(low, "low", base.shape), _end(high, "high", base.shape)
+        if (low > high).any():
+            row = int((low > high).argmax())
+            low_text, high_text = distinct_digits(low[row], high[row])
             raise RowError(
                 f"low is {low_text} and high is {high_text} in row {row}; low <= high is needed",
                 row,
             )
+        self._set(base, low, high)
+        if not (self._log_mass > -np.inf).all():
+            row = int((~(self._log_mass > -np.inf)).argmax())
+            low_text, high_text = distinct_digits(self.low[row], self.high[row])
+            raise RowError(
+                "base has no mass, or none that a double can hold, from low to high, "
+                f"in [{low_text}, {high_text}] in row {row}",
+                row,
+            )
+
+    def _set(self, base: Predictive, low: Array, high: Array) -> None:
+        self.base, self.low, self.high = base, low, high
         self.discrete = base.discrete
         self.has_density = base.has_density
         # P(B < low), P(B >= low), P(B <= high), P(B > high)
@@ -127,14 +146,6 @@ class Truncated(ByQuadrature):
         with np.errstate(divide="ignore"):
             self._log_mass = np.log(self._mass)
         self._cancelled = self._integrate()
-        if not (self._log_mass > -np.inf).all():
-            row = int((~(self._log_mass > -np.inf)).argmax())
-            low_text, high_text = distinct_digits(self.low[row], self.high[row])
-            raise RowError(
-                "base has no mass, or none that a double can hold, from low to high, "
-                f"in [{low_text}, {high_text}] in row {row}",
-                row,
-            )
 
     @property
     def atomless(self) -> bool:
@@ -251,6 +262,57 @@ class Truncated(ByQuadrature):
         outside = (y < self.low) | (y > self.high)
         return np.where(outside, -np.inf, self.base.log_prob(y) - self._log_mass)
 
+    def kinks(self) -> Array:
+        """Return those of the base (n, k), moved to the ends if they lie outside."""
+        return np.clip(self.base.kinks(), self.low[:, None], self.high[:, None])
+
+    def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return log densities or log probabilities (m, L) of some rows (m,), or all, at numbers (m, L)."""
+        constants = self.low, self.high, self._log_mass
+        low, high, log_mass = ((v if rows is None else v[rows])[:, None] for v in constants)
+        inside = (values >= low) & (values <= high)
+        return np.where(inside, self.base.log_densities(values, rows) - log_mass, -np.inf)
+
+    def panel_edges(self, least: float | None = None) -> tuple[Array, Array, Array]:
+        """Return the ends of panels of the base in the interval, and the ends of the interval.
+
+        Where little of the base's mass is left, these are quantiles of the truncated distribution.
+        """
+        if not self._inverts:
+            return super().panel_edges(least)
+        low, high = self.low[:, None].copy(), self.high[:, None].copy()
+        for end, find in ((low, self._lower_end), (high, self._upper_end)):
+            rows = np.flatnonzero(np.isinf(end[:, 0]))
+            if len(rows):
+                end[rows] = find(rows)
+        inner = np.clip(self.base.panel_edges()[0], low, high)
+        edges = np.concatenate([low, inner, high], axis=1)
+        little = self._mass < _LITTLE_MASS
+        for is_above in (False, True):  # whether the interval is in the upper tail of the base
+            rows = np.flatnonzero(little & ((self._below > 0.5) == is_above))
+            if len(rows):
+                quantiles = self.take(rows)._edges_in_tail(is_above)
+                edges[rows, 1:-1] = low[rows]
+                count = quantiles.shape[1]
+                edges[rows, 1 : 1 + count] = np.clip(quantiles, low[rows], high[rows])
+                edges[rows] = np.maximum.accumulate(edges[rows], axis=1)
+        return edges, edges[:, 0], edges[:, -1]
+
+    def _edges_in_tail(self, is_above: bool) -> Array:
+        """Return quantiles (n, E), with small levels only on the side of the tail."""
+        few = np.array([*EDGE_LEVELS[-2:], 0.5])
+        both = [np.tile(levels, (len(self), 1)) for levels in (EDGE_LEVELS, few)]
+        lower, upper = both[::-1] if is_above else both
+        return np.concatenate(
+            [self.quantiles_at(lower), self.upper_quantiles_at(upper)[:, ::-1]], axis=1
+        )
+
+    def _lower_end(self, rows: NDArray[np.intp]) -> Array:
+        return self.take(rows).quantiles_at(np.full((len(rows), 1), TAIL_MASS))
+
+    def _upper_end(self, rows: NDArray[np.intp]) -> Array:
+        return self.take(rows).upper_quantiles_at(np.full((len(rows), 1), TAIL_MASS))
+
     @property
     def has_quick_quantiles(self) -> bool:
         """Whether the base has a quick quantile function; of counts, a search is needed."""
@@ -262,12 +324,66 @@ class Truncated(ByQuadrature):
             return self._inverse(levels, 1 - levels)
         if len(self._cancelled) and not self.discrete:
             return self._inverse_with_narrow(levels, 1 - levels)
-        quantiles = by_halving(self, np.maximum(levels, LEAST_LEVEL), Truncated.reaches)
+        quantiles = self._searched(levels)
         # With an infinite end, rounding makes the cdf reach 1 at a finite number.
         last = (levels >= 1) & np.isinf(self.high)[:, None]
         return (
             np.where(last, self.base.quantile(1.0)[:, None], quantiles) if last.any() else quantiles
         )
+
+    def _searched(self, levels: Array) -> Array:
+        """Return quantiles (n, j): from sums over counts or panels for many levels, and from a search."""
+        quick = self.exact_nodes if self.discrete else self._splits
+        if levels.shape[1] < FEW or not quick:
+            return by_halving(self, np.maximum(levels, LEAST_LEVEL), Truncated.reaches)
+        levels = np.broadcast_to(levels, (len(self), levels.shape[1]))
+        out = np.empty(levels.shape)
+        per_row = max(levels.shape[1], self.node_count if self.discrete else _PANELS)
+        order = self._order()
+
+        def work(block: slice) -> None:
+            rows = order[block]
+            part = self.take(rows)
+            row_levels = levels[rows]
+            if self.discrete:
+                quantiles = step_quantiles(part, row_levels)
+            else:
+                quantiles = part._mixture().quantiles_at(row_levels)
+            row, column = np.nonzero(np.isnan(quantiles))
+            if len(row):
+                level = np.maximum(row_levels[row, column], LEAST_LEVEL)[:, None]
+                quantiles[row, column] = by_halving(part.take(row), level, Truncated.reaches)[:, 0]
+            out[rows] = quantiles
+
+        over_rows(work, len(self), max(1, _BLOCK // per_row))
+        return out
+
+    def _order(self) -> NDArray[np.intp]:
+        """Return the rows in the order in which blocks take them: counts of similar ranges together."""
+        return np.argsort(self.base.mean) if self.discrete else np.arange(len(self))
+
+    @property
+    def _splits(self) -> bool:
+        """Whether the base is a mixture whose truncated components have quick quantiles."""
+        return isinstance(self.base, Mixture) and self.base.has_panels and not len(self._cancelled)
+
+    def _mixture(self) -> Mixture:
+        """Return the same distributions as mixtures of truncated components."""
+        parts, shares = [], []
+        for weight, component in cast(Mixture, self.base).parts():
+            part = Truncated.__new__(Truncated)
+            part._set(component, self.low, self.high)
+            mass = weight * part._mass
+            empty = ~(mass > _NO_SHARE * self._mass)
+            if empty.any():  # a component without mass between the ends needs none
+                low = np.where(empty, -np.inf, self.low)
+                part._set(component, low, np.where(empty, np.inf, self.high))
+            parts.append(part)
+            shares.append(np.where(empty, 0.0, mass))
+        mixture = Mixture.__new__(Mixture)
+        weights = np.stack(shares, axis=1)
+        mixture._set(tuple(parts), weights / weights.sum(axis=1, keepdims=True))
+        return mixture
 
     def upper_quantiles_at(self, levels: Array) -> Array:
         """Return the smallest numbers (n, j) at which `sf` is at most levels (n, j)."""
@@ -372,15 +488,21 @@ class Truncated(ByQuadrature):
             values, weights = part.nodes()
             cumulative = np.cumsum(weights, axis=1)
             cumulative /= cumulative[:, -1:]
-            for row, outputs, share, u in zip(
-                range(rows.start, rows.stop), values, cumulative, uniform[rows], strict=True
-            ):
+            for row, outputs, share, u in zip(rows, values, cumulative, uniform[rows], strict=True):
                 out[row] = outputs[np.searchsorted(share, u)]
         return out
 
     def take(self, rows: NDArray[np.intp]) -> Truncated:
         """Return the distributions of some rows."""
-        return Truncated(self.base.take(rows), self.low[rows], self.high[rows])
+        part = Truncated.__new__(Truncated)
+        part.base = self.base.take(rows)
+        part.discrete, part.has_density = self.discrete, self.has_density
+        for name in ("low", "high", "_below", "_from", "_upto", "_above", "_mass", "_log_mass"):
+            setattr(part, name, getattr(self, name)[rows])
+        part._cancelled = np.empty(0, dtype=np.intp)
+        if len(self._cancelled) and np.isin(rows, self._cancelled).any():
+            part._cancelled = part._integrate()
+        return part
 
     @property
     def mean(self) -> Array:
@@ -438,7 +560,24 @@ class Truncated(ByQuadrature):
         return mean, np.where(np.isnan(mean), np.nan, std)
 
     def _sums(self) -> tuple[Array, Array]:
-        """Return means and standard deviations as sums over nodes."""
+        """Return means and standard deviations as integrals of densities, or sums over nodes."""
+        mean, std = np.full(len(self), np.nan), np.full(len(self), np.nan)
+        if self._has_panels:
+
+            def work(rows: slice) -> None:
+                part = self.take(np.arange(rows.start, rows.stop))
+                mean[rows], std[rows] = panel_moments(
+                    part, part.densities, part._panel_components()
+                )
+
+            over_rows(work, len(self), max(1, _BLOCK // _PANELS))
+            unsafe = np.flatnonzero(np.isnan(mean))
+            if len(unsafe):
+                mean[unsafe], std[unsafe] = self.take(unsafe)._node_sums()
+            return mean, std
+        return self._node_sums()
+
+    def _node_sums(self) -> tuple[Array, Array]:
         mean, std = np.empty(len(self)), np.empty(len(self))
         for rows, part in self._blocks():
             values, weights = part.nodes()
@@ -446,16 +585,18 @@ class Truncated(ByQuadrature):
             std[rows] = root_of_squares(weights, values - mean[rows, None])
         return mean, std
 
-    def _blocks(self) -> Iterator[tuple[slice, Truncated]]:
-        for rows in row_blocks(
+    def _blocks(self) -> Iterator[tuple[NDArray[np.intp], Truncated]]:
+        order = self._order()
+        for block in row_blocks(
             len(self), _BLOCK // (self if self.discrete else self.base).node_count
         ):
-            yield rows, self.take(np.arange(rows.start, rows.stop))
+            yield order[block], self.take(order[block])
 
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,).
 
-        Uses the closed form for a Gaussian base wherever it is accurate, and quadrature or sums otherwise.
+        Uses the closed form for a Gaussian base wherever it is accurate, and integrals of densities,
+        sums, or quadrature of the cdf otherwise.
 
         Notes
         -----
@@ -472,8 +613,6 @@ class Truncated(ByQuadrature):
             with np.errstate(invalid="ignore", divide="ignore"):
                 closed = (_gaussian_moments(self)[2] > _NARROW_CRPS) & np.isfinite(y)
             closed[self._cancelled] = False
-        elif not len(self._cancelled):
-            return super().crps(y)
         rows = np.flatnonzero(closed)
         if rows.size:
             is_all = rows.size == len(self)
@@ -489,8 +628,43 @@ class Truncated(ByQuadrature):
             narrow[self._cancelled] = True
         rows = np.flatnonzero(~closed & ~narrow)
         if rows.size:
-            out[rows] = Predictive.crps(self.take(rows), y[rows])
+            out[rows] = self._integrated_crps(rows, y[rows])
         return out
+
+    def _integrated_crps(self, rows: NDArray[np.intp], y: Array) -> Array:
+        """Return scores of some rows, from their densities if quantiles are quick, else from the cdf."""
+        out = np.abs(y)  # of infinity and NaN
+        rows, places = rows[np.isfinite(y)], np.flatnonzero(np.isfinite(y))
+        if not self._has_panels:
+            out[places] = Predictive.crps(self.take(rows), y[places])
+            return out
+
+        def work(block: slice) -> None:
+            part, outcomes = self.take(rows[block]), y[places[block]]
+            components = part._panel_components()
+            scores = panel_scores(part, part.densities, components, outcomes)
+            unsafe = np.flatnonzero(np.isnan(scores))
+            if len(unsafe):
+                scores[unsafe] = Predictive.crps(part.take(unsafe), outcomes[unsafe])
+            out[places[block]] = scores
+
+        over_rows(work, len(rows), max(1, _BLOCK // _PANELS))
+        return out
+
+    @property
+    def _has_panels(self) -> bool:
+        """Whether densities between quick quantiles give scores and moments."""
+        if self.discrete or not self.atomless:
+            return False
+        return has_panels(self) or self._splits
+
+    def _panel_components(self) -> tuple[Predictive, ...]:
+        return self._mixture().components if self._splits else (self,)
+
+    def densities(self, rows: NDArray[np.intp], values: Array) -> Array:
+        """Return densities (m, L) of some rows (m,) at values (m, L)."""
+        with np.errstate(all="ignore"):
+            return np.exp(self.log_densities(values, rows))
 
     @property
     def node_count(self) -> int:
@@ -552,8 +726,7 @@ class Truncated(ByQuadrature):
             return np.broadcast_to(levels, (len(self), levels.shape[1]))
 
         def density(values: Array) -> Array:
-            logs = np.stack([self.log_prob(column) for column in values.T], axis=1)
-            return np.asarray(np.exp(logs))
+            return np.asarray(np.exp(self.log_densities(values)))
 
         lower: Callable[[Array], Array]
         upper: Callable[[Array], Array]

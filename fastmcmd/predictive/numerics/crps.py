@@ -53,6 +53,8 @@ def crps(prediction: Predictive, y: ArrayLike, step: int | None = None) -> Array
     rows = np.flatnonzero(np.isfinite(y))
     if not rows.size:
         return out
+    if prediction.discrete:  # counts of similar ranges together
+        rows = rows[np.argsort(prediction.mean[rows])]
     per_row = prediction.node_count if prediction.discrete else 2 * len(_LEVELS) * NODES
     one_block = _sum if prediction.discrete else _integral
 

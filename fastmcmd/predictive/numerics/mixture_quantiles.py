@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd.kernels.base import EPS
 from fastmcmd.predictive.numerics import gaussian_mixture
+from fastmcmd.predictive.numerics.density_panels import panel_quantiles
+from fastmcmd.predictive.numerics.marching import FEW
+from fastmcmd.predictive.numerics.step_quantiles import step_quantiles
 
 if TYPE_CHECKING:
     from fastmcmd.predictive.base import Predictive
@@ -24,6 +27,7 @@ __all__ = [
     "invert_steps",
     "is_reached",
     "quantiles",
+    "quick_quantiles",
 ]
 
 _MOST_STEPS = 2200  # halvings from the largest double to the rounding of the smallest
@@ -173,16 +177,49 @@ _UPPER = 0.999  # level from which complements are compared, because rounding of
 
 def quantiles(mixture: Mixture, levels: Array) -> Array:
     """Return the smallest y (n, j) or (n, k, j) with ``P(Y <= y) >= level``."""
-    if not mixture.all_gaussian:
+    out = quick_quantiles(mixture, levels[None, :])
+    if out is None:
         return between_components(mixture, levels)
-    out = gaussian_quantiles(mixture, levels[None, :])
     missing = np.isnan(out)
+    if not missing.any():
+        return out
+    if out.ndim == 2 and not mixture.all_gaussian:
+        for column in np.flatnonzero(missing.any(axis=0)):
+            rows = np.flatnonzero(missing[:, column])
+            part = between_components(mixture.take(rows), levels[column : column + 1])
+            out[rows, column] = part[:, 0]
+        return out
     columns = np.flatnonzero(missing.any(axis=tuple(range(out.ndim - 1))))
-    if len(columns):
-        rows = np.flatnonzero(missing.any(axis=tuple(range(1, out.ndim))))
-        where = np.ix_(rows, *map(np.arange, out.shape[1:-1]), columns)
-        inverted = between_components(mixture.take(rows), levels[columns])
-        out[where] = np.where(missing[where], inverted, out[where])
+    rows = np.flatnonzero(missing.any(axis=tuple(range(1, out.ndim))))
+    where = np.ix_(rows, *map(np.arange, out.shape[1:-1]), columns)
+    inverted = between_components(mixture.take(rows), levels[columns])
+    out[where] = np.where(missing[where], inverted, out[where])
+    return out
+
+
+def quick_quantiles(mixture: Mixture, levels: Array) -> Array | None:
+    """Return quantiles at levels (n, j) or (1, j), NaN where they are unsafe; None if all need a search."""
+    if mixture.all_gaussian:
+        return gaussian_quantiles(mixture, levels)
+    if levels.shape[1] < FEW or mixture.columns > 1:
+        return None
+    if mixture.has_steps:
+        return step_quantiles(mixture, levels)
+    if not mixture.has_panels:
+        return None
+    order = np.argsort(levels, axis=1)
+    rising = np.take_along_axis(levels, order, axis=1)
+    inner = ((rising > 0) & (rising < 1)).all(axis=0)
+    out = np.full((len(mixture), levels.shape[1]), np.nan)
+    if not inner.any():
+        return out
+    some = rising if inner.all() else rising[:, inner]
+    result = panel_quantiles(mixture, mixture.densities, mixture.components, some)
+    if inner.all() and len(order) == 1 and (order[0] == np.arange(order.shape[1])).all():
+        return result
+    ordered = np.full(out.shape, np.nan)
+    ordered[:, inner] = result
+    np.put_along_axis(out, np.broadcast_to(order, out.shape), ordered, axis=1)
     return out
 
 

@@ -1,0 +1,378 @@
+"""Quantiles, scores and moments of continuous distributions from their densities alone.
+
+A cdf costs a special function, a density an exponential. Each row is cut into panels, on which a polynomial
+through the densities at Gauss-Legendre nodes is exact to rounding; panels where it is not are halved. The
+integral of the polynomials is the cdf, which Newton's method inverts. The tails outside the panels come
+from the cdf itself. If all masses of a row do not sum to 1, its results are NaN, and other methods compute
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd import _core
+from fastmcmd._base.annotations import Array
+from fastmcmd._base.gauss import gauss_legendre
+from fastmcmd.predictive.expectation import TAIL_MASS
+
+if TYPE_CHECKING:
+    from fastmcmd.predictive.base import Predictive
+
+__all__ = [
+    "DensityPanels",
+    "has_panels",
+    "panel_moments",
+    "panel_quantiles",
+    "panel_scores",
+]
+
+_NODES = 20  # a panel then spans about one standard deviation of a Gaussian
+# Errors of the cdf that are allowed in a panel, some relative to the smaller tail to which it belongs.
+_FOR_QUANTILES = 1e-15  # relative
+_FOR_SCORES = 3e-16
+_FOR_MOMENTS = 1e-12  # relative; the error of a mass is far smaller
+_NOISE = 100.0  # multiple of the allowed error that rounding of densities may cause
+_GAIN = 4.0  # factor by which a halving at least reduces errors, if it helps
+_MOST_HALVINGS = 7
+_CHUNK = 800  # panels whose 16,000 densities are computed at a time
+_TAIL_LEVEL, _NEGLIGIBLE = (
+    1e-7,
+    1e-17,
+)  # level of a tail; its integral, relative to the width of the rest
+_CROWDED = (
+    0.6  # distance of two ends, relative to a panel of their component, below which one is left out
+)
+_APART = 8.0  # ratio of the ends of a panel from which it is cut at their geometric mean
+_TAIL_ENOUGH = 1e-15  # integral beyond the panels, relative to a score, that may be left out
+
+Density = Callable[[NDArray[np.intp], Array], Array]
+
+
+@lru_cache(maxsize=1)
+def _rule() -> tuple[Array, Array, Array]:
+    """Return weights and nodes (2 m,), and matrices (m, m) for `_core.panel_quantiles`.
+
+    Products of densities at the nodes with the first are integrals up to each node, those with the second
+    Legendre coefficients.
+    """
+    z, w = gauss_legendre(_NODES)
+    legendre = np.polynomial.legendre.legvander(z, _NODES)  # (m, m + 1)
+    order = np.arange(_NODES)
+    series = (order[:, None] + 0.5) * legendre[:, :-1].T * w
+    integrals = np.empty((_NODES, _NODES))  # of P_k up to node j
+    integrals[:, 0] = 1 + z
+    integrals[:, 1:] = (legendre[:, 2:] - legendre[:, : _NODES - 1]) / (2 * order[1:] + 1)
+    series = np.ascontiguousarray(series.T)
+    return np.concatenate([w, z]), np.ascontiguousarray(series @ integrals.T), series
+
+
+@dataclass(frozen=True)
+class DensityPanels:
+    """Densities of n rows on their panels, which adjoin and are sorted by row and place.
+
+    Attributes
+    ----------
+    starts : ndarray (n + 1,)
+        Places of the first panel of each row, and the number of all.
+    row, left, half : ndarray (p,)
+        Row of each panel, its left end, and half its width.
+    density : ndarray (p, m)
+        Densities at the nodes.
+    below, above : ndarray (n,)
+        Masses outside the panels.
+    resolved : ndarray (n,)
+        Whether the polynomials are exact to rounding.
+    """
+
+    starts: NDArray[np.int64]
+    row: NDArray[np.intp]
+    left: Array
+    half: Array
+    density: Array
+    below: Array
+    above: Array
+    resolved: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls,
+        prediction: Predictive,
+        density: Density,
+        edges: Array,
+        enough: float,
+        spread: Array | None = None,
+    ) -> DensityPanels:
+        """Return panels between edges (n, E), which rise along each row.
+
+        Parameters
+        ----------
+        prediction : Predictive
+            Distributions, for their cdf at the first and the last edge.
+        density : callable
+            ``density(rows, values)`` returns densities (p, m) of rows (p,) at values (p, m).
+        edges : ndarray (n, E)
+            Ends of panels, at first.
+        enough : float
+            Error of the cdf that is allowed within a panel, relative to the smaller tail to which it
+            belongs.
+        spread : ndarray (n,), optional
+            Widths of the distributions, if scores are the aim. The error is then not relative, and larger
+            where it hardly changes a score.
+        """
+        below, above = prediction.cdf(edges[:, 0]), prediction.sf(edges[:, -1])
+        n = len(edges)
+        row: Any
+        left: Any
+        right: Any
+        left, right = edges[:, :-1], edges[:, 1:]
+        wide = right > left
+        row = np.repeat(np.arange(n), wide.sum(axis=1))
+        left, right = left[wide], right[wide]
+        rule, _, series = _rule()
+        weights, nodes = rule[:_NODES], rule[_NODES:]
+        some = series[:, [-2, -1, _NODES // 2 - 2, _NODES // 2 - 1]]
+        resolved: Any = np.isfinite(edges).all(axis=1)
+        parts: list[tuple[Any, ...]] = []
+        tail, error_before = np.empty(0), np.full(len(row), np.inf)
+        with np.errstate(all="ignore"):
+            for turn in range(_MOST_HALVINGS + 1):
+                half = (right - left) / 2
+                values = _in_chunks(density, row, left[:, None] + half[:, None] * (1 + nodes))
+                mass = half * (values @ weights)
+                if not turn:
+                    tail = _smaller_tail(mass, row, below, above)
+                sizes = np.abs(values @ some)
+                error = half * (sizes[:, 0] + sizes[:, 1]) / _NODES
+                if spread is None:
+                    allowed = enough * tail
+                else:
+                    # The error of the mass counts fully, that of the integral by the width of the panel.
+                    # The decay of the series tells its coefficient of order 2 m, the error of the mass.
+                    decay = (sizes[:, 0] + sizes[:, 1]) / (sizes[:, 2] + sizes[:, 3])
+                    local = enough * spread[row] / (2 * half * tail)
+                    allowed = np.where(
+                        error * decay**2 <= enough, np.maximum(local, enough), enough
+                    )
+                poor = ~(error <= allowed)
+                # Halving does not help against rounding of densities, nor against poles.
+                rough = poor & ~(error < error_before / _GAIN) & (turn > 1)
+                rough |= poor & (~np.isfinite(error) | (turn == _MOST_HALVINGS))
+                resolved[row[rough & ~(error <= _NOISE * allowed)]] = False
+                open_ = poor & ~rough & resolved[row]
+                if not open_.any():
+                    parts.append((row, left, half, values))
+                    break
+                closed = ~open_
+                parts.append(tuple(v[closed] for v in (row, left, half, values)))
+                row, left, right, tail, error = (v[open_] for v in (row, left, right, tail, error))
+                middle = _middle(left, right)
+                row, tail, error_before = (np.concatenate([v, v]) for v in (row, tail, error))
+                left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
+        if len(parts) > 1:
+            row, left, half, values = (np.concatenate(v) for v in zip(*parts, strict=True))
+            order = np.lexsort((left, row))
+            row, left, half, values = (v[order] for v in (row, left, half, values))
+        else:
+            row, left, half, values = parts[0]
+        starts = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(np.bincount(row, minlength=n), out=starts[1:])
+        return cls(starts, row, left, half, values, below, above, resolved)
+
+    def quantiles(self, levels: Array) -> Array:
+        """Return quantiles (n, j) at rising levels (n or 1, j) in (0, 1); NaN where they are unsafe."""
+        out = np.empty((len(self.below), levels.shape[1]))
+        rule, nodes, series = _rule()
+        _core.panel_quantiles(
+            self.starts, self.left, self.half, self.density, self.below, self.above,
+            np.ascontiguousarray(levels), rule, nodes, series, out,
+        )  # fmt: skip
+        out[~self.resolved] = np.nan
+        return out
+
+    def scores(self, y: Array) -> Array:
+        """Return the integral of ``(F - 1{y <= t})^2`` over the panels (n,); NaN where it is unsafe.
+
+        y (n,) are ends of panels, or lie outside.
+        """
+        splits = np.add.reduceat(self.left + self.half < y[self.row], self.starts[:-1])
+        out = np.empty(len(y))
+        rule, nodes, series = _rule()
+        _core.panel_scores(
+            self.starts, splits.astype(np.int64), self.left, self.half, self.density, self.below,
+            self.above, rule, nodes, series, out,
+        )  # fmt: skip
+        out[~self.resolved] = np.nan
+        return out
+
+    def ends(self) -> tuple[Array, Array]:
+        """Return the left end of the first panel and the right end of the last one (n,)."""
+        last = self.starts[1:] - 1
+        return self.left[self.starts[:-1]], self.left[last] + 2 * self.half[last]
+
+    def moments(self) -> tuple[Array, Array]:
+        """Return means and standard deviations (n,) of the mass in the panels; NaN if unsafe."""
+        rule, _, _ = _rule()
+        weights, nodes = rule[:_NODES], rule[_NODES:]
+        first, last = self.ends()
+        unit = last - first
+        # Places relative to the first panel: the mean of a narrow distribution far from 0 keeps its digits.
+        place = (self.left - first[self.row]) / unit[self.row]
+        width = self.half / unit[self.row]
+        share = self.density * weights * self.half[:, None]
+        at = place[:, None] + width[:, None] * (1 + nodes)
+        starts = self.starts[:-1]
+        mass = np.add.reduceat(share.sum(axis=1), starts)
+        mean = np.add.reduceat((share * at).sum(axis=1), starts) / mass
+        square = np.add.reduceat((share * (at - mean[self.row, None]) ** 2).sum(axis=1), starts)
+        std = unit * np.sqrt(square / mass)
+        safe = self.resolved & (np.abs(mass + self.below + self.above - 1) <= 1e-12)
+        return np.where(safe, first + unit * mean, np.nan), np.where(safe, std, np.nan)
+
+
+def _in_chunks(density: Density, rows: NDArray[np.intp], values: Array) -> Array:
+    """Return densities, computed for as many panels at a time as stay in a cache."""
+    if len(rows) <= _CHUNK:
+        return density(rows, values)
+    out = np.empty(values.shape)
+    for start in range(0, len(rows), _CHUNK):
+        some = slice(start, start + _CHUNK)
+        out[some] = density(rows[some], values[some])
+    return out
+
+
+def _smaller_tail(mass: Array, row: NDArray[np.intp], below: Array, above: Array) -> Array:
+    """Return about min(F at the right end, 1 - F at the left end) of each panel."""
+    total = np.cumsum(mass)
+    starts = np.searchsorted(row, np.arange(len(below)))
+    offset = np.concatenate([np.zeros(1), total])[starts]
+    upto = total - offset[row] + below[row]
+    return np.asarray(np.maximum(np.minimum(upto, 1 - upto + mass + above[row]), mass))
+
+
+def _middle(left: Array, right: Array) -> Array:
+    """Return the points at which panels are cut: geometric means of ends that are far apart."""
+    near, far = np.minimum(np.abs(left), np.abs(right)), np.maximum(np.abs(left), np.abs(right))
+    apart = (left * right > 0) & (far > _APART * near)
+    with np.errstate(all="ignore"):
+        between = np.sign(right) * np.sqrt(near) * np.sqrt(far)
+    return np.where(apart, between, left + (right - left) / 2)
+
+
+def has_panels(component: Predictive) -> bool:
+    """Tell whether the distribution is continuous with a density, and its quantiles have a formula."""
+    return component.atomless and component.columns == 1 and component.has_quick_quantiles
+
+
+def joined(edges: Sequence[Array], kinks: Array) -> Array:
+    """Return the ends (n, E) of panels of all components, sorted; of ends that crowd, only one remains.
+
+    Kinks (n, k) are ends, too, if they lie between others.
+    """
+    least_gaps = []
+    for part_edges in edges:
+        gaps = np.diff(part_edges, axis=1)
+        least_gap = np.zeros(part_edges.shape)
+        least_gap[:, 1:-1] = _CROWDED * np.minimum(gaps[:, :-1], gaps[:, 1:])
+        least_gaps.append(least_gap)
+    edges = list(edges)
+    if kinks.shape[1]:
+        first = np.min([part_edges[:, :1] for part_edges in edges], axis=0)
+        last = np.max([part_edges[:, -1:] for part_edges in edges], axis=0)
+        edges.append(np.clip(kinks, first, last))
+        least_gaps.append(np.zeros(kinks.shape))
+    if len(edges) == 1:
+        return edges[0]
+    values, least_gap = np.concatenate(edges, axis=1), np.concatenate(least_gaps, axis=1)
+    order = np.argsort(values, axis=1, kind="stable")
+    values, least_gap = (
+        np.take_along_axis(values, order, 1),
+        np.take_along_axis(least_gap, order, 1),
+    )
+    if len(least_gaps) - (kinks.shape[1] > 0) == 1:
+        return values
+    last = values[:, 0].copy()
+    for column in range(1, values.shape[1]):
+        crowded = values[:, column] - last < least_gap[:, column]
+        last = np.where(crowded, last, values[:, column])
+        values[:, column] = last
+    return values
+
+
+def panel_quantiles(
+    prediction: Predictive, density: Density, components: Sequence[Predictive], levels: Array
+) -> Array:
+    """Return quantiles (n, j) at levels (n, j) or (1, j) that rise in (0, 1); NaN where they are unsafe.
+
+    Parameters
+    ----------
+    prediction : Predictive
+        Distributions, for their cdf at the ends.
+    density : callable
+        Densities of rows at values; see `DensityPanels.of`.
+    components : sequence of Predictive
+        Distributions between whose quantiles those of ``prediction`` lie.
+    levels : ndarray (n, j) or (1, j)
+        Levels.
+    """
+    least = min(float(levels.min()), 1 - float(levels.max())) / 2
+    if not least > 0:
+        return np.full((len(prediction), levels.shape[1]), np.nan)
+    edges, lows, highs = zip(
+        *(component.panel_edges(least) for component in components), strict=True
+    )
+    first, last = np.min(lows, axis=0), np.max(highs, axis=0)
+    ends = np.clip(joined(edges, prediction.kinks()), first[:, None], last[:, None])
+    panels = DensityPanels.of(prediction, density, ends, _FOR_QUANTILES)
+    return panels.quantiles(levels)
+
+
+def _middle_half(part_edges: Array) -> Array:
+    """Return the widths (n,) between the ends beside the middle one: about the interquartile range."""
+    place = part_edges.shape[1] // 2
+    return np.asarray(part_edges[:, place + 1] - part_edges[:, place - 1])
+
+
+def panel_scores(
+    prediction: Predictive, density: Density, components: Sequence[Predictive], y: Array
+) -> Array:
+    """Return continuous ranked probability scores (n,) at finite y; NaN where they are unsafe."""
+    kinks = np.concatenate([prediction.kinks(), y[:, None]], axis=1)
+    edges, lows, highs = zip(*(one.panel_edges(_TAIL_LEVEL) for one in components), strict=True)
+    ends = joined(edges, kinks)
+    # Leave out tails whose squares do not matter; at their ends densities may have poles.
+    first, last = np.min(lows, axis=0), np.max(highs, axis=0)
+    low, high = ends[:, 0], ends[:, -1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        most = _NEGLIGIBLE / _TAIL_LEVEL**2 * (last - first)
+        inside = (y >= first) & (y <= last)
+        first = np.where(inside & (first - low <= most), first, low)
+        last = np.where(inside & (high - last <= most), last, high)
+        middle = low + (high - low) / 2
+        reach = np.maximum(np.abs(y - middle), (high - low) / 2)
+        # Tails of regular variation: their integrals beyond the panels are a few times these.
+        outside = 10 * TAIL_MASS**2 * reach + _TAIL_LEVEL**2 * (first - low + high - last)
+    ends = np.clip(ends, first[:, None], last[:, None])
+    spread = np.min([_middle_half(part_edges) for part_edges in edges], axis=0)
+    panels = DensityPanels.of(prediction, density, ends, _FOR_SCORES, spread)
+    inside = np.clip(y, ends[:, 0], ends[:, -1])
+    scores = panels.scores(inside) + np.abs(y - inside)
+    return np.where(outside <= _TAIL_ENOUGH * scores, scores, np.nan)
+
+
+def panel_moments(
+    prediction: Predictive, density: Density, components: Sequence[Predictive]
+) -> tuple[Array, Array]:
+    """Return means and standard deviations (n,); NaN where they are unsafe.
+
+    As for sums over `Predictive.nodes`, 1e-16 of the mass is left out at either end.
+    """
+    edges = [component.panel_edges()[0] for component in components]
+    ends = joined(edges, prediction.kinks())
+    return DensityPanels.of(prediction, density, ends, _FOR_MOMENTS).moments()
