@@ -211,7 +211,7 @@ fitted = fm.recalibration.RobustScaling().fit(gaussian, y)
 fitted.save("fitted.npz")
 assert fm.load("fitted.npz").scale_ == fitted.scale_
 np.save("x.npy", x)
-assert cli.main(["rows", "x.npy"]) == 0
+assert cli.main(["count", "x.npy"]) == 0
 try:
     import matplotlib
 except ImportError:

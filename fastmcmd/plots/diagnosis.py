@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["diagnosis"]
 
+_LOG_RATIO = 5.0  # ratio of the ends of an axis of factors from which it is logarithmic
 _BANDS = 400  # inputs up to which every band is drawn along one input
 
 
@@ -95,7 +96,8 @@ def diagnosis(
         if not has_value.any():
             text = "no input has enough rows near it"
             ax.text(0.5, 0.75, text, color="0.4", ha="center", transform=ax.transAxes)
-        if neutral == 1 and has_value.any():
+        shown = band[has_value]
+        if neutral == 1 and len(shown) and shown.max() > _LOG_RATIO * shown.min() > 0:
             _log_scale(ax)
         ax.set_ylabel(label)
         tidy(ax)

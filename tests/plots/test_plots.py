@@ -367,10 +367,14 @@ def test_the_band_of_an_input_without_alike_neighbours_is_drawn(rng):
     assert sorted(float(one[0, 0]) for part in lines for one in part.get_segments()) == [0, 1, 2]
 
 
-def test_factors_have_a_logarithmic_axis(rng):
-    x = rng.normal(size=120)
-    shift, factor = fm.diagnose(x, x + rng.normal(size=120), (x, 1.0)).plot()
-    assert (shift.get_yscale(), factor.get_yscale()) == ("linear", "log")
+@pytest.mark.parametrize(("rows", "scale"), [(120, "log"), (2000, "linear")])
+def test_factors_of_several_scales_have_a_logarithmic_axis(rng, rows, scale):
+    x = rng.uniform(-1, 1, rows)
+    diagnosed = fm.diagnose(x, x + rng.normal(size=rows), (x, 1.0))
+    band = diagnosed.factor_band[diagnosed.supported]
+    assert (band.max() > 5 * band.min()) == (scale == "log")
+    shift, factor = diagnosed.plot()
+    assert (shift.get_yscale(), factor.get_yscale()) == ("linear", scale)
 
 
 def test_inputs_without_support_are_marked_at_the_bottom(rng):
