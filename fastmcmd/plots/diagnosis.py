@@ -96,8 +96,8 @@ def diagnosis(
         if not has_value.any():
             text = "no input has enough rows near it"
             ax.text(0.5, 0.75, text, color="0.4", ha="center", transform=ax.transAxes)
-        shown = band[has_value]
-        if neutral == 1 and len(shown) and shown.max() > _LOG_RATIO * shown.min() > 0:
+        ends = band[has_value]
+        if neutral == 1 and len(ends) and ends.max() > _LOG_RATIO * ends.min() > 0:
             _log_scale(ax)
         ax.set_ylabel(label)
         tidy(ax)
