@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["RowLabels", "check_row_order", "column_names", "row_labels", "to_frame", "to_xarray"]
+__all__ = [
+    "RowLabels",
+    "check_row_order",
+    "column_names",
+    "input_names",
+    "row_labels",
+    "to_frame",
+    "to_xarray",
+]
 
 
 _DIM = "row"  # name of the rows in xarray if they had none
@@ -52,6 +60,15 @@ def column_names(value: object) -> tuple[str, ...]:
     if names is None or isinstance(names, str) or not hasattr(value, "dtypes"):
         return ()
     return tuple(str(name) for name in names)
+
+
+def input_names(x: object) -> tuple[str, ...]:
+    """Return the names of inputs: those of the columns of a data frame, or the name of a series, if any."""
+    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
+    if any(one is not None and isinstance(x, one.Series) for one in (pandas, polars)):
+        name = x.name  # type: ignore[attr-defined]
+        return () if name is None or name == "" else (str(name),)
+    return column_names(x)
 
 
 def row_labels(value: object) -> RowLabels | None:
@@ -110,8 +127,8 @@ def check_row_order(**arguments: object) -> None:
                     row = int(np.argmax(np.asarray(labels != index)))
                     raise ValueError(
                         f"{other} and {name} have the same row labels in another order (row {row}: "
-                        f"{labels[row]!r} and {index[row]!r}), and rows are matched by position; reorder "
-                        f"{name} with .loc[{other}.index]"
+                        f"{_label_text(labels[row])} and {_label_text(index[row])}), and rows are "
+                        f"matched by position; reorder {name} with .loc[{other}.index]"
                     )
             labelled.setdefault(name, index)
 
@@ -123,6 +140,11 @@ def _own_labels(value: object) -> pd.Index | None:
     if index is None or isinstance(index, sys.modules["pandas"].RangeIndex) or not index.is_unique:
         return None
     return index
+
+
+def _label_text(label: object) -> str:
+    """Return a row label as Python writes it: 3, not np.int64(3)."""
+    return repr(label.item() if isinstance(label, (np.integer, np.floating)) else label)
 
 
 def _differ_in_order(one: pd.Index, other: pd.Index) -> bool:

@@ -207,11 +207,14 @@ assert np.isclose(fm.metrics.mse(y, gaussian), fm.metrics.rmse(y, gaussian) ** 2
 assert np.isclose(fm.streaming.MSE().update(y, gaussian).compute(), fm.metrics.mse(y, gaussian))
 gumbel = fm.Gumbel(x[:, 0] - np.euler_gamma / 2, 0.5)
 assert np.isclose(fm.evaluate(y, gumbel)["mse"], fm.metrics.mse(y, gaussian))
+wide = fm.Gaussian(x[:, 1], 2.0)
+(pair,) = fm.compare({"a": gaussian, "b": wide}, y).pairs.of("mse")
+assert pair.low < pair.difference < pair.high
 fitted = fm.recalibration.RobustScaling().fit(gaussian, y)
 fitted.save("fitted.npz")
 assert fm.load("fitted.npz").scale_ == fitted.scale_
 np.save("x.npy", x)
-assert cli.main(["rows", "x.npy"]) == 0
+assert cli.main(["count", "x.npy"]) == 0
 try:
     import matplotlib
 except ImportError:

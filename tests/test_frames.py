@@ -240,6 +240,13 @@ def test_the_same_labels_in_another_order_are_an_error(entry, data):
         ENTRIES[entry](frame[["x"]], shuffled, fm.Gaussian(x, 0.3))
 
 
+def test_labels_in_messages_are_plain_numbers():
+    pd = pytest.importorskip("pandas")
+    y = pd.Series([0.0, 1.0, 2.0], index=[7, 8, 9])
+    with pytest.raises(ValueError, match=r"\(row 0: 7 and 9\)"):
+        fm.metrics.mean_crps(y, (y.iloc[::-1], 1.0))
+
+
 def test_labels_of_predictions_weights_and_probabilities_are_compared(data):
     pd = pytest.importorskip("pandas")
     x, y = data

@@ -273,10 +273,12 @@ def check_finite_rows(
             bad = int(block.size - np.count_nonzero(finite))
             places = np.array([int(np.argwhere(~finite)[0][0]), 0, len(block) - 1]) + start
             row, first, last = places + first_row if rows is None else rows[places]
-            problem = "NaN" if np.isnan(block).any() else "infinity"
+            has_nan = bool(np.isnan(block).any())
+            problem = "NaN" if has_nan else "infinity"
+            omit = ', or pass nan_policy="omit" if the function has it' * has_nan
             raise RowError(
                 f"{name} holds {problem} (first in row {row}; {bad} such value{'s' * (bad > 1)} in rows "
-                f"{first} to {last}); remove such rows first",
+                f"{first} to {last}); remove such rows first{omit}",
                 row,
             )
 

@@ -191,9 +191,14 @@ def of_comparison(comparison: Comparison) -> Sheet:
         ]
         lines.append((one.section, [f"  {one.label}", *cells, BEST[one.best]]))
     names = list(comparison.evaluations)
-    count = f"Comparison of {len(names)} model{'s' * (len(names) > 1)}"
-    title = "\n".join([*comparison.conclusions(), count])
-    notes = [comparison.legend, *comparison.differences().splitlines()] if len(names) > 1 else []
+    title = "\n".join([*comparison.conclusions(), comparison.title])
+    notes = []
+    if len(names) > 1:
+        notes = [
+            comparison.legend,
+            *comparison.gaps(),
+            *comparison.differences().splitlines(),
+        ]
     return Sheet(title, [["", *names, ""], *_sections(lines)], notes)
 
 

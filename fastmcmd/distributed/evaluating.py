@@ -120,10 +120,10 @@ class BlockEvaluation(Evaluation):
         return f"mean right to {self.result.mean_error_bound:.1e}, {super().cce_accuracy}"
 
     @property
-    def title(self) -> str:
-        """One line: the prediction, and the number of rows that were used."""
+    def row_count(self) -> str:
+        """The number of rows that were used, and of how many, as text."""
         rows = f"{self.n:,}" if self.rows_used == self.n else f"{self.rows_used:,} of {self.n:,}"
-        return f"Evaluation of {self.prediction} at {rows} rows"
+        return f"{rows} rows"
 
     @property
     def sentence(self) -> str:

@@ -17,13 +17,13 @@ from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_choice, check_count, check_labels
 from fastmcmd._base.tables import ByName, aligned, as_html, data_frame, did_you_mean, printable
-from fastmcmd.evaluation.conclusion import comparison_sentence
+from fastmcmd.evaluation.conclusion import comparison_sentence, joint
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.differences import Pairs
 from fastmcmd.evaluation.evaluating import evaluate, evaluate_many
 from fastmcmd.evaluation.measures import ALL_MEASURES
 from fastmcmd.evaluation.pairs import PairedTests
-from fastmcmd.evaluation.result import BEST, Evaluation, text
+from fastmcmd.evaluation.result import BEST, Evaluation, full_name, text
 from fastmcmd.inference.comparison import clusters_of
 from fastmcmd.inference.difference_map import DifferenceMap
 from fastmcmd.inference.inputs import check_simulations
@@ -127,7 +127,7 @@ class Comparison(ByName[Evaluation]):
         """
         names = tuple(one.name for one, _ in self.lines() if one.best)
         measure = self._loss if measure is None else measure
-        check_choice(measure, "measure", names)
+        measure = check_choice(full_name(measure, names), "measure", names)
         samples = check_count(samples, "samples", least=19)
         if len(self.evaluations) < 2:
             return dict.fromkeys(self.evaluations, 1.0)
@@ -154,7 +154,7 @@ class Comparison(ByName[Evaluation]):
         p_values = self.confidence_set()
         best = [name for name, p in p_values.items() if p >= self.level]
         return printable(
-            f"the best by {Pairs.label(self._loss)} is {' or '.join(best)} (model confidence set, "
+            f"the best by {Pairs.label(self._loss)} is {joint(best, 'or')} (model confidence set, "
             f"{100 * (1 - self.level):g} %)"
         )
 
@@ -215,6 +215,9 @@ class Comparison(ByName[Evaluation]):
         second = next(name for name in names if name != first) if second is None else second
         for name, argument in ((first, "first"), (second, "second")):
             check_choice(name, argument, tuple(names))
+        if measure is not None:
+            measures = tuple(one.name for one, _ in self.lines())
+            measure = check_choice(full_name(measure, measures), "measure", measures)
         return self._tests.map(
             first, second, measure, at, x_kernel, lam, check_simulations(simulations),
             random_state,
@@ -349,6 +352,13 @@ class Comparison(ByName[Evaluation]):
         """
         return printable(comparison_sentence(dict(self.evaluations), self.pairs, self.level))
 
+    @property
+    def title(self) -> str:
+        """One line: the numbers of models, and of rows that were used."""
+        count = len(self.evaluations)
+        rows = next(iter(self.evaluations.values())).row_count
+        return f"Comparison of {count} model{'s' * (count > 1)} at {rows}"
+
     def conclusions(self) -> list[str]:
         """Return the sentence of the comparison, then the sentence of each model with an exact test."""
         first = [self.sentence] if self.sentence else []
@@ -391,10 +401,8 @@ class Comparison(ByName[Evaluation]):
         return write_report(self, path, title, projection)
 
     def __repr__(self) -> str:
-        count = len(self.evaluations)
-        title = f"Comparison of {count} model{'s' * (count > 1)}"
-        summary = "\n".join([*self.conclusions(), title, self.table()])
-        if count < 2:
+        summary = "\n".join([*self.conclusions(), self.title, self.table()])
+        if len(self.evaluations) < 2:
             return summary
         notes = "\n".join([self.legend, *self.gaps()])
         return f"{summary}\n{notes}\n\n{self.differences()}"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fastmcmd.evaluation.differences import LEAST_P, PairOfModels, Pairs
 from fastmcmd.evaluation.result import Evaluation
 
-__all__ = ["comparison_sentence"]
+__all__ = ["comparison_sentence", "joint"]
 
 # The first that is finite and tested for all models decides.
 _SCORES = ("nll", "mean_crps", "mean_energy_score", "mean_brier_score")
@@ -99,7 +99,7 @@ def _ranking(pairs: Pairs, names: list[str], level: float) -> str:
     if ties:
         return (
             f"no model is the best beyond chance: {best} has the lowest {label}, "
-            f"and {_joint(ties)} may be as good"
+            f"and {joint(ties)} may be as good"
         )
     largest = max(value for _, value, _ in rivals)
     return (
@@ -116,7 +116,7 @@ def _infinite(evaluations: dict[str, Evaluation]) -> str:
         if any(one.name == "nll" and one.value == math.inf for one in evaluation.measured)
     ]
     label = Pairs.label("nll")
-    return f"the {label} of {_joint(names)} is infinite" if names else ""
+    return f"the {label} of {joint(names)} is infinite" if names else ""
 
 
 def _misfits(evaluations: dict[str, Evaluation], level: float) -> str:
@@ -126,7 +126,9 @@ def _misfits(evaluations: dict[str, Evaluation], level: float) -> str:
     right = [name for name in tested if name not in wrong]
     if wrong and right:
         verb = "is" if len(wrong) == 1 else "are"
-        return f"{_joint(wrong)} {verb} wrong beyond chance, and no misfit of {_joint(right)} was found"
+        return (
+            f"{joint(wrong)} {verb} wrong beyond chance, and no misfit of {joint(right)} was found"
+        )
     if wrong:
         return f"{'both' if len(wrong) == 2 else 'all'} are wrong beyond chance"
     return (
@@ -141,5 +143,6 @@ def _p(value: float, equals: str = "=") -> str:
     return f"p < {LEAST_P:g}" if value < LEAST_P else f"p {equals} {value:.3g}"
 
 
-def _joint(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" and {names[-1]}"
+def joint(names: list[str], word: str = "and") -> str:
+    """Return names as text: "a, b and c"."""
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" {word} {names[-1]}"

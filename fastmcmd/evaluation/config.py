@@ -31,7 +31,7 @@ from fastmcmd.errors import MemoryLimitError, NumericalError, RowError
 from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.context import Settings
 from fastmcmd.evaluation.measures import ALL_MEASURES
-from fastmcmd.evaluation.result import SHORT_NAMES
+from fastmcmd.evaluation.result import SHORT_NAMES, full_name
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.metrics.pit import PITS
 from fastmcmd.options import Estimation
@@ -75,9 +75,9 @@ def _check_measures(measures: Sequence[str] | None) -> tuple[str, ...]:
 
 def _full_name(name: str) -> str:
     names = [one.name for one in ALL_MEASURES]
-    for candidate in (name, SHORT_NAMES.get(name, ""), f"mean_{name}"):
-        if candidate in names:
-            return candidate
+    full = full_name(name, names)
+    if full in names:
+        return full
     score = name.removeprefix("mean_")
     arguments = _ARGUMENTS.get(score) or _required(score)
     if arguments:

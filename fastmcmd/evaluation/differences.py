@@ -8,9 +8,10 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, overload
 
 from fastmcmd._base.annotations import Json
+from fastmcmd._base.checks import check_choice
 from fastmcmd._base.tables import Notebook, aligned, data_frame
 from fastmcmd.evaluation.measures import ALL_MEASURES
-from fastmcmd.evaluation.result import text
+from fastmcmd.evaluation.result import full_name, text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,8 +94,17 @@ class Pairs(Sequence[PairOfModels], Notebook):
         return iter(self._records)
 
     def of(self, measure: str) -> Pairs:
-        """Return the pairs of one measure."""
-        return Pairs([one for one in self._records if one.measure == measure], self._level)
+        """Return the pairs of one measure, by its full or short name; none if two models lack it.
+
+        Raises
+        ------
+        ValueError
+            There is no such measure.
+        """
+        names = tuple(one.name for one in ALL_MEASURES)
+        name = full_name(measure, {one.measure for one in self._records})
+        name = check_choice(full_name(name, names), "measure", names)
+        return Pairs([one for one in self._records if one.measure == name], self._level)
 
     def table(self) -> str:
         """Return one line per pair: the difference, its interval, both p-values; ties are marked.

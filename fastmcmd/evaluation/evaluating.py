@@ -28,7 +28,7 @@ from fastmcmd.evaluation.config import EvaluationConfig, inputs_of
 from fastmcmd.evaluation.measuring import check_some_row, evaluation_of
 from fastmcmd.evaluation.outcomes import read_outcomes
 from fastmcmd.evaluation.result import Evaluation
-from fastmcmd.frames import check_row_order, column_names
+from fastmcmd.frames import check_row_order, input_names
 from fastmcmd.kernels.base import KernelLike
 from fastmcmd.metrics.inputs import Outcomes
 from fastmcmd.predictive import Predictive
@@ -190,7 +190,7 @@ def evaluate(
     )  # fmt: skip
     check_row_order(y=y, x=x, prediction=prediction, by=by)
     outcomes = read_outcomes(y, prediction, x, config)
-    labels, names = config.labels(outcomes), column_names(x)
+    labels, names = config.labels(outcomes), input_names(x)
     if x is None:
         config.congruence.options()  # check these options even though they are not used
     with Progress(progress, tol) as progress_line:
@@ -237,7 +237,7 @@ def evaluate_many(
                 "different rows cannot be compared"
             )
     _check_same_classes({name: one.prediction for name, one in outcomes.items()})
-    labels, names = config.labels(first), column_names(x)
+    labels, names = config.labels(first), input_names(x)
     progress, tol = config.congruence.progress, config.congruence.tol
     evaluations: dict[str, Evaluation] = {}
     with Progress(progress, tol) as progress_line:

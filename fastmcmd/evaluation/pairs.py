@@ -170,7 +170,7 @@ class PairedTests:
         labels = one.labels if at is None else row_labels(at)
         return DifferenceMap(
             first, second, Pairs.label(measure), unit * difference, unit * band, supported, p, p_mean,
-            1 - self._level, grid, labels,
+            1 - self._level, grid, labels, one.column_names,
         )  # fmt: skip
 
     def _first_context(self) -> Context:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,7 @@ __all__ = [
     "SHORT_NAMES",
     "Evaluation",
     "Measured",
+    "full_name",
     "text",
 ]
 
@@ -70,6 +71,13 @@ SHORT_NAMES = {
     "rmsce": "rms_calibration_error",
     "wis": "mean_weighted_interval_score",
 }
+
+
+def full_name(name: str, names: Collection[str]) -> str:
+    """Return the full name of a measure among ``names``; ``name`` itself if it is none of them."""
+    candidates = (name, SHORT_NAMES.get(name, ""), f"mean_{name}") if isinstance(name, str) else ()
+    return next((one for one in candidates if one in names), name)
+
 
 _LEVEL = 0.05  # level of the test that the first sentence reports
 _KERNEL_SIMULATIONS = 39
@@ -215,11 +223,11 @@ class Evaluation(ByName[float]):
     def __getitem__(self, name: str) -> float:
         """Return a number by name, such as ``evaluation["mean_crps"]`` or, for short, ``["crps"]``."""
         values = {one.name: one.value for one in self.measured}
-        for candidate in (name, SHORT_NAMES.get(name, ""), f"mean_{name}"):
-            if candidate in values:
-                return values[candidate]
-            if candidate in self.skipped:
-                raise KeyError(f"{candidate} does not apply: {self.skipped[candidate]}")
+        full = full_name(name, {*values, *self.skipped})
+        if full in values:
+            return values[full]
+        if full in self.skipped:
+            raise KeyError(f"{full} does not apply: {self.skipped[full]}")
         short = [one.removeprefix("mean_") for one in values]
         hint = did_you_mean(name, [*short, *values, *SHORT_NAMES])
         raise KeyError(f"no measure {name!r}; {hint}there are {', '.join(values)}")
@@ -241,9 +249,13 @@ class Evaluation(ByName[float]):
     @property
     def title(self) -> str:
         """One line: the prediction, and the number of rows that were used."""
-        row_count = len(self.y)
-        rows = f"{self.n:,}" if row_count == self.n else f"{row_count:,} of {self.n:,}"
-        return f"Evaluation of {self.prediction} at {rows} rows"
+        return f"Evaluation of {self.prediction} at {self.row_count}"
+
+    @property
+    def row_count(self) -> str:
+        """The number of rows that were used, and of how many, as text."""
+        rows = len(self.y)
+        return f"{self.n:,} rows" if rows == self.n else f"{rows:,} of {self.n:,} rows"
 
     def _lines(self) -> list[list[str]]:
         bounded = any(one.low is not None for one in self.measured)

@@ -14,7 +14,7 @@ from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import Notebook, aligned
 from fastmcmd.errors import MissingDependencyError, NumericalError
 from fastmcmd.evaluation.needs import Need, Needs
-from fastmcmd.frames import check_row_order, column_names
+from fastmcmd.frames import check_row_order, column_names, input_names
 from fastmcmd.inference.columns import numbers_of_columns, rows_of_columns
 from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.inference.corrections import CLASSES_HAVE_NONE
@@ -404,7 +404,11 @@ def _inputs_by_name(x: object) -> Any:
         return x
     if rows.shape[1] > _MOST_COLUMNS:
         return None
-    names = ["x"] if rows.shape[1] == 1 else [f"x[:, {place}]" for place in range(rows.shape[1])]
+    names = (
+        list(input_names(x) or ["x"])
+        if rows.shape[1] == 1
+        else [f"x[:, {place}]" for place in range(rows.shape[1])]
+    )
     return dict(zip(names, rows.T, strict=True))
 
 

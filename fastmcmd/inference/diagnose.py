@@ -20,7 +20,7 @@ from fastmcmd._base.checks import (
 from fastmcmd.backends import get_backend
 from fastmcmd.default_kernels import chosen_lam, given_kernel
 from fastmcmd.embedding.features import output_features
-from fastmcmd.frames import check_row_order, column_names, row_labels
+from fastmcmd.frames import check_row_order, input_names, row_labels
 from fastmcmd.inference.corrections import (
     CountCorrection,
     KernelMap,
@@ -146,7 +146,7 @@ def diagnose(
     diagnosis = diagnose_on(
         LANDMARKS, x, y, prediction, at, x_kernel, y_kernel, lam, level, weights, random_state
     )
-    return replace(diagnosis, column_names=column_names(x))
+    return replace(diagnosis, column_names=input_names(x))
 
 
 def diagnose_on(

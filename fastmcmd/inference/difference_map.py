@@ -65,6 +65,8 @@ class DifferenceMap(ColumnTable):
         Confidence level of the band.
     x : ndarray (q, d)
         The inputs.
+    column_names : tuple of str
+        The names of their columns, if the evaluations have them.
     """
 
     first: str
@@ -78,6 +80,7 @@ class DifferenceMap(ColumnTable):
     level: float
     x: Array
     labels: RowLabels | None = field(default=None)
+    column_names: tuple[str, ...] = ()
 
     @property
     def better(self) -> NDArray[np.int_]:
@@ -99,9 +102,8 @@ class DifferenceMap(ColumnTable):
         count = max(int(self.supported.sum()), 1)
         shares = [np.count_nonzero(self.better == sign) / count for sign in (-1, 1)]
         return (
-            f"{start}which model is better depends on x, or one is better (p = {self.p_value:.3g}); "
-            f"{self.first} is better at {shares[0]:.0%} of the inputs, {self.second} at {shares[1]:.0%}, "
-            "beyond chance."
+            f"{start}the models differ beyond chance (p = {self.p_value:.3g}); the band shows "
+            f"{self.first} to be better at {shares[0]:.0%} of the inputs, {self.second} at {shares[1]:.0%}."
         )
 
     def to_dict(self) -> dict[str, list[Any]]:

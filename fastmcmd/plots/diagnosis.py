@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["diagnosis"]
 
+_LOG_RATIO = 5.0  # ratio of the ends of an axis of factors from which it is logarithmic
 _BANDS = 400  # inputs up to which every band is drawn along one input
 
 
@@ -95,12 +96,25 @@ def diagnosis(
         if not has_value.any():
             text = "no input has enough rows near it"
             ax.text(0.5, 0.75, text, color="0.4", ha="center", transform=ax.transAxes)
+        ends = band[has_value]
+        if neutral == 1 and len(ends) and ends.max() > _LOG_RATIO * ends.min() > 0:
+            _log_scale(ax)
         ax.set_ylabel(label)
         tidy(ax)
     has_name = one_input and len(diagnosed.column_names) == 1
     axes[1].set_xlabel(plain(diagnosed.column_names[0]) if has_name else name)
     axes[0].set_title(f"What predictions need, with {diagnosed.level:.0%} bands")
     return axes
+
+
+def _log_scale(ax: Axes) -> None:
+    """Let factors of 2 and 1 / 2 lie equally far from 1."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _draw_line(ax: Axes, place: Any, values: Any, band: Any, has_value: Any) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.annotations import Array
 from fastmcmd._base.checks import as_rows, check_instance, check_same_length
 from fastmcmd.plots.projection import line
 from fastmcmd.plots.style import COLOURS, axes, mark_bottom, plain, tidy
@@ -69,10 +70,14 @@ def difference_map(
         order = np.argsort(place, kind="stable")
         middle = np.where(has_support, difference.difference, np.nan)[order]
         for sign, colour in groups:
-            where = (has_support & (difference.better == sign))[order]
+            where = has_support & (difference.better == sign)
             if where.any():
-                ax.fill_between(place[order], low[order], high[order], where=where, color=colour,
-                                alpha=0.35, linewidth=0, label=labels[sign])  # fmt: skip
+                ax.fill_between(place[order], low[order], high[order], where=where[order],
+                                color=colour, alpha=0.35, linewidth=0, label=labels[sign])  # fmt: skip
+                alone = np.flatnonzero(where)[_alone(place, where)]
+                ax.vlines(
+                    place[alone], low[alone], high[alone], color=colour, alpha=0.6, linewidth=2
+                )
         ax.plot(place[order], middle, color="0.2", linewidth=1.5)
     else:
         for sign, colour in groups:
@@ -83,8 +88,9 @@ def difference_map(
                         label=labels[sign])  # fmt: skip
     if (~has_support).any():
         mark_bottom(ax, place[~has_support])
+    has_name = rows.shape[1] == 1 and len(difference.column_names) == 1
     ax.set(
-        xlabel=name,
+        xlabel=plain(difference.column_names[0]) if has_name and x is None else name,
         ylabel=f"{difference.measure}: {first}\nless {second}",
     )
     ax.set_title(
@@ -95,3 +101,16 @@ def difference_map(
         ax.legend(frameon=False)
     tidy(ax)
     return ax
+
+
+def _alone(place: Array, where: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return which of the marked inputs, one for each place, have unmarked inputs on both sides.
+
+    An area between two inputs cannot show them.
+    """
+    places, of_input = np.unique(place, return_inverse=True)
+    marked = np.zeros(len(places) + 2, dtype=bool)
+    marked[1 + of_input[where]] = True
+    alone = np.flatnonzero(marked[1:-1] & ~marked[:-2] & ~marked[2:])
+    numbers, first = np.unique(of_input[where], return_index=True)
+    return first[np.isin(numbers, alone)]

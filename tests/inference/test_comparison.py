@@ -213,12 +213,35 @@ def test_the_printed_set_has_the_models_of_the_confidence_set(rng):
     }
     compared = fm.compare(models, y)
     line = "the best by CRPS is right or same (model confidence set, 95 %)"
+    assert "Comparison of 3 models at 200 rows" in repr(compared)
     assert compared.may_be_best == line == repr(compared).splitlines()[-1]
     assert line not in str(compared.pairs.table())
     assert fm.compare({name: models[name] for name in ("right", "wide")}, y).may_be_best == ""
     few = fm.compare(models, y, groups=np.arange(200) // 4)
     assert few.confidence_set()["wide"] < 0.05
     assert few.may_be_best == ""  # 50 groups
+    three = fm.compare({**models, "again": models["right"]}, y).may_be_best
+    assert three.startswith("the best by CRPS is right, same or again (")
+    some = fm.compare(models, np.where(np.arange(200) < 9, np.nan, y), nan_policy="omit")
+    assert "Comparison of 3 models at 191 of 200 rows" in repr(some)
+
+
+def test_measures_of_a_comparison_have_short_names(rng):
+    x = rng.normal(size=200)
+    models = {"right": fm.Gaussian(x, 1.0), "wide": fm.Gaussian(x, 3.0)}
+    compared = fm.compare(models, x + rng.normal(size=200), x)
+    assert compared.pairs.of("crps")[0] == compared.pairs.of("mean_crps")[0]
+    assert compared.pairs.of("ece")[0].measure == "regression_ece"
+    assert len(compared.pairs.of("brier_score")) == 0  # these models have none
+    assert compared.confidence_set("crps") == compared.confidence_set("mean_crps")
+    assert compared.map(measure="crps").p_value == compared.map(measure="mean_crps").p_value
+    for call in (
+        compared.pairs.of,
+        compared.confidence_set,
+        lambda name: compared.map(measure=name),
+    ):
+        with pytest.raises(ValueError, match="measure is 'crsp'; one of 'mae'"):
+            call("crsp")
 
 
 def test_confidence_set_against_a_loop():

@@ -9,6 +9,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 
 import fastmcmd as fm
 from fastmcmd import plots
@@ -337,6 +338,43 @@ def test_a_diagnosis_names_its_only_column(rng):
     assert fm.diagnose(x, y, (np.zeros(120), 1.0)).plot()[1].get_xlabel() == "x"
     two = fm.diagnose(pd.DataFrame({"a": x, "b": y}), y, (np.zeros(120), 1.0))
     assert two.plot()[1].get_xlabel() == "first principal component of x"
+    assert (
+        fm.diagnose(pd.Series(x, name="age"), y, (np.zeros(120), 1.0)).plot()[1].get_xlabel()
+        == "age"
+    )
+    assert fm.diagnose(pd.Series(x), y, (np.zeros(120), 1.0)).plot()[1].get_xlabel() == "x"
+
+
+def test_a_map_of_differences_names_its_only_column(rng):
+    pd = pytest.importorskip("pandas")
+    x = rng.normal(size=120)
+    models = {"a": (x, 1.0), "b": (np.zeros(120), 1.0)}
+    difference = fm.compare(models, x, pd.DataFrame({"$age": x})).map()
+    assert difference.plot().get_xlabel() == r"\$age"
+    assert fm.plots.difference_map(difference, 2 * x).get_xlabel() == "x"
+
+
+def test_the_band_of_an_input_without_alike_neighbours_is_drawn(rng):
+    """An area between inputs has no width if the sign at both neighbours is another one."""
+    x = np.repeat([0.0, 1.0, 2.0], 100)
+    y = np.where(x == 1.0, 1.0, 0.0) + 0.1 * rng.normal(size=300)
+    flat, step = 0.1 * rng.normal(size=(2, 300))
+    models = {"flat": fm.Gaussian(flat, 0.3), "step": fm.Gaussian(step + (x == 1.0), 0.3)}
+    difference = fm.compare(models, y, x).map(x_kernel=fm.RBF(50.0))
+    assert difference.better[x == 1.0].all()
+    assert not difference.better[x != 1.0].any()
+    lines = [one for one in difference.plot().collections if isinstance(one, LineCollection)]
+    assert sorted(float(one[0, 0]) for part in lines for one in part.get_segments()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("rows", "scale"), [(120, "log"), (2000, "linear")])
+def test_factors_of_several_scales_have_a_logarithmic_axis(rng, rows, scale):
+    x = rng.uniform(-1, 1, rows)
+    diagnosed = fm.diagnose(x, x + rng.normal(size=rows), (x, 1.0))
+    band = diagnosed.factor_band[diagnosed.supported]
+    assert (band.max() > 5 * band.min()) == (scale == "log")
+    shift, factor = diagnosed.plot()
+    assert (shift.get_yscale(), factor.get_yscale()) == ("linear", scale)
 
 
 def test_inputs_without_support_are_marked_at_the_bottom(rng):
