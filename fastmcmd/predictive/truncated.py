@@ -561,6 +561,9 @@ class Truncated(ByQuadrature):
 
     def _sums(self) -> tuple[Array, Array]:
         """Return means and standard deviations as integrals of densities, or sums over nodes."""
+        if self._splits:
+            mixture = self._mixture()
+            return mixture.mean, mixture.std
         mean, std = np.full(len(self), np.nan), np.full(len(self), np.nan)
         if self._has_panels:
 
@@ -672,7 +675,23 @@ class Truncated(ByQuadrature):
         few = self._few_counts
         if few is not None:
             return few.counts.shape[1]
+        if self._splits:
+            return self._mixture().node_count
         return self.base.node_count if self.discrete else node_count()
+
+    def nodes(self, splits: int = 1) -> Nodes:
+        """Return nodes and weights: of a mixture those of its components, each in its own panels."""
+        return self._mixture().nodes(splits) if self._splits else super().nodes(splits)
+
+    def coarse_nodes(self) -> Nodes:
+        """Return nodes of a lower order, of a mixture those of its components."""
+        return self._mixture().coarse_nodes() if self._splits else super().coarse_nodes()
+
+    def nodes_within(self, length: float) -> Nodes:
+        """Return nodes from panels no longer than ``length``, of a mixture those of its components."""
+        return (
+            self._mixture().nodes_within(length) if self._splits else super().nodes_within(length)
+        )
 
     @property
     def exact_nodes(self) -> bool:

@@ -193,3 +193,31 @@ def test_counts_against_scipy(rng, mean):
     for prediction, cdf in cases.values():
         expected = (cdf[:, None, :] < levels[:, None] - 1e-13).sum(axis=2)
         np.testing.assert_array_equal(prediction.quantile(levels), expected)
+
+
+def test_moments_of_a_truncated_mixture_of_far_narrow_components():
+    """Nodes between quantiles of the whole mixture missed a component 200 of its widths away."""
+    rng = np.random.default_rng(5)
+    n = 40
+    weights = rng.dirichlet([0.5, 0.5], n)
+    loc, scale = 3 * rng.normal(size=(n, 2)), 10 ** rng.uniform(-2, 1, (n, 2))
+    first, last = loc.argmin(axis=1), loc.argmax(axis=1)
+    every = np.arange(n)
+    low = loc[every, first] - rng.uniform(-1, 3, n) * scale[every, first]
+    high = np.where(every % 2, loc[every, last] + scale[every, last], np.inf)
+    high = np.maximum(high, low + scale[every, first])
+    base = fm.Mixture([fm.Gaussian(*part) for part in zip(loc.T, scale.T, strict=True)], weights)
+    truncated = fm.Truncated(base, low, high)
+    ends = [(end[:, None] - loc) / scale for end in (low, high)]
+    mass = weights * (stats.norm.sf(ends[0]) - stats.norm.sf(ends[1]))
+    mass /= mass.sum(axis=1, keepdims=True)
+    parts = stats.truncnorm(*ends, loc=loc, scale=scale)
+    means, variances = (np.where(mass > 1e-13, one, 0.0) for one in (parts.mean(), parts.var()))
+    mean = (mass * means).sum(axis=1)
+    std = np.sqrt((mass * (variances + (means - mean[:, None]) ** 2)).sum(axis=1))
+    np.testing.assert_allclose(truncated.mean, mean, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(truncated.std, std, rtol=1e-6, atol=1e-8)
+    values, masses = truncated.nodes()
+    assert values.shape == (n, truncated.node_count)
+    by_nodes = (values * masses).sum(axis=1)
+    np.testing.assert_allclose(by_nodes, mean, rtol=1e-9, atol=1e-9)
