@@ -149,8 +149,10 @@ def _first_in_other_order(one: pd.Index, other: pd.Index) -> int | None:
         places = other.get_indexer(one)
     except Exception:  # labels that pandas cannot match, such as tuples and text, are not the same
         return None
-    moved = places != np.arange(len(one))
-    return int(np.argmax(moved)) if (places >= 0).all() and moved.any() else None
+    is_elsewhere = places != np.arange(len(one))
+    if (places < 0).any() or not is_elsewhere.any():
+        return None
+    return int(np.argmax(is_elsewhere))
 
 
 def to_frame(columns: Mapping[str, Array], labels: object = None) -> pd.DataFrame:
