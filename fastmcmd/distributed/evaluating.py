@@ -296,7 +296,7 @@ class BlockTests:
         elif one is not None:
             reason = ""
             if measure in UNBOUNDED:
-                reason = self._why_no_interval(measure, *places, one.rows)
+                reason = self._why_no_interval(measure, *places, one)
             pair = _of_differences(one, 1 - self._level, reason)
             if pair is not None and measure in _SQUARES:
                 return replace(record, p_value=pair.p_value)
@@ -311,13 +311,15 @@ class BlockTests:
             error=pair.error, reason=pair.reason,
         )  # fmt: skip
 
-    def _why_no_interval(self, measure: str, first: int, second: int, rows: int) -> str:
+    def _why_no_interval(self, measure: str, first: int, second: int, one: Differences) -> str:
         """Return why a score without bounds has no interval, from its sums over pieces of the rows."""
         losses = self._sums.losses[measure]
         if not np.isfinite(losses.sums[:, [first, second]]).all():
             return ""
         terms = losses.centred(first, second)
-        return why_no_interval(terms, "rows" if len(terms) == rows else "pieces of rows")
+        if one.scatter <= ROUNDING * one.size / one.weight:  # all differences are equal
+            terms = np.zeros_like(terms)
+        return why_no_interval(terms, "rows" if len(terms) == one.rows else "pieces of rows")
 
 
 @dataclass(frozen=True, eq=False)
