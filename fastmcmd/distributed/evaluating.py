@@ -51,7 +51,7 @@ from fastmcmd.inference.comparison import (
     model_confidence_set,
 )
 from fastmcmd.inference.comparison import concluded as paired_of
-from fastmcmd.inference.tails import why_no_interval
+from fastmcmd.inference.tails import LEAST_VALUES, why_no_interval
 from fastmcmd.metrics.inputs import NAN_POLICIES
 from fastmcmd.result import Info
 from fastmcmd.streaming.congruence_sums import Ridge
@@ -319,7 +319,8 @@ class BlockTests:
         terms = losses.centred(first, second)
         if one.scatter <= ROUNDING * one.size / one.weight:  # all differences are equal
             terms = np.zeros_like(terms)
-        return why_no_interval(terms, "rows" if len(terms) == one.rows else "pieces of rows")
+        few_pieces = len(terms) < LEAST_VALUES <= one.rows  # most have no weight
+        return why_no_interval(terms, "pieces of rows" if few_pieces else "rows")
 
 
 @dataclass(frozen=True, eq=False)

@@ -188,7 +188,8 @@ def test_equal_differences_have_an_interval_despite_rounding(rng, n):
         for groups in (None, np.arange(n) % 210):
             compared = fm.compare(models, np.full(n, 37.3), groups=groups)
             (pair,) = compared.pairs.of("nll")
-            assert pair.reason == "" and pair.p_value == pytest.approx(0, abs=1e-12)
+            assert pair.reason == ""
+            assert pair.p_value == pytest.approx(0, abs=1e-12)
             assert pair.high - pair.low <= 1e-11 * abs(pair.difference)
     few = fm.compare({"a": (np.zeros(199), 1.0), "b": (np.zeros(199), 2.0)}, np.ones(199))
     assert few.pairs.of("nll")[0].reason == "fewer than 200 rows"
