@@ -33,6 +33,7 @@ __all__ = [
 
 
 _DIM = "row"  # name of the rows in xarray if they had none
+_FEW = 20  # labels that are compared first
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +107,8 @@ def row_labels(value: object) -> RowLabels | None:
 def check_row_order(**arguments: object) -> None:
     """Raise an error if two arguments have the same row labels in another order.
 
-    Rows are matched by position. Row labels are those of pandas and xarray objects, also inside tuples; the
-    labels 0, 1, ... that pandas gives by default are none, and neither are labels that repeat.
+    Rows are matched by position. Row labels are those of pandas and xarray objects, also inside tuples and
+    dicts; the labels 0, 1, ... that pandas gives by default are none, and neither are labels that repeat.
 
     Raises
     ------
@@ -116,39 +117,59 @@ def check_row_order(**arguments: object) -> None:
     """
     if "pandas" not in sys.modules:
         return
-    labelled: dict[str, pd.Index] = {}
+    labelled: list[tuple[str, pd.Index]] = []
     for name, value in arguments.items():
-        for part in value if isinstance(value, tuple) else (value,):
+        for part in _parts(value):
             index = _own_labels(part)
-            if index is None:
+            if index is None or any(index is labels for _, labels in labelled):
                 continue
-            for other, labels in labelled.items():
-                if _differ_in_order(labels, index):
-                    row = int(np.argmax(np.asarray(labels != index)))
+            for other, labels in labelled:
+                row = _first_in_other_order(labels, index)
+                if row is not None:
+                    names, advice = f"{other} and {name}", f"{name} with .loc[{other}.index]"
+                    if other == name:
+                        names, advice = f"parts of {name}", "them alike"
+                    (one_label,), (other_label,) = labels[[row]].tolist(), index[[row]].tolist()
                     raise ValueError(
-                        f"{other} and {name} have the same row labels in another order (row {row}: "
-                        f"{_label_text(labels[row])} and {_label_text(index[row])}), and rows are "
-                        f"matched by position; reorder {name} with .loc[{other}.index]"
+                        f"{names} have the same row labels in another order (row {row}: "
+                        f"{quote(one_label)} and {quote(other_label)}), and rows are matched by position; "
+                        f"reorder {advice}"
                     )
-            labelled.setdefault(name, index)
+            labelled.append((name, index))
+
+
+def _parts(value: object) -> tuple[object, ...]:
+    if isinstance(value, Mapping):
+        return tuple(value.values())
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _own_labels(value: object) -> pd.Index | None:
-    """Return row labels that differ from each other and are not just numbers of rows; else None."""
-    labels = row_labels(value)
-    index = None if labels is None else labels.index
-    if index is None or isinstance(index, sys.modules["pandas"].RangeIndex) or not index.is_unique:
+    """Return the row labels; None without, or if they are the default ones, the numbers of the rows."""
+    pandas = sys.modules["pandas"]
+    labels = None if isinstance(value, pandas.Index) else row_labels(value)  # an Index holds values
+    index: pd.Index | None = None if labels is None else labels.index
+    if isinstance(index, pandas.RangeIndex) and (index.start, index.step) == (0, 1):
         return None
     return index
 
 
-def _label_text(label: object) -> str:
-    """Return a row label as Python writes it: 3, not np.int64(3)."""
-    return repr(label.item() if isinstance(label, (np.integer, np.floating)) else label)
-
-
-def _differ_in_order(one: pd.Index, other: pd.Index) -> bool:
-    return len(one) == len(other) and not one.equals(other) and bool(one.isin(other).all())
+def _first_in_other_order(one: pd.Index, other: pd.Index) -> int | None:
+    """Return the first row whose labels differ, if the same labels have another order; else None."""
+    if len(one) != len(other) or one.equals(other):
+        return None
+    try:
+        if not (one.is_unique and other.is_unique):
+            return None
+        if (other.get_indexer(one[:_FEW]) < 0).any():  # quick for other labels
+            return None
+        places = other.get_indexer(one)
+    except Exception:  # labels that pandas cannot match, such as tuples and text, are not the same
+        return None
+    is_elsewhere = places != np.arange(len(one))
+    if (places < 0).any() or not is_elsewhere.any():
+        return None
+    return int(np.argmax(is_elsewhere))
 
 
 def to_frame(columns: Mapping[str, Array], labels: object = None) -> pd.DataFrame:

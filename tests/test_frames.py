@@ -274,3 +274,52 @@ def test_labels_that_say_nothing_about_the_order_are_not_compared(data):
         if len(set(index)) < 60:
             means.index = index[::-1]
             assert fm.metrics.mean_crps(outcomes, (means, 0.3)) == expected
+
+
+def test_equal_labels_of_other_types_have_the_same_order(data):
+    """Time zones, categories and tuples: types differ, labels do not; neither are values labels."""
+    pd = pytest.importorskip("pandas")
+    x, y = data
+    times = pd.date_range("2026-01-01", periods=60, freq="h", tz="Europe/Berlin")
+    names = [f"row {i}" for i in range(60)]
+    pairs = pd.MultiIndex.from_product([range(30), list("ab")])
+    same = [
+        (times, times.tz_convert("UTC")),
+        (pd.CategoricalIndex(names), pd.CategoricalIndex(names, categories=names[::-1])),
+        (pairs, pd.Index(list(pairs), tupleize_cols=False)),
+        (pairs, pd.Index(names)),  # labels of another kind
+    ]
+    for first, second in same:
+        fm.metrics.mean_crps(pd.Series(y, first), (pd.Series(x, second), 0.3))
+        if second[0] != "row 0":
+            with pytest.raises(ValueError, match="another order"):
+                fm.metrics.mean_crps(pd.Series(y, first), (pd.Series(x, second[::-1]), 0.3))
+    fm.metrics.mean_crps(pd.Index(y), (pd.Index(y[::-1]), 0.3))
+
+
+def test_every_labelled_part_is_compared(data):
+    pd = pytest.importorskip("pandas")
+    x, y = data
+    frame = pd.DataFrame(
+        {"x": x, "y": y, "s": 0.3}, index=["row" + 200 * "w" + f"{i}" for i in range(60)]
+    )
+    other = frame.iloc[::-1]
+    with pytest.raises(ValueError, match=r"^parts of prediction have the same row labels") as error:
+        fm.metrics.mean_crps(y, (frame["x"], other["s"]))
+    assert len(str(error.value)) < 400
+    models = {"a": (frame["x"], 0.3), "b": (other["x"], 0.3)}
+    with pytest.raises(
+        ValueError, match=r"models\['a'\] and models\['b'\] have the same row labels"
+    ):
+        fm.compare(models, y)
+    models = {"a": (x, 0.3), "b": (x, 0.5)}
+    with pytest.raises(ValueError, match="y and groups have the same row labels"):
+        fm.compare(models, frame["y"], groups=other["x"])
+    with pytest.raises(ValueError, match="columns and y have the same row labels"):
+        fm.weak_regions({"x": other["x"]}, x, frame["y"], (x, 0.3))
+    reverse = pd.RangeIndex(59, -1, -1)
+    with pytest.raises(ValueError, match="another order"):
+        fm.metrics.mean_crps(
+            pd.Series(y, range(60)[::-1]), (pd.Series(x, index=list(range(60))), 0.3)
+        )
+    fm.metrics.mean_crps(pd.Series(y, reverse), (pd.Series(x), 0.3))  # default labels

@@ -51,7 +51,7 @@ from fastmcmd.inference.comparison import (
     model_confidence_set,
 )
 from fastmcmd.inference.comparison import concluded as paired_of
-from fastmcmd.inference.tails import why_no_interval
+from fastmcmd.inference.tails import LEAST_VALUES, why_no_interval
 from fastmcmd.metrics.inputs import NAN_POLICIES
 from fastmcmd.result import Info
 from fastmcmd.streaming.congruence_sums import Ridge
@@ -243,6 +243,12 @@ class BlockTests:
             ]
         return Pairs(records, self._level)
 
+    def units(self) -> float:
+        """Return the effective number of pieces of rows, ``(sum w)^2 / sum(w^2)``."""
+        weights = next(iter(self._sums.losses.values())).weights
+        share = weights / weights.sum()
+        return 1 / float(share @ share)
+
     def confidence_set(self, name: str, samples: int, random_state: object) -> dict[str, float]:
         """Return the p-value of each model for being among the best, by a measure."""
         models = list(self._evaluations)
@@ -288,7 +294,9 @@ class BlockTests:
         if measure == _CONGRUENCE:
             pair = self._sums.by_congruence.get((first, second))
         elif one is not None:
-            reason = self._why_no_interval(measure, *places) if measure in UNBOUNDED else ""
+            reason = ""
+            if measure in UNBOUNDED:
+                reason = self._why_no_interval(measure, *places, one)
             pair = _of_differences(one, 1 - self._level, reason)
             if pair is not None and measure in _SQUARES:
                 return replace(record, p_value=pair.p_value)
@@ -303,12 +311,16 @@ class BlockTests:
             error=pair.error, reason=pair.reason,
         )  # fmt: skip
 
-    def _why_no_interval(self, measure: str, first: int, second: int) -> str:
-        """Return why a score without bounds has no interval, from its sums over pieces of rows."""
+    def _why_no_interval(self, measure: str, first: int, second: int, one: Differences) -> str:
+        """Return why a score without bounds has no interval, from its sums over pieces of the rows."""
         losses = self._sums.losses[measure]
         if not np.isfinite(losses.sums[:, [first, second]]).all():
             return ""
-        return why_no_interval(losses.centred(first, second))
+        terms = losses.centred(first, second)
+        if one.scatter <= ROUNDING * one.size / one.weight:  # all differences are equal
+            terms = np.zeros_like(terms)
+        few_pieces = len(terms) < LEAST_VALUES <= one.rows  # most have no weight
+        return why_no_interval(terms, "pieces of rows" if few_pieces else "rows")
 
 
 @dataclass(frozen=True, eq=False)

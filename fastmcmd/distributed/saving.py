@@ -89,6 +89,9 @@ class SavedState:
     state: Samples | Summary | Summaries | SavedCongruence | SavedParts | None
 
 
+_FORMAT_OF_SUMS = "2"  # of `evaluate` and `compare`; 2: pieces of rows have weights
+
+
 class BlockCheckpoint:
     """The checkpoint of a run on blocks.
 
@@ -114,6 +117,8 @@ class BlockCheckpoint:
             for key, value in options.items()
             if key not in left_out and not key.endswith("_prime") and "weight" not in key
         }
+        if name == "evaluate":  # and `compare`
+            settings["format of sums"] = _FORMAT_OF_SUMS
         text = repr((name, sorted(settings.items()), list(tokens)))
         digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         return cls(Checkpoint(path, digest, cls.every, settings))

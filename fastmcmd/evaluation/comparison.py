@@ -24,6 +24,7 @@ from fastmcmd.evaluation.evaluating import evaluate, evaluate_many
 from fastmcmd.evaluation.measures import ALL_MEASURES
 from fastmcmd.evaluation.pairs import PairedTests
 from fastmcmd.evaluation.result import BEST, Evaluation, full_name, text
+from fastmcmd.frames import check_row_order
 from fastmcmd.inference.comparison import clusters_of
 from fastmcmd.inference.difference_map import DifferenceMap
 from fastmcmd.inference.inputs import check_simulations
@@ -43,6 +44,7 @@ _LOSSES = (
     "mean_energy_score",
     "mean_brier_score",
 )  # the scores that are always finite
+_SAMPLES = 1_000  # bootstrap samples of a model confidence set
 _LEAST_IN_SET = (
     100  # rows or groups of a printed model confidence set: tests/simulations/comparison.py
 )
@@ -95,7 +97,7 @@ class Comparison(ByName[Evaluation]):
         return PairedTests(self.evaluations, self.clusters, self.level)
 
     def confidence_set(
-        self, measure: str | None = None, samples: int = 1_000, random_state: RandomState = 0
+        self, measure: str | None = None, samples: int = _SAMPLES, random_state: RandomState = 0
     ) -> dict[str, float]:
         """Return the model confidence set for a measure: a p-value of being among the best per model.
 
@@ -142,16 +144,16 @@ class Comparison(ByName[Evaluation]):
     def may_be_best(self) -> str:
         """The model confidence set as text: which of three or more models may be the best.
 
-        "" for fewer models, or fewer than 100 rows or groups: of 50 rows, one set of twelve lacks a best
-        model.
+        "" for fewer models, losses that are infinite, or fewer than 100 rows or groups, weighted ones by
+        their effective number: of 50 rows, one set of twelve lacks a best model. Also "" if the level is so
+        small that the bootstrap samples exclude no model.
         """
-        first = next(iter(self.evaluations.values()))
-        units = first.n if self.clusters is None else len(np.unique(self.clusters))
-        pairs = self.pairs.of(self._loss)
-        models = len(self.evaluations)
-        if models < 3 or units < _LEAST_IN_SET or not _all_tested(pairs, models):
+        pairs, models = self.pairs.of(self._loss), len(self.evaluations)
+        if models < 3 or not _all_have_intervals(pairs, models):
             return ""
-        p_values = self.confidence_set()
+        if self.level * (_SAMPLES + 1) < 1 or self._tests.units() < _LEAST_IN_SET - 0.5:
+            return ""
+        p_values = self.confidence_set(samples=_SAMPLES)
         best = [name for name, p in p_values.items() if p >= self.level]
         return printable(
             f"the best by {Pairs.label(self._loss)} is {joint(best, 'or')} (model confidence set, "
@@ -408,10 +410,8 @@ class Comparison(ByName[Evaluation]):
         return f"{summary}\n{notes}\n\n{self.differences()}"
 
 
-def _all_tested(pairs: Pairs, models: int) -> bool:
-    return len(pairs) == math.comb(models, 2) and not any(
-        math.isnan(one.p_adjusted) for one in pairs
-    )
+def _all_have_intervals(pairs: Pairs, models: int) -> bool:
+    return len(pairs) == math.comb(models, 2) and not any(math.isnan(one.low) for one in pairs)
 
 
 def _value(evaluation: Evaluation, name: str) -> float | None:
@@ -507,6 +507,7 @@ def compare(
     names = [str(name) for name in models]
     if len(set(names)) < len(names):
         raise ValueError(f"models have the same names as text: {', '.join(names)}")
+    check_row_order(y=y, groups=groups)
     if y is not None:
         evaluations = _evaluated(models, y, x, settings)
         return Comparison(evaluations, _clusters(evaluations, groups, block_length))

@@ -225,7 +225,8 @@ def evaluate_many(
         different rows.
     """
     start = time.perf_counter()
-    check_row_order(y=y, x=x)
+    by_model = {f"models[{name!r}]": prediction for name, prediction in models.items()}
+    check_row_order(y=y, x=x, by=config.by, **by_model)
     outcomes = {
         name: _outcomes_of(y, name, prediction, x, config) for name, prediction in models.items()
     }

@@ -91,6 +91,13 @@ class PairedTests:
                 records += self._of_measure(one.name, one.best, names)
         return Pairs(records, self._level)
 
+    def units(self) -> float:
+        """Return the effective number of independent rows or clusters, ``1 / sum(share^2)``."""
+        share = _shares(self._first_context())
+        if self._clusters is not None:
+            share = np.bincount(self._clusters, weights=share).astype(np.float64)
+        return 1 / float(share @ share)
+
     def confidence_set(self, name: str, samples: int, random_state: object) -> dict[str, float]:
         """Return the p-value of each model for being among the best, by a measure."""
         models = list(self._evaluations)

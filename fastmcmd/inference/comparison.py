@@ -176,7 +176,10 @@ def paired(
     reason = ""
     if unbounded:
         plural = "rows" if clusters is None else "clusters"
-        reason = why_no_interval(_in_batches(centred[has_weight]), plural)
+        spread = centred[has_weight]
+        if size is not None and error <= ROUNDING * size:  # all terms are equal
+            spread = np.zeros_like(spread)
+        reason = why_no_interval(_in_batches(spread), plural)
     return concluded(difference, error, freedom, confidence, negligible, reason)
 
 

@@ -218,8 +218,11 @@ def read(
         n = y.shape[0] if y.ndim else 0
         if weights is not None:
             check_weights_shape(weights, n)
+        inputs = x if x is not None and x.ndim in (1, 2) else None  # other shapes raise later
+        if inputs is not None:
+            check_same_length(x=inputs, y=range(n))
         parts = prediction if isinstance(prediction, tuple) else (prediction,)
-        valid = rows_without_nan(arrays, n, (y, weights, x, *parts))
+        valid = rows_without_nan(arrays, n, (y, weights, inputs, *parts))
         blank = valid is not None and not bool(arrays.xp.any(valid))
         if blank and nan_policy == "omit":
             raise ValueError(f"all {n} rows hold NaN; at least one without is needed")

@@ -7,7 +7,7 @@ import pytest
 from in_blocks import make_data
 
 import fastmcmd as fm
-from fastmcmd.distributed import BlockError, predicted, running
+from fastmcmd.distributed import BlockError, predicted, running, saving
 from fastmcmd.distributed.saving import BlockCheckpoint
 
 pytestmark = pytest.mark.slow
@@ -108,3 +108,14 @@ def test_another_call_does_not_resume(tmp_path, monkeypatch):
     first = fm.cce(*arguments, fm.Gaussian(data.blocks("mean"), 0.5), checkpoint=path, **KERNELS)
     assert first.mean > 0
     assert not path.exists()
+
+
+def test_a_checkpoint_with_sums_of_an_earlier_format_is_named(tmp_path, monkeypatch):
+    path, data = tmp_path / "run.ckpt", make_data(SIZES)
+    models = {"a": fm.Gaussian(data.blocks("mean"), 0.5), "b": fm.Gaussian(data.blocks("mean"), 1)}
+    with monkeypatch.context() as earlier:
+        earlier.setattr(saving, "_FORMAT_OF_SUMS", "1")
+        earlier.setattr(BlockCheckpoint, "finish", lambda self: None)
+        fm.compare(models, data.blocks("y"), checkpoint=path)
+    with pytest.raises(ValueError, match="format of sums was '1', is '2'"):
+        fm.compare(models, data.blocks("y"), checkpoint=path)

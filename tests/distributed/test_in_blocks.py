@@ -1101,3 +1101,24 @@ def test_exact_solver_ends_with_low_rank_above_a_million_rows(data, monkeypatch)
     result = fm.cce(*arguments, solver="cg", **KERNELS)
     assert result.info.solver == "lowrank"
     assert any("solver 'cg' is for at most 599 rows" in note for note in result.info.notes)
+
+
+def test_sums_without_weight_leave_few_pieces_for_tails():
+    """Of 6,000 rows in 1,000 pieces, 600 have weight: 100 pieces, not fewer than 200 rows."""
+    rng = np.random.default_rng(5)
+    mean = rng.normal(size=6_000)
+    weights = np.where(np.arange(6_000) < 600, 1.0, 0.0)
+    of_mean, y, w = (
+        da.from_array(one, chunks=2_000) for one in (mean, mean + rng.normal(size=6_000), weights)
+    )
+    models = {"a": fm.Gaussian(of_mean, 1.0), "b": fm.Gaussian(of_mean, 1.2)}
+    compared = fm.compare({**models, "c": fm.Gaussian(of_mean, 1.3)}, y, sample_weight=w)
+    assert compared.pairs.of("nll")[0].reason == "fewer than 200 pieces of rows"
+    assert compared.may_be_best != ""
+    few = fm.compare(models, y, sample_weight=w * (da.arange(6_000, chunks=2_000) < 150))
+    assert few.pairs.of("nll")[0].reason == "fewer than 200 rows"
+    equal = fm.compare(
+        {name: fm.Gaussian(0 * of_mean, scale) for name, scale in (("a", 0.77), ("b", 1.3))},
+        0 * y + 3.7,
+    )
+    assert equal.pairs.of("nll")[0].reason == ""

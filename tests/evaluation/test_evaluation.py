@@ -542,3 +542,14 @@ def test_intervals_of_vectors_are_those_of_their_rows():
         for other in by_name.values()
         if other.low is not None
     )
+
+
+@pytest.mark.parametrize("nan_policy", ["omit", "propagate"])
+def test_inputs_with_nan_and_a_wrong_shape_are_an_error_that_names_it(rng, nan_policy):
+    y = rng.normal(size=30)
+    x = rng.normal(size=(30, 2))
+    x[3, 1] = np.nan
+    with pytest.raises(ValueError, match="rows must match: x has 20, y has 30"):
+        fm.evaluate(y, (y, 1.0), x[:20], nan_policy=nan_policy)
+    with pytest.raises(ValueError, match=r"x has shape \(30, 2, 3\)"):
+        fm.evaluate(y, (y, 1.0), np.stack([x] * 3, axis=2), nan_policy=nan_policy)

@@ -244,6 +244,33 @@ def test_measures_of_a_comparison_have_short_names(rng):
             call("crsp")
 
 
+def test_the_printed_set_counts_the_rows_that_were_used(rng):
+    """Rows with NaN, without weight or with little of it are no rows of the set."""
+    x = rng.normal(size=200)
+    y = x + rng.normal(size=200)
+    models = {"a": (x, 1.0), "b": (x, 1.1), "c": (x, 3.0)}
+    few = np.arange(200) < 90
+    missing = fm.compare(models, np.where(few, y, np.nan), nan_policy="omit")
+    assert missing.may_be_best == ""
+    for least in (0.0, 1e-6):
+        assert fm.compare(models, y, sample_weight=np.where(few, 1.0, least)).may_be_best == ""
+    many = np.where(np.arange(200) < 100, 1.0, 0.0)
+    assert fm.compare(models, y, sample_weight=many).may_be_best != ""
+    assert fm.compare(models, y, sample_weight=many, groups=np.arange(200) // 2).may_be_best == ""
+    exact = fm.compare(models, y, confidence=0.9999)  # more than 1,000 bootstrap samples can tell
+    assert exact.may_be_best == ""
+
+
+def test_infinite_losses_have_no_printed_set(rng):
+    x = rng.normal(size=200)
+    y = x + rng.normal(size=200)
+    heavy = fm.StudentT(0.5, x, 1.0)  # whose CRPS is infinite
+    compared = fm.compare({"a": (x, 1.0), "b": (x, 2.0), "heavy": heavy}, y)
+    assert compared["heavy"]["crps"] == np.inf
+    assert compared.may_be_best == ""
+    assert "model confidence set" not in repr(compared) + compared._repr_html_()
+
+
 def test_confidence_set_against_a_loop():
     rng = np.random.default_rng(1)
     losses = rng.normal(size=(50, 3)) + np.array([0.0, 0.2, 1.0])

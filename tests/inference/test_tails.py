@@ -178,3 +178,18 @@ def test_classes_have_the_rule_of_numbers(rng, certain, reason):
     assert both.pairs.of("nll")[0].reason == reason
     assert ("compare the Brier score" in both.differences()) == certain
     assert ("negative log-likelihood" in both.sentence) == (not certain)
+
+
+@pytest.mark.parametrize("n", [400, 1_001, 2_500])
+def test_equal_differences_have_an_interval_despite_rounding(rng, n):
+    """Sums round: what is left about their mean has no tails."""
+    for a, b in rng.uniform(0.1, 3, (6, 2)):
+        models = {"a": (np.zeros(n), a), "b": (np.zeros(n), b)}
+        for groups in (None, np.arange(n) % 210):
+            compared = fm.compare(models, np.full(n, 37.3), groups=groups)
+            (pair,) = compared.pairs.of("nll")
+            assert pair.reason == ""
+            assert pair.p_value == pytest.approx(0, abs=1e-12)
+            assert pair.high - pair.low <= 1e-11 * abs(pair.difference)
+    few = fm.compare({"a": (np.zeros(199), 1.0), "b": (np.zeros(199), 2.0)}, np.ones(199))
+    assert few.pairs.of("nll")[0].reason == "fewer than 200 rows"
