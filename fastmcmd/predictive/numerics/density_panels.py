@@ -151,16 +151,16 @@ class DensityPanels:
                 sizes = np.abs(values @ some)
                 error = half * (sizes[:, 0] + sizes[:, 1]) / _NODES
                 if spread is None:
-                    allowed = enough * tail
+                    most_error = enough * tail
                 else:
                     # The error of the mass counts fully, that of the integral by the width of the panel.
                     # The decay of the series tells its coefficient of order 2 m, the error of the mass.
                     decay = (sizes[:, 0] + sizes[:, 1]) / (sizes[:, 2] + sizes[:, 3])
                     local = enough * spread[row] / (2 * half * tail)
-                    allowed = np.where(
+                    most_error = np.where(
                         error * decay**2 <= enough, np.maximum(local, enough), enough
                     )
-                poor = ~(error <= allowed)
+                poor = ~(error <= most_error)
                 # Halving does not help against rounding of densities, nor against poles.
                 rough = poor & ~(error < error_before / _GAIN) & (turn > 1)
                 rough |= poor & (~np.isfinite(error) | (turn == _MOST_HALVINGS))

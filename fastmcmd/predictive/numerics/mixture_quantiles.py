@@ -217,9 +217,9 @@ def quick_quantiles(mixture: Mixture, levels: Array) -> Array | None:
     result = panel_quantiles(mixture, mixture.densities, mixture.components, some)
     if inner.all() and len(order) == 1 and (order[0] == np.arange(order.shape[1])).all():
         return result
-    ordered = np.full(out.shape, np.nan)
-    ordered[:, inner] = result
-    np.put_along_axis(out, np.broadcast_to(order, out.shape), ordered, axis=1)
+    sorted_quantiles = np.full(out.shape, np.nan)
+    sorted_quantiles[:, inner] = result
+    np.put_along_axis(out, np.broadcast_to(order, out.shape), sorted_quantiles, axis=1)
     return out
 
 
