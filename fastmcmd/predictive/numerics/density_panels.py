@@ -164,7 +164,7 @@ class DensityPanels:
                 # Halving does not help against rounding of densities, nor against poles.
                 rough = poor & ~(error < error_before / _GAIN) & (turn > 1)
                 rough |= poor & (~np.isfinite(error) | (turn == _MOST_HALVINGS))
-                resolved[row[rough & ~(error <= _NOISE * allowed)]] = False
+                resolved[row[rough & ~(error <= _NOISE * most_error)]] = False
                 open_ = poor & ~rough & resolved[row]
                 if not open_.any():
                     parts.append((row, left, half, values))
