@@ -362,9 +362,10 @@ def _notes(context: Context, x: InputsLike | None) -> tuple[str, ...]:
     if outcomes.valid is not None:
         ignored = 0 if outcomes.ignored is None else int(outcomes.ignored.sum())
         missing = outcomes.n - len(outcomes.valid) - ignored
-        consequence = "every number is NaN" if outcomes.propagate else "they are left out"
         if missing:
-            notes.append(f"{missing:,} of {outcomes.n:,} rows hold NaN: {consequence}")
+            verb, subject = ("holds", "it is") if missing == 1 else ("hold", "they are")
+            consequence = "every number is NaN" if outcomes.propagate else f"{subject} left out"
+            notes.append(f"{missing:,} of {outcomes.n:,} rows {verb} NaN: {consequence}")
         if ignored:
             notes.append(
                 f"{ignored:,} of {outcomes.n:,} rows have the ignored label: they are left out"

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import Json
 from fastmcmd._base.tables import ColumnTable, aligned
 from fastmcmd.frames import RowLabels, to_frame
+from fastmcmd.inference.comparison import ROUNDING
 from fastmcmd.inference.inputs import InputMap
 from fastmcmd.inference.local_corrections import MOST_LEVERAGE, quadratic
 from fastmcmd.inference.smoother import SUPPORTED, Basis, Smoother
@@ -235,7 +236,10 @@ def difference_map(
     if abs(_skewness(residual)) > _MOST_SKEWNESS:
         reach = np.nan
     difference = np.where(supported, difference, np.nan) / unit
-    band = difference[:, None] + reach * (error / unit)[:, None] * np.array([-1.0, 1.0])
+    width = (
+        reach * error + ROUNDING
+    ) / unit  # models that agree near an input differ by rounding there
+    band = difference[:, None] + width[:, None] * np.array([-1.0, 1.0])
     return difference, band, supported, p, p_mean
 
 

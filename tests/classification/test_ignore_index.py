@@ -209,7 +209,7 @@ def test_evaluate_tells_ignored_rows_from_missing_ones(policy, rng):
     values = {label: dict(_by_name(evaluation.by[label][1])) for label in (0, 1)}
     assert np.isfinite(values[0]["nll"])
     assert np.isnan(values[1]["nll"]) == (policy == "propagate")
-    assert any("1 of 120 rows hold NaN" in note for note in evaluation.notes)
+    assert any("1 of 120 rows holds NaN" in note for note in evaluation.notes)
 
 
 def _by_name(result):

@@ -38,6 +38,15 @@ def test_each_model_is_better_on_its_side():
     assert result.plot().get_xlabel() == "x"
 
 
+def test_models_that_agree_at_an_input_are_equal_there():
+    """Smoothed differences of 1e-20 had bands of 1e-21."""
+    x, y, models = two_models()
+    models = {"one": models["left"], "other": fm.Gaussian(np.sin(2 * x), 0.4)}
+    result = fm.compare(models, y, x).map(x_kernel=fm.RBF(200.0))
+    assert (result.better[x < -0.5] == 0).all()
+    assert (result.better[x > 0.2] > 0).any()
+
+
 def test_difference_is_the_ridge_regression():
     rng = np.random.default_rng(0)
     x, grid, d = rng.normal(size=(80, 2)), rng.normal(size=(5, 2)), rng.normal(size=80)
