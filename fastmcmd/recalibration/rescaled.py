@@ -115,6 +115,11 @@ class Rescaled(Derived):
         with np.errstate(over="ignore"):
             return np.asarray(self._inner_mean + (self.outcomes(y) - self._mean) / self.scale)
 
+    def kinks(self) -> Array:
+        """Return those of the inner distributions, mapped."""
+        from_mean = self.inner.kinks() - self._inner_mean[:, None]
+        return np.asarray(self._mean[:, None] + self.scale[:, None] * from_mean)
+
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         return self.inner.cdf(self._back(y))

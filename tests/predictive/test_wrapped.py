@@ -114,6 +114,7 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
             "cdf_bounds": np.stack(one.cdf_bounds(y)),
             "sf": one.sf(y),
             "log_prob": one.log_prob(y),
+            "log_densities": one.log_densities(by_row, rows=np.arange(3)),
             "quantile": one.quantile(levels),
             "quantiles_at": one.quantiles_at(by_row),
             "upper_quantiles_at": one.upper_quantiles_at(by_row),
@@ -163,6 +164,14 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     members |= {"closed_form_pairs", "closed_form_rows", "atomless", "exact_nodes", "rough_levels"}
     members |= {"weighted_parts", "has_quick_quantiles"}
     assert wrapped.has_quick_quantiles <= base.has_quick_quantiles
+    members |= {"kinks", "panel_edges"}
+    if wrapper not in ("zero-inflated", "recalibrated"):  # have further jumps
+        np.testing.assert_allclose(base.kinks(), np.unique(wrapped.kinks(), axis=1))
+    if not base.discrete:
+        edges, low, high = wrapped.panel_edges(1e-6)
+        assert (np.diff(edges, axis=1) >= 0).all()
+        assert (low < base.quantile(1e-5)).all()
+        assert (high > base.quantile(1 - 1e-5)).all()
     assert members == MEMBERS - FLAGS
 
 
