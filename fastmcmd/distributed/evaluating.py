@@ -38,10 +38,10 @@ from fastmcmd.evaluation.bootstrap import intervals
 from fastmcmd.evaluation.comparison import Comparison
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.context import Context, Settings
-from fastmcmd.evaluation.differences import PairOfModels, Pairs, check_interval
+from fastmcmd.evaluation.differences import MEAN_CCE, PairOfModels, Pairs, check_interval
 from fastmcmd.evaluation.measures import ALL_MEASURES, CONGRUENCE, SCORES
 from fastmcmd.evaluation.measuring import no_weight_in
-from fastmcmd.evaluation.pairs import UNBOUNDED, bootstrap_test
+from fastmcmd.evaluation.pairs import UNBOUNDED, bootstrap_test, has_measure
 from fastmcmd.evaluation.result import Evaluation, Measured
 from fastmcmd.inference.comparison import (
     LEAST_CLUSTERS,
@@ -65,7 +65,6 @@ _SUPPORTED = (
 )  # fmt: skip
 
 
-_CONGRUENCE = "mean_cce"
 _SQUARES = {"rmse": "rmse", "r2": "rmse"}  # measures that are tested by their squared errors
 # Values by row, and the sums that a prediction has if they apply.
 _BY_ROW = {"pit": "pit", "crps": "mean_crps", "brier_score": "mean_brier_score", "log_score": "nll"}
@@ -230,9 +229,9 @@ class BlockTests:
         records: list[PairOfModels] = []
         for one in ALL_MEASURES:
             by_model = {
-                name: _squared(evaluation) if one.name == _CONGRUENCE else evaluation[one.name]
+                name: _squared(evaluation) if one.name == MEAN_CCE else evaluation[one.name]
                 for name, evaluation in self._evaluations.items()
-                if one.best and _has(evaluation, one.name)
+                if one.best and has_measure(evaluation, one.name)
             }
             tested = [self._pair(one.name, *pair, by_model) for pair in combinations(by_model, 2)]
             p = np.array([one_pair.p_value for one_pair in tested])
@@ -252,12 +251,12 @@ class BlockTests:
     def confidence_set(self, name: str, samples: int, random_state: object) -> dict[str, float]:
         """Return the p-value of each model for being among the best, by a measure."""
         models = list(self._evaluations)
-        if name == _CONGRUENCE:
+        if name == MEAN_CCE:
             if self._sums.congruence is None:
                 raise ValueError("mean_cce has no model confidence set: there are no inputs x")
             losses = self._sums.congruence.pieces
         elif name in self._sums.losses and all(
-            _has(one, name) for one in self._evaluations.values()
+            has_measure(one, name) for one in self._evaluations.values()
         ):
             losses = self._sums.losses[name]
         else:
@@ -291,7 +290,7 @@ class BlockTests:
         models = list(self._evaluations)
         places = models.index(first), models.index(second)
         one = self._sums.differences.get(pair_name(_SQUARES.get(measure, measure), *places))
-        if measure == _CONGRUENCE:
+        if measure == MEAN_CCE:
             pair = self._sums.by_congruence.get((first, second))
         elif one is not None:
             reason = ""
@@ -640,10 +639,6 @@ def _of_congruence(result: BlockResult) -> list[Measured]:
         Measured(name, value, labels[name].section, labels[name].label, labels[name].best)
         for name, value in values.items()
     ]
-
-
-def _has(evaluation: Evaluation, name: str) -> bool:
-    return any(one.name == name for one in evaluation.measured)
 
 
 def _of_differences(one: Differences, confidence: float, reason: str = "") -> Paired | None:

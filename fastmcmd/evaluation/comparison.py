@@ -19,7 +19,7 @@ from fastmcmd._base.checks import check_choice, check_count, check_labels
 from fastmcmd._base.tables import ByName, aligned, as_html, data_frame, did_you_mean, printable
 from fastmcmd.evaluation.conclusion import comparison_sentence, joint
 from fastmcmd.evaluation.config import EvaluationConfig
-from fastmcmd.evaluation.differences import Pairs
+from fastmcmd.evaluation.differences import BOUNDED_SCORES, Pairs
 from fastmcmd.evaluation.evaluating import evaluate, evaluate_many
 from fastmcmd.evaluation.measures import ALL_MEASURES
 from fastmcmd.evaluation.pairs import PairedTests
@@ -39,11 +39,6 @@ __all__ = ["Comparison", "compare"]
 # Measures whose differences are printed: proper scores and the CCE. `Comparison.pairs` has all.
 _TABLE_MEASURES = ("nll", "mean_brier_score", "mean_crps", "mean_energy_score", "mean_cce")
 
-_LOSSES = (
-    "mean_crps",
-    "mean_energy_score",
-    "mean_brier_score",
-)  # the scores that are always finite
 _SAMPLES = 1_000  # bootstrap samples of a model confidence set
 _LEAST_IN_SET = (
     100  # rows or groups of a printed model confidence set: tests/simulations/comparison.py
@@ -138,7 +133,9 @@ class Comparison(ByName[Evaluation]):
     @property
     def _loss(self) -> str:
         """The proper score that decides which models may be the best."""
-        return next((name for name in _LOSSES if len(self.pairs.of(name))), _LOSSES[0])
+        return next(
+            (name for name in BOUNDED_SCORES if len(self.pairs.of(name))), BOUNDED_SCORES[0]
+        )
 
     @cached_property
     def may_be_best(self) -> str:
@@ -153,7 +150,7 @@ class Comparison(ByName[Evaluation]):
             return ""
         if self.level * (_SAMPLES + 1) < 1 or self._tests.units() < _LEAST_IN_SET - 0.5:
             return ""
-        p_values = self.confidence_set(samples=_SAMPLES)
+        p_values = self.confidence_set()
         best = [name for name, p in p_values.items() if p >= self.level]
         return printable(
             f"the best by {Pairs.label(self._loss)} is {joint(best, 'or')} (model confidence set, "

@@ -16,11 +16,14 @@ from fastmcmd.evaluation.result import full_name, text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LEAST_P", "PairOfModels", "Pairs", "check_interval", "shown_p"]
+__all__ = [
+    "BOUNDED_SCORES", "LEAST_P", "MEAN_CCE", "PairOfModels", "Pairs", "check_interval", "shown_p",
+]  # fmt: skip
 
 LEAST_P = 0.0001  # p-value below which a normal approximation gives only the order of magnitude
-_CONGRUENCE = "mean_cce"
-_BOUNDED = ("mean_crps", "mean_energy_score", "mean_brier_score")
+MEAN_CCE = "mean_cce"
+# Scores whose differences two predictions bound, whatever the outcome.
+BOUNDED_SCORES = ("mean_crps", "mean_energy_score", "mean_brier_score")
 
 
 def shown_p(p: float) -> str:
@@ -132,7 +135,7 @@ class Pairs(Sequence[PairOfModels], Notebook):
     def notes(self) -> list[str]:
         """Return why differences have no interval, a line for each measure and reason."""
         reasons = dict.fromkeys((one.measure, one.reason) for one in self._records if one.reason)
-        other = next((name for name in _BOUNDED if len(self.of(name))), None)
+        other = next((name for name in BOUNDED_SCORES if len(self.of(name))), None)
         instead = "" if other is None else f"; compare the {self.label(other)}"
         return [
             f"no interval for the {self.label(measure)}: {reason}{instead}"
@@ -142,7 +145,7 @@ class Pairs(Sequence[PairOfModels], Notebook):
     @staticmethod
     def label(measure: str) -> str:
         """Return the display name of a measure."""
-        if measure == _CONGRUENCE:
+        if measure == MEAN_CCE:
             return "CCE squared, mean"
         return next((one.label for one in ALL_MEASURES if one.name == measure), measure)
 

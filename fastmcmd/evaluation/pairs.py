@@ -16,7 +16,7 @@ from fastmcmd._base.checks import as_rows
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.default_kernels import chosen_lam
 from fastmcmd.evaluation.context import Context
-from fastmcmd.evaluation.differences import PairOfModels, Pairs, check_interval
+from fastmcmd.evaluation.differences import MEAN_CCE, PairOfModels, Pairs, check_interval
 from fastmcmd.evaluation.measures import ALL_MEASURES
 from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.evaluation.row_means import losses
@@ -36,10 +36,9 @@ from fastmcmd.inference.inputs import input_map
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.numerics.spread import unit_of
 
-__all__ = ["UNBOUNDED", "PairedTests", "bootstrap_test"]
+__all__ = ["UNBOUNDED", "PairedTests", "bootstrap_test", "has_measure"]
 
 _ROUNDING = 1e-12  # relative to the losses: smaller differences are rounding
-_CONGRUENCE = "mean_cce"
 _SCORES_OF_MAPS = ("mean_crps", "mean_energy_score", "nll", "mean_brier_score")
 # Scores whose differences two predictions do not bound. Those of the other scores are bounded, or grow no
 # faster than the outcome.
@@ -85,7 +84,9 @@ class PairedTests:
         records: list[PairOfModels] = []
         for one in ALL_MEASURES:
             names = [
-                name for name, evaluation in self._evaluations.items() if _has(evaluation, one.name)
+                name
+                for name, evaluation in self._evaluations.items()
+                if has_measure(evaluation, one.name)
             ]
             if one.best and len(names) > 1:
                 records += self._of_measure(one.name, one.best, names)
@@ -101,7 +102,7 @@ class PairedTests:
     def confidence_set(self, name: str, samples: int, random_state: object) -> dict[str, float]:
         """Return the p-value of each model for being among the best, by a measure."""
         models = list(self._evaluations)
-        if name == _CONGRUENCE:
+        if name == MEAN_CCE:
             if self.reason:
                 raise ValueError(f"mean_cce has no model confidence set: {self.reason}")
             self._compare_congruence()
@@ -111,7 +112,7 @@ class PairedTests:
             return dict(zip(models, p.tolist(), strict=True))
         rows = [
             None
-            if evaluation.context is None or not _has(evaluation, name)
+            if evaluation.context is None or not has_measure(evaluation, name)
             else losses(name, evaluation.context)
             for evaluation in self._evaluations.values()
         ]
@@ -212,7 +213,7 @@ class PairedTests:
             return None
         if len(contexts[0].y) < LEAST_CLUSTERS or np.isnan([one[name], other[name]]).any():
             return None
-        if name == _CONGRUENCE:
+        if name == MEAN_CCE:
             return self._test_congruence(first, second)
         rows, other_rows = losses(name, contexts[0]), losses(name, contexts[1])
         if rows is None or other_rows is None:
@@ -300,13 +301,14 @@ class PairedTests:
         return np.unique(self._clusters[weights > 0], return_inverse=True)[1].reshape(-1)
 
 
-def _has(evaluation: Evaluation, name: str) -> bool:
+def has_measure(evaluation: Evaluation, name: str) -> bool:
+    """Tell whether a measure of this name was computed."""
     return any(one.name == name for one in evaluation.measured)
 
 
 def _finite(evaluation: Evaluation, name: str) -> Array | None:
     """Return the losses (n,) of a measure; None if it is no mean over rows, or some are infinite."""
-    if evaluation.context is None or not _has(evaluation, name):
+    if evaluation.context is None or not has_measure(evaluation, name):
         return None
     rows = losses(name, evaluation.context)
     return rows if rows is not None and np.isfinite(rows).all() else None

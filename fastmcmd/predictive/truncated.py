@@ -348,7 +348,7 @@ class Truncated(ByQuadrature):
             if self.discrete:
                 quantiles = step_quantiles(part, row_levels)
             else:
-                quantiles = part._mixture().quantiles_at(row_levels)
+                quantiles = part._mixture.quantiles_at(row_levels)
             row, column = np.nonzero(np.isnan(quantiles))
             if len(row):
                 level = np.maximum(row_levels[row, column], LEAST_LEVEL)[:, None]
@@ -367,8 +367,9 @@ class Truncated(ByQuadrature):
         """Whether the base is a mixture whose truncated components have quick quantiles."""
         return isinstance(self.base, Mixture) and self.base.has_panels and not len(self._cancelled)
 
+    @cached_property
     def _mixture(self) -> Mixture:
-        """Return the same distributions as mixtures of truncated components."""
+        """The same distributions as mixtures of truncated components."""
         parts, shares = [], []
         for weight, component in cast(Mixture, self.base).parts():
             part = Truncated.__new__(Truncated)
@@ -562,16 +563,14 @@ class Truncated(ByQuadrature):
     def _sums(self) -> tuple[Array, Array]:
         """Return means and standard deviations as integrals of densities, or sums over nodes."""
         if self._splits:
-            mixture = self._mixture()
+            mixture = self._mixture
             return mixture.mean, mixture.std
         mean, std = np.full(len(self), np.nan), np.full(len(self), np.nan)
-        if self._has_panels:
+        if has_panels(self):
 
             def work(rows: slice) -> None:
                 part = self.take(np.arange(rows.start, rows.stop))
-                mean[rows], std[rows] = panel_moments(
-                    part, part.densities, part._panel_components()
-                )
+                mean[rows], std[rows] = panel_moments(part, part.densities)
 
             over_rows(work, len(self), max(1, _BLOCK // _PANELS))
             unsafe = np.flatnonzero(np.isnan(mean))
@@ -662,7 +661,7 @@ class Truncated(ByQuadrature):
         return has_panels(self) or self._splits
 
     def _panel_components(self) -> tuple[Predictive, ...]:
-        return self._mixture().components if self._splits else (self,)
+        return self._mixture.components if self._splits else (self,)
 
     def densities(self, rows: NDArray[np.intp], values: Array) -> Array:
         """Return densities (m, L) of some rows (m,) at values (m, L)."""
@@ -676,22 +675,20 @@ class Truncated(ByQuadrature):
         if few is not None:
             return few.counts.shape[1]
         if self._splits:
-            return self._mixture().node_count
+            return self._mixture.node_count
         return self.base.node_count if self.discrete else node_count()
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return nodes and weights: of a mixture those of its components, each in its own panels."""
-        return self._mixture().nodes(splits) if self._splits else super().nodes(splits)
+        return self._mixture.nodes(splits) if self._splits else super().nodes(splits)
 
     def coarse_nodes(self) -> Nodes:
         """Return nodes of a lower order, of a mixture those of its components."""
-        return self._mixture().coarse_nodes() if self._splits else super().coarse_nodes()
+        return self._mixture.coarse_nodes() if self._splits else super().coarse_nodes()
 
     def nodes_within(self, length: float) -> Nodes:
         """Return nodes from panels no longer than ``length``, of a mixture those of its components."""
-        return (
-            self._mixture().nodes_within(length) if self._splits else super().nodes_within(length)
-        )
+        return self._mixture.nodes_within(length) if self._splits else super().nodes_within(length)
 
     @property
     def exact_nodes(self) -> bool:

@@ -366,13 +366,10 @@ def panel_scores(
     return np.where(outside <= _TAIL_ENOUGH * scores, scores, np.nan)
 
 
-def panel_moments(
-    prediction: Predictive, density: Density, components: Sequence[Predictive]
-) -> tuple[Array, Array]:
+def panel_moments(prediction: Predictive, density: Density) -> tuple[Array, Array]:
     """Return means and standard deviations (n,); NaN where they are unsafe.
 
     As for sums over `Predictive.nodes`, 1e-16 of the mass is left out at either end.
     """
-    edges = [component.panel_edges()[0] for component in components]
-    ends = joined(edges, prediction.kinks())
+    ends = joined([prediction.panel_edges()[0]], prediction.kinks())
     return DensityPanels.of(prediction, density, ends, _FOR_MOMENTS).moments()
