@@ -27,7 +27,11 @@ struct execution {
 };
 
 // About 100 us at one core's rate: below, a second thread costs more than it brings.
+#ifdef FASTMCMD_DEBUG
+constexpr double operations_per_thread = 1e5;  // several threads for the small problems of tests, too
+#else
 constexpr double operations_per_thread = 1.5e7;
+#endif
 
 inline int useful_threads(double operations, index_t tasks, int requested) {
   const double most = std::min(1 + operations / operations_per_thread, static_cast<double>(tasks));

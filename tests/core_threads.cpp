@@ -15,7 +15,7 @@ using namespace fastmcmd;
 
 namespace {
 
-constexpr index_t n = 777, d = 9, k = 11, tile = 64, landmarks = 150;
+constexpr index_t n = 425, d = 9, k = 11, tile = 64, landmarks = 150;
 constexpr int repeats = 3;  // other interleavings of the threads
 
 template <class T>
