@@ -15,6 +15,8 @@ MOST = 863
 def test_any_is_rare():
     count = 0
     for path in PACKAGE.rglob("*.py"):
+        if "Any" not in path.read_text(encoding="utf-8"):
+            continue
         with tokenize.open(path) as stream:
             tokens = tokenize.generate_tokens(stream.readline)
             count += sum(one.type == tokenize.NAME and one.string == "Any" for one in tokens)

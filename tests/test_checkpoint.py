@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
 import sys
 import time
 import zipfile
@@ -18,6 +17,7 @@ from cg_runs import solve_cg
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from killing import kills_until_done
 from numpy.typing import NDArray
 
 import fastmcmd as fm
@@ -559,7 +559,7 @@ def test_nothing_is_written_without_need(rng, path):
     assert files(path) == []
 
 
-CODE = """
+DATA = """
 import sys
 import time
 import numpy as np
@@ -570,7 +570,8 @@ operator = t.operator_of(x, dtype=np.float32)
 multiply = operator.matmul
 operator.matmul = lambda v, **options: time.sleep(0.005) or multiply(v, **options)  # long
 keep = t.Checkpoint(sys.argv[2], "f", every=0).stage("cg") if len(sys.argv) > 3 else None
-print("begun", flush=True)
+"""
+WORK = """
 solution = t.run(operator, systems, keep=keep)
 arrays = {f"{i}value": s.value for i, s in enumerate(solution.solutions)}
 arrays |= {f"{i}image": s.image for i, s in enumerate(solution.solutions)}
@@ -584,20 +585,8 @@ def test_killed_again_and_again(path, tmp_path):
     rng = np.random.default_rng(int(time.time()))  # a different moment each time
     folder = os.path.dirname(__file__)
     results = tmp_path / "results.npz"
-    killed = 0
-    for attempt in range(30):
-        command = [sys.executable, "-c", CODE, folder, str(path), "keep", str(results)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout.readline() == "begun\n"
-            if attempt < 4:
-                time.sleep(rng.uniform(0, 0.03 * (attempt + 1)))
-                process.kill()
-            process.wait()
-        if process.returncode == 0:
-            break
-        assert process.returncode == -signal.SIGKILL
-        killed += 1
-    assert killed >= 1
+    waits = [rng.uniform(0, 0.03 * most) for most in range(1, 5)]
+    assert kills_until_done(DATA, WORK, [folder, path, "keep", results], waits) >= 1
     x, systems = systems_of(np.random.default_rng(5), 500, 1e-2)
     expected = run(operator_of(x, dtype=np.float32), systems)
     with np.load(results, allow_pickle=False) as archive:

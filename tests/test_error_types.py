@@ -6,6 +6,7 @@ import ast
 import functools
 import pickle
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,21 @@ PACKAGE = Path(__file__).parents[1] / "fastmcmd"
 SEARCHES = {"search", "match", "fullmatch", "startswith", "endswith", "find", "index", "count"}
 
 
+def nodes_of_files(text: str) -> Iterator[tuple[Path, ast.AST]]:
+    """Yield all nodes of the package's files that contain a text."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        if text in source:
+            yield from ((path, node) for node in ast.walk(ast.parse(source)))
+
+
 @functools.cache
 def handlers() -> list[tuple[Path, ast.ExceptHandler]]:
     """Return all handlers of errors in the package, with their files."""
     return [
-        (path, handler)
-        for path in sorted(PACKAGE.rglob("*.py"))
-        for handler in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(handler, ast.ExceptHandler)
+        (path, node)
+        for path, node in nodes_of_files("except")
+        if isinstance(node, ast.ExceptHandler)
     ]
 
 
@@ -71,8 +79,7 @@ def reads_note(node: ast.AST) -> bool:
 def test_no_text_of_a_note_decides():
     decisions = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
-        for path in sorted(PACKAGE.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for path, node in nodes_of_files("note")
         if reads_note(node)
     ]
     assert decisions == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -30,24 +31,29 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
-    """Yield the package's modules that a file imports, and whether inside a function."""
-
-    def visit(node: ast.AST, lazy: bool) -> Iterator[tuple[str, bool]]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+@functools.cache
+def imports(path: Path) -> list[tuple[str, bool]]:
+    """Return the package's modules that a file imports, and whether inside a function."""
+    targets: list[tuple[str, bool]] = []
+    pending: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text()), False)]
+    while pending:
+        node, lazy = pending.pop()
+        match node:
+            case ast.Name() | ast.Constant():
+                continue  # most nodes
+            case ast.If() if "TYPE_CHECKING" in ast.unparse(node.test):
                 continue
-            if isinstance(child, ast.ImportFrom) and (child.module or "").startswith("fastmcmd"):
-                base = (child.module or "").removeprefix("fastmcmd").removeprefix(".")
-                for alias in child.names:
-                    name = f"{base}.{alias.name}".removeprefix(".")
-                    if name != "_core":  # the compiled core imports nothing of the package
-                        yield (name if name in MODULES else base), lazy
-            yield from ((target, lazy) for target in named_modules(child))
-            inside = isinstance(child, ast.FunctionDef | ast.Lambda)
-            yield from visit(child, lazy or inside)
-
-    yield from visit(ast.parse(path.read_text()), False)
+            case ast.ImportFrom() if (node.module or "").startswith("fastmcmd"):
+                base = (node.module or "").removeprefix("fastmcmd").removeprefix(".")
+                names = [f"{base}.{alias.name}".removeprefix(".") for alias in node.names]
+                targets += [  # the compiled core imports nothing of the package
+                    (name if name in MODULES else base, lazy) for name in names if name != "_core"
+                ]
+            case ast.Import() | ast.Call():
+                targets += [(target, lazy) for target in named_modules(node)]
+        inside = lazy or isinstance(node, ast.FunctionDef | ast.Lambda)
+        pending += [(child, inside) for child in ast.iter_child_nodes(node)][::-1]
+    return targets
 
 
 def named_modules(node: ast.AST) -> Iterator[str]:
@@ -58,13 +64,21 @@ def named_modules(node: ast.AST) -> Iterator[str]:
     names: list[object] = []
     if isinstance(node, ast.Import):
         names = [alias.name for alias in node.names]
-    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(LOADERS) and node.args:
+    elif isinstance(node, ast.Call) and node.args and name_of(node.func).endswith(LOADERS):
         first = node.args[0]
         start = first.values[0] if isinstance(first, ast.JoinedStr) else first
         names = [start.value] if isinstance(start, ast.Constant) else []
     for name in names:
         if isinstance(name, str) and re.match(r"fastmcmd\b", name):
             yield name.removeprefix("fastmcmd").removeprefix(".")
+
+
+def name_of(function: ast.expr) -> str:
+    """Return the last name of the expression of a function; "" if it is none."""
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
 
 
 def layer_numbers() -> dict[str, int]:
@@ -92,17 +106,25 @@ def test_every_module_has_a_layer():
     assert names - set(LAYERS) == set()
 
 
-@pytest.mark.parametrize("module", sorted(set(MODULES) - {"", "__main__"}))
-def test_imports_point_downwards(module):
-    """A module imports from its own layer, or from layers further up in the table."""
+def upward_imports(module: str) -> list[str]:
+    """Return what a module imports from layers above its own, further down in the table."""
     own_layer = LAYERS.get(layer(module), 0)
-    for target, lazy in imports(MODULES[module]):
-        target_layer = layer(target)
-        if target_layer in ("", "_version") or LAYERS[target_layer] <= own_layer:
-            continue
-        if lazy and target_layer in PRESENTATION:
-            continue
-        pytest.fail(f"fastmcmd.{module} imports fastmcmd.{target}, a layer above its own")
+    targets = [
+        target
+        for target, lazy in imports(MODULES[module])
+        if layer(target) not in ("", "_version")
+        and LAYERS[layer(target)] > own_layer
+        and not (lazy and layer(target) in PRESENTATION)
+    ]
+    return [f"fastmcmd.{module} imports fastmcmd.{target}" for target in targets]
+
+
+@pytest.mark.parametrize("name", sorted({layer(module) for module in MODULES} - {"", "__main__"}))
+def test_imports_point_downwards(name):
+    """The modules of a folder import from their own layer, or from layers further up in the table."""
+    assert [
+        text for module in MODULES if layer(module) == name for text in upward_imports(module)
+    ] == []
 
 
 def test_imports_by_name_are_seen(tmp_path):
@@ -112,7 +134,7 @@ def test_imports_by_name_are_seen(tmp_path):
         "def f(n):\n"
         "    importlib.import_module('fastmcmd.distributed.pairs'), require(f'fastmcmd.cli.{n}')\n"
     )
-    assert list(imports(source)) == [("cce", False), ("distributed.pairs", True), ("cli.", True)]
+    assert imports(source) == [("cce", False), ("distributed.pairs", True), ("cli.", True)]
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ pytest.importorskip("dask", reason="Dask is not installed: pip install 'fastmcmd
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Start three single-threaded workers for all tests of a file: each start imports the package thrice.
+    """Start two single-threaded workers for all tests of a file: each start imports the package twice.
     All tests that need them are in `test_cluster.py`, so that they start once.
 
     Its event loop allocates memory in this process, which would be counted in tests of other files.
@@ -25,7 +25,7 @@ def cluster():
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
     before = dict(os.environ)
     with distributed.LocalCluster(
-        n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="1GB",
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="1GB",
     ) as one:  # fmt: skip
         os.environ.clear()
         os.environ.update(before)
@@ -34,11 +34,11 @@ def cluster():
 
 @pytest.fixture
 def client(cluster):
-    """Return a client of the three workers."""
+    """Return a client of the two workers."""
     import distributed
 
     with distributed.Client(cluster, set_as_default=False) as one:
-        one.wait_for_workers(3, timeout=30)
+        one.wait_for_workers(2, timeout=30)
         yield one
 
 

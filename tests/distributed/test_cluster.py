@@ -33,6 +33,7 @@ pytestmark = pytest.mark.slow
 
 KERNELS = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.7), "lam": 0.02}
 SIZES = (40,) * 12
+WORKERS = 2
 
 
 def slowly(mean, seconds=0.1):
@@ -56,7 +57,7 @@ def compared(comparison):
 
 
 def test_every_function_gives_the_bits_of_this_process(client):
-    data, other = make_data(SIZES), make_data((50, 3), seed=1)
+    data, other = make_data((40,) * 6), make_data((50, 3), seed=1)
     x, y, mean = (data.blocks(name) for name in ("x", "y", "mean"))
     p = fm.Gaussian(mean, 0.5)
     calls = {
@@ -78,12 +79,12 @@ def test_a_worker_is_killed_in_the_middle(client, cluster):
     x, y = data.blocks("x"), data.blocks("y")
     expected = fm.cce(x, y, fm.Gaussian(data.blocks("mean"), 0.5), **KERNELS)
     pids = list(client.run(os.getpid).values())
-    assert len(pids) == 3
+    assert len(pids) == WORKERS
     threading.Timer(1.0, os.kill, (pids[0], signal.SIGKILL)).start()
     killed = fm.cce(x, y, slowly(data.blocks("mean")), client=client, **KERNELS)
     assert killed.estimate.value == pytest.approx(expected.estimate.value, rel=1e-12)
     assert killed.estimate.rows == expected.estimate.rows
-    client.wait_for_workers(3, timeout=30)
+    client.wait_for_workers(WORKERS, timeout=30)
     assert pids[0] not in client.run(os.getpid).values()
 
 
@@ -232,7 +233,7 @@ def test_the_scheduler_is_killed_and_the_checkpoint_resumes(tmp_path, monkeypatc
 
 # ---- tasks, messages and bytes of a pass, against the formulas of fastmcmd.distributed.cost ----
 
-WORKERS, SAMPLE = 3, 500
+SAMPLE = 500
 BLOCKS, GROUP = 21, 16  # blocks of 40 rows: a group of 16 (two levels of sums), one of 5
 OURS = ("_of_shared", "added")  # functions of the tasks: sums of a block, sums of sums
 

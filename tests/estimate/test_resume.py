@@ -86,13 +86,14 @@ def test_stopped_again_and_again(case, tmp_path, monkeypatch):
         assert ("both float32 plain" in stages) == (case == "preconditioned")
 
 
-CODE = """
+IMPORTS = """
 import sys
 import numpy as np
 sys.path[:0] = [sys.argv[1], sys.argv[1] + '/..']
 import test_resume as t
 t.resume._EVERY = 0.0
-print("begun", flush=True)
+"""
+WORK = """
 result = t.run(sys.argv[2], sys.argv[3])
 np.savez(sys.argv[4], values=result.values, bounds=result.error_bounds)
 """
@@ -103,8 +104,8 @@ np.savez(sys.argv[4], values=result.values, bounds=result.error_bounds)
 @pytest.mark.parametrize("case", ["cg float32", "cg float64", "lowrank"])
 def test_killed_at_random_moments(case, tmp_path):
     path, results = tmp_path / "run.ckpt", tmp_path / "results.npz"
-    command = [sys.executable, "-c", CODE, os.path.dirname(__file__), case, path, results]
-    assert killed_until_done(command, 0.1) >= 1
+    arguments = [os.path.dirname(__file__), case, path, results]
+    assert killed_until_done(IMPORTS, WORK, arguments, 0.3, first=0.1) >= 1
     assert not path.exists()
     expected = run(case)
     with np.load(results, allow_pickle=False) as archive:

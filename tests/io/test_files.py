@@ -673,7 +673,7 @@ def test_destination_changes_nothing(tmp_path):
     assert names(tmp_path) == []
 
 
-ESTIMATE = """
+DATA = """
 import sys
 import numpy as np
 import fastmcmd as fm
@@ -682,7 +682,8 @@ resume._EVERY = 0.0
 rng = np.random.default_rng(0)
 x = rng.normal(size=(1200, 2))
 y = x[:, 0] + rng.normal(size=1200)
-print("begun", flush=True)
+"""
+ESTIMATE = """
 fm.cce(x, y, fm.Gaussian(x[:, 0], 1.0), x_kernel=fm.RBF(2.0), lam=1e-4, solver="cg", dtype="float64",
        checkpoint=sys.argv[1] + "/run", out=sys.argv[1] + "/run.npy")
 """
@@ -694,7 +695,7 @@ def test_a_killed_estimate_leaves_nothing_once_it_is_done(tmp_path):
     """The next run uses or removes its checkpoint, unfinished output and lock."""
     (tmp_path / "run.part").write_text("mine")
     (tmp_path / "run.lock").write_text("mine")
-    killed_until_done([sys.executable, "-c", ESTIMATE, str(tmp_path)], 1.0)
+    killed_until_done(DATA, ESTIMATE, [tmp_path], 1.0)
     assert names(tmp_path) == ["run.lock", "run.npy", "run.part"]
     assert np.load(tmp_path / "run.npy").shape == (1200,)
     assert {(tmp_path / name).read_text() for name in ("run.lock", "run.part")} == {"mine"}

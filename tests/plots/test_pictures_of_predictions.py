@@ -209,7 +209,7 @@ def test_groups_of_a_right_model(rng):
     for seed in range(150):
         y = rng.normal(size=60)
         groups = fm.metrics.adversarial_group_calibration(
-            y, (np.zeros(60), 1.0), fractions=[0.1, 0.5, 1.0], trials=4, draws=4, null=39,
+            y, (np.zeros(60), 1.0), fractions=[0.1, 0.5, 1.0], trials=2, draws=2, null=39,
             random_state=seed,
         )  # fmt: skip
         rank = (groups.null < groups.mean[:, None]).sum(axis=1)

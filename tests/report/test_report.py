@@ -373,7 +373,8 @@ def test_large_samples_are_thinned(rng, tmp_path):
     n = 120_000
     x = rng.normal(size=(n, 2))
     y = x[:, 0] + rng.normal(size=n)
-    evaluation = fm.evaluate(y, (x[:, 0], 1.0), x, solver="lowrank", tol=1.0)
+    kernels = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.5)}
+    evaluation = fm.evaluate(y, (x[:, 0], 1.0), x, solver="lowrank", tol=1.0, **kernels)
     evaluation.report(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     # CCE over inputs; CCE, the score and outcomes over the plane.

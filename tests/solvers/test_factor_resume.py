@@ -472,13 +472,14 @@ def test_progress_tells_columns(tmp_path, monkeypatch, capsys):
     assert "group" not in progress_text
 
 
-CODE = """
+IMPORTS = """
 import sys
 import numpy as np
 sys.path[:0] = [sys.argv[1], sys.argv[1] + '/..']
 import test_factor_resume as t
 t.small(setattr)
-print("begun", flush=True)
+"""
+WORK = """
 result = t.run(sys.argv[2], sys.argv[3], n=1200)
 np.savez(sys.argv[4], values=result.values, bounds=result.error_bounds)
 """
@@ -489,8 +490,8 @@ np.savez(sys.argv[4], values=result.values, bounds=result.error_bounds)
 @pytest.mark.parametrize("case", ["two diagonals", "dense, two designs"])
 def test_killed_at_random_moments(case, tmp_path):
     path, results = tmp_path / "run.ckpt", tmp_path / "results.npz"
-    command = [sys.executable, "-c", CODE, os.path.dirname(__file__), case, path, results]
-    assert killed_until_done(command, 0.5, first=0.0) >= 1
+    arguments = [os.path.dirname(__file__), case, path, results]
+    assert killed_until_done(IMPORTS, WORK, arguments, 0.5, first=0.0) >= 1
     assert sorted(os.listdir(tmp_path)) == ["results.npz"]
     expected = run(case, tmp_path / "other.ckpt", n=1200)
     with np.load(results, allow_pickle=False) as archive:
