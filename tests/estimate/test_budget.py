@@ -20,7 +20,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads RssAnon of /pr
 
 # A limit may be passed by what no plan can know: heap fragmentation, BLAS buffers and stacks of threads,
 # code compiled or paged in.
-CONSTANT = 5_000_000
+CONSTANT = 12_000_000
 
 # Name: rows, columns, kernels, options, solver that must have run, and the limits: a middle and a generous
 # one (the tight one is what the error of a limit of 1 MB asks for).

