@@ -64,7 +64,10 @@ class CountBands:
     def p_value(self, counts: ArrayLike) -> float:
         """Return the probability of a count at least as far in a tail as the farthest of these."""
         counts = np.asarray(counts)
-        binomial = self.n, self.expected  # an object of SciPy with these takes longer than its tails
+        binomial = (
+            self.n,
+            self.expected,
+        )  # an object of SciPy with these takes longer than its tails
         lower = scipy.stats.binom.cdf(counts, *binomial)
         upper = scipy.stats.binom.sf(counts - 1, *binomial)
         least = float(np.minimum(1.0, 2 * np.minimum(lower, upper)).min())

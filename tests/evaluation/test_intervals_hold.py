@@ -65,7 +65,7 @@ def test_coverage_of_all_rows_has_an_interval():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "pit"),
-    # By formula, for uniform PITs, and by simulation; "randomized" ones of continuous outcomes are the "mid" ones.
+    # By formula for uniform PITs, else by simulation. Of continuous outcomes "randomized" is "mid".
     [("gaussian", "mid"), ("poisson", "randomized"), ("poisson", "mid"), ("laplace", "mid")],
 )
 def test_null_expectations_are_means_over_right_models(family, pit):
