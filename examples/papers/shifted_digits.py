@@ -24,6 +24,7 @@ COUNTS = {"ensemble": (1, 2, 5, 10)} | dict.fromkeys(
 )
 
 
+@lru_cache(maxsize=1)
 def _digits() -> tuple[np.ndarray, np.ndarray]:
     from sklearn.datasets import load_digits
 

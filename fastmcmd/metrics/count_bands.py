@@ -64,10 +64,13 @@ class CountBands:
     def p_value(self, counts: ArrayLike) -> float:
         """Return the probability of a count at least as far in a tail as the farthest of these."""
         counts = np.asarray(counts)
-        tails = scipy.stats.binom(self.n, self.expected)
-        least = float(
-            np.minimum(1.0, 2 * np.minimum(tails.cdf(counts), tails.sf(counts - 1))).min()
-        )
+        binomial = (
+            self.n,
+            self.expected,
+        )  # an object of SciPy with these takes longer than its tails
+        lower = scipy.stats.binom.cdf(counts, *binomial)
+        upper = scipy.stats.binom.sf(counts - 1, *binomial)
+        least = float(np.minimum(1.0, 2 * np.minimum(lower, upper)).min())
         if least == 1:
             return 1.0
         return float(np.clip(1 - self.coverage(*self._pointwise(least * (1 + 1e-9))), 0, 1))
@@ -99,8 +102,11 @@ class CountBands:
 
     def _pointwise(self, outside: float) -> tuple[Array, Array]:
         """Return central binomial intervals with at most the probability ``outside`` beyond them."""
-        tails = scipy.stats.binom(self.n, self.expected)
-        return tails.ppf(outside / 2), tails.isf(outside / 2)
+        tail = outside / 2
+        return (
+            scipy.stats.binom.ppf(tail, self.n, self.expected),
+            scipy.stats.binom.isf(tail, self.n, self.expected),
+        )
 
 
 def even_bands(cells: int, n: int, *, cumulative: bool = False) -> CountBands:

@@ -1,4 +1,4 @@
-"""Three hundred problems of the certificate's adversary; docs/contributing.md has the long runs."""
+"""Two hundred problems of the certificate's adversary; docs/contributing.md has the long runs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _CHUNK = 55
 # Of processor time for a call, and for the reference: what takes longer is skipped. With one second 4 in 60
 # problems had no answer and took more than a third of the time.
 _SECONDS = 0.5
+# They have no answer in this time: nothing of them would be checked.
+_LONG = {8, 18, 19, 20, 68, 87, 122, 138, 142, 151, 202, 208, 213}
 
 
 @pytest.mark.slow
@@ -24,7 +26,7 @@ _SECONDS = 0.5
 def test_no_promise_is_broken(start):
     lines = []
     outcomes = congruence.run(
-        range(start, start + _CHUNK),
+        [seed for seed in range(start, start + _CHUNK) if seed not in _LONG],
         size=60,
         limit=_SECONDS,
         report=lines.append,
@@ -62,15 +64,15 @@ def test_a_call_that_is_too_slow_does_not_stop_the_compiler():
     numba = pytest.importorskip("numba")
 
     @numba.njit
-    def sorted_sum(values):
-        return np.sort(values).sum()
+    def total(values):
+        return values.sum()
 
     def for_ever():
         while True:
-            sorted_sum(np.ones(3))
+            total(np.ones(3))
 
     signal.signal(signal.SIGPROF, congruence._alarm)
     with congruence._stopped_after(0.01), pytest.raises(congruence.TooSlow):
         for_ever()
-    assert sorted_sum.signatures
-    assert sorted_sum(np.ones(3)) == 3
+    assert total.signatures
+    assert total(np.ones(3)) == 3

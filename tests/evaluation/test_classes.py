@@ -153,8 +153,9 @@ def test_a_group_of_one_class_has_no_area(rng):
     assert "auroc" not in {one.name for one in evaluation.by["dogs"][1]}
 
 
-def test_pictures_and_report(rng, tmp_path):
+def test_pictures_and_report(rng, tmp_path, request):
     pytest.importorskip("matplotlib")
+    request.getfixturevalue("unpainted")
     x, y, p = sample(rng, 120, sharper=2.0)
     evaluation = fm.evaluate(y, fm.Categorical(p, classes=NAMES), x)
     titles = [ax.get_title() for ax in evaluation.plot().axes]

@@ -22,7 +22,7 @@ def test_intervals_hold_the_truth(scenario):
 
     Percentile intervals of norms held 0 in none of them.
     """
-    true_values = interval_coverage.truth(scenario, rows=200_000)
+    true_values = interval_coverage.truth(scenario, rows=50_000)
     by_measure = interval_coverage.coverage(
         scenario, 200, REPEATS, true_values, n_boot=40, confidence=0.9
     )
@@ -63,8 +63,11 @@ def test_coverage_of_all_rows_has_an_interval():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pit", ["randomized", "mid"])
-@pytest.mark.parametrize("family", ["gaussian", "poisson", "laplace"])
+@pytest.mark.parametrize(
+    ("family", "pit"),
+    # By formula for uniform PITs, else by simulation. Of continuous outcomes "randomized" is "mid".
+    [("gaussian", "mid"), ("poisson", "randomized"), ("poisson", "mid"), ("laplace", "mid")],
+)
 def test_null_expectations_are_means_over_right_models(family, pit):
     """Null expectations agree with 150 samples of outcomes from the predictions themselves."""
     rng = np.random.default_rng(8)

@@ -56,8 +56,9 @@ def test_notebooks_show_tables(comparison):
     assert "<script>" not in as_html
 
 
-def test_report_returns_its_path(comparison, tmp_path):
+def test_report_returns_its_path(comparison, tmp_path, request):
     pytest.importorskip("matplotlib")
+    request.getfixturevalue("unpainted")
     path = comparison["GP"].report(str(tmp_path / "one.html"))
     assert path.read_text().startswith("<!doctype html>")
 

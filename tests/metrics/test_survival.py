@@ -74,7 +74,7 @@ def test_log_score_and_crps(rng):
 
 def test_the_log_score_is_proper_and_the_crps_is_not(rng):
     """With a known end of follow-up, the CRPS weighted up to it is proper."""
-    n = 8000
+    n = 2000
     times, end = rng.exponential(size=n), np.full(n, 0.5)
     y, event = np.minimum(times, end), times <= end
 

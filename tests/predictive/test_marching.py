@@ -97,14 +97,18 @@ ANY = {
 @settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 80))
 def test_any_shapes_have_the_quantiles_of_single_levels(name, seed, n):
-    """Agree with SciPy's quantiles one by one, which do not march, up to SciPy's errors."""
+    """Agree with SciPy's quantiles one by one, which do not march, up to SciPy's errors.
+
+    SciPy takes long for each: it computes every third level, and the last.
+    """
     prediction = ANY[name](n, seed)
-    quantiles, single = prediction.quantile(LEVELS), Family.quantile(prediction, LEVELS)
+    some = np.r_[0:99:3, 98]
+    quantiles, single = prediction.quantile(LEVELS), Family.quantile(prediction, LEVELS[some])
     # Where the cdf is steep or flat, rounding of a probability moves the quantile.
-    slack = 1e-10 * np.abs(single) + 1e-11 * (single[:, 75:76] - single[:, 25:26])
+    slack = 1e-10 * np.abs(single) + 1e-11 * (single[:, 25:26] - single[:, 8:9])
     at = [prediction.cdf(quantiles[:, j]) for j in (0, 30, 98)]
-    near = np.abs(quantiles - single) <= slack
-    near[:, [0, 30, 98]] |= np.abs(np.stack(at, axis=1) - LEVELS[[0, 30, 98]]) < 1e-11
+    near = np.abs(quantiles[:, some] - single) <= slack
+    near[:, [0, 10, 33]] |= np.abs(np.stack(at, axis=1) - LEVELS[[0, 30, 98]]) < 1e-11
     assert near.mean() > 0.999
     rises = (np.diff(single, axis=1) >= 0).all(axis=1)  # SciPy's own below 1e-300 do not
     assert (np.diff(quantiles[rises], axis=1) >= 0).all()
@@ -213,11 +217,11 @@ def test_truncated_quantiles_invert_the_cdf(base, ends):
     np.testing.assert_allclose(back, np.broadcast_to(LEVELS, back.shape), rtol=1e-11)
 
 
-@settings(max_examples=8)  # of many rows: a call of the integral takes as long for few
+@settings(max_examples=3)  # of many rows: a call of the integral takes as long for few
 @given(st.integers(0, 2**32 - 1))
 def test_score_of_truncated_gaussians_is_the_integral(seed):
     rng = np.random.default_rng(seed)
-    n = 94
+    n = 250
     mean, std = rng.normal(size=n) * 3, np.exp(rng.normal(size=n))
     low = mean + 2 * std * rng.normal(size=n)
     high = low + std * np.exp(1.5 * rng.normal(size=n))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -30,22 +31,31 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 """
 
 
+def _run(command, folder):
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    process = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=300, env={**os.environ, "PATH": path}
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REQUIREMENTS)
-def test_script_runs(name, tmp_path):
+def test_script_runs(name, tmp_path, monkeypatch):
+    """Python scripts run in this process, where other tests have imported the packages."""
     for package in REQUIREMENTS[name]:
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
-    shell = shutil.which("bash") if name.endswith(".sh") else sys.executable
-    if shell is None:
-        pytest.skip("needs bash")
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    options = ["-c", RUN_WITHOUT_NUMBA] if "scoringrules" in REQUIREMENTS[name] else []
-    process = subprocess.run(
-        [shell, *options, str(FOLDER / name)], cwd=tmp_path, capture_output=True, text=True, timeout=300,
-        env={**os.environ, "PATH": path},
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    if name.endswith(".sh"):
+        shell = shutil.which("bash")
+        if shell is None:
+            pytest.skip("needs bash")
+        _run([shell, str(FOLDER / name)], tmp_path)
+    elif "scoringrules" in REQUIREMENTS[name]:
+        _run([sys.executable, "-c", RUN_WITHOUT_NUMBA, str(FOLDER / name)], tmp_path)
+    else:
+        monkeypatch.chdir(tmp_path)
+        runpy.run_path(str(FOLDER / name), run_name="__main__")
 
 
 def test_every_script_is_run():

@@ -16,7 +16,6 @@ frame = pd.DataFrame({
 })
 frame.to_csv("bills.csv", index=False)
 PYTHON
-fastmcmd evaluate bills.csv --y bill --x age --prediction gaussian:mean=forecast,std=spread
 fastmcmd evaluate bills.csv --y bill --x age --prediction gaussian:mean=forecast,std=spread --by region --report bills.html
 fastmcmd compare bills.csv --y bill --x age \
     --model good=gaussian:mean=forecast,std=spread --model naive=gaussian:mean=naive,std=naive_spread --output comparison.csv

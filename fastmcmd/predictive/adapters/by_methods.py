@@ -154,8 +154,8 @@ class MethodsPredictive(ByQuadrature):
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
         levels = check_levels(level)
-        columns = [self._quantile(np.full(len(self), one)) for one in levels.ravel()]
-        return columns[0] if levels.ndim == 0 else np.stack(columns, axis=1)
+        quantiles = self._quantiles(np.broadcast_to(levels.ravel(), (len(self), levels.size)))
+        return quantiles[:, 0] if levels.ndim == 0 else quantiles
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size): quantiles at uniform levels."""
@@ -163,7 +163,7 @@ class MethodsPredictive(ByQuadrature):
         levels = np.maximum(
             rng.random((len(self), check_count(size, "size"))), np.finfo(float).tiny
         )
-        return np.stack([self._quantile(column) for column in levels.T], axis=1)
+        return self._quantiles(levels)
 
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), by quadrature or sums."""
@@ -196,7 +196,19 @@ class MethodsPredictive(ByQuadrature):
         y = np.floor(y) if self.discrete else y
         return np.clip(self._inside(_CDF, y, 0.0, 1.0), 0.0, 1.0)
 
+    def _quantiles(self, levels: Array) -> Array:
+        """Return quantiles (n, j) at levels (n, j); a call of the object computes many of each row."""
+        n = len(self)
+        out = np.empty(levels.shape)
+        for columns in row_blocks(levels.shape[1], max(1, _BLOCK // max(1, n))):
+            block = levels[:, columns]
+            count = block.shape[1]
+            repeated = self if count == 1 else self.take(np.repeat(np.arange(n), count))
+            out[:, columns] = repeated._quantile(block.ravel()).reshape(block.shape)
+        return out
+
     def _quantile(self, level: Array) -> Array:
+        """Return the quantile of each row at its own level (n,)."""
         low, high = (self._per_row(np.asarray(end)) for end in (self._low, self._high))
         inner = (level > 0) & (level < 1)
         out = np.where(level <= 0, low, high)
