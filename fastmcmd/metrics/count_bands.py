@@ -64,12 +64,9 @@ class CountBands:
     def p_value(self, counts: ArrayLike) -> float:
         """Return the probability of a count at least as far in a tail as the farthest of these."""
         counts = np.asarray(counts)
-        binomial = (
-            self.n,
-            self.expected,
-        )  # an object of SciPy with these takes longer than its tails
-        lower = scipy.stats.binom.cdf(counts, *binomial)
-        upper = scipy.stats.binom.sf(counts - 1, *binomial)
+        # Without a frozen distribution, which takes longer to make than its tails to compute.
+        lower = scipy.stats.binom.cdf(counts, self.n, self.expected)
+        upper = scipy.stats.binom.sf(counts - 1, self.n, self.expected)
         least = float(np.minimum(1.0, 2 * np.minimum(lower, upper)).min())
         if least == 1:
             return 1.0

