@@ -229,14 +229,17 @@ class Verdict(Notebook):
 
     def table(self) -> str:
         """Return text with one line per region that is wrong beyond chance, without empty columns."""
-        shift_title = "mean needs (log)" if self._scale() == "log mean" else "shift needed"
+        by_factor = self._scale() == "log mean"
+        shift_title = "mean times" if by_factor else "shift needed"
         rows = [
             ["region", "CCE", "if right", "p (Holm)", "rows", shift_title, "spread times", "shape"]
         ]
         for one in self.where:
             rows.append(
                 [one.description, f"{one.cce:.3g}", f"{one.null_cce:.3g}", f"{one.p_adjusted:.3g}",
-                 f"{one.rows:,}", _cell(one.shift, "+.3g"), _cell(one.factor, ".3g"),
+                 f"{one.rows:,}",
+                 _cell(np.exp(one.shift), ".3g") if by_factor else _cell(one.shift, "+.3g"),
+                 _cell(one.factor, ".3g"),
                  "wrong" if one.shape else ""]
             )  # fmt: skip
         columns = [column for column in zip(*rows, strict=True) if any(column[1:])]

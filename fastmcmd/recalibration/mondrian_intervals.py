@@ -157,7 +157,13 @@ class MondrianIntervals(Fitted):
 
 def _groups(value: ArrayLike, n: int) -> Array:
     """Return checked numbers of groups (n,)."""
-    groups = as_array(value, "groups").astype(np.float64)
+    groups = np.asarray(value)
+    if groups.dtype.kind in "US" or any(isinstance(one, str) for one in groups.ravel()):
+        raise TypeError(
+            f"groups has dtype {groups.dtype}; numbers are needed, the same for calibration and prediction: "
+            "with names = numpy.unique(groups), numpy.searchsorted(names, groups)"
+        )
+    groups = as_array(groups, "groups").astype(np.float64)
     if groups.shape != (n,):
         raise ValueError(
             f"groups has shape {groups.shape} and prediction has {n} rows; one number per row is needed"

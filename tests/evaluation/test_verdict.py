@@ -209,6 +209,17 @@ def test_the_sentence_says_what_is_wrong_and_nothing_else(name, draw, fault, mes
         assert (claim in sentence) == (claim in message), sentence
 
 
+def test_means_of_counts_need_a_factor():
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N, 1))
+    mean = np.exp(1.0 + 0.3 * x[:, 0])
+    table = fm.verdict(x, rng.poisson(mean), fm.Poisson(2 * mean)).table()
+    title, _, line = table.splitlines()[:3]
+    assert "mean times" in title
+    assert float(line[title.index("mean times") :].split()[0]) == pytest.approx(0.5, abs=0.08)
+
+
 def test_thresholds_of_incomes_have_no_exponent():
     pytest.importorskip("sklearn")
     rng = np.random.default_rng(0)

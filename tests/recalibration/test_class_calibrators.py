@@ -274,6 +274,9 @@ def test_mondrian_intervals(rng, score):
         calibrator.interval(part, new[:4])
     with pytest.raises(ValueError, match="groups holds NaN"):
         calibrator.interval(part, np.full(5, np.nan))
+    for names in (np.array(list("ababa")), np.array(["a", 1, 2, 3, 4], dtype=object)):
+        with pytest.raises(TypeError, match=r"groups has dtype .*searchsorted"):
+            calibrator.interval(part, names)
 
 
 def test_coverage_within_groups(rng):

@@ -159,6 +159,8 @@ def test_saved_and_loaded(kind, tmp_path):
     fitted.save(tmp_path / "fitted.npz")
     loaded = fm.load(tmp_path / "fitted.npz")
     assert repr(loaded) == repr(fitted)
+    assert "lam_=0.01" in repr(fitted)
+    assert "array" not in repr(fitted)
     one, other = (recalibrator.transform(model, x) for recalibrator in (fitted, loaded))
     np.testing.assert_array_equal(one.cdf(y), other.cdf(y))
 
