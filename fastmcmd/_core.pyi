@@ -716,12 +716,42 @@ def panel_scores(
     """
 
 def step_quantiles(
-    values: _F64, below: _F64, above: _F64, levels: _F64, close: float, out: _F64
+    values: _F64, masses: _F64, levels: _F64, close: float, scratch: _F64, out: _F64
 ) -> None:
-    """Write the first values (n, l) up to which the mass ``below`` has reached levels (n or 1, j).
+    """Write the first of ascending values (n, l) up to which masses have reached levels (n or 1, j).
 
-    Above 0.5, the mass ``above`` them is compared with complements. NaN where the two are closer than
-    ``close``.
+    Above 0.5, masses beyond them are compared with complements. NaN where a sum and a level are closer
+    than ``close``. ``scratch`` is (2, l).
+    """
+
+def step_scores(values: _F64, masses: _F64, y: _F64, out: _F64) -> None:
+    """Write the CRPS (n,) at finite y of masses (n, l) at ascending values."""
+
+def add_masses(masses: _F64, offset: NDArray[np.int64], weights: _F64, totals: _F64) -> None:
+    """Add weighted masses (n, l) to totals (n, L), from places ``offset`` (n,) on."""
+
+def add_densities(
+    rows: NDArray[np.int64],
+    left: _F64,
+    half: _F64,
+    nodes: _F64,
+    family: int,
+    constants: _F64,
+    weights: _F64,
+    out: _F64,
+) -> None:
+    """Add weighted densities of a family to densities (p, 20) at the nodes of panels of rows (p,).
+
+    Families, and the meaning of the constants (n, 5), are listed in ``csrc/loops/densities.h``.
+    """
+
+def count_ranges(mean: _F64, alpha: _F64, tail: float, first: _F64, last: _F64) -> None:
+    """Write counts (n,) that have at most a mass ``tail`` below and above them, close to the nearest."""
+
+def count_masses(first: _F64, step: _F64, base: _F64, slope: _F64, out: _F64) -> None:
+    """Write the probabilities (n, L) of the counts from ``first`` on, divided by their sums.
+
+    The ratio of the probabilities of k + 1 and k is ``step (base + slope k) / (k + 1)``, and at least 0.
     """
 
 def isa() -> str:

@@ -245,31 +245,4 @@ inline void panel_scores(vec<const int64_t> starts, vec<const int64_t> splits, i
   }
 }
 
-// Quantiles (n, j) of step functions: the first of the values (n, l) at which `below` (n, l), the mass up to it,
-// has reached a level (n or 1, j); above 0.5, at which `above`, the mass beyond it, is at most its complement. NaN
-// where a mass is so near to the level that rounding decides, or no value has reached it.
-inline void step_quantiles(ins values, ins below, ins above, ins levels, double close, outs quantiles) {
-  const index_t l = values.m;
-  for (index_t i = 0; i < quantiles.n; ++i) {
-    const double *level = levels[levels.n > 1 ? i : 0], *low = below[i], *high = above[i];
-    for (index_t c = 0; c < quantiles.m; ++c) {
-      const double p = level[c], rest = 1.0 - p;
-      const bool upper = p > 0.5;
-      index_t from = 0, to = l;  // the first that has reached the level is in [from, to]
-      while (from < to) {
-        const index_t middle = from + (to - from) / 2;
-        if (upper ? high[middle] <= rest : low[middle] >= p) {
-          to = middle;
-        } else {
-          from = middle + 1;
-        }
-      }
-      bool sure = from < l && p > 0.0 && p < 1.0;
-      if (sure) sure = fabs(upper ? high[from] - rest : low[from] - p) > close;
-      if (sure && from > 0) sure = fabs(upper ? high[from - 1] - rest : low[from - 1] - p) > close;
-      quantiles[i][c] = sure ? values[i][from] : not_a_number();
-    }
-  }
-}
-
 }  // namespace fastmcmd::FASTMCMD_ISA_NAMESPACE

@@ -16,6 +16,7 @@ from fastmcmd.errors import RowError
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.expectation import expected_kernel
 from fastmcmd.predictive.numerics.crps import crps
+from fastmcmd.predictive.numerics.density_terms import DensityTerm
 from fastmcmd.predictive.numerics.inverse import by_halving
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE
 
@@ -145,6 +146,15 @@ class Predictive(ABC):
         """
         part = self if rows is None else self.take(rows)
         return np.stack([part.log_prob(column) for column in values.T], axis=1)
+
+    def densities(self, rows: NDArray[np.intp], values: Array) -> Array:
+        """Return densities (m, L) of some rows (m,) at values (m, L)."""
+        with np.errstate(all="ignore"):
+            return np.exp(self.log_densities(values, rows))
+
+    def density_terms(self) -> list[DensityTerm] | None:
+        """Return terms of the density that the core computes; None if it cannot, or loses digits."""
+        return None
 
     def panel_edges(self, least: float | None = None) -> tuple[Array, Array, Array]:
         """Return ends (n, E) of panels on which the density is smooth, in ascending order.

@@ -9,20 +9,25 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_array, check_count, quote
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.base import Predictive, check_levels
+from fastmcmd.predictive.count_base import WholeNumbers
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.numerics import gaussian_mixture
 from fastmcmd.predictive.numerics.density_panels import has_panels, panel_scores
+from fastmcmd.predictive.numerics.density_terms import DensityTerm
 from fastmcmd.predictive.numerics.inverse import by_halving
 from fastmcmd.predictive.numerics.marching import FEW
 from fastmcmd.predictive.numerics.mixture_quantiles import is_reached, quantiles, quick_quantiles
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
+from fastmcmd.predictive.numerics.step_quantiles import step_scores
 
 __all__ = ["Mixture"]
 
@@ -292,6 +297,16 @@ class Mixture(Predictive):
                 total += part
         return total
 
+    def density_terms(self) -> list[DensityTerm] | None:
+        """Return the terms of all components, if all have some."""
+        terms: list[DensityTerm] = []
+        for weight, component in self.parts():
+            part = component.density_terms()
+            if part is None:
+                return None
+            terms.extend((family, constants, weight * share) for family, constants, share in part)
+        return terms
+
     def kinks(self) -> Array:
         """Return those of all components (n, k)."""
         return np.concatenate([component.kinks() for component in self.components], axis=1)
@@ -349,7 +364,28 @@ class Mixture(Predictive):
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return the nodes of all components, weighted by the components' weights."""
-        return self._joined([component.nodes(splits) for component in self.components])
+        parts = [component.nodes(splits) for component in self.components]
+        common = self._common_counts
+        if common is None:
+            return self._joined(parts)
+        first, count = common
+        totals = np.zeros((len(self), count))
+        for weight, (values, masses) in zip(self.weights.T, parts, strict=True):
+            _core.add_masses(masses, (values[:, 0] - first).astype(np.int64), weight, totals)
+        return first[:, None] + np.arange(count, dtype=np.float64), totals
+
+    @cached_property
+    def _common_counts(self) -> tuple[Array, int] | None:
+        """The first of the counts that all components share, by row (n,), and how many these are.
+
+        None if components are not all of counts, or if they lie so far apart that they are fewer.
+        """
+        ranges = [part.counts for part in self.components if isinstance(part, WholeNumbers)]
+        if len(ranges) < len(self.components) or not len(self):
+            return None
+        first = np.min([one for one, _ in ranges], axis=0)
+        count = max(float((one - first).max()) + length for one, length in ranges)
+        return (first, int(count)) if count <= sum(length for _, length in ranges) else None
 
     def coarse_nodes(self) -> Nodes:
         """Return fewer nodes; comparing sums over both estimates the error of `nodes`."""
@@ -363,6 +399,8 @@ class Mixture(Predictive):
     @property
     def node_count(self) -> int:
         """Number of nodes per row."""
+        if self._common_counts is not None:
+            return self._common_counts[1]
         return sum(component.node_count for component in self.components)
 
     def support(self) -> Nodes | None:
@@ -459,7 +497,7 @@ class Mixture(Predictive):
         if self.columns == 1 and self.all_gaussian:
             return self._by_rows(_gaussian_crps, y, len(self.components) ** 2)
         if self.columns == 1 and self.has_steps:
-            return self._by_rows(_atoms_crps, y, self.node_count)
+            return self._by_rows(step_scores, y, self.node_count)
         if self.columns == 1 and self.has_panels:
             return self._by_rows(_panel_crps, y, _PANELS * len(self.components))
         return super().crps(y)
@@ -505,7 +543,7 @@ def _gaussian_crps(mixture: Mixture, y: Array) -> Array:
 
 def _panel_crps(mixture: Mixture, y: Array) -> Array:
     """Return integrals of densities; the generic score where they are unsafe."""
-    out = panel_scores(mixture, mixture.densities, mixture.components, y)
+    out = panel_scores(mixture, mixture.components, y)
     rows = np.flatnonzero(np.isnan(out))
     if len(rows):  # a component whose score is infinite makes that of the mixture infinite
         part = mixture.take(rows)
@@ -515,15 +553,3 @@ def _panel_crps(mixture: Mixture, y: Array) -> Array:
         rows = rows[~np.any(infinite, axis=0)]
         out[rows] = Predictive.crps(mixture.take(rows), y[rows])
     return out
-
-
-def _atoms_crps(mixture: Mixture, y: Array) -> Array:
-    """Return the integral of ``(F - 1{y <= t})^2`` for step functions F, summed from atom to atom."""
-    values, weights = mixture.nodes()
-    order = np.argsort(values, axis=1, kind="stable")  # merges what is sorted already
-    values = np.take_along_axis(values, order, axis=1)
-    below = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)[:, :-1]
-    clipped = np.clip(y[:, None], values[:, :-1], values[:, 1:])
-    inside = below**2 * (clipped - values[:, :-1]) + (1 - below) ** 2 * (values[:, 1:] - clipped)
-    outside = np.maximum(values[:, 0] - y, 0) + np.maximum(y - values[:, -1], 0)
-    return np.asarray(inside.sum(axis=1) + outside)

@@ -46,13 +46,15 @@ _TAIL_LEVEL, _NEGLIGIBLE = (
     1e-7,
     1e-17,
 )  # level of a tail; its integral, relative to the width of the rest
+_MOST_TAIL = 0.005  # length of a tail that may be left out, relative to the middle half of the mass
 _CROWDED = (
     0.6  # distance of two ends, relative to a panel of their component, below which one is left out
 )
 _APART = 8.0  # ratio of the ends of a panel from which it is cut at their geometric mean
 _TAIL_ENOUGH = 1e-15  # integral beyond the panels, relative to a score, that may be left out
 
-Density = Callable[[NDArray[np.intp], Array], Array]
+# Densities (p, m) at the nodes of panels: of their rows (p,), left ends and half widths.
+Density = Callable[[NDArray[np.intp], Array, Array], Array]
 
 
 @lru_cache(maxsize=1)
@@ -104,7 +106,6 @@ class DensityPanels:
     def of(
         cls,
         prediction: Predictive,
-        density: Density,
         edges: Array,
         enough: float,
         spread: Array | None = None,
@@ -114,9 +115,7 @@ class DensityPanels:
         Parameters
         ----------
         prediction : Predictive
-            Distributions, for their cdf at the first and the last edge.
-        density : callable
-            ``density(rows, values)`` returns densities (p, m) of rows (p,) at values (p, m).
+            Distributions, for their densities, and their cdf at the first and the last edge.
         edges : ndarray (n, E)
             Ends of panels, at first.
         enough : float
@@ -136,7 +135,8 @@ class DensityPanels:
         row = np.repeat(np.arange(n), wide.sum(axis=1))
         left, right = left[wide], right[wide]
         rule, _, series = _rule()
-        weights, nodes = rule[:_NODES], rule[_NODES:]
+        weights = rule[:_NODES]
+        density = _density_of(prediction)
         some = series[:, [-2, -1, _NODES // 2 - 2, _NODES // 2 - 1]]
         resolved: Any = np.isfinite(edges).all(axis=1)
         parts: list[tuple[Any, ...]] = []
@@ -144,7 +144,7 @@ class DensityPanels:
         with np.errstate(all="ignore"):
             for turn in range(_MOST_HALVINGS + 1):
                 half = (right - left) / 2
-                values = _in_chunks(density, row, left[:, None] + half[:, None] * (1 + nodes))
+                values = density(row, left, half)
                 mass = half * (values @ weights)
                 if not turn:
                     tail = _smaller_tail(mass, row, below, above)
@@ -236,15 +236,27 @@ class DensityPanels:
         return np.where(safe, first + unit * mean, np.nan), np.where(safe, std, np.nan)
 
 
-def _in_chunks(density: Density, rows: NDArray[np.intp], values: Array) -> Array:
-    """Return densities, computed for as many panels at a time as stay in a cache."""
-    if len(rows) <= _CHUNK:
-        return density(rows, values)
-    out = np.empty(values.shape)
-    for start in range(0, len(rows), _CHUNK):
-        some = slice(start, start + _CHUNK)
-        out[some] = density(rows[some], values[some])
-    return out
+def _density_of(prediction: Predictive) -> Density:
+    """Return the densities at nodes of panels: from the core for its families, else as they come."""
+    nodes = _rule()[0][_NODES:]
+    terms = prediction.density_terms()
+
+    def compiled(rows: NDArray[np.intp], left: Array, half: Array) -> Array:
+        out = np.zeros((len(rows), _NODES))
+        for family, constants, weights in terms or ():
+            _core.add_densities(rows, left, half, nodes, family, constants, weights, out)
+        return out
+
+    def generic(rows: NDArray[np.intp], left: Array, half: Array) -> Array:
+        # For as many panels at a time as stay in a cache.
+        out = np.empty((len(rows), _NODES))
+        for start in range(0, len(rows), _CHUNK):
+            some = slice(start, start + _CHUNK)
+            values = left[some, None] + half[some, None] * (1 + nodes)
+            out[some] = prediction.densities(rows[some], values)
+        return out
+
+    return generic if terms is None else compiled
 
 
 def _smaller_tail(mass: Array, row: NDArray[np.intp], below: Array, above: Array) -> Array:
@@ -306,16 +318,14 @@ def joined(edges: Sequence[Array], kinks: Array) -> Array:
 
 
 def panel_quantiles(
-    prediction: Predictive, density: Density, components: Sequence[Predictive], levels: Array
+    prediction: Predictive, components: Sequence[Predictive], levels: Array
 ) -> Array:
     """Return quantiles (n, j) at levels (n, j) or (1, j) that rise in (0, 1); NaN where they are unsafe.
 
     Parameters
     ----------
     prediction : Predictive
-        Distributions, for their cdf at the ends.
-    density : callable
-        Densities of rows at values; see `DensityPanels.of`.
+        Distributions.
     components : sequence of Predictive
         Distributions between whose quantiles those of ``prediction`` lie.
     levels : ndarray (n, j) or (1, j)
@@ -329,7 +339,7 @@ def panel_quantiles(
     )
     first, last = np.min(lows, axis=0), np.max(highs, axis=0)
     ends = np.clip(joined(edges, prediction.kinks()), first[:, None], last[:, None])
-    panels = DensityPanels.of(prediction, density, ends, _FOR_QUANTILES)
+    panels = DensityPanels.of(prediction, ends, _FOR_QUANTILES)
     return panels.quantiles(levels)
 
 
@@ -339,18 +349,17 @@ def _middle_half(part_edges: Array) -> Array:
     return np.asarray(part_edges[:, place + 1] - part_edges[:, place - 1])
 
 
-def panel_scores(
-    prediction: Predictive, density: Density, components: Sequence[Predictive], y: Array
-) -> Array:
+def panel_scores(prediction: Predictive, components: Sequence[Predictive], y: Array) -> Array:
     """Return continuous ranked probability scores (n,) at finite y; NaN where they are unsafe."""
     kinks = np.concatenate([prediction.kinks(), y[:, None]], axis=1)
     edges, lows, highs = zip(*(one.panel_edges(_TAIL_LEVEL) for one in components), strict=True)
     ends = joined(edges, kinks)
+    spread = np.min([_middle_half(part_edges) for part_edges in edges], axis=0)
     # Leave out tails whose squares do not matter; at their ends densities may have poles.
     first, last = np.min(lows, axis=0), np.max(highs, axis=0)
     low, high = ends[:, 0], ends[:, -1]
     with np.errstate(over="ignore", invalid="ignore"):
-        most = _NEGLIGIBLE / _TAIL_LEVEL**2 * (last - first)
+        most = np.minimum(_NEGLIGIBLE / _TAIL_LEVEL**2 * (last - first), _MOST_TAIL * spread)
         inside = (y >= first) & (y <= last)
         first = np.where(inside & (first - low <= most), first, low)
         last = np.where(inside & (high - last <= most), last, high)
@@ -359,17 +368,16 @@ def panel_scores(
         # Tails of regular variation: their integrals beyond the panels are a few times these.
         outside = 10 * TAIL_MASS**2 * reach + _TAIL_LEVEL**2 * (first - low + high - last)
     ends = np.clip(ends, first[:, None], last[:, None])
-    spread = np.min([_middle_half(part_edges) for part_edges in edges], axis=0)
-    panels = DensityPanels.of(prediction, density, ends, _FOR_SCORES, spread)
+    panels = DensityPanels.of(prediction, ends, _FOR_SCORES, spread)
     inside = np.clip(y, ends[:, 0], ends[:, -1])
     scores = panels.scores(inside) + np.abs(y - inside)
     return np.where(outside <= _TAIL_ENOUGH * scores, scores, np.nan)
 
 
-def panel_moments(prediction: Predictive, density: Density) -> tuple[Array, Array]:
+def panel_moments(prediction: Predictive) -> tuple[Array, Array]:
     """Return means and standard deviations (n,); NaN where they are unsafe.
 
     As for sums over `Predictive.nodes`, 1e-16 of the mass is left out at either end.
     """
     ends = joined([prediction.panel_edges()[0]], prediction.kinks())
-    return DensityPanels.of(prediction, density, ends, _FOR_MOMENTS).moments()
+    return DensityPanels.of(prediction, ends, _FOR_MOMENTS).moments()

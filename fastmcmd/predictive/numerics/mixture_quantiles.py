@@ -214,7 +214,7 @@ def quick_quantiles(mixture: Mixture, levels: Array) -> Array | None:
     if not inner.any():
         return out
     some = rising if inner.all() else rising[:, inner]
-    result = panel_quantiles(mixture, mixture.densities, mixture.components, some)
+    result = panel_quantiles(mixture, mixture.components, some)
     if inner.all() and len(order) == 1 and (order[0] == np.arange(order.shape[1])).all():
         return result
     sorted_quantiles = np.full(out.shape, np.nan)
